@@ -478,7 +478,8 @@ fn levels_have_few_modules() {
 
 #[test]
 fn modules_do_not_import_each_other() {
-    let circles = shipped_sources().into_iter().map(|(name, paths)| (name, modules::modules_in_circles(&modules_of(&paths))));
+    let circles =
+        shipped_sources().into_iter().map(|(name, paths)| (name, modules::modules_in_circles(&modules_of(&paths))));
     expect_allowed("circle", &circles.filter(|(_, count)| *count > 0).collect());
 }
 

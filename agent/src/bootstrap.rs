@@ -4,17 +4,17 @@
 pub mod containerd;
 pub mod credentials;
 pub mod disks;
-pub mod duty;
 pub mod environment;
 pub mod facts;
 pub mod hosts;
 pub mod kubeconfig;
 pub mod kubelet;
+pub mod mode;
 pub mod plan;
 pub mod prepare;
 pub mod resolved;
+pub mod retry_log;
 pub mod state;
-pub mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,11 +35,11 @@ use crate::observe::{self, Other};
 use crate::policies;
 use crate::timeline::{self, Timeline};
 
-use duty::{Duty, Left};
 use facts::Facts;
+use mode::{Duty, Left};
 pub use plan::{File, Plan};
+use retry_log::{Say, Waiting};
 pub use state::State;
-use waiting::{Say, Waiting};
 
 /// Exists from when the units were restarted with the files as they are now until the next change. Below `/run`, so
 /// that a reboot starts them again.
@@ -130,7 +130,7 @@ impl Bootstrap {
         let root = self.host.at("/");
         let policies = policies::read(&root, &self.imds).await?;
         timeline.reach(timeline::IMDS, Timestamp::now());
-        let (duty, warning) = duty::duty(policies.settings.mode, observe::other(&root));
+        let (duty, warning) = mode::duty(policies.settings.mode, observe::other(&root));
         let warnings = policies.problem.into_iter().chain(warning.map(str::to_owned));
         match duty {
             Duty::Configure => {
@@ -139,7 +139,7 @@ impl Bootstrap {
                 Ok(Outcome::Configured(Box::new(plan)))
             }
             Duty::Observe(by) => {
-                let Left { node_name, written } = duty::look(&root, by)?;
+                let Left { node_name, written } = mode::look(&root, by)?;
                 timeline.reach(timeline::CONFIG, written.unwrap_or_else(Timestamp::now));
                 Ok(Outcome::Observed { node_name, by, warnings: warnings.collect() })
             }
@@ -239,10 +239,9 @@ impl Bootstrap {
         let name = outcome.node_name();
         let (done, warnings) = match outcome {
             Outcome::Configured(plan) => (format!("started kubelet as {name}"), &plan.warnings),
-            Outcome::Observed { by, warnings, .. } => (
-                format!("{} configured this node as {name}", by.map_or("another program", Other::name)),
-                warnings,
-            ),
+            Outcome::Observed { by, warnings, .. } => {
+                (format!("{} configured this node as {name}", by.map_or("another program", Other::name)), warnings)
+            }
         };
         for warning in warnings {
             log::warn!("{warning}");

@@ -127,11 +127,7 @@ fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
         ),
     }
     if let Some(other) = observe::other(root) {
-        found.note(
-            "bootstrap",
-            Verdict::Ok,
-            format!("{} configures this node; the agent only observes", other.name()),
-        );
+        found.note("bootstrap", Verdict::Ok, format!("{} configures this node; the agent only observes", other.name()));
     }
     match Journal::peek(root) {
         Some(journal) => found.note("journal", Verdict::Ok, format!("of {}", journal.instance)),

@@ -143,7 +143,9 @@ impl<'a> Ec2<'a> {
                     }
                     log::info!(attempt, instance_id = instance; "EC2 has no private DNS name yet");
                 }
-                Err(error) if error.is_unknown_instance() => log::info!(attempt, instance_id = instance; "EC2 does not list the instance yet"),
+                Err(error) if error.is_unknown_instance() => {
+                    log::info!(attempt, instance_id = instance; "EC2 does not list the instance yet")
+                }
                 Err(error) => return Err(error),
             }
             tokio::time::sleep(self.patience.naming.delay(attempt)).await;

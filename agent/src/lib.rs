@@ -29,8 +29,8 @@ pub mod run;
 pub mod settings;
 pub mod status;
 pub mod timeline;
+mod transport;
 pub mod usage;
-mod wire;
 
 use std::sync::Arc;
 

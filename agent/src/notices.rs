@@ -1,7 +1,7 @@
 //! What may end or interrupt this machine: what its sources say ([`Reading`]), and what is remembered of it ([`Ledger`]).
 
-mod ledger;
 mod maintenance;
+mod store;
 mod watch;
 
 use std::time::Duration;
@@ -10,8 +10,8 @@ use drain::Millis;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use ledger::{Demand, Entry, Ledger, Stance, State, Terms};
 pub use maintenance::{Maintenance, Standing, parse_maintenance};
+pub use store::{Demand, Entry, Ledger, Stance, State, Terms};
 pub use watch::{Item, News, Reach, Watcher, watch};
 
 /// What a source says now. The same said twice changes nothing.

@@ -2,10 +2,10 @@
 //! world. It never gives up: without metadata, kubeconfig, API server or Node it waits, and says once why.
 
 mod act;
-mod lane;
 pub mod lifecycle;
 mod local;
-mod obstacle;
+mod ordered_writer;
+mod startup_obstacle;
 mod systemd;
 
 use std::future::Future;

@@ -98,8 +98,10 @@ impl Status {
         match admin::ask(root).await {
             Ok(status) => status,
             Err(error) => {
-                let phase = format!("no response from the agent of this machine ({error}); see `systemctl status \
-                                     kerf-agent`");
+                let phase = format!(
+                    "no response from the agent of this machine ({error}); see `systemctl status \
+                                     kerf-agent`"
+                );
                 Self { phase, ..Self::left(root, Journal::peek(root).as_ref()) }
             }
         }

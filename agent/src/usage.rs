@@ -6,10 +6,10 @@ mod cgroups;
 pub mod checkpoint;
 mod files;
 mod history;
-mod pace;
 mod parse;
 mod report;
 mod sampler;
+mod timing;
 mod windows;
 
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ use crate::cluster::Link;
 use crate::files::replace;
 use crate::host::Host;
 use crate::report::fnv;
-use pace::Pace;
 use report::Gist;
+use timing::Pace;
 
 pub use history::History;
 pub use report::report;
@@ -222,7 +222,9 @@ impl Work {
         let trouble = match destination.cluster.apply_node_usage(&destination.node, spec).await {
             Ok(()) => None,
             Err(error) => Some(match error.status() {
-                Some(404) => "the cluster has no NodeUsage kind; install the CRDs of Kerf's chart to use reports".to_owned(),
+                Some(404) => {
+                    "the cluster has no NodeUsage kind; install the CRDs of Kerf's chart to use reports".to_owned()
+                }
                 _ => daemon::error::chain(&error),
             }),
         };

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use api::nodepool::NodeClassRef;
 use api::{EC2NodeClass, condition, label, status};
-use cloud::shortage::Shortages;
 use cloud::types::{ClassSettings, Source};
+use cloud::unavailable_offerings::Shortages;
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue};
 

@@ -184,8 +184,10 @@ fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: 
     let own = objects[pool].beside.as_deref().is_some_and(|beside| beside.name() == class);
     let found = (0..objects.len()).find(|place| is_class(objects[*place]) && objects[*place].name() == class);
     if found.is_none() && !own {
-        let problem = format!("kubelet settings belong to the EC2NodeClass since v1, and EC2NodeClass {class} is \
-                               not in the input");
+        let problem = format!(
+            "kubelet settings belong to the EC2NodeClass since v1, and EC2NodeClass {class} is \
+                               not in the input"
+        );
         objects[pool].refuse(PATH, &problem, "add its file, so that they can be written there");
         return;
     }
@@ -199,11 +201,7 @@ fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: 
     match class.root.at(&["spec", "kubelet"]).map(|known| known.says_as(kubelet)) {
         Some(true) => {}
         Some(false) => {
-            class.refuse(
-                "spec.kubelet",
-                "a NodePool of this class has other kubelet settings",
-                "make both equal",
-            );
+            class.refuse("spec.kubelet", "a NodePool of this class has other kubelet settings", "make both equal");
         }
         None => {
             class.changed("spec", "now has the kubelet settings of its NodePools");

@@ -1,13 +1,13 @@
 //! The `kerf` command: what the controller would do with a cluster, told without one.
 //!
 //! It builds without the EC2 SDK, and without a Kubernetes client when its feature `live` is off, so that it can be tried in
-//! minutes; [`input`] and [`desk`] also serve the planner's peers.
+//! minutes; [`input`] and [`plan_input`] also serve the planner's peers.
 
 pub mod adopt;
 mod args;
 pub mod catalogue;
 pub mod convert;
-pub mod desk;
+mod explain;
 pub mod failure;
 pub mod input;
 #[cfg(feature = "live")]
@@ -16,7 +16,8 @@ mod live;
 #[path = "live/none.rs"]
 mod live;
 pub mod money;
-pub mod outcome;
+pub mod plan_input;
+pub mod plan_report;
 pub mod prices;
 mod run;
 mod settings;
@@ -24,7 +25,6 @@ pub mod table;
 mod types;
 mod userdata;
 pub mod view;
-mod why;
 pub mod workload;
 
 pub use run::run;

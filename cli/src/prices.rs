@@ -17,14 +17,12 @@ use crate::failure::Failure;
 pub fn refresh(endpoint: &str, region: &str, out: Option<&Path>) -> Result<String, Failure> {
     let path = match out {
         Some(path) => path.to_owned(),
-        None => table::usual_place(region)
-            .ok_or_else(|| Failure::usage("no home folder; set --out FILE"))?,
+        None => table::usual_place(region).ok_or_else(|| Failure::usage("no home folder; set --out FILE"))?,
     };
     let url = format!("{}/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv", endpoint.trim_end_matches('/'));
     let prices = fetch::fetch(&url, region)?;
-    write(&path, &table::text(region, &prices)).map_err(|error| {
-        Failure::usage(format!("{}: cannot be written: {error}; set --out FILE", path.display()))
-    })?;
+    write(&path, &table::text(region, &prices))
+        .map_err(|error| Failure::usage(format!("{}: cannot be written: {error}; set --out FILE", path.display())))?;
     Ok(format!("{}: {} prices of {region}\n", path.display(), prices.len()))
 }
 

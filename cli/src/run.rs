@@ -12,10 +12,10 @@ use jiff::Timestamp;
 
 use crate::args::{Command, Format, Origin, Subject, Verb};
 use crate::catalogue::Wish;
-use crate::desk::{self, Answer, Conditions};
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
-use crate::outcome::{Outcome, outcome};
-use crate::{adopt, convert, input, live, prices, table, types, userdata, why};
+use crate::plan_input::{self, Answer, Conditions};
+use crate::plan_report::{Outcome, outcome};
+use crate::{adopt, convert, explain, input, live, prices, table, types, userdata};
 
 /// Notes that are told one by one.
 const NOTES: usize = 20;
@@ -52,7 +52,7 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
         }
         Verb::Why(why) => {
             let answer = answer(&why.subject)?;
-            let (story, code) = why::story(&answer, &why.pod, colours())?;
+            let (story, code) = explain::story(&answer, &why.pod, colours())?;
             print(&story)?;
             Ok(code)
         }
@@ -117,7 +117,7 @@ fn answer(subject: &Subject) -> Result<Answer, Failure> {
     let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
     tell(&manifests.notes);
     manifests.warnings.extend(subject.settings.unmet());
-    desk::answer(manifests, &conditions(subject))
+    plan_input::answer(manifests, &conditions(subject))
 }
 
 /// The one class in a file.

@@ -3,7 +3,7 @@
 use clap::Args;
 use planner::{MinValuesPolicy, PreferencePolicy};
 
-use crate::desk::{Gate, Gates};
+use crate::plan_input::{Gate, Gates};
 
 /// Karpenter's feature gates (core 7.3).
 const GATES: [&str; 6] =

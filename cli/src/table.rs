@@ -4,9 +4,9 @@ mod text;
 
 use planner::Resources;
 
-use crate::desk::Answer;
 use crate::money::rounded;
-use crate::outcome::{INTERRUPTED, Moved, Outcome, Split, cost};
+use crate::plan_input::Answer;
+use crate::plan_report::{INTERRUPTED, Moved, Outcome, Split, cost};
 use crate::view::{self, Machine};
 pub(crate) use text::{Paint, fit, wrap};
 

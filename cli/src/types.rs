@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use api::nodeclass::{AmiFamily, AmiSelectorTerm};
 use api::{EC2NodeClass, EC2NodeClassSpec, label};
-use cloud::shortage::Shortages;
 use cloud::types::{ClassSettings, Quote, Source};
+use cloud::unavailable_offerings::Shortages;
 use jiff::Timestamp;
 use planner::{InstanceType, Requirements, ValueSet};
 

@@ -105,11 +105,9 @@ fn pods(
         return Ok(own.and_then(|pods| u32::try_from(pods).ok()));
     };
     let infos = data::instance_types().map_err(Failure::internal)?;
-    let info = infos.get(kind).ok_or_else(|| {
-        Failure::usage(format!(
-            "--type: unknown instance type {kind}; write one such as m7g.large"
-        ))
-    })?;
+    let info = infos
+        .get(kind)
+        .ok_or_else(|| Failure::usage(format!("--type: unknown instance type {kind}; write one such as m7g.large")))?;
     let facts = data::facts().map_err(Failure::internal)?;
     let sizes = ClassSettings::of(class, std::collections::BTreeMap::new()).map_err(|error| at(error.to_string()))?;
     let capacity = types::capacity(info, facts, &sizes, settings);
@@ -135,10 +133,7 @@ fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Optio
     let refusing: Vec<String> = list.iter().filter(refuses).map(|one| label::canonical(&one.key).to_owned()).collect();
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     Ok((!refusing.is_empty()).then(|| {
-        format!(
-            "NodePool {name} never launches {kind}: its requirements on {} exclude it",
-            refusing.join(", ")
-        )
+        format!("NodePool {name} never launches {kind}: its requirements on {} exclude it", refusing.join(", "))
     }))
 }
 
@@ -201,11 +196,7 @@ impl Cluster {
         ];
         let names: Vec<&str> = all.into_iter().filter(|(_, missing)| *missing).map(|(name, _)| name).collect();
         let verb = if names.len() == 1 { "stands" } else { "stand" };
-        (!names.is_empty()).then(|| {
-            format!(
-                "{} {verb} for unknown values; set the variables, or the flags",
-                names.join(", ")
-            )
-        })
+        (!names.is_empty())
+            .then(|| format!("{} {verb} for unknown values; set the variables, or the flags", names.join(", ")))
     }
 }

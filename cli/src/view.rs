@@ -6,8 +6,8 @@ use api::label;
 use api::objects::{Pod, ReplicaSet};
 use planner::{InstanceType, Launch, Offer, Offering, Requirements, Resources};
 
-use crate::desk::Answer;
-use crate::outcome::{self, cost};
+use crate::plan_input::Answer;
+use crate::plan_report::{self, cost};
 
 /// One machine of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Machine {
 /// The machines to launch, in the order of the plan.
 #[must_use]
 pub fn launched(answer: &Answer) -> Vec<Machine> {
-    let named = outcome::names(answer).into_iter().zip(&answer.plan.launches);
+    let named = plan_report::names(answer).into_iter().zip(&answer.plan.launches);
     named.map(|(name, launch)| of_launch(answer, name, launch)).collect()
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::page::{Block, blocks, copy, here};
 use api::label;
-use cli::desk::{Answer, Conditions};
+use cli::plan_input::{Answer, Conditions};
 use cli::view;
 
 /// Examples that are told of elsewhere than in `docs/how-to`.
@@ -225,8 +225,8 @@ fn what_pages_watch_is_told_by_the_programs() {
 /// Where the pods of an example go: `COUNT x OWNER on POOL, HOW IT IS BOUGHT, ARCHITECTURES`.
 fn places(example: &str) -> Vec<String> {
     let manifests = cli::input::read(&[here("examples").join(example)], &mut std::io::empty()).unwrap();
-    let answer = cli::desk::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
-    let waiting = cli::outcome::outcome(&answer).unschedulable;
+    let answer = cli::plan_input::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
+    let waiting = cli::plan_report::outcome(&answer).unschedulable;
     assert!(waiting.is_empty(), "{example}: {waiting:?}");
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (machine, launch) in view::launched(&answer).iter().zip(&answer.plan.launches) {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::condition;
 use api::objects::Pod;
 use api::status::Conditioned;
-use cloud::lookups::Lookups;
+use cloud::describe_batcher::Lookups;
 use daemon::metric::Metrics;
 use drain::{ARRIVES, Drain, Millis, Reply};
 use futures::future::join_all;

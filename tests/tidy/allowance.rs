@@ -17,9 +17,10 @@ pub fn compare(list: &Path, rule: &str, found: &Counts) -> Vec<String> {
     if std::env::var_os("BLESS").is_some() {
         lower(list, rule, found, &allowed);
     }
-    let more = found.iter().filter(|(subject, count)| **count > *allowed.get(*subject).unwrap_or(&0)).map(
-        |(subject, count)| format!("{rule}: {subject}: {count}, allowed {}", allowed.get(subject).unwrap_or(&0)),
-    );
+    let more = found
+        .iter()
+        .filter(|(subject, count)| **count > *allowed.get(*subject).unwrap_or(&0))
+        .map(|(subject, count)| format!("{rule}: {subject}: {count}, allowed {}", allowed.get(subject).unwrap_or(&0)));
     let fewer = allowed.iter().filter(|(subject, count)| *found.get(*subject).unwrap_or(&0) < **count).map(
         |(subject, count)| {
             let found = found.get(subject).unwrap_or(&0);

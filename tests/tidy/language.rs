@@ -5,9 +5,35 @@ use super::allowance::Counts;
 
 /// Words of the project's former dialect. `docs/glossary.md` has the terms to use.
 const BANNED: &[&str] = &[
-    "agenda", "anybody", "blueprint", "desk", "emptying", "glance", "heed", "heeds", "judge", "judged", "judges", "manner", "mould",
-    "nobody", "outset", "purse", "retinue", "scene", "sick", "somebody", "tiding", "tidings", "told", "town", "unwell", "whoever",
-    "whose", "wish", "wishes",
+    "agenda",
+    "anybody",
+    "blueprint",
+    "desk",
+    "emptying",
+    "glance",
+    "heed",
+    "heeds",
+    "judge",
+    "judged",
+    "judges",
+    "manner",
+    "mould",
+    "nobody",
+    "outset",
+    "purse",
+    "retinue",
+    "scene",
+    "sick",
+    "somebody",
+    "tiding",
+    "tidings",
+    "told",
+    "town",
+    "unwell",
+    "whoever",
+    "whose",
+    "wish",
+    "wishes",
 ];
 const QUESTIONS: &[&str] = &["What", "Who", "Whom", "Whose", "How", "Whether", "Why", "Where", "When"];
 const SENTENCE_WORDS: usize = 35;

@@ -78,7 +78,8 @@ fn absolute(module: &Module, path: Vec<String>) -> Option<Vec<String>> {
 
 /// `a::{b, c::d}` into `a::b` and `a::c::d`.
 fn flatten(tree: &str, prefix: &[String]) -> Vec<Vec<String>> {
-    let parts = |text: &str| text.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect();
+    let parts =
+        |text: &str| text.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect();
     let Some((head, body)) = tree.split_once('{') else {
         let own: Vec<String> = parts(tree.split(" as ").next().unwrap_or(tree));
         return vec![prefix.iter().cloned().chain(own).collect()];

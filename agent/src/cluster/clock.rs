@@ -65,8 +65,16 @@ mod tests {
         let rows = [
             (0, 59, String::new()),
             (59, 0, String::new()),
-            (1200, 0, "; also correct the clock, it is 20m behind the API server's (see `chronyc tracking`)".to_owned()),
-            (0, 7200, "; also correct the clock, it is 2h ahead of the API server's (see `chronyc tracking`)".to_owned()),
+            (
+                1200,
+                0,
+                "; also correct the clock, it is 20m behind the API server's (see `chronyc tracking`)".to_owned(),
+            ),
+            (
+                0,
+                7200,
+                "; also correct the clock, it is 2h ahead of the API server's (see `chronyc tracking`)".to_owned(),
+            ),
         ];
         for (theirs, ours, said) in rows {
             assert_eq!(complaint(behind(at(theirs), at(ours))), said);

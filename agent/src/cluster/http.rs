@@ -21,7 +21,7 @@ use super::error::{ClusterError, refused};
 use super::tls;
 use crate::clock::By;
 use crate::identity::Role;
-use crate::wire::{self, Sender, Wire};
+use crate::transport::{self, Sender, Wire};
 
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -203,7 +203,7 @@ impl Http {
         if self.access.tls {
             wire = tls::handshake(&self.access, wire).await?;
         }
-        wire::speak(wire).await.map_err(|source| {
+        transport::speak(wire).await.map_err(|source| {
             let what = format!("the greeting of {}", self.access.server());
             ClusterError::Broken { what, source }
         })

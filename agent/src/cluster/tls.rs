@@ -6,13 +6,13 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::access::{Access, Credentials};
 use super::error::ClusterError;
-use crate::wire::{self, Wire};
+use crate::transport::{self, Wire};
 
 /// Completes a TLS handshake.
 pub(super) async fn handshake(access: &Access, wire: Wire) -> Result<Wire, ClusterError> {
     let name = ServerName::try_from(access.host.clone());
     let name = name.map_err(|error| unusable("server name", error))?;
-    let connected = wire::secure(config(access)?, name, wire).await;
+    let connected = transport::secure(config(access)?, name, wire).await;
     connected.map_err(|source| ClusterError::Connect { server: access.server(), source })
 }
 
@@ -24,7 +24,7 @@ fn config(access: &Access) -> Result<ClientConfig, ClusterError> {
         }
     }
     let builder =
-        ClientConfig::builder_with_provider(wire::cryptography::provider()).with_safe_default_protocol_versions();
+        ClientConfig::builder_with_provider(transport::cryptography::provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| unusable("protocol versions", error))?;
     let builder = builder.with_root_certificates(roots);
     let Credentials::Certificate { certificate, key } = &access.credentials else {

@@ -6,7 +6,7 @@ use std::path::Path;
 use machine::agent::{self, AgentSettings};
 
 use super::{Diagnosis, Verdict};
-use crate::bootstrap::duty::{Duty, duty};
+use crate::bootstrap::mode::{Duty, duty};
 use crate::journal;
 use crate::{observe, policies};
 
@@ -37,9 +37,7 @@ pub fn examine(root: &Path) -> Diagnosis {
     for program in PROGRAMS {
         match FOLDERS.iter().map(|folder| root.join(folder).join(program)).find(|path| path.exists()) {
             Some(path) => found.note("programs", Verdict::Ok, path.display().to_string()),
-            None => {
-                found.note("programs", Verdict::Broken, format!("{program} is missing: use an EKS image as base"))
-            }
+            None => found.note("programs", Verdict::Broken, format!("{program} is missing: use an EKS image as base")),
         }
     }
     for unit in UNITS {

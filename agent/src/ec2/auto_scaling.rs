@@ -26,9 +26,7 @@ pub enum CompleteError {
     #[error("metadata has no instance id or Auto Scaling group")]
     Metadata(#[from] ImdsError),
     /// Neither settings nor tags name the group.
-    #[error(
-        "unknown Auto Scaling group; set `notices.autoScaling.complete.group`, or allow tags in metadata"
-    )]
+    #[error("unknown Auto Scaling group; set `notices.autoScaling.complete.group`, or allow tags in metadata")]
     NoGroup,
     /// The call failed.
     #[error("cannot complete the lifecycle hook; the role needs autoscaling:CompleteLifecycleAction")]

@@ -15,7 +15,7 @@ use super::error::Ec2Error;
 use super::proxy::{Proxy, Server};
 use crate::environment::Environment;
 use crate::host::Host;
-use crate::wire::{self, Wire};
+use crate::transport::{self, Wire};
 
 /// Answers to what we ask have a few KiB.
 const BODY_LIMIT: usize = 1_048_576;
@@ -41,7 +41,7 @@ impl Way<'_> {
             self.address_to(proxy, &mut request);
         }
         let broken = |source| Ec2Error::Broken { server: self.server.authority(true), source };
-        let mut sender = wire::speak(stream).await.map_err(broken)?;
+        let mut sender = transport::speak(stream).await.map_err(broken)?;
         let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
         let body = Limited::new(body, BODY_LIMIT).collect().await;
         let body = body.map_err(|error| self.unreachable(std::io::Error::other(error)))?;
@@ -92,7 +92,7 @@ impl Way<'_> {
     async fn secure(&self, server: &Server, wire: Wire) -> Result<Wire, Ec2Error> {
         let failed = |source| Ec2Error::Connect { server: server.authority(true), source };
         let name = ServerName::try_from(server.host.clone()).map_err(|error| failed(std::io::Error::other(error)))?;
-        wire::secure(self.tls()?, name, wire).await.map_err(failed)
+        transport::secure(self.tls()?, name, wire).await.map_err(failed)
     }
 
     fn tls(&self) -> Result<ClientConfig, Ec2Error> {
@@ -105,8 +105,8 @@ impl Way<'_> {
         if roots.add_parsable_certificates(certificates).0 == 0 {
             return Err(unreadable(&"no certificate found"));
         }
-        let builder =
-            ClientConfig::builder_with_provider(wire::cryptography::provider()).with_safe_default_protocol_versions();
+        let builder = ClientConfig::builder_with_provider(transport::cryptography::provider())
+            .with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| trust(error.to_string()))?;
         Ok(builder.with_root_certificates(roots).with_no_client_auth())
     }

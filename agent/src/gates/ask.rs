@@ -9,7 +9,7 @@ use machine::agent::gates::{HttpTarget, Target};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::Answer;
-use crate::wire;
+use crate::transport;
 
 /// Asks, below the machine's root.
 pub(super) async fn ask(root: &Path, target: &Target) -> Answer {
@@ -41,7 +41,7 @@ async fn get(page: &HttpTarget) -> Result<(), String> {
 
 async fn status(page: &HttpTarget) -> Result<u16, Box<dyn std::error::Error + Send + Sync>> {
     let stream = TcpStream::connect((page.host.as_str(), page.port)).await?;
-    let (mut sender, connection) = wire::handshake(Box::new(stream)).await?;
+    let (mut sender, connection) = transport::handshake(Box::new(stream)).await?;
     let mut exchange = std::pin::pin!(async {
         let request = Request::builder()
             .method(Method::GET)

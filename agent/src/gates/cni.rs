@@ -40,11 +40,7 @@ pub fn trouble(root: &Path, gate: &CniGate) -> Option<String> {
         plugins.into_iter().filter(|name| !folders.iter().any(|folder| is_program(&folder.join(name)))).collect();
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     (!missing.is_empty()).then(|| {
-        format!(
-            "{name} requires plugin {}, which is missing in {}",
-            missing.join(", "),
-            gate.binary_dirs.join(", ")
-        )
+        format!("{name} requires plugin {}, which is missing in {}", missing.join(", "), gate.binary_dirs.join(", "))
     })
 }
 

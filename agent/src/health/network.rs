@@ -68,8 +68,7 @@ pub(super) fn name_server(root: &Path, port: u16) -> Option<SocketAddr> {
 pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> [Look; 2] {
     let asked = timeout(PATIENCE, ask(server, name, id)).await;
     let answered = asked.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
-    let trouble =
-        answered.err().map(|error| format!("name server {} does not resolve {name}: {error}", server.ip()));
+    let trouble = answered.err().map(|error| format!("name server {} does not resolve {name}: {error}", server.ip()));
     [Look { check: check::NO_DNS, trouble: trouble.clone() }, Look { check: check::NAMES_LOST, trouble }]
 }
 

@@ -31,9 +31,7 @@ pub enum CredentialsError {
     )]
     NoRole,
     /// Metadata has a role, but no credentials for it.
-    #[error(
-        "no credentials for role {role} ({code}); check that its trust policy allows ec2.amazonaws.com"
-    )]
+    #[error("no credentials for role {role} ({code}); check that its trust policy allows ec2.amazonaws.com")]
     Refused {
         /// The role's name.
         role: String,
@@ -41,9 +39,7 @@ pub enum CredentialsError {
         code: String,
     },
     /// What metadata answers is no credentials document.
-    #[error(
-        "metadata did not return credentials for role {role}; is a proxy or another agent in between?"
-    )]
+    #[error("metadata did not return credentials for role {role}; is a proxy or another agent in between?")]
     Content {
         /// The role's name.
         role: String,

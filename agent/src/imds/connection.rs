@@ -6,7 +6,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::net::TcpStream;
 
 use super::ImdsError;
-use crate::wire::{self, Sender};
+use crate::transport::{self, Sender};
 
 /// No metadata item comes near: user data has 16 KiB, identity documents and credentials about 1.
 const BODY_LIMIT: usize = 262_144;
@@ -35,7 +35,7 @@ impl Connection {
         let unreachable = |source| ImdsError::Connect { endpoint: authority.to_owned(), source };
         let stream = TcpStream::connect(authority).await.map_err(unreachable)?;
         let broken = |source| ImdsError::Broken { path: String::new(), source };
-        Ok(Self { sender: wire::speak(Box::new(stream)).await.map_err(broken)? })
+        Ok(Self { sender: transport::speak(Box::new(stream)).await.map_err(broken)? })
     }
 
     pub(super) fn is_open(&self) -> bool {

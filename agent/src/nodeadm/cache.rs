@@ -95,7 +95,11 @@ impl Enriched {
             }
         };
         let parsed = machine::document::read_json(&content);
-        parsed.inspect_err(|error| log::warn!(path:% = path.display(), error:% = error; "invalid cache, writing it again")).ok()
+        parsed
+            .inspect_err(
+                |error| log::warn!(path:% = path.display(), error:% = error; "invalid cache, writing it again"),
+            )
+            .ok()
     }
 
     /// Keeps this at `path`.

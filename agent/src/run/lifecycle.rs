@@ -7,19 +7,19 @@
 //! A new duty adds a field, a line in [`Lifecycle::take`], and one where it speaks: [`Lifecycle::statements`] for conditions,
 //! [`Lifecycle::tidings`] for events, [`Lifecycle::wishes`] for the Node's metadata, [`Lifecycle::step`] for acts of its own.
 
-mod asked;
+mod agent_state;
 mod conditions;
-mod course;
-mod emptying;
+mod drain_owner;
+mod drain_requests;
 mod events;
-mod hands;
-mod known;
-mod marks;
 mod metadata;
+mod node_drain;
+mod node_patch;
 mod notices;
 mod scaling;
 mod service;
 mod shutdown;
+mod timeline;
 mod volumes;
 
 use drain::{Action, First, Millis, PodOnNode, Reply};
@@ -37,18 +37,18 @@ use crate::journal::Journal;
 use crate::notices::{Reach, Reading};
 use crate::report::{self, Statement, Tiding, Wanted};
 
-use asked::Asked;
+use agent_state::{Known, Seen};
 use conditions::Conditions;
-use course::Course;
-use emptying::Emptying;
+use drain_requests::Asked;
 use events::Events;
-use known::{Known, Seen};
-use marks::{Marks, Wish};
 use metadata::Metadata;
+use node_drain::Emptying;
+use node_patch::{Marks, Wish};
 use notices::Notices;
 use scaling::Scaling;
 use service::Service;
 use shutdown::Shutdown;
+use timeline::Course;
 use volumes::Volumes;
 
 /// A step to carry out. What came of it returns as an [`Input`].

@@ -65,7 +65,11 @@ pub(super) const TABLE: Table = Table {
         },
     ],
     commands: &[
-        Spec { words: "bootstrap", help: "Configure and start kubelet from instance metadata, then exit", options: &[] },
+        Spec {
+            words: "bootstrap",
+            help: "Configure and start kubelet from instance metadata, then exit",
+            options: &[],
+        },
         Spec {
             words: "run",
             help: "Hold the startup taint until the node is ready, and drain the node on interruption",

@@ -196,8 +196,5 @@ fn systemd_reads_every_character_of_a_variable_as_it_was() {
 fn mounts_that_are_not_bound_cannot_be_left_out() {
     let rest = "  instance: {localStorage: {strategy: Mount, disabledMounts: [SOCI]}}\n";
     let warnings = planned(&Machine::default(), rest).warnings;
-    assert_eq!(
-        warnings,
-        ["spec.instance.localStorage.disabledMounts has no effect with strategy Mount"]
-    );
+    assert_eq!(warnings, ["spec.instance.localStorage.disabledMounts has no effect with strategy Mount"]);
 }

@@ -137,8 +137,7 @@ fn settings(object: &Value, container: &Value) -> Vec<Finding> {
         {
             findings.push(Finding::first(named(object), format!("{name}={value}: {why}")));
         } else if !HONOURED.contains(&name) && !CHART.contains(&name) && !name.starts_with("AWS_") {
-            findings
-                .push(Finding::first(named(object), format!("{name}={value}: unknown setting; remove it")));
+            findings.push(Finding::first(named(object), format!("{name}={value}: unknown setting; remove it")));
         }
     }
     if let Some(gates) = variable(container, "AWS_FEATURE_GATES").filter(|gates| gates.contains("=true")) {

@@ -25,8 +25,7 @@ pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
     for pool in of(CORE, "NodePool").filter(|pool| is_current(pool)) {
         let kind = text(pool, "/spec/template/spec/nodeClassRef/kind");
         if text(pool, "/spec/template/spec/nodeClassRef/group") != AWS || kind != "EC2NodeClass" {
-            findings
-                .push(Finding::change(named(pool), format!("has class kind {kind} and is ignored")));
+            findings.push(Finding::change(named(pool), format!("has class kind {kind} and is ignored")));
             continue;
         }
         findings.extend(refused(pool));
@@ -62,8 +61,13 @@ fn older(object: &Value) -> Option<Finding> {
     let api = text(object, "/apiVersion");
     let known = api.ends_with("/v1") || api == "karpenter.sh/v1alpha1";
     (!known).then(|| {
-        Finding::first(named(object), format!("has version {api}, which is not supported: convert it with `kerf \
-                                               convert`"))
+        Finding::first(
+            named(object),
+            format!(
+                "has version {api}, which is not supported: convert it with `kerf \
+                                               convert`"
+            ),
+        )
     })
 }
 

@@ -55,10 +55,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads = [
-            (Weight::First, "TO FIX BEFORE KERF STARTS"),
-            (Weight::Change, "CHANGES ON TAKEOVER, NO ACTION NEEDED"),
-        ];
+        let heads =
+            [(Weight::First, "TO FIX BEFORE KERF STARTS"), (Weight::Change, "CHANGES ON TAKEOVER, NO ACTION NEEDED")];
         for (weight, head) in heads {
             let mut own = self.findings.iter().filter(|finding| finding.weight == weight).peekable();
             if own.peek().is_some() {

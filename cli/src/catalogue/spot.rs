@@ -95,8 +95,5 @@ pub(super) fn warning(objects: &Objects) -> Option<String> {
 
 /// The sentence that says so.
 pub(crate) fn guess() -> String {
-    format!(
-        "assuming spot prices of {} % of the on-demand price; use --spot-prices for real ones",
-        SPOT_PER_MILLE / 10
-    )
+    format!("assuming spot prices of {} % of the on-demand price; use --spot-prices for real ones", SPOT_PER_MILLE / 10)
 }

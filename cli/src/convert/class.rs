@@ -78,8 +78,12 @@ fn selector(object: &mut Object, from: &'static str, to: &'static str) {
     let is_id = |key: &str| key == "aws-ids" || key == "aws::ids";
     let (ids, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(key, _)| is_id(key));
     if !ids.is_empty() && !others.is_empty() {
-        object.refuse(&path, "a term has either ids or other fields", "remove the ids, or everything \
-                                                                                  but the ids");
+        object.refuse(
+            &path,
+            "a term has either ids or other fields",
+            "remove the ids, or everything \
+                                                                                  but the ids",
+        );
         return;
     }
     let terms: Vec<Node> = if ids.is_empty() {
@@ -174,7 +178,11 @@ fn images(object: &mut Object, age: Age) {
         ("Ubuntu", false) => {
             let cure = "select Canonical's images for EKS in spec.amiSelectorTerms, by id, name, or ssmParameter \
                         (/aws/service/canonical/ubuntu/eks/...), and convert again";
-            object.refuse(&FAMILY.join("."), "family Ubuntu does not exist any more, and its images have no alias", cure);
+            object.refuse(
+                &FAMILY.join("."),
+                "family Ubuntu does not exist any more, and its images have no alias",
+                cure,
+            );
         }
         ("Custom", false) => {
             let cure = "select the images there by id, name, tags or ssmParameter";
@@ -182,8 +190,7 @@ fn images(object: &mut Object, age: Age) {
         }
         (family, false) => newest(object, family),
         ("", true) if !has_alias => {
-            let cure =
-                "set the family of the images: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
+            let cure = "set the family of the images: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
             object.refuse(&FAMILY.join("."), "missing, and required without an alias", cure);
         }
         _ => {}
@@ -256,8 +263,7 @@ fn metadata(object: &mut Object, age: Age) {
 /// As whom machines act.
 fn role(object: &mut Object) {
     let has = |field: &str| !object.root.text_at(&["spec", field]).is_empty();
-    let cure =
-        "set one of them: the role, or the profile of aws.defaultInstanceProfile before v1beta1";
+    let cure = "set one of them: the role, or the profile of aws.defaultInstanceProfile before v1beta1";
     match (has("role"), has("instanceProfile")) {
         (false, false) => object.refuse("spec.role", "neither role nor instanceProfile is set", cure),
         (true, true) => object.refuse("spec.instanceProfile", "role is set too", "remove one of them"),

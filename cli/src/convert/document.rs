@@ -167,10 +167,7 @@ impl Document {
             self.tree = Some(tree);
         } else if kind == "ConfigMap" && SETTINGS.contains(&root.text_at(&["metadata", "name"])) {
             let name = root.text_at(&["metadata", "name"]);
-            let text = format!(
-                "{}: ConfigMap {name}: obsolete; write Helm values under settings",
-                self.place
-            );
+            let text = format!("{}: ConfigMap {name}: obsolete; write Helm values under settings", self.place);
             self.remarks.push(Remark { sort: Sort::Lost, text });
         }
         Ok(())

@@ -158,10 +158,7 @@ impl Object {
         taken.extend(self.root.take_at(&["metadata", "annotations", APPLIED]).map(|_| APPLIED));
         taken.extend(self.root.take("status").map(|_| "status"));
         if !taken.is_empty() {
-            self.changed(
-                "metadata",
-                &format!("removed fields of the API server: {}", taken.join(", ")),
-            );
+            self.changed("metadata", &format!("removed fields of the API server: {}", taken.join(", ")));
         }
     }
 }

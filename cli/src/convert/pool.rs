@@ -83,10 +83,8 @@ pub(super) fn modernise(object: &mut Object, classes: &[String]) {
     class_reference(object, &CLASS_REF, classes);
     object.drop(&["spec", "template", "spec", "containerRuntime"], "containerd is the only container runtime");
     object.drop(&["spec", "containerRuntime"], "containerd is the only container runtime");
-    object.drop(
-        &["spec", "template", "spec", "kubelet", "containerRuntime"],
-        "containerd is the only container runtime",
-    );
+    object
+        .drop(&["spec", "template", "spec", "kubelet", "containerRuntime"], "containerd is the only container runtime");
     for annotation in ["v1beta1-kubelet-conversion", "v1beta1-nodeclass-reference"] {
         let key = format!("compatibility.karpenter.sh/{annotation}");
         if object.root.at(&["metadata", "annotations", &key]).is_some() {
@@ -166,8 +164,10 @@ pub(super) fn class_reference(object: &mut Object, path: &[&'static str], classe
     let found = object.root.at(path).is_some_and(Node::is_map);
     if !found {
         let [only] = classes else {
-            let cure = format!("write {{group: {CLASS_GROUP}, kind: {CLASS_KIND}, name: ...}} with the name of the \
-                                EC2NodeClass");
+            let cure = format!(
+                "write {{group: {CLASS_GROUP}, kind: {CLASS_KIND}, name: ...}} with the name of the \
+                                EC2NodeClass"
+            );
             object.refuse(&shown, "missing, the EC2NodeClass is unknown", cure);
             return;
         };
@@ -223,8 +223,7 @@ fn defaults(object: &mut Object) {
         if has(key) || instead.iter().any(|key| has(key)) {
             continue;
         }
-        let text =
-            format!("added {key} {operator} {}, the default of a Provisioner", values.join(", "));
+        let text = format!("added {key} {operator} {}, the default of a Provisioner", values.join(", "));
         object.changed(&REQUIREMENTS.join("."), &text);
         let values = values.iter().map(|value| Entry::new("", quoted(value))).collect();
         let values = Node { line: 0, kind: Kind::FlowList(values) };

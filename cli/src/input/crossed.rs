@@ -32,8 +32,7 @@ fn images(raw: &Raw, spec: &Value) -> Option<InputError> {
     let (family, path) = (spec["amiFamily"].as_str(), "spec.amiFamily");
     match (alias, family) {
         (None, None) if !terms.is_empty() => {
-            let cure =
-                "set the family of the images: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
+            let cure = "set the family of the images: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
             Some(InputError::field(raw, path, "missing, and required without an alias", cure))
         }
         (Some(alias), Some(family)) if family != "Custom" => {

@@ -55,20 +55,20 @@ const MISSING: [(Kind, &str, &str, &str); 4] = [
         "write {group: karpenter.k8s.aws, kind: EC2NodeClass, name: ...}",
     ),
     (Kind::NodePool, "spec.template.spec.nodeClassRef", "group", "write group: karpenter.k8s.aws"),
-    (
-        Kind::NodePool,
-        "spec.disruption",
-        "consolidateAfter",
-        "write 0s, the default before v1, or a longer duration",
-    ),
+    (Kind::NodePool, "spec.disruption", "consolidateAfter", "write 0s, the default before v1, or a longer duration"),
     (Kind::EC2NodeClass, "spec", "amiSelectorTerms", "write [{alias: al2023@latest}], with your family"),
 ];
 
 /// Values that have another name, by kind and field.
 const VALUES: [(Kind, &str, &str, &str); 2] = [
     (Kind::NodePool, "spec.disruption.consolidationPolicy", "WhenUnderutilized", "write WhenEmptyOrUnderutilized"),
-    (Kind::EC2NodeClass, "spec.amiFamily", "Ubuntu", "write AL2, and select Canonical's images in \
-                                                      spec.amiSelectorTerms"),
+    (
+        Kind::EC2NodeClass,
+        "spec.amiFamily",
+        "Ubuntu",
+        "write AL2, and select Canonical's images in \
+                                                      spec.amiSelectorTerms",
+    ),
 ];
 
 /// Lists whose terms name one thing each.
@@ -101,9 +101,7 @@ fn terms(raw: &Raw, list: &str) -> Vec<InputError> {
     let items = raw.value["spec"][list].as_array().into_iter().flatten().enumerate();
     let wrong = items.filter(|(_, term)| !term["ids"].is_null());
     wrong
-        .map(|(index, _)| {
-            fault(raw, &format!("spec.{list}[{index}].ids"), "not a field", "write one term per id")
-        })
+        .map(|(index, _)| fault(raw, &format!("spec.{list}[{index}].ids"), "not a field", "write one term per id"))
         .collect()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::guard::Guarded;
-use cloud::limit::{Limits, Line, Observer, RealPace};
+use cloud::rate_limiter::{Limits, Line, Observer, RealPace};
 use cloud::{Cloud, Kind};
 use daemon::metric::Metrics;
 

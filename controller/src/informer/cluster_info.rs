@@ -47,8 +47,10 @@ pub async fn describe(
             Err(error) if settings.cluster_endpoint.is_empty() || !has_ca => {
                 let name = &settings.cluster_name;
                 return Err(error).with_context(|| {
-                    format!("eks:DescribeCluster failed for cluster {name:?}: allow it, or set CLUSTER_ENDPOINT, \
-                             CLUSTER_CA_BUNDLE and CLUSTER_CIDR")
+                    format!(
+                        "eks:DescribeCluster failed for cluster {name:?}: allow it, or set CLUSTER_ENDPOINT, \
+                             CLUSTER_CA_BUNDLE and CLUSTER_CIDR"
+                    )
                 });
             }
             Err(error) => {
@@ -90,7 +92,7 @@ pub async fn follow_version(settings: Settings, client: Client, market: Arc<Offe
                 classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));
             }
             Ok(_) => {}
-            Err(error) => log::warn!(error = daemon::error::chain(&error).as_str(); "cluster version is unknown"),
+            Err(error) => log::warn!(error = format!("{error:#}").as_str(); "cluster version is unknown"),
         }
     }
 }

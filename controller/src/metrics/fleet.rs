@@ -13,8 +13,11 @@ const BY_RESOURCE: &[&str] = &["nodepool", "resource_type"];
 const OFFERING: &[&str] = &["instance_type", "capacity_type", "zone"];
 
 /// What nodes have for pods.
-pub const ALLOCATABLE: Metric =
-    gauge("karpenter_nodes_allocatable", "Allocatable resources of nodes, in cores, bytes or units, by pool", BY_RESOURCE);
+pub const ALLOCATABLE: Metric = gauge(
+    "karpenter_nodes_allocatable",
+    "Allocatable resources of nodes, in cores, bytes or units, by pool",
+    BY_RESOURCE,
+);
 /// What pods ask for.
 pub const POD_REQUESTS: Metric = gauge(
     "karpenter_nodes_total_pod_requests",
@@ -22,8 +25,11 @@ pub const POD_REQUESTS: Metric = gauge(
     BY_RESOURCE,
 );
 /// What pods may take.
-pub const POD_LIMITS: Metric =
-    gauge("karpenter_nodes_total_pod_limits", "Limits of pods on nodes, including DaemonSet pods, by pool", BY_RESOURCE);
+pub const POD_LIMITS: Metric = gauge(
+    "karpenter_nodes_total_pod_limits",
+    "Limits of pods on nodes, including DaemonSet pods, by pool",
+    BY_RESOURCE,
+);
 /// What pods of DaemonSets ask for.
 pub const DAEMON_REQUESTS: Metric =
     gauge("karpenter_nodes_total_daemon_requests", "Requests of DaemonSet pods on nodes, by pool", BY_RESOURCE);
@@ -31,8 +37,7 @@ pub const DAEMON_REQUESTS: Metric =
 pub const DAEMON_LIMITS: Metric =
     gauge("karpenter_nodes_total_daemon_limits", "Limits of DaemonSet pods on nodes, by pool", BY_RESOURCE);
 /// What is kept back.
-pub const OVERHEAD: Metric =
-    gauge("karpenter_nodes_system_overhead", "System overhead of nodes, by pool", BY_RESOURCE);
+pub const OVERHEAD: Metric = gauge("karpenter_nodes_system_overhead", "System overhead of nodes, by pool", BY_RESOURCE);
 /// How old nodes are.
 pub const OLDEST_NODE: Metric =
     gauge("karpenter_nodes_current_lifetime_seconds", "Age of the pool's oldest node, in seconds", &["nodepool"]);

@@ -34,7 +34,8 @@ pub fn notes(index: &Index, plan: &Plan, ripe: &Ripe) -> Vec<Event> {
     }
     for node in ripe.dropped.iter().flat_map(|dropped| &dropped.nodes) {
         let said = verdicts.get(node.as_str()).map(ToString::to_string);
-        let message = format!("This node {}", said.unwrap_or_else(|| "is no longer a consolidation candidate".to_owned()));
+        let message =
+            format!("This node {}", said.unwrap_or_else(|| "is no longer a consolidation candidate".to_owned()));
         notes.extend(of_node(index, node, reason::CONSOLIDATION_REJECTED, &message));
     }
     for (name, verdict) in &plan.report.nodes {

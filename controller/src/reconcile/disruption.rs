@@ -211,8 +211,15 @@ fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind,
     let mut steps: Vec<Operation> = staying.iter().filter_map(|leaver| open(leaver.node.as_ref()?)).collect();
     steps.extend(staying.iter().filter_map(|leaver| unsay(&leaver.claim, view.now)));
     let notes = staying.iter().flat_map(|leaver| {
-        said_of(&leaver.claim, leaver.node.as_deref(), reason::DISRUPTION_BLOCKED, &format!("Disruption rolled \
-                                                                                             back: {why}"))
+        said_of(
+            &leaver.claim,
+            leaver.node.as_deref(),
+            reason::DISRUPTION_BLOCKED,
+            &format!(
+                "Disruption rolled \
+                                                                                             back: {why}"
+            ),
+        )
     });
     steps.extend(notes.map(Operation::Note));
     let unmark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: null}}});

@@ -15,7 +15,7 @@ use std::time::Duration;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, condition, finalizer, label, reason};
-use cloud::shortage::Scope;
+use cloud::unavailable_offerings::Scope;
 use jiff::Timestamp;
 use planner::CapacityType;
 use serde_json::json;

@@ -95,8 +95,8 @@ impl Index {
             return Triggers::default();
         }
         if let Some(speaker) = K::SPEAKER.filter(|_| live) {
-            let said = before.as_deref().map(K::conditions).unwrap_or_default();
-            self.turns.note(speaker, &said, &object.conditions(), now);
+            let said = before.as_deref().map(K::condition_views).unwrap_or_default();
+            self.turns.note(speaker, &said, &object.condition_views(), now);
         }
         K::changed(self, before.as_deref(), Some(&object), now, live);
         K::consequences(self, before.as_deref(), Some(&object))
@@ -105,7 +105,7 @@ impl Index {
     /// Forgets one object.
     pub fn delete<K: Indexed>(&mut self, key: &str, now: Timestamp) -> Triggers {
         let Some(before) = K::table_mut(self).remove(key) else { return Triggers::default() };
-        let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.conditions().is_empty());
+        let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.condition_views().is_empty());
         if let (Some(speaker), Some(deleted)) = (K::SPEAKER, deleted) {
             self.turns.end(speaker, deleted.0, now);
         }

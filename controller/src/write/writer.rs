@@ -10,7 +10,7 @@ use api::objects::{Node, NodeReport, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use cloud::nodeclass::ProfileStep;
-use cloud::terminations::Terminations;
+use cloud::terminate_batcher::Terminations;
 use daemon::metric::Metrics;
 use futures::{StreamExt, stream};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};

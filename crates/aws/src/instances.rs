@@ -3,7 +3,7 @@
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::primitives::DateTimeFormat;
 use aws_sdk_ec2::types as ec2;
-use cloud::lookups::MOST;
+use cloud::describe_batcher::MOST;
 use cloud::{CloudError, Instance, Tags};
 
 use crate::failure::failure;

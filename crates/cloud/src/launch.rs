@@ -10,9 +10,9 @@
 //!    instances can be found however the call ends. A fleet for one claim also carries the claim's name and UID as tags
 //!    from the launch on; a shared one cannot (all instances of a fleet have the same tags), so its instances get
 //!    [`ownership_tags`] when they are nodes.
-//! 4. [`buy`] carries it out. An unknown outcome is tried again with the **same request**, which EC2 answers as before.
+//! 4. [`create_fleet`] carries it out. An unknown outcome is tried again with the **same request**, which EC2 answers as before.
 //!    Other parameters need a new token: EC2 refuses the old one.
-//! 5. [`deal`] gives the instances to the claims: those with a claim's UID to that claim, the rest in the order of their
+//! 5. [`assignment`] gives the instances to the claims: those with a claim's UID to that claim, the rest in the order of their
 //!    ids to the claims in the order of their names. What some claim's status names is not dealt. Whoever deals again
 //!    deals the same.
 //! 6. Claims that got nothing because something was out of stock choose again at once, now that this is known, under a new
@@ -24,9 +24,9 @@
 //! collector ends it.
 
 mod addresses;
-mod buy;
+mod assignment;
 mod choice;
-mod deal;
+mod create_fleet;
 mod reserved;
 mod template;
 mod templates;
@@ -43,12 +43,12 @@ use thiserror::Error;
 use crate::calls::{FleetConfig, FleetRequest, LaunchTemplateRequest, Tags};
 use crate::nodeclass::ResolvedClass;
 use crate::settings::Settings;
-use crate::shortage::{Scope, Shortages, family_class};
+use crate::unavailable_offerings::{Scope, Shortages, family_class};
 
 pub use addresses::InFlight;
-pub use buy::{BuyError, buy};
+pub use assignment::{Assignment, Held, Resume, deal, resume};
 pub use choice::choose;
-pub use deal::{Assignment, Held, Resume, deal, resume};
+pub use create_fleet::{BuyError, buy};
 pub use reserved::ReservationKind;
 pub use templates::Templates;
 pub(crate) use token::fingerprint;

@@ -2,25 +2,25 @@
 //! types and prices, how a node class resolves, what a launch asks for, what was out of stock lately,
 //! and the rights that all this takes.
 
+mod batcher;
 pub mod calls;
 pub mod claim;
 pub mod contract;
 pub mod data;
+pub mod describe_batcher;
 pub mod error;
 pub mod fake;
 pub mod family;
-mod gather;
 pub mod guard;
 pub mod launch;
-pub mod limit;
-pub mod lookups;
 pub mod nodeclass;
 pub mod policy;
 pub mod prices;
+pub mod rate_limiter;
 pub mod settings;
-pub mod shortage;
-pub mod terminations;
+pub mod terminate_batcher;
 pub mod types;
+pub mod unavailable_offerings;
 pub mod user_data;
 
 pub use calls::*;

@@ -3,10 +3,10 @@
 
 mod capacity;
 mod class;
-mod fit;
+mod compatibility;
 mod labels;
-mod market;
 mod memory;
+mod offerings;
 mod reserved;
 
 use jiff::Timestamp;
@@ -16,14 +16,14 @@ use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::nodeclass::ResolvedImage;
 use crate::settings::Settings;
-use crate::shortage::Shortages;
+use crate::unavailable_offerings::Shortages;
 
 pub use capacity::{allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold, Zone};
-pub use fit::{Unfit, unfit};
+pub use compatibility::{Unfit, unfit};
 pub use labels::{is_exotic, labels};
-pub use market::{Market, Obstacle, Quote};
 pub use memory::{BELIEVED, LearnedMemory, News, image_set};
+pub use offerings::{Market, Obstacle, Quote};
 pub use reserved::{add_placement, add_reservations};
 
 /// Everything that the catalogue of one class depends on.

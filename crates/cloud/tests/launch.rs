@@ -12,8 +12,8 @@ use cloud::launch::{
     template_tags,
 };
 use cloud::nodeclass::{Memory, ResolvedClass, fetch, probe, queries, resolve, try_out};
-use cloud::shortage::{FamilyClass, Scope, Shortages};
 use cloud::types::{self, ClassSettings, Market, Source};
+use cloud::unavailable_offerings::{FamilyClass, Scope, Shortages};
 use cloud::{Cloud, FleetAnswer, FleetError, FleetRequest, Instance, Settings, Tags, data};
 use jiff::{SignedDuration, Timestamp};
 use machine::userdata::RenderError;
@@ -402,7 +402,7 @@ async fn one_launch_tries_what_may_be_back() {
     let all = zones(&world, &[]);
     assert!(all.contains("us-west-2a") && all.len() > 1, "{all:?}");
     world.shortages.mark(dry, world.cloud.now());
-    world.clock.advance(cloud::shortage::REMEMBERED);
+    world.clock.advance(cloud::unavailable_offerings::REMEMBERED);
     assert_eq!(zones(&world, &[]), all, "the first may try");
     let choice = world.choose(&ask(&wanted)).unwrap();
     world.shortages.try_out(&choice.scopes(), world.cloud.now());

@@ -8,7 +8,7 @@ use api::nodeclass::EC2NodeClassSpec;
 use cloud::fake::{Builder, FakeCloud, own_image};
 use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, Within, choose, judge};
 use cloud::nodeclass::{Answers, Memory, ResolvedClass, fetch, queries, resolve};
-use cloud::shortage::{Scope, Shortages};
+use cloud::unavailable_offerings::{Scope, Shortages};
 use cloud::{
     FleetAnswer, FleetError, FleetRequest, Image, InterfaceKind, LaunchTemplateRequest, NetworkInterface,
     PlacementGroup, Settings,

@@ -7,25 +7,25 @@
 //! Deliberately absent: reading PodDisruptionBudgets (a node may not; the Eviction API's answer is the verdict), and ending the
 //! machine (that is EC2's or the controller's).
 
+mod agent_liveness;
 mod backoff;
 mod budget;
-mod hands;
-mod machine;
 mod moment;
 mod order;
 mod pod;
 mod progress;
 mod reply;
 mod settings;
-mod tracked;
-mod turn;
+mod state_machine;
+mod step;
+mod tracked_pod;
 mod volumes;
 
-pub use hands::{ARRIVES, AgentHands, FORSAKEN, First, MARK_HOLDS, QUIET, READING_HOLDS, Reading};
-pub use machine::{Action, Drain};
+pub use agent_liveness::{ARRIVES, AgentHands, FORSAKEN, First, MARK_HOLDS, QUIET, READING_HOLDS, Reading};
 pub use moment::Millis;
 pub use order::{Order, Orders};
 pub use pod::{Group, PodOnNode, Skip};
 pub use progress::{Outcome, Progress, Report};
 pub use reply::{Refusal, Refused, Reply};
 pub use settings::{Care, DaemonSets, Settings};
+pub use state_machine::{Action, Drain};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Drain;
 use crate::moment::Millis;
 use crate::pod::Skip;
 use crate::settings::Settings;
-use crate::tracked::{State, Tracked};
+use crate::state_machine::Drain;
+use crate::tracked_pod::{State, Tracked};
 
 /// Names listed in a sentence.
 const NAMED: usize = 3;

@@ -85,11 +85,7 @@ fn bad_input_says_what_is_wrong_and_where() {
         ("a bomb", bomb, "user data unpacks to more than"),
         ("a script", b"#!/bin/bash\necho hello\n".to_vec(), "user data cannot be used: this is no mapping of fields"),
         ("another kind", b"apiVersion: v1\nkind: Pod\n".to_vec(), "user data cannot be used: this is v1 Pod"),
-        (
-            "cut off",
-            part("text/plain", "y")[..90].to_vec(),
-            "user data is invalid MIME multipart: the closing line",
-        ),
+        ("cut off", part("text/plain", "y")[..90].to_vec(), "user data is invalid MIME multipart: the closing line"),
         (
             "no NodeConfig",
             part("text/x-shellscript", "echo"),

@@ -7,23 +7,23 @@
 //! Where the cloud still has a choice (the type of a launch, its zone, its capacity type), a rule must hold whatever it
 //! chooses.
 
+mod after_commands;
+mod binding_order;
 mod budgets;
-mod carried;
-mod ceilings;
-mod census;
+mod capacity_split;
+mod commands;
+mod disruption_intervals;
+mod excluded_daemons;
 mod flexibility;
-mod kept;
+mod in_flight_node;
 mod labels;
 mod launches;
-mod mixes;
-mod mould;
-mod moves;
+mod node_places;
 mod nodes;
-mod order;
-mod places;
 mod resizes;
-mod rests;
-mod sharing;
+mod shared_resources;
+mod topology_counts;
+mod utilization_limits;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -31,9 +31,9 @@ use std::fmt;
 use std::rc::Rc;
 
 use crate::{Launch, Plan, Snapshot};
-pub use carried::carried_out;
-use kept::KeptOff;
-use mould::Mould;
+pub use after_commands::carried_out;
+use excluded_daemons::KeptOff;
+use in_flight_node::Mould;
 pub use resizes::resized;
 
 /// A rule that a plan breaks.
@@ -58,16 +58,16 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     verdicts::check(snapshot, plan, &mut findings);
     if findings.0.is_empty() {
         let moulds = Moulds::new(snapshot, plan);
-        moves::check(snapshot, plan, &moulds, &mut findings);
-        ceilings::check(snapshot, plan, &mut findings);
-        rests::check(snapshot, plan, &mut findings);
+        commands::check(snapshot, plan, &moulds, &mut findings);
+        utilization_limits::check(snapshot, plan, &mut findings);
+        disruption_intervals::check(snapshot, plan, &mut findings);
         resizes::check(snapshot, plan, &mut findings);
-        mixes::check(snapshot, plan, &places::all(snapshot, plan, &moulds), &mut findings);
+        capacity_split::check(snapshot, plan, &node_places::all(snapshot, plan, &moulds), &mut findings);
     }
     if findings.0.is_empty() && plan.moves.is_empty() {
         placed(snapshot, plan, snapshot.pods.len(), &mut findings);
     } else if findings.0.is_empty() {
-        let (after, done) = carried::on_paper(snapshot, plan);
+        let (after, done) = after_commands::on_paper(snapshot, plan);
         placed(&after, &done, snapshot.pods.len(), &mut findings);
     }
     findings.0
@@ -98,12 +98,12 @@ pub fn checked(snapshot: &Snapshot, plan: Plan) -> Checked {
 /// Everything that is wrong with the places of pods. Those behind the first `own` are pods that move.
 fn placed(snapshot: &Snapshot, plan: &Plan, own: usize, findings: &mut Findings) {
     let moulds = Moulds::new(snapshot, plan);
-    let places = places::all(snapshot, plan, &moulds);
+    let places = node_places::all(snapshot, plan, &moulds);
     let kept_off = KeptOff::new(snapshot, &moulds.nodes);
     nodes::check(snapshot, plan, &moulds, &kept_off, findings);
     launches::check(snapshot, plan, &moulds, findings);
     budgets::check(snapshot, plan, &moulds, findings);
-    order::check(&order::Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, findings);
+    binding_order::check(&binding_order::Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, findings);
 }
 
 struct Findings(Vec<Finding>);
@@ -133,7 +133,7 @@ impl<'a> Moulds<'a> {
     fn new(snapshot: &'a Snapshot, plan: &'a Plan) -> Self {
         let mut alike: BTreeMap<_, Rc<Mould<'a>>> = BTreeMap::new();
         let mut node = |node: &'a crate::Node| {
-            let name = places::undecided(node).then_some((&node.pool, &node.requirements, &node.labels))?;
+            let name = node_places::undecided(node).then_some((&node.pool, &node.requirements, &node.labels))?;
             Some(alike.entry(name).or_insert_with(|| Rc::new(Mould::of_node(snapshot, node))).clone())
         };
         let nodes = snapshot.nodes.iter().map(|it| node(it)).collect();

@@ -17,29 +17,29 @@
 //! Requests of pods that stay change beside the moves: those that were lowered and are needed again go up first (`returns`); in the
 //! end, where pools pack, what would make room for pods of nodes that found nothing is lowered (`lowering`).
 
-mod agenda;
-mod apart;
 mod consolidate;
-mod judge;
-mod lowering;
-mod narrow;
-mod purse;
-mod returns;
-mod scene;
-mod sides;
+mod disruption_plan;
+mod eligibility;
+mod independent_parts;
+mod lower_requests;
+mod remaining_budgets;
+mod replacement_types;
+mod restore_requests;
+mod savings;
+mod simulation;
+mod split_balance;
 mod surplus;
-mod worth;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use agenda::{Agenda, Moves, Position, leaver};
-use judge::Judge;
-use lowering::{Ahead, Lowering};
-use purse::Purse;
-use scene::Scene;
-use worth::{Scales, cost_of};
+use disruption_plan::{Agenda, Moves, Position, leaver};
+use eligibility::Judge;
+use lower_requests::{Ahead, Lowering};
+use remaining_budgets::Purse;
+use savings::{Scales, cost_of};
+use simulation::Scene;
 
 use crate::provision::Foreseen;
 use crate::{Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, WhyMove};
@@ -72,7 +72,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
         }
     }
     let Going { purse, mut moves, mut verdicts, .. } = going;
-    let mut resizes = returns::of(snapshot, plan);
+    let mut resizes = restore_requests::of(snapshot, plan);
     let lowering = Lowering::of(snapshot, &judge, &resizes);
     let mut ahead = Ahead::default();
     if !free.is_empty() {
@@ -91,7 +91,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
         (&one.node, &one.pod, &one.uid, one.why).cmp(&(&other.node, &other.pod, &other.uid, other.why))
     });
     plan.resizes = resizes;
-    plan.saved_by_usage = MicroDollars(ahead.saving + lowering::saved(snapshot, &moves));
+    plan.saved_by_usage = MicroDollars(ahead.saving + lower_requests::saved(snapshot, &moves));
     plan.report.unpacked = lowering.unpacked;
     plan.report.nodes =
         verdicts.into_iter().map(|(position, verdict)| (snapshot.nodes[position].name.clone(), verdict)).collect();

@@ -5,25 +5,25 @@
 //! replayed at a desk.
 #![deny(clippy::float_arithmetic)]
 
-mod ceiling;
 pub mod check;
 mod disrupt;
 pub mod model;
-mod noted;
 mod packing;
+mod payback;
 pub mod plan;
+mod plan_cache;
 mod provision;
-mod rest;
-mod tenure;
-mod turns;
+mod rotation;
+mod utilization_limit;
+mod validation;
 
 pub use check::{Checked, Finding, carried_out, check, checked, resized};
 pub use disrupt::balances;
 pub use model::*;
-pub use noted::{Dropped, Noted, Ripe};
 pub use packing::fitting;
 pub use plan::*;
-pub use rest::Rest;
+pub use plan_cache::Rest;
+pub use validation::{Dropped, Noted, Ripe};
 
 /// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
 pub fn plan(snapshot: &Snapshot) -> Plan {

@@ -1,7 +1,7 @@
 //! The planner's picture of a cluster at one moment: plain values with integer units.
 
+mod capacity_split;
 mod catalogue;
-mod mix;
 mod node;
 mod offer;
 mod pod;
@@ -11,8 +11,8 @@ mod resources;
 mod sizing;
 mod topology;
 
+pub use capacity_split::Mix;
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
-pub use mix::Mix;
 pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Sick, Stage, Usage};
 pub use offer::Offer;
 pub use pod::{

@@ -1,16 +1,16 @@
 //! The answer: what to do, and for every pod and node the reason.
 
-mod cut;
+mod commands;
 mod display;
-mod moves;
 mod nodes;
+mod partial;
 mod resizes;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use moves::{Balance, Destination, Leaver, Move, MoveReason, Relocation, WhyMove};
+pub use commands::{Balance, Destination, Leaver, Move, MoveReason, Relocation, WhyMove};
 pub use nodes::{NodeVerdict, Strain};
 pub use resizes::{ContainerResize, Resize, Unpacked, WhyResize, WhyUnpacked};
 

@@ -15,77 +15,77 @@
 //! the limits leave in the end is spent on listing further types (`finish`). Who has no place in the end is told the
 //! nearest miss of every pool (`reasons`).
 
+mod bound_pods;
+mod capacity_split;
+mod current_domains;
+mod daemon_overhead;
+mod demand;
+mod dimensions;
+mod existing_node;
+mod fill_existing;
+mod finish;
+mod fleet;
 #[expect(
     clippy::float_arithmetic,
     reason = "worths of a linear program; the room says why they are the same everywhere"
 )]
-mod blueprint;
-mod bound;
-mod ceilings;
-mod claim;
-mod contest;
-mod demand;
-mod dimensions;
-mod finish;
-mod fixed;
-mod fleet;
-mod frame;
-mod glance;
+mod fleet_optimizer;
+mod free_capacity;
 mod join;
-mod ledger;
 mod limits;
-mod manner;
-mod mix;
-mod moving;
-mod open;
-mod outlook;
-mod outset;
-mod present;
+mod new_node;
+mod node_template;
+mod open_node;
+mod pin_zone;
+mod pool_template;
+mod price_bound;
 mod reasons;
 mod rehearsal;
-mod reserve;
-mod retinue;
-mod room;
-mod scatter;
-mod settle;
-mod shared;
-mod template;
+mod relocation;
+mod requirement_sets;
+mod reservations;
+mod scheduler_model;
+mod select_best;
+mod shared_claims;
+mod static_pools;
+mod strategy;
 mod topology;
-mod wants;
+mod type_filter;
+mod utilization;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bound::Bound;
-use claim::Claims;
+use bound_pods::Bound;
+use capacity_split::Part;
+use daemon_overhead::Retinue;
 use demand::{Compiler, Demand};
 use dimensions::Dimensions;
+use existing_node::Rooms;
 use finish::List;
 use fleet::Fleets;
-use frame::{FrameId, Frames};
 use limits::Headroom;
-use manner::{ALWAYS, Load, Manner};
-use mix::Part;
-use open::Alone;
-use outlook::Outlook;
-use reserve::Reservations;
-use retinue::Retinue;
-use room::Rooms;
-use shared::Shared;
+use new_node::Claims;
+use node_template::{FrameId, Frames};
+use open_node::Alone;
+use requirement_sets::{WantId, Wants};
+use reservations::Reservations;
+use shared_claims::Shared;
+use strategy::{ALWAYS, Load, Manner};
 use topology::{Counts, Membership, Pods, Topology};
-use wants::{WantId, Wants};
+use type_filter::Outlook;
 
-use moving::Resident;
-pub(crate) use moving::{MANNERS, Mover, Obstacle, Outcome};
+use relocation::Resident;
+pub(crate) use relocation::{MANNERS, Mover, Obstacle, Outcome};
 pub(crate) use topology::Foreseen;
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
 
 /// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
-    contest::best(snapshot)
+    select_best::best(snapshot)
 }
 
 /// A shape (with the claims that its pods share, if they do) at one of its levels.
@@ -166,7 +166,7 @@ struct Solver<'a> {
 impl<'a> Solver<'a> {
     fn new(snapshot: &'a Snapshot, parts: &Arc<[Part]>, foreseen: &Foreseen) -> Self {
         let dimensions = Dimensions::of(snapshot);
-        let soft_taints = template::has_soft_taints(snapshot);
+        let soft_taints = pool_template::has_soft_taints(snapshot);
         let mut wants = Wants::default();
         let mut topology = Topology::new(snapshot);
         let policy = snapshot.policy.preferences;
@@ -180,7 +180,7 @@ impl<'a> Solver<'a> {
         topology.count_bound(snapshot, &bound, &wants, &shared);
         let retinue = Retinue::of(snapshot, &mut topology);
         demands.iter_mut().for_each(|demand| demand.late = demand.looks_at(&foreseen.joined));
-        let mut frames = Frames::new(template::in_order(snapshot, &dimensions), &mut topology);
+        let mut frames = Frames::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
         topology.find_reachable(&mut frames, &wants, foreseen);
         let mut solver = Self {
             headroom: Headroom::of(frames.templates.iter().map(|template| template.pool)),

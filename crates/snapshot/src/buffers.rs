@@ -98,7 +98,9 @@ impl fmt::Display for BufferTrouble {
                 "unknown number of pods: set spec.replicas, spec.percentage of a workload, or spec.limits on a \
                  resource that the pods request",
             ),
-            Self::Quantity { text } => write!(out, "{text:?} is not a quantity: write an integer or decimal such as 2 or 4Gi"),
+            Self::Quantity { text } => {
+                write!(out, "{text:?} is not a quantity: write an integer or decimal such as 2 or 4Gi")
+            }
             Self::Pod { reason } => write!(out, "no node can be launched for its pods: {reason}"),
         }
     }

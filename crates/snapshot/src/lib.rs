@@ -4,18 +4,18 @@
 //! translation is pure: instants come in with [`Input`], and what cannot be translated comes out by name, as an
 //! ignored pod or as a problem, never as a failure of the whole.
 
+mod annotation_errors;
 mod budget;
 mod buffers;
+mod cache;
+mod capacity_splits;
 mod catalogues;
 mod daemons;
-mod faults;
-mod guards;
 mod ignored;
 mod input;
-mod memory;
-mod mixes;
 mod nodes;
 mod overlays;
+mod pdb_index;
 mod pools;
 mod problem;
 mod quantities;
@@ -23,8 +23,8 @@ mod records;
 mod rescheduling;
 mod reserved;
 mod shapes;
-mod strays;
 mod terms;
+mod unclaimed_nodes;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -34,9 +34,9 @@ use jiff::Timestamp;
 use planner::{Millis, Snapshot};
 
 pub use buffers::{BufferSize, BufferState, BufferTrouble, Provisioning, provisioning};
+pub use cache::Memory;
 pub use ignored::{Ignored, IgnoredReason, VolumeTrouble};
 pub use input::{Input, Settings};
-pub use memory::Memory;
 pub use nodes::{node_usage, sick, sizing};
 pub use overlays::{Overlaid, OverlayTrouble, OverlayVerdict};
 pub use pools::rules as packing_rules;

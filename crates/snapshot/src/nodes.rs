@@ -2,7 +2,7 @@
 
 mod bound;
 mod health;
-mod kept;
+mod node_cache;
 mod sizes;
 mod translate;
 
@@ -17,7 +17,7 @@ use planner::Leaving;
 use crate::{Input, millis};
 
 pub use health::sick;
-pub(crate) use kept::{Kept, refresh};
+pub(crate) use node_cache::{Kept, refresh};
 pub use sizes::{node_usage, sizing};
 pub(crate) use translate::Scene;
 

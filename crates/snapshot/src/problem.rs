@@ -9,9 +9,7 @@ use api::reason;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A pool whose node class offers nothing (yet).
-    #[error(
-        "NodePool {pool}: EC2NodeClass {class} has no instance types yet; check its conditions"
-    )]
+    #[error("NodePool {pool}: EC2NodeClass {class} has no instance types yet; check its conditions")]
     NoCatalogue {
         /// The pool.
         pool: String,
@@ -32,8 +30,10 @@ pub enum Problem {
         resource: String,
     },
     /// A bound pod whose requests cannot be read; its node's room is overestimated.
-    #[error("Pod {pod}: a request is not a quantity, so the free capacity of node {node} is overestimated; delete \
-             the pod")]
+    #[error(
+        "Pod {pod}: a request is not a quantity, so the free capacity of node {node} is overestimated; delete \
+             the pod"
+    )]
     BoundPod {
         /// `namespace/name`.
         pod: String,

@@ -17,11 +17,11 @@ use api::annotation;
 use api::objects::{Pod, PodDisruptionBudget};
 use planner::{Millis, Mix, PodShape, Resources};
 
-use crate::guards::Guards;
 use crate::ignored::IgnoredReason;
+use crate::pdb_index::Guards;
 use crate::terms::Labels;
 use crate::volumes::{self, Storage};
-use crate::{Problem, faults, mixes, shapes};
+use crate::{Problem, annotation_errors, capacity_splits, shapes};
 use interner::Interner;
 use order::Order;
 use owners::Owners;
@@ -187,7 +187,9 @@ impl Records {
     /// What pods say and cannot be read, once a workload and text.
     pub(crate) fn misread(&self) -> Vec<Problem> {
         let told = self.misread.iter();
-        faults::of_workloads(told.filter_map(|(id, told)| Some((self.get(*id)?.pod.as_ref(), told.as_slice()))))
+        annotation_errors::of_workloads(
+            told.filter_map(|(id, told)| Some((self.get(*id)?.pod.as_ref(), told.as_slice()))),
+        )
     }
 
     fn sorted<'a>(&'a self, ids: impl IntoIterator<Item = &'a u32>) -> Vec<&'a Record> {
@@ -210,8 +212,8 @@ impl Records {
         };
         let taken = taken(pod).filter(|taken| *taken != form.shape.requests).map(Box::new);
         let bare = self.shapes.intern(form.shape);
-        let (mix, misread) = mixes::of_pod(pod);
-        let misread = faults::of_pod(pod, misread);
+        let (mix, misread) = capacity_splits::of_pod(pod);
+        let misread = annotation_errors::of_pod(pod, misread);
         let record = Record {
             pod: Arc::clone(pod),
             shape: self.shapes.share(&bare),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use api::{EC2NodeClass, EC2NodeClassSpec};
 use cloud::nodeclass::ResolvedImage;
-use cloud::shortage::Shortages;
 use cloud::types::{ClassSettings, Market as Prices, Source, Zone, catalogue};
+use cloud::unavailable_offerings::Shortages;
 use cloud::{Image, data};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};

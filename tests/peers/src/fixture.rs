@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use cli::catalogue::Wish;
-use cli::desk::{Cluster, Conditions, Gate, Gates};
+use cli::plan_input::{Cluster, Conditions, Gate, Gates};
 use jiff::Timestamp;
 use planner::Snapshot;
 

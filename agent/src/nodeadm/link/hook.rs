@@ -57,8 +57,9 @@ pub(in crate::nodeadm) async fn run(machine: &Machine) -> anyhow::Result<()> {
         Ok(())
     };
     let settled = tokio::time::timeout(limit, settling).await;
-    settled
-        .unwrap_or_else(|_| Err(anyhow::anyhow!("the network is not configured after {} s: {awaited}", limit.as_secs())))
+    settled.unwrap_or_else(|_| {
+        Err(anyhow::anyhow!("the network is not configured after {} s: {awaited}", limit.as_secs()))
+    })
 }
 
 /// Which machine it is that boots.
@@ -74,8 +75,7 @@ impl Boot {
     async fn settled(&self, host: &Host) -> anyhow::Result<()> {
         let managed = self.managed(host)?;
         let printed = host.output("networkctl", &["list", "--json=short"]).await?;
-        let links =
-            machine::document::read_json(printed.as_bytes()).context("networkctl printed no list of links")?;
+        let links = machine::document::read_json(printed.as_bytes()).context("networkctl printed no list of links")?;
         match awaited_of(&links, &managed) {
             None => Ok(()),
             Some(what) => Err(anyhow::Error::msg(what)),

@@ -5,11 +5,11 @@ use std::time::Duration;
 use drain::Millis;
 use serde_json::Value;
 
-use super::known::Known;
+use super::agent_state::Known;
 use crate::cluster::Node;
 use crate::health;
 use crate::report::{self, Statement};
-use crate::run::lane::Lane;
+use crate::run::ordered_writer::Lane;
 
 /// For so long what was written last counts, not the Node as seen: the watch needs a moment to show it.
 const ECHO: Duration = Duration::from_secs(10);

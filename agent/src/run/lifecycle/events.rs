@@ -2,10 +2,10 @@
 
 use drain::Millis;
 
-use super::known::Known;
+use super::agent_state::Known;
 use crate::health;
 use crate::report::Tiding;
-use crate::run::lane::Lane;
+use crate::run::ordered_writer::Lane;
 
 #[derive(Debug, Default)]
 pub(super) struct Events {

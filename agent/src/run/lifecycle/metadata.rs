@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::{condition, reason};
 use drain::Millis;
 
-use super::known::Known;
+use super::agent_state::Known;
 use crate::notices::{Reach, Watcher};
 use crate::report::Statement;
 

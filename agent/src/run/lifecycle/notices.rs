@@ -5,8 +5,8 @@ use api::{annotation, condition, reason};
 use drain::Millis;
 use machine::agent::notices::{LifecycleHook, NoticeSettings, Rebalance};
 
-use super::known::Known;
-use super::marks::Wish;
+use super::agent_state::Known;
+use super::node_patch::Wish;
 use crate::cluster::Node;
 use crate::journal::{Order, Ours};
 use crate::notices::{Demand, Entry, Kind, Reading, Stance, State, Terms};
@@ -163,9 +163,7 @@ fn wording(kind: &Kind) -> (&'static str, String) {
         Kind::Shutdown => (reason::INSTANCE_SHUTDOWN, "the operating system shuts down".to_owned()),
         Kind::Scaling => (reason::ASG_LIFECYCLE, "the Auto Scaling group terminates this instance".to_owned()),
         Kind::Maintenance { code, .. } => (reason::SCHEDULED_EVENT, format!("scheduled maintenance {code}")),
-        Kind::Rebalance => {
-            (reason::REBALANCE_REPLACEMENT, "rebalance recommendation, replacement approved".to_owned())
-        }
+        Kind::Rebalance => (reason::REBALANCE_REPLACEMENT, "rebalance recommendation, replacement approved".to_owned()),
     }
 }
 

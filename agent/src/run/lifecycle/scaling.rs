@@ -3,9 +3,9 @@
 use drain::Millis;
 use machine::agent::notices::LifecycleHook;
 
-use super::known::Known;
+use super::agent_state::Known;
 use crate::notices::Kind;
-use crate::run::lane::Lane;
+use crate::run::ordered_writer::Lane;
 
 #[derive(Debug, Default)]
 pub(super) struct Scaling {

@@ -2,11 +2,11 @@
 
 use drain::Millis;
 
-use super::known::Known;
+use super::agent_state::Known;
 use crate::bootstrap::state::State;
 use crate::gates::{Finding, Gates};
 use crate::report::{Statement, Tiding};
-use crate::run::obstacle::Obstacle;
+use crate::run::startup_obstacle::Obstacle;
 
 #[derive(Debug)]
 pub(super) struct Service {

@@ -2,7 +2,7 @@
 
 use drain::Millis;
 
-use super::known::{Known, Seen};
+use super::agent_state::{Known, Seen};
 use crate::notices::{Entry, Kind};
 
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use drain::Millis;
 use ring::digest::{SHA256, digest};
 
 use super::Act;
-use super::known::Known;
+use super::agent_state::Known;
 
 /// Between two questions for the same volumes.
 const EVERY: Duration = Duration::from_secs(2);

@@ -80,8 +80,7 @@ impl Group {
             faults.push(fault(format!("{title}: unknown cluster"), cure));
         }
         if let Some(why) = &self.imageless {
-            let cure =
-                "write the EC2NodeClass of the group by hand: amiSelectorTerms with the image of its launch \
+            let cure = "write the EC2NodeClass of the group by hand: amiSelectorTerms with the image of its launch \
                  template (examples/)";
             faults.push(fault(format!("{title}: {why}"), cure));
         }
@@ -90,8 +89,12 @@ impl Group {
 
     /// Two groups whose pools would have one name.
     pub(super) fn namesake(&self, other: &Self) -> InputError {
-        let problem =
-            format!("{}: its NodePool would have the name {} of the NodePool of {}", self.title, self.name(), other.title);
+        let problem = format!(
+            "{}: its NodePool would have the name {} of the NodePool of {}",
+            self.title,
+            self.name(),
+            other.title
+        );
         InputError::new(&self.place, problem, "convert one of them separately and rename its objects")
     }
 

@@ -35,14 +35,16 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
     images(&mut group, value["amiType"].as_str().unwrap_or_default());
     let bought = if value["capacityType"] == "SPOT" { label::CAPACITY_SPOT } else { label::CAPACITY_ON_DEMAND };
     if value["capacityType"] == "CAPACITY_BLOCK" {
-        group.lost.push("its capacity block: select it in capacityReservationSelectorTerms of the EC2NodeClass".to_owned());
+        group
+            .lost
+            .push("its capacity block: select it in capacityReservationSelectorTerms of the EC2NodeClass".to_owned());
     }
     group.needs.push(Need::one_of(label::CAPACITY_TYPE, [bought]));
     let types = texts(&value["instanceTypes"]);
     if types.is_empty() {
-        group.lost.push(
-            "the instance types of its launch template: write them as a requirement of the NodePool".to_owned(),
-        );
+        group
+            .lost
+            .push("the instance types of its launch template: write them as a requirement of the NodePool".to_owned());
     } else {
         group.needs.push(Need::one_of(label::INSTANCE_TYPE, types));
     }
@@ -92,10 +94,10 @@ fn extras(group: &mut Group, value: &Value) {
         group.lost.push("its nodeRepairConfig: use the feature gate NodeRepair of the controller".to_owned());
     }
     if let Some(version) = value["releaseVersion"].as_str() {
-        group
-            .lost
-            .push(format!("its release {version}: the EC2NodeClass selects the latest image; write @VERSION to pin \
-                           one"));
+        group.lost.push(format!(
+            "its release {version}: the EC2NodeClass selects the latest image; write @VERSION to pin \
+                           one"
+        ));
     }
 }
 

@@ -73,14 +73,14 @@ fn types(group: &mut Group, value: &Value, overrides: &Value) {
             group.needs.extend(bounds["Max"].as_u64().map(|most| Need::bound(key, "Lt", most + 1)));
         }
     } else if !running.is_empty() {
-        group
-            .lost
-            .push("the instance type of its launch template: the NodePool has the types of its running instances".to_owned());
+        group.lost.push(
+            "the instance type of its launch template: the NodePool has the types of its running instances".to_owned(),
+        );
         group.needs.push(Need::one_of(label::INSTANCE_TYPE, running));
     } else {
-        group.lost.push(
-            "the instance type of its launch template: write it as a requirement of the NodePool".to_owned(),
-        );
+        group
+            .lost
+            .push("the instance type of its launch template: write it as a requirement of the NodePool".to_owned());
     }
     if overrides.as_array().is_some_and(|list| list.iter().any(|item| !item["WeightedCapacity"].is_null())) {
         group.lost.push("its weights: nodes are sized by the requests of pods".to_owned());
@@ -102,9 +102,7 @@ fn bought(group: &mut Group, mixed: &Value) {
         vec![spot]
     };
     if mixed.is_null() {
-        group
-            .lost
-            .push("the capacity type of its launch template: the NodePool has on-demand".to_owned());
+        group.lost.push("the capacity type of its launch template: the NodePool has on-demand".to_owned());
     }
     if kinds.len() > 1 {
         group.lost.push(format!(

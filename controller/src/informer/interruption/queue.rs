@@ -156,8 +156,10 @@ impl Listener {
         };
         let (queue, text) = (self.queue.as_str(), daemon::error::chain(error));
         log::error!(queue, error = text.as_str(), cure; "failed to receive from the interruption queue");
-        let message = format!("cannot receive from the interruption queue {queue}: {text}; {cure}; agents still \
-                               receive notices from IMDS");
+        let message = format!(
+            "cannot receive from the interruption queue {queue}: {text}; {cure}; agents still \
+                               receive notices from IMDS"
+        );
         self.record(Event::warning(self.controller.clone(), reason::INTERRUPTION_QUEUE_UNREADABLE, message));
     }
 

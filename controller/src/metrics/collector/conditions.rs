@@ -36,7 +36,7 @@ fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
     let mut found: BTreeMap<[String; 3], (f64, f64)> = BTreeMap::new();
     let mut slowest = 0.0;
     for object in K::table(index).values() {
-        let said = object.conditions();
+        let said = object.condition_views();
         for ConditionView { type_, status, reason, since: moment } in &said {
             let (count, longest) = found.entry([type_, status, reason].map(|it| (*it).to_owned())).or_default();
             *count += 1.0;

@@ -88,11 +88,7 @@ impl Resizer {
         let text = daemon::error::chain(&error);
         self.state().failed.insert(resize.uid.clone(), now);
         if is_denied(&error, &text) {
-            self.close(
-                "pods are not resized: allow the controller to patch pods and pods/resize",
-                &text,
-                now,
-            );
+            self.close("pods are not resized: allow the controller to patch pods and pods/resize", &text, now);
         } else {
             log::warn!(pod = pod, error = text.as_str(); "failed to resize pod, retrying in a minute");
         }

@@ -107,11 +107,7 @@ fn note(need: Need) -> Option<Event> {
         format!("{name} {} instead of {}", quantity::text(name, fits), quantity::text(name, asked))
     };
     let told: Vec<String> = told.map(text).collect();
-    let message = format!(
-        "Recommended requests by utilization: {} (pods evaluated: {})",
-        told.join(", "),
-        need.pods
-    );
+    let message = format!("Recommended requests by utilization: {} (pods evaluated: {})", told.join(", "), need.pods);
     (!told.is_empty()).then(|| Event::normal(need.object, reason::REQUESTS_ABOVE_USE, message))
 }
 

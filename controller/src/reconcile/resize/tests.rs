@@ -164,7 +164,8 @@ fn who_observes_is_told_what_a_pool_that_packs_would_lower_to() {
     let told = advice(&index("observe", 48), false, at(0));
     let messages: Vec<&str> = told.notes.iter().map(crate::write::events::Event::message).collect();
     // Half of the request is the floor for both.
-    let expected = "Recommended requests by utilization: cpu 750m instead of 1500m, memory 1Gi instead of 2Gi (pods evaluated: 1)";
+    let expected =
+        "Recommended requests by utilization: cpu 750m instead of 1500m, memory 1Gi instead of 2Gi (pods evaluated: 1)";
     assert_eq!(messages, [expected]);
     assert_eq!(told.spare["default"], Size { cpu: 750, memory: 1024 * MIB });
     let silent = [index("observe", 23), index("ignore", 48), index("pack", 48)];

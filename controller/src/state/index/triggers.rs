@@ -31,7 +31,7 @@ pub trait Indexed: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send +
     /// Replaces what others have alike by the one copy that is kept of it.
     fn share(&mut self, _: &mut Index) {}
     /// Its conditions, where they are counted.
-    fn conditions(&self) -> Vec<ConditionView<'_>> {
+    fn condition_views(&self) -> Vec<ConditionView<'_>> {
         Vec::new()
     }
     /// Keeps what is derived from the kind's objects true. Most kinds have nothing derived.
@@ -50,7 +50,7 @@ pub(super) fn keep_annotations(meta: &mut ObjectMeta, wanted: impl Fn(&str) -> b
     }
 }
 
-fn said(conditions: &[Condition]) -> Vec<ConditionView<'_>> {
+fn condition_views(conditions: &[Condition]) -> Vec<ConditionView<'_>> {
     let said = conditions.iter();
     said.map(|Condition { type_, status, reason, last_transition_time, .. }| ConditionView {
         type_,
@@ -224,7 +224,7 @@ impl Indexed for Node {
         &mut index.nodes
     }
 
-    fn conditions(&self) -> Vec<ConditionView<'_>> {
+    fn condition_views(&self) -> Vec<ConditionView<'_>> {
         let ours = self.label(label::NODEPOOL).is_some();
         let conditions = self.status.conditions.iter().filter(|_| ours);
         conditions
@@ -282,8 +282,8 @@ impl Indexed for NodeClaim {
         self.spec.requirements = index.requirements.share(&self.spec.requirements);
     }
 
-    fn conditions(&self) -> Vec<ConditionView<'_>> {
-        said(self.conditions())
+    fn condition_views(&self) -> Vec<ConditionView<'_>> {
+        condition_views(self.conditions())
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
@@ -356,8 +356,8 @@ impl Indexed for NodePool {
         &mut index.pools
     }
 
-    fn conditions(&self) -> Vec<ConditionView<'_>> {
-        said(self.conditions())
+    fn condition_views(&self) -> Vec<ConditionView<'_>> {
+        condition_views(self.conditions())
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
@@ -386,8 +386,8 @@ impl Indexed for EC2NodeClass {
         &mut index.classes
     }
 
-    fn conditions(&self) -> Vec<ConditionView<'_>> {
-        said(self.conditions())
+    fn condition_views(&self) -> Vec<ConditionView<'_>> {
+        condition_views(self.conditions())
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {

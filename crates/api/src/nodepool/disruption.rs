@@ -74,14 +74,10 @@ pub enum DisruptionFault {
     #[error("annotation kerf.sh/pack-margin is ignored: {0}")]
     PackMargin(InvalidShare),
     /// What is left of a request at least.
-    #[error(
-        "annotation kerf.sh/pack-floor is ignored: invalid percentage {0:?}: write 1% to 100%, such as 50%"
-    )]
+    #[error("annotation kerf.sh/pack-floor is ignored: invalid percentage {0:?}: write 1% to 100%, such as 50%")]
     PackFloor(String),
     /// How long a pod must have been watched.
-    #[error(
-        "annotation kerf.sh/pack-min-history is ignored: invalid duration {0:?}: write 1h to 255h, such as 24h"
-    )]
+    #[error("annotation kerf.sh/pack-min-history is ignored: invalid duration {0:?}: write 1h to 255h, such as 24h")]
     PackMinHistory(String),
 }
 

@@ -91,9 +91,7 @@ fn cure(always: bool, can_surge: bool) -> &'static str {
     match (always, can_surge) {
         (true, _) => "set maxUnavailable: 1",
         (false, false) => "add a replica, or set maxUnavailable: 1",
-        (false, true) => {
-            "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)"
-        }
+        (false, true) => "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)",
     }
 }
 
@@ -168,7 +166,8 @@ mod tests {
         let cure = "add a replica, or set maxUnavailable: 1";
         let of_single =
             format!("PodDisruptionBudget shop/db allows no disruption: minAvailable is 1 and there is 1 pod; {cure}");
-        let of_never = "PodDisruptionBudget shop/nobody allows no disruption: maxUnavailable is 0; set maxUnavailable: 1";
+        let of_never =
+            "PodDisruptionBudget shop/nobody allows no disruption: maxUnavailable is 0; set maxUnavailable: 1";
         let both = "the API server evicts no pod that several PodDisruptionBudgets select (shop/db and shop/spare); change them so that one selects it";
         let rows = [
             (vec![], false, None),

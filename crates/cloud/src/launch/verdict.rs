@@ -6,7 +6,7 @@ use planner::CapacityType;
 use super::Reservations;
 use crate::calls::{FleetAnswer, FleetError};
 use crate::error::{CloudError, Kind};
-use crate::shortage::{Scope, family_class};
+use crate::unavailable_offerings::{Scope, family_class};
 
 /// Codes that say "not here, not now": something is out of stock, and another choice may do.
 const UNFULFILLABLE: [&str; 7] = [

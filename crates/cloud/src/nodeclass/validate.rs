@@ -57,7 +57,8 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
     }
     if class.family == AmiFamily::Al2023 && settings.cluster_cidr.is_empty() {
         let message = "unknown service CIDR of the cluster; allow eks:DescribeCluster, or set CLUSTER_CIDR, and \
-                       restart the controller".to_owned();
+                       restart the controller"
+            .to_owned();
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
     let machine = Machine { capacity_type: label::CAPACITY_SPOT, image_id: "", max_pods: 110 };

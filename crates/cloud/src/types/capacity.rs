@@ -4,7 +4,7 @@
 use machine::pods;
 use planner::Resources;
 
-use super::{ClassSettings, fit};
+use super::{ClassSettings, compatibility};
 use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::settings::Settings;
@@ -66,7 +66,7 @@ pub(super) fn sizes(
 /// EFA interfaces: those that the class lists, else as many as the type can have, for machines get them when asked.
 fn efa(info: &InstanceTypeInfo, class: &ClassSettings) -> u32 {
     let listed = class.network_interfaces.as_deref();
-    listed.map_or(info.max_efa, |listed| fit::efa_only(listed, |_| true))
+    listed.map_or(info.max_efa, |listed| compatibility::efa_only(listed, |_| true))
 }
 
 /// What pods may request: the capacity less kubelet's and the system's reservations and the eviction threshold.
@@ -134,7 +134,7 @@ fn max_pods(info: &InstanceTypeInfo, class: &ClassSettings, settings: &Settings)
 /// Interfaces of the default card whose addresses no pod gets.
 fn reserved_interfaces(class: &ClassSettings, settings: &Settings) -> u32 {
     let listed = class.network_interfaces.as_deref().unwrap_or_default();
-    settings.reserved_enis.saturating_add(fit::efa_only(listed, |card| card == DEFAULT_CARD))
+    settings.reserved_enis.saturating_add(compatibility::efa_only(listed, |card| card == DEFAULT_CARD))
 }
 
 fn disk(info: &InstanceTypeInfo, class: &ClassSettings) -> i64 {

@@ -8,7 +8,7 @@ use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
 use super::{ClassSettings, Source, unfit};
 use crate::calls::CapacityReservation;
 use crate::nodeclass::{ResolvedClass, is_expiring};
-use crate::shortage::Shortages;
+use crate::unavailable_offerings::Shortages;
 
 /// Adds the reservations of a class to its catalogue. One that is used up, about to end, of a type that cannot be what the class
 /// describes, or in a zone where the class has no address left stays in it, unavailable, so that a report can say why it was

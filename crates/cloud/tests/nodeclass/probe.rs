@@ -4,8 +4,8 @@ use api::condition;
 use cloud::fake::{FakeCloud, Fault};
 use cloud::launch::{Ask, InFlight, Offer};
 use cloud::nodeclass::{Memory, Probe, Resolution, fetch, probe, queries, resolve, try_out};
-use cloud::shortage::Shortages;
 use cloud::types::{ClassSettings, Market, Source, add_placement, catalogue, requirements as requirements_of};
+use cloud::unavailable_offerings::Shortages;
 use cloud::{Kind, PlacementGroup, data};
 use jiff::Timestamp;
 

@@ -2,8 +2,8 @@
 
 use api::condition;
 use cloud::nodeclass::{Answers, Resolution, is_expiring, queries, resolve};
-use cloud::shortage::{Scope, Shortages};
 use cloud::types::{ClassSettings, Market, Source, add_reservations};
+use cloud::unavailable_offerings::{Scope, Shortages};
 use cloud::{CapacityReservation, CloudError, Kind, PlacementGroup, PlacementGroupQuery, ReservationFilter, Settings};
 use jiff::Timestamp;
 use planner::Offering;

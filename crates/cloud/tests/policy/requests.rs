@@ -9,8 +9,8 @@ use cloud::launch::{
 };
 use cloud::nodeclass::{Memory, ProfileStep, Resolution, fetch, probe, queries, resolve, try_out};
 use cloud::policy::Condition;
-use cloud::shortage::Shortages;
 use cloud::types::{ClassSettings, Market, Source, catalogue};
+use cloud::unavailable_offerings::Shortages;
 use cloud::{Settings, data};
 use jiff::Timestamp;
 

@@ -7,7 +7,7 @@ use drain::{ARRIVES, Action, AgentHands, Drain, First, Millis, Order, Orders, Po
 
 pub const T0: Millis = Millis(10_000_000);
 const TICK: Duration = Duration::from_millis(200);
-/// As in `agent/src/run/lifecycle/marks.rs` and `controller/src/reconcile/node/drain_owner.rs`.
+/// As in `agent/src/run/lifecycle/node_patch.rs` and `controller/src/reconcile/node/drain_owner.rs`.
 const BEAT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 

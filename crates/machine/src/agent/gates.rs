@@ -172,9 +172,7 @@ impl TryFrom<Unchecked> for GateSettings {
         }
         if let Some(all) = daemon_sets.iter().find(|set| set.selector.is_empty()) {
             let name = &all.name;
-            return Err(format!(
-                "daemonSets: the selector of {name:?} is empty; write the labels of its pods"
-            ));
+            return Err(format!("daemonSets: the selector of {name:?} is empty; write the labels of its pods"));
         }
         Ok(Self { cni, csi_drivers, devices, daemon_sets, probes })
     }
@@ -258,9 +256,7 @@ impl TryFrom<WrittenProbe> for Probe {
         };
         let counts = [probe.success_threshold, probe.failure_threshold];
         if counts.contains(&0) {
-            return Err(format!(
-                "probe {name:?}: successThreshold and failureThreshold must be 1 or more"
-            ));
+            return Err(format!("probe {name:?}: successThreshold and failureThreshold must be 1 or more"));
         }
         if probe.period < Span::seconds(1) || probe.timeout.0.is_zero() {
             return Err(format!("probe {name:?}: period must be at least 1s and timeout more than 0s"));

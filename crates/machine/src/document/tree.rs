@@ -139,11 +139,7 @@ impl<'a> Reader<'a> {
 
     fn count(&mut self, more: usize, at: Place) -> Result<(), Fault> {
         self.nodes += more;
-        if self.nodes > LARGEST {
-            Err(Fault::new(at, "the document is too large with its aliases"))
-        } else {
-            Ok(())
-        }
+        if self.nodes > LARGEST { Err(Fault::new(at, "the document is too large with its aliases")) } else { Ok(()) }
     }
 
     fn list(&mut self) -> Result<Kind, Fault> {

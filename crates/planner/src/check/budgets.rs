@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{CapacityType, Launch, Offering, Plan, Pool, Purpose, Resources, Snapshot};
 
-use super::mould::Mould;
+use super::in_flight_node::Mould;
 use super::{Findings, Moulds};
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {

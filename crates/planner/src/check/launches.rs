@@ -6,9 +6,9 @@ use std::rc::Rc;
 use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Resources, Snapshot, label};
 
 use super::flexibility::Offered;
+use super::in_flight_node::Mould;
 use super::labels::{lacking, satisfied, unborne};
-use super::mould::Mould;
-use super::sharing::Guests;
+use super::shared_resources::Guests;
 use super::{Findings, Moulds};
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Plan, PodShape, Resources, Snapshot, Stage};
 
-use super::kept::{KeptOff, is_there};
+use super::excluded_daemons::{KeptOff, is_there};
+use super::in_flight_node::Mould;
 use super::labels::{lacking, unborne};
-use super::mould::Mould;
-use super::places::{cordon, domains, fulfils};
-use super::sharing::Guests;
+use super::node_places::{cordon, domains, fulfils};
+use super::shared_resources::Guests;
 use super::verdicts::{self, There};
 use super::{Findings, Moulds};
 

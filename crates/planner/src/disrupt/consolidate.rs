@@ -9,10 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources, ceiling, turns};
+use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources, rotation, utilization_limit};
 
-use super::agenda::{Agenda, Position};
-use super::worth::{Scales, cost_of};
+use super::disruption_plan::{Agenda, Position};
+use super::savings::{Scales, cost_of};
 
 /// How many nodes are vacated together at most.
 const LARGEST_GROUP: usize = 32;
@@ -30,7 +30,11 @@ pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sy
         let node = node(*position);
         let price = i128::from(scales.price_of(&node).unwrap_or(0));
         let ratio = price * i128::from(BoundPod::COST) / i128::from(cost_of(&node).max(1));
-        (!(scales.heeds_use(node.pool.as_deref()) && ceiling::is_idle(&node)), Reverse(ratio), node.name.clone())
+        (
+            !(scales.heeds_use(node.pool.as_deref()) && utilization_limit::is_idle(&node)),
+            Reverse(ratio),
+            node.name.clone(),
+        )
     });
 }
 
@@ -138,8 +142,8 @@ impl Search<'_, '_> {
     /// Replaces nodes that waste much by several smaller ones; that takes a search each, so they have it by turns.
     fn split(&mut self, left: &mut Left) {
         let wasteful = std::mem::take(&mut self.wasteful);
-        let parts = turns::parts(&vec![1; wasteful.len()], MOST_SPLITS);
-        let turn = turns::of(self.agenda.now(), parts.len());
+        let parts = rotation::parts(&vec![1; wasteful.len()], MOST_SPLITS);
+        let turn = rotation::of(self.agenda.now(), parts.len());
         let turn = parts.get(turn).cloned().unwrap_or_default();
         let now: Positions = wasteful[turn].iter().copied().collect();
         self.later.extend(wasteful.iter().filter(|position| !now.contains(position)));
@@ -162,8 +166,8 @@ impl Search<'_, '_> {
         });
         let groups: Vec<&[Position]> = wasteful.chunks(LARGEST_GROUP).filter(|group| self.promises(group)).collect();
         let efforts: Vec<usize> = groups.iter().map(|group| effort(group.len())).collect();
-        let parts = turns::parts(&efforts, MOST_VACATED);
-        let first = parts.get(turns::of(self.agenda.now(), parts.len())).map_or(0, |part| part.start);
+        let parts = rotation::parts(&efforts, MOST_VACATED);
+        let first = parts.get(rotation::of(self.agenda.now(), parts.len())).map_or(0, |part| part.start);
         for group in groups[first..].iter().chain(&groups[..first]) {
             self.halve(group);
         }

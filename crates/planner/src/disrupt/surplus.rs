@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Pool, Snapshot, Stage};
 
-use super::agenda::Position;
-use super::judge::Judge;
-use super::worth::cost_of;
+use super::disruption_plan::Position;
+use super::eligibility::Judge;
+use super::savings::cost_of;
 
 /// Nodes that static pools have too many of beside those that go anyway, but for those that expect pods.
 pub(super) fn of<'a>(snapshot: &'a Snapshot, judge: &Judge<'_>, goes: impl Fn(Position) -> bool) -> Vec<Position> {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::ceiling::BUSY;
+use crate::utilization_limit::BUSY;
 use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, label};
 
 use super::{
@@ -21,9 +21,7 @@ impl Display for PodVerdict {
                 write!(out, "goes to new node {}{}", launch + 1, aside(*why))?;
                 without(out, dropped)
             }
-            Self::Unschedulable { pools } if pools.is_empty() => {
-                out.write_str("no NodePool for pending pods is ready")
-            }
+            Self::Unschedulable { pools } if pools.is_empty() => out.write_str("no NodePool for pending pods is ready"),
             Self::Unschedulable { pools } => list(out, pools, "; "),
             Self::Postponed => out.write_str("not evaluated: step budget exhausted, continues in the next plan"),
         }
@@ -148,15 +146,20 @@ impl Display for Standing {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spread { max_skew } => {
-                write!(out, "topologySpreadConstraints: maxSkew {max_skew} cannot be satisfied, the least-loaded \
-                             domain has no eligible node")
+                write!(
+                    out,
+                    "topologySpreadConstraints: maxSkew {max_skew} cannot be satisfied, the least-loaded \
+                             domain has no eligible node"
+                )
             }
             Self::Claimed => out.write_str("another pod uses its ReadWriteOncePod volume claim"),
             Self::Near => out.write_str("podAffinity: no matching pod in a reachable domain"),
             Self::Apart => out.write_str("podAntiAffinity: matching pods in every reachable domain"),
             Self::Shunned => out.write_str("podAntiAffinity: existing pods exclude every domain"),
-            Self::Together => out.write_str("affinity, anti-affinity and spread constraints cannot be satisfied \
-                                             together"),
+            Self::Together => out.write_str(
+                "affinity, anti-affinity and spread constraints cannot be satisfied \
+                                             together",
+            ),
         }
     }
 }
@@ -269,10 +272,7 @@ impl Display for NodeVerdict {
 
 fn by_turns(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
     let pods = counted(pods);
-    write!(
-        out,
-        "stays: no cheaper capacity for its {pods} alone; multi-node consolidation not evaluated in this plan"
-    )
+    write!(out, "stays: no cheaper capacity for its {pods} alone; multi-node consolidation not evaluated in this plan")
 }
 
 fn scattered(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
@@ -292,10 +292,7 @@ fn spot_to_spot(out: &mut Formatter<'_>, types: Option<usize>) -> fmt::Result {
 
 fn unbalanced(out: &mut Formatter<'_>, score: i64) -> fmt::Result {
     let (score, enough) = (thousandths(score), thousandths(Balance::ENOUGH));
-    write!(
-        out,
-        "stays: savings are too small for the disruption (balance score {score}, required {enough})"
-    )
+    write!(out, "stays: savings are too small for the disruption (balance score {score}, required {enough})")
 }
 
 fn resting(out: &mut Formatter<'_>, pod: &str, remaining: i64) -> fmt::Result {

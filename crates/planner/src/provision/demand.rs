@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use crate::{CapacityType, Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Snapshot, Spread};
 
+use super::capacity_split::Part;
 use super::dimensions::{Amounts, Dimensions};
-use super::mix::Part;
+use super::requirement_sets::{Class, ClassId, Tolerance, Wants};
 use super::topology::{GroupId, KeyId, Rule, Topology};
-use super::wants::{Class, ClassId, Tolerance, Wants};
 
 /// The most ways in which volumes and affinity are combined; more alternatives than this are not tried.
 const MOST_ALTERNATIVES: usize = 64;

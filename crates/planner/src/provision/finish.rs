@@ -9,12 +9,12 @@ use crate::{
 };
 
 use super::Solver;
-use super::claim::Claim;
 use super::dimensions::Amounts;
-use super::frame::{CapacityTypes, Entry, FrameId};
 use super::join::{holding, within};
 use super::limits::maximum;
-use super::template::Template;
+use super::new_node::Claim;
+use super::node_template::{CapacityTypes, Entry, FrameId};
+use super::pool_template::Template;
 
 /// Types that a launch lists.
 #[derive(Clone)]

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::blueprint::{self, Item, Kind, Pattern};
 use super::dimensions::{Amounts, add, fits};
-use super::frame::FrameId;
+use super::fleet_optimizer::{self, Item, Kind, Pattern};
 use super::join::{holding, within};
-use super::open::Fresh;
+use super::node_template::FrameId;
+use super::open_node::Fresh;
 use super::topology::RuleKind;
 use super::{Solver, Turn};
 use crate::Resources;
@@ -99,7 +99,7 @@ impl Solver<'_> {
             .collect();
         let known = self.fleets.last.take().filter(|last| last.kinds == kinds && last.items == items);
         let worked = known.unwrap_or_else(|| {
-            let (patterns, steps) = blueprint::fleet(&kinds, &items, self.most_steps());
+            let (patterns, steps) = fleet_optimizer::fleet(&kinds, &items, self.most_steps());
             self.steps += steps;
             Worked { kinds, items, patterns }
         });

@@ -8,11 +8,11 @@ use std::borrow::Cow;
 
 use crate::{HostPort, Pod};
 
-use super::claim::Claim;
 use super::dimensions::{Amounts, add, times};
-use super::frame::{FrameId, Frames};
+use super::existing_node::{asked, attach};
 use super::limits::{Footprint, Headroom};
-use super::room::{asked, attach};
+use super::new_node::Claim;
+use super::node_template::{FrameId, Frames};
 use super::{Solver, Turn};
 
 /// What a launch becomes with some pods more.

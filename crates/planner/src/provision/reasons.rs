@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use crate::{MinValuesPolicy, Miss, Operator, PoolMiss, Relief, Requirement, Requirements, Standing, TypesMiss};
 
+use super::capacity_split::Part;
 use super::demand::Demand;
 use super::dimensions::first_lacking;
-use super::frame::FrameId;
-use super::mix::Part;
-use super::template::{Candidate, Template};
+use super::node_template::FrameId;
+use super::pool_template::{Candidate, Template};
 use super::topology::HOST;
 use super::{Solver, Turn};
 

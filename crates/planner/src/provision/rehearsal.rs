@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::frame::FrameId;
+use super::node_template::FrameId;
 use super::topology::{Domain, HOST, Spot};
 use super::{Place, Solver, Turn};
 use crate::PodVerdict;

@@ -6,25 +6,25 @@
 //! no such pod exists at all; anti-affinity holds both ways; a spread's emptiest domain counts among those that the pod
 //! could reach. A new host is always possible, so for hosts the emptiest one is empty.
 
-mod census;
-mod company;
+mod bound_counts;
+mod current_domains;
+mod daemon_counts;
+mod domain_rules;
+mod group_store;
 mod groups;
-mod law;
-mod present;
-mod residents;
-mod shelf;
+mod leaving_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::{PodTerm, Snapshot, Standing, label};
 
-pub(crate) use census::Foreseen;
-pub(super) use census::outlook;
-pub(super) use company::{Company, Presence};
+pub(crate) use bound_counts::Foreseen;
+pub(super) use bound_counts::outlook;
+pub(super) use daemon_counts::{Company, Presence};
+use group_store::Shelf;
 pub(super) use groups::{Counts, Outlook, SpreadGroup};
-pub(super) use residents::Counted;
-use shelf::Shelf;
+pub(super) use leaving_pods::Counted;
 
 pub(super) type GroupId = usize;
 /// A node label; 0 is the host's name.

@@ -32,7 +32,9 @@ impl Prepared {
             )));
         }
         if overlay.spec.price.is_some() && overlay.spec.price_adjustment.is_some() {
-            return Err(invalid("spec.price and spec.priceAdjustment are mutually exclusive: remove one of them".to_owned()));
+            return Err(invalid(
+                "spec.price and spec.priceAdjustment are mutually exclusive: remove one of them".to_owned(),
+            ));
         }
         let price = overlay.price_change().map_err(|error| invalid(told(&error)))?;
         let performance = overlay.performance();

@@ -114,9 +114,8 @@ fn a_budget_that_selects_no_pod_is_told_of() {
         let pods = vec![running("web", "n1", "1", json!({})), ended.clone(), waits.clone()];
         let cluster = Cluster { budgets: vec![budget.clone()], deployments: vec![scaled.clone()], ..with(pods) };
         let built = cluster.build();
-        let expected = expected.map(|(namespace, cure)| {
-            format!("PodDisruptionBudget {namespace}/web: selects no pod: {cure}")
-        });
+        let expected =
+            expected.map(|(namespace, cure)| format!("PodDisruptionBudget {namespace}/web: selects no pod: {cure}"));
         assert_eq!(told(&built), Vec::from_iter(expected), "{budget}");
         assert!(subjects(&built).iter().all(|(kind, _)| *kind == "PodDisruptionBudget"));
     }

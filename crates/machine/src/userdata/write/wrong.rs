@@ -46,14 +46,10 @@ pub enum RenderError {
         found: &'static str,
     },
     /// A block of PowerShell that does not end.
-    #[error(
-        "the <powershell> block in spec.userData of the EC2NodeClass does not end; close it, or remove both tags"
-    )]
+    #[error("the <powershell> block in spec.userData of the EC2NodeClass does not end; close it, or remove both tags")]
     OpenPowerShell,
     /// A tag inside the user's commands would end the block early.
-    #[error(
-        "spec.userData of the EC2NodeClass has a second <powershell> tag; EC2Launch runs only one, merge them"
-    )]
+    #[error("spec.userData of the EC2NodeClass has a second <powershell> tag; EC2Launch runs only one, merge them")]
     InnerPowerShell,
     /// The agent could not follow its settings.
     #[error("annotation kerf.sh/agent-settings of the EC2NodeClass")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, ValueSet, label};
 
-use crate::provision::wants::{Tolerance, WantId, Wants, first_untolerated};
+use crate::provision::requirement_sets::{Tolerance, WantId, Wants, first_untolerated};
 
 use super::{Group, GroupId, Kind, Rule, RuleKind, Topology};
 

@@ -1,0 +1,60 @@
+//! A drain that somebody asks for by an annotation on the Node: the controller, or a person. The wish is in the journal, so that it
+//! holds while nobody can be heard; it ends when the Node is heard of without it.
+
+use api::{DrainRequest, annotation, condition, reason};
+use drain::{DaemonSets, Order};
+
+use super::agent_state::Known;
+use crate::notices::moment;
+use crate::report::Statement;
+
+/// What the wish is called among others.
+pub(super) const SOURCE: &str = "asked";
+
+/// The wishes themselves live in the journal.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// What is wrong with the wish as it was written.
+    problem: Option<String>,
+}
+
+impl Asked {
+    /// Reads the wish off our Node, as far as it has been heard.
+    pub(super) fn read(&mut self, known: &mut Known) {
+        let Some(node) = known.node() else {
+            return;
+        };
+        let written = node.metadata.annotations.get(annotation::DRAIN);
+        let order = match written.map(|text| DrainRequest::parse(text)).transpose() {
+            Ok(request) => {
+                self.problem = None;
+                request.map(|request| order(known, request))
+            }
+            // Who has asked in plain words before is not taken to have changed its mind.
+            Err(error) => {
+                self.problem = Some(daemon::error::chain(&error));
+                return;
+            }
+        };
+        if known.journal.asked != order {
+            known.journal.asked = order;
+            known.dirty = true;
+        }
+    }
+
+    /// The condition `kerf.sh/Drained` of a wish that cannot be followed.
+    pub(super) fn statement(&self) -> Option<Statement> {
+        Some(Statement {
+            kind: condition::NODE_DRAINED,
+            status: condition::FALSE,
+            reason: reason::DRAIN_REQUEST_INVALID.to_owned(),
+            message: self.problem.clone()?,
+        })
+    }
+}
+
+fn order(known: &Known, request: DrainRequest) -> Order {
+    let deadline = request.deadline.map(|at| known.wall.ours(moment(at)));
+    let daemon_sets = if request.daemon_sets { DaemonSets::Drain } else { DaemonSets::Skip };
+    Order { id: request.id, reason: request.reason, deadline, daemon_sets, termination: request.termination }
+}

@@ -1,0 +1,249 @@
+//! Emptying the node: orders start, tighten or call off the drain in the journal; here is also when it may go on, what it asks for, and
+//! how it ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::condition;
+use drain::{Action, DaemonSets, Drain, Millis, Orders};
+use machine::agent::drain::DrainSettings;
+
+use super::agent_state::Known;
+use super::drain_owner::Hands;
+use super::volumes::Volumes;
+use super::{Act, drain_requests};
+use crate::cluster::Node;
+use crate::drain::rules;
+use crate::journal::{Journal, Order, Outcome};
+use crate::report::{self, Statement, Tiding, Wanted};
+
+/// What the notices' order is called among others.
+const ANNOUNCED: &str = "announced";
+
+/// For so long a drain waits for its cordon: evicted pods must not come back, but they must get away in time too.
+const CORDON_PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+pub(super) struct Emptying {
+    /// Since when the drain waits for its cordon.
+    begun: Option<Millis>,
+    follows_pods: bool,
+    /// Pods whose eviction the journal knows of: a retry need not wait for the disk.
+    asked: BTreeSet<String>,
+    /// Why each pod did not go when that was said last, by UID.
+    refused: BTreeMap<String, String>,
+    /// Who wants the node empty.
+    orders: Orders,
+    settings: DrainSettings,
+    volumes: Volumes,
+    hands: Hands,
+}
+
+impl Emptying {
+    /// A drain that the journal has goes on.
+    pub(super) fn carried_on(journal: &Journal, now: Millis) -> Self {
+        let begun = journal.drain.as_ref().map(|_| now);
+        Self { begun, orders: orders(journal), ..Self::default() }
+    }
+
+    /// What the machine's settings say.
+    pub(super) fn configure(&mut self, settings: DrainSettings) {
+        self.settings = settings;
+    }
+
+    /// Takes in our Node as the watch has it.
+    pub(super) fn hear(&mut self, known: &Known, now: Millis) {
+        if let Some(node) = known.node() {
+            self.hands.hear(node, now);
+        }
+    }
+
+    /// Takes in our Node by a reading that began at `began`.
+    pub(super) fn read(&mut self, node: Option<&Node>, began: Millis, now: Millis) {
+        self.hands.read(node, began, now);
+    }
+
+    /// Until when requests may be sent.
+    pub(super) fn asks_until(&self, now: Millis) -> Millis {
+        self.hands.until(now)
+    }
+
+    /// Follows the notices' order that holds now, and what is asked for beside it: the drain begins, gets another end, or is called off.
+    /// Whether it is news.
+    pub(super) fn follow(&mut self, known: &mut Known, order: Option<Order>, now: Millis) -> bool {
+        let announced = known.journal.order != order;
+        known.journal.order = order;
+        let orders = orders(&known.journal);
+        let news = !self.orders.ids().eq(orders.ids());
+        if news {
+            // What ended for one reason is told for that reason; a new one has an end of its own.
+            known.journal.outcome = None;
+        }
+        let changed = self.orders != orders;
+        if changed {
+            self.adjust(known, &orders, now);
+            self.orders = orders;
+        }
+        known.dirty |= announced || changed;
+        news
+    }
+
+    fn adjust(&mut self, known: &mut Known, orders: &Orders, now: Millis) {
+        let rules = rules(&self.settings, report::fnv(&known.journal.instance), orders.is_termination());
+        if orders.is_empty() {
+            self.call_off(known);
+        } else if known.journal.drain.is_none() {
+            known.journal.drain = Some(Drain::new(rules.clone(), now));
+            Volumes::hear(known, now);
+            self.begun = Some(now);
+        }
+        known.with_drain(|drain| {
+            drain.govern(rules);
+            drain.follow(orders);
+        });
+    }
+
+    fn call_off(&mut self, known: &mut Known) {
+        if known.journal.drain.take().is_some() {
+            log::info!("cancelled drain");
+        }
+        known.journal.outcome = None;
+        self.asked.clear();
+        self.refused.clear();
+        self.begun = None;
+    }
+
+    /// What the Node should be while it is emptied.
+    pub(super) fn wanted(&self, known: &Known) -> Wanted {
+        let emptied = !self.orders.is_empty();
+        let announced = known.journal.order.as_ref();
+        let deadline = announced.and_then(|order| order.deadline);
+        Wanted { cordon: emptied, exclude: emptied, say: announced.is_some(), deadline }
+    }
+
+    pub(super) fn step(&mut self, known: &mut Known, cordoned: bool, now: Millis) -> Vec<Act> {
+        let mut acts = Vec::new();
+        if known.journal.drain.is_none() || known.node().is_none() {
+            return acts;
+        }
+        if !std::mem::replace(&mut self.follows_pods, true) {
+            acts.push(Act::FollowPods);
+        }
+        if cordoned || known.node().is_some_and(|node| node.spec.unschedulable) {
+            known.with_drain(|drain| drain.closed(now));
+        }
+        if self.may_drain(known, cordoned, now) {
+            acts.extend(self.ask(known, now));
+            acts.extend(self.volumes.ask(known, now));
+            self.complain(known);
+            self.conclude(known, now);
+        }
+        acts
+    }
+
+    fn ask(&mut self, known: &mut Known, now: Millis) -> Vec<Act> {
+        let Some(drain) = known.journal.drain.as_mut() else {
+            return Vec::new();
+        };
+        let first = self.hands.before_asking(drain, now);
+        let steps = drain.step(now);
+        for step in &steps {
+            known.dirty |= match step {
+                Action::Evict { uid, .. } => self.asked.insert(uid.clone()),
+                Action::Delete { .. } => true,
+                Action::List => false,
+            };
+        }
+        first.into_iter().chain(steps.into_iter().map(Act::Drain)).collect()
+    }
+
+    /// Says once why a pod does not go: it is asked again several times a second, and refused as often.
+    fn complain(&mut self, known: &Known) {
+        for refused in known.journal.drain.iter().flat_map(Drain::refusals) {
+            let words = refused.to_string();
+            if self.refused.get(&refused.pod.uid) != Some(&words) {
+                log::info!(reason = words.as_str(); "eviction blocked");
+                self.refused.insert(refused.pod.uid.clone(), words);
+            }
+        }
+    }
+
+    pub(super) fn poll_timeout(&self, known: &Known, cordoned: bool, now: Millis) -> Option<Millis> {
+        let drain = known.journal.drain.as_ref().filter(|_| self.may_drain(known, cordoned, now))?;
+        let end = self.deadline(known).filter(|_| known.journal.outcome.is_none());
+        let hands = self.hands.poll_timeout(drain, now);
+        drain.poll_timeout(now).into_iter().chain(end).chain(hands).chain(self.volumes.poll_timeout(known)).min()
+    }
+
+    /// The condition `kerf.sh/Drained`: also how a wish for an empty node is acknowledged.
+    pub(super) fn statement(&self, known: &Known, now: Millis) -> Option<Statement> {
+        let (node, journal) = (known.node()?, &known.journal);
+        match &journal.drain {
+            Some(drain) => {
+                let said = report::drained(drain, &self.orders, journal.outcome.as_ref(), known.wall, now);
+                Some(if journal.outcome.is_none() { self.hands.add_to(said) } else { said })
+            }
+            None => node.condition(condition::NODE_DRAINED).map(|_| report::drain_withdrawn()),
+        }
+    }
+
+    pub(super) fn tiding(&self, known: &Known) -> Option<Tiding> {
+        let outcome = known.journal.outcome.as_ref()?;
+        let by = self.deadline(known).map(|at| known.wall.of(at));
+        (!self.orders.is_empty()).then(|| Tiding::drained(&self.orders, outcome, by))
+    }
+
+    pub(super) fn summary(&self, known: &Known) -> Option<String> {
+        if self.orders.is_empty() {
+            return None;
+        }
+        Some(match &known.journal.outcome {
+            Some(outcome) => format!("drained: {}", outcome.summary),
+            None => format!("draining: {}", self.orders.reasons()),
+        })
+    }
+
+    /// When the machine may be gone.
+    fn deadline(&self, known: &Known) -> Option<Millis> {
+        let announced = known.journal.order.as_ref().and_then(|order| order.deadline);
+        let asked = self.orders.of(drain_requests::SOURCE).and_then(|order| order.deadline);
+        announced.into_iter().chain(asked).min()
+    }
+
+    /// Once, when nothing is left to go or the deadline has come.
+    fn conclude(&self, known: &mut Known, now: Millis) {
+        let late = self.deadline(known).is_some_and(|deadline| now >= deadline);
+        let Some(drain) = known.journal.drain.as_ref().filter(|_| known.journal.outcome.is_none()) else {
+            return;
+        };
+        if drain.is_done() || late {
+            let (complete, summary) = report::outcome(drain, now);
+            log::info!(complete = complete, summary:% = summary; "finished drain");
+            known.journal.outcome = Some(Outcome { complete, summary });
+            known.dirty = true;
+        }
+    }
+
+    fn may_drain(&self, known: &Known, cordoned: bool, now: Millis) -> bool {
+        let Some(node) = known.node() else {
+            return false;
+        };
+        let waited = self.begun.is_some_and(|at| now >= at + CORDON_PATIENCE);
+        node.spec.unschedulable || cordoned || waited
+    }
+}
+
+/// All who want the node empty.
+fn orders(journal: &Journal) -> Orders {
+    let mut orders = Orders::default();
+    let announced = journal.order.as_ref().map(|order| drain::Order {
+        id: order.id.clone(),
+        reason: order.why.clone(),
+        deadline: order.forced,
+        daemon_sets: DaemonSets::Skip,
+        termination: false,
+    });
+    orders.set(ANNOUNCED, announced);
+    orders.set(drain_requests::SOURCE, journal.asked.clone());
+    orders
+}

@@ -1,0 +1,209 @@
+//! The story of one pod: what it asks for, where it goes or why it cannot, and what stands beside it.
+
+mod asks;
+
+use api::objects::Pod;
+use planner::{PodShape, PodVerdict, Why};
+
+use crate::failure::{Failure, PLACED, UNPLACED};
+use crate::money::rounded;
+use crate::plan_input::Answer;
+use crate::plan_report;
+use crate::table::{Paint, asked, counted, wrap};
+use crate::view::{self, Machine};
+
+const WIDTH: usize = 80;
+/// Types that a story names.
+const TYPES: usize = 8;
+
+/// The story with the exit code: 3 when the pod has no place.
+///
+/// # Errors
+/// When there is no such pod; the message names similar ones.
+pub fn story(answer: &Answer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
+    let full_name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
+    let mut story = Story { paint: Paint(colours), lines: Vec::new() };
+    let pods = &answer.built.snapshot.pods;
+    let position = pods.iter().position(|pod| pod.name == full_name);
+    let object = view::object(answer, &full_name);
+    if position.is_none() && object.is_none() {
+        return Err(unknown(answer, &full_name));
+    }
+    story.title(answer, &full_name, object);
+    let code = match position {
+        Some(position) => story.planned(answer, position),
+        None => story.left_alone(answer, &full_name, object),
+    };
+    Ok((story.lines.join("\n") + "\n", code))
+}
+
+struct Story {
+    paint: Paint,
+    lines: Vec<String>,
+}
+
+impl Story {
+    fn heading(&mut self, text: &str) {
+        self.lines.push(String::new());
+        self.lines.push(self.paint.bold(text));
+    }
+
+    fn say(&mut self, text: &str) {
+        self.lines.extend(wrap(text, WIDTH, "  "));
+    }
+
+    fn title(&mut self, answer: &Answer, full_name: &str, object: Option<&Pod>) {
+        let owner = object.filter(|pod| pod.controller().is_some()).map(|pod| view::owner(answer, pod));
+        let owner = owner.map(|owner| format!(", of {owner}")).unwrap_or_default();
+        self.lines.push(self.paint.bold(&format!("Pod {full_name}{owner}")));
+    }
+
+    /// A pod that the planner looked at.
+    fn planned(&mut self, answer: &Answer, position: usize) -> u8 {
+        let snapshot = &answer.built.snapshot;
+        let pod = &snapshot.pods[position];
+        self.asks(&snapshot.shapes[pod.shape], &pod.claims);
+        if let Some(mix) = &pod.mix {
+            self.say(&format!("with its workload: {}", asked(mix.on_demand_base, mix.spot_share)));
+        }
+        let verdict = &answer.plan.report.pods[position];
+        self.heading("ANSWER");
+        if let Some(node) = &pod.leaving_node {
+            self.say(&format!("Its node {node} is being removed, so it must be rescheduled."));
+        }
+        let machine = place(answer, verdict);
+        match verdict {
+            PodVerdict::Unschedulable { pools, .. } if !pools.is_empty() => {
+                self.say("UNSCHEDULABLE. Reason per NodePool:");
+                for miss in pools {
+                    self.say(&miss.to_string());
+                }
+            }
+            PodVerdict::Launch { launch, .. } => {
+                // A verdict counts launches, people know them by name.
+                let name = machine.as_ref().map_or("", |machine| &machine.name);
+                let said = verdict.to_string().replacen(&format!("node {}", launch + 1), &format!("node {name}"), 1);
+                self.say(&format!("It {said}."));
+                self.because(verdict);
+                self.launch(answer, *launch, name);
+            }
+            _ => {
+                self.say(&format!("It {verdict}."));
+                self.because(verdict);
+            }
+        }
+        self.machine(answer, machine, position);
+        if plan_report::is_unplaced(verdict) { UNPLACED } else { PLACED }
+    }
+
+    /// Why that place and no other.
+    fn because(&mut self, verdict: &PodVerdict) {
+        let (PodVerdict::Existing { why, .. } | PodVerdict::Launch { why, .. }) = verdict else { return };
+        self.say(match why {
+            // The verdict itself says these.
+            Why::Promised | Why::Static => return,
+            Why::Room => "First existing node with enough free capacity, at no extra cost.",
+            Why::Joined => "The node is shared with other pods; a separate node would cost more.",
+            Why::Opened => {
+                "No existing node fits; this is the cheapest new node in the NodePools of the highest weight."
+            }
+        });
+    }
+
+    /// What the pod asks for, as the planner reads it.
+    fn asks(&mut self, shape: &PodShape, claims: &[String]) {
+        self.heading("CONSTRAINTS");
+        asks::lines(shape, claims).iter().for_each(|line| self.say(line));
+    }
+
+    /// What the pod's new node may be.
+    fn launch(&mut self, answer: &Answer, launch: usize, name: &str) {
+        let launch = &answer.plan.launches[launch];
+        self.heading(&format!("NEW NODE {name}"));
+        self.say(&format!("pool {}, with {}", launch.pool, asks::terms(&launch.requirements)));
+        let shown: Vec<&str> = launch.instance_types.iter().take(TYPES).map(String::as_str).collect();
+        let rest = launch.instance_types.len() - shown.len();
+        let more = if rest > 0 { format!(" and {}", counted(rest, "other")) } else { String::new() };
+        self.say(&format!("cheapest first: {}{more}", shown.join(", ")));
+    }
+
+    /// The machine that the pod goes to, and who else does.
+    fn machine(&mut self, answer: &Answer, machine: Option<Machine>, position: usize) {
+        let Some(machine) = machine else { return };
+        self.heading("OTHER PODS ON IT");
+        let price = machine.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
+        let what: Vec<&str> = [machine.kind.as_str(), machine.zone.as_str(), machine.bought.as_str()].to_vec();
+        let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
+        self.say(&format!("{}: {}{price}", machine.name, what.join(", ")));
+        let others: Vec<usize> = machine.pods.iter().copied().filter(|pod| *pod != position).collect();
+        for (owner, count) in view::owners(answer, &others) {
+            self.say(&format!("{count} x {owner}"));
+        }
+        let share = |name: &str| {
+            let (used, of) = (machine.used.get(name), machine.allocatable.get(name));
+            let text = |amount| api::quantity::text(name, amount);
+            (of > 0).then(|| format!("{name} {} of {}", text(used), text(of)))
+        };
+        let shares: Vec<String> = ["cpu", "memory"].into_iter().filter_map(share).collect();
+        if !shares.is_empty() {
+            self.say(&format!("then in use: {}", shares.join(", ")));
+        }
+    }
+
+    /// A pod that the planner did not look at.
+    fn left_alone(&mut self, answer: &Answer, full_name: &str, object: Option<&Pod>) -> u8 {
+        self.heading("ANSWER");
+        if let Some(ignored) = answer.built.ignored.iter().find(|ignored| ignored.pod == full_name) {
+            self.say(&format!("Ignored: {}.", ignored.reason));
+        } else if let Some(pod) = object {
+            let why = needless(pod);
+            self.say(&why);
+        }
+        PLACED
+    }
+}
+
+/// The machine that the pod goes to.
+fn place(answer: &Answer, verdict: &PodVerdict) -> Option<Machine> {
+    match verdict {
+        PodVerdict::Launch { launch, .. } => view::launched(answer).into_iter().nth(*launch),
+        PodVerdict::Existing { node, .. } => view::existing(answer).into_iter().find(|it| it.name == *node),
+        _ => None,
+    }
+}
+
+/// Why a pod needs no place.
+fn needless(pod: &Pod) -> String {
+    if pod.is_terminal() {
+        return format!("Completed ({}).", pod.status.phase);
+    }
+    if pod.is_bound() {
+        return format!("Running on node {}.", pod.spec.node_name);
+    }
+    if pod.is_daemon() {
+        return "DaemonSet pod for one node; its overhead is reserved on every new node.".to_owned();
+    }
+    if pod.is_terminating() {
+        return "Being deleted.".to_owned();
+    }
+    "Not marked unschedulable by kube-scheduler, so no node is launched for it.".to_owned()
+}
+
+/// No such pod: names of the same workload or with the same letters help.
+fn unknown(answer: &Answer, full_name: &str) -> Failure {
+    let name = full_name.rsplit('/').next().unwrap_or_default();
+    let all = answer.cluster.objects.pods.iter().map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
+    let close: Vec<String> = all.filter(|known| known.contains(name) || name.contains(stem(known))).take(5).collect();
+    let hint = if close.is_empty() {
+        "`kerf plan` lists them".to_owned()
+    } else {
+        format!("did you mean {}?", close.join(", "))
+    };
+    Failure::usage(format!("pod {full_name} is not in the input; {hint}"))
+}
+
+/// The part of a pod's name that its siblings share.
+fn stem(full_name: &str) -> &str {
+    let name = full_name.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('-').map_or(name, |(stem, _)| stem)
+}

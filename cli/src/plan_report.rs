@@ -1,0 +1,316 @@
+//! A plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
+
+pub(crate) mod cost;
+mod disruption;
+mod interrupted;
+mod mixes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{label, quantity};
+use planner::{Launch, PodVerdict, Purpose, Requirement, Resources};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::money::dollars;
+use crate::plan_input::Answer;
+pub use disruption::{Disruption, Moved, Place, Resized, Stay, Unpacked};
+pub(crate) use interrupted::INTERRUPTED;
+pub use mixes::Split;
+
+/// Everything that a plan says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// Machines to launch.
+    pub node_claims: Vec<NewClaim>,
+    /// Pods newly placed on nodes that exist or are on their way.
+    pub existing: Vec<Placed>,
+    /// Pods without a place.
+    pub unschedulable: Vec<Unplaced>,
+    /// Pods left alone on purpose.
+    pub ignored: Vec<LeftAlone>,
+    /// Workloads that are split over on-demand and spot.
+    pub splits: Vec<Split>,
+    /// Nodes that the plan gives back.
+    pub removals: Vec<GivenBack>,
+    /// What goes, what it takes and saves, and why the rest stays.
+    pub disruption: Disruption,
+    /// What all nodes cost.
+    pub cost: Cost,
+    /// What deserves a word.
+    pub warnings: Vec<String>,
+}
+
+/// A machine to launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewClaim {
+    /// The pool's name and a number.
+    pub name: String,
+    /// The NodePool.
+    pub node_pool: String,
+    /// What the machine must be.
+    pub requirements: Vec<Need>,
+    /// Types that it may be, cheapest first.
+    pub instance_types: Vec<String>,
+    /// What its pods and the least daemon overhead request, as quantities.
+    pub requests: BTreeMap<String, String>,
+    /// The cheapest available offering that fits, dollars.
+    pub price_per_hour: String,
+    /// `namespace/name` of its pods.
+    pub pods: Vec<String>,
+    /// `provision` or `replacement`.
+    pub purpose: &'static str,
+}
+
+/// A requirement of a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Need {
+    /// Label key.
+    pub key: String,
+    /// `In`, `NotIn`, ...
+    pub operator: String,
+    /// Values.
+    pub values: Vec<String>,
+    /// Number of values that must stay possible.
+    pub min_values: Option<u32>,
+}
+
+/// Pods newly placed on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Placed {
+    /// The Node's name, or the NodeClaim's while it has no Node.
+    pub node: String,
+    /// `namespace/name`.
+    pub pods: Vec<String>,
+}
+
+/// A pod without a place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unplaced {
+    /// `namespace/name`.
+    pub pod: String,
+    /// One word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// A pod left alone on purpose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftAlone {
+    /// `namespace/name`.
+    pub pod: String,
+    /// A sentence.
+    pub reason: String,
+}
+
+/// A node that the plan gives back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenBack {
+    /// The Node's name, or the NodeClaim's while it has no Node.
+    pub node: String,
+    /// Karpenter's word for it.
+    pub reason: String,
+    /// What it costs per hour, dollars; `null` when the node's type is unknown.
+    pub price_per_hour: Option<String>,
+}
+
+/// What all nodes of known type cost, dollars per hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Now.
+    pub before: String,
+    /// Once the plan is carried out.
+    pub after: String,
+}
+
+/// Puts an answer into words.
+#[must_use]
+pub fn outcome(answer: &Answer) -> Outcome {
+    let (before, after) = cost::before_and_after(answer);
+    let names = names(answer);
+    Outcome {
+        node_claims: claims(answer, &names),
+        existing: existing(answer),
+        unschedulable: unschedulable(answer),
+        ignored: ignored(answer),
+        splits: mixes::splits(answer),
+        removals: removals(answer),
+        disruption: disruption::disruption(answer, &names),
+        cost: Cost { before: dollars(before), after: dollars(after) },
+        warnings: warnings(answer),
+    }
+}
+
+/// What deserves a word, the room that buffers do not get included: nobody waits for it, so it is no pod without a place.
+fn warnings(answer: &Answer) -> Vec<String> {
+    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+    for (pod, verdict) in answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods) {
+        if let Some(buffer) = pod.buffer.as_deref().filter(|_| is_unplaced(verdict)) {
+            *missing.entry(buffer).or_default() += 1;
+        }
+    }
+    let told = missing.into_iter().map(|(buffer, count)| {
+        format!(
+            "CapacityBuffer {buffer}: no capacity for {count} of its \
+                                                           pods"
+        )
+    });
+    let barren = answer.plan.report.barren.iter();
+    let barren = barren.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
+    let mut all: Vec<String> = answer.cluster.warnings.iter().cloned().chain(told).chain(barren).collect();
+    all.sort();
+    all
+}
+
+fn removals(answer: &Answer) -> Vec<GivenBack> {
+    let price = |name: &str| {
+        let node = answer.built.snapshot.nodes.iter().find(|node| node.name == name);
+        node.and_then(|node| cost::price(answer, node)).map(dollars)
+    };
+    let one = |it: &planner::Move, leaver: &planner::Leaver| GivenBack {
+        node: leaver.node.clone(),
+        reason: it.reason.to_string(),
+        price_per_hour: price(&leaver.node),
+    };
+    let all = answer.plan.moves.iter().flat_map(|it| it.nodes.iter().map(move |leaver| one(it, leaver)));
+    let mut list: Vec<GivenBack> = all.collect();
+    list.sort_by(|one, other| one.node.cmp(&other.node));
+    list
+}
+
+fn ignored(answer: &Answer) -> Vec<LeftAlone> {
+    let one = |it: &snapshot::Ignored| LeftAlone { pod: it.pod.clone(), reason: it.reason.to_string() };
+    answer.built.ignored.iter().map(one).collect()
+}
+
+/// Names for the launches: the pool's and the first numbers that no claim or node has.
+#[must_use]
+pub fn names(answer: &Answer) -> Vec<String> {
+    let nodes = &answer.built.snapshot.nodes;
+    let taken: BTreeSet<&str> =
+        nodes.iter().flat_map(|node| std::iter::once(&node.name).chain(&node.claim)).map(String::as_str).collect();
+    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names = Vec::with_capacity(answer.plan.launches.len());
+    for launch in &answer.plan.launches {
+        let number = next.entry(&launch.pool).or_default();
+        let mut name = String::new();
+        while name.is_empty() || taken.contains(name.as_str()) {
+            *number += 1;
+            name = format!("{}-{number}", launch.pool);
+        }
+        names.push(name);
+    }
+    names
+}
+
+fn claims(answer: &Answer, names: &[String]) -> Vec<NewClaim> {
+    let mut arriving = disruption::arriving(answer);
+    let instead = interrupted::bought(answer);
+    let named = names.iter().zip(&answer.plan.launches).enumerate();
+    let one = |(position, (name, launch)): (usize, (&String, &Launch))| {
+        let mut pods = pods(answer, launch.pods.iter().copied());
+        pods.extend(arriving.remove(&position).into_iter().flatten());
+        pods.sort();
+        let replaces = launch.purpose == Purpose::Replacement || instead.contains(&position);
+        claim(name.clone(), launch, pods, replaces)
+    };
+    named.map(one).collect()
+}
+
+fn claim(name: String, launch: &Launch, pods: Vec<String>, replaces: bool) -> NewClaim {
+    let mut requirements: Vec<Need> = launch.requirements.iter().map(need).collect();
+    // Instance types have a list of their own; they stand here too where their number matters.
+    requirements.extend(launch.min_instance_types.map(|count| Need {
+        key: label::INSTANCE_TYPE.to_owned(),
+        operator: "In".to_owned(),
+        values: launch.instance_types.to_vec(),
+        min_values: Some(count),
+    }));
+    requirements.sort_by(|one, other| {
+        (&one.key, &one.operator, &one.values).cmp(&(&other.key, &other.operator, &other.values))
+    });
+    NewClaim {
+        name,
+        node_pool: launch.pool.clone(),
+        requirements,
+        instance_types: launch.instance_types.to_vec(),
+        requests: amounts(&launch.requests),
+        price_per_hour: dollars(launch.price.0),
+        pods,
+        purpose: if replaces { "replacement" } else { "provision" },
+    }
+}
+
+fn need(it: &Requirement) -> Need {
+    Need {
+        key: it.key.clone(),
+        operator: format!("{:?}", it.operator),
+        values: it.values.clone(),
+        min_values: it.min_values,
+    }
+}
+
+/// Amounts as Kubernetes writes them.
+pub(crate) fn amounts(resources: &Resources) -> BTreeMap<String, String> {
+    resources.iter().map(|(name, amount)| (name.to_owned(), quantity::text(name, amount))).collect()
+}
+
+/// Names of pods in the order of names.
+fn pods(answer: &Answer, positions: impl Iterator<Item = usize>) -> Vec<String> {
+    let mut names: Vec<String> = positions.map(|pod| answer.built.snapshot.pods[pod].name.clone()).collect();
+    names.sort();
+    names
+}
+
+fn existing(answer: &Answer) -> Vec<Placed> {
+    let mut by_node: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for nomination in &answer.plan.nominations {
+        by_node.entry(&nomination.node).or_default().push(nomination.pod);
+    }
+    by_node
+        .into_iter()
+        .map(|(node, list)| Placed { node: node.to_owned(), pods: pods(answer, list.into_iter()) })
+        .collect()
+}
+
+fn unschedulable(answer: &Answer) -> Vec<Unplaced> {
+    let all = answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods);
+    let without = all.filter(|(pod, verdict)| pod.buffer.is_none() && is_unplaced(verdict));
+    without
+        .map(|(pod, verdict)| Unplaced { pod: pod.name.clone(), reason: word(verdict), message: verdict.to_string() })
+        .collect()
+}
+
+/// Whether the pod has no place.
+#[must_use]
+pub fn is_unplaced(verdict: &PodVerdict) -> bool {
+    matches!(verdict, PodVerdict::Unschedulable { .. } | PodVerdict::Postponed)
+}
+
+/// One word for a pod without a place: the obstacle where all pools have the same, else `Several`.
+fn word(verdict: &PodVerdict) -> String {
+    let PodVerdict::Unschedulable { pools, .. } = verdict else { return "Postponed".to_owned() };
+    let words: BTreeSet<String> = pools.iter().map(|pool| tag(&pool.miss)).collect();
+    match words.len() {
+        0 => "NoPool".to_owned(),
+        1 => words.into_iter().next().unwrap_or_default(),
+        _ => "Several".to_owned(),
+    }
+}
+
+/// The name of the obstacle's kind, such as `Taint`.
+fn tag(miss: &planner::Miss) -> String {
+    let name = match serde_json::to_value(miss) {
+        Ok(Value::Object(fields)) => fields.into_iter().next().map(|(name, _)| name),
+        Ok(Value::String(name)) => Some(name),
+        _ => None,
+    };
+    let name = name.unwrap_or_default();
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,45 @@
+//! What the fleet costs before and after a plan.
+
+use std::collections::BTreeSet;
+
+use api::label;
+use planner::{CapacityType, Node};
+
+use crate::plan_input::Answer;
+
+/// Millionths of a dollar per hour of all nodes whose type is known: as they are, and once everything in the plan is
+/// done, with the nodes gone that were leaving anyway.
+pub(crate) fn before_and_after(answer: &Answer) -> (i64, i64) {
+    let removed: BTreeSet<&str> =
+        answer.plan.moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
+    let (mut before, mut after) = (0, 0);
+    for node in &answer.built.snapshot.nodes {
+        let price = price(answer, node).unwrap_or(0);
+        before += price;
+        if node.leaving.is_none() && !removed.contains(node.name.as_str()) {
+            after += price;
+        }
+    }
+    after += answer.plan.launches.iter().map(|launch| launch.price.0).sum::<i64>();
+    (before, after)
+}
+
+/// What a node costs: as the snapshot knows it, else by its labels. A node that Kerf does not manage is on-demand unless
+/// it says otherwise.
+pub(crate) fn price(answer: &Answer, node: &Node) -> Option<i64> {
+    if let Some(price) = node.price {
+        return Some(price.0);
+    }
+    let name = node.instance_type.as_ref()?;
+    let zone = node.labels.get(label::ZONE);
+    let bought = node.labels.get(label::CAPACITY_TYPE).map(String::as_str);
+    let bought = bought.or_else(|| match node.labels.get("eks.amazonaws.com/capacityType").map(String::as_str) {
+        Some("SPOT") => Some(CapacityType::Spot.as_str()),
+        _ => None,
+    });
+    let wanted = bought.unwrap_or(CapacityType::OnDemand.as_str());
+    let types = answer.built.snapshot.catalogues.iter().flat_map(|catalogue| &catalogue.types);
+    let offerings = types.filter(|kind| kind.name == *name).flat_map(|kind| &kind.offerings);
+    let suits = offerings.filter(|it| it.capacity_type.as_str() == wanted && zone.is_none_or(|zone| *zone == it.zone));
+    suits.map(|offering| offering.price.0).min()
+}

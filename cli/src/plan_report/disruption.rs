@@ -1,0 +1,186 @@
+//! What a plan takes away: moves with everything that belongs to them, and why each other node stays; and requests that change where
+//! their pods are.
+
+use std::collections::BTreeMap;
+
+use api::quantity;
+use planner::{ContainerResize, Destination, Move, NodeVerdict, Resize, Resources, Size};
+use serde::Serialize;
+
+use super::interrupted;
+use crate::money::dollars;
+use crate::plan_input::Answer;
+use crate::table::counted;
+
+/// Moves, nodes that stay, and requests that change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disruption {
+    /// What EC2 takes first, by name, then in the order in which they were decided.
+    pub moves: Vec<Moved>,
+    /// By name.
+    pub stays: Vec<Stay>,
+    /// By node and pod.
+    pub resizes: Vec<Resized>,
+    /// Dollars: what moves save, or will, that have room only because requests were lowered.
+    pub saving_from_usage: String,
+    /// Pods of pools that pack whose requests stay, by node and pod.
+    pub unpacked: Vec<Unpacked>,
+}
+
+/// A container whose requests change while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resized {
+    /// `namespace/name` of the pod.
+    pub pod: String,
+    /// Where it runs and stays.
+    pub node: String,
+    /// The container's name.
+    pub container: String,
+    /// What it requests now: quantities of what changes.
+    pub from: BTreeMap<String, String>,
+    /// What it will request.
+    pub to: BTreeMap<String, String>,
+    /// A sentence.
+    pub why: String,
+}
+
+/// A pod whose requests stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unpacked {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Where it runs.
+    pub node: String,
+    /// A sentence.
+    pub why: String,
+}
+
+/// Nodes that go together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Moved {
+    /// Karpenter's word.
+    pub reason: String,
+    /// Names of the Nodes.
+    pub nodes: Vec<String>,
+    /// Names of the claims that must be up before.
+    pub replacements: Vec<String>,
+    /// Where the nodes' pods have room then.
+    pub pods: Vec<Place>,
+    /// Dollars; negative where the replacements cost more, `null` where a price is not known.
+    pub saving_per_hour: Option<String>,
+    /// A sentence.
+    pub why: String,
+}
+
+/// A pod and the Node or claim that has room for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// `namespace/name`.
+    pub pod: String,
+    /// The Node's or claim's name.
+    pub to: String,
+    /// Whether a copy is to be up there before the pod is evicted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub surge: bool,
+}
+
+/// A node that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stay {
+    /// The Node's name, or the NodeClaim's while it has no Node.
+    pub node: String,
+    /// A sentence.
+    pub why: String,
+}
+
+/// What the plan takes away; `names` are those of its launches.
+pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
+    let plan = &answer.plan;
+    let stays = plan.report.nodes.iter();
+    let stays = stays.filter(|(_, verdict)| !matches!(verdict, NodeVerdict::Remove(_) | NodeVerdict::Leaving));
+    let mut stays: Vec<Stay> =
+        stays.map(|(node, verdict)| Stay { node: node.clone(), why: verdict.to_string() }).collect();
+    stays.sort_by(|one, other| one.node.cmp(&other.node));
+    let unpacked = plan.report.unpacked.iter();
+    let unpacked = unpacked.map(|it| Unpacked { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
+    let planned = plan.moves.iter().map(|it| moved(answer, it, names));
+    Disruption {
+        moves: interrupted::moves(answer, names).into_iter().chain(planned).collect(),
+        stays,
+        resizes: plan.resizes.iter().flat_map(|it| it.containers.iter().map(|own| resized(it, own))).collect(),
+        saving_from_usage: dollars(plan.saved_by_usage.0),
+        unpacked: unpacked.collect(),
+    }
+}
+
+fn resized(it: &Resize, own: &ContainerResize) -> Resized {
+    let changed = |size: Size| {
+        let both = [
+            (Resources::CPU, size.cpu, own.from.cpu != own.to.cpu),
+            (Resources::MEMORY, size.memory, own.from.memory != own.to.memory),
+        ];
+        let changed = both.into_iter().filter(|(.., changes)| *changes);
+        changed.map(|(name, amount, _)| (name.to_owned(), quantity::text(name, amount))).collect()
+    };
+    Resized {
+        pod: it.pod.clone(),
+        node: it.node.clone(),
+        container: own.name.clone(),
+        from: changed(own.from),
+        to: changed(own.to),
+        why: it.why.to_string(),
+    }
+}
+
+fn moved(answer: &Answer, it: &Move, names: &[String]) -> Moved {
+    let name = |launch: &usize| names.get(*launch).cloned().unwrap_or_default();
+    let mut pods: Vec<Place> = it
+        .pods
+        .iter()
+        .map(|pod| Place {
+            pod: pod.pod.clone(),
+            to: match &pod.to {
+                Destination::Node(node) => node.clone(),
+                Destination::Launch(launch) => name(launch),
+            },
+            surge: pod.surge,
+        })
+        .collect();
+    pods.sort_by(|one, other| (&one.pod, &one.to).cmp(&(&other.pod, &other.to)));
+    Moved {
+        reason: it.reason.to_string(),
+        nodes: it.nodes.iter().map(|leaver| leaver.node.clone()).collect(),
+        replacements: it.replacements.iter().map(name).collect(),
+        pods,
+        saving_per_hour: it.saving.map(|saving| dollars(saving.0)),
+        why: format!("{}{}", it.why, left_behind(answer, it)),
+    }
+}
+
+/// Pods that get no place in advance, as the end of a sentence: a node that is sick waits for nobody.
+fn left_behind(answer: &Answer, it: &Move) -> String {
+    let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
+    let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
+    let left = without_place(&going, it.pods.len());
+    left.map(|left| format!("; its {left} are rescheduled after its removal")).unwrap_or_default()
+}
+
+/// How many pods of nodes that go need a place and have none, where `placed` have one; `None` where all have.
+pub(super) fn without_place(going: &[&planner::Node], placed: usize) -> Option<String> {
+    let all = going.iter().flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
+    Some(all.saturating_sub(placed)).filter(|count| *count > 0).map(|count| counted(count, "pod"))
+}
+
+/// Names of pods that move to a launch, by its position.
+pub(super) fn arriving(answer: &Answer) -> BTreeMap<usize, Vec<String>> {
+    let mut pods: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for pod in answer.plan.moves.iter().flat_map(|it| &it.pods) {
+        if let Destination::Launch(launch) = pod.to {
+            pods.entry(launch).or_default().push(pod.pod.clone());
+        }
+    }
+    pods
+}

@@ -1,0 +1,93 @@
+//! Workloads that are split over on-demand and spot: how many of their pods are where once the plan is carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::label;
+use planner::{CapacityType, Destination, Mix};
+use serde::Serialize;
+
+use crate::plan_input::Answer;
+use crate::view;
+
+/// One workload that asks for a split.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Split {
+    /// `Kind namespace/name` of the pods' controller.
+    pub workload: String,
+    /// How many of its pods never go to spot.
+    pub on_demand_base: u32,
+    /// Of the others, how many of a hundred are to be on spot; `null` where nothing is said.
+    pub spot_share: Option<u8>,
+    /// Pods on demand, on capacity that is reserved too.
+    pub on_demand: usize,
+    /// Pods on spot.
+    pub spot: usize,
+    /// Pods on nodes that do not say what they are.
+    pub unknown: usize,
+    /// Pods without a place.
+    pub waiting: usize,
+}
+
+impl Split {
+    fn count(&mut self, bought: &str) {
+        let side = match bought {
+            "" => &mut self.unknown,
+            bought if bought == CapacityType::Spot.as_str() => &mut self.spot,
+            _ => &mut self.on_demand,
+        };
+        *side += 1;
+    }
+}
+
+/// Every workload that asks for a split and has pods, by its name.
+pub(super) fn splits(answer: &Answer) -> Vec<Split> {
+    let snapshot = &answer.built.snapshot;
+    let mut all: BTreeMap<&Mix, Split> = BTreeMap::new();
+    let places = places(answer);
+    let planned = snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none());
+    for (mix, position) in planned.clone().filter_map(|(position, pod)| Some((pod.mix.as_deref()?, position))) {
+        let split = all.entry(mix).or_default();
+        match places.get(&position) {
+            Some(bought) => split.count(bought),
+            None => split.waiting += 1,
+        }
+    }
+    let known: BTreeSet<&str> = planned.map(|(_, pod)| pod.uid.as_str()).collect();
+    let moved = moved(answer);
+    for node in &snapshot.nodes {
+        let own = node.labels.get(label::CAPACITY_TYPE).map_or("", String::as_str);
+        for pod in node.pods.iter().filter(|pod| !pod.ending && !known.contains(pod.uid.as_str())) {
+            if let Some(mix) = &pod.mix {
+                all.entry(mix).or_default().count(moved.get(pod.uid.as_str()).map_or(own, String::as_str));
+            }
+        }
+    }
+    let named = |(mix, split): (&Mix, Split)| Split {
+        workload: mix.workload.clone(),
+        on_demand_base: mix.on_demand_base,
+        spot_share: mix.spot_share,
+        ..split
+    };
+    all.into_iter().map(named).collect()
+}
+
+/// How the place of each pod with one is bought; of a claim that may become either, what is likely.
+fn places(answer: &Answer) -> BTreeMap<usize, String> {
+    let machines = view::launched(answer).into_iter().chain(view::existing(answer));
+    machines.flat_map(|it| it.pods.into_iter().map(move |pod| (pod, it.bought.clone()))).collect()
+}
+
+/// The same of pods that run and move, by UID.
+fn moved(answer: &Answer) -> BTreeMap<&str, String> {
+    let launched = view::launched(answer);
+    let bought = |to: &Destination| match to {
+        Destination::Launch(position) => launched.get(*position).map(|it| it.bought.clone()),
+        Destination::Node(name) => {
+            let node = answer.built.snapshot.nodes.iter().find(|node| node.name == *name);
+            node.and_then(|node| node.labels.get(label::CAPACITY_TYPE)).cloned()
+        }
+    };
+    let pods = answer.plan.moves.iter().flat_map(|it| &it.pods);
+    pods.map(|pod| (pod.uid.as_str(), bought(&pod.to).unwrap_or_default())).collect()
+}

@@ -1,0 +1,121 @@
+//! Whether a machine of a type can be what a class describes at all (aws 3.5). What cannot be launched is said here with
+//! its reason, so that no launch has to find it out.
+
+use std::fmt;
+
+use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
+
+use super::ClassSettings;
+use crate::calls::InstanceTypeInfo;
+
+/// Feature of processors on which machines can run virtual machines themselves.
+const NESTED: &str = "nested-virtualization";
+/// Hypervisor of the types that let connection tracking be set.
+const NITRO: &str = "nitro";
+
+/// Why a type cannot be what the class describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Amazon Linux 2023 does not run on the first Graviton.
+    FirstGraviton,
+    /// There is no Windows for arm64.
+    WindowsOnArm,
+    /// `spec.networkInterfaces` needs EC2's elastic network adapter.
+    NoNetworkAdapter,
+    /// `spec.networkInterfaces` names a card that the type does not have.
+    NoNetworkCard {
+        /// The card's index.
+        card: i32,
+    },
+    /// `spec.networkInterfaces` has a device index beyond what the card carries.
+    CardFull {
+        /// The card's index.
+        card: i32,
+        /// How many interfaces the card carries.
+        carries: u32,
+    },
+    /// `spec.networkInterfaces` asks for more EFA interfaces than the type has.
+    TooManyEfa {
+        /// How many are asked for.
+        asked: u32,
+        /// How many there can be.
+        has: u32,
+    },
+    /// `spec.cpuOptions.nestedVirtualization` needs a processor that can.
+    NoNestedVirtualization,
+    /// The class's placement group has a strategy that the type does not know.
+    PlacementStrategy(String),
+    /// `spec.connectionTracking` needs the Nitro hypervisor.
+    NoConnectionTracking,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FirstGraviton => out.write_str("AL2023 does not run on a1"),
+            Self::WindowsOnArm => out.write_str("no Windows for arm64"),
+            Self::NoNetworkAdapter => out.write_str("networkInterfaces requires ENA"),
+            Self::NoNetworkCard { card } => write!(out, "networkInterfaces requires network card {card}"),
+            Self::CardFull { card, carries } => {
+                write!(out, "networkInterfaces exceeds the {carries} interfaces of network card {card}")
+            }
+            Self::TooManyEfa { asked, has } => {
+                write!(out, "networkInterfaces requires {asked} EFA interfaces, it has {has}")
+            }
+            Self::NoNestedVirtualization => out.write_str("no nested virtualization"),
+            Self::PlacementStrategy(strategy) => write!(
+                out,
+                "not supported in placement groups of strategy \
+                                                              {strategy}"
+            ),
+            Self::NoConnectionTracking => out.write_str("connectionTracking requires the Nitro hypervisor"),
+        }
+    }
+}
+
+/// The first reason why machines of the type cannot be as the class says.
+#[must_use]
+pub fn unfit(info: &InstanceTypeInfo, class: &ClassSettings) -> Option<Unfit> {
+    if class.family == AmiFamily::Al2023 && info.name.starts_with("a1.") {
+        return Some(Unfit::FirstGraviton);
+    }
+    if class.family.is_windows() && super::labels::arch(info) == api::label::ARCH_ARM64 {
+        return Some(Unfit::WindowsOnArm);
+    }
+    if let Some(unfit) = class.network_interfaces.as_deref().and_then(|wanted| interfaces(info, wanted)) {
+        return Some(unfit);
+    }
+    if class.nested_virtualization && !info.processor_features.iter().any(|feature| feature == NESTED) {
+        return Some(Unfit::NoNestedVirtualization);
+    }
+    let unknown = |strategy: &&String| !info.placement_strategies.contains(strategy);
+    if let Some(strategy) = class.placement_strategy.as_ref().filter(unknown) {
+        return Some(Unfit::PlacementStrategy(strategy.clone()));
+    }
+    (class.connection_tracking && info.hypervisor != NITRO).then_some(Unfit::NoConnectionTracking)
+}
+
+fn interfaces(info: &InstanceTypeInfo, wanted: &[NetworkInterface]) -> Option<Unfit> {
+    if wanted.is_empty() {
+        return None;
+    }
+    if !info.ena {
+        return Some(Unfit::NoNetworkAdapter);
+    }
+    for interface in wanted {
+        let card = interface.network_card_index;
+        let known = info.network_cards.iter().find(|known| i64::from(known.index) == i64::from(card));
+        let Some(known) = known else { return Some(Unfit::NoNetworkCard { card }) };
+        if i64::from(interface.device_index) >= i64::from(known.max_interfaces) {
+            return Some(Unfit::CardFull { card, carries: known.max_interfaces });
+        }
+    }
+    let asked = efa_only(wanted, |_| true);
+    (asked > info.max_efa).then_some(Unfit::TooManyEfa { asked, has: info.max_efa })
+}
+
+/// How many of the interfaces carry EFA and no addresses, of those on cards that count.
+pub(super) fn efa_only(interfaces: &[NetworkInterface], counts: impl Fn(i32) -> bool) -> u32 {
+    let ours = |one: &&NetworkInterface| one.interface_type == InterfaceType::EfaOnly && counts(one.network_card_index);
+    u32::try_from(interfaces.iter().filter(ours).count()).unwrap_or(u32::MAX)
+}

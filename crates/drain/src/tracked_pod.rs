@@ -1,0 +1,307 @@
+//! One pod under drain: where its requests stand, and the next thing to ask for, if any.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backoff;
+use crate::moment::Millis;
+use crate::pod::{PodOnNode, STUCK_AFTER, Skip};
+use crate::progress::Outcome;
+use crate::reply::{Refusal, Reply};
+use crate::settings::Settings;
+use crate::step::Turn;
+
+/// An accepted request must show as a deletionTimestamp within this time, or the list is read again.
+pub(crate) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Which of the two requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum How {
+    Delete,
+    Evict,
+}
+
+impl How {
+    fn outcome(self) -> Outcome {
+        match self {
+            Self::Evict => Outcome::Evicted,
+            Self::Delete => Outcome::Forced,
+        }
+    }
+}
+
+/// A request to make: `within` is the deadline that its grace respects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ask {
+    pub(crate) how: How,
+    pub(crate) grace: Option<u64>,
+    pub(crate) within: Option<Millis>,
+}
+
+/// What comes next for a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing before there is news.
+    Idle,
+    /// Something at this moment, which is still to come.
+    At(Millis),
+    /// This request, now.
+    Due(Ask),
+}
+
+/// Where a pod's requests stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum State {
+    /// Nothing asked.
+    Waiting,
+    /// Asked, no answer yet.
+    Asked { how: How, within: Option<Millis> },
+    /// Asked, but the answer was lost with a restart: the next list tells.
+    Unheard { how: How, within: Option<Millis> },
+    /// Refused; not to be asked the same again before `next`.
+    Refused { how: How, why: Refusal, next: Millis },
+    /// Accepted at `at`.
+    Accepted { how: How, at: Millis, within: Option<Millis> },
+}
+
+/// A pod and its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tracked {
+    pub(crate) pod: PodOnNode,
+    /// When a list first showed it.
+    #[serde(default)]
+    pub(crate) seen: Millis,
+    /// The last list still showed it.
+    pub(crate) present: bool,
+    /// Refusals so far.
+    pub(crate) attempts: u32,
+    pub(crate) state: State,
+    /// `namespace/name` of the PodDisruptionBudget that refused it last.
+    #[serde(default)]
+    pub(crate) budget: Option<String>,
+}
+
+impl Tracked {
+    pub(crate) fn new(pod: PodOnNode, seen: Millis) -> Self {
+        Self { pod, seen, present: true, attempts: 0, state: State::Waiting, budget: None }
+    }
+
+    /// Why it is left alone, if it is.
+    pub(crate) fn skip(&self, settings: &Settings, now: Millis) -> Option<Skip> {
+        settings.skip(&self.pod, now)
+    }
+
+    /// Whether it is on the node and has to go.
+    pub(crate) fn waits(&self, settings: &Settings, now: Millis) -> bool {
+        self.present && self.skip(settings, now).is_none()
+    }
+
+    /// Whether it is being deleted already, as far as we know.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.pod.deletion.is_some() || matches!(self.state, State::Accepted { .. })
+    }
+
+    /// The request that is out for it.
+    pub(crate) fn asked(&self) -> Option<How> {
+        match self.state {
+            State::Asked { how, .. } => Some(how),
+            _ => None,
+        }
+    }
+
+    /// The budget on whose behalf it waits or is asked again.
+    pub(crate) fn held_by(&self) -> Option<&str> {
+        let by_budget = match self.state {
+            State::Refused { why, .. } => why == Refusal::Budget,
+            State::Asked { how, .. } => how == How::Evict,
+            _ => false,
+        };
+        self.budget.as_deref().filter(|_| by_budget)
+    }
+
+    /// Its last safe moment.
+    pub(crate) fn switch(&self, settings: &Settings) -> Option<Millis> {
+        settings.switch(&self.pod, self.seen)
+    }
+
+    /// Whether it has not even its grace period left until its last safe moment.
+    pub(crate) fn is_urgent(&self, settings: &Settings, now: Millis) -> bool {
+        self.switch(settings).is_some_and(|switch| now + self.pod.grace() >= switch)
+    }
+
+    /// What to ask for, now or later.
+    pub(crate) fn next(&self, turn: &Turn<'_>) -> Next {
+        let now = turn.now;
+        if !self.waits(turn.settings, now) || self.asked().is_some() {
+            return Next::Idle;
+        }
+        if self.is_leaving() {
+            return self.next_of_leaving(turn);
+        }
+        let switch = self.switch(turn.settings);
+        if switch.is_some_and(|switch| now >= switch) {
+            return self.delete(turn);
+        }
+        let moments = [switch, self.evictable(turn)];
+        match moments.into_iter().flatten().min() {
+            Some(at) if at > now => Next::At(at),
+            Some(_) => Next::Due(self.evict(turn)),
+            None => Next::Idle,
+        }
+    }
+
+    fn next_of_leaving(&self, turn: &Turn<'_>) -> Next {
+        if self.overstays(turn.settings) {
+            return self.delete(turn);
+        }
+        let shown = match (self.state, self.pod.deletion) {
+            (State::Accepted { at, .. }, None) => Some(at.max(turn.relisted) + SHOWS_WITHIN),
+            _ => None,
+        };
+        let stuck = self.pod.deletion.map(|end| end + STUCK_AFTER);
+        let moments = [shown, stuck];
+        moments.into_iter().flatten().filter(|at| *at > turn.now).min().map_or(Next::Idle, Next::At)
+    }
+
+    /// From when on it may be evicted; `None` while something other than time holds it.
+    fn evictable(&self, turn: &Turn<'_>) -> Option<Millis> {
+        if turn.settings.holds(&self.pod) {
+            return None;
+        }
+        let group = if self.pod.group() == turn.first { Millis(0) } else { self.jumps(turn)? };
+        let retry = match (self.state, self.held_by()) {
+            (State::Refused { next, .. }, Some(budget)) => turn.probe(budget)?.max(next),
+            (State::Refused { next, .. }, None) => next,
+            _ => Millis(0),
+        };
+        Some(group.max(retry).max(turn.open + self.lead(turn)))
+    }
+
+    /// When it does not wait for earlier groups any more.
+    fn jumps(&self, turn: &Turn<'_>) -> Option<Millis> {
+        let switch = self.switch(turn.settings)?;
+        Some(switch - turn.settings.jump.min(switch.since(turn.started) / 2))
+    }
+
+    /// How long it waits for the load balancers: at most a quarter of what it can spare.
+    fn lead(&self, turn: &Turn<'_>) -> Duration {
+        let spare = self.switch(turn.settings).map(|switch| switch.since(turn.open.max(self.seen)));
+        let whole = turn.settings.end().map(|end| end - self.pod.grace() >= self.seen);
+        match (spare, whole) {
+            (_, Some(false)) => Duration::ZERO,
+            (Some(spare), _) => turn.settings.lead.min(spare / 4),
+            (None, _) => turn.settings.lead,
+        }
+    }
+
+    /// Its deletion would end after the deadline, and nobody has asked for a shorter one.
+    fn overstays(&self, settings: &Settings) -> bool {
+        let (Some(deadline), Some(end)) = (settings.deadline, self.pod.deletion) else {
+            return false;
+        };
+        let asked = match self.state {
+            State::Accepted { within, how: How::Delete, .. } => within,
+            _ => None,
+        };
+        end > deadline && asked.is_none_or(|within| within > deadline)
+    }
+
+    fn evict(&self, turn: &Turn<'_>) -> Ask {
+        let left = turn.settings.seconds_left(turn.now);
+        Ask {
+            how: How::Evict,
+            grace: left.filter(|left| *left < self.pod.grace_seconds),
+            within: turn.settings.deadline,
+        }
+    }
+
+    /// A deletion within what is left, unless one was refused a moment ago.
+    fn delete(&self, turn: &Turn<'_>) -> Next {
+        if let State::Refused { how: How::Delete, next, .. } = self.state
+            && turn.now < next
+        {
+            return Next::At(next);
+        }
+        let Some(left) = turn.settings.seconds_left(turn.now) else {
+            return Next::Idle;
+        };
+        let grace = Some(left.min(self.pod.grace_seconds).max(1));
+        Next::Due(Ask { how: How::Delete, grace, within: turn.settings.deadline })
+    }
+
+    /// Takes in an answer; only the answer to an outstanding request counts. Returns whether it did.
+    pub(crate) fn reply(&mut self, settings: &Settings, reply: &Reply, now: Millis) -> bool {
+        let State::Asked { how, within } = self.state else {
+            return false;
+        };
+        let Some(why) = reply.refusal() else {
+            self.present &= *reply == Reply::Accepted;
+            self.state = match reply {
+                Reply::Accepted => State::Accepted { how, at: now, within },
+                _ => State::Waiting,
+            };
+            return true;
+        };
+        self.attempts = self.attempts.saturating_add(1);
+        if let Reply::Blocked { budget: Some(budget), .. } = reply {
+            self.budget = Some(format!("{}/{budget}", self.pod.namespace));
+        }
+        let next = self.retry_at(settings, reply, how, now);
+        self.state = State::Refused { how, why, next };
+        true
+    }
+
+    /// When to ask again; after a refused deletion within half of what is left.
+    fn retry_at(&self, settings: &Settings, reply: &Reply, how: How, now: Millis) -> Millis {
+        let wait = match reply {
+            Reply::Invalid => settings.retry_max,
+            // Its budget sets the pace for all of its pods.
+            Reply::Blocked { budget: Some(_), .. } => settings.retry_min,
+            _ => backoff::wait(settings, &self.pod.uid, self.attempts, settings.retry_max),
+        };
+        match (reply, how, settings.deadline) {
+            (Reply::Blocked { retry_after: Some(asked), .. }, How::Evict, _) => now + wait.max(*asked),
+            (_, How::Delete, Some(deadline)) if now < deadline => {
+                now + wait.min(deadline.since(now) / 2).max(settings.retry_min)
+            }
+            _ => now + wait,
+        }
+    }
+
+    /// The answer is lost; whether the request arrived shows in the next list.
+    pub(crate) fn lose_answer(&mut self) {
+        if let State::Asked { how, within } = self.state {
+            self.state = State::Unheard { how, within };
+        }
+    }
+
+    /// Takes in what a list says of the pod.
+    pub(crate) fn listed(&mut self, pod: PodOnNode, now: Millis) {
+        let newly = pod.deletion.is_some() && self.pod.deletion.is_none();
+        self.state = match self.state {
+            State::Unheard { how, within } if newly => State::Accepted { how, at: now, within },
+            State::Unheard { .. } => State::Waiting,
+            State::Refused { how, why: Refusal::Unreachable, .. } if newly => {
+                State::Accepted { how, at: now, within: None }
+            }
+            State::Accepted { at, .. } if pod.deletion.is_none() && now >= at + SHOWS_WITHIN => State::Waiting,
+            other => other,
+        };
+        self.present = true;
+        self.pod = pod;
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn outcome(&self, settings: &Settings, now: Millis) -> Option<Outcome> {
+        match self.state {
+            State::Accepted { how, .. } => Some(how.outcome()),
+            State::Unheard { how, .. } if !self.present => Some(how.outcome()),
+            _ if !self.present => Some(Outcome::Gone),
+            _ => self.skip(settings, now).map(Outcome::Left).or_else(|| {
+                let late = settings.deadline.is_some_and(|deadline| now >= deadline);
+                late.then_some(Outcome::Left(Skip::Deadline))
+            }),
+        }
+    }
+}

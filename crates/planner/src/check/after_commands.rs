@@ -1,0 +1,101 @@
+//! A plan whose moves are done: nodes that go are leaving, their pods are pods like others with the places that the moves say.
+//! So what a plan must keep of pods that wait, it must keep of those that move.
+
+use std::sync::Arc;
+
+use crate::{
+    Destination, Leaving, Millis, Move, MoveReason, Nomination, Plan, Pod, PodVerdict, Relocation, Resources, Snapshot,
+    Why,
+};
+
+/// The snapshot and the plan after all moves of the plan; nothing is left to move. Pods that moved stand last in the order, in one in
+/// which kube-scheduler could bind them when all of their nodes are gone at once, as far as there is one.
+pub fn carried_out(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
+    let (after, mut done) = on_paper(snapshot, plan);
+    if done.report.order.len() > plan.report.order.len() {
+        done.report.order = super::binding_order::possible(&after, &done, snapshot.pods.len());
+    }
+    (after, done)
+}
+
+/// The same with the pods that moved in the order of their moves.
+pub(super) fn on_paper(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
+    let (mut after, mut done) = (snapshot.clone(), plan.clone());
+    done.moves.clear();
+    for it in &plan.moves {
+        leave(&mut after, it);
+        for relocation in &it.pods {
+            relocate(&mut after, &mut done, relocation);
+        }
+        if it.pods.is_empty() && it.reason != MoveReason::Empty {
+            strand(&mut after, &mut done, it);
+        }
+    }
+    (after, done)
+}
+
+fn leave(after: &mut Snapshot, it: &Move) {
+    for leaver in &it.nodes {
+        let Some(position) = after.nodes.iter().position(|node| node.name == leaver.node) else { continue };
+        let node = Arc::make_mut(&mut after.nodes[position]);
+        node.leaving = Some(Leaving::Deleting);
+        let (pool, kind) = (node.pool.clone(), node.instance_type.clone());
+        let Some(pool) = after.pools.iter_mut().find(|it| Some(&it.name) == pool.as_ref()) else { continue };
+        let types = after.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
+        if let Some(kind) = types.iter().find(|it| Some(&it.name) == kind.as_ref()) {
+            pool.usage.subtract(&kind.capacity);
+        }
+        pool.usage.subtract(&Resources::from_iter([(Resources::NODES, 1)]));
+        pool.running = pool.running.saturating_sub(1);
+    }
+}
+
+fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
+    let Some(pod) = take_in(after, &it.from, &it.uid) else { return };
+    done.report.order.push(pod);
+    done.report.pods.push(match &it.to {
+        Destination::Node(node) => {
+            done.nominations.push(Nomination { pod, node: node.clone() });
+            PodVerdict::Existing { node: node.clone(), why: Why::Room, dropped: Vec::new() }
+        }
+        Destination::Launch(launch) => {
+            if let Some(launch) = done.launches.get_mut(*launch) {
+                launch.pods.push(pod);
+            }
+            PodVerdict::Launch { launch: *launch, why: Why::Opened, dropped: Vec::new() }
+        }
+    });
+}
+
+/// Pods for which nobody looked for places wait for them.
+fn strand(after: &mut Snapshot, done: &mut Plan, it: &Move) {
+    for leaver in &it.nodes {
+        let Some(node) = after.nodes.iter().find(|node| node.name == leaver.node).cloned() else { continue };
+        for pod in node.pods.iter().filter(|pod| pod.reschedulable) {
+            if take_in(after, &node.name, &pod.uid).is_some() {
+                done.report.pods.push(PodVerdict::Postponed);
+            }
+        }
+    }
+}
+
+/// Makes a pod that runs one that needs a place; its position.
+fn take_in(after: &mut Snapshot, from: &str, uid: &str) -> Option<usize> {
+    let node = after.nodes.iter().find(|node| node.name == from)?;
+    let pod = node.pods.iter().find(|pod| pod.uid == uid)?.clone();
+    let known = after.shapes.iter().position(|shape| **shape == *pod.shape);
+    let shape = known.unwrap_or_else(|| {
+        after.shapes.push(Arc::clone(&pod.shape));
+        after.shapes.len() - 1
+    });
+    after.pods.push(Pod {
+        uid: pod.uid,
+        name: pod.name,
+        shape,
+        created: Millis::default(),
+        leaving_node: Some(from.to_owned()),
+        claims: pod.claims,
+        ..Pod::default()
+    });
+    Some(after.pods.len() - 1)
+}

@@ -1,0 +1,264 @@
+//! The plan in the order in which kube-scheduler could carry it out: each pod finds its topology as it needs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::{BoundPod, Plan, PodShape, Snapshot, label};
+
+use super::excluded_daemons::KeptOff;
+use super::node_places::{self, Answer, Place};
+use super::topology_counts::{Apart, Even, Near, Sight};
+use super::{Findings, Moulds, verdicts};
+
+/// What stands where in the end.
+pub(super) struct Scene<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) plan: &'a Plan,
+    pub(super) places: &'a [Place<'a>],
+    pub(super) kept_off: &'a KeptOff,
+}
+
+/// The order in which the plan's pods can be bound: its own, but that pods behind the first `own`, which move, wait for each other.
+pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
+    let moulds = Moulds::new(snapshot, plan);
+    let (places, kept_off) = (node_places::all(snapshot, plan, &moulds), KeptOff::new(snapshot, &moulds.nodes));
+    check(&Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, &mut Findings(Vec::new()))
+}
+
+/// Binds all pods, and answers in which order; pods behind the first `own` of the snapshot are those that move.
+pub(super) fn check(scene: &Scene<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
+    let Scene { snapshot, plan, places, kept_off } = *scene;
+    let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
+    for pod in 0..snapshot.pods.len() {
+        stands.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
+    }
+    let mut sorted = plan.report.order.clone();
+    sorted.sort_unstable();
+    if !sorted.iter().eq(stands.keys()) {
+        findings.add("report", "its order does not name every placed pod once");
+        return plan.report.order.clone();
+    }
+    let (mut shapes, bound) = shapes(snapshot);
+    let daemons = shapes.len()..shapes.len() + snapshot.daemons.len();
+    shapes.extend(snapshot.daemons.iter().map(|daemon| &daemon.shape));
+    let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
+    let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
+    let mut census = Census::new(&Sight { snapshot, shapes: &shapes }, &owners, &standing, places);
+    let coming = coming(snapshot, &census, kept_off, daemons);
+    bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
+    coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
+    let mut binder = Binder { snapshot, stands: &stands, census, order: Vec::new() };
+    // Pods that keep room for others are never bound, so nobody may count on them.
+    let is_buffer = |pod: &usize| snapshot.pods[*pod].buffer.is_some();
+    let (firm, moving): (Vec<usize>, Vec<usize>) = plan.report.order.iter().partition(|pod| **pod < own);
+    let (buffers, real): (Vec<usize>, Vec<usize>) = firm.into_iter().partition(is_buffer);
+    real.into_iter().for_each(|pod| binder.bind(pod, findings));
+    binder.bind_in_turn(moving, findings);
+    buffers.into_iter().for_each(|pod| binder.bind(pod, findings));
+    binder.census.settled(&stands, &coming, snapshot, findings);
+    binder.order
+}
+
+/// Binds pods where the plan puts them.
+struct Binder<'a, 's> {
+    snapshot: &'a Snapshot,
+    /// The position of each pod among the places.
+    stands: &'s BTreeMap<usize, usize>,
+    census: Census<'a>,
+    /// Whom it has bound.
+    order: Vec<usize>,
+}
+
+impl Binder<'_, '_> {
+    /// One more pod is bound, and nothing may forbid it.
+    fn bind(&mut self, pod: usize, findings: &mut Findings) {
+        let name = verdicts::name(self.snapshot, pod);
+        self.faults(pod).into_iter().for_each(|fault| findings.add(&*name, fault));
+        self.settle(pod);
+    }
+
+    fn settle(&mut self, pod: usize) {
+        self.census.add(self.snapshot.pods[pod].shape, self.stands[&pod], true);
+        self.order.push(pod);
+    }
+
+    /// Binds pods whose nodes go side by side: kube-scheduler asks again for whom it has refused when others are bound.
+    fn bind_in_turn(&mut self, mut waiting: Vec<usize>, findings: &mut Findings) {
+        let mut before = usize::MAX;
+        while waiting.len() < before {
+            before = waiting.len();
+            waiting.retain(|pod| {
+                let refused = !self.faults(*pod).is_empty();
+                if !refused {
+                    self.settle(*pod);
+                }
+                refused
+            });
+        }
+        waiting.into_iter().for_each(|pod| self.bind(pod, findings));
+    }
+
+    fn faults(&self, pod: usize) -> Vec<String> {
+        self.census.faults(self.snapshot.pods[pod].shape, self.stands[&pod])
+    }
+}
+
+/// A DaemonSet's pod that comes with a node.
+struct Coming {
+    /// The node, among the places.
+    position: usize,
+    /// The pod's shape; those of DaemonSets follow all others.
+    shape: usize,
+    surely: bool,
+}
+
+/// The pods of DaemonSets that are still to come, as far as they matter to anybody: kube-scheduler finds them on every
+/// node before the plan's first pod, where running pods do not keep them away.
+fn coming(snapshot: &Snapshot, census: &Census<'_>, kept_off: &KeptOff, shapes: Range<usize>) -> Vec<Coming> {
+    let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| census.sees(*shape)).collect();
+    let mut all = Vec::new();
+    for (position, place) in census.places.iter().enumerate() {
+        for (daemon, shape) in seen.iter().filter(|(daemon, _)| !kept_off.contains(*daemon, |key| place.values(key))) {
+            let answer = place.awaits(snapshot, *daemon);
+            let coming = Coming { position, shape: *shape, surely: answer == Answer::Sure };
+            all.extend((answer != Answer::Never).then_some(coming));
+        }
+    }
+    all
+}
+
+/// Where the verdict puts a pod, as a position among the places.
+fn position(snapshot: &Snapshot, plan: &Plan, pod: usize) -> Option<usize> {
+    match verdicts::place(plan.report.pods.get(pod)?)? {
+        verdicts::There::Node(name) => snapshot.nodes.iter().position(|node| node.name == name),
+        verdicts::There::Launch(launch) => Some(snapshot.nodes.len() + launch),
+    }
+}
+
+/// All distinct shapes, those of the snapshot first; and the pods that stand already, each as node and shape: not those
+/// on their way out or gone with their node, nor those that the plan finds a new place for.
+fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
+    let mut shapes: Vec<&PodShape> = snapshot.shapes.iter().map(AsRef::as_ref).collect();
+    let mut known: BTreeMap<*const PodShape, usize> = BTreeMap::new();
+    let mut equal: BTreeMap<&PodShape, usize> = BTreeMap::new();
+    let moving: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let mut bound = Vec::new();
+    for (position, node) in snapshot.nodes.iter().enumerate() {
+        let remains = |pod: &&BoundPod| pod.reschedulable || node.leaving.is_none();
+        let stays = |pod: &&BoundPod| !pod.ending && !moving.contains(pod.uid.as_str());
+        for pod in node.pods.iter().filter(remains).filter(stays) {
+            let shape = *known.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| {
+                *equal.entry(pod.shape.as_ref()).or_insert_with(|| {
+                    shapes.push(pod.shape.as_ref());
+                    shapes.len() - 1
+                })
+            });
+            bound.push((position, shape));
+        }
+    }
+    (shapes, bound)
+}
+
+/// Every term and constraint that counts, with the shape that has it.
+struct Census<'a> {
+    places: &'a [Place<'a>],
+    near: Vec<(usize, Near<'a>)>,
+    apart: Vec<(usize, Apart<'a>)>,
+    even: Vec<(usize, Even<'a>)>,
+}
+
+impl<'a> Census<'a> {
+    /// `owners` are the shapes of pods that the plan places, `standing` those of all pods that stand in the end.
+    fn new(sight: &Sight<'a>, owners: &BTreeSet<usize>, standing: &BTreeSet<usize>, places: &'a [Place<'a>]) -> Self {
+        let (mut near, mut apart, mut even) = (Vec::new(), Vec::new(), Vec::new());
+        for owner in standing {
+            let shape = sight.shapes[*owner];
+            apart.extend(shape.apart.iter().map(|term| (*owner, sight.apart(shape, term))));
+            if owners.contains(owner) {
+                let hard = shape.spread.iter().filter(|spread| spread.hard);
+                even.extend(hard.map(|spread| (*owner, sight.even(shape, spread, places))));
+                near.extend((!shape.near.is_empty()).then(|| (*owner, sight.near(shape))));
+            }
+        }
+        Self { places, near, apart, even }
+    }
+
+    /// Whether any term or constraint means pods of a shape, or they have one themselves.
+    fn sees(&self, shape: usize) -> bool {
+        self.near.iter().any(|(_, near)| near.means(shape))
+            || self.apart.iter().any(|(owner, apart)| *owner == shape || apart.means[shape])
+            || self.even.iter().any(|(_, even)| even.means[shape])
+    }
+
+    fn add(&mut self, shape: usize, position: usize, surely: bool) {
+        let place = &self.places[position];
+        self.near.iter_mut().for_each(|(_, near)| near.add(shape, (position, surely), place));
+        self.apart.iter_mut().for_each(|(owner, apart)| apart.add(shape, *owner == shape, place));
+        self.even.iter_mut().for_each(|(_, even)| even.add(shape, (position, surely), place));
+    }
+
+    /// What forbids that one more pod is bound there.
+    fn faults(&self, shape: usize, position: usize) -> Vec<String> {
+        let place = &self.places[position];
+        let mut faults = Vec::new();
+        let near = self.near.iter().filter(|(owner, _)| *owner == shape);
+        let far = near.filter(|(_, near)| !near.holds(shape, position, place));
+        faults.extend(far.map(|_| format!("is not near its own on {}", place.name)));
+        for (owner, apart) in &self.apart {
+            let key = &apart.term.key;
+            if *owner == shape && !apart.bears_others(place) {
+                faults.push(format!("meets pods on {} that it must not, over {key}", place.name));
+            }
+            if !apart.is_borne(shape, place) {
+                faults.push(format!("is not borne by pods on {}, over {key}", place.name));
+            }
+        }
+        let even = self.even.iter().filter(|(owner, _)| *owner == shape);
+        let uneven = even.filter_map(|(_, even)| even.fault(shape, place));
+        faults.extend(uneven.map(|fault| format!("is spread badly on {}: {fault}", place.name)));
+        faults
+    }
+
+    /// A launch leaves no choice of a domain on which a pod there depends.
+    fn settled(
+        &self,
+        stands: &BTreeMap<usize, usize>,
+        coming: &[Coming],
+        snapshot: &Snapshot,
+        findings: &mut Findings,
+    ) {
+        let mut guests: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (pod, position) in stands.iter().filter(|(_, position)| self.places[**position].node.is_none()) {
+            guests.entry(*position).or_default().insert(snapshot.pods[*pod].shape);
+        }
+        for it in coming {
+            if let Some(guests) = guests.get_mut(&it.position) {
+                guests.insert(it.shape);
+            }
+        }
+        for (position, shapes) in guests {
+            let place = &self.places[position];
+            let keys: BTreeSet<&str> = shapes.iter().flat_map(|shape| self.keys(*shape, position)).collect();
+            for key in keys.into_iter().filter(|key| *key != label::HOSTNAME) {
+                let values = place.values(key);
+                findings.expect(values.len() <= 1, &place.name, || format!("leaves {key} open: {values:?}"));
+            }
+        }
+    }
+
+    /// The labels on which it depends whether pods of a shape may stand at a place, or that others may stand beside them.
+    fn keys(&self, shape: usize, position: usize) -> Vec<&str> {
+        let mut keys = Vec::new();
+        for (_, near) in self.near.iter().filter(|(owner, near)| *owner == shape || near.means(shape)) {
+            keys.extend(near.keys());
+        }
+        let concerned = |(owner, apart): &&(usize, Apart<'_>)| *owner == shape || apart.means[shape];
+        keys.extend(self.apart.iter().filter(concerned).map(|(_, apart)| apart.term.key.as_str()));
+        let counted = |(owner, even): &&(usize, Even<'_>)| {
+            *owner == shape || (even.means[shape] && even.counted[position] != Answer::Never)
+        };
+        keys.extend(self.even.iter().filter(counted).map(|(_, even)| even.spread.key.as_str()));
+        keys
+    }
+}

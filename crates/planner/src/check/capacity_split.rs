@@ -1,0 +1,135 @@
+//! Workloads that are split over on-demand and spot: the base never goes to spot, no move takes it there, and who strays
+//! from the share says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{CapacityType, Destination, Mix, Plan, PodVerdict, Preference, Snapshot, label};
+
+use super::Findings;
+use super::node_places::Place;
+use super::verdicts::{self, There};
+
+/// Where a pod stands, as far as anybody can know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Spot,
+    OnDemand,
+    Unknown,
+}
+
+/// The pods of one workload, by where they stand.
+#[derive(Default)]
+struct Workload {
+    /// Those that run and stay, before and after all moves.
+    before: Vec<Side>,
+    after: Vec<Side>,
+    /// Those that need a place, with what they got and the side that they gave up.
+    placed: Vec<(Option<Side>, Option<CapacityType>)>,
+}
+
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, places: &[Place<'_>], findings: &mut Findings) {
+    for (mix, workload) in workloads(snapshot, plan, places) {
+        workload.check(mix, findings);
+    }
+}
+
+fn workloads<'a>(snapshot: &'a Snapshot, plan: &Plan, places: &[Place<'_>]) -> BTreeMap<&'a Mix, Workload> {
+    let sides: Vec<Side> = places.iter().map(side).collect();
+    let node = |name: &str| snapshot.nodes.iter().position(|node| node.name == name).map(|it| sides[it]);
+    let launch = |position: usize| sides.get(snapshot.nodes.len() + position).copied();
+    let mut workloads: BTreeMap<&Mix, Workload> = BTreeMap::new();
+    let mut replaced: BTreeSet<&str> = BTreeSet::new();
+    for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.buffer.is_none()) {
+        let Some(mix) = &pod.mix else { continue };
+        let side = verdicts::place(verdict).and_then(|there| match there {
+            There::Node(name) => node(name),
+            There::Launch(position) => launch(position),
+        });
+        workloads.entry(mix).or_default().placed.push((side, given_up(verdict)));
+        replaced.insert(&pod.uid);
+    }
+    let moved = |uid: &str| {
+        let to = plan.moves.iter().flat_map(|it| &it.pods).find(|pod| pod.uid == uid)?;
+        match &to.to {
+            Destination::Node(name) => node(name),
+            Destination::Launch(position) => launch(*position),
+        }
+    };
+    for (position, node) in snapshot.nodes.iter().enumerate() {
+        for pod in node.pods.iter().filter(|pod| !pod.ending && !replaced.contains(pod.uid.as_str())) {
+            let Some(mix) = &pod.mix else { continue };
+            let workload = workloads.entry(mix).or_default();
+            workload.before.push(sides[position]);
+            workload.after.push(moved(&pod.uid).unwrap_or(sides[position]));
+        }
+    }
+    workloads
+}
+
+/// What every node that a place may turn out to be has in common.
+fn side(place: &Place<'_>) -> Side {
+    let values = place.values(label::CAPACITY_TYPE);
+    let spot = |value: &Option<String>| value.as_deref() == Some(CapacityType::Spot.as_str());
+    let known = !values.is_empty() && values.iter().all(Option::is_some);
+    match (known, values.iter().any(spot)) {
+        (true, false) => Side::OnDemand,
+        (true, true) if values.iter().all(spot) => Side::Spot,
+        _ => Side::Unknown,
+    }
+}
+
+/// The side on which a pod was to be and is not bound to be.
+fn given_up(verdict: &PodVerdict) -> Option<CapacityType> {
+    let (PodVerdict::Existing { dropped, .. } | PodVerdict::Launch { dropped, .. }) = verdict else { return None };
+    dropped.iter().find_map(|it| match it {
+        Preference::Share { of } => Some(*of),
+        _ => None,
+    })
+}
+
+fn count<T>(all: &[T], counts: impl Fn(&T) -> bool) -> usize {
+    all.iter().filter(|it| counts(it)).count()
+}
+
+impl Workload {
+    fn check(&self, mix: &Mix, findings: &mut Findings) {
+        let subject = format!("workload {}", mix.workload);
+        let (waiting, total) = (self.placed.len(), self.placed.len() + self.before.len());
+        let base = (mix.on_demand_base as usize).min(total);
+        let (running, left) = (count(&self.before, is_safe), count(&self.after, is_safe));
+        // One by one: whoever is missing on demand is of the base, whoever is too many for spot is to be on demand.
+        let (mut of_base, mut on_demand) = (0, 0);
+        let spot = mix.spot_share.map(|share| (total - base) * usize::from(share.min(100)) / 100);
+        for _ in 0..waiting {
+            if running + of_base < base {
+                of_base += 1;
+            } else if spot.is_some_and(|spot| running + of_base + on_demand < total - spot) {
+                on_demand += 1;
+            }
+        }
+        let unsafe_ones = count(&self.placed, |(side, _)| side.is_some_and(|side| side != Side::OnDemand));
+        findings.expect(unsafe_ones + of_base <= waiting, &subject, || {
+            format!("{unsafe_ones} of {waiting} pods may go to spot, {of_base} are of the base")
+        });
+        findings.expect(left >= running.min(base), &subject, || {
+            format!("moves leave {left} of {running} pods on demand, the base is {base}")
+        });
+        if spot.is_none() {
+            return;
+        }
+        let gave_up = |of: CapacityType| count(&self.placed, |(_, given_up)| *given_up == Some(of));
+        let others = waiting - of_base - on_demand + gave_up(CapacityType::OnDemand);
+        findings.expect(unsafe_ones <= others, &subject, || {
+            format!("{unsafe_ones} pods may go to spot, {others} by the share and what was dropped of it")
+        });
+        let elsewhere = count(&self.placed, |(side, _)| side.is_some_and(|side| side != Side::Spot));
+        let others = of_base + on_demand + gave_up(CapacityType::Spot);
+        findings.expect(elsewhere <= others, &subject, || {
+            format!("{elsewhere} pods may miss spot, {others} by the share and what was dropped of it")
+        });
+    }
+}
+
+fn is_safe(side: &Side) -> bool {
+    *side == Side::OnDemand
+}

@@ -1,0 +1,481 @@
+//! Moves while they are collected: what is tried on the scene, what is kept, and what every node is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
+use crate::utilization_limit::Ceiling;
+use crate::{
+    BoundPod, Destination, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Relocation, Size,
+    WhyMove,
+};
+
+use super::independent_parts::{self, Part};
+use super::lower_requests::Ahead;
+use super::remaining_budgets::Purse;
+use super::replacement_types::{Terms, narrow};
+use super::savings::{Saving, Scales, cost_of};
+use super::simulation::Scene;
+
+/// Why no move is made at all that needs places.
+const UNSETTLED: &str =
+    "where their pods would go opens a domain that changes where others may, found anew at each attempt";
+
+/// A node that may go, by its position in the snapshot.
+pub(super) type Position = usize;
+
+/// Moves of one scene.
+pub(super) struct Agenda<'a> {
+    scene: &'a Scene,
+    scales: &'a Scales<'a>,
+    mover: Mover<'a>,
+    purse: Purse<'a>,
+    moves: Vec<Move>,
+    verdicts: BTreeMap<Position, NodeVerdict>,
+    /// Nodes to which moves send pods.
+    expecting: BTreeSet<String>,
+    /// Workloads that ask to be disturbed but once in a while, and are.
+    disturbed: BTreeSet<Arc<str>>,
+}
+
+/// What all moves come to.
+pub(super) struct Moves {
+    pub(super) moves: Vec<Move>,
+    pub(super) launches: Vec<Launch>,
+    pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
+    /// What would be possible if requests were lowered.
+    pub(super) ahead: Ahead,
+    /// What the next attempt must know from its beginning, if there has to be one.
+    pub(super) surprises: Foreseen,
+}
+
+/// Why nodes are not exchanged.
+pub(super) struct Refused {
+    pub(super) verdict: NodeVerdict,
+    /// Where only parts of the exchange were worth it: the nodes of each, which might be exchanged without the others.
+    pub(super) parts: Vec<Vec<Position>>,
+}
+
+impl<'a> Agenda<'a> {
+    /// Nothing on it yet. Pods go to nodes in the order of `rank`; what emptiness has taken of the budgets is gone.
+    pub(super) fn new<K: Ord>(
+        scene: &'a Scene,
+        scales: &'a Scales<'a>,
+        purse: Purse<'a>,
+        rank: impl Fn(&Node) -> K,
+        foreseen: &Foreseen,
+    ) -> Self {
+        let ceiling = |node: &Node| Ceiling::of(node).filter(|_| scales.heeds_use(node.pool.as_deref()));
+        let mover = Mover::new(&scene.snapshot, (&scene.own, &scene.uses), rank, ceiling, foreseen);
+        let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        let leaving = scene.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
+        let disturbed = leaving.flat_map(|node| restful(node)).map(|(_, workload)| Arc::clone(workload)).collect();
+        Self { scene, scales, mover, purse, moves, verdicts, expecting, disturbed }
+    }
+
+    pub(super) fn node(&self, position: Position) -> &'a Node {
+        &self.scene.snapshot.nodes[position]
+    }
+
+    /// The moment of the plan.
+    pub(super) fn now(&self) -> Millis {
+        self.scene.snapshot.now
+    }
+
+    /// Lets no pod go to nodes of this kind.
+    pub(super) fn close(&mut self, is_closed: impl Fn(&Node) -> bool) {
+        self.each(is_closed, Mover::close);
+    }
+
+    /// Sends no pod to nodes of this kind, though kube-scheduler may.
+    pub(super) fn spare(&mut self, is_spared: impl Fn(&Node) -> bool) {
+        self.each(is_spared, Mover::spare);
+    }
+
+    /// Sends no pod where pods really use so much already that the node would be busy then.
+    pub(super) fn heed_ceilings(&mut self) {
+        self.mover.heed_ceilings();
+    }
+
+    /// Lets kube-scheduler have its way with pods that have their places already. Before the first move.
+    pub(super) fn scatter_promised(&mut self) {
+        self.mover.scatter_promised();
+    }
+
+    fn each(&mut self, is_meant: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Mover<'a>, Position)) {
+        for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
+            if is_meant(node) {
+                does(&mut self.mover, position);
+            }
+        }
+    }
+
+    /// Takes nodes off the scene that go anyway, with all that runs there.
+    pub(super) fn retire(&mut self, gone: impl Fn(&Node) -> bool) {
+        for node in self.scene.snapshot.nodes.iter().filter(|node| gone(node)) {
+            self.disturb(node);
+        }
+        self.each(gone, Mover::retire);
+    }
+
+    fn disturb(&mut self, node: &Node) {
+        self.disturbed.extend(restful(node).map(|(_, workload)| Arc::clone(workload)));
+    }
+
+    /// What speaks against disturbing one of some nodes' pods, if its workload rests as others of it move.
+    fn unrest(&self, nodes: &[&Node]) -> Option<NodeVerdict> {
+        let mut all = nodes.iter().flat_map(|node| restful(node));
+        let (pod, workload) = all.find(|(_, workload)| self.disturbed.contains(*workload))?;
+        Some(NodeVerdict::Disturbed { pod: pod.name.clone(), workload: workload.to_string() })
+    }
+
+    /// What speaks against looking for other places for a node's pods now.
+    pub(super) fn hindrance(&self, nodes: &[Position], reason: MoveReason) -> Option<NodeVerdict> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        if objects.iter().any(|node| self.expecting.contains(&node.name)) {
+            return Some(NodeVerdict::Nominated);
+        }
+        if reason == MoveReason::Underutilized && nodes.iter().any(|node| self.mover.is_sought(*node)) {
+            return Some(NodeVerdict::Nominated);
+        }
+        if nodes.iter().any(|node| self.mover.is_entangled(*node)) {
+            return Some(NodeVerdict::Watched);
+        }
+        if let Some(unrest) = self.unrest(&objects).filter(|_| reason == MoveReason::Underutilized) {
+            return Some(unrest);
+        }
+        if self.mover.is_spent() {
+            return Some(NodeVerdict::Postponed);
+        }
+        (!self.purse.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
+    }
+
+    /// Replaces a node whatever that costs; why that is not possible, which it is told. `force` lets it go though its pods have no place.
+    pub(super) fn replace(
+        &mut self,
+        position: Position,
+        reason: MoveReason,
+        why: WhyMove,
+        force: bool,
+    ) -> Result<(), NodeVerdict> {
+        let replaced = self.try_replace(position, reason, why, force);
+        replaced.inspect_err(|verdict| drop(self.verdicts.insert(position, verdict.clone())))
+    }
+
+    fn try_replace(
+        &mut self,
+        position: Position,
+        reason: MoveReason,
+        why: WhyMove,
+        force: bool,
+    ) -> Result<(), NodeVerdict> {
+        if let Some(hindrance) = self.hindrance(&[position], reason) {
+            return Err(hindrance);
+        }
+        match self.search(&[position]) {
+            Ok(outcome) => {
+                let saved = self.saved(&[position], &outcome.launches);
+                self.keep(&[position], reason, why, outcome, saved)
+            }
+            Err(_) if force => {
+                let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
+                let saved = self.saved(&[position], &[]);
+                self.note(&[position], reason, why, nothing, saved);
+                self.mover.close(position);
+                Ok(())
+            }
+            Err(verdict) => Err(verdict),
+        }
+    }
+
+    /// Places for all pods of a node, on nodes that are there or on the cheapest new ones.
+    fn search(&mut self, nodes: &[Position]) -> Result<Outcome, NodeVerdict> {
+        let mut verdict = NodeVerdict::Postponed;
+        for manner in MANNERS {
+            match self.mover.try_launches(nodes, manner) {
+                Ok(outcome) => return Ok(outcome),
+                Err(obstacle) => verdict = self.refusal(obstacle),
+            }
+            self.mover.undo();
+        }
+        Err(verdict)
+    }
+
+    fn refusal(&self, obstacle: Obstacle) -> NodeVerdict {
+        let pod = |position: usize| &self.scene.snapshot.pods[position];
+        match obstacle {
+            Obstacle::Pod(position) => NodeVerdict::NoPlace { pod: pod(position).name.clone() },
+            Obstacle::Busy { pod: position, node, strain } => NodeVerdict::AboveCeiling {
+                pod: pod(position).name.clone(),
+                node: self.node(node).name.clone(),
+                strain,
+            },
+            Obstacle::Replica => NodeVerdict::NoReplica,
+            Obstacle::Displaced(position) => {
+                NodeVerdict::AfterMove { node: pod(position).leaving_node.clone().unwrap_or_default() }
+            }
+        }
+    }
+
+    /// Gives a node back whose pods all have room on others, if that is worth it.
+    pub(super) fn give_back(&mut self, position: Position) -> Result<(), NodeVerdict> {
+        let nodes = [position];
+        match self.mover.try_rooms(&nodes) {
+            Ok(outcome) => self.settle(&nodes, outcome, WhyMove::RoomElsewhere),
+            Err(obstacle) => {
+                self.mover.undo();
+                Err(self.refusal(obstacle))
+            }
+        }
+    }
+
+    /// Replaces nodes by cheaper ones, if that is worth it and does not come apart.
+    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), Refused> {
+        let mut refused = Refused { verdict: NodeVerdict::Postponed, parts: Vec::new() };
+        for manner in MANNERS {
+            refused.verdict = match self.mover.try_launches(nodes, manner) {
+                Ok(outcome) => match self.parts(nodes, &outcome) {
+                    None => match self.cheaper(nodes, outcome) {
+                        Ok(outcome) => {
+                            let settled = self.settle(nodes, outcome, WhyMove::Cheaper);
+                            return settled.map_err(|verdict| Refused { verdict, ..refused });
+                        }
+                        Err(verdict) => verdict,
+                    },
+                    Some(parts) => {
+                        refused.parts.extend(parts);
+                        NodeVerdict::Cheapest { pods: 0 }
+                    }
+                },
+                Err(obstacle) => self.refusal(obstacle),
+            };
+            self.mover.undo();
+        }
+        Err(refused)
+    }
+
+    /// Of an exchange that comes apart, and of which not every part is worth it by itself: the nodes of those that are.
+    fn parts(&self, nodes: &[Position], outcome: &Outcome) -> Option<Vec<Vec<Position>>> {
+        if nodes.len() < 2 {
+            return None;
+        }
+        let first = self.replacements();
+        let of_pod: BTreeMap<usize, Position> =
+            nodes.iter().flat_map(|node| self.scene.own[*node].iter().map(|pod| (*pod, *node))).collect();
+        let sent = outcome.places.iter().filter_map(|(pod, to)| match to {
+            Destination::Launch(launch) => Some((*of_pod.get(pod)?, launch.checked_sub(first)?)),
+            Destination::Node(_) => None,
+        });
+        let (worthy, idle): (Vec<Part>, Vec<Part>) =
+            independent_parts::parts(nodes, sent).into_iter().partition(|part| self.is_worth_it(part, outcome));
+        (!idle.is_empty()).then(|| worthy.into_iter().filter(|part| part.nodes.len() > 1).map(|it| it.nodes).collect())
+    }
+
+    fn is_worth_it(&self, part: &Part, outcome: &Outcome) -> bool {
+        let nodes: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
+        let launches = part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned());
+        let launches: Vec<Launch> = launches.collect();
+        let saved = self.price(&nodes).map(|price| price - self.scales.price_of_launches(&launches));
+        saved.is_some_and(|saved| saved >= self.scales.asked(&nodes, &launches))
+    }
+
+    /// How many launches the moves so far need.
+    fn replacements(&self) -> usize {
+        self.moves.iter().map(|it| it.replacements.len()).sum()
+    }
+
+    /// The same with launches that are sure to be cheaper.
+    fn cheaper(&self, nodes: &[Position], outcome: Outcome) -> Result<Outcome, NodeVerdict> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        let before = self.price(&objects).ok_or(NodeVerdict::UnknownPrice)?;
+        let asked = self.scales.asked(&objects, &outcome.launches);
+        let now = self.scales.price_of_launches(&outcome.launches);
+        if before - now < asked {
+            return Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - now), asked: MicroDollars(asked) });
+        }
+        let spare = before - asked - now;
+        let from_spot = objects.iter().all(|node| is_spot(node));
+        let single = nodes.len() == 1 && outcome.launches.len() == 1;
+        let used = self.seen_on_launches(&outcome);
+        let narrowed = outcome.launches.iter().zip(used).map(|(launch, used)| {
+            let most = launch.price.0 + part(spare, launch.price.0, now);
+            narrow(&self.scene.snapshot, launch, Terms { most, from_spot, single, used })
+        });
+        Ok(Outcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
+    }
+
+    /// What pods have been seen to use that the last trial sends to each of its launches, where that counts. Nobody has seen those
+    /// nodes, so what pods request that nobody has seen either says nothing of them.
+    fn seen_on_launches(&self, outcome: &Outcome) -> Vec<Size> {
+        let first = self.replacements();
+        let mut sums = vec![Size::default(); outcome.launches.len()];
+        for (pod, to) in &outcome.places {
+            let Destination::Launch(launch) = to else { continue };
+            let own = launch.checked_sub(first).and_then(|own| Some((outcome.launches.get(own)?, sums.get_mut(own)?)));
+            if let Some((launch, sum)) = own
+                && self.scales.heeds_use(Some(&launch.pool))
+            {
+                *sum = sum.plus(self.scene.seen[*pod]);
+            }
+        }
+        sums
+    }
+
+    /// Keeps the last trial if it saves enough, else takes it back.
+    fn settle(&mut self, nodes: &[Position], outcome: Outcome, why: WhyMove) -> Result<(), NodeVerdict> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        let asked = self.scales.asked(&objects, &outcome.launches);
+        let saved = self.saved(nodes, &outcome.launches);
+        let objection = match saved {
+            None => Some(NodeVerdict::UnknownPrice),
+            Some(saved) => {
+                let objection = self.scales.objection(&objects, Saving { saved, asked });
+                objection.or_else(|| self.scattered(&objects, Saving { saved, asked }))
+            }
+        };
+        match objection {
+            None => self.keep(nodes, MoveReason::Underutilized, why, outcome, saved),
+            Some(objection) => {
+                self.mover.undo();
+                Err(objection)
+            }
+        }
+    }
+
+    /// Objects to a move that would not be worth it any more when a place is bought for whoever finds none, as kube-scheduler puts them.
+    fn scattered(&mut self, nodes: &[&Node], Saving { saved, asked }: Saving) -> Option<NodeVerdict> {
+        let (pods, price) = self.mover.left_over();
+        let saved = saved.saturating_sub(price.unwrap_or(i64::MAX));
+        let objection = (pods > 0).then(|| self.scales.objection(nodes, Saving { saved, asked })).flatten();
+        objection.map(|_| NodeVerdict::Scattered { pods })
+    }
+
+    fn price(&self, nodes: &[&Node]) -> Option<i64> {
+        nodes.iter().map(|node| self.scales.price_of(node)).sum()
+    }
+
+    fn saved(&self, nodes: &[Position], launches: &[Launch]) -> Option<i64> {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        Some(self.price(&objects)? - self.scales.price_of_launches(launches))
+    }
+
+    /// Lets the last trial stand, unless an earlier move is in its way.
+    fn keep(
+        &mut self,
+        nodes: &[Position],
+        reason: MoveReason,
+        why: WhyMove,
+        outcome: Outcome,
+        saved: Option<i64>,
+    ) -> Result<(), NodeVerdict> {
+        let kept = self.mover.keep(outcome.launches.clone());
+        kept.map_err(|obstacle| self.refusal(obstacle))?;
+        self.note(nodes, reason, why, outcome, saved);
+        Ok(())
+    }
+
+    fn note(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {
+        let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
+        self.purse.spend(&objects);
+        objects.iter().for_each(|node| self.disturb(node));
+        for (_, to) in &outcome.places {
+            if let Destination::Node(name) = to {
+                self.expecting.insert(name.clone());
+            }
+        }
+        nodes.iter().for_each(|node| {
+            self.verdicts.insert(*node, NodeVerdict::Remove(reason));
+        });
+        let pods = outcome.places.into_iter().map(|(pod, to)| self.relocation(pod, to)).collect();
+        let first = self.replacements();
+        self.moves.push(Move {
+            reason,
+            nodes: objects.iter().map(|node| leaver(node)).collect(),
+            replacements: (first..first + outcome.launches.len()).collect(),
+            pods,
+            saving: saved.map(MicroDollars),
+            cost: objects.iter().map(|node| cost_of(node)).sum(),
+            why,
+        });
+    }
+
+    fn relocation(&self, pod: usize, to: Destination) -> Relocation {
+        let pod = &self.scene.snapshot.pods[pod];
+        let from = pod.leaving_node.clone().unwrap_or_default();
+        Relocation {
+            uid: pod.uid.clone(),
+            pod: pod.name.clone(),
+            from,
+            to,
+            surge: self.scene.surging.contains(&pod.uid),
+        }
+    }
+
+    /// What the cheapest single node for all pods of some nodes would cost, as far as their sizes and labels go.
+    pub(super) fn glance(&mut self, nodes: &[Position]) -> Option<i64> {
+        self.mover.glance(nodes)
+    }
+
+    /// How many moves there are.
+    pub(super) fn count(&self) -> usize {
+        self.moves.len()
+    }
+
+    /// Gives a node that may take pods so much more room.
+    pub(super) fn widen(&mut self, position: Position, by: Size) {
+        self.mover.widen(position, &by.resources());
+    }
+
+    /// The CPU and memory that a node has left; `None` where it takes no pods.
+    pub(super) fn left(&self, position: Position) -> Option<Size> {
+        self.mover.left(position)
+    }
+
+    /// Takes the moves out again that came after the first `count`. Nobody may look for places any more.
+    pub(super) fn withdraw(&mut self, count: usize) -> Vec<Move> {
+        self.moves.split_off(count)
+    }
+
+    /// What a node is told in the end.
+    pub(super) fn tell(&mut self, position: Position, verdict: NodeVerdict) {
+        self.verdicts.insert(position, verdict);
+    }
+
+    pub(super) fn finish(self) -> Moves {
+        let (launches, surprises) = self.mover.finish();
+        Moves { moves: self.moves, launches, verdicts: self.verdicts, ahead: Ahead::default(), surprises }
+    }
+}
+
+/// Pods of a node that would need another place, of workloads that ask to be disturbed but once in a while.
+fn restful(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
+    node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
+}
+
+pub(super) fn leaver(node: &Node) -> Leaver {
+    Leaver { node: node.name.clone(), claim: node.claim.clone().unwrap_or_default() }
+}
+
+fn is_spot(node: &Node) -> bool {
+    node.labels.get(crate::label::CAPACITY_TYPE).map(String::as_str) == Some(crate::CapacityType::Spot.as_str())
+}
+
+/// The part of an amount that falls on one of several.
+fn part(amount: i64, one: i64, whole: i64) -> i64 {
+    if whole <= 0 {
+        return amount;
+    }
+    i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
+}
+
+impl Moves {
+    /// The same without what needs places: its pods' would not hold together.
+    pub(super) fn forgone(self) -> Self {
+        let verdicts = self.verdicts.into_iter().map(|(position, verdict)| match verdict {
+            NodeVerdict::Remove(reason) => (position, NodeVerdict::LeftOut { reason, finding: UNSETTLED.to_owned() }),
+            verdict => (position, verdict),
+        });
+        let (ahead, surprises) = (Ahead::default(), self.surprises);
+        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), ahead, surprises }
+    }
+}

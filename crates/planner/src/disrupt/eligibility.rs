@@ -1,0 +1,218 @@
+//! What a node could go for, or the first reason why it stays whatever else may be true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool, Snapshot, Stage,
+    Utilization, utilization_limit,
+};
+
+/// Judges nodes one by one.
+pub(super) struct Judge<'a> {
+    snapshot: &'a Snapshot,
+    pools: BTreeMap<&'a str, &'a Pool>,
+    /// Nodes to which this plan sends pods.
+    expecting: BTreeSet<String>,
+    /// Pools of which too many nodes are sick at once for that to be their own fault: how many, and of how many.
+    ailing: BTreeMap<&'a str, (usize, usize)>,
+    /// What pods with a place in this plan must be near, with their namespaces.
+    near: Vec<(&'a str, &'a PodTerm)>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, plan: &Plan) -> Self {
+        let expecting = expecting(plan);
+        let pools = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
+        Self { snapshot, pools, expecting, ailing: ailing(snapshot), near: near(snapshot, plan) }
+    }
+
+    /// Whether a pod that waits has its place because of one that runs on a node.
+    fn is_leaned_on(&self, node: &Node) -> bool {
+        node.pods.iter().any(|pod| {
+            let shape = &pod.shape;
+            let means = |(own, term): &(&str, &PodTerm)| {
+                term.means(own, &shape.namespace, &shape.labels, &self.snapshot.namespaces)
+            };
+            self.near.iter().any(means)
+        })
+    }
+
+    /// The pool of a node.
+    pub(super) fn pool(&self, node: &Node) -> Option<&'a Pool> {
+        self.pools.get(node.pool.as_deref()?).copied()
+    }
+
+    /// What a node may go for, budgets aside.
+    pub(super) fn of(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+        if node.leaving.is_some() {
+            return Err(NodeVerdict::Leaving);
+        }
+        if !self.is_past_help(node) {
+            return self.of_healthy(node);
+        }
+        match self.ailing.get(node.pool.as_deref().unwrap_or_default()) {
+            None => Ok(MoveReason::Unhealthy),
+            Some((sick, nodes)) => {
+                self.of_healthy(node).map_err(|_| NodeVerdict::ManySick { sick: *sick, nodes: *nodes })
+            }
+        }
+    }
+
+    /// The same for a node that nothing ails, or that is not helped.
+    fn of_healthy(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+        if node.stage != Stage::Initialized && !node.is_stillborn(self.snapshot.now) {
+            return Err(NodeVerdict::NotInitialized);
+        }
+        let pool = self.pool(node);
+        let outdated = self.outdated(node);
+        if let Some(pods) = in_use(node).filter(|_| outdated.is_none() && !pool.is_some_and(repacks)) {
+            return Err(NodeVerdict::InUse { pods });
+        }
+        if self.is_expected(node) {
+            return Err(NodeVerdict::Nominated);
+        }
+        if node.do_not_disrupt {
+            return Err(NodeVerdict::DoNotDisrupt);
+        }
+        let pool = pool.ok_or(NodeVerdict::NoPool)?;
+        let is_static = pool.replicas.is_some();
+        if is_static && outdated.is_none() {
+            return Err(NodeVerdict::Static);
+        }
+        if node.stage != Stage::Initialized {
+            return self.of_stillborn(node);
+        }
+        let quiet = self.is_quiet(node, pool);
+        if !is_static && in_use(node).is_none() && quiet.is_ok() {
+            self.holds_none(node)?;
+            return Ok(MoveReason::Empty);
+        }
+        if let Some(reason) = outdated {
+            if node.termination_grace.is_none() {
+                self.holds_none(node)?;
+            }
+            return Ok(reason);
+        }
+        self.holds_none(node)?;
+        quiet?;
+        self.is_worth_a_look(node, pool)
+    }
+
+    /// A node that has expired before it came up is not empty, nor does it matter that it has drifted.
+    fn of_stillborn(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+        if node.termination_grace.is_none() {
+            self.holds_none(node)?;
+        }
+        Ok(MoveReason::Expired)
+    }
+
+    /// Whether a node of which nothing else is known might have a cheaper way.
+    fn is_worth_a_look(&self, node: &Node, pool: &Pool) -> Result<MoveReason, NodeVerdict> {
+        let resting = first(node, |pod| self.rests(pod).is_some());
+        if let Some((pod, until)) = resting.and_then(|pod| self.rests(pod)) {
+            return Err(NodeVerdict::Resting { pod, remaining: until - self.snapshot.now.0 });
+        }
+        if node.price.is_none() {
+            return Err(NodeVerdict::UnknownPrice);
+        }
+        match utilization_limit::strain(node).filter(|_| pool.disruption.utilization != Utilization::Ignore) {
+            Some(strain) => Err(NodeVerdict::Busy { strain }),
+            None => Ok(MoveReason::Underutilized),
+        }
+    }
+
+    fn rests(&self, pod: &BoundPod) -> Option<(String, i64)> {
+        let workload = pod.workload.as_deref().filter(|_| pod.reschedulable)?;
+        let until = self.snapshot.resting.get(workload).filter(|until| **until > self.snapshot.now)?;
+        Some((pod.name.clone(), until.0))
+    }
+
+    /// Whether this plan or a recent one sends pods there, or somewhere because of pods there.
+    pub(super) fn is_expected(&self, node: &Node) -> bool {
+        let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
+        promised || self.expecting.contains(&node.name) || self.is_leaned_on(node)
+    }
+
+    /// What a node goes for first, whatever runs there, if for anything.
+    pub(super) fn outdated(&self, node: &Node) -> Option<MoveReason> {
+        let drifted = node.drifted.is_some().then_some(MoveReason::Drifted);
+        drifted.or(self.has_expired(node).then_some(MoveReason::Expired))
+    }
+
+    /// Whether a node is as old as it may get.
+    pub(super) fn has_expired(&self, node: &Node) -> bool {
+        node.expires.is_some_and(|at| at <= self.snapshot.now)
+    }
+
+    /// Whether a node is sick and has been for as long as it may.
+    fn is_past_help(&self, node: &Node) -> bool {
+        let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
+        due && !self.is_expected(node)
+    }
+
+    /// Whether none of its pods holds a node.
+    fn holds_none(&self, node: &Node) -> Result<(), NodeVerdict> {
+        if let Some(pod) = first(node, |pod| pod.do_not_disrupt) {
+            let remaining = pod.protected_until.map(|until| until.0.saturating_sub(self.snapshot.now.0));
+            return Err(NodeVerdict::PodDoNotDisrupt { pod: pod.name.clone(), remaining });
+        }
+        match first(node, |pod| !pod.held_by.is_empty()) {
+            Some(pod) => Err(NodeVerdict::PodHeld { pod: pod.name.clone(), budgets: pod.held_by.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the pool has waited long enough, and how much longer it wants to.
+    pub(super) fn is_quiet(&self, node: &Node, pool: &Pool) -> Result<(), NodeVerdict> {
+        let after = pool.disruption.consolidate_after.ok_or(NodeVerdict::ConsolidationDisabled)?;
+        let since = node.quiet_since.ok_or(NodeVerdict::NotInitialized)?;
+        let remaining = since.0.saturating_add(after).saturating_sub(self.snapshot.now.0);
+        if remaining > 0 { Err(NodeVerdict::Quiet { remaining }) } else { Ok(()) }
+    }
+}
+
+/// The first by name of those pods of a node of which something is true: their order means nothing.
+fn first(node: &Node, is: impl Fn(&BoundPod) -> bool) -> Option<&BoundPod> {
+    let found = node.pods.iter().filter(|pod| is(pod));
+    found.min_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)))
+}
+
+/// The nodes that the plan puts pods on.
+fn expecting(plan: &Plan) -> BTreeSet<String> {
+    let nodes = plan.report.pods.iter().filter_map(|verdict| match verdict {
+        PodVerdict::Existing { node, .. } => Some(node.clone()),
+        _ => None,
+    });
+    nodes.collect()
+}
+
+/// What pods with a place must be near: terms with the namespaces that they are of.
+fn near<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<(&'a str, &'a PodTerm)> {
+    let shapes: BTreeSet<usize> = plan.report.order.iter().map(|pod| snapshot.pods[*pod].shape).collect();
+    let shapes = shapes.into_iter().map(|shape| &snapshot.shapes[shape]);
+    shapes.flat_map(|shape| shape.near.iter().map(|term| (shape.namespace.as_str(), term))).collect()
+}
+
+/// How many pods run on a node that would need another place, if any do.
+fn in_use(node: &Node) -> Option<usize> {
+    let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
+    (pods > 0).then_some(pods)
+}
+
+/// Whether the pool gives back nodes on which something runs.
+fn repacks(pool: &Pool) -> bool {
+    let disruption = &pool.disruption;
+    disruption.consolidate_after.is_some() && disruption.policy != ConsolidationPolicy::WhenEmpty
+}
+
+/// Pools of which more than a fifth is sick: that is hardly the machines' fault. Claims that have no node yet prove nothing.
+fn ailing(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for node in snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage != Stage::InFlight) {
+        let (all, sick) = counts.entry(node.pool.as_deref().unwrap_or_default()).or_default();
+        *all += 1;
+        *sick += usize::from(node.sick.is_some());
+    }
+    let many = counts.into_iter().filter(|(_, (all, sick))| *sick > all.div_ceil(5));
+    many.map(|(pool, (all, sick))| (pool, (sick, all))).collect()
+}

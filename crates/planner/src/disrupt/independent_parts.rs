@@ -1,0 +1,53 @@
+//! What of an exchange has nothing to do with each other.
+//!
+//! Nodes are vacated together because their pods may fit fewer or smaller nodes together. Where a pair among thirty finds such, the places
+//! of all thirty are looked for, and the others get nodes like their own: their pods would be evicted for nothing. So an exchange that
+//! comes apart, and of which some part is not worth it by itself, is none; its other parts are tried again, each alone.
+
+use std::collections::BTreeMap;
+
+use super::disruption_plan::Position;
+
+/// Nodes that belong together because pods of theirs go to the same launch, each with the launches that it needs.
+pub(super) struct Part {
+    pub(super) nodes: Vec<Position>,
+    pub(super) launches: Vec<usize>,
+}
+
+/// The parts of an exchange of these nodes: `sent` has the launch to which a node sends pods, for each such pair.
+pub(super) fn parts(nodes: &[Position], sent: impl Iterator<Item = (Position, usize)>) -> Vec<Part> {
+    let mut part_of: BTreeMap<Position, usize> =
+        nodes.iter().enumerate().map(|(part, position)| (*position, part)).collect();
+    let mut launched: BTreeMap<usize, Position> = BTreeMap::new();
+    for (position, launch) in sent {
+        let first = *launched.entry(launch).or_insert(position);
+        let (Some(&own), Some(&other)) = (part_of.get(&position), part_of.get(&first)) else { continue };
+        part_of.values_mut().filter(|part| **part == own).for_each(|part| *part = other);
+    }
+    let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+    let empty = || Part { nodes: Vec::new(), launches: Vec::new() };
+    // In the order in which the nodes are named.
+    for position in nodes {
+        parts.entry(part_of[position]).or_insert_with(empty).nodes.push(*position);
+    }
+    for (launch, position) in launched {
+        parts.entry(part_of[&position]).or_insert_with(empty).launches.push(launch);
+    }
+    parts.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn nodes_belong_together_through_launches() {
+        let sent = [(5, 0), (7, 1), (2, 0), (9, 2), (7, 2), (7, 1), (3, 3)];
+        let found: Vec<(Vec<usize>, Vec<usize>)> =
+            parts(&[5, 7, 2, 9, 3, 4], sent.into_iter()).into_iter().map(|it| (it.nodes, it.launches)).collect();
+        let expected = [(vec![5, 2], vec![0]), (vec![7, 9], vec![1, 2]), (vec![3], vec![3]), (vec![4], vec![])];
+        let mut sorted = found.clone();
+        sorted.sort_by_key(|(nodes, _)| expected.iter().position(|(own, _)| own == nodes));
+        assert_eq!(sorted, expected);
+    }
+}

@@ -1,0 +1,215 @@
+//! Requests that are lowered where their pods are, so that a node can go whose pods then have room beside them.
+//!
+//! A look ahead, on a scene of its own: once the nodes have gone whose pods have room elsewhere as things are, nodes of pools that
+//! pack get the room that their pods do not use, and whoever finds room now could go. None of that is a move yet. What it takes is
+//! lowered, on as few pods as possible; when kubelet has done so, the next plan finds the moves by requests alone, as
+//! kube-scheduler will. Until then these nodes are not exchanged for others: to lose one without buying another saves more.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    BoundPod, Destination, Move, Node, NodeVerdict, Resize, Size, Sizing, Snapshot, Stage, Unpacked, Utilization,
+    WhyResize, WhyUnpacked, packing,
+};
+
+use super::disruption_plan::{Agenda, Position};
+use super::eligibility::Judge;
+use super::{consolidate, restore_requests};
+
+/// What requests could be lowered to, by node.
+pub(super) struct Lowering<'a> {
+    snapshot: &'a Snapshot,
+    offers: BTreeMap<Position, Vec<Offer<'a>>>,
+    /// Pods whose requests stay, and why.
+    pub(super) unpacked: Vec<Unpacked>,
+}
+
+/// A pod that would do with less.
+struct Offer<'a> {
+    pod: &'a BoundPod,
+    sizing: &'a Sizing,
+    to: Vec<Size>,
+    gain: Size,
+}
+
+/// What lowering makes possible.
+#[derive(Default)]
+pub(super) struct Ahead {
+    /// What is lowered.
+    pub(super) resizes: Vec<Resize>,
+    /// What the nodes cost per hour that can go then.
+    pub(super) saving: i64,
+    /// What these nodes are told, and those that expect their pods.
+    pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
+}
+
+impl<'a> Lowering<'a> {
+    /// Whatever could be lowered on nodes that stay. Of a pod that is raised in one resource the other is lowered by a later plan.
+    pub(super) fn of(snapshot: &'a Snapshot, judge: &Judge<'_>, raised: &[Resize]) -> Self {
+        let raised: BTreeSet<&str> = raised.iter().map(|it| it.uid.as_str()).collect();
+        let mut all = Self { snapshot, offers: BTreeMap::new(), unpacked: Vec::new() };
+        for (position, node) in snapshot.nodes.iter().enumerate() {
+            let packs = judge.pool(node).filter(|pool| pool.disruption.utilization == Utilization::Pack);
+            let Some(pool) = packs.filter(|_| node.claim.is_some() && node.leaving.is_none()) else { continue };
+            if node.stage != Stage::Initialized {
+                continue;
+            }
+            let mut offers = Vec::new();
+            for pod in node.pods.iter().filter(|pod| !pod.ending && !raised.contains(pod.uid.as_str())) {
+                match offer(snapshot, node, pod, pool.disruption.packing) {
+                    Ok(offer) => offers.extend(offer),
+                    Err(why) => {
+                        let (pod, node) = (pod.name.clone(), node.name.clone());
+                        all.unpacked.push(Unpacked { pod, node, why });
+                    }
+                }
+            }
+            if !offers.is_empty() {
+                all.offers.insert(position, offers);
+            }
+        }
+        all.unpacked.sort_by(|one, other| (&one.node, &one.pod).cmp(&(&other.node, &other.pod)));
+        all
+    }
+
+    /// Looks which nodes could go if requests were lowered; `prepared` makes an agenda that may be spoilt.
+    pub(super) fn look_ahead<'s>(&self, prepared: impl Fn() -> Agenda<'s>, free: &[Position]) -> Ahead {
+        if self.offers.is_empty() || free.is_empty() {
+            return Ahead::default();
+        }
+        let mut agenda = prepared();
+        let left = consolidate::give_back(&mut agenda, free);
+        let before = agenda.count();
+        let widened: BTreeMap<Position, Size> = self.offers.iter().map(|(at, offers)| (*at, sum(offers))).collect();
+        widened.iter().for_each(|(position, gain)| agenda.widen(*position, *gain));
+        let left: Vec<Position> = left.into_iter().map(|(position, _)| position).collect();
+        consolidate::give_back(&mut agenda, &left);
+        let moves = agenda.withdraw(before);
+        let short = |(position, gain): (&Position, &Size)| {
+            let room = agenda.left(*position)?;
+            Some((*position, gain.minus(room).max(Size::default()).min(*gain)))
+        };
+        let short: BTreeMap<Position, Size> = widened.iter().filter_map(short).filter(|(_, it)| it.is_any()).collect();
+        self.ahead(&moves, &short, &left)
+    }
+
+    fn ahead(&self, moves: &[Move], short: &BTreeMap<Position, Size>, left: &[Position]) -> Ahead {
+        let positions: BTreeMap<&str, Position> =
+            self.snapshot.nodes.iter().enumerate().map(|(position, node)| (node.name.as_str(), position)).collect();
+        let position = |name: &str| positions.get(name).copied();
+        let lowered = |it: &Move| {
+            let to: BTreeSet<&str> = places(it).map(|(node, _)| node).collect();
+            let lowered = to.into_iter().filter(|name| position(name).is_some_and(|it| short.contains_key(&it)));
+            lowered.map(str::to_owned).collect()
+        };
+        let going = moves.iter().flat_map(|it| {
+            let verdict = NodeVerdict::AfterResize { nodes: lowered(it) };
+            it.nodes.iter().filter_map(move |leaver| Some((position(&leaver.node)?, verdict.clone())))
+        });
+        let expecting = left.iter().filter(|position| short.contains_key(position));
+        let expecting = expecting.map(|position| (*position, NodeVerdict::Nominated));
+        Ahead {
+            resizes: short.iter().flat_map(|(position, short)| self.chosen(*position, *short)).collect(),
+            saving: moves.iter().filter_map(|it| it.saving).map(|saving| saving.0).sum(),
+            verdicts: expecting.chain(going).collect(),
+        }
+    }
+
+    /// As few pods as possible, for CPU and for memory.
+    fn chosen(&self, position: Position, short: Size) -> Vec<Resize> {
+        let node = &self.snapshot.nodes[position];
+        let offers = self.offers.get(&position).map_or(&[][..], Vec::as_slice);
+        let for_cpu = largest(offers, short.cpu, |gain| gain.cpu);
+        let for_memory = largest(offers, short.memory, |gain| gain.memory);
+        let resize = |(index, offer): (usize, &Offer<'a>)| {
+            let to = offer.sizing.containers.iter().zip(&offer.to).map(|(container, to)| Size {
+                cpu: if for_cpu.contains(&index) { to.cpu } else { container.requests.cpu },
+                memory: if for_memory.contains(&index) { to.memory } else { container.requests.memory },
+            });
+            let to: Vec<Size> = to.collect();
+            restore_requests::resize(node, offer.pod, offer.sizing, &to, WhyResize::MakesRoom)
+        };
+        offers.iter().enumerate().filter_map(resize).collect()
+    }
+}
+
+fn offer<'a>(
+    snapshot: &Snapshot,
+    node: &Node,
+    pod: &'a BoundPod,
+    rules: crate::Packing,
+) -> Result<Option<Offer<'a>>, WhyUnpacked> {
+    let sizing = pod.sizing.as_deref().ok_or(WhyUnpacked::Unseen)?;
+    if let Some(fixed) = sizing.fixed {
+        return Err(WhyUnpacked::Fixed(fixed));
+    }
+    let usage = node.usage.as_ref().ok_or(WhyUnpacked::Unseen)?;
+    if usage.pressed.is_some() || sizing.used.is_some_and(|used| used.pressed) {
+        return Err(WhyUnpacked::Pressed);
+    }
+    let rests = node.pods.iter().filter_map(|pod| packing::rests_until(pod.sizing.as_deref()?)).max();
+    if let Some(until) = rests.filter(|until| *until > snapshot.now) {
+        return Err(WhyUnpacked::Rests { remaining: until.0 - snapshot.now.0 });
+    }
+    let Some(to) = packing::lowered(sizing, usage, rules)? else { return Ok(None) };
+    let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
+    let gain = sizing.gain(sizing.requests(), together);
+    Ok(gain.is_any().then_some(Offer { pod, sizing, to, gain }))
+}
+
+fn sum(offers: &[Offer<'_>]) -> Size {
+    offers.iter().fold(Size::default(), |sum, offer| sum.plus(offer.gain))
+}
+
+/// The offers that make up for what is short, those that give the most first.
+fn largest(offers: &[Offer<'_>], short: i64, of: impl Fn(Size) -> i64) -> BTreeSet<usize> {
+    let mut order: Vec<usize> = (0..offers.len()).filter(|index| of(offers[*index].gain) > 0).collect();
+    order.sort_by_key(|index| (Reverse(of(offers[*index].gain)), &offers[*index].pod.name, &offers[*index].pod.uid));
+    let mut left = short;
+    let mut chosen = BTreeSet::new();
+    for index in order {
+        if left <= 0 {
+            break;
+        }
+        left -= of(offers[index].gain);
+        chosen.insert(index);
+    }
+    chosen
+}
+
+/// What moves save that have room only because requests were lowered before.
+pub(super) fn saved(snapshot: &Snapshot, moves: &[Move]) -> i64 {
+    let spared = |node: &Node| {
+        let sizings = node.pods.iter().filter_map(|pod| pod.sizing.as_deref());
+        sizings.fold(Size::default(), |sum, sizing| sum.plus(sizing.spared()))
+    };
+    let nodes = snapshot.nodes.iter().map(|node| (node, spared(node))).filter(|(_, spared)| spared.is_any());
+    let nodes: Vec<(&Node, Size)> = nodes.map(|(node, spared)| (node.as_ref(), spared)).collect();
+    if nodes.is_empty() {
+        return 0;
+    }
+    let pods = snapshot.nodes.iter().flat_map(|node| &node.pods);
+    let requests: BTreeMap<&str, Size> = pods.map(|pod| (pod.uid.as_str(), Size::of(&pod.shape.requests))).collect();
+    let mut coming: BTreeMap<&str, Size> = BTreeMap::new();
+    for (node, uid) in moves.iter().flat_map(places) {
+        let sum = coming.entry(node).or_default();
+        *sum = sum.plus(requests.get(uid).copied().unwrap_or_default());
+    }
+    let overfull = nodes.into_iter().filter(|(node, spared)| {
+        let coming = coming.get(node.name.as_str()).copied().unwrap_or_default();
+        let full = Size::of(&node.used).plus(*spared).plus(coming);
+        coming.is_any() && !full.is_within(Size::of(&node.allocatable))
+    });
+    let overfull: BTreeSet<&str> = overfull.map(|(node, _)| node.name.as_str()).collect();
+    let by_usage = moves.iter().filter(|it| places(it).any(|(node, _)| overfull.contains(node)));
+    by_usage.filter_map(|it| it.saving).map(|saving| saving.0).sum()
+}
+
+/// The nodes that a move sends pods to, with the pods' UIDs.
+fn places(it: &Move) -> impl Iterator<Item = (&str, &str)> {
+    it.pods.iter().filter_map(|pod| match &pod.to {
+        Destination::Node(node) => Some((node.as_str(), pod.uid.as_str())),
+        Destination::Launch(_) => None,
+    })
+}

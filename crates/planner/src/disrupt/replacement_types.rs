@@ -1,0 +1,145 @@
+//! Replacements that are sure to be cheaper: of all that a launch may become, only what costs less than what it replaces and would not
+//! be busy with the pods that are meant for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::{
+    CapacityType, InstanceType, Launch, MicroDollars, NodeVerdict, Offer, Offering, Requirements, Size, Snapshot,
+    Strain, label, utilization_limit,
+};
+
+/// Cheaper types that a spot node must be able to choose from before it takes the place of another one alone: one that is
+/// among the cheapest already is left in peace.
+const LEAST_SPOT_TYPES: usize = 15;
+
+/// What a replacement may be.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    /// What it may cost at worst.
+    pub(super) most: i64,
+    /// Whether all that it replaces is spot.
+    pub(super) from_spot: bool,
+    /// Whether one node is replaced by one.
+    pub(super) single: bool,
+    /// What its pods are known to use: it must not be busy with that.
+    pub(super) used: Size,
+}
+
+/// The launch with what keeps the terms; why there is none, otherwise.
+pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: Terms) -> Result<Launch, NodeVerdict> {
+    let none = NodeVerdict::Cheapest { pods: 0 };
+    let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
+    let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
+    let find = |name: &String| types.iter().find(|kind| kind.name == *name);
+    let all: Vec<&InstanceType> = launch.instance_types.iter().filter_map(find).collect();
+    let mut narrowed = launch.clone();
+    let to_spot = allows(launch, CapacityType::Spot);
+    if terms.from_spot && to_spot && !snapshot.policy.spot_to_spot {
+        return Err(NodeVerdict::SpotToSpot { types: None });
+    }
+    let as_spot = to_spot.then(|| cheaper(&all, &only_spot(launch), terms.most));
+    if let Some(kinds) = as_spot.filter(|kinds| terms.from_spot || !kinds.is_empty()) {
+        set_spot(&mut narrowed);
+        let kinds = calm(kinds, terms.used)?;
+        let kept = if terms.from_spot && terms.single { few(launch, kinds)? } else { kinds };
+        return finish(narrowed, &kept).ok_or(none);
+    }
+    let kinds = calm(cheaper(&all, &requirements(&narrowed), terms.most), terms.used)?;
+    finish(narrowed, &kinds).ok_or(none)
+}
+
+fn requirements(launch: &Launch) -> Requirements {
+    launch.requirements.iter().collect()
+}
+
+fn only_spot(launch: &Launch) -> Requirements {
+    let mut launch = launch.clone();
+    set_spot(&mut launch);
+    requirements(&launch)
+}
+
+fn allows(launch: &Launch, one: CapacityType) -> bool {
+    requirements(launch).get(label::CAPACITY_TYPE).is_none_or(|set| set.allows(Some(one.as_str())))
+}
+
+/// Otherwise a launch that finds no spot would come up as the on-demand node that nobody wanted.
+fn set_spot(launch: &mut Launch) {
+    for requirement in launch.requirements.iter_mut().filter(|it| it.key == label::CAPACITY_TYPE) {
+        requirement.values = vec![CapacityType::Spot.as_str().to_owned()];
+    }
+}
+
+/// Types whose dearest offering that can be had costs no more than that.
+fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i64) -> Vec<(&'k InstanceType, i64)> {
+    let worst = |kind: &&'k InstanceType| {
+        let offer = Offer::of(kind);
+        let had: Vec<&Offering> = offer.offerings(requirements).filter(|it| it.available).collect();
+        let tier = had.iter().map(|it| it.capacity_type).min()?;
+        let dearest = had.iter().filter(|it| it.capacity_type == tier).map(|it| it.price).max()?;
+        let cheapest = had.iter().map(|it| it.price.0).min()?;
+        (dearest.0 <= most).then_some((*kind, cheapest))
+    };
+    kinds.iter().filter_map(worst).collect()
+}
+
+/// Those that would not be busy with so much; an error where all that there are would be.
+fn calm(kinds: Vec<(&InstanceType, i64)>, used: Size) -> Result<Vec<(&InstanceType, i64)>, NodeVerdict> {
+    let strain = |kind: &InstanceType| utilization_limit::over(used, Size::of(&kind.allocatable));
+    let percent = |strain: &Strain| match strain {
+        Strain::Cpu(percent) | Strain::Memory(percent) => *percent,
+        Strain::Short(_) => i64::MAX,
+    };
+    let least = kinds.iter().filter_map(|(kind, _)| strain(kind)).min_by_key(percent);
+    let calm: Vec<(&InstanceType, i64)> = kinds.into_iter().filter(|(kind, _)| strain(kind).is_none()).collect();
+    match least.filter(|_| calm.is_empty()) {
+        Some(strain) => Err(NodeVerdict::CheaperIsBusy { strain }),
+        None => Ok(calm),
+    }
+}
+
+/// As few of the cheapest as a single spot node may choose from.
+fn few<'k>(launch: &Launch, kinds: Vec<(&'k InstanceType, i64)>) -> Result<Vec<(&'k InstanceType, i64)>, NodeVerdict> {
+    if kinds.len() < LEAST_SPOT_TYPES {
+        return Err(NodeVerdict::SpotToSpot { types: Some(kinds.len()) });
+    }
+    let mut kept = kinds;
+    kept.sort_by_key(|(kind, price)| (effective(kind, *price), kind.name.as_str()));
+    let enough = (LEAST_SPOT_TYPES..=kept.len()).find(|count| keeps_values(launch, &kept[..*count]));
+    kept.truncate(enough.unwrap_or(kept.len()));
+    Ok(kept)
+}
+
+/// The launch with these types only, if they leave as many values as `minValues` asks for.
+fn finish(mut launch: Launch, kinds: &[(&InstanceType, i64)]) -> Option<Launch> {
+    if kinds.is_empty() || launch.min_values_relaxed || !keeps_values(&launch, kinds) {
+        return None;
+    }
+    let mut kinds = kinds.to_vec();
+    kinds.sort_by_key(|(kind, price)| (effective(kind, *price), kind.name.as_str()));
+    launch.price = MicroDollars(kinds.iter().map(|(_, price)| *price).min()?);
+    launch.instance_types = Arc::new(kinds.iter().map(|(kind, _)| kind.name.clone()).collect());
+    Some(launch)
+}
+
+/// What a price means for the usual work.
+fn effective(kind: &InstanceType, price: i64) -> i128 {
+    i128::from(price) * 1000 / i128::from(kind.performance.unwrap_or(1000).max(1))
+}
+
+fn keeps_values(launch: &Launch, kinds: &[(&InstanceType, i64)]) -> bool {
+    let requirements = requirements(launch);
+    let enough = launch.min_instance_types.is_none_or(|least| kinds.len() >= least as usize);
+    let counted = launch.requirements.iter().filter_map(|it| Some((it.key.as_str(), it.min_values?)));
+    enough && counted.into_iter().all(|(key, least)| values(kinds, key, &requirements) >= least as usize)
+}
+
+fn values(kinds: &[(&InstanceType, i64)], key: &str, requirements: &Requirements) -> usize {
+    let mut found: BTreeSet<&str> = BTreeSet::new();
+    for (kind, _) in kinds {
+        found.extend(kind.labels.get(key).into_iter().flatten().map(String::as_str));
+        found.extend(Offer::of(kind).offerings(requirements).filter_map(|offering| offering.value(key)));
+    }
+    found.retain(|value| requirements.get(key).is_none_or(|set| set.allows(Some(value))));
+    found.len()
+}

@@ -1,0 +1,166 @@
+//! What a move saves, and whether that is enough for what it disturbs.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Balance, BoundPod, ConsolidationPolicy, Launch, MicroDollars, Millis, Node, NodeVerdict, Pool, Snapshot,
+    Utilization, payback,
+};
+
+/// What nodes cost and what disrupting them counts for, by pool.
+pub(super) struct Scales<'a> {
+    now: Millis,
+    pools: BTreeMap<&'a str, Weights<'a>>,
+}
+
+struct Weights<'a> {
+    pool: &'a Pool,
+    price: i64,
+    cost: i64,
+}
+
+/// What a move would save, and what it would have to.
+pub(super) struct Saving {
+    pub(super) saved: i64,
+    pub(super) asked: i64,
+}
+
+/// What it counts for to disrupt a node: one, and what each of its pods counts for that would need another place.
+pub(super) fn cost_of(node: &Node) -> i64 {
+    let pods = node.pods.iter().filter(|pod| pod.reschedulable).map(|pod| pod.cost.max(0));
+    BoundPod::COST + pods.sum::<i64>()
+}
+
+impl<'a> Scales<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let weights = |pool: &'a Pool| (pool.name.as_str(), Weights { pool, price: 0, cost: 0 });
+        let mut pools: BTreeMap<&str, Weights<'_>> = snapshot.pools.iter().map(weights).collect();
+        for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
+            if let Some(weights) = pools.get_mut(node.pool.as_deref().unwrap_or_default()) {
+                // The fee counts here as it does in every saving.
+                weights.price += node.price.map_or(0, |price| price.0 + weights.pool.node_fee.0);
+                weights.cost += cost_of(node);
+            }
+        }
+        Self { now: snapshot.now, pools }
+    }
+
+    /// What a node costs with its pool's fee; `None` while its price is unknown.
+    pub(super) fn price_of(&self, node: &Node) -> Option<i64> {
+        Some(node.price?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
+    }
+
+    /// Whether reports of real use count for nodes of a pool.
+    pub(super) fn heeds_use(&self, pool: Option<&str>) -> bool {
+        let pool = pool.and_then(|pool| self.pools.get(pool));
+        pool.is_some_and(|weights| weights.pool.disruption.utilization != Utilization::Ignore)
+    }
+
+    /// What launches cost with their pools' fees.
+    pub(super) fn price_of_launches(&self, launches: &[Launch]) -> i64 {
+        launches.iter().map(|launch| launch.price.0 + self.fee(&launch.pool)).sum()
+    }
+
+    fn fee(&self, pool: &str) -> i64 {
+        self.pools.get(pool).map_or(0, |weights| weights.pool.node_fee.0)
+    }
+
+    /// What a move of these nodes to these launches would have to save.
+    pub(super) fn asked(&self, nodes: &[&Node], launches: &[Launch]) -> i64 {
+        let of_node = |node: &&Node| {
+            let worth = self.pools.get(node.pool.as_deref()?)?.pool.disruption.worth;
+            let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
+            let share = self.price_of(node)?.saturating_mul(i64::from(worth.share)) / 1000;
+            let each = worth.per_pod.0.saturating_mul(i64::try_from(pods).unwrap_or(i64::MAX));
+            Some((share, each))
+        };
+        let (shares, each) = nodes.iter().filter_map(of_node).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let tenure = nodes.iter().map(|node| payback::of(node.created, self.now)).min().unwrap_or(1);
+        let warm_up: i64 = launches.iter().map(|launch| self.warm_up(launch, tenure)).sum();
+        shares.max(each).max(warm_up).max(1)
+    }
+
+    /// What a new node costs before it is of use, for each hour of the time within which that must be earned back.
+    fn warm_up(&self, launch: &Launch, tenure: i64) -> i64 {
+        let price = i128::from(launch.price.0 + self.fee(&launch.pool));
+        let millis = self.pools.get(launch.pool.as_str()).map_or(0, |weights| weights.pool.disruption.worth.warm_up);
+        i64::try_from(price * i128::from(millis) / i128::from(tenure)).unwrap_or(i64::MAX)
+    }
+
+    /// Why a move is not worth it, if it is not.
+    pub(super) fn objection(&self, nodes: &[&Node], Saving { saved, asked }: Saving) -> Option<NodeVerdict> {
+        if saved < asked {
+            let (saving, asked) = (MicroDollars(saved), MicroDollars(asked));
+            return Some(NodeVerdict::NotWorthIt { saving, asked });
+        }
+        let balances = self.balances(nodes, saved);
+        let weighed = balances.iter().filter(|it| it.policy == ConsolidationPolicy::Balanced);
+        let least = weighed.filter(|it| !it.holds).map(|it| it.score).min();
+        least.map(|score| NodeVerdict::Unbalanced { score })
+    }
+
+    /// What a move that saves so much means for each pool that it takes nodes from.
+    pub(super) fn balances(&self, nodes: &[&Node], saved: i64) -> Vec<Balance> {
+        let whole: i64 = nodes.iter().filter_map(|node| self.price_of(node)).sum();
+        let mut by_pool: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+        for node in nodes {
+            let (price, cost) = by_pool.entry(node.pool.as_deref().unwrap_or_default()).or_default();
+            *price += self.price_of(node).unwrap_or(0);
+            *cost += cost_of(node);
+        }
+        let balance = |(pool, (price, cost)): (&str, (i64, i64))| {
+            let weights = self.pools.get(pool)?;
+            Some(weights.balance(part(saved, price, whole), cost))
+        };
+        by_pool.into_iter().filter_map(balance).collect()
+    }
+}
+
+impl Weights<'_> {
+    /// The saving's share of the pool's cost beside the disruption's share of the pool's.
+    fn balance(&self, saved: i64, cost: i64) -> Balance {
+        let gain = i128::from(saved.max(0)) * i128::from(self.cost);
+        let pain = i128::from(cost) * i128::from(self.price);
+        let score = if pain > 0 { i64::try_from(gain * 1000 / pain).unwrap_or(i64::MAX) } else { 0 };
+        Balance {
+            pool: self.pool.name.clone(),
+            policy: self.pool.disruption.policy,
+            score,
+            holds: saved > 0 && gain * 1000 >= pain * i128::from(Balance::ENOUGH),
+        }
+    }
+}
+
+/// The part of an amount that falls on one of several.
+fn part(amount: i64, one: i64, whole: i64) -> i64 {
+    if whole <= 0 {
+        return amount;
+    }
+    i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool that costs 100 and whose disruption counts for 100.
+    #[test]
+    fn half_of_the_disruptions_share_is_enough() {
+        let pool = Pool::default();
+        let weights = Weights { pool: &pool, price: 100, cost: 100 };
+        let rows = [
+            (20, 5, true),
+            (10, 10, true),
+            (5, 10, true),
+            (4, 10, false),
+            (5, 50, false),
+            (5, 0, true),
+            (0, 0, false),
+            (0, 10, false),
+            (-1, 10, false),
+        ];
+        for (saved, cost, enough) in rows {
+            assert_eq!(weights.balance(saved, cost).holds, enough, "saves {saved} for {cost}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A cluster at rest: a plan that found nothing to do stays true for as long as nothing changes of what it was made from, and time
+//! alone changes no answer. Who asks every few seconds need not plan each time.
+
+use std::collections::BTreeMap;
+
+use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, payback, rotation};
+
+/// However quiet it is, a plan is made anew after so many milliseconds.
+const LONGEST: i64 = 300_000;
+
+/// What a plan was made from that found nothing to do.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    seen: Snapshot,
+    until: Millis,
+}
+
+impl Rest {
+    /// The rest after this plan; `None` where it found something to do.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot, plan: &Plan) -> Option<Self> {
+        if !is_idle(plan) {
+            return None;
+        }
+        let latest = Millis(snapshot.now.0.saturating_add(LONGEST));
+        let next = has_more_to_look_at(plan).then(|| rotation::end(snapshot.now));
+        let moments = moments(snapshot).chain(next).filter(|at| *at > snapshot.now);
+        let until = moments.min().map_or(latest, |first| first.min(latest));
+        Some(Self { seen: snapshot.clone(), until })
+    }
+
+    /// Whether a plan for this snapshot would find the same.
+    #[must_use]
+    pub fn holds(&self, snapshot: &Snapshot) -> bool {
+        // Named one by one, so that a new field cannot be forgotten here.
+        let Snapshot {
+            now,
+            seed: _,
+            policy,
+            pools,
+            catalogues,
+            nodes,
+            shapes,
+            pods,
+            single_claims,
+            daemons,
+            resting,
+            namespaces,
+        } = &self.seen;
+        (*now..self.until).contains(&snapshot.now)
+            && *nodes == snapshot.nodes
+            && *pods == snapshot.pods
+            && *pools == snapshot.pools
+            && *shapes == snapshot.shapes
+            && *daemons == snapshot.daemons
+            && *policy == snapshot.policy
+            && *single_claims == snapshot.single_claims
+            && *namespaces == snapshot.namespaces
+            && *resting == snapshot.resting
+            && *catalogues == snapshot.catalogues
+    }
+
+    /// The moment from which on it does not hold, whatever else happens.
+    #[must_use]
+    pub fn until(&self) -> Millis {
+        self.until
+    }
+}
+
+/// Whether nothing is to be done, and nothing was put off to the next plan.
+fn is_idle(plan: &Plan) -> bool {
+    let waits = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Unschedulable { .. });
+    let put_off = |verdict: &NodeVerdict| matches!(verdict, NodeVerdict::Postponed | NodeVerdict::LeftOut { .. });
+    plan.launches.is_empty()
+        && plan.moves.is_empty()
+        && plan.resizes.is_empty()
+        && plan.report.pods.iter().all(waits)
+        && !plan.report.nodes.iter().any(|(_, verdict)| put_off(verdict))
+}
+
+/// Whether there are nodes whose turn comes later.
+fn has_more_to_look_at(plan: &Plan) -> bool {
+    plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::ByTurns { .. }))
+}
+
+/// The moments at which time alone changes what a plan says.
+fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
+    let quiet_after: BTreeMap<&str, i64> = snapshot
+        .pools
+        .iter()
+        .filter_map(|pool| Some((pool.name.as_str(), pool.disruption.consolidate_after?)))
+        .collect();
+    let of_nodes = snapshot.nodes.iter().flat_map(move |node| {
+        let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
+        let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
+        let own = [quiet, node.expires, node.nominated_until, node.sick.as_ref().map(|sick| sick.due)];
+        let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod));
+        own.chain(node.claim.iter().flat_map(|_| payback::moments(node.created)))
+    });
+    of_nodes.chain(snapshot.resting.values().copied())
+}
+
+fn moment_of_pod(pod: &BoundPod) -> Option<Millis> {
+    pod.sizing.as_deref().and_then(packing::rests_until)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,370 @@
+//! DaemonSet pods that come with a node: they are there before any other pod, and other pods see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::{Daemon, Node, Snapshot, Stage};
+
+use super::demand::{Demand, Level};
+use super::node_template::{FrameId, Frames};
+use super::pool_template::{self, DaemonDemand};
+use super::topology::{
+    self, Company, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology,
+};
+use super::{Place, Solver, Turn};
+
+/// The DaemonSets that it matters to somebody where their pods are.
+#[derive(Clone)]
+pub(super) struct Retinue<'a> {
+    members: Arc<[Member<'a>]>,
+    /// By frame, which of the members come with its launches, and how many are kept away.
+    known: BTreeMap<FrameId, (Coming, usize)>,
+    /// Groups of which a launch would have brought more than pods could bear that were placed before.
+    unborne: BTreeSet<GroupId>,
+    /// Launches that pods asked for, and members of which it is not certain that they come with them.
+    doubtful: BTreeSet<(usize, usize)>,
+    /// Launches that left keys open when their members were counted: the frame of that moment, and the domains of each such
+    /// key in which they were counted since.
+    scattered: BTreeMap<usize, (FrameId, Vec<Pins>)>,
+}
+
+/// Values by key.
+type Pins = Vec<Option<Domain>>;
+
+/// Positions of members, and whether they come for certain.
+type Coming = Arc<[(usize, Counts)]>;
+
+struct Member<'a> {
+    demand: DaemonDemand<'a>,
+    /// Its place among the snapshot's DaemonSets.
+    position: usize,
+    counts: Vec<GroupId>,
+    holds: Vec<GroupId>,
+    /// Required anti-affinity of others against its pods.
+    shunned: Vec<GroupId>,
+    rules: Vec<Rule>,
+    /// Keys whose value must be known where its pods are.
+    keys: Vec<KeyId>,
+    /// By key, domains that its pods are kept out of by pods that run already.
+    barred: BTreeMap<KeyId, BTreeSet<Domain>>,
+}
+
+impl<'a> Member<'a> {
+    fn of(demand: DaemonDemand<'a>, position: usize, topology: &mut Topology<'a>) -> Self {
+        let shape = &demand.daemon.shape;
+        let (counts, holds) = (topology.counting(shape), topology.holding(shape));
+        let shunned = topology.shunning(&counts);
+        let rules: Vec<Rule> = holds.iter().map(|group| Rule::apart(*group)).collect();
+        let keys = topology.keys_to_settle(&rules, &counts, &shunned);
+        let of_key = |key: KeyId| (key, topology.refused(&rules, &shunned, key));
+        let all = [HOST].into_iter().chain(keys.iter().copied()).map(of_key);
+        let barred = all.filter(|(_, domains)| !domains.is_empty()).collect();
+        Self { demand, position, counts, holds, shunned, rules, keys, barred }
+    }
+
+    /// Whether a pod may stand beside this one on a node where nobody else is, as far as anti-affinity goes.
+    fn bears(&self, demand: &Demand<'_>, level: &Level) -> bool {
+        let refuses = |rule: &Rule| rule.kind == RuleKind::Apart && self.counts.contains(&rule.group);
+        !demand.shunned.iter().any(|group| self.holds.contains(group)) && !level.rules.iter().any(refuses)
+    }
+
+    /// Whether pods that run already keep it off a node of the snapshot, wherever that comes up.
+    fn is_barred_at(&self, site: Domain, topology: &Topology<'_>) -> bool {
+        let spot = Spot { site: Some(site), pins: None };
+        self.barred.iter().any(|(key, domains)| {
+            let mut possible = topology.possible(*key, spot).peekable();
+            possible.peek().is_some() && possible.all(|domain| domains.contains(&domain))
+        })
+    }
+
+    /// The same for launches of a frame.
+    fn is_barred_from(&self, frame: FrameId, frames: &Frames<'_>, topology: &Topology<'_>) -> bool {
+        self.barred.iter().filter(|(key, _)| **key != HOST).any(|(key, domains)| {
+            let possible = frames.value_names(frame, topology.key_name(*key));
+            let is_barred = |value: &String| topology.known(*key, value).is_some_and(|it| domains.contains(&it));
+            !possible.is_empty() && possible.iter().all(is_barred)
+        })
+    }
+
+    /// Whether those who are there already let it come to a launch of a frame.
+    fn may_come(&self, frame: FrameId, frames: &Frames<'_>, topology: &Topology<'_>) -> bool {
+        let pins = &frames.get(frame).pins;
+        self.keys.iter().all(|key| topology.allows(&self.rules, &self.shunned, *key, pins[*key]))
+    }
+
+    /// Whether a launch of a frame brings it along, if nobody keeps it away.
+    fn belongs_to(&self, frame: FrameId, frames: &Frames<'_>) -> Counts {
+        let own = frames.get(frame);
+        let candidates = &frames.templates[own.template].candidates;
+        let mut brought = own.entries.iter().map(|it| candidates[it.candidate].daemons.contains(&self.position));
+        let by_type = match (brought.clone().any(|it| it), brought.all(|it| it)) {
+            (true, true) => Counts::Surely,
+            (true, false) => Counts::Perhaps,
+            (false, _) => Counts::Never,
+        };
+        by_type.min(self.demand.suits(|key| frames.outlook(frame, key)))
+    }
+
+    /// Whether one of its pods is on a node already.
+    fn is_on(&self, node: &Node) -> bool {
+        let own = &self.demand.daemon.shape;
+        let is_own = |pod: &crate::BoundPod| {
+            let labels = &pod.shape.labels;
+            pod.shape.namespace == own.namespace && own.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+        };
+        node.pods.iter().any(is_own)
+    }
+
+    /// Whether it will come to a node of the snapshot where it is not yet. One that a node is ready without may never come.
+    fn comes_to(&self, snapshot: &Snapshot, site: Domain, topology: &Topology<'_>) -> Counts {
+        let node = &snapshot.nodes[site as usize];
+        let kept_off = !self.demand.bears(&node.taints) || self.is_barred_at(site, topology);
+        if node.leaving.is_some() || kept_off || self.is_on(node) {
+            return Counts::Never;
+        }
+        let most = if node.stage == Stage::Initialized { Counts::Perhaps } else { Counts::Surely };
+        most.min(self.demand.suits(|key| topology::outlook(snapshot, node, key)))
+    }
+}
+
+impl<'a> Retinue<'a> {
+    /// Finds the DaemonSets that matter, and counts their pods that are still to come to the snapshot's nodes.
+    pub(super) fn of(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
+        let all = pool_template::daemons(snapshot).into_iter().enumerate();
+        let mut members: Vec<Member<'a>> = all.map(|(position, it)| Member::of(it, position, topology)).collect();
+        members.retain(|member| !member.counts.is_empty() || !member.holds.is_empty());
+        for member in &members {
+            let membership = Membership { counts: &member.counts, holds: &member.holds };
+            for site in (0..).zip(&snapshot.nodes).map(|(site, _)| site) {
+                let there = member.comes_to(snapshot, site, topology);
+                if there != Counts::Never {
+                    let spot = Spot { site: Some(site), pins: None };
+                    topology.record(membership, spot, Pods { count: 1, there }, |_, _| Counts::Never);
+                    if snapshot.nodes[site as usize].stage != Stage::Initialized {
+                        topology.expect(&member.counts, spot);
+                    }
+                }
+            }
+        }
+        Self {
+            members: members.into(),
+            known: BTreeMap::new(),
+            unborne: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            scattered: BTreeMap::new(),
+        }
+    }
+
+    /// Groups of which launches that were not opened would have brought too many.
+    pub(super) fn unborne(&self) -> BTreeSet<GroupId> {
+        self.unborne.clone()
+    }
+
+    /// Forgets which pods are not certain to come, and where: all are counted anew.
+    pub(super) fn forget_doubts(&mut self) {
+        self.doubtful.clear();
+        self.scattered.clear();
+    }
+
+    /// Whether nobody looks at the pods of any DaemonSet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Whether pods that run already keep the pod of a DaemonSet off a node where it is not yet. It needs no room there, as
+    /// long as they run.
+    pub(super) fn is_kept_off(&self, daemon: &Daemon, site: Domain, node: &Node, topology: &Topology<'a>) -> bool {
+        let mut members = self.members.iter().filter(|member| std::ptr::eq(member.demand.daemon, daemon));
+        members.any(|member| member.is_barred_at(site, topology) && !member.is_on(node))
+    }
+
+    /// The members that come with launches of a frame, and how many belong there and are kept away by pods that run already.
+    fn with(&mut self, frame: FrameId, frames: &Frames<'a>, topology: &Topology<'a>) -> (Coming, usize) {
+        let members = &self.members;
+        let all = || {
+            let each = members.iter().enumerate().map(|(position, it)| (position, it.belongs_to(frame, frames)));
+            let belong = each.filter(|(_, there)| *there != Counts::Never);
+            let belong: Coming = belong.collect();
+            let comes = |(position, _): &&(usize, Counts)| !members[*position].is_barred_from(frame, frames, topology);
+            let coming: Coming = belong.iter().filter(comes).copied().collect();
+            let absent = belong.len() - coming.len();
+            (coming, absent)
+        };
+        self.known.entry(frame).or_insert_with(all).clone()
+    }
+
+    /// Keys by which pods that run already keep some daemon out of domains.
+    pub(super) fn barred_keys(&self) -> Vec<KeyId> {
+        let keys = self.members.iter().flat_map(|member| member.barred.keys().copied());
+        keys.filter(|key| *key != HOST).collect()
+    }
+}
+
+impl Solver<'_> {
+    /// Finds out who comes along with every node that is still to come.
+    pub(super) fn begin_retinue(&mut self, strict: bool) {
+        if self.retinue.is_empty() {
+            return;
+        }
+        let mut least: BTreeMap<GroupId, u32> = BTreeMap::new();
+        for base in 0..self.frames.templates.len() {
+            let (coming, _) = self.retinue.with(base, &self.frames, &self.topology);
+            let members = coming.iter().map(|(member, there)| (self.retinue.members[*member].counts.clone(), *there));
+            for (id, count) in self.topology.brought(members, (base, &self.frames, &self.wants)) {
+                least.entry(id).and_modify(|known| *known = count.min(*known)).or_insert(count);
+            }
+        }
+        self.topology.begin(&least, strict);
+    }
+
+    /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be, also beside
+    /// those who are placed already.
+    pub(super) fn bears_retinue(&mut self, frame: FrameId, turn: Turn) -> bool {
+        if self.retinue.is_empty() {
+            return true;
+        }
+        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        let company = self.company(frame);
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let host = (HOST, Some(Domain::MAX));
+        let borne = coming
+            .iter()
+            .map(|(member, _)| &self.retinue.members[*member])
+            .all(|member| member.bears(demand, level) && member.may_come(frame, &self.frames, &self.topology));
+        let spot = Spot { site: Some(self.next_site()), pins: Some(&self.frames.get(frame).pins) };
+        let unborne = self.topology.crowded_by(&company, spot);
+        self.retinue.unborne.extend(&unborne);
+        borne && unborne.is_empty() && self.topology.allows_beside(&level.rules, &demand.shunned, host, &company)
+    }
+
+    /// Those who come along with a launch of a frame.
+    pub(super) fn company(&mut self, frame: FrameId) -> Company {
+        let mut company = Company::default();
+        if !self.retinue.is_empty() {
+            let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+            let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
+            for (member, there) in coming.iter() {
+                let groups = &self.retinue.members[*member].counts;
+                self.topology.accompany(&mut company, groups, Pods { count: 1, there: *there }, suits);
+            }
+        }
+        company
+    }
+
+    /// Notes what pods of a turn, about to be counted at a place, can bear that launches bring along.
+    pub(super) fn note_limits(&mut self, turn: Turn, place: Place) {
+        if self.retinue.is_empty() {
+            return;
+        }
+        let rules = self.demands[turn.shape].strict_rules();
+        match place {
+            Place::Room(room) => self.topology.note_limits(rules, self.rooms.list[room].spot()),
+            Place::Claim(claim) => {
+                let claim = &self.claims.list[claim];
+                self.topology.note_limits(rules, claim.spot(self.frames.get(claim.frame)));
+            }
+        }
+    }
+
+    /// How many DaemonSets have no pod on a launch of a frame though they should: those who run already keep it away.
+    pub(super) fn absent_daemons(&mut self, frame: FrameId) -> usize {
+        if self.retinue.is_empty() { 0 } else { self.retinue.with(frame, &self.frames, &self.topology).1 }
+    }
+
+    /// Counts the daemons that may come with a launch: where a key is not settled, as nodes for nobody in particular leave
+    /// it, perhaps in each of its domains.
+    pub(super) fn count_retinue(&mut self, claim: usize) {
+        if self.retinue.is_empty() {
+            return;
+        }
+        let frame = self.claims.list[claim].frame;
+        let (open, company) = (self.open_domains(frame), self.company(frame));
+        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        if self.frames.template_of(frame).pool.replicas.is_none() {
+            let doubtful = coming.iter().filter(|(_, there)| *there == Counts::Perhaps);
+            self.retinue.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
+        }
+        let spot = self.claims.list[claim].spot(self.frames.get(frame));
+        self.topology.welcome(&company, spot, (frame, &self.frames, &self.wants));
+        for (member, there) in coming.iter() {
+            let member = &self.retinue.members[*member];
+            let membership = Membership { counts: &member.counts, holds: &member.holds };
+            let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
+            self.topology.record(membership, spot, Pods { count: 1, there: *there }, suits);
+            self.topology.expect(&member.counts, spot);
+            for pins in &open {
+                let somewhere = Spot { site: None, pins: Some(pins) };
+                let pods = Pods { count: 1, there: Counts::Perhaps };
+                self.topology.record(membership, somewhere, pods, suits);
+                self.topology.expect(&member.counts, somewhere);
+            }
+        }
+        if !open.is_empty() {
+            self.retinue.scattered.insert(claim, (frame, open));
+        }
+    }
+
+    /// Once a launch has settled a key, its daemons are no longer counted in the key's other domains.
+    pub(super) fn gather_retinue(&mut self, claim: usize) {
+        let Some((before, open)) = self.retinue.scattered.remove(&claim) else { return };
+        let (coming, _) = self.retinue.with(before, &self.frames, &self.topology);
+        let now = &self.frames.get(self.claims.list[claim].frame).pins;
+        let agrees = |pins: &Pins| pins.iter().zip(now).all(|(was, is)| was.is_none() || is.is_none() || was == is);
+        let (left, ruled_out): (Vec<Pins>, Vec<Pins>) = open.into_iter().partition(agrees);
+        for pins in &ruled_out {
+            for (member, _) in coming.iter() {
+                let member = &self.retinue.members[*member];
+                let membership = Membership { counts: &member.counts, holds: &member.holds };
+                let suits = |id, spread: &_| self.frames.counts(before, id, spread, &self.wants);
+                self.topology.withdraw(membership, pins, suits);
+            }
+        }
+        if !left.is_empty() {
+            self.retinue.scattered.insert(claim, (before, left));
+        }
+    }
+
+    /// Counts for certain the daemons that come with every type which holds the pods that a launch has by now: what else it
+    /// could have become is over.
+    pub(super) fn confirm_retinue(&mut self) {
+        for (position, member) in std::mem::take(&mut self.retinue.doubtful) {
+            let narrow = self.frame_by_now(position);
+            let (claim, own) = (&self.claims.list[position], &self.retinue.members[member]);
+            if own.belongs_to(narrow, &self.frames) == Counts::Surely {
+                let suits = |id, spread: &_| self.frames.counts(narrow, id, spread, &self.wants);
+                self.topology.confirm(&own.counts, claim.spot(self.frames.get(claim.frame)), suits);
+            } else {
+                self.retinue.doubtful.insert((position, member));
+            }
+        }
+    }
+
+    /// For each domain of a key that matters to the daemons and that launches of a frame leave open, pins with it alone.
+    fn open_domains(&mut self, frame: FrameId) -> Vec<Pins> {
+        let mut keys = self.keys_of_retinue(frame);
+        keys.sort_unstable();
+        keys.dedup();
+        let mut all = Vec::new();
+        for key in keys {
+            let none = vec![None; self.frames.get(frame).pins.len()];
+            if self.frames.get(frame).pins[key].is_none() {
+                for domain in self.frames.values(frame, key, &mut self.topology).iter() {
+                    let mut pins = none.clone();
+                    pins[key] = Some(*domain);
+                    all.push(pins);
+                }
+            }
+        }
+        all
+    }
+
+    /// Keys whose value a launch of a frame must have settled for its daemons' sake.
+    pub(super) fn keys_of_retinue(&mut self, frame: FrameId) -> Vec<KeyId> {
+        if self.retinue.is_empty() {
+            return Vec::new();
+        }
+        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        coming.iter().flat_map(|(member, _)| self.retinue.members[*member].keys.iter().copied()).collect()
+    }
+}

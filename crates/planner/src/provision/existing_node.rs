@@ -1,0 +1,451 @@
+//! What is left on nodes that exist or are on their way.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::utilization_limit::Ceiling;
+use crate::{HostPort, Node, Offer, Pod, Requirements, Size, Snapshot, Stage, Strain, ValueSet};
+
+use super::Turn;
+use super::daemon_overhead::Retinue;
+use super::demand::{Demand, Level};
+use super::dimensions::{Amounts, Dimensions, add, fits, times};
+use super::free_capacity::Ledger;
+use super::pool_template::{self, DaemonDemand, Mould};
+use super::requirement_sets::{Class, ClassId, Wants};
+use super::topology::{Domain, KeyId, Spot, Stand, Topology};
+use super::utilization::Ceilings;
+
+/// Volumes on a node: driver and claim.
+pub(super) type Attached = BTreeSet<(String, String)>;
+
+/// A node that may take pods.
+#[derive(Clone)]
+pub(super) struct Room<'a> {
+    pub(super) node: &'a Node,
+    pub(super) site: Domain,
+    ports: Vec<HostPort>,
+    attached: Attached,
+    /// Set while the claim has no instance: what it may still become.
+    open: Option<Requirements>,
+    well_known: &'a BTreeSet<String>,
+}
+
+/// Rooms in the order in which they are tried, with what was found out about them.
+#[derive(Clone)]
+pub(super) struct Rooms<'a> {
+    pub(super) list: Vec<Room<'a>>,
+    by_name: Arc<BTreeMap<&'a str, usize>>,
+    left: Ledger,
+    parts: Parts,
+    searches: BTreeMap<Turn, Search>,
+    /// What rooms are really used for, while pods move.
+    ceilings: Ceilings<'a>,
+    /// While a move is tried: what was there before.
+    trial: Option<Trial<'a>>,
+}
+
+/// What a move has changed so far, as it was before.
+#[derive(Clone, Default)]
+struct Trial<'a> {
+    rooms: BTreeMap<usize, (Room<'a>, Vec<i64>, Option<Ceiling>)>,
+    cursors: BTreeMap<Turn, Vec<usize>>,
+}
+
+/// Rooms that a class can go to by their labels and taints, apart by how they stand to some keys.
+#[derive(Clone, Default)]
+struct Parts(BTreeMap<(ClassId, Vec<KeyId>), Arc<[Part]>>);
+
+/// Rooms that stand alike to each of some keys.
+struct Part {
+    stands: Vec<Stand>,
+    rooms: Vec<usize>,
+}
+
+/// How far pods of a turn have looked: for each part the first room that has not refused for good.
+#[derive(Clone)]
+struct Search {
+    parts: Arc<[Part]>,
+    cursors: Vec<usize>,
+    /// The first room that only its ceiling kept from somebody.
+    busy: Option<usize>,
+}
+
+impl<'a> Rooms<'a> {
+    /// Nodes that may take pods: initialized ones first, then by name. Those that have expired before they came up take nobody.
+    pub(super) fn of(
+        snapshot: &'a Snapshot,
+        dimensions: &Dimensions,
+        retinue: &Retinue<'a>,
+        topology: &Topology<'a>,
+    ) -> Self {
+        let daemons = pool_template::daemons(snapshot);
+        let mut usable: Vec<(Domain, &'a Node)> =
+            (0..).zip(&snapshot.nodes).map(|(site, node)| (site, node.as_ref())).collect();
+        usable.retain(|(_, node)| node.leaving.is_none());
+        usable.sort_by_key(|(_, node)| (node.stage != Stage::Initialized, node.name.as_str()));
+        let mut left = Vec::new();
+        let room = |(site, node): (Domain, &'a Node)| {
+            let (mut room, mut amounts) = Room::of(snapshot, site, node, dimensions);
+            let comes = |it: &&DaemonDemand<'a>| !retinue.is_kept_off(it.daemon, site, node, topology);
+            room.expect_daemons(&mut amounts, snapshot, daemons.iter().filter(comes), dimensions);
+            left.push(amounts);
+            room
+        };
+        let list: Vec<Room<'a>> = usable.into_iter().map(room).collect();
+        let (by_name, mut left) = (names_of(&list), Ledger::of(&left));
+        let stillborn = (0..list.len()).filter(|room| list[*room].node.is_stillborn(snapshot.now));
+        stillborn.for_each(|room| left.close(room));
+        let (parts, searches, ceilings) = (Parts::default(), BTreeMap::new(), Ceilings::default());
+        Self { list, by_name, left, parts, searches, ceilings, trial: None }
+    }
+
+    /// The first room that takes the pod of this position.
+    pub(super) fn find(
+        &mut self,
+        turn: Turn,
+        demand: &Demand<'a>,
+        (position, pod): (usize, &Pod),
+        wants: &Wants<'a>,
+        topology: &Topology<'a>,
+        steps: &mut u64,
+    ) -> Option<usize> {
+        let level = &demand.levels[turn.level];
+        let Self { list, left, parts, searches, ceilings, trial, .. } = self;
+        let Search { parts, cursors, busy } =
+            searches.entry(turn).or_insert_with(|| Search::of(parts.of(list, level, wants, topology)));
+        if let Some(trial) = trial {
+            trial.cursors.entry(turn).or_insert_with(|| cursors.clone());
+        }
+        let mut best = usize::MAX;
+        for (part, cursor) in parts.iter().zip(cursors) {
+            *steps += 1;
+            if !demand.attachments.is_empty() {
+                // Who shares a volume that is attached already may fit where another of the shape did not.
+                *cursor = 0;
+            }
+            let mut stands = level.fickle.iter().zip(&part.stands);
+            if !stands.all(|(key, stand)| topology.allows_stand(&level.rules, &demand.shunned, *key, *stand)) {
+                continue;
+            }
+            let (mut at, mut for_good) = (*cursor, true);
+            while let Some(room) = part.rooms.get(at).copied().filter(|room| *room < best) {
+                *steps += 1;
+                let full = if demand.attachments.is_empty() { left.full_from(room, &demand.requests) } else { 0 };
+                if full > 0 {
+                    let reach = part.rooms.len().min(at + full);
+                    at += part.rooms[at..reach].partition_point(|other| *other < room + full);
+                } else if !list[room].takes(left.row(room), demand, level, pod, topology) {
+                    at += 1;
+                } else if ceilings.strain(room, position).is_none() {
+                    best = room;
+                } else {
+                    // A pod of the shape that uses less may still go there.
+                    for_good &= ceilings.is_too_much_for_all(room, turn.shape);
+                    busy.get_or_insert(room);
+                    at += 1;
+                }
+                if for_good {
+                    *cursor = at;
+                }
+            }
+        }
+        (best < usize::MAX).then_some(best)
+    }
+
+    /// How many rooms the labels and taints of a level suit.
+    pub(super) fn count_suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> usize {
+        self.parts.of(&self.list, level, wants, topology).iter().map(|part| part.rooms.len()).sum()
+    }
+
+    /// Whether a pod may go to a room in every respect.
+    pub(super) fn admits(
+        &self,
+        room: usize,
+        demand: &Demand<'_>,
+        level: &Level,
+        pod: &Pod,
+        wants: &Wants<'_>,
+        topology: &Topology<'_>,
+    ) -> bool {
+        let own = &self.list[room];
+        own.suits(wants.of_class(level.class), wants)
+            && own.takes(self.left.row(room), demand, level, pod, topology)
+            && level.fickle.iter().all(|key| topology.allows_at(&level.rules, &demand.shunned, *key, own.spot()))
+    }
+
+    /// The room that a node is.
+    pub(super) fn named(&self, node: &str) -> Option<usize> {
+        self.by_name.get(node).copied()
+    }
+
+    /// How many more such pods there is space for in a room.
+    pub(super) fn times(&self, room: usize, demand: &Demand<'_>) -> usize {
+        let none = vec![0; demand.requests.len()];
+        if demand.shape.ports.is_empty() { times(&demand.requests, &none, self.left.row(room)) } else { 1 }
+    }
+
+    /// Lets pods of these positions among all have their share of a room.
+    pub(super) fn take(&mut self, room: usize, demand: &Demand<'_>, positions: &[usize], all: &[Pod]) {
+        self.remember(room);
+        let own = &mut self.list[room];
+        for position in positions {
+            let pod = &all[*position];
+            self.left.take(room, &asked(demand, pod, &own.attached));
+            attach(&mut own.attached, demand, pod);
+            self.ceilings.take(room, *position);
+        }
+        own.ports.extend(demand.shape.ports.iter().cloned());
+        self.left.settle(room);
+    }
+}
+
+/// Trying moves.
+impl<'a> Rooms<'a> {
+    /// Has rooms tried in another order: by key, then as before. Before anybody has searched.
+    pub(super) fn reorder<K: Ord>(&mut self, key: impl Fn(&Node) -> K) {
+        let mut order: Vec<usize> = (0..self.list.len()).collect();
+        order.sort_by_cached_key(|room| key(self.list[*room].node));
+        let rows: Vec<Amounts> = order.iter().map(|room| self.left.row(*room).into()).collect();
+        self.list = order.iter().map(|room| self.list[*room].clone()).collect();
+        self.by_name = names_of(&self.list);
+        self.left = Ledger::of(&rows);
+    }
+
+    /// Counts from now on what pods really use, each by its position, of rooms that have a ceiling. Nobody is kept out yet.
+    pub(super) fn watch(&mut self, uses: &'a [Size], demand_of: &[usize], ceiling: impl Fn(&Node) -> Option<Ceiling>) {
+        let own = self.list.iter().map(|room| ceiling(room.node)).collect();
+        self.ceilings = Ceilings::of(own, uses, demand_of);
+    }
+
+    /// Lets nobody who would make a room busy into it.
+    pub(super) fn heed_ceilings(&mut self) {
+        self.ceilings.heeded = true;
+    }
+
+    /// How many of these pods, counted from the first, leave a room below its ceiling; the first does.
+    pub(super) fn below_ceiling(&self, room: usize, pods: &[usize]) -> usize {
+        self.ceilings.most(room, pods)
+    }
+
+    /// The first room that was too busy for a pod of this turn.
+    pub(super) fn too_busy(&self, turn: Turn) -> Option<usize> {
+        self.searches.get(&turn)?.busy
+    }
+
+    /// What a room would be busy with if the pod of this position went there.
+    pub(super) fn strain(&self, room: usize, position: usize) -> Option<Strain> {
+        self.ceilings.strain(room, position)
+    }
+
+    /// Begins a move that may be taken back.
+    pub(super) fn try_out(&mut self) {
+        self.trial = Some(Trial::default());
+    }
+
+    /// Lets the move be.
+    pub(super) fn keep(&mut self) {
+        self.trial = None;
+    }
+
+    /// Takes the move back.
+    pub(super) fn undo(&mut self) {
+        let Some(trial) = self.trial.take() else { return };
+        for (room, (before, row, ceiling)) in trial.rooms {
+            self.list[room] = before;
+            self.left.put_back(room, &row);
+            self.ceilings.put_back(room, ceiling);
+        }
+        for (turn, cursors) in trial.cursors {
+            self.searches.entry(turn).and_modify(|search| search.cursors = cursors);
+        }
+    }
+
+    /// Lets nobody into a room any more.
+    pub(super) fn close(&mut self, room: usize) {
+        self.remember(room);
+        self.left.close(room);
+    }
+
+    /// Gives a room that is not closed so much more. Whoever was refused may look again.
+    pub(super) fn widen(&mut self, room: usize, by: &[i64]) {
+        if let Some(left) = self.left(room) {
+            let row: Vec<i64> = left.iter().zip(by).map(|(left, by)| left + by).collect();
+            self.left.put_back(room, &row);
+            self.searches.clear();
+        }
+    }
+
+    /// What is left in a room that is not closed.
+    pub(super) fn left(&self, room: usize) -> Option<&[i64]> {
+        (!self.left.is_closed(room)).then(|| self.left.row(room))
+    }
+
+    fn remember(&mut self, room: usize) {
+        if let Some(trial) = &mut self.trial {
+            let (list, left, ceilings) = (&self.list, &self.left, &self.ceilings);
+            let before = || (list[room].clone(), left.row(room).to_vec(), ceilings.get(room));
+            trial.rooms.entry(room).or_insert_with(before);
+        }
+    }
+}
+
+impl Parts {
+    fn of<'a>(&mut self, rooms: &[Room<'a>], level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> Arc<[Part]> {
+        let name = (level.class, level.fickle.clone());
+        if let Some(known) = self.0.get(&name) {
+            return known.clone();
+        }
+        let class = wants.of_class(level.class);
+        let mut parts: BTreeMap<Vec<Stand>, Vec<usize>> = BTreeMap::new();
+        for (position, room) in rooms.iter().enumerate().filter(|(_, room)| room.suits(class, wants)) {
+            let stands = level.fickle.iter().map(|key| topology.stand(*key, room.spot())).collect();
+            parts.entry(stands).or_default().push(position);
+        }
+        let parts: Arc<[Part]> = parts.into_iter().map(|(stands, rooms)| Part { stands, rooms }).collect();
+        self.0.insert(name, parts.clone());
+        parts
+    }
+}
+
+fn names_of<'a>(rooms: &[Room<'a>]) -> Arc<BTreeMap<&'a str, usize>> {
+    Arc::new(rooms.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect())
+}
+
+impl Search {
+    fn of(parts: Arc<[Part]>) -> Self {
+        Self { cursors: vec![0; parts.len()], parts, busy: None }
+    }
+}
+
+impl<'a> Room<'a> {
+    /// A node and what its pods have left of it.
+    fn of(snapshot: &'a Snapshot, site: Domain, node: &'a Node, dimensions: &Dimensions) -> (Self, Amounts) {
+        let undecided = node.stage == Stage::InFlight && !node.requirements.is_empty();
+        let open = undecided.then(|| {
+            let own: Requirements = node.requirements.iter().collect();
+            own.intersection(&Requirements::of_labels(&node.labels))
+        });
+        let mut left = dimensions.room(&node.allocatable, &node.attach_limits);
+        dimensions.subtract(&mut left, &node.used);
+        let mut room = Self {
+            node,
+            site,
+            ports: node.pods.iter().flat_map(|pod| pod.shape.ports.iter().cloned()).collect(),
+            attached: BTreeSet::new(),
+            open,
+            well_known: &snapshot.policy.well_known,
+        };
+        room.attach_bound(&mut left, dimensions);
+        (room, left)
+    }
+
+    fn attach_bound(&mut self, left: &mut Amounts, dimensions: &Dimensions) {
+        for pod in &self.node.pods {
+            for (volume, claim) in pod.shape.volumes.iter().zip(&pod.claims) {
+                let Some(driver) = &volume.driver else { continue };
+                if self.attached.insert((driver.clone(), claim.clone())) {
+                    dimensions.add_attachments(left, driver, -1);
+                }
+            }
+        }
+    }
+
+    /// Keeps room for DaemonSet pods that will come and are not there yet; more than expected change nothing.
+    fn expect_daemons<'d>(
+        &mut self,
+        left: &mut Amounts,
+        snapshot: &'a Snapshot,
+        daemons: impl Iterator<Item = &'d DaemonDemand<'a>>,
+        dimensions: &Dimensions,
+    ) where
+        'a: 'd,
+    {
+        let coming: Vec<&DaemonDemand<'a>> = daemons.filter(|demand| self.expects(snapshot, demand)).collect();
+        if coming.is_empty() {
+            return;
+        }
+        let mut expected = dimensions.amounts(&crate::Resources::default());
+        for demand in coming {
+            add(&mut expected, &dimensions.amounts(&demand.daemon.shape.requests), 1);
+            self.ports.extend(demand.daemon.shape.ports.iter().cloned());
+        }
+        let there = dimensions.amounts(&self.node.daemon_used);
+        let missing = expected.iter().zip(&there).map(|(expected, there)| (expected - there).max(0));
+        left.iter_mut().zip(missing).for_each(|(left, missing)| *left -= missing);
+    }
+
+    fn expects(&self, snapshot: &'a Snapshot, demand: &DaemonDemand<'a>) -> bool {
+        match (&self.open, self.likely_type(snapshot)) {
+            (Some(open), Some(offer)) => {
+                let mould = Mould { taints: &self.node.taints, labels: &self.node.labels, well_known: self.well_known };
+                demand.comes_with(&mould, open, &offer)
+            }
+            _ => demand.bears(&self.node.taints) && demand.any(|asked| self.meets(asked)),
+        }
+    }
+
+    /// The type that a claim without an instance is taken for.
+    fn likely_type(&self, snapshot: &'a Snapshot) -> Option<Offer<'a>> {
+        let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == self.node.pool.as_ref())?;
+        let types = &snapshot.catalogues.get(pool.catalogue)?.types;
+        types.iter().find(|kind| Some(&kind.name) == self.node.instance_type.as_ref()).map(Offer::of)
+    }
+
+    /// Where the room is.
+    pub(super) fn spot(&self) -> Spot<'static> {
+        Spot { site: Some(self.site), pins: None }
+    }
+
+    /// Whether the pod may go here, where so much is left, as far as a refusal is for good: nodes only fill up.
+    fn takes(&self, left: &[i64], demand: &Demand<'_>, level: &Level, pod: &Pod, topology: &Topology<'_>) -> bool {
+        let clash = |port: &HostPort| self.ports.iter().any(|taken| taken.clashes(port));
+        fits(&asked(demand, pod, &self.attached), left)
+            && !demand.shape.ports.iter().any(clash)
+            && topology.allows_host(&level.rules, &demand.shunned, Some(self.site))
+            && level.keys.iter().all(|key| {
+                level.fickle.contains(key) || topology.allows_at(&level.rules, &demand.shunned, *key, self.spot())
+            })
+    }
+
+    /// Whether its labels and taints are as a class asks.
+    pub(super) fn suits(&self, class: &Class<'_>, wants: &Wants<'_>) -> bool {
+        class.first_untolerated(&self.node.repelling()).is_none()
+            && class.wants.iter().any(|it| self.meets(wants.get(*it)))
+    }
+
+    /// Whether every label is as asked, whatever the claim becomes.
+    fn meets(&self, asked: &Requirements) -> bool {
+        asked.iter().all(|(key, set)| self.meets_one(key, set))
+    }
+
+    fn meets_one(&self, key: &str, asked: &ValueSet) -> bool {
+        match &self.open {
+            None => asked.allows(self.node.labels.get(key).map(String::as_str)),
+            Some(open) => match open.get(key) {
+                Some(possible) => possible.is_subset(asked),
+                None => !self.well_known.contains(key) && asked.allows(None),
+            },
+        }
+    }
+}
+
+/// What a pod asks of a place where these volumes are attached.
+pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) -> Cow<'d, [i64]> {
+    if demand.attachments.is_empty() || attached.is_empty() {
+        return Cow::Borrowed(&demand.requests);
+    }
+    let mut amounts = demand.requests.to_vec();
+    for (driver, dimension, claim) in demand.attachments_of(pod) {
+        if attached.contains(&(driver.to_owned(), claim.to_owned())) {
+            amounts[dimension] -= 1;
+        }
+    }
+    Cow::Owned(amounts)
+}
+
+/// Notes the pod's volumes as attached.
+pub(super) fn attach(attached: &mut Attached, demand: &Demand<'_>, pod: &Pod) {
+    attached.extend(demand.attachments_of(pod).map(|(driver, _, claim)| (driver.to_owned(), claim.to_owned())));
+}

@@ -1,0 +1,217 @@
+//! The filling of a machine that is worth most: a knapsack with several dimensions, filled greedily in several orders,
+//! the best of them mended by exchanges.
+
+use super::linear_program::{Column, GAIN, cost, fits};
+use super::{Item, Kind};
+
+/// How many machines are filled before the best of them is taken.
+const WINDOW: usize = 8;
+/// How many exchanges are made, at most.
+const EXCHANGES: usize = 4;
+/// Into how many parts the balance between the two scarcest dimensions is divided.
+const BALANCES: usize = 12;
+
+pub(super) struct Filler<'a> {
+    pub(super) kinds: &'a [Kind],
+    pub(super) items: &'a [Item],
+    /// The two dimensions of which the items need most, measured by machines.
+    pub(super) scarcest: (usize, usize),
+    /// How many pods of each item a machine may get.
+    most: Vec<usize>,
+    /// What the best filling of each machine was worth for its cost when it was last looked at.
+    ratios: Vec<f64>,
+    /// The balance that was best for each machine.
+    balances: Vec<Option<usize>>,
+    /// How often an item has been looked at.
+    pub(super) looks: u64,
+}
+
+/// How many looks of an exchange count for one: most find that nothing fits.
+const CHEAPER: usize = 8;
+
+/// A machine with pods.
+#[derive(Clone, Default)]
+struct Load {
+    worth: f64,
+    counts: Vec<usize>,
+    left: Vec<i64>,
+}
+
+impl<'a> Filler<'a> {
+    pub(super) fn new(kinds: &'a [Kind], items: &'a [Item]) -> Self {
+        let ratios = vec![f64::INFINITY; kinds.len()];
+        Self {
+            kinds,
+            items,
+            scarcest: scarcest(kinds, items),
+            most: vec![0; items.len()],
+            ratios,
+            balances: vec![None; kinds.len()],
+            looks: 0,
+        }
+    }
+
+    /// Says how many pods of each item there are by now.
+    pub(super) fn have(&mut self, left: &[usize]) {
+        self.most = self.items.iter().zip(left).map(|(item, left)| item.most.min(*left)).collect();
+    }
+
+    /// Whether there are as many pods as the column carries.
+    pub(super) fn has_enough_for(&self, column: &Column) -> bool {
+        column.counts.iter().all(|(item, count)| *count <= self.most[*item])
+    }
+
+    /// A filling that is worth more than it costs: the best of those few machines that were best when they were last
+    /// looked at, or of the next few when these have none.
+    pub(super) fn best(&mut self, worths: &[f64]) -> Option<Column> {
+        let mut order: Vec<usize> = (0..self.kinds.len()).collect();
+        order.sort_by(|one, other| self.ratios[*other].total_cmp(&self.ratios[*one]));
+        let found = order.chunks(WINDOW).find_map(|window| self.best_among(window, worths));
+        found.or_else(|| {
+            self.balances.fill(None);
+            order.chunks(WINDOW).find_map(|window| self.best_among(window, worths))
+        })
+    }
+
+    /// The filling of all machines that is worth most for its cost, on the cheapest machine that holds it.
+    pub(super) fn fullest(&mut self, worths: &[f64]) -> Option<Column> {
+        self.balances.fill(None);
+        let mut best: Option<(f64, Column)> = None;
+        for kind in 0..self.kinds.len() {
+            let load = self.fill(kind, worths);
+            let used: Vec<i64> = self.kinds[kind].room.iter().zip(&load.left).map(|(room, left)| room - left).collect();
+            let holding =
+                self.kinds.iter().position(|kind| used.iter().zip(&kind.room).all(|(used, room)| used <= room));
+            let column = self.column(holding.unwrap_or(kind), &load);
+            let ratio = load.worth / column.cost;
+            if ratio > 0.0 && best.as_ref().is_none_or(|(most, _)| ratio > *most) {
+                best = Some((ratio, column));
+            }
+        }
+        best.map(|(_, column)| column)
+    }
+
+    fn column(&self, kind: usize, load: &Load) -> Column {
+        let counts = load.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+        Column { kind: Some(kind), counts, cost: cost(&self.kinds[kind]) }
+    }
+
+    fn best_among(&mut self, window: &[usize], worths: &[f64]) -> Option<Column> {
+        let mut best: Option<(f64, Column)> = None;
+        for kind in window.iter().copied() {
+            let load = self.fill(kind, worths);
+            let ratio = load.worth / cost(&self.kinds[kind]);
+            self.ratios[kind] = ratio;
+            if ratio > 1.0 + GAIN && best.as_ref().is_none_or(|(most, _)| ratio > *most) {
+                best = Some((ratio, self.column(kind, &load)));
+            }
+        }
+        best.map(|(_, column)| column)
+    }
+
+    /// The best filling of a machine. Only balances next to the one that was best for it before are tried: worths move
+    /// slowly.
+    fn fill(&mut self, kind: usize, worths: &[f64]) -> Load {
+        let room = &self.kinds[kind].room;
+        let around = match self.balances[kind] {
+            Some(balance) => balance.saturating_sub(1)..(balance + 2).min(BALANCES),
+            None => 0..BALANCES,
+        };
+        self.looks += (around.len() * self.items.len()) as u64;
+        let mut best = (Load::default(), Vec::new(), 0);
+        for balance in around {
+            let order = self.order(room, worths, balance);
+            let mut load = Load { worth: 0.0, counts: vec![0; self.items.len()], left: room.clone() };
+            self.add_all(&mut load, order.iter().copied(), worths);
+            if load.worth > best.0.worth {
+                best = (load, order, balance);
+            }
+        }
+        let (mut load, order, balance) = best;
+        for _ in 0..EXCHANGES {
+            let Some(better) = self.exchanged(&load, &order, worths) else { break };
+            load = better;
+        }
+        self.balances[kind] = Some(balance);
+        load
+    }
+
+    /// Items that are worth something, the worthiest for their folded size first.
+    fn order(&self, room: &[i64], worths: &[f64], balance: usize) -> Vec<usize> {
+        let scales = self.scales(room, balance);
+        let welcome =
+            |item: &usize| worths[*item] > 0.0 && self.most[*item] > 0 && holds(room, &self.items[*item].needs);
+        let size = |item: usize| -> f64 {
+            self.items[item].needs.iter().zip(&scales).map(|(need, scale)| scale * *need as f64).sum()
+        };
+        let mut order: Vec<(f64, usize)> =
+            (0..self.items.len()).filter(welcome).map(|item| (worths[item] / size(item), item)).collect();
+        order.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        order.into_iter().map(|(_, item)| item).collect()
+    }
+
+    /// Adds as many pods as fit, item by item.
+    fn add_all(&self, load: &mut Load, order: impl Iterator<Item = usize>, worths: &[f64]) {
+        for item in order {
+            let needs = &self.items[item].needs;
+            let count = self.most[item] - load.counts[item];
+            if count > 0 && holds(&load.left, needs) {
+                let count = fits(needs, &load.left).min(count);
+                self.add(load, item, i64::try_from(count).unwrap_or(0), worths);
+            }
+        }
+    }
+
+    fn add(&self, load: &mut Load, item: usize, count: i64, worths: &[f64]) {
+        load.counts[item] = load.counts[item].saturating_add_signed(isize::try_from(count).unwrap_or(0));
+        load.worth += worths[item] * count as f64;
+        load.left.iter_mut().zip(&self.items[item].needs).for_each(|(left, need)| *left -= need * count);
+    }
+
+    /// The load without one of its pods and with others in its place, if some such load is worth more.
+    fn exchanged(&mut self, load: &Load, order: &[usize], worths: &[f64]) -> Option<Load> {
+        let mut best: Option<Load> = None;
+        let loaded: Vec<usize> = order.iter().copied().filter(|item| load.counts[*item] > 0).collect();
+        self.looks += (loaded.len() * order.len() / CHEAPER) as u64;
+        for out in loaded {
+            let mut other = load.clone();
+            self.add(&mut other, out, -1, worths);
+            self.add_all(&mut other, order.iter().copied().filter(|item| *item != out), worths);
+            let least = best.as_ref().map_or(load.worth * (1.0 + 1e-9), |best| best.worth);
+            if other.worth > least {
+                best = Some(other);
+            }
+        }
+        best
+    }
+
+    /// What one unit of each dimension counts for when all are folded into one: all dimensions alike for the first
+    /// balance, else the two scarcest in some proportion and the others hardly at all.
+    fn scales(&self, room: &[i64], balance: usize) -> Vec<f64> {
+        let share = balance as f64 / BALANCES as f64;
+        let weight = |dimension: usize| match dimension {
+            _ if balance == 0 => 1.0,
+            it if it == self.scarcest.0 => share,
+            it if it == self.scarcest.1 => 1.0 - share,
+            _ => 0.01,
+        };
+        room.iter().enumerate().map(|(dimension, room)| weight(dimension) / (*room).max(1) as f64).collect()
+    }
+}
+
+/// The two dimensions of which the items need most, as shares of the largest machine's.
+fn scarcest(kinds: &[Kind], items: &[Item]) -> (usize, usize) {
+    let dimensions = items.first().map_or(0, |item| item.needs.len());
+    let share = |dimension: usize| {
+        let need: f64 = items.iter().map(|item| item.needs[dimension] as f64 * item.count as f64).sum();
+        let room = kinds.iter().map(|kind| kind.room[dimension]).max().unwrap_or(0).max(1);
+        need / room as f64
+    };
+    let mut order: Vec<usize> = (0..dimensions).collect();
+    order.sort_by(|one, other| share(*other).total_cmp(&share(*one)));
+    (order.first().copied().unwrap_or(0), order.get(1).or(order.first()).copied().unwrap_or(0))
+}
+
+fn holds(room: &[i64], needs: &[i64]) -> bool {
+    needs.iter().zip(room).all(|(need, room)| need <= room || *need <= 0)
+}

@@ -1,0 +1,450 @@
+//! What a launch can still become: a pool's requirements, narrowed by the pods that it carries.
+//!
+//! Launches with the same frame are alike, so a frame's types and prices are worked out once: from those of the wider
+//! frame, and only for the labels that became narrower.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::{CapacityType, Offering, Operator, Requirement, Requirements, Toleration, ValueSet, label};
+
+use super::dimensions::{Amounts, fits};
+use super::pool_template::{Candidate, Template};
+use super::requirement_sets::{ClassId, Tolerance, WantId, Wants, first_untolerated};
+use super::topology::{Counts, Domain, GroupId, HOST, KeyId, Outlook, SpreadGroup, Topology};
+
+pub(super) type FrameId = usize;
+
+/// A pool's requirements after some pods have had their say.
+#[derive(Clone)]
+pub(super) struct Frame {
+    pub(super) template: usize,
+    pub(super) requirements: Requirements,
+    /// Types that can be had as required, by what they count for, then by name. What is reserved must be asked for by name.
+    pub(super) entries: Arc<[Entry]>,
+    /// Candidates whose own labels are as required, whether they can be had or not.
+    alike: Arc<[usize]>,
+    /// For each topology key the one value that is left, if one is.
+    pub(super) pins: Vec<Option<Domain>>,
+    /// Whether one of the types can be had as spot.
+    pub(super) allows_spot: bool,
+    /// Whether some label must keep several values.
+    pub(super) flexible: bool,
+}
+
+/// A type that can be had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Its position among the template's candidates.
+    pub(super) candidate: usize,
+    /// What its cheapest offering counts for when types compete: the price for the work done, and the pool's fee.
+    pub(super) cost: i64,
+    /// What that offering costs, in micro-dollars per hour.
+    pub(super) price: i64,
+    /// In which ways it can be had.
+    pub(super) sold_as: CapacityTypes,
+}
+
+/// A set of capacity types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CapacityTypes(u8);
+
+impl CapacityTypes {
+    const ALL: [CapacityType; 3] = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+
+    fn of(one: CapacityType) -> Self {
+        Self(1 << one as u8)
+    }
+
+    pub(super) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn contains(self, one: CapacityType) -> bool {
+        self.0 & Self::of(one).0 != 0
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = CapacityType> {
+        Self::ALL.into_iter().filter(move |one| self.contains(*one))
+    }
+}
+
+/// All frames of one plan.
+#[derive(Clone)]
+pub(super) struct Frames<'a> {
+    pub(super) templates: Arc<[Template<'a>]>,
+    list: Vec<Frame>,
+    known: BTreeMap<(usize, Requirements), FrameId>,
+    narrowed: BTreeMap<(FrameId, WantId), Option<FrameId>>,
+    pinned: BTreeMap<(FrameId, KeyId, Domain), Option<FrameId>>,
+    values: BTreeMap<(FrameId, KeyId), Arc<[Domain]>>,
+    /// Whether a frame's nodes will be without a label.
+    lacking: RefCell<BTreeMap<(FrameId, KeyId), bool>>,
+    /// Whether spreads count pods on launches of a frame.
+    counting: RefCell<BTreeMap<(FrameId, GroupId), Counts>>,
+    classes: BTreeMap<(FrameId, ClassId), Arc<[FrameId]>>,
+    matching: BTreeMap<(usize, String, ValueSet), Arc<[bool]>>,
+    first_fits: BTreeMap<(FrameId, Amounts), Option<usize>>,
+}
+
+impl<'a> Frames<'a> {
+    /// One frame a template, of the same number.
+    pub(super) fn new(templates: Vec<Template<'a>>, topology: &mut Topology<'a>) -> Self {
+        let mut frames = Self {
+            templates: templates.into(),
+            list: Vec::new(),
+            known: BTreeMap::new(),
+            narrowed: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+            values: BTreeMap::new(),
+            lacking: RefCell::default(),
+            counting: RefCell::default(),
+            classes: BTreeMap::new(),
+            matching: BTreeMap::new(),
+            first_fits: BTreeMap::new(),
+        };
+        for template in 0..frames.templates.len() {
+            let requirements = frames.templates[template].requirements.clone();
+            let all = (0..frames.templates[template].candidates.len()).collect();
+            frames.make(template, requirements, all, None, topology);
+        }
+        frames
+    }
+
+    pub(super) fn get(&self, frame: FrameId) -> &Frame {
+        &self.list[frame]
+    }
+
+    pub(super) fn template_of(&self, frame: FrameId) -> &Template<'a> {
+        &self.templates[self.list[frame].template]
+    }
+
+    /// The type behind an entry.
+    pub(super) fn candidate(&self, frame: FrameId, entry: usize) -> &Candidate<'a> {
+        &self.template_of(frame).candidates[self.list[frame].entries[entry].candidate]
+    }
+
+    /// Frames of the pools that make nodes for pods.
+    pub(super) fn growing(&self) -> Range<FrameId> {
+        0..self.templates.iter().take_while(|template| template.pool.replicas.is_none()).count()
+    }
+
+    /// Frames of the static pools that lack nodes.
+    pub(super) fn fixed(&self) -> Range<FrameId> {
+        self.growing().end..self.templates.len()
+    }
+
+    /// Frames of the growing pools whose taints are borne, soft ones aside.
+    pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<FrameId> {
+        let bears = |template: &Template<'_>| {
+            first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
+        };
+        self.growing().filter(|base| bears(&self.templates[*base])).collect()
+    }
+
+    /// The frame with one more set of requirements; `None` when nothing can be both or no type is left.
+    pub(super) fn narrowed(
+        &mut self,
+        frame: FrameId,
+        want: WantId,
+        wants: &Wants<'a>,
+        topology: &mut Topology<'a>,
+    ) -> Option<FrameId> {
+        if let Some(known) = self.narrowed.get(&(frame, want)) {
+            return *known;
+        }
+        let (own, asked) = (&self.list[frame].requirements, wants.get(want));
+        let well_known = self.template_of(frame).well_known();
+        let agrees = own.iter().all(|(_, set)| !set.is_empty()) && own.first_conflict(asked, well_known).is_none();
+        let requirements = agrees.then(|| own.narrowed(asked, well_known));
+        let child = requirements.and_then(|requirements| self.child(frame, requirements, topology));
+        self.narrowed.insert((frame, want), child);
+        child
+    }
+
+    /// The frame with one value for a key.
+    pub(super) fn pinned(
+        &mut self,
+        frame: FrameId,
+        key: KeyId,
+        domain: Domain,
+        topology: &mut Topology<'a>,
+    ) -> Option<FrameId> {
+        if let Some(known) = self.pinned.get(&(frame, key, domain)) {
+            return *known;
+        }
+        let mut requirements = self.list[frame].requirements.clone();
+        requirements.narrow(topology.key_name(key), &ValueSet::one(topology.value(key, domain)));
+        let child = self.child(frame, requirements, topology);
+        self.pinned.insert((frame, key, domain), child);
+        child
+    }
+
+    /// The frame that draws on one capacity reservation.
+    pub(super) fn reserved(&mut self, frame: FrameId, id: &str, topology: &mut Topology<'a>) -> Option<FrameId> {
+        let mut requirements = self.list[frame].requirements.clone();
+        requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::Reserved.as_str()));
+        requirements.narrow(label::RESERVATION_ID, &ValueSet::one(id));
+        self.child(frame, requirements, topology)
+    }
+
+    /// The frame with only some of its types left.
+    pub(super) fn of_types(
+        &mut self,
+        frame: FrameId,
+        entries: &[usize],
+        topology: &mut Topology<'a>,
+    ) -> Option<FrameId> {
+        let names = entries.iter().map(|entry| self.candidate(frame, *entry).offer.kind.name.as_str());
+        let mut requirements = self.list[frame].requirements.clone();
+        requirements.add(&Requirement::new(label::INSTANCE_TYPE, Operator::In, names));
+        self.child(frame, requirements, topology)
+    }
+
+    /// The frames that the alternatives of a class leave of a frame, in their order; none when a taint is not borne.
+    pub(super) fn for_class(
+        &mut self,
+        frame: FrameId,
+        class: ClassId,
+        wants: &Wants<'a>,
+        topology: &mut Topology<'a>,
+    ) -> Arc<[FrameId]> {
+        if let Some(known) = self.classes.get(&(frame, class)) {
+            return known.clone();
+        }
+        let asked = wants.of_class(class);
+        let mut left = Vec::new();
+        if asked.first_untolerated(&self.template_of(frame).pool.taints).is_none() {
+            for want in &asked.wants {
+                let child = self.narrowed(frame, *want, wants, topology);
+                left.extend(child.filter(|child| !left.contains(child)));
+            }
+        }
+        let left: Arc<[FrameId]> = left.into();
+        self.classes.insert((frame, class), left.clone());
+        left
+    }
+
+    /// Whether pods of a class can go to launches of the frame without narrowing it.
+    pub(super) fn suits_as_it_is(&self, frame: FrameId, class: ClassId, wants: &Wants<'a>) -> bool {
+        let template = self.template_of(frame);
+        let (own, class) = (&self.list[frame].requirements, wants.of_class(class));
+        let implied = |want: &WantId| {
+            let asked = wants.get(*want);
+            asked.iter().all(|(key, set)| match own.get(key) {
+                Some(own) => own.is_subset(set),
+                None => !template.decides(key) && set.allows(None),
+            })
+        };
+        class.first_untolerated(&template.pool.taints).is_none() && class.wants.iter().any(implied)
+    }
+
+    /// The values of a key that the frame leaves open, in the order of their names.
+    pub(super) fn values(&mut self, frame: FrameId, key: KeyId, topology: &mut Topology<'a>) -> Arc<[Domain]> {
+        if let Some(known) = self.values.get(&(frame, key)) {
+            return known.clone();
+        }
+        let name = topology.key_name(key).to_owned();
+        let values: Arc<[Domain]> =
+            self.value_names(frame, &name).into_iter().map(|value| topology.domain(key, &value)).collect();
+        self.values.insert((frame, key), values.clone());
+        values
+    }
+
+    /// The values of a label that the types of a frame, or the claim itself, can give a node.
+    pub(super) fn value_names(&self, frame: FrameId, key: &str) -> BTreeSet<String> {
+        let frame = &self.list[frame];
+        let template = &self.templates[frame.template];
+        let set = frame.requirements.get(key);
+        let mut offered = BTreeSet::new();
+        if template.sold_by.contains(key) || template.decides(key) {
+            for entry in frame.entries.iter() {
+                let candidate = &template.candidates[entry.candidate];
+                candidate.values(candidate.offerings(&frame.requirements), key, &mut offered);
+            }
+            for candidate in frame.alike.iter().filter(|_| template.reserves) {
+                let candidate = &template.candidates[*candidate];
+                candidate.values(candidate.sold(&frame.requirements), key, &mut offered);
+            }
+        }
+        let mut values: BTreeSet<String> = offered.into_iter().map(str::to_owned).collect();
+        if values.is_empty() {
+            let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
+            values.extend(own.into_iter().filter(|it| it.operator == Operator::In).flat_map(|it| it.values));
+            let must = set.filter(|set| values.is_empty() && !template.decides(key) && !set.allows(None));
+            values.extend(must.and_then(ValueSet::any));
+        }
+        values.retain(|value| set.is_none_or(|set| set.allows(Some(value))));
+        values
+    }
+
+    /// The values that a label may have on launches of a frame as it is: of one that the claim itself must bring the value
+    /// that it will be given, and none of one that it may do without.
+    pub(super) fn settled_values(&self, frame: FrameId, key: &str) -> BTreeSet<String> {
+        let template = self.template_of(frame);
+        if template.sold_by.contains(key) || template.decides(key) {
+            return self.value_names(frame, key);
+        }
+        let brought = self.list[frame].requirements.get(key).filter(|set| !set.allows(None)).and_then(ValueSet::any);
+        brought.into_iter().collect()
+    }
+
+    /// Whether a key is settled in a frame: its nodes will have one value that is known, or none at all.
+    pub(super) fn settles(&self, frame: FrameId, key: KeyId, topology: &Topology<'a>) -> bool {
+        let lacks = || self.value_names(frame, topology.key_name(key)).is_empty();
+        self.list[frame].pins[key].is_some() || *self.lacking.borrow_mut().entry((frame, key)).or_insert_with(lacks)
+    }
+
+    /// Whether a spread counts pods on a launch of this frame.
+    pub(super) fn counts(&self, frame: FrameId, id: GroupId, spread: &SpreadGroup<'_>, wants: &Wants<'_>) -> Counts {
+        if spread.shuns(&self.template_of(frame).pool.taints) {
+            return Counts::Never;
+        }
+        let judged = || spread.counts_on(wants, |key| self.outlook(frame, key));
+        *self.counting.borrow_mut().entry((frame, id)).or_insert_with(judged)
+    }
+
+    /// What a label may turn out to be on a node of this frame, whatever the frame is narrowed to.
+    pub(super) fn outlook(&self, frame: FrameId, key: &str) -> Outlook {
+        let own = &self.list[frame];
+        let template = &self.templates[own.template];
+        let values = self.value_names(frame, key);
+        let by_type = template.sold_by.contains(key) || template.well_known().contains(key);
+        let set = own.requirements.get(key);
+        let free = set.is_none_or(|set| set.allows(None));
+        let without = |entry: &Entry| !template.candidates[entry.candidate].offer.carries(key);
+        // What the claim itself brings is there only when it is settled.
+        let unsettled = !by_type && set.is_none_or(|set| set.single().is_none());
+        let lacking = values.is_empty() || unsettled || (by_type && free && own.entries.iter().any(without));
+        Outlook { lacking, values, open: set.filter(|_| unsettled).cloned() }
+    }
+
+    /// The cheapest entry that holds these amounts alone.
+    pub(super) fn first_fit(&mut self, frame: FrameId, amounts: &Amounts) -> Option<usize> {
+        if let Some(known) = self.first_fits.get(&(frame, amounts.clone())) {
+            return *known;
+        }
+        let template = &self.templates[self.list[frame].template];
+        let entries = &self.list[frame].entries;
+        let found = entries.iter().position(|entry| fits(amounts, &template.candidates[entry.candidate].room));
+        self.first_fits.insert((frame, amounts.clone()), found);
+        found
+    }
+
+    fn child(&mut self, parent: FrameId, requirements: Requirements, topology: &mut Topology<'a>) -> Option<FrameId> {
+        let template = self.list[parent].template;
+        if let Some(known) = self.known.get(&(template, requirements.clone())) {
+            return self.is_usable(*known).then_some(*known);
+        }
+        let before = &self.list[parent].requirements;
+        let changed: Vec<(String, ValueSet)> = requirements
+            .iter()
+            .filter(|(key, set)| before.get(key) != Some(set))
+            .map(|(key, set)| (key.to_owned(), set.clone()))
+            .collect();
+        let mut alike: Vec<usize> = self.list[parent].alike.to_vec();
+        let mut entries: Vec<Entry> = self.list[parent].entries.to_vec();
+        let mut sold = false;
+        for (key, set) in changed {
+            sold |= self.templates[template].sold_by.contains(key.as_str());
+            let matching = self.matching(template, key, set);
+            alike.retain(|candidate| matching[*candidate]);
+            entries.retain(|entry| matching[entry.candidate]);
+        }
+        let frame = self.make(template, requirements, alike, (!sold).then_some(entries), topology);
+        self.is_usable(frame).then_some(frame)
+    }
+
+    /// Whether some type can be had, perhaps only by a reservation.
+    fn is_usable(&self, frame: FrameId) -> bool {
+        let frame = &self.list[frame];
+        !frame.entries.is_empty() || (self.templates[frame.template].reserves && !frame.alike.is_empty())
+    }
+
+    /// Which candidates' own labels can be as one requirement says.
+    fn matching(&mut self, template: usize, key: String, set: ValueSet) -> Arc<[bool]> {
+        let name = (template, key, set);
+        if let Some(known) = self.matching.get(&name) {
+            return known.clone();
+        }
+        let mut alone = Requirements::default();
+        alone.narrow(&name.1, &name.2);
+        let own = &self.templates[template];
+        let matching: Arc<[bool]> = own.candidates.iter().map(|it| own.labels_match(&it.offer, &alone)).collect();
+        self.matching.insert(name, matching.clone());
+        matching
+    }
+
+    /// Adds a frame; its types are priced anew unless those of the wider frame (`entries`) are as they were.
+    fn make(
+        &mut self,
+        template: usize,
+        requirements: Requirements,
+        alike: Vec<usize>,
+        entries: Option<Vec<Entry>>,
+        topology: &mut Topology<'a>,
+    ) -> FrameId {
+        let own = &self.templates[template];
+        let entries = entries.unwrap_or_else(|| own.all_priced(&alike, &requirements));
+        let keys: Vec<(KeyId, String)> = topology.key_names().map(|(key, name)| (key, name.to_owned())).collect();
+        let pin = |(key, name): &(KeyId, String), topology: &mut Topology<'a>| {
+            let value = requirements.get(name).and_then(ValueSet::single).filter(|_| *key != HOST);
+            value.map(|value| topology.domain(*key, value))
+        };
+        let frame = Frame {
+            template,
+            pins: keys.iter().map(|key| pin(key, topology)).collect(),
+            allows_spot: entries.iter().any(|entry| entry.sold_as.contains(CapacityType::Spot)),
+            flexible: requirements.iter().any(|(_, set)| set.min_values().is_some()),
+            requirements: requirements.clone(),
+            entries: entries.into(),
+            alike: alike.into(),
+        };
+        self.list.push(frame);
+        self.known.insert((template, requirements), self.list.len() - 1);
+        self.list.len() - 1
+    }
+}
+
+impl Template<'_> {
+    /// The candidates that can be had, by what they count for, then by name.
+    fn all_priced(&self, candidates: &[usize], requirements: &Requirements) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = candidates.iter().filter_map(|it| self.priced(*it, requirements)).collect();
+        entries.sort_by_key(|entry| (entry.cost, &self.candidates[entry.candidate].offer.kind.name));
+        entries
+    }
+
+    /// A candidate with its cheapest offering; `None` when it cannot be had as required, or its daemons fill it.
+    fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
+        let mut price: Option<i64> = None;
+        let mut sold_as = CapacityTypes::default();
+        for offering in self.candidates[candidate].offerings(requirements) {
+            price = Some(price.map_or(offering.price.0, |price| price.min(offering.price.0)));
+            sold_as = sold_as.with(CapacityTypes::of(offering.capacity_type));
+        }
+        let (own, price) = (&self.candidates[candidate], price?);
+        let performance = i64::from(own.offer.kind.performance.unwrap_or(1000).max(1));
+        let cost = price.saturating_mul(1000) / performance + self.pool.node_fee.0;
+        own.crowded.is_none().then_some(Entry { candidate, cost, price, sold_as })
+    }
+}
+
+impl<'a> Candidate<'a> {
+    /// Adds the values that a label can have on a node of this type that comes from one of these offerings.
+    pub(super) fn values(&self, sold: impl Iterator<Item = &'a Offering>, key: &str, values: &mut BTreeSet<&'a str>) {
+        let kind = self.offer.kind;
+        let mut sold = sold.peekable();
+        if sold.peek().is_none() {
+            return;
+        }
+        match key {
+            label::INSTANCE_TYPE => {
+                values.insert(&kind.name);
+            }
+            _ => values.extend(kind.labels.get(key).into_iter().flatten().map(String::as_str)),
+        }
+        values.extend(sold.filter_map(|offering| offering.value(key)));
+    }
+}

@@ -1,0 +1,406 @@
+//! New launches: from the pool with the greatest weight that can take the pod; among equal weights the cheapest, then
+//! the last by name. What is reserved is drawn on first.
+//!
+//! A launch is opened for as many of the equal pods that are left as make each of them cheapest, all at once: the
+//! first step to a larger type may cost more than it brings before the next pods pay for it.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use crate::{HostPort, MinValuesPolicy};
+
+use super::dimensions::{Amounts, add, times};
+use super::existing_node::attach;
+use super::join::{holding, within};
+use super::limits::{Footprint, maximum};
+use super::new_node::Claim;
+use super::node_template::FrameId;
+use super::strategy::Load;
+use super::topology::Domain;
+use super::{Solver, Turn};
+
+/// The best launch for one pod alone.
+#[derive(Clone)]
+pub(super) struct Fresh {
+    pub(super) frame: FrameId,
+    pub(super) entry: usize,
+    cost: i64,
+    /// DaemonSets that should have a pod there and will have none.
+    absent: usize,
+    /// The capacity reservation that it draws on.
+    pub(super) reservation: Option<String>,
+    pub(super) lowered: BTreeMap<String, u32>,
+}
+
+/// What was found out about launches of a turn's own, and when.
+#[derive(Clone)]
+pub(super) struct Alone {
+    generation: (u64, u64),
+    best: Option<Fresh>,
+}
+
+impl Solver<'_> {
+    /// What a launch of its own would cost, as far as is known: limits and reservations may have changed since. [`Self::open`] finds out.
+    pub(super) fn price_alone(&mut self, turn: Turn) -> Option<i64> {
+        match self.alone.get(&turn) {
+            Some(known) => known.best.as_ref().map(|fresh| fresh.cost),
+            None => self.best_alone(turn, false).map(|fresh| fresh.cost),
+        }
+    }
+
+    /// By how much a pod may make a launch dearer that it joins: by what a launch of its own costs, or not at all.
+    pub(super) fn bearable_price(&self, alone: i64) -> i64 {
+        match self.manner.load {
+            Load::One | Load::Own => alone,
+            Load::Fit | Load::Fleet => 0,
+        }
+    }
+
+    /// What a pod costs as a part of a machine that is full of such pods.
+    pub(super) fn share(&self, frame: FrameId, shape: usize) -> i64 {
+        let work_out = || self.work_out_share(frame, shape);
+        *self.shares.borrow_mut().entry((frame, shape)).or_insert_with(work_out)
+    }
+
+    fn work_out_share(&self, frame: FrameId, shape: usize) -> i64 {
+        let requests = &self.demands[shape].requests;
+        let own = self.frames.get(frame);
+        let shares = own.entries.iter().enumerate().map(|(position, entry)| {
+            let room = &self.frames.candidate(frame, position).room;
+            let parts = requests.iter().zip(room.iter()).filter(|(asked, room)| **asked > 0 && **room > 0);
+            parts.map(|(asked, room)| part_of(entry.cost, *asked, *room)).max().unwrap_or(0)
+        });
+        shares.min().unwrap_or(0)
+    }
+
+    /// Opens a launch for the first pods. Says which, and how many of them it takes now.
+    pub(super) fn open(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
+        let level = &self.demands[turn.shape].levels[turn.level];
+        let settles = !level.keys.is_empty() || !level.fickle.is_empty() || !self.retinue.is_empty();
+        let fresh = self.best_alone(turn, settles)?;
+        let (entry, load) = self.load(&fresh, turn, pods);
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let own = load[0].1;
+        let now = if level.single { 1 } else { own };
+        let mut used: Amounts = vec![0; demand.requests.len()].into();
+        load.iter().for_each(|(shape, count)| add(&mut used, &self.demands[*shape].requests, *count));
+        let template = self.frames.get(fresh.frame).template;
+        let held = self.reservation(fresh.frame, entry, &used, &demand.shape.ports, &[]);
+        self.headroom.exchange(template, &[], &held);
+        let mut claim = Claim {
+            frame: fresh.frame,
+            site: self.next_site(),
+            pods: Vec::new(),
+            used: used.into_vec(),
+            entry,
+            seats: load.iter().map(|(of, count)| (*of, if *of == turn.shape { own - now } else { *count })).collect(),
+            ports: demand.shape.ports.clone(),
+            attached: super::existing_node::Attached::new(),
+            held,
+            least: 0,
+            lowered: fresh.lowered.clone(),
+        };
+        let demand = &self.demands[turn.shape];
+        pods[..now].iter().for_each(|pod| attach(&mut claim.attached, demand, &self.snapshot.pods[*pod]));
+        claim.least = self.least_types(fresh.frame, turn.shape);
+        if let Some(id) = fresh.reservation {
+            self.reservations.draw(&id);
+        }
+        let position = self.claims.add(claim);
+        self.count_retinue(position);
+        Some((position, now))
+    }
+
+    /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
+    fn load(&mut self, fresh: &Fresh, turn: Turn, pods: &[usize]) -> (usize, Vec<(usize, usize)>) {
+        if self.manner.load == Load::Fleet
+            && let Some(planned) = self.next_planned(fresh, turn)
+        {
+            return planned;
+        }
+        let company = self.company(fresh.frame);
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        let left = if demand.share_attachments(self.snapshot, pods) { 1 } else { pods.len() };
+        let room = self.topology.host_room_beside(&level.rules, None, &company);
+        let cap = room.min(left.div_ceil(self.topology.breadth(&level.rules)));
+        let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
+        if matches!(self.manner.load, Load::One | Load::Fit) {
+            return (fresh.entry, vec![(turn.shape, 1)]);
+        }
+        let (entry, load) = self.best_load(fresh, turn, cap);
+        (entry, vec![(turn.shape, load)])
+    }
+
+    pub(super) fn next_site(&self) -> Domain {
+        Domain::try_from(self.snapshot.nodes.len() + self.claims.list.len()).unwrap_or(Domain::MAX)
+    }
+
+    /// The best launch for one pod. `anew` looks again though limits and reservations are as they were: for pods whose
+    /// rules depend on what was placed meanwhile.
+    fn best_alone(&mut self, turn: Turn, anew: bool) -> Option<Fresh> {
+        let generation = (self.headroom.generation(), self.reservations.generation());
+        let known = self.alone.get(&turn).filter(|alone| alone.generation == generation && !anew);
+        if let Some(known) = known {
+            return known.best.clone();
+        }
+        let best = self.search_alone(turn);
+        self.alone.insert(turn, Alone { generation, best: best.clone() });
+        best
+    }
+
+    fn search_alone(&mut self, turn: Turn) -> Option<Fresh> {
+        let class = self.demands[turn.shape].levels[turn.level].class;
+        let mut best: Option<Fresh> = None;
+        for base in self.frames.growing() {
+            let weight = |base: usize| self.frames.templates[base].pool.weight;
+            let chosen = best.as_ref().map(|fresh| self.frames.get(fresh.frame).template);
+            if chosen.is_some_and(|chosen| weight(base) < weight(chosen)) {
+                break;
+            }
+            let children = self.frames.for_class(base, class, &self.wants, &mut self.topology);
+            for child in children.iter() {
+                for frame in self.settled(*child, turn, true) {
+                    let fresh = self.fresh(frame, turn);
+                    let better = |fresh: &Fresh| best.as_ref().is_none_or(|best| self.is_better(fresh, best, turn));
+                    best = fresh.filter(better).or(best);
+                }
+            }
+        }
+        best
+    }
+
+    /// Whether one launch is better than another: with more of its daemons, cheaper for a pod alone, or else for each of many.
+    fn is_better(&self, one: &Fresh, other: &Fresh, turn: Turn) -> bool {
+        let each = |fresh: &Fresh| self.share(fresh.frame, turn.shape);
+        match (one.absent, one.cost).cmp(&(other.absent, other.cost)) {
+            Ordering::Less => true,
+            Ordering::Equal => one.frame != other.frame && each(one) < each(other),
+            Ordering::Greater => false,
+        }
+    }
+
+    /// A launch for one pod with a settled frame, if one can be had within the limits.
+    fn fresh(&mut self, frame: FrameId, turn: Turn) -> Option<Fresh> {
+        let demand = &self.demands[turn.shape];
+        let level = &demand.levels[turn.level];
+        if self.retinue.is_empty() && !self.topology.allows_host(&level.rules, &demand.shunned, None) {
+            return None;
+        }
+        let mut drawn: Vec<Fresh> = Vec::new();
+        for id in self.reservations.available() {
+            let reserved = self.frames.reserved(frame, &id, &mut self.topology);
+            let fresh = reserved.and_then(|reserved| self.fresh_of(reserved, turn));
+            drawn.extend(fresh.map(|fresh| Fresh { reservation: Some(id), ..fresh }));
+        }
+        let smallest = drawn.into_iter().min_by(|one, other| {
+            let room = |fresh: &Fresh| &self.frames.candidate(fresh.frame, fresh.entry).room;
+            (one.absent, one.cost, room(one)).cmp(&(other.absent, other.cost, room(other)))
+        });
+        if smallest.is_some() {
+            return smallest;
+        }
+        self.fresh_of(frame, turn)
+    }
+
+    fn fresh_of(&mut self, frame: FrameId, turn: Turn) -> Option<Fresh> {
+        self.steps += 1;
+        let from = self.alone_in(frame, turn.shape)?;
+        let demand = &self.demands[turn.shape];
+        let ports = &demand.shape.ports;
+        let entry = self.first_holding(frame, from, &demand.requests, ports, &[])?;
+        let lowered = self.lowered_values(frame, &demand.requests, ports)?;
+        let wanted = self.reservation(frame, entry, &demand.requests, ports, &[]);
+        let template = self.frames.get(frame).template;
+        let within = within(&self.headroom, template, &wanted, &[]);
+        let cost = self.frames.get(frame).entries[entry].cost;
+        let absent = self.absent_daemons(frame);
+        let fresh = Fresh { frame, entry, cost, absent, reservation: None, lowered };
+        (within && self.bears_retinue(frame, turn)).then_some(fresh)
+    }
+
+    /// The cheapest entry of a frame that holds one pod, limits aside.
+    pub(super) fn alone_in(&mut self, frame: FrameId, shape: usize) -> Option<usize> {
+        let demand = &self.demands[shape];
+        if demand.shape.ports.is_empty() {
+            return self.frames.first_fit(frame, &demand.requests);
+        }
+        holding(&self.frames, frame, 0, &demand.requests, &demand.shape.ports).next()
+    }
+
+    /// How many types a launch of this frame keeps for a pod's sake: the policy's number where spot is allowed and the
+    /// pod alone leaves as many, else one.
+    pub(super) fn least_types(&self, frame: FrameId, shape: usize) -> usize {
+        let demand = &self.demands[shape];
+        self.least_types_for(frame, &demand.requests, &demand.shape.ports)
+    }
+
+    /// The same for whatever asks for so much.
+    pub(super) fn least_types_for(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> usize {
+        if !self.frames.get(frame).allows_spot {
+            return 1;
+        }
+        let policy = &self.snapshot.policy;
+        let least = policy.least_spot_types.min(policy.max_instance_types);
+        if self.enough_types(frame, 0, used, ports, least) { least.max(1) } else { 1 }
+    }
+
+    /// The entry and the number of pods that make each pod cheapest; the most among equally cheap ways.
+    fn best_load(&self, fresh: &Fresh, turn: Turn, cap: usize) -> (usize, usize) {
+        let demand = &self.demands[turn.shape];
+        if cap <= 1 {
+            return (fresh.entry, 1);
+        }
+        let frame = self.frames.get(fresh.frame);
+        let template = &self.frames.templates[frame.template];
+        let none = vec![0; demand.requests.len()];
+        let loads: Vec<usize> = frame.entries[..]
+            .iter()
+            .map(|entry| times(&demand.requests, &none, &template.candidates[entry.candidate].room).min(cap))
+            .collect();
+        let most = self.most_with_enough_types(&loads, fresh.frame, turn.shape);
+        let ways =
+            (fresh.entry..frame.entries.len()).filter(|it| loads[*it] > 0).map(|it| (it, loads[it].min(most).max(1)));
+        let cheapest = ways.min_by(|(one, load), (other, other_load)| {
+            let each = i128::from(frame.entries[*one].cost) * *other_load as i128;
+            each.cmp(&(i128::from(frame.entries[*other].cost) * *load as i128)).then(other_load.cmp(load))
+        });
+        let load = cheapest.map_or(1, |(_, load)| load);
+        self.loaded(fresh, turn, load).map_or((fresh.entry, 1), |entry| (entry, load))
+    }
+
+    /// The entry for so many pods together, if they can go together and as cheaply as apart.
+    fn loaded(&self, fresh: &Fresh, turn: Turn, load: usize) -> Option<usize> {
+        let demand = &self.demands[turn.shape];
+        let ports = &demand.shape.ports;
+        let mut used: Amounts = vec![0; demand.requests.len()].into();
+        add(&mut used, &demand.requests, load);
+        let entry = self.first_holding(fresh.frame, fresh.entry, &used, ports, &[])?;
+        let separate = fresh.cost.saturating_mul(i64::try_from(load).unwrap_or(i64::MAX));
+        let template = self.frames.get(fresh.frame).template;
+        let wanted = self.reservation(fresh.frame, entry, &used, ports, &[]);
+        let within = within(&self.headroom, template, &wanted, &[]);
+        let cheap = self.frames.get(fresh.frame).entries[entry].cost <= separate;
+        (within && cheap && self.keeps_values(fresh.frame, &used, ports, &[], &fresh.lowered)).then_some(entry)
+    }
+
+    /// The most pods that leave a launch as many types as it must keep.
+    fn most_with_enough_types(&self, loads: &[usize], frame: FrameId, shape: usize) -> usize {
+        let least = self.least_types(frame, shape);
+        if least <= 1 {
+            return usize::MAX;
+        }
+        let mut sorted = loads.to_vec();
+        sorted.sort_unstable_by(|one, other| other.cmp(one));
+        sorted.get(least - 1).copied().unwrap_or(1)
+    }
+
+    /// What a launch must hold of its pool's limits while it is open: its cheapest type, or all that it will list when
+    /// `minValues` forbids to leave some out later.
+    pub(super) fn reservation(
+        &self,
+        frame: FrameId,
+        entry: usize,
+        used: &[i64],
+        ports: &[HostPort],
+        held: &[i64],
+    ) -> Footprint {
+        let own = self.frames.get(frame);
+        if !self.headroom.is_bounded(own.template) {
+            return Footprint::default();
+        }
+        let counted = if own.flexible { self.snapshot.policy.max_instance_types.max(1) } else { 1 };
+        let candidates = &self.frames.templates[own.template].candidates;
+        let listed = self.bearable(frame, entry, used, ports, held).take(counted);
+        listed.fold(Footprint::default(), |all, it| maximum(&all, &candidates[own.entries[it].candidate].footprint))
+    }
+
+    /// Positions of the entries from one on that hold what is used and that the limits allow.
+    fn bearable<'s>(
+        &'s self,
+        frame: FrameId,
+        from: usize,
+        used: &'s [i64],
+        ports: &'s [HostPort],
+        held: &'s [i64],
+    ) -> impl Iterator<Item = usize> + 's {
+        let own = self.frames.get(frame);
+        let candidates = &self.frames.templates[own.template].candidates;
+        let fits = move |position: &usize| {
+            let wanted = &candidates[own.entries[*position].candidate].footprint;
+            within(&self.headroom, own.template, wanted, held)
+        };
+        holding(&self.frames, frame, from, used, ports).filter(fits)
+    }
+
+    /// Labels of which types that hold what is used leave fewer values than `minValues` asks for, with the number that
+    /// there is.
+    pub(super) fn fewer_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> BTreeMap<String, u32> {
+        let counted = self.min_values(frame).into_iter().map(|(key, asked)| {
+            let found = self.count_values(frame, &key, used, ports, &[]);
+            (key, asked, found)
+        });
+        counted.filter(|(_, asked, found)| found < asked).map(|(key, _, found)| (key, found)).collect()
+    }
+
+    /// The same; `None` when it is not allowed.
+    fn lowered_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> Option<BTreeMap<String, u32>> {
+        let lowered = self.fewer_values(frame, used, ports);
+        let strict = self.snapshot.policy.min_values == MinValuesPolicy::Strict;
+        (lowered.is_empty() || !strict).then_some(lowered)
+    }
+
+    /// Whether types that hold what is used leave as many values as `minValues` asks for, or as it was lowered to.
+    pub(super) fn keeps_values(
+        &self,
+        frame: FrameId,
+        used: &[i64],
+        ports: &[HostPort],
+        held: &[i64],
+        lowered: &BTreeMap<String, u32>,
+    ) -> bool {
+        self.min_values(frame).into_iter().all(|(key, asked)| {
+            let asked = lowered.get(&key).map_or(asked, |lowered| asked.min(*lowered));
+            self.count_values(frame, &key, used, ports, held) >= asked
+        })
+    }
+
+    pub(super) fn min_values(&self, frame: FrameId) -> Vec<(String, u32)> {
+        let own = self.frames.get(frame);
+        if !own.flexible {
+            return Vec::new();
+        }
+        let asked = own.requirements.iter().filter_map(|(key, set)| Some((key.to_owned(), set.min_values()?)));
+        asked.collect()
+    }
+
+    /// How many values of a label the types have that a launch may list.
+    pub(super) fn count_values(
+        &self,
+        frame: FrameId,
+        key: &str,
+        used: &[i64],
+        ports: &[HostPort],
+        held: &[i64],
+    ) -> u32 {
+        let own = self.frames.get(frame);
+        let candidates = &self.frames.templates[own.template].candidates;
+        let most = self.snapshot.policy.max_instance_types.max(1);
+        let listed = self.bearable(frame, 0, used, ports, held).take(most);
+        let mut values = std::collections::BTreeSet::new();
+        for position in listed {
+            let candidate = &candidates[own.entries[position].candidate];
+            candidate.values(candidate.offerings(&own.requirements), key, &mut values);
+        }
+        values.retain(|value| own.requirements.get(key).is_none_or(|set| set.allows(Some(value))));
+        u32::try_from(values.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// What a part of a room costs.
+fn part_of(cost: i64, asked: i64, room: i64) -> i64 {
+    let exact = || i64::try_from(i128::from(cost) * i128::from(asked) / i128::from(room)).unwrap_or(i64::MAX);
+    // Nearly always there is no need for the wide division, which takes many times as long.
+    cost.checked_mul(asked).map_or_else(exact, |product| product / room)
+}

@@ -1,0 +1,70 @@
+//! Which zone, or other domain, a launch is for: settled as soon as a pod on it counts for somebody.
+//!
+//! A launch whose zone is open could come up in any of them. What counts in a domain must therefore know its domain, so
+//! the launch is pinned to one: where the rules allow it, one that surprises no spread, the cheapest, then the emptiest,
+//! then the first by name.
+
+use super::node_template::FrameId;
+use super::topology::Company;
+use super::{Solver, Turn};
+
+impl Solver<'_> {
+    /// What a frame becomes when every key that matters to the turn's pods, to the daemons that come along, or to a spread
+    /// that may count there is settled as their rules allow; best first.
+    /// A label that the new node will not have is settled too: it is in no domain, which suits those who only keep away.
+    /// A launch that is still to be opened (`fresh`) brings its daemons along.
+    pub(super) fn settled(&mut self, frame: FrameId, turn: Turn, fresh: bool) -> Vec<FrameId> {
+        let mut keys = self.demands[turn.shape].levels[turn.level].keys.clone();
+        keys.extend(self.keys_of_retinue(frame));
+        keys.extend(self.topology.guarded_keys(frame, &self.frames, &self.wants));
+        keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
+        keys.dedup();
+        let is_open = |key: &usize| {
+            let pin = self.frames.get(frame).pins[*key];
+            pin.is_none() && !self.frames.values(frame, *key, &mut self.topology).is_empty()
+        };
+        let (open, settled): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_open);
+        let company = self.company_of(frame, fresh, !open.is_empty());
+        let demand = &self.demands[turn.shape];
+        let rules = &demand.levels[turn.level].rules;
+        let pins = &self.frames.get(frame).pins;
+        let allowed = |key: &usize| self.topology.allows_beside(rules, &demand.shunned, (*key, pins[*key]), &company);
+        match open.first() {
+            _ if !settled.iter().all(allowed) => Vec::new(),
+            None => vec![frame],
+            Some(key) => self.pin(frame, *key, turn, fresh),
+        }
+    }
+
+    /// Those who come along with a launch of a frame that is still to be opened; while it may become narrower, at best.
+    fn company_of(&mut self, frame: FrameId, fresh: bool, open: bool) -> Company {
+        match (fresh, open) {
+            (false, _) => Company::default(),
+            (true, false) => self.company(frame),
+            (true, true) => self.company(frame).at_best(),
+        }
+    }
+
+    fn pin(&mut self, frame: FrameId, key: usize, turn: Turn, fresh: bool) -> Vec<FrameId> {
+        let values = self.frames.values(frame, key, &mut self.topology);
+        let mut pinned = Vec::new();
+        for domain in values.iter() {
+            self.steps += 1;
+            let Some(child) = self.frames.pinned(frame, key, *domain, &mut self.topology) else { continue };
+            let company = self.company_of(child, fresh, true);
+            let demand = &self.demands[turn.shape];
+            let level = &demand.levels[turn.level];
+            if !self.topology.allows_beside(&level.rules, &demand.shunned, (key, Some(*domain)), &company) {
+                continue;
+            }
+            let crowd = self.topology.crowd(&level.rules, key, *domain);
+            let cost = self.alone_in(child, turn.shape).map(|entry| self.frames.get(child).entries[entry].cost);
+            // What only a reservation offers is paid for already.
+            let reserved = self.frames.template_of(child).reserves.then_some(0);
+            let surprises = self.topology.surprises((key, *domain), child, &self.frames, &self.wants);
+            pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, crowd, child)));
+        }
+        pinned.sort_by_key(|(surprises, cost, crowd, _)| (*surprises, *cost, *crowd));
+        pinned.into_iter().flat_map(|(.., child)| self.settled(child, turn, fresh)).collect()
+    }
+}

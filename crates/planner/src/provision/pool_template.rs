@@ -1,0 +1,199 @@
+//! A pool as a mould for new nodes: its requirements, and its types with the daemons that come along.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    CapacityType, Daemon, Effect, HostPort, Offer, Offering, Pool, Requirements, Resources, Snapshot, Taint, ValueSet,
+    label,
+};
+
+use super::demand::with_volumes;
+use super::dimensions::{Amounts, Dimensions, first_lacking};
+use super::limits::{Footprint, footprint};
+use super::requirement_sets::{Tolerance, first_untolerated};
+use super::topology::{Counts, Outlook};
+
+/// Stands for the name that a new node will have; no label value can contain a space.
+const NEW_NODE: &str = "a new name";
+
+/// A pool, ready to be asked.
+pub(super) struct Template<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) requirements: Requirements,
+    /// Types that the pool allows.
+    pub(super) candidates: Vec<Candidate<'a>>,
+    /// Label keys that offerings decide.
+    pub(super) sold_by: BTreeSet<&'a str>,
+    /// Whether any type can be had by a reservation.
+    pub(super) reserves: bool,
+    well_known: &'a BTreeSet<String>,
+}
+
+/// An instance type under one pool.
+pub(super) struct Candidate<'a> {
+    pub(super) offer: Offer<'a>,
+    /// Positions of the DaemonSets whose pods come with such a node.
+    pub(super) daemons: Vec<usize>,
+    /// Requests of these pods.
+    pub(super) overhead: Resources,
+    /// What is left of the allocatable resources for other pods.
+    pub(super) room: Amounts,
+    /// Ports that daemons take.
+    pub(super) ports: Vec<HostPort>,
+    /// The first dimension of which the daemons alone ask for more than there is: such a type takes no pods.
+    pub(super) crowded: Option<usize>,
+    pub(super) footprint: Footprint,
+}
+
+/// What all nodes of a pool, or a claim's node, will have.
+pub(super) struct Mould<'m> {
+    pub(super) taints: &'m [Taint],
+    pub(super) labels: &'m BTreeMap<String, String>,
+    pub(super) well_known: &'m BTreeSet<String>,
+}
+
+/// What a DaemonSet asks of a node.
+pub(super) struct DaemonDemand<'a> {
+    pub(super) daemon: &'a Daemon,
+    alternatives: Vec<Requirements>,
+}
+
+/// Templates in the order in which they are tried: weight, then name, both descending. Static pools that lack nodes come
+/// last, for they make none for pods.
+pub(super) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Vec<Template<'a>> {
+    let mut pools: Vec<&Pool> =
+        snapshot.pools.iter().filter(|pool| pool.replicas.is_none_or(|it| it > pool.running)).collect();
+    pools.sort_by_key(|pool| (pool.replicas.is_some(), Reverse((pool.weight, pool.name.as_str()))));
+    let daemons = daemons(snapshot);
+    pools.into_iter().map(|pool| Template::of(snapshot, pool, &daemons, dimensions)).collect()
+}
+
+/// What all DaemonSets ask for.
+pub(super) fn daemons(snapshot: &Snapshot) -> Vec<DaemonDemand<'_>> {
+    snapshot.daemons.iter().map(DaemonDemand::of).collect()
+}
+
+/// Whether any pool or node has a taint that pods avoid only where they can.
+pub(super) fn has_soft_taints(snapshot: &Snapshot) -> bool {
+    let pools = snapshot.pools.iter().flat_map(|pool| &pool.taints);
+    let nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
+    pools.chain(nodes).any(|taint| taint.effect == Effect::PreferNoSchedule)
+}
+
+impl<'a> Template<'a> {
+    fn of(snapshot: &'a Snapshot, pool: &'a Pool, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) -> Self {
+        let well_known = &snapshot.policy.well_known;
+        let own: Requirements = pool.requirements.iter().collect();
+        let mut requirements = own.intersection(&Requirements::of_labels(&pool.labels));
+        requirements.narrow(label::HOSTNAME, &ValueSet::one(NEW_NODE));
+        if pool.replicas.is_some() && requirements.get(label::CAPACITY_TYPE).is_none() {
+            // The claim is the template, word for word, and with no word on it that is on-demand.
+            requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::OnDemand.as_str()));
+        }
+        let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
+        let mut template =
+            Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), reserves: false, well_known };
+        for offer in types.iter().map(Offer::of) {
+            if offer.labels_match(&template.requirements, &pool.labels, well_known) {
+                template.sold_by.extend(offer.keys());
+                template.reserves |= offer.kind.offerings.iter().any(|it| it.available && it.reservation.is_some());
+                let candidate = template.candidate(daemons, dimensions, offer);
+                template.candidates.push(candidate);
+            }
+        }
+        template
+    }
+
+    fn candidate(&self, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions, offer: Offer<'a>) -> Candidate<'a> {
+        let mut overhead = Resources::default();
+        let mut ports = Vec::new();
+        let mould = Mould { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
+        let mut coming = Vec::new();
+        let comes = |(_, demand): &(usize, &DaemonDemand<'a>)| demand.comes_with(&mould, &self.requirements, &offer);
+        for (position, demand) in daemons.iter().enumerate().filter(comes) {
+            coming.push(position);
+            overhead.add(&demand.daemon.shape.requests);
+            ports.extend(demand.daemon.shape.ports.iter().cloned());
+        }
+        let mut room = offer.kind.allocatable.clone();
+        room.subtract(&overhead);
+        Candidate {
+            room: dimensions.room(&room, &offer.kind.attach_limits),
+            crowded: first_lacking(
+                &dimensions.amounts(&overhead),
+                &dimensions.room(&offer.kind.allocatable, &offer.kind.attach_limits),
+            ),
+            footprint: footprint(self.pool, offer.kind),
+            offer,
+            daemons: coming,
+            overhead,
+            ports,
+        }
+    }
+
+    /// Whether the instance type, or Kubernetes, decides what value a label has on a new node.
+    pub(super) fn decides(&self, key: &str) -> bool {
+        self.well_known.contains(key) || key == label::HOSTNAME
+    }
+
+    pub(super) fn well_known(&self) -> &'a BTreeSet<String> {
+        self.well_known
+    }
+
+    /// Whether a type's own labels can be as required.
+    pub(super) fn labels_match(&self, offer: &Offer<'_>, requirements: &Requirements) -> bool {
+        offer.labels_match(requirements, &self.pool.labels, self.well_known)
+    }
+}
+
+impl<'a> Candidate<'a> {
+    /// The offerings that a launch with these requirements can count on. What is reserved is drawn on by name only.
+    pub(super) fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
+        let named = requirements.get(label::RESERVATION_ID).is_some_and(|set| set.single().is_some());
+        self.sold(requirements).filter(move |it| named || it.capacity_type != CapacityType::Reserved)
+    }
+
+    /// The offerings that can be had as required, reserved ones included.
+    pub(super) fn sold(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
+        self.offer.offerings(requirements).filter(|offering| offering.available)
+    }
+}
+
+impl<'a> DaemonDemand<'a> {
+    fn of(daemon: &'a Daemon) -> Self {
+        let shape = &daemon.shape;
+        let selector: Requirements = shape.selector.iter().collect();
+        let alternatives = match shape.affinity.as_slice() {
+            [] => vec![selector],
+            terms => terms.iter().map(|term| selector.intersection(&term.iter().collect())).collect(),
+        };
+        Self { daemon, alternatives: with_volumes(shape, &alternatives) }
+    }
+
+    /// Whether the DaemonSet's pod will come with a node of this mould that is made after these requirements.
+    pub(super) fn comes_with(&self, mould: &Mould<'_>, possible: &Requirements, offer: &Offer<'_>) -> bool {
+        self.bears(mould.taints)
+            && self.alternatives.iter().any(|asked| {
+                let both = possible.intersection(asked);
+                possible.first_conflict(asked, mould.well_known).is_none()
+                    && offer.labels_match(&both, mould.labels, mould.well_known)
+                    && offer.offerings(&both).next().is_some()
+            })
+    }
+
+    /// Whether the DaemonSet's pod bears these taints.
+    pub(super) fn bears(&self, taints: &[Taint]) -> bool {
+        first_untolerated(&self.daemon.shape.tolerations, taints, Tolerance::Lenient).is_none()
+    }
+
+    /// Whether a node is what the DaemonSet's pod asks for, when its labels are as the outlook says.
+    pub(super) fn suits(&self, outlook: impl Fn(&str) -> Outlook) -> Counts {
+        Counts::of_any(&self.alternatives, outlook)
+    }
+
+    /// Whether one of the alternatives holds.
+    pub(super) fn any(&self, holds: impl Fn(&Requirements) -> bool) -> bool {
+        self.alternatives.iter().any(holds)
+    }
+}

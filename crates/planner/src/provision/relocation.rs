@@ -1,0 +1,467 @@
+//! Pods of running nodes that might go, and trials of other places for them.
+//!
+//! A trial vacates some nodes, as if they and all that runs on them were gone, and looks for places for their pods: on other
+//! nodes, or also on new ones. It is kept or taken back as a whole, and the next one goes on from there. What is kept holds in
+//! whatever order it is carried out: from then on those who moved count where they were and where they go, and nothing is kept
+//! after it that takes one of their places away.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::daemon_overhead::Retinue;
+use super::limits::{Footprint, Headroom, footprint};
+use super::node_template::FrameId;
+use super::reservations::Reservations;
+use super::scheduler_model::{Scatter, Scattered};
+use super::strategy::{ALWAYS, Load, Manner, Order};
+use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
+use super::{Kind, Place, Run, Solver};
+use crate::utilization_limit::Ceiling;
+use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot, Strain};
+
+/// How new nodes are made for a move: each manner is tried, the cheapest is taken.
+pub(crate) const MANNERS: [Manner; 2] = [ALWAYS[0], Manner { order: Order::Size, load: Load::Fleet }];
+
+/// A pod that runs on a node which might go.
+#[derive(Clone, Copy)]
+pub(super) struct Resident {
+    pub(super) pod: usize,
+    site: Domain,
+}
+
+/// Places for the pods of nodes that might go.
+pub(crate) struct Mover<'a> {
+    pub(super) solver: Solver<'a>,
+    pub(super) scatter: Scatter,
+    /// By node, the positions of its pods that need another place when it goes.
+    pub(super) own: &'a [Vec<usize>],
+    room_of: BTreeMap<usize, usize>,
+    /// By group, shapes and places of pods that moves which were kept send there and that look at it, with one such pod.
+    guests: BTreeMap<GroupId, BTreeMap<(usize, Place), usize>>,
+    /// Groups that pods of the plan look at, and those that count them.
+    watched: BTreeSet<GroupId>,
+    watching: BTreeSet<GroupId>,
+    /// Launches of trials that were kept, in the order of the solver's.
+    launches: Vec<Launch>,
+    pub(super) before: Option<Before<'a>>,
+}
+
+/// Why a trial came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The pod of this position has no place.
+    Pod(usize),
+    /// It has none but on nodes that would be busy then: one of them, by its position, and with what.
+    Busy {
+        /// The pod's position.
+        pod: usize,
+        /// The node's.
+        node: usize,
+        /// What would be too much.
+        strain: Strain,
+    },
+    /// A static pool can have no other node in place of its own.
+    Replica,
+    /// The pod of this position, to which a trial that was kept gives a place, would not find it any more.
+    Displaced(usize),
+}
+
+/// What a trial may change, as it was.
+pub(super) struct Before<'a> {
+    counted: Counted<'a>,
+    headroom: Headroom,
+    reservations: Reservations,
+    retinue: Retinue<'a>,
+    pub(super) launches: usize,
+    pub(super) order: usize,
+    nominations: usize,
+    moved: Vec<usize>,
+    /// Rooms of the nodes that go.
+    pub(super) vacated: Vec<usize>,
+    /// Where kube-scheduler would put its pods, once that is known.
+    pub(super) scattered: Option<Scattered>,
+}
+
+/// Where a trial has put everybody.
+pub(crate) struct Outcome {
+    /// Positions of the pods and where they go, in an order in which kube-scheduler could bind them.
+    pub(crate) places: Vec<(usize, Destination)>,
+    /// What must be launched; destinations count on from those that were kept before.
+    pub(crate) launches: Vec<Launch>,
+}
+
+impl<'a> Mover<'a> {
+    /// Begins with everybody where they are. `own` has, by node, the pods of the snapshot that run there; other pods are
+    /// promised a place, or have none. `uses` is what each pod really uses, and `ceiling` how much of a node may be used. Rooms are
+    /// tried in the order of `rank`.
+    pub(crate) fn new<K: Ord>(
+        snapshot: &'a Snapshot,
+        (own, uses): (&'a [Vec<usize>], &'a [Size]),
+        rank: impl Fn(&Node) -> K,
+        ceiling: impl Fn(&Node) -> Option<Ceiling>,
+        foreseen: &Foreseen,
+    ) -> Self {
+        let mut solver = Solver::new(snapshot, &super::capacity_split::parts(snapshot), foreseen);
+        solver.rooms.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
+        solver.rooms.watch(uses, &solver.demand_of, ceiling);
+        for (site, pods) in (0..).zip(own) {
+            solver.residents.extend(pods.iter().map(|pod| Resident { pod: *pod, site }));
+            pods.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
+        }
+        solver.count_residents();
+        solver.keep_promises(Kind::Real);
+        solver.keep_promises(Kind::Buffer);
+        let rooms = solver.rooms.list.iter().enumerate();
+        let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
+        let (watched, watching) = solver.groups_of_plan(own);
+        let (guests, launches) = (BTreeMap::new(), Vec::new());
+        let scatter = Scatter::of(&solver.rooms, &solver.dimensions);
+        Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
+    }
+
+    /// Whether kube-scheduler may put pods on a node that were meant for nodes to come.
+    pub(crate) fn is_sought(&self, node: usize) -> bool {
+        self.room_of.get(&node).is_some_and(|room| self.scatter.is_sought(*room))
+    }
+
+    /// Whether pods of the plan look at pods of a node, or these at them: their places rest on each other until all are bound.
+    pub(crate) fn is_entangled(&self, node: usize) -> bool {
+        let demands = &self.solver.demands;
+        self.own[node].iter().map(|pod| &demands[self.solver.demand_of[*pod]]).any(|demand| {
+            let mut rules = demand.levels.iter().flat_map(|level| &level.rules);
+            demand.counts.iter().any(|group| self.watched.contains(group))
+                || rules.any(|rule| self.watching.contains(&rule.group))
+        })
+    }
+
+    /// Lets nobody go to a node.
+    pub(crate) fn close(&mut self, node: usize) {
+        self.spare(node);
+        if let Some(room) = self.room_of.get(&node) {
+            self.scatter.close(*room);
+        }
+    }
+
+    /// Sends nobody to a node, though kube-scheduler may.
+    pub(crate) fn spare(&mut self, node: usize) {
+        if let Some(room) = self.room_of.get(&node) {
+            self.solver.rooms.close(*room);
+        }
+    }
+
+    /// Gives a node that may take pods so much more room. Between two trials.
+    pub(crate) fn widen(&mut self, node: usize, by: &Resources) {
+        if let Some(room) = self.room_of.get(&node) {
+            let by = self.solver.dimensions.amounts(by);
+            self.solver.rooms.widen(*room, &by);
+            self.scatter.widen(*room, &by);
+        }
+    }
+
+    /// The CPU and memory that a node has left, plenty of what no pod asks for; `None` where it takes no pods.
+    pub(crate) fn left(&self, node: usize) -> Option<Size> {
+        let left = self.solver.rooms.left(*self.room_of.get(&node)?)?;
+        let of = |name| self.solver.dimensions.of_resource(name).map_or(i64::MAX, |dimension| left[dimension]);
+        Some(Size { cpu: of(Resources::CPU), memory: of(Resources::MEMORY) })
+    }
+
+    /// Takes a node off the scene for good, with all that runs there.
+    pub(crate) fn retire(&mut self, node: usize) {
+        self.close(node);
+        let Ok(site) = Domain::try_from(node) else { return };
+        let solver = &mut self.solver;
+        let object: &'a Node = &solver.snapshot.nodes[node];
+        if solver.topology.is_empty() || object.stage != crate::Stage::Initialized {
+            return;
+        }
+        for pod in object.pods.iter().filter(|pod| !pod.ending) {
+            let (counts, holds) = solver.membership_of(&pod.shape);
+            solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
+        }
+    }
+
+    /// Whether the search has taken as many steps as it may.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.solver.is_spent()
+    }
+
+    /// Places on other nodes for all pods of some nodes.
+    pub(crate) fn try_rooms(&mut self, nodes: &[usize]) -> Result<Outcome, Obstacle> {
+        let mut queue = self.begin(nodes);
+        if let Some(pod) = self.uprooted() {
+            return Err(Obstacle::Pod(pod));
+        }
+        let mut left = self.pods_in(&queue);
+        loop {
+            for run in &mut queue {
+                let placed = self.solver.place_run_on_nodes(run);
+                run.pods.drain(..placed);
+            }
+            queue.retain(|run| !run.pods.is_empty());
+            let now = self.pods_in(&queue);
+            if now == 0 || now == left {
+                return self.end(&queue);
+            }
+            left = now;
+        }
+    }
+
+    /// The same with new nodes, made in one of [`MANNERS`]. In place of a node of a static pool there is always another one.
+    pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Manner) -> Result<Outcome, Obstacle> {
+        let mut queue = self.begin(nodes);
+        if let Some(pod) = self.uprooted() {
+            return Err(Obstacle::Pod(pod));
+        }
+        self.solver.manner = manner;
+        let fixed: Vec<FrameId> = nodes.iter().filter_map(|node| self.solver.fixed_frame_of(*node)).collect();
+        if !fixed.into_iter().all(|base| self.solver.open_replica(base)) {
+            return Err(Obstacle::Replica);
+        }
+        queue.iter().for_each(|run| self.solver.waiting[run.shape] = run.pods.len());
+        let shapes: Vec<usize> = queue.iter().map(|run| run.shape).collect();
+        let mut left = self.pods_in(&queue);
+        loop {
+            for run in &mut queue {
+                let placed = self.solver.place_run(run);
+                run.pods.drain(..placed);
+            }
+            queue.retain(|run| !run.pods.is_empty());
+            let now = self.pods_in(&queue);
+            if now == 0 || now == left {
+                shapes.iter().for_each(|shape| self.solver.waiting[*shape] = 0);
+                return self.end(&queue);
+            }
+            left = now;
+            queue.iter().for_each(|run| self.solver.claims.forget(run.shape));
+        }
+    }
+
+    fn pods_in(&self, queue: &[Run]) -> usize {
+        queue.iter().map(|run| run.pods.len()).sum()
+    }
+
+    /// Vacates nodes; their pods queue, those that are hard to place first.
+    fn begin(&mut self, nodes: &[usize]) -> Vec<Run> {
+        let solver = &mut self.solver;
+        let moved: Vec<usize> = nodes.iter().flat_map(|node| self.own[*node].iter().copied()).collect();
+        self.before = Some(Before {
+            counted: solver.topology.counted(),
+            headroom: solver.headroom.clone(),
+            reservations: solver.reservations.clone(),
+            retinue: solver.retinue.clone(),
+            launches: solver.claims.list.len(),
+            order: solver.order.len(),
+            nominations: solver.nominations.len(),
+            moved: moved.clone(),
+            vacated: nodes.iter().filter_map(|node| self.room_of.get(node)).copied().collect(),
+            scattered: None,
+        });
+        solver.rooms.try_out();
+        solver.claims.seal();
+        solver.fleets = super::Fleets::default();
+        nodes.iter().for_each(|node| self.vacate(*node));
+        let mut runs: BTreeMap<usize, Run> = BTreeMap::new();
+        for pod in moved {
+            let shape = self.solver.demand_of[pod];
+            runs.entry(shape).or_insert_with(|| Run { shape, pods: Vec::new() }).pods.push(pod);
+        }
+        let mut queue: Vec<Run> = runs.into_values().collect();
+        let name = |run: &Run| run.pods.first().map(|pod| self.solver.snapshot.pods[*pod].name.as_str());
+        queue.sort_by_cached_key(|run| (self.solver.greatness(run), name(run)));
+        queue
+    }
+
+    /// One of several pods that must be near each other in a zone, if all of them would move at once: they leave one after
+    /// another, so the first must find its place beside those who are still where they were.
+    fn uprooted(&self) -> Option<usize> {
+        let moved = &self.before.as_ref()?.moved;
+        let demand = |pod: &usize| &self.solver.demands[self.solver.demand_of[*pod]];
+        let mut counts: BTreeMap<GroupId, usize> = BTreeMap::new();
+        for group in moved.iter().flat_map(|pod| &demand(pod).counts) {
+            *counts.entry(*group).or_default() += 1;
+        }
+        let several = |group: &GroupId| counts.get(group).is_some_and(|count| *count > 1);
+        let torn = |pod: &&usize| {
+            let mut rules = demand(pod).strict_rules().iter();
+            rules.any(|rule| several(&rule.group) && self.solver.topology.is_deserted(rule))
+        };
+        moved.iter().find(torn).copied()
+    }
+
+    fn vacate(&mut self, node: usize) {
+        let Some(room) = self.room_of.get(&node) else { return };
+        let solver = &mut self.solver;
+        solver.rooms.close(*room);
+        let site = solver.rooms.list[*room].site;
+        for pod in &self.own[node] {
+            let demand = &solver.demands[solver.demand_of[*pod]];
+            solver.topology.move_out(Membership { counts: &demand.counts, holds: &demand.holds }, site);
+        }
+        let object: &'a Node = &solver.snapshot.nodes[node];
+        if !solver.topology.is_empty() {
+            for pod in object.pods.iter().filter(|pod| !pod.reschedulable && !pod.ending) {
+                let (counts, holds) = solver.membership_of(&pod.shape);
+                solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
+            }
+        }
+        // The nodes of a static pool are there until their successors are, so its limits must bear both.
+        if solver.fixed_frame_of(node).is_none() {
+            solver.give_back_limits(object);
+        }
+    }
+
+    /// Where everybody went; who was left, if somebody was.
+    fn end(&mut self, queue: &[Run]) -> Result<Outcome, Obstacle> {
+        if let Some(left) = queue.iter().find_map(|run| run.pods.first()) {
+            return Err(self.solver.obstacle(*left));
+        }
+        let from = self.before.as_ref().map_or(self.solver.claims.list.len(), |before| before.launches);
+        self.solver.trim();
+        let claims: Vec<_> = self.solver.claims.list[from..].to_vec();
+        let launches = claims.into_iter().map(|claim| self.solver.close(claim));
+        let launches = launches.map(|launch| Launch { pods: Vec::new(), purpose: Purpose::Replacement, ..launch });
+        let launches = launches.collect();
+        let order = &self.solver.order[self.before.as_ref().map_or(0, |before| before.order)..];
+        let places = order.iter().filter_map(|pod| Some((*pod, self.destination(*pod)?))).collect();
+        Ok(Outcome { places, launches })
+    }
+
+    fn destination(&self, pod: usize) -> Option<Destination> {
+        match self.solver.verdicts[pod].as_ref()? {
+            PodVerdict::Existing { node, .. } => Some(Destination::Node(node.clone())),
+            PodVerdict::Launch { launch, .. } => Some(Destination::Launch(*launch)),
+            _ => None,
+        }
+    }
+
+    /// Lets the last trial stand, with its launches as they were narrowed since. If a pod of an earlier one would not find its place
+    /// then, this one is taken back.
+    pub(crate) fn keep(&mut self, launches: Vec<Launch>) -> Result<(), Obstacle> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let changed = self.solver.topology.count_both_ways(&before.counted);
+        if let Some(pod) = self.displaced(&changed, before) {
+            self.undo();
+            return Err(Obstacle::Displaced(pod));
+        }
+        let from = before.order;
+        self.receive(from);
+        self.keep_scattered();
+        self.before = None;
+        self.solver.rooms.keep();
+        self.solver.claims.seal();
+        self.launches.extend(launches);
+        Ok(())
+    }
+
+    /// A pod of an earlier trial whose place the last one takes away, by what it has changed of some groups.
+    fn displaced(&self, changed: &[GroupId], before: &Before<'a>) -> Option<usize> {
+        let solver = &self.solver;
+        let stays = |(shape, place): &(usize, Place)| {
+            let mut rules = solver.demands[*shape].strict_rules().iter().filter(|rule| changed.contains(&rule.group));
+            rules.all(|rule| solver.topology.keeps(rule, solver.spot_of(*place), &before.counted))
+        };
+        let mut guests = changed.iter().filter_map(|group| self.guests.get(group)).flatten();
+        guests.find(|(guest, _)| !stays(guest)).map(|(_, pod)| *pod)
+    }
+
+    /// Remembers who has got a place and looks at others, from a position in the order on.
+    fn receive(&mut self, from: usize) {
+        let solver = &self.solver;
+        for pod in &solver.order[from..] {
+            let shape = solver.demand_of[*pod];
+            let rules = solver.demands[shape].strict_rules();
+            let Some(place) = Some(*pod).filter(|_| !rules.is_empty()).and_then(|pod| solver.place_of(pod)) else {
+                continue;
+            };
+            for rule in rules {
+                self.guests.entry(rule.group).or_default().insert((shape, place), *pod);
+            }
+        }
+    }
+
+    /// Takes the last trial back.
+    pub(crate) fn undo(&mut self) {
+        let Some(before) = self.before.take() else { return };
+        let solver = &mut self.solver;
+        solver.rooms.undo();
+        solver.topology.restore(before.counted);
+        solver.headroom.restore(before.headroom);
+        solver.reservations.restore(before.reservations);
+        solver.retinue = before.retinue;
+        solver.claims.list.truncate(before.launches);
+        solver.claims.seal();
+        solver.order.truncate(before.order);
+        solver.nominations.truncate(before.nominations);
+        before.moved.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
+    }
+
+    /// The launches of all trials that were kept, and what the next attempt must know from its beginning if they do not hold
+    /// together after all.
+    pub(crate) fn finish(mut self) -> (Vec<Launch>, Foreseen) {
+        let surprises = self.solver.unforeseen();
+        (self.launches, surprises)
+    }
+}
+
+impl<'a> Solver<'a> {
+    /// Counts all who are still where they ran.
+    pub(super) fn count_residents(&mut self) {
+        for resident in &self.residents {
+            if self.verdicts[resident.pod] == Some(PodVerdict::Postponed) {
+                let demand = &self.demands[self.demand_of[resident.pod]];
+                let membership = Membership { counts: &demand.counts, holds: &demand.holds };
+                if !demand.counts.is_empty() || !demand.holds.is_empty() {
+                    self.topology.settle_in(membership, resident.site);
+                }
+            }
+        }
+    }
+
+    /// Groups that pods with a place in the plan look at, and those that count them.
+    fn groups_of_plan(&self, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
+        let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
+        let planned = (0..self.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
+        let shapes: BTreeSet<usize> = planned.map(|pod| self.demand_of[pod]).collect();
+        let demands = || shapes.iter().map(|shape| &self.demands[*shape]);
+        let rules = demands().flat_map(|demand| &demand.levels).flat_map(|level| &level.rules).map(|rule| rule.group);
+        let counted = demands().flat_map(|demand| demand.counts.iter().copied());
+        (rules.collect(), counted.collect())
+    }
+
+    fn membership_of(&mut self, shape: &'a crate::PodShape) -> (Vec<GroupId>, Vec<GroupId>) {
+        (self.topology.counting(shape), self.topology.holding(shape))
+    }
+
+    /// How many of the run's pods found places on nodes that are there, counted from the first.
+    fn place_run_on_nodes(&mut self, run: &Run) -> usize {
+        let mut placed = 0;
+        while placed < run.pods.len() && !self.is_spent() {
+            match self.place_some_on_nodes(run.shape, &run.pods[placed..]) {
+                0 => break,
+                count => placed += count,
+            }
+        }
+        placed
+    }
+
+    /// The frame of the static pool that a node is of.
+    fn fixed_frame_of(&self, node: usize) -> Option<FrameId> {
+        self.fixed_frame(self.snapshot.nodes[node].pool.as_deref()?)
+    }
+
+    /// What the pool's limits hold of a node that goes is free for others.
+    fn give_back_limits(&mut self, node: &Node) {
+        let templates = &self.frames.templates;
+        let Some(template) = templates.iter().position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };
+        if !self.headroom.is_bounded(template) {
+            return;
+        }
+        let pool = templates[template].pool;
+        let types = self.snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
+        let kind = types.iter().find(|kind| Some(&kind.name) == node.instance_type.as_ref());
+        if let Some(kind) = kind {
+            let held = footprint(pool, kind);
+            let nothing: Footprint = vec![0; held.len()].into();
+            self.headroom.exchange(template, &held, &nothing);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Several solutions of one plan, each in a manner of its own; the best is kept.
+//!
+//! They are worked out on two threads, each solution on one of them: which is the best does not depend on it. A pod that
+//! has a place in the first solution keeps one, whatever others bring: no pod is given up so that another finds a place.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::thread;
+
+use super::Solver;
+use super::capacity_split::{self, Part};
+use super::strategy::{self, Manner, Score};
+use super::topology::Foreseen;
+use crate::{Plan, PodVerdict, Snapshot};
+
+/// How often a plan is begun anew, at most, because something in it was not foreseen.
+const MOST_SURPRISES: usize = 4;
+
+/// For how many shapes of a workload it is tried whether a base does better with them.
+const MOST_EXCHANGES: usize = 4;
+
+/// A plan with what speaks for it.
+struct Solution {
+    score: Score,
+    plan: Plan,
+    /// Pods without a place.
+    left: BTreeSet<usize>,
+}
+
+/// The best solution, the first among equals: with the shares that workloads ask for, unless fewer pods would have a place.
+pub(super) fn best(snapshot: &Snapshot) -> Plan {
+    let parts = capacity_split::parts(snapshot);
+    let plan = best_of(snapshot, &parts);
+    let (parts, plan) = with_other_bases(snapshot, parts, plan);
+    let Some(parts) = capacity_split::without_wishes(&parts, &plan) else { return plan };
+    let other = best_of(snapshot, &parts);
+    if other.report.order.len() > plan.report.order.len() { other } else { plan }
+}
+
+/// The same where pods of a base that find no place leave it to others of their workload, if more pods have a place by that.
+fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[Part]>, mut plan: Plan) -> (Arc<[Part]>, Plan) {
+    for turn in 0..MOST_EXCHANGES {
+        let Some(exchanged) = capacity_split::exchanged(snapshot, &parts, &plan, turn) else { break };
+        let other = best_of(snapshot, &exchanged);
+        if places_more(&other, &plan) {
+            (parts, plan) = (exchanged, other);
+        }
+    }
+    (parts, plan)
+}
+
+/// Whether a plan has a place for all pods that have one in another, and for more.
+fn places_more(plan: &Plan, other: &Plan) -> bool {
+    let placed: BTreeSet<usize> = plan.report.order.iter().copied().collect();
+    placed.len() > other.report.order.len() && other.report.order.iter().all(|pod| placed.contains(pod))
+}
+
+fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
+    let begun = match begin(snapshot, parts) {
+        Beginning::Whole(plan) => return *plan,
+        Beginning::Begun(solver) => solver,
+    };
+    let mut all = side_by_side(*begun, &strategy::ALWAYS);
+    let first = all.first().map(|first| first.left.clone()).unwrap_or_default();
+    let (pods, shapes) = all.first().map_or((0, 0), |first| at_issue(snapshot, &first.plan));
+    let more = strategy::more(pods, shapes);
+    if !more.is_empty() {
+        all.extend(side_by_side(Solver::new(snapshot, parts, &Foreseen::default()), more));
+    }
+    all.retain(|solution| solution.left.is_subset(&first));
+    all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
+}
+
+/// What the manners that every plan is made in have in common.
+enum Beginning<'a> {
+    /// All of it: there is nothing to launch.
+    Whole(Box<Plan>),
+    Begun(Box<Solver<'a>>),
+}
+
+fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[Part]>) -> Beginning<'a> {
+    let nothing = Foreseen::default();
+    let mut solver = Solver::new(snapshot, parts, &nothing);
+    if solver.go_undisputed() {
+        if solver.unforeseen() == nothing {
+            return Beginning::Whole(Box::new(solver.finish()));
+        }
+        // It was rehearsed and failed, and has forgotten where its pods are.
+        solver = Solver::new(snapshot, parts, &nothing);
+    }
+    Beginning::Begun(Box::new(solver))
+}
+
+/// How many pods a plan launches nodes for or finds no place for, and how many shapes they have.
+fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
+    let verdicts = snapshot.pods.iter().zip(&plan.report.pods);
+    let pods = || verdicts.clone().filter(|(_, verdict)| !matches!(verdict, PodVerdict::Existing { .. }));
+    let shapes: BTreeSet<usize> = pods().map(|(pod, _)| pod.shape).collect();
+    (pods().count(), shapes.len())
+}
+
+/// Solutions in the order of their manners, all from one beginning.
+fn side_by_side(begun: Solver<'_>, manners: &[Manner]) -> Vec<Solution> {
+    let (ones, others) = manners.split_at(manners.len().div_ceil(2));
+    let copy = begun.clone();
+    thread::scope(|scope| {
+        let others = scope.spawn(move || one_by_one(copy, others));
+        let mut all = one_by_one(begun, ones);
+        all.extend(others.join().unwrap_or_default());
+        all
+    })
+}
+
+fn one_by_one(begun: Solver<'_>, manners: &[Manner]) -> Vec<Solution> {
+    let Some((last, others)) = manners.split_last() else { return Vec::new() };
+    let mut all: Vec<Solution> = others.iter().map(|manner| solution(begun.clone(), *manner)).collect();
+    all.push(solution(begun, *last));
+    all
+}
+
+fn solution(begun: Solver<'_>, manner: Manner) -> Solution {
+    let solver = solved(begun, manner);
+    let score = solver.score();
+    let plan = solver.finish();
+    let placed = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
+    let left =
+        plan.report.pods.iter().enumerate().filter(|(_, verdict)| !placed(verdict)).map(|(pod, _)| pod).collect();
+    Solution { score, plan, left }
+}
+
+/// One solution, begun anew while it opens domains that a spread did not count on, or leaves pods without a place whose
+/// launches would have brought along whom those who came first did not count on.
+fn solved(begun: Solver<'_>, manner: Manner) -> Solver<'_> {
+    let (snapshot, parts) = (begun.snapshot, Arc::clone(&begun.parts));
+    let mut foreseen = Foreseen::default();
+    let mut solver = Solver { manner, ..begun };
+    solver.solve();
+    for _ in 0..MOST_SURPRISES {
+        let before = foreseen.clone();
+        foreseen.extend(solver.unforeseen());
+        if foreseen == before {
+            break;
+        }
+        solver = Solver { manner, ..Solver::new(snapshot, &parts, &foreseen) };
+        solver.solve();
+    }
+    solver
+}

@@ -1,0 +1,310 @@
+//! Who is there already: the pods of the snapshot's nodes, counted in their groups and domains.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::provision::bound_pods::Bound;
+use crate::provision::node_template::{FrameId, Frames};
+use crate::provision::requirement_sets::Wants;
+use crate::provision::shared_claims::Shared;
+use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
+
+use super::groups::{Counts, Eligibility, Outlook, SpreadGroup};
+use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospects, Spot, Topology};
+
+/// What a plan must know from its beginning, for an earlier attempt found it out too late.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Foreseen {
+    /// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
+    pub(in crate::provision) domains: BTreeSet<(GroupId, Option<String>)>,
+    /// Groups to which pods come along with launches: those who look at them wait until all others have their places.
+    pub(in crate::provision) joined: BTreeSet<GroupId>,
+    /// Whether launches must leave spreads even one by one, with those that they bring along: together they did not.
+    pub(in crate::provision) strict: bool,
+}
+
+impl Foreseen {
+    pub(crate) fn extend(&mut self, more: Self) {
+        self.domains.extend(more.domains);
+        self.joined.extend(more.joined);
+        self.strict |= more.strict;
+    }
+}
+
+/// One pod that is there.
+const ONE: Pods = Pods { count: 1, there: Counts::Surely };
+
+impl<'a> Topology<'a> {
+    /// Makes groups of the anti-affinity that bound pods and daemons hold.
+    pub(in crate::provision) fn heed_bound(&mut self, snapshot: &'a Snapshot, bound: &Bound<'a>) {
+        let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
+        for shape in bound.shapes.iter().copied().chain(daemons) {
+            for term in &shape.apart {
+                self.held(&shape.namespace, term);
+            }
+        }
+    }
+
+    /// Counts all pods that are bound and neither to be placed anew nor gone with their node.
+    pub(in crate::provision) fn count_bound(
+        &mut self,
+        snapshot: &'a Snapshot,
+        bound: &Bound<'a>,
+        wants: &Wants<'a>,
+        shared: &Shared<'a>,
+    ) {
+        if self.is_empty() {
+            return;
+        }
+        self.locate(snapshot);
+        self.find_eligible(snapshot, wants);
+        let moving: BTreeSet<&str> =
+            snapshot.pods.iter().filter(|pod| pod.leaving_node.is_some()).map(|pod| pod.uid.as_str()).collect();
+        let memberships: Vec<(Vec<GroupId>, Vec<GroupId>)> =
+            bound.shapes.iter().map(|shape| (self.counting(shape), self.holding(shape))).collect();
+        for (site, (node, pods)) in bound.by_node(snapshot).enumerate() {
+            let spot = Spot { site: Domain::try_from(site).ok(), pins: None };
+            for (pod, shape) in pods {
+                let (counts, holds) = &memberships[shape];
+                let matters = !counts.is_empty() || !holds.is_empty() || !pod.claims.is_empty();
+                if !matters || moving.contains(pod.uid.as_str()) {
+                    continue;
+                }
+                let claims: Vec<GroupId> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
+                self.record(Membership { counts: &claims, holds: &[] }, spot, ONE, |_, _| Counts::Surely);
+                let goes = node.leaving.is_some() && !pod.reschedulable;
+                if !pod.ending && !goes {
+                    self.record(Membership { counts, holds }, spot, ONE, |_, _| Counts::Surely);
+                }
+            }
+        }
+    }
+
+    /// The groups of the anti-affinity that a shape holds.
+    pub(in crate::provision) fn holding(&mut self, shape: &'a PodShape) -> Vec<usize> {
+        shape.apart.iter().map(|term| self.held(&shape.namespace, term)).collect()
+    }
+
+    /// Which value of each key every node has; its name is its site.
+    fn locate(&mut self, snapshot: &Snapshot) {
+        for key in (0..self.keys.len()).filter(|key| *key != HOST) {
+            let name = self.keys[key].name.clone();
+            let values = snapshot.nodes.iter().map(|node| node.labels.get(&name));
+            let domains = values.map(|value| value.map(|value| self.domain(key, value)));
+            self.keys[key].of_site = domains.collect();
+            for (site, node) in snapshot.nodes.iter().enumerate() {
+                self.leave_open(snapshot, key, site, node);
+            }
+        }
+    }
+
+    /// Notes the values that a claim in flight may still get; one is as good as known.
+    fn leave_open(&mut self, snapshot: &Snapshot, key: usize, site: usize, node: &Node) {
+        if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
+            return;
+        }
+        let Outlook { values, lacking, .. } = outlook(snapshot, node, &self.keys[key].name);
+        let values: Vec<Domain> = values.iter().map(|value| self.domain(key, value)).collect();
+        match values[..] {
+            [] => {}
+            [only] if !lacking => self.keys[key].of_site[site] = Some(only),
+            _ => {
+                let site = Domain::try_from(site).unwrap_or(Domain::MAX);
+                self.keys[key].open.insert(site, Prospects { values, lacking });
+            }
+        }
+    }
+
+    /// On which nodes a spread counts pods, and in which domains of those that are open. Nodes that leave are no domains of
+    /// what is to come.
+    fn find_eligible(&mut self, snapshot: &Snapshot, wants: &Wants<'a>) {
+        let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
+        for group in self.groups.iter_mut() {
+            let Kind::Spread(spread) = &group.kind else { continue };
+            let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
+            group.eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
+            let key = &self.keys[group.keys[0]];
+            let open = key.open.iter().map(|(site, open)| {
+                let node = &snapshot.nodes[*site as usize];
+                let counts = |domain: &&Domain| spread.counts_in(snapshot, node, &key.values[**domain as usize], wants);
+                (*site, open.values.iter().filter(counts).copied().collect())
+            });
+            group.prospects = open.collect();
+        }
+    }
+
+    /// The domains of the nodes on which a spread may count pods.
+    pub(super) fn occupied(&self, group: &Group<'a>) -> BTreeSet<Domain> {
+        let mut domains: Vec<Domain> = self.occupants(group).map(|(domain, _)| domain).collect();
+        domains.sort_unstable();
+        domains.dedup();
+        domains.into_iter().collect()
+    }
+
+    /// The same with the sites that are, or may come up, in each of them.
+    pub(super) fn occupants(&self, group: &Group<'a>) -> impl Iterator<Item = (Domain, Domain)> {
+        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
+        sites.flat_map(|(site, _)| {
+            let prospects = group.prospects.get(&site);
+            let spot = Spot { site: Some(site), pins: None };
+            let own = prospects.is_none().then(|| self.possible(group.keys[0], spot)).into_iter().flatten();
+            prospects.into_iter().flatten().copied().chain(own).map(move |domain| (domain, site))
+        })
+    }
+
+    /// The domains that surely are those of nodes on which a spread counts pods.
+    pub(super) fn certain(&self, group: &Group<'a>) -> BTreeSet<Domain> {
+        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
+        sites.filter_map(|(site, _)| self.domain_at(group.keys[0], Spot { site: Some(site), pins: None })).collect()
+    }
+
+    /// Works out over which domains each spread goes: those of nodes that count, those that pools can open for its pods,
+    /// and those that launches of other pods are known to open (`foreseen`).
+    pub(in crate::provision) fn find_reachable(
+        &mut self,
+        frames: &mut Frames<'a>,
+        wants: &Wants<'a>,
+        foreseen: &Foreseen,
+    ) {
+        for id in 0..self.groups.len() {
+            let Kind::Spread(spread) = self.groups[id].kind.clone() else { continue };
+            let key = self.groups[id].keys[0];
+            if key == HOST {
+                continue;
+            }
+            let occupied = self.occupied(&self.groups[id]);
+            let mut reachable: BTreeSet<Domain> =
+                occupied.into_iter().filter(|domain| spread.knows(self.value(key, *domain), wants)).collect();
+            let (alternatives, tolerations) = &spread.reach;
+            for base in frames.bases_bearing(tolerations) {
+                for want in alternatives {
+                    if let Some(frame) = frames.narrowed(base, *want, wants, self) {
+                        reachable.extend(frames.values(frame, key, self).iter());
+                    }
+                }
+            }
+            let more: Vec<&String> =
+                foreseen.domains.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
+            reachable.extend(more.into_iter().map(|value| self.domain(key, value)));
+            self.groups[id].guarded = foreseen.domains.contains(&(id, None));
+            self.groups[id].reachable = reachable.into_iter().collect();
+        }
+    }
+
+    /// Domains that launches of a frame open, or may open, and on which a spread that counts there did not count.
+    pub(in crate::provision) fn unforeseen(
+        &self,
+        frame: FrameId,
+        frames: &Frames<'a>,
+        wants: &Wants<'a>,
+    ) -> BTreeSet<(GroupId, Option<String>)> {
+        let mut found = BTreeSet::new();
+        for (id, group) in self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] != HOST) {
+            let key = &self.keys[group.keys[0]];
+            let known = |value: &String| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
+            let values = frames.settled_values(frame, &key.name);
+            let settles = values.len() <= 1 || group.guarded;
+            let new = values.into_iter().filter(|value| !known(value));
+            found.extend(new.map(|value| (id, settles.then_some(value))));
+        }
+        found
+    }
+
+    /// Keys that launches of a frame must not leave open, for they could open domains on which a spread does not count.
+    pub(in crate::provision) fn guarded_keys(
+        &self,
+        frame: FrameId,
+        frames: &Frames<'a>,
+        wants: &Wants<'a>,
+    ) -> Vec<KeyId> {
+        if !self.groups.iter().any(|group| group.guarded) {
+            return Vec::new();
+        }
+        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.guarded);
+        let mut keys: Vec<KeyId> = spreads.map(|(_, group)| group.keys[0]).collect();
+        keys.sort_unstable_by_key(|key| &self.keys[*key].name);
+        keys.dedup();
+        keys
+    }
+
+    /// How many spreads are surprised by a launch of a frame in a domain of a key.
+    pub(in crate::provision) fn surprises(
+        &self,
+        (key, domain): (KeyId, Domain),
+        frame: FrameId,
+        frames: &Frames<'a>,
+        wants: &Wants<'a>,
+    ) -> usize {
+        if !self.groups.iter().any(|group| group.guarded) {
+            return 0;
+        }
+        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] == key);
+        spreads.filter(|(_, group)| !group.reachable.contains(&domain)).count()
+    }
+
+    /// The spreads that may count pods on launches of a frame.
+    pub(super) fn spreads_on<'s>(
+        &'s self,
+        frame: FrameId,
+        frames: &'s Frames<'a>,
+        wants: &'s Wants<'a>,
+    ) -> impl Iterator<Item = (GroupId, &'s Group<'a>)> {
+        self.groups.iter().enumerate().filter(move |(id, group)| match &group.kind {
+            Kind::Spread(spread) => frames.counts(frame, *id, spread, wants) != Counts::Never,
+            _ => false,
+        })
+    }
+}
+
+impl SpreadGroup<'_> {
+    /// Whether pods on a node count. A node that leaves is no domain of what is to come; a cordon is a taint.
+    fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &Wants<'_>) -> Counts {
+        if node.leaving.is_some() || self.shuns(&node.repelling()) {
+            return Counts::Never;
+        }
+        if node.stage != Stage::InFlight || node.requirements.is_empty() {
+            return self.counts_with(wants, &node.labels);
+        }
+        self.counts_on(wants, |key| outlook(snapshot, node, key))
+    }
+
+    /// Whether pods on a node may count if its domain turns out to be this one.
+    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &Wants<'_>) -> bool {
+        let known = |key: &str| if key == self.key { Outlook::settled(value) } else { outlook(snapshot, node, key) };
+        self.counts_on(wants, known) != Counts::Never
+    }
+}
+
+/// What a label of a node may be. A claim in flight may come up with any value of its requirements, or of its types and
+/// all their offerings, for what is sold out now may have been bought before.
+pub(in crate::provision) fn outlook(snapshot: &Snapshot, node: &Node, key: &str) -> Outlook {
+    if let Some(value) = node.labels.get(key) {
+        return Outlook { values: BTreeSet::from([value.clone()]), lacking: false, open: None };
+    }
+    if node.stage != Stage::InFlight || node.requirements.is_empty() {
+        return Outlook { values: BTreeSet::new(), lacking: true, open: None };
+    }
+    let requirements: Requirements = node.requirements.iter().collect();
+    let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
+    let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
+    let mut values = BTreeSet::new();
+    let mut lacking = false;
+    for offer in types.iter().map(Offer::of) {
+        let alike = offer.labels_match(&requirements, &node.labels, &snapshot.policy.well_known);
+        if alike && offer.offerings(&requirements).next().is_some() {
+            let own = offer.kind.labels.get(key).into_iter().flatten().map(String::as_str);
+            let sold = offer.offerings(&requirements).filter_map(|offering| offering.value(key));
+            let before = values.len();
+            values.extend(own.chain(sold).map(str::to_owned));
+            lacking |= values.len() == before && !offer.carries(key);
+        }
+    }
+    let asked = requirements.get(key);
+    if values.is_empty() {
+        let named = node.requirements.iter().filter(|it| it.key == key && it.operator == Operator::In);
+        values.extend(named.flat_map(|it| it.values.iter().cloned()));
+    }
+    values.retain(|value| asked.is_none_or(|set| set.allows(Some(value))));
+    let lacking = values.is_empty() || (lacking && asked.is_none_or(|set| set.allows(None)));
+    Outlook { lacking, values, open: None }
+}

@@ -1,0 +1,228 @@
+//! Who comes along with a node that is still to come: pods of DaemonSets, which are there before any pod of the plan.
+//!
+//! They count from the beginning, also for pods that the plan placed before it opened the launch that brings them. So each
+//! of these pods leaves behind what may still come without making its place a wrong one, and a launch that brings more
+//! is not opened.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Counts, Domain, Group, GroupId, HOST, Kind, Membership, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology,
+    domain_at, possible, slot,
+};
+use crate::provision::node_template::{FrameId, Frames};
+use crate::provision::requirement_sets::Wants;
+
+/// How many of a group come along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::provision) struct Presence {
+    /// For certain.
+    pub(super) sure: u32,
+    /// At most.
+    pub(super) most: u32,
+}
+
+/// How many of each group come along with a node.
+#[derive(Clone, Debug, Default)]
+pub(in crate::provision) struct Company(BTreeMap<GroupId, Presence>);
+
+impl Company {
+    pub(super) fn of(&self, group: GroupId) -> Presence {
+        self.0.get(&group).copied().unwrap_or_default()
+    }
+
+    /// The same if all come that may come.
+    pub(in crate::provision) fn at_best(mut self) -> Self {
+        self.0.values_mut().for_each(|presence| presence.sure = presence.most);
+        self
+    }
+
+    fn add(&mut self, group: GroupId, pods: Pods) {
+        let presence = self.0.entry(group).or_default();
+        presence.most += if pods.there == Counts::Never { 0 } else { pods.count };
+        presence.sure += if pods.there == Counts::Surely { pods.count } else { 0 };
+    }
+}
+
+impl<'a> Topology<'a> {
+    /// Adds pods of these groups to those that come along. Spreads are left out unless the plan is strict about them: two
+    /// launches may be even together where one alone is not. `suits` says whether a spread counts pods on that launch.
+    pub(in crate::provision) fn accompany(
+        &self,
+        company: &mut Company,
+        groups: &[GroupId],
+        pods: Pods,
+        suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
+    ) {
+        for id in groups {
+            let there = match &self.groups[*id].kind {
+                Kind::Spread(_) if !self.strict => continue,
+                Kind::Spread(spread) => suits(*id, spread).min(pods.there),
+                _ => pods.there,
+            };
+            company.add(*id, Pods { there, ..pods });
+        }
+    }
+
+    /// Counts a pod of these groups for certain that was counted as one that may come to a launch.
+    pub(in crate::provision) fn confirm(
+        &mut self,
+        groups: &[GroupId],
+        spot: Spot<'_>,
+        suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
+    ) {
+        for id in groups {
+            let group = &mut self.groups[*id];
+            let unsettled = matches!(&group.kind, Kind::Spread(spread) if suits(*id, spread) != Counts::Surely);
+            if unsettled || !group.constrained {
+                continue;
+            }
+            for (position, key) in group.keys.iter().enumerate() {
+                if let Some(domain) = domain_at(&self.keys, *key, spot) {
+                    *slot(&mut group.maybe[position], domain) -= 1;
+                    *slot(&mut group.tallies[position], domain) += 1;
+                }
+            }
+            group.total += 1;
+        }
+    }
+
+    /// Takes back one pod that was counted as one that may come to a launch with these values, and does not.
+    pub(in crate::provision) fn withdraw(
+        &mut self,
+        membership: Membership<'_>,
+        pins: &[Option<Domain>],
+        suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
+    ) {
+        let somewhere = Spot { site: None, pins: Some(pins) };
+        for id in membership.counts {
+            let group = &mut self.groups[*id];
+            if matches!(&group.kind, Kind::Spread(spread) if suits(*id, spread) == Counts::Never) {
+                continue;
+            }
+            for (position, key) in group.keys.iter().enumerate() {
+                for domain in possible(&self.keys, *key, somewhere) {
+                    *slot(&mut group.maybe[position], domain) -= 1;
+                }
+            }
+        }
+        for id in membership.holds {
+            let group = &mut self.groups[*id];
+            for domain in possible(&self.keys, group.keys[0], somewhere) {
+                *slot(&mut group.holders, domain) -= 1;
+            }
+        }
+    }
+
+    /// Notes that pods of these groups may come to a spot with its node, so that nobody starts their group elsewhere.
+    pub(in crate::provision) fn expect(&mut self, groups: &[GroupId], spot: Spot<'_>) {
+        for id in groups {
+            for position in 0..self.groups[*id].keys.len() {
+                let group = &mut self.groups[*id];
+                group.coming[position].extend(possible(&self.keys, group.keys[position], spot));
+            }
+        }
+    }
+
+    /// Notes what pods with these rules, about to be counted at a spot, can bear to come later.
+    pub(in crate::provision) fn note_limits(&mut self, rules: &[Rule], spot: Spot<'_>) {
+        for rule in rules {
+            let keys = &self.groups[rule.group].keys;
+            match rule.kind {
+                RuleKind::Spread { .. } => {
+                    let domains: Vec<Domain> = self.possible(keys[0], spot).collect();
+                    self.note_slack(rule, &domains);
+                }
+                RuleKind::Near if self.groups[rule.group].total == 0 => {
+                    let domains = keys.iter().map(|key| self.domain_at(*key, spot)).collect();
+                    self.groups[rule.group].started.get_or_insert(domains);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn note_slack(&mut self, rule: &Rule, domains: &[Domain]) {
+        let group = &mut self.groups[rule.group];
+        for domain in domains.iter().filter(|_| group.keys != [HOST]) {
+            if let Some(slack) = group.slack(rule, *domain) {
+                let least = group.slack.entry(*domain).or_insert(slack);
+                *least = slack.min(*least);
+            }
+        }
+    }
+
+    /// The groups of which more would come to a spot than pods can bear that are placed already.
+    pub(in crate::provision) fn crowded_by(&self, company: &Company, spot: Spot<'_>) -> Vec<GroupId> {
+        let bears = |(id, presence): &(&GroupId, &Presence)| {
+            let group = &self.groups[**id];
+            let here = |key: &usize| self.domain_at(*key, spot);
+            let slack = here(&group.keys[0]).and_then(|domain| group.slack.get(&domain));
+            let beside = |started: &Vec<Option<Domain>>| group.keys.iter().map(here).eq(started.iter().copied());
+            presence.most == 0
+                || (slack.is_none_or(|slack| presence.most <= *slack) && group.started.as_ref().is_none_or(beside))
+        };
+        company.0.iter().filter(|it| !bears(it)).map(|(id, _)| *id).collect()
+    }
+
+    /// Takes those who come along with a launch off what others can bear, and notes which domains it opens.
+    pub(in crate::provision) fn welcome(
+        &mut self,
+        company: &Company,
+        spot: Spot<'_>,
+        (frame, frames, wants): (FrameId, &Frames<'a>, &Wants<'a>),
+    ) {
+        let surely = |(id, group): (GroupId, &Group<'a>)| match &group.kind {
+            Kind::Spread(spread) => (id, frames.counts(frame, id, spread, wants) == Counts::Surely),
+            _ => (id, false),
+        };
+        let spreads: Vec<(GroupId, bool)> = self.spreads_on(frame, frames, wants).map(surely).collect();
+        for (id, surely) in spreads {
+            let domain = self.domain_at(self.groups[id].keys[0], spot);
+            let (group, presence) = (&mut self.groups[id], company.of(id));
+            group.opened.extend(domain);
+            if let Some(certain) = &mut group.certain {
+                certain.extend(domain.filter(|_| surely));
+            }
+            if let Some(slack) = domain.and_then(|domain| group.slack.get_mut(&domain)) {
+                *slack = slack.saturating_sub(presence.most);
+            }
+        }
+    }
+
+    /// Notes in which domains there are nodes, and who comes along at least with every node that is still to come: `least` says
+    /// so of a group, and of a spread where it counts at all.
+    pub(in crate::provision) fn begin(&mut self, least: &BTreeMap<GroupId, u32>, strict: bool) {
+        self.strict = strict;
+        for id in 0..self.groups.len() {
+            if let Kind::Spread(_) = self.groups[id].kind {
+                self.groups[id].opened = self.occupied(&self.groups[id]);
+                self.groups[id].certain = strict.then(|| self.certain(&self.groups[id]));
+                self.groups[id].brought = least.get(&id).copied().unwrap_or(0);
+            }
+        }
+        self.beginning = self.groups.clone();
+    }
+
+    /// Forgets all pods of the plan.
+    pub(in crate::provision) fn begin_again(&mut self) {
+        self.groups = self.beginning.clone();
+    }
+
+    /// How many of each spread's pods come along with a launch of a frame for certain; spreads that do not count there are left
+    /// out.
+    pub(in crate::provision) fn brought(
+        &self,
+        members: impl Iterator<Item = (Vec<GroupId>, Counts)>,
+        (frame, frames, wants): (FrameId, &Frames<'a>, &Wants<'a>),
+    ) -> BTreeMap<GroupId, u32> {
+        let mut all: BTreeMap<GroupId, u32> = self.spreads_on(frame, frames, wants).map(|(id, _)| (id, 0)).collect();
+        let sure = members.filter(|(_, there)| *there == Counts::Surely);
+        for id in sure.flat_map(|(groups, _)| groups) {
+            if let Some(count) = all.get_mut(&id) {
+                *count += 1;
+            }
+        }
+        all
+    }
+}

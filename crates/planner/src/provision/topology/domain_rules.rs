@@ -1,0 +1,78 @@
+//! What a rule allows in one domain, by who is counted there.
+
+use super::daemon_counts::Presence;
+use super::{Domain, Group, HOST, KeyId, Rule, RuleKind, at};
+
+impl Group<'_> {
+    /// Whether a rule about this group allows a value of a key, where so many more of the group would come along.
+    pub(super) fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>, company: Presence) -> bool {
+        let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };
+        let Some(domain) = domain else { return rule.kind == RuleKind::Apart };
+        let sure = at(&self.tallies[position], domain) + company.sure;
+        match rule.kind {
+            RuleKind::Apart => self.most(position, domain) + company.most == 0,
+            RuleKind::Alone => self.total == 0,
+            RuleKind::Near => sure > 0 || (rule.own && self.may_start(position, domain)),
+            RuleKind::Spread { max_skew, min_domains } => {
+                let most = self.most(position, domain) + company.most;
+                most + u32::from(rule.own) <= self.emptiest(key, min_domains, (domain, most)).saturating_add(max_skew)
+            }
+        }
+    }
+
+    /// Whether a pod that is counted in a domain could have come there last, by a rule about this group. Those who keep apart are
+    /// not asked: whoever comes later is kept away itself.
+    pub(super) fn bears(&self, rule: &Rule, position: usize, domain: Domain) -> bool {
+        match rule.kind {
+            RuleKind::Apart | RuleKind::Alone => true,
+            RuleKind::Near => at(&self.tallies[position], domain) > u32::from(rule.own),
+            RuleKind::Spread { max_skew, min_domains } => {
+                let most = self.most(position, domain);
+                most <= self.emptiest(self.keys[position], min_domains, (domain, most)).saturating_add(max_skew)
+            }
+        }
+    }
+
+    /// Whether the first of a group may come to a domain: nobody is there, and who may come with other nodes comes there too.
+    fn may_start(&self, position: usize, domain: Domain) -> bool {
+        self.total == 0 && self.coming[position].iter().all(|other| *other == domain)
+    }
+
+    /// Pods in a domain, those that may be in another counted too.
+    pub(super) fn most(&self, position: usize, domain: Domain) -> u32 {
+        at(&self.tallies[position], domain) + at(&self.maybe[position], domain)
+    }
+
+    /// Pods in the emptiest domain that counts, while one of them has as many as it may: they cannot be there for one side
+    /// of the comparison only. A domain without a node is opened by one that brings some along; a new host is always possible.
+    fn emptiest(&self, key: KeyId, min_domains: usize, (full, most): (Domain, u32)) -> u32 {
+        let has = |sure: u32, domain: Domain| if domain == full { most } else { sure };
+        if let Some(least) = &self.least {
+            return least.iter().map(|(sure, domain)| has(*sure, *domain)).min().unwrap_or(0);
+        }
+        if self.certain.as_ref().is_some_and(|certain| certain.len() < min_domains) {
+            return 0;
+        }
+        let there = |domain: &Domain| has(at(&self.tallies[0], *domain), *domain);
+        if key == HOST {
+            // A host that does not count is no domain; if it counts, so do those who are on it.
+            let on_it = |site: &Domain| self.on_site.get(site).copied().unwrap_or(0);
+            let there = |site: &Domain| has(at(&self.tallies[0], *site) + on_it(site), *site);
+            return if self.brought == 0 { 0 } else { self.opened.iter().map(there).fold(self.brought, u32::min) };
+        }
+        if self.reachable.len() < min_domains {
+            return 0;
+        }
+        let brought = |domain: &Domain| if *domain == full || self.opened.contains(domain) { 0 } else { self.brought };
+        self.reachable.iter().map(|domain| there(domain).saturating_add(brought(domain))).min().unwrap_or(0)
+    }
+
+    /// How many more may come to a domain until the last pod that a spread has let in there would have been too many. It
+    /// depends on the other domains, for the emptiest one grows with what comes to it.
+    pub(super) fn slack(&self, rule: &Rule, domain: Domain) -> Option<u32> {
+        let RuleKind::Spread { max_skew, min_domains } = rule.kind else { return None };
+        let own = self.most(0, domain) + u32::from(rule.own);
+        let others = self.emptiest(self.keys[0], min_domains, (domain, u32::MAX));
+        (others < u32::MAX).then(|| others.saturating_add(max_skew).saturating_sub(own))
+    }
+}

@@ -1,0 +1,191 @@
+//! Planner's nodes, kept from snapshot to snapshot as long as nothing that they are made of has changed.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use api::objects::{CSINode, Node, NodeReport};
+use api::{NodeClaim, annotation};
+use jiff::Timestamp;
+use planner::{Catalogue, Millis, Resources};
+
+use super::translate::{self, Scene};
+use super::{Machine, Standing, health, sizes};
+use crate::problem::WhyUnused;
+use crate::records::Group;
+use crate::{NeverEvicted, Problem, annotation_errors};
+
+/// What is bound or attached to a machine's Node.
+struct Setting<'a> {
+    pods: Option<&'a Group>,
+    drivers: Option<&'a Arc<CSINode>>,
+    report: Option<&'a Arc<NodeReport>>,
+}
+
+/// A planner's node with everything that it was made of.
+pub(crate) struct Kept {
+    pub(crate) node: Arc<planner::Node>,
+    /// What the machine takes of its pool's limits.
+    pub(crate) capacity: Resources,
+    pub(crate) standing: Standing,
+    problems: Vec<Problem>,
+    /// Why what its agent says of its use does not count.
+    unused: Option<WhyUnused>,
+    source: Source,
+    /// The node is right from the first moment until just before the second.
+    valid: (Timestamp, Option<Timestamp>),
+}
+
+impl Kept {
+    /// Every plan moves this for every machine that pods wait for, and nothing else of the machine hangs on it.
+    fn promise_until(&mut self, until: Option<Millis>) {
+        if self.node.nominated_until != until {
+            Arc::make_mut(&mut self.node).nominated_until = until;
+        }
+    }
+
+    /// Its pods that no eviction will ever take.
+    pub(crate) fn never_evicted(&self) -> impl Iterator<Item = NeverEvicted> {
+        self.problems.iter().filter_map(|problem| match problem {
+            Problem::NeverEvicted { pod, why, .. } => {
+                Some(NeverEvicted { pod: pod.clone(), pool: self.node.pool.clone(), why: why.clone() })
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether a NodeClaim stands behind the node.
+    pub(crate) fn is_managed(&self) -> bool {
+        self.node.claim.is_some()
+    }
+}
+
+/// Objects are compared by address; the record keeps them alive.
+#[derive(Default)]
+struct Source {
+    claim: Option<Arc<NodeClaim>>,
+    node: Option<Arc<Node>>,
+    drivers: Option<Arc<CSINode>>,
+    catalogue: Option<Arc<Catalogue>>,
+    report: Option<Arc<NodeReport>>,
+    pods: u64,
+    impaired: Option<Timestamp>,
+    node_repair: bool,
+    packs: bool,
+    surges: bool,
+}
+
+impl Source {
+    fn is(&self, other: &Self) -> bool {
+        fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+            one.as_ref().map(Arc::as_ptr) == other.as_ref().map(Arc::as_ptr)
+        }
+        same(&self.claim, &other.claim)
+            && same(&self.node, &other.node)
+            && same(&self.drivers, &other.drivers)
+            && same(&self.catalogue, &other.catalogue)
+            && same(&self.report, &other.report)
+            && self.pods == other.pods
+            && self.impaired == other.impaired
+            && self.node_repair == other.node_repair
+            && (self.packs, self.surges) == (other.packs, other.surges)
+    }
+}
+
+/// One planner's node a machine, in their order; those of `former` that are still right are taken over.
+pub(crate) fn refresh(
+    scene: &Scene<'_>,
+    machines: &[Machine<'_>],
+    former: Vec<Kept>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Kept> {
+    let mut former = former.into_iter().peekable();
+    let mut groups = scene.records.groups().peekable();
+    let mut drivers = by_name(&scene.input.csi_nodes, |node| node.metadata.name.as_deref());
+    let mut reports = by_name(&scene.input.usages, |report| report.metadata.name.as_deref());
+    let mut all = Vec::with_capacity(machines.len());
+    let mut told = Vec::new();
+    for machine in machines {
+        // All five lists are in the order of the same names.
+        let name = machine.name();
+        while former.next_if(|kept| kept.node.name.as_str() < name).is_some() {}
+        while groups.next_if(|(node, _)| node.as_str() < name).is_some() {}
+        while drivers.next_if(|(node, _)| *node < name).is_some() {}
+        while reports.next_if(|(node, _)| *node < name).is_some() {}
+        let known = former.next_if(|kept| kept.node.name == name);
+        let of_node = || machine.node.is_some();
+        let setting = Setting {
+            pods: groups.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, group)| *group),
+            drivers: drivers.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, drivers)| *drivers),
+            report: reports.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, report)| *report),
+        };
+        let source = source(scene, machine, &setting);
+        let now = scene.input.now;
+        let right =
+            |kept: &Kept| kept.source.is(&source) && kept.valid.0 <= now && kept.valid.1.is_none_or(|end| now < end);
+        let kept = known.filter(right);
+        let mut kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
+        kept.promise_until(scene.nominated_until(machine));
+        told.extend(kept.problems.iter().cloned());
+        let counts = machine.pool().is_none_or(|pool| !scene.ignoring.contains(pool.as_str()));
+        told.extend(kept.unused.filter(|_| counts).map(|why| Problem::Usage { node: name.to_owned(), others: 0, why }));
+        all.push(kept);
+    }
+    problems.extend(annotation_errors::once(told.into_iter().map(|problem| ((), problem))));
+    all
+}
+
+/// Objects in the order of their names, which are those of Nodes.
+fn by_name<'a, T>(
+    list: &[&'a Arc<T>],
+    name: impl Fn(&'a T) -> Option<&'a str>,
+) -> Peekable<impl Iterator<Item = (&'a str, &'a Arc<T>)>> {
+    let mut all: Vec<(&str, &Arc<T>)> = list.iter().map(|it| (name(it).unwrap_or_default(), *it)).collect();
+    all.sort_by_key(|(name, _)| *name);
+    all.into_iter().peekable()
+}
+
+fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> Source {
+    Source {
+        claim: machine.claim.map(Arc::clone),
+        node: machine.node.map(Arc::clone),
+        drivers: setting.drivers.map(Arc::clone),
+        report: setting.report.map(Arc::clone),
+        catalogue: scene.catalogue(machine).map(Arc::clone),
+        pods: setting.pods.map_or(0, |group| group.version),
+        impaired: scene.impaired_since(machine),
+        node_repair: scene.input.settings.node_repair,
+        packs: machine.pool().is_some_and(|pool| scene.packing.contains(pool.as_str())),
+        surges: scene.surges(machine),
+    }
+}
+
+fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source: Source) -> Kept {
+    let mut problems = Vec::new();
+    let pods = scene.records.members(setting.pods);
+    let now = scene.input.now;
+    let mut node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
+    let report = setting.report.map(|report| health::usage(machine, report, now));
+    let usage = report.and_then(Result::ok);
+    node.usage = usage.map(|usage| planner::Usage {
+        newcomers: sizes::newcomers(usage, pods.iter().map(|record| (record.pod.as_ref(), record.taken()))),
+        ..sizes::node_usage(usage)
+    });
+    for (bound, record) in node.pods.iter_mut().zip(&pods) {
+        bound.used = usage.and_then(|usage| sizes::used_by(&record.pod, usage));
+        // All others' would be carried along for nothing.
+        if source.packs || record.pod.annotation(annotation::REQUESTED).is_some() {
+            bound.sizing = Some(Box::new(sizes::sizing(&record.pod, usage)));
+        }
+    }
+    let protected = pods.iter().filter_map(|record| record.pod.protected_until(now));
+    let end = protected.chain(setting.report.and_then(|report| report.usage.changes_after(now))).min();
+    Kept {
+        node: Arc::new(node),
+        capacity: translate::capacity(scene, machine),
+        standing: machine.standing(),
+        problems,
+        unused: report.and_then(Result::err),
+        source,
+        valid: (now, end),
+    }
+}
