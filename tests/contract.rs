@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use aws::{AwsCloud, Credentials, Settings};
 use cloud::contract::{self, Abilities, Verdict};
-use cloud::fake::{Builder, Drought, FakeCloud, IMAGE_VERSION, ManualClock};
+use cloud::fake::{Builder, CapacityOutage, FakeCloud, IMAGE_VERSION, ManualClock};
 use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Subnet, Tags};
 use jiff::SignedDuration;
 use world::ec2wire::Ec2Wire;
@@ -38,7 +38,7 @@ fn furnished(builder: Builder) -> FakeCloud {
     let short = SignedDuration::from_millis(20);
     let cloud = builder.pending_for(short).shutting_down_for(short).long_poll_of(short).build().unwrap();
     let (capacity_type, instance_type) = (Some("spot".to_owned()), Some(DRY.to_owned()));
-    cloud.dry_up(Drought { capacity_type, instance_type, zone: None });
+    cloud.dry_up(CapacityOutage { capacity_type, instance_type, zone: None });
     cloud
 }
 

@@ -36,9 +36,9 @@ use crate::policies;
 use crate::timeline::{self, Timeline};
 
 use facts::Facts;
-use mode::{Duty, Left};
+use mode::{BootstrapMode, Left};
 pub use plan::{File, Plan};
-use retry_log::{Say, Waiting};
+use retry_log::{LogDecision, Waiting};
 pub use state::State;
 
 /// Exists from when the units were restarted with the files as they are now until the next change. Below `/run`, so
@@ -133,12 +133,12 @@ impl Bootstrap {
         let (duty, warning) = mode::duty(policies.settings.mode, observe::other(&root));
         let warnings = policies.problem.into_iter().chain(warning.map(str::to_owned));
         match duty {
-            Duty::Configure => {
+            BootstrapMode::Configure => {
                 let mut plan = self.configure(timeline).await?;
                 plan.warnings.extend(warnings);
                 Ok(Outcome::Configured(Box::new(plan)))
             }
-            Duty::Observe(by) => {
+            BootstrapMode::Observe(by) => {
                 let Left { node_name, written } = mode::look(&root, by)?;
                 timeline.reach(timeline::CONFIG, written.unwrap_or_else(Timestamp::now));
                 Ok(Outcome::Observed { node_name, by, warnings: warnings.collect() })
@@ -255,13 +255,13 @@ impl Bootstrap {
     fn report(&self, waiting: &mut Waiting, obstacle: &anyhow::Error) {
         let (reason, now) = (daemon::error::chain(obstacle.as_ref()), Timestamp::now());
         match waiting.observe(&reason, now) {
-            Say::Changed => {
+            LogDecision::Changed => {
                 log::warn!(reason:% = reason; "waiting");
                 self.host.status(&format!("waiting: {reason}"));
                 self.record(&state_of(obstacle, reason, now));
             }
-            Say::Still { since } => log::info!(since:% = since, reason:% = reason; "still waiting"),
-            Say::Nothing => {}
+            LogDecision::Still { since } => log::info!(since:% = since, reason:% = reason; "still waiting"),
+            LogDecision::Nothing => {}
         }
     }
 

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 pub use access::{Access, Credentials, Material};
 pub use error::ClusterError;
 pub use exec::{Command, Variable, credential};
-pub use follow::{Heard, Watched, follow};
+pub use follow::{WatchEvent, Watched, follow};
 pub use objects::{Metadata, Node, NodeCondition, Owner, Pod, Toleration};
 
 use crate::clock::By;

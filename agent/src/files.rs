@@ -49,13 +49,13 @@ fn folder(path: &Path) -> &Path {
 
 /// A file that others replace now and then, which is seen without reading it.
 #[derive(Debug)]
-pub(crate) struct Replaced {
+pub(crate) struct FileReplacement {
     path: PathBuf,
     /// Inode, length and time of the file that was there at the last look.
     known: Option<Option<[i128; 4]>>,
 }
 
-impl Replaced {
+impl FileReplacement {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, known: None }
     }
@@ -106,7 +106,7 @@ mod tests {
     fn a_file_is_new_until_it_was_looked_at_and_whenever_it_was_replaced() {
         let folder = std::env::temp_dir().join(format!("kerf-files-{}", std::process::id()));
         let path = folder.join("state.json");
-        let mut file = Replaced::new(path.clone());
+        let mut file = FileReplacement::new(path.clone());
         assert!(file.is_new() && !file.is_new(), "that there is none is said once");
         for content in ["one", "two"] {
             assert!(replace(&path, content.as_bytes()).is_ok());

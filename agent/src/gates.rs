@@ -13,7 +13,7 @@ use machine::agent::gates::{DaemonSetGate, GateSettings, Target};
 use crate::bootstrap::State;
 use crate::clock::Wall;
 use crate::cluster::Node;
-use crate::hysteresis::Steadiness;
+use crate::hysteresis::Hysteresis;
 use crate::report::Statement;
 
 pub use cni::trouble as cni_trouble;
@@ -50,8 +50,8 @@ impl Gates {
     /// The gates that these settings ask for, all closed.
     #[must_use]
     pub fn new(settings: &GateSettings, now: Millis) -> Self {
-        let once = Steadiness::AT_ONCE;
-        let asked = Steadiness::times(3);
+        let once = Hysteresis::AT_ONCE;
+        let asked = Hysteresis::times(3);
         let mut gates =
             vec![Gate::new(Kind::Bootstrap, "", once, FACT, now), Gate::new(Kind::Kubelet, "", once, FACT, now)];
         if settings.cni.enabled {
@@ -63,8 +63,8 @@ impl Gates {
         gates.extend(settings.devices.iter().map(|name| Gate::new(Kind::Device, name, once, FACT, now)));
         gates.extend(settings.daemon_sets.iter().map(|set| Gate::new(Kind::DaemonSet, &set.name, once, POD, now)));
         let probes = settings.probes.iter().map(|probe| {
-            let rising = Steadiness::times(probe.success_threshold);
-            Gate::new(Kind::Probe, &probe.name, rising, Steadiness::times(probe.failure_threshold), now)
+            let rising = Hysteresis::times(probe.success_threshold);
+            Gate::new(Kind::Probe, &probe.name, rising, Hysteresis::times(probe.failure_threshold), now)
         });
         gates.extend(probes);
         Self { settings: settings.clone(), gates }

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Wall;
 use crate::cluster::Node;
-use crate::hysteresis::{Steadiness, Verdict};
-use crate::report::{Statement, Tiding, rfc3339};
+use crate::hysteresis::{Hysteresis, Verdict};
+use crate::report::{NodeEvent, Statement, rfc3339};
 
 pub use check::Check;
 pub use sampler::{Sampler, watch};
@@ -89,14 +89,14 @@ pub struct Sample {
 /// The machine's health.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    looks: BTreeMap<Check, Looked>,
+    looks: BTreeMap<Check, CheckState>,
     incidents: BTreeMap<Check, Series>,
     /// The first sample has come.
     known: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Looked {
+struct CheckState {
     verdict: Verdict,
     text: String,
     /// What the last look said.
@@ -166,8 +166,9 @@ impl Health {
     /// Takes one look in; also without a sampler, for what the agent knows anyway.
     pub fn look(&mut self, look: Look, now: Millis) {
         let Look { check, trouble } = look;
-        let patience = Steadiness::over(check.patience());
-        let fresh = || Looked { verdict: Verdict::new(true, patience, patience, now), text: String::new(), good: true };
+        let patience = Hysteresis::over(check.patience());
+        let fresh =
+            || CheckState { verdict: Verdict::new(true, patience, patience, now), text: String::new(), good: true };
         let again = check.again();
         let looked = self.looks.entry(check).or_insert_with(fresh);
         let good = trouble.is_none();
@@ -225,8 +226,8 @@ impl Health {
 
     /// An event for each trouble that counts now, at most one an hour and reason.
     #[must_use]
-    pub fn tidings(&self) -> Vec<Tiding> {
-        let tiding = |trouble: &Trouble<'_>| Tiding {
+    pub fn tidings(&self) -> Vec<NodeEvent> {
+        let tiding = |trouble: &Trouble<'_>| NodeEvent {
             key: format!("{TIDING}{}-{}", trouble.check.reason, trouble.since.0 / 3_600_000),
             warning: true,
             reason: trouble.check.condition,

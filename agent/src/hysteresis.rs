@@ -7,14 +7,14 @@ use drain::Millis;
 
 /// How steadily an answer must be repeated before it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steadiness {
+pub struct Hysteresis {
     /// So many times in a row; 0 counts as 1.
     pub times: u32,
     /// For so long since the first of them.
     pub span: Duration,
 }
 
-impl Steadiness {
+impl Hysteresis {
     /// The first answer counts.
     pub const AT_ONCE: Self = Self { times: 1, span: Duration::ZERO };
 
@@ -36,14 +36,14 @@ impl Steadiness {
 pub struct Verdict {
     good: bool,
     since: Millis,
-    rising: Steadiness,
-    falling: Steadiness,
-    doubt: Option<Doubt>,
+    rising: Hysteresis,
+    falling: Hysteresis,
+    doubt: Option<PendingChange>,
 }
 
 /// Answers in a row that contradict the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Doubt {
+struct PendingChange {
     began: Millis,
     times: u32,
 }
@@ -51,7 +51,7 @@ struct Doubt {
 impl Verdict {
     /// Begins with `good` at `now`; `rising` makes it good, `falling` bad.
     #[must_use]
-    pub fn new(good: bool, rising: Steadiness, falling: Steadiness, now: Millis) -> Self {
+    pub fn new(good: bool, rising: Hysteresis, falling: Hysteresis, now: Millis) -> Self {
         Self { good, since: now, rising, falling, doubt: None }
     }
 
@@ -61,7 +61,7 @@ impl Verdict {
             self.doubt = None;
             return false;
         }
-        let doubt = self.doubt.get_or_insert(Doubt { began: now, times: 0 });
+        let doubt = self.doubt.get_or_insert(PendingChange { began: now, times: 0 });
         doubt.times = doubt.times.saturating_add(1);
         let needed = if good { self.rising } else { self.falling };
         let steady = doubt.times >= needed.times && now.since(doubt.began) >= needed.span;
@@ -90,12 +90,12 @@ mod tests {
 
     use super::*;
 
-    fn steadiness() -> impl Strategy<Value = Steadiness> {
-        (0_u32..6, 0_u64..8).prop_map(|(times, span)| Steadiness { times, span: Duration::from_secs(span) })
+    fn steadiness() -> impl Strategy<Value = Hysteresis> {
+        (0_u32..6, 0_u64..8).prop_map(|(times, span)| Hysteresis { times, span: Duration::from_secs(span) })
     }
 
     /// The plain way to say it: the last answers, looked through anew each time.
-    fn overturned(answers: &[(bool, Millis)], verdict: bool, needed: Steadiness) -> Option<Millis> {
+    fn overturned(answers: &[(bool, Millis)], verdict: bool, needed: Hysteresis) -> Option<Millis> {
         let row: Vec<_> = answers.iter().rev().take_while(|(good, _)| *good != verdict).collect();
         let (first, last) = (row.last()?.1, row.first()?.1);
         let times = u32::try_from(row.len()).unwrap();

@@ -1,7 +1,7 @@
 //! What the agent says on its Node and in events: pure shapes, diffed against what the Node says already so that nothing is said twice.
 
 use api::{DrainSaid, RiskSaid, annotation, condition, label, reason};
-use drain::{Drain, Millis, Orders};
+use drain::{Drain, DrainOrders, Millis};
 use jiff::Timestamp;
 use machine::agent::notices::Rebalance;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub struct Statement {
 
 /// A `core/v1` Event to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tiding {
+pub struct NodeEvent {
     /// The same tiding has the same key over restarts.
     pub key: String,
     /// Warning rather than Normal.
@@ -136,7 +136,7 @@ fn progress(drain: &Drain) -> String {
 #[must_use]
 pub fn drained(
     drain: &Drain,
-    orders: &Orders,
+    orders: &DrainOrders,
     outcome: Option<&journal::Outcome>,
     wall: Wall,
     now: Millis,
@@ -241,7 +241,7 @@ pub fn status_patch(said: &[Statement], flipped: impl Fn(&Statement) -> bool, no
     json!({"status": {"conditions": conditions}})
 }
 
-impl Tiding {
+impl NodeEvent {
     /// What was announced.
     #[must_use]
     pub fn announced(entry: &Entry, wall: Wall) -> Self {
@@ -279,7 +279,7 @@ impl Tiding {
 
     /// The drain is over, that had until `by` for it.
     #[must_use]
-    pub fn drained(orders: &Orders, outcome: &journal::Outcome, by: Option<Millis>) -> Self {
+    pub fn drained(orders: &DrainOrders, outcome: &journal::Outcome, by: Option<Millis>) -> Self {
         let journal::Outcome { complete, summary } = outcome;
         let by = by.map(|at| format!(" by {}", rfc3339(at))).unwrap_or_default();
         let ids: Vec<&str> = orders.ids().collect();

@@ -21,9 +21,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::bootstrap::State;
 use crate::clock::{Clock, Wall};
-use crate::cluster::{Access, Cluster, Heard, Link, Node, Pod, Watched, follow};
+use crate::cluster::{Access, Cluster, Link, Node, Pod, WatchEvent, Watched, follow};
 use crate::drain::pods_on_node;
-use crate::files::Replaced;
+use crate::files::FileReplacement;
 use crate::gates::{Finding, Probers};
 use crate::health::{self, Look, Sample, Sampler};
 use crate::host::Host;
@@ -38,7 +38,7 @@ use crate::report::fnv;
 use crate::usage::Usage;
 
 use act::Actor;
-use lifecycle::{Act, Input, Lifecycle};
+use lifecycle::{AgentAction, Input, Lifecycle};
 use local::Local;
 use systemd::Systemd;
 
@@ -77,15 +77,15 @@ struct Agent {
     root: PathBuf,
     life: Lifecycle,
     /// What bootstrap says.
-    bootstrap: Replaced,
+    bootstrap: FileReplacement,
     /// What metadata calls this machine, for as long as bootstrap has written no name.
     hostname: String,
     /// Who this machine is to AWS: tokens are signed with it.
     role: Arc<Role>,
     access: Option<Access>,
     actor: Actor,
-    nodes: Receiver<Heard<Node>>,
-    pods: Receiver<Heard<Pod>>,
+    nodes: Receiver<WatchEvent<Node>>,
+    pods: Receiver<WatchEvent<Pod>>,
     notices: Receiver<News>,
     /// Makes a shutdown wait for the drain.
     delay: Delay,
@@ -128,7 +128,7 @@ impl Agent {
         Self {
             root: root.to_owned(),
             life,
-            bootstrap: Replaced::new(State::file(root)),
+            bootstrap: FileReplacement::new(State::file(root)),
             hostname,
             role: Arc::new(role),
             access: None,
@@ -278,15 +278,15 @@ impl Agent {
         Some(Link { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
     }
 
-    fn heard_node(&mut self, heard: Heard<Node>) {
+    fn heard_node(&mut self, heard: WatchEvent<Node>) {
         match heard {
-            Heard::All(nodes) => {
+            WatchEvent::All(nodes) => {
                 self.said = None;
                 self.local.api_answers(true);
                 self.reached(None);
                 self.take(Input::Node(nodes.into_iter().next()));
             }
-            Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
+            WatchEvent::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
         }
     }
 
@@ -298,13 +298,13 @@ impl Agent {
         self.take(input);
     }
 
-    fn heard_pods(&mut self, heard: Heard<Pod>) {
+    fn heard_pods(&mut self, heard: WatchEvent<Pod>) {
         match heard {
-            Heard::All(pods) => {
+            WatchEvent::All(pods) => {
                 let at = self.clock.now();
                 self.life.take(Input::Pods(pods_on_node(&pods, self.life.wall(), at)), at);
             }
-            Heard::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
+            WatchEvent::Trouble(error) => self.trouble(&daemon::error::chain(&error)),
         }
     }
 
@@ -336,12 +336,12 @@ impl Agent {
         }
     }
 
-    fn perform(&mut self, act: Act) {
+    fn perform(&mut self, act: AgentAction) {
         match act {
-            Act::Save => self.actor.save(self.life.journal()),
-            Act::Yield => self.delay.release(),
-            Act::Complete(hook) => self.actor.complete(hook),
-            Act::FollowPods => {
+            AgentAction::Save => self.actor.save(self.life.journal()),
+            AgentAction::Yield => self.delay.release(),
+            AgentAction::Complete(hook) => self.actor.complete(hook),
+            AgentAction::FollowPods => {
                 self.actor.want_pods();
                 self.follow_pods();
             }

@@ -27,7 +27,7 @@ use crate::cluster::Link;
 use crate::files::replace;
 use crate::host::Host;
 use crate::report::fnv;
-use report::Gist;
+use report::ReportSummary;
 use timing::Pace;
 
 pub use history::History;
@@ -199,7 +199,7 @@ impl Work {
     async fn report(&mut self, destination: Option<Link>) {
         let now = Timestamp::now();
         let Some(mut spec) = report::overview(&mut self.history, &self.instance, now) else { return };
-        let gist = Gist::of(&mut self.history, now);
+        let gist = ReportSummary::of(&mut self.history, now);
         let elapsed = self.started.elapsed();
         if let Some(destination) = destination.filter(|_| self.pace.is_due(&gist, elapsed)) {
             spec = report::whole(spec, &mut self.history, now);

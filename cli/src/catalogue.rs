@@ -12,7 +12,7 @@ use std::sync::Arc;
 use api::nodepool::NodeClassRef;
 use api::{EC2NodeClass, condition, label, status};
 use cloud::types::{ClassSettings, Source};
-use cloud::unavailable_offerings::Shortages;
+use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue};
 
@@ -139,7 +139,7 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
             infos: &world.infos,
             facts: world.facts,
             market: &world.market,
-            shortages: &Shortages::default(),
+            shortages: &UnavailableOfferings::default(),
             images: &images,
         };
         let mut catalogue = cloud::types::catalogue(&source, &class, &settings, now);

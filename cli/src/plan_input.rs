@@ -4,7 +4,7 @@ mod defaults;
 
 use jiff::Timestamp;
 use planner::{Checked, MinValuesPolicy, Plan, PreferencePolicy};
-use snapshot::{Built, Input, Problem, WhyUnused};
+use snapshot::{Built, Input, Problem, UsageError};
 
 use crate::catalogue::{self, Offer, Wish};
 use crate::failure::Failure;
@@ -161,7 +161,7 @@ impl Answer {
 /// A problem with the cure that only this command knows.
 fn told(problem: &Problem) -> String {
     match problem {
-        Problem::Usage { why: WhyUnused::Stale | WhyUnused::Ahead, .. } => {
+        Problem::Usage { why: UsageError::Stale | UsageError::Ahead, .. } => {
             format!("{problem}; set --now to the time of the dump")
         }
         problem => problem.to_string(),

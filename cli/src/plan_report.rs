@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::money::dollars;
 use crate::plan_input::Answer;
-pub use disruption::{Disruption, Moved, Place, Resized, Stay, Unpacked};
+pub use disruption::{Disruption, Moved, Place, Resized, StayingNode, Unpacked};
 pub(crate) use interrupted::INTERRUPTED;
 pub use mixes::Split;
 
@@ -27,9 +27,9 @@ pub struct Outcome {
     /// Pods newly placed on nodes that exist or are on their way.
     pub existing: Vec<Placed>,
     /// Pods without a place.
-    pub unschedulable: Vec<Unplaced>,
+    pub unschedulable: Vec<UnschedulablePod>,
     /// Pods left alone on purpose.
-    pub ignored: Vec<LeftAlone>,
+    pub ignored: Vec<IgnoredPod>,
     /// Workloads that are split over on-demand and spot.
     pub splits: Vec<Split>,
     /// Nodes that the plan gives back.
@@ -89,7 +89,7 @@ pub struct Placed {
 
 /// A pod without a place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unplaced {
+pub struct UnschedulablePod {
     /// `namespace/name`.
     pub pod: String,
     /// One word.
@@ -100,7 +100,7 @@ pub struct Unplaced {
 
 /// A pod left alone on purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LeftAlone {
+pub struct IgnoredPod {
     /// `namespace/name`.
     pub pod: String,
     /// A sentence.
@@ -183,8 +183,8 @@ fn removals(answer: &Answer) -> Vec<GivenBack> {
     list
 }
 
-fn ignored(answer: &Answer) -> Vec<LeftAlone> {
-    let one = |it: &snapshot::Ignored| LeftAlone { pod: it.pod.clone(), reason: it.reason.to_string() };
+fn ignored(answer: &Answer) -> Vec<IgnoredPod> {
+    let one = |it: &snapshot::Ignored| IgnoredPod { pod: it.pod.clone(), reason: it.reason.to_string() };
     answer.built.ignored.iter().map(one).collect()
 }
 
@@ -278,11 +278,15 @@ fn existing(answer: &Answer) -> Vec<Placed> {
         .collect()
 }
 
-fn unschedulable(answer: &Answer) -> Vec<Unplaced> {
+fn unschedulable(answer: &Answer) -> Vec<UnschedulablePod> {
     let all = answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods);
     let without = all.filter(|(pod, verdict)| pod.buffer.is_none() && is_unplaced(verdict));
     without
-        .map(|(pod, verdict)| Unplaced { pod: pod.name.clone(), reason: word(verdict), message: verdict.to_string() })
+        .map(|(pod, verdict)| UnschedulablePod {
+            pod: pod.name.clone(),
+            reason: word(verdict),
+            message: verdict.to_string(),
+        })
         .collect()
 }
 
@@ -304,7 +308,7 @@ fn word(verdict: &PodVerdict) -> String {
 }
 
 /// The name of the obstacle's kind, such as `Taint`.
-fn tag(miss: &planner::Miss) -> String {
+fn tag(miss: &planner::UnschedulableReason) -> String {
     let name = match serde_json::to_value(miss) {
         Ok(Value::Object(fields)) => fields.into_iter().next().map(|(name, _)| name),
         Ok(Value::String(name)) => Some(name),

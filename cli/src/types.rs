@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use api::nodeclass::{AmiFamily, AmiSelectorTerm};
 use api::{EC2NodeClass, EC2NodeClassSpec, label};
 use cloud::types::{ClassSettings, Quote, Source};
-use cloud::unavailable_offerings::Shortages;
+use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
 use planner::{InstanceType, Requirements, ValueSet};
 
@@ -74,7 +74,7 @@ fn find(wish: &Types, class: Option<EC2NodeClass>, now: Timestamp) -> Result<Fou
         infos: &world.infos,
         facts: world.facts,
         market: &world.market,
-        shortages: &Shortages::default(),
+        shortages: &UnavailableOfferings::default(),
         images: &images,
     };
     let listed = world.infos.iter().map(|info| {

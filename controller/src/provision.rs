@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
-use planner::{Checked, Noted, Plan, Rest, Ripe};
+use planner::{Checked, Plan, Rest, ValidatedCommands, Validation};
 use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -66,7 +66,7 @@ pub struct Provisioner {
     adviser: Recommender,
     nominations: Arc<Mutex<Nominations>>,
     /// Moves of recent plans that are not ripe yet.
-    noted: Mutex<Noted>,
+    noted: Mutex<Validation>,
     /// The last plan, while there was nothing to do and nothing has changed.
     rest: Mutex<Option<(Rest, Arc<Plan>)>>,
     gauges: NodeGauges,
@@ -230,7 +230,7 @@ impl Provisioner {
     }
 
     /// Everything but the claims is of no consequence if it fails: the next pass says it again.
-    async fn carry_out(&self, built: &Built, plan: &Plan, ripe: &Ripe, now: Timestamp) {
+    async fn carry_out(&self, built: &Built, plan: &Plan, ripe: &ValidatedCommands, now: Timestamp) {
         let outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
         self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
         self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);

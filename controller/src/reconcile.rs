@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::condition;
 use api::objects::Pod;
 use api::status::Conditioned;
-use cloud::describe_batcher::Lookups;
+use cloud::describe_batcher::DescribeBatcher;
 use daemon::metric::Metrics;
 use drain::{ARRIVES, Drain, Millis, Reply};
 use futures::future::join_all;
@@ -55,7 +55,7 @@ pub struct Reconciler {
     launcher: Launcher,
     mover: Arc<Disruptor>,
     metrics: Arc<Metrics>,
-    lookups: Lookups,
+    lookups: DescribeBatcher,
     drains: Mutex<BTreeMap<String, Drain>>,
     registrations: Registrations,
     verdicts: Arc<PlanResultStore>,
@@ -74,7 +74,7 @@ impl Reconciler {
         metrics: Arc<Metrics>,
         (verdicts, notices, nominations): (Arc<PlanResultStore>, Arc<Notices>, Arc<Mutex<Nominations>>),
     ) -> Self {
-        let lookups = Lookups::new(market.calls());
+        let lookups = DescribeBatcher::new(market.calls());
         Self {
             cluster,
             market,

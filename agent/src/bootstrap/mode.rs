@@ -9,7 +9,7 @@ use crate::observe::{self, Other};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum BootstrapMode {
     /// Write kubelet's files and start it.
     Configure,
     /// Write nothing of the operating system's; wait for what the other writes, where it is known who that is.
@@ -18,12 +18,12 @@ pub enum Duty {
 
 /// The duty that follows from the settings and from who else is there, and what people should know about it.
 #[must_use]
-pub fn duty(mode: Mode, other: Option<Other>) -> (Duty, Option<&'static str>) {
+pub fn duty(mode: Mode, other: Option<Other>) -> (BootstrapMode, Option<&'static str>) {
     match (mode, other) {
-        (Mode::Auto | Mode::Bootstrap, None) => (Duty::Configure, None),
-        (Mode::Bootstrap, Some(Other::Nodeadm)) => (Duty::Configure, Some(TWO)),
-        (Mode::Bootstrap, Some(Other::Bottlerocket)) => (Duty::Observe(other), Some(READ_ONLY)),
-        (Mode::Auto, Some(_)) | (Mode::Observe, _) => (Duty::Observe(other), None),
+        (Mode::Auto | Mode::Bootstrap, None) => (BootstrapMode::Configure, None),
+        (Mode::Bootstrap, Some(Other::Nodeadm)) => (BootstrapMode::Configure, Some(TWO)),
+        (Mode::Bootstrap, Some(Other::Bottlerocket)) => (BootstrapMode::Observe(other), Some(READ_ONLY)),
+        (Mode::Auto, Some(_)) | (Mode::Observe, _) => (BootstrapMode::Observe(other), None),
     }
 }
 
@@ -73,14 +73,14 @@ mod tests {
     fn only_one_program_configures_a_machine_unless_people_insist() {
         let (nodeadm, bottlerocket) = (Some(Other::Nodeadm), Some(Other::Bottlerocket));
         let rows = [
-            (Mode::Auto, None, Duty::Configure, false),
-            (Mode::Auto, nodeadm, Duty::Observe(nodeadm), false),
-            (Mode::Auto, bottlerocket, Duty::Observe(bottlerocket), false),
-            (Mode::Bootstrap, None, Duty::Configure, false),
-            (Mode::Bootstrap, nodeadm, Duty::Configure, true),
-            (Mode::Bootstrap, bottlerocket, Duty::Observe(bottlerocket), true),
-            (Mode::Observe, None, Duty::Observe(None), false),
-            (Mode::Observe, nodeadm, Duty::Observe(nodeadm), false),
+            (Mode::Auto, None, BootstrapMode::Configure, false),
+            (Mode::Auto, nodeadm, BootstrapMode::Observe(nodeadm), false),
+            (Mode::Auto, bottlerocket, BootstrapMode::Observe(bottlerocket), false),
+            (Mode::Bootstrap, None, BootstrapMode::Configure, false),
+            (Mode::Bootstrap, nodeadm, BootstrapMode::Configure, true),
+            (Mode::Bootstrap, bottlerocket, BootstrapMode::Observe(bottlerocket), true),
+            (Mode::Observe, None, BootstrapMode::Observe(None), false),
+            (Mode::Observe, nodeadm, BootstrapMode::Observe(nodeadm), false),
         ];
         for (mode, other, expected, warned) in rows {
             let (duty, warning) = duty(mode, other);

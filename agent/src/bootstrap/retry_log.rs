@@ -19,7 +19,7 @@ struct Reason {
 
 /// Whether and how to say a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Say {
+pub enum LogDecision {
     /// It is new.
     Changed,
     /// It stands since then and was not said for a minute.
@@ -33,18 +33,18 @@ pub enum Say {
 
 impl Waiting {
     /// Takes note that `reason` stands in the way at `now`.
-    pub fn observe(&mut self, reason: &str, now: Timestamp) -> Say {
+    pub fn observe(&mut self, reason: &str, now: Timestamp) -> LogDecision {
         match &mut self.current {
             Some(current) if current.text == reason => {
                 if now.duration_since(current.said_at) < REPEAT_AFTER {
-                    return Say::Nothing;
+                    return LogDecision::Nothing;
                 }
                 current.said_at = now;
-                Say::Still { since: current.since }
+                LogDecision::Still { since: current.since }
             }
             current => {
                 *current = Some(Reason { text: reason.to_owned(), since: now, said_at: now });
-                Say::Changed
+                LogDecision::Changed
             }
         }
     }
@@ -59,14 +59,14 @@ mod tests {
         let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
         let mut waiting = Waiting::default();
         for (seconds, reason, expected) in [
-            (0, "a", Say::Changed),
-            (1, "a", Say::Nothing),
-            (59, "a", Say::Nothing),
-            (60, "a", Say::Still { since: at(0) }),
-            (61, "a", Say::Nothing),
-            (62, "b", Say::Changed),
-            (63, "a", Say::Changed),
-            (130, "a", Say::Still { since: at(63) }),
+            (0, "a", LogDecision::Changed),
+            (1, "a", LogDecision::Nothing),
+            (59, "a", LogDecision::Nothing),
+            (60, "a", LogDecision::Still { since: at(0) }),
+            (61, "a", LogDecision::Nothing),
+            (62, "b", LogDecision::Changed),
+            (63, "a", LogDecision::Changed),
+            (130, "a", LogDecision::Still { since: at(63) }),
         ] {
             assert_eq!(waiting.observe(reason, at(seconds)), expected, "{seconds} s");
         }

@@ -66,7 +66,7 @@ impl Watched<Node> {
 
 /// What following tells: the whole collection after each change, or why there is nothing new.
 #[derive(Debug)]
-pub enum Heard<T> {
+pub enum WatchEvent<T> {
     /// All objects, in the order of their UIDs.
     All(Vec<T>),
     /// A list or watch failed; it is tried again.
@@ -141,7 +141,7 @@ struct Change {
 }
 
 /// Follows the collection until nobody listens any more.
-pub async fn follow<T>(cluster: Arc<Cluster>, watched: Watched<T>, told: Sender<Heard<T>>)
+pub async fn follow<T>(cluster: Arc<Cluster>, watched: Watched<T>, told: Sender<WatchEvent<T>>)
 where
     T: DeserializeOwned + Clone + Send,
 {
@@ -150,7 +150,7 @@ where
         match session(&cluster.http, &watched, &told).await {
             Ok(()) => wait = RETRY_MIN,
             Err(error) => {
-                if told.send(Heard::Trouble(error)).await.is_err() {
+                if told.send(WatchEvent::Trouble(error)).await.is_err() {
                     return;
                 }
                 wait = (wait * 2).min(RETRY_MAX);
@@ -161,7 +161,7 @@ where
 }
 
 /// One list and the watches that carry it on; ends when the server has forgotten our place.
-async fn session<T>(http: &Http, watched: &Watched<T>, told: &Sender<Heard<T>>) -> Result<(), ClusterError>
+async fn session<T>(http: &Http, watched: &Watched<T>, told: &Sender<WatchEvent<T>>) -> Result<(), ClusterError>
 where
     T: DeserializeOwned + Clone + Send,
 {
@@ -170,7 +170,7 @@ where
         Err(error) if error.status() == Some(410) => return Ok(()),
         listed => listed?,
     };
-    if told.send(Heard::All(items)).await.is_err() {
+    if told.send(WatchEvent::All(items)).await.is_err() {
         return Ok(());
     }
     loop {
@@ -184,7 +184,7 @@ where
                 Applied::Silent => {}
                 Applied::Changed => {
                     let all = objects.values().cloned().collect();
-                    if told.send(Heard::All(all)).await.is_err() {
+                    if told.send(WatchEvent::All(all)).await.is_err() {
                         return Ok(());
                     }
                 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use machine::agent::{self, AgentSettings};
 
 use super::{Diagnosis, Verdict};
-use crate::bootstrap::mode::{Duty, duty};
+use crate::bootstrap::mode::{BootstrapMode, duty};
 use crate::journal;
 use crate::{observe, policies};
 
@@ -25,11 +25,11 @@ pub fn examine(root: &Path) -> Diagnosis {
     let (duty, doubt) = duty(settings.mode, observe::other(root));
     match (duty, doubt) {
         (_, Some(doubt)) => found.note("mode", Verdict::Broken, doubt),
-        (Duty::Configure, None) => found.note("mode", Verdict::Ok, "the agent configures the node"),
-        (Duty::Observe(Some(other)), None) => {
+        (BootstrapMode::Configure, None) => found.note("mode", Verdict::Ok, "the agent configures the node"),
+        (BootstrapMode::Observe(Some(other)), None) => {
             found.note("mode", Verdict::Ok, format!("{} configures the node; the agent observes", other.name()));
         }
-        (Duty::Observe(None), None) => {
+        (BootstrapMode::Observe(None), None) => {
             let cure = "enable nodeadm-config and nodeadm-run, or write mode: bootstrap";
             found.note("mode", Verdict::Broken, format!("no program configures the node: {cure}"));
         }

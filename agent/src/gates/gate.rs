@@ -5,7 +5,7 @@ use std::time::Duration;
 use drain::Millis;
 
 use crate::clock::Wall;
-use crate::hysteresis::{Steadiness, Verdict};
+use crate::hysteresis::{Hysteresis, Verdict};
 use crate::report::rfc3339;
 
 /// What a gate is about: the word that stands in the condition's reason and in metrics.
@@ -55,9 +55,9 @@ pub enum Answer {
 }
 
 /// What an open gate forgives: facts that others write are looked at at every step, so it is the time that counts.
-pub(super) const FACT: Steadiness = Steadiness::over(Duration::from_secs(5));
+pub(super) const FACT: Hysteresis = Hysteresis::over(Duration::from_secs(5));
 /// A DaemonSet's pod is replaced when its DaemonSet is updated; that must not close the gate.
-pub(super) const POD: Steadiness = Steadiness::over(Duration::from_secs(60));
+pub(super) const POD: Hysteresis = Hysteresis::over(Duration::from_secs(60));
 
 /// A gate.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(kind: Kind, which: &str, rising: Steadiness, falling: Steadiness, now: Millis) -> Self {
+    pub(super) fn new(kind: Kind, which: &str, rising: Hysteresis, falling: Hysteresis, now: Millis) -> Self {
         let verdict = Verdict::new(false, rising, falling, now);
         Self { kind, which: which.to_owned(), verdict, why: "not evaluated yet".to_owned(), decided: false }
     }

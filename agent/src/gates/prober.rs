@@ -67,7 +67,8 @@ impl Probers {
     pub fn start(gates: &Gates, root: PathBuf, told: &Sender<Finding>) -> Self {
         let (link, linked) = watch::channel(None);
         for (gate, question, pace) in gates.questions() {
-            let asker = Asker { gate, question, pace, root: root.clone(), linked: linked.clone(), told: told.clone() };
+            let asker =
+                ProbeContext { gate, question, pace, root: root.clone(), linked: linked.clone(), told: told.clone() };
             tokio::spawn(asker.run());
         }
         Self { link }
@@ -79,7 +80,7 @@ impl Probers {
     }
 }
 
-struct Asker {
+struct ProbeContext {
     gate: GateId,
     question: Question,
     pace: Pace,
@@ -88,7 +89,7 @@ struct Asker {
     told: Sender<Finding>,
 }
 
-impl Asker {
+impl ProbeContext {
     async fn run(self) {
         sleep(self.pace.delay).await;
         let mut closed = None;

@@ -23,7 +23,7 @@ pub fn audience(program: &str, arguments: &[String], environment: &[(String, Str
     {
         return None;
     }
-    let wishes = Wishes::read(environment)?;
+    let wishes = TokenOptions::read(environment)?;
     let region = words.one_of(&["--region"]).or(wishes.region)?;
     let plausible = !cluster.is_empty() && !region.is_empty();
     plausible.then(|| Audience { cluster: cluster.to_owned(), region: region.to_owned(), fips: wishes.fips })
@@ -60,12 +60,12 @@ impl<'a> Words<'a> {
 
 /// What the environment asks for.
 #[derive(Default)]
-struct Wishes<'a> {
+struct TokenOptions<'a> {
     fips: bool,
     region: Option<&'a str>,
 }
 
-impl<'a> Wishes<'a> {
+impl<'a> TokenOptions<'a> {
     /// A variable that we do not know may name other credentials: then the command knows better.
     fn read(environment: &'a [(String, String)]) -> Option<Self> {
         let mut wishes = Self::default();

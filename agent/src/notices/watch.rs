@@ -115,12 +115,12 @@ fn scaling(body: &[u8]) -> Option<Said> {
 
 /// The moments of one rhythm: all questions of a machine have their turns on one grid.
 #[derive(Clone, Copy, Debug)]
-struct Rhythm {
+struct PollInterval {
     origin: Instant,
     every: Duration,
 }
 
-impl Rhythm {
+impl PollInterval {
     /// The next moment behind `now`; a turn that took too long skips some.
     fn next(self, now: Instant) -> Instant {
         let passed = now.saturating_duration_since(self.origin).as_micros() / self.every.as_micros().max(1);
@@ -133,13 +133,13 @@ impl Rhythm {
 pub async fn watch(imds: Arc<Imds>, told: Sender<News>, seed: u64) {
     let origin = Instant::now() + SPOT_EVERY.mul_f64(fraction(seed));
     let origin = origin.checked_sub(SPOT_EVERY).unwrap_or(origin);
-    let spot = watch_spot(imds.twin(), told.clone(), Rhythm { origin, every: SPOT_EVERY });
-    let rhythm = Rhythm { origin, every: REST_EVERY };
+    let spot = watch_spot(imds.twin(), told.clone(), PollInterval { origin, every: SPOT_EVERY });
+    let rhythm = PollInterval { origin, every: REST_EVERY };
     let rest = watch_items(&imds, &told, Watcher::Rest, rhythm, &[REBALANCE, MAINTENANCE, SCALING]);
     tokio::join!(spot, rest);
 }
 
-async fn watch_spot(imds: Imds, told: Sender<News>, rhythm: Rhythm) {
+async fn watch_spot(imds: Imds, told: Sender<News>, rhythm: PollInterval) {
     let kind = tokio::select! {
         kind = kind_of_machine(&imds, &told) => kind,
         () = watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]) => return,
@@ -168,7 +168,7 @@ async fn kind_of_machine(imds: &Imds, told: &Sender<News>) -> String {
     }
 }
 
-async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, rhythm: Rhythm, items: &[Item]) {
+async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, rhythm: PollInterval, items: &[Item]) {
     let mut well: Option<Instant> = None;
     while !told.is_closed() {
         let mut reach = Reach { watcher, failed: 0, problem: None };
@@ -210,7 +210,7 @@ mod tests {
     fn turns_lie_on_one_grid_and_late_ones_are_skipped() {
         let origin = Instant::now();
         let at = |millis: u64| origin + Duration::from_millis(millis);
-        let (spot, rest) = (Rhythm { origin, every: SPOT_EVERY }, Rhythm { origin, every: REST_EVERY });
+        let (spot, rest) = (PollInterval { origin, every: SPOT_EVERY }, PollInterval { origin, every: REST_EVERY });
         for (now, next) in [(0, 960), (959, 960), (960, 1920), (4000, 4800), (4800, 5760)] {
             assert_eq!(spot.next(at(now)), at(next), "{now}");
         }

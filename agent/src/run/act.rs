@@ -9,7 +9,7 @@ use drain::{Action, First, Millis};
 use machine::agent::notices::LifecycleHook;
 use tokio::task::JoinSet;
 
-use super::lifecycle::{Act, Input, Lifecycle};
+use super::lifecycle::{AgentAction, Input, Lifecycle};
 use crate::clock::{Clock, Wall};
 use crate::cluster::{Cluster, ClusterError};
 use crate::drain::{pods_on_node, request};
@@ -90,26 +90,26 @@ impl Actor {
     }
 
     /// Starts an act.
-    pub(super) fn start(&mut self, act: Act, life: &Lifecycle, clock: &Clock) {
+    pub(super) fn start(&mut self, act: AgentAction, life: &Lifecycle, clock: &Clock) {
         let Some(cluster) = self.cluster.clone() else {
             return;
         };
         let (name, wall, now) = (life.name().to_owned(), life.wall(), clock.now());
         match act {
-            Act::Save | Act::FollowPods | Act::Yield | Act::Complete(_) => {}
-            Act::PatchNode(patch) => {
+            AgentAction::Save | AgentAction::FollowPods | AgentAction::Yield | AgentAction::Complete(_) => {}
+            AgentAction::PatchNode(patch) => {
                 self.begin(async move {
                     let done = said("Node", cluster.patch_node(&name, &patch).await);
                     Some(Input::NodeWritten(done))
                 });
             }
-            Act::PatchStatus(patch) => {
+            AgentAction::PatchStatus(patch) => {
                 self.begin(async move {
                     let done = said("Node status", cluster.patch_node_status(&name, &patch).await);
                     Some(Input::StatusWritten(done))
                 });
             }
-            Act::Tell(tiding) => {
+            AgentAction::Tell(tiding) => {
                 let event = tiding.event(&name, life.node(), wall.of(now));
                 self.begin(async move {
                     let told = cluster.create_event(&event).await;
@@ -117,7 +117,7 @@ impl Actor {
                     Some(Input::Told(tiding.key, exists || said("Event", told)))
                 });
             }
-            Act::ReadNode(first) => {
+            AgentAction::ReadNode(first) => {
                 self.begin(async move {
                     if let First::TakeBack(words) = first {
                         said("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
@@ -125,13 +125,13 @@ impl Actor {
                     Some(read(&cluster, &name, now).await)
                 });
             }
-            Act::LookAttached { volume, attachment } => {
+            AgentAction::LookAttached { volume, attachment } => {
                 self.begin(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
             }
-            Act::Drain(Action::List) => {
+            AgentAction::Drain(Action::List) => {
                 self.begin(async move { list(&cluster, &name, wall, now).await });
             }
-            Act::Drain(action) => {
+            AgentAction::Drain(action) => {
                 let by = clock.by(life.asks_until(now));
                 self.begin(async move {
                     let (uid, reply) = request(&cluster, &action, by).await?;

@@ -2,7 +2,7 @@
 //!
 //! It is level-triggered: each step compares what the Node should say with what it says, so a lost write, a restart and somebody
 //! else's edit are all the same case. Each duty has its state and its rules in a file of its own; here they meet: an [`Input`] goes
-//! to the duties that it concerns, and what they want to say or do becomes [`Act`]s.
+//! to the duties that it concerns, and what they want to say or do becomes [`AgentAction`]s.
 //!
 //! A new duty adds a field, a line in [`Lifecycle::take`], and one where it speaks: [`Lifecycle::statements`] for conditions,
 //! [`Lifecycle::tidings`] for events, [`Lifecycle::wishes`] for the Node's metadata, [`Lifecycle::step`] for acts of its own.
@@ -35,7 +35,7 @@ use crate::gates::{Finding, Gates};
 use crate::health::{self, Health, Look, Sample, Wellbeing, check};
 use crate::journal::Journal;
 use crate::notices::{Reach, Reading};
-use crate::report::{self, Statement, Tiding, Wanted};
+use crate::report::{self, NodeEvent, Statement, Wanted};
 
 use agent_state::{Known, Seen};
 use conditions::Conditions;
@@ -43,7 +43,7 @@ use drain_requests::Asked;
 use events::Events;
 use metadata::Metadata;
 use node_drain::Emptying;
-use node_patch::{Marks, Wish};
+use node_patch::{NodePatcher, Wish};
 use notices::Notices;
 use scaling::Scaling;
 use service::Service;
@@ -53,7 +53,7 @@ use volumes::Volumes;
 
 /// A step to carry out. What came of it returns as an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Act {
+pub enum AgentAction {
     /// Write the journal, and only then go on to the acts behind this one.
     Save,
     /// Follow the pods of this node; each list comes as [`Input::Pods`].
@@ -63,7 +63,7 @@ pub enum Act {
     /// Merge this into the Node's status: [`Input::StatusWritten`].
     PatchStatus(Value),
     /// Create this event: [`Input::Told`].
-    Tell(Tiding),
+    Tell(NodeEvent),
     /// Carry out a request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
     /// Read the Node, from where all writes are seen, after taking the controller's mark off it where that is due: [`Input::NodeRead`].
@@ -142,7 +142,7 @@ pub struct Lifecycle {
     /// Emptying the node.
     emptying: Emptying,
     /// What stands in the Node's specification and metadata.
-    marks: Marks,
+    marks: NodePatcher,
     /// The Node's conditions.
     conditions: Conditions,
     /// How the start went.
@@ -171,7 +171,7 @@ impl Lifecycle {
             shutdown: Shutdown::default(),
             scaling: Scaling::default(),
             emptying,
-            marks: Marks::new(now),
+            marks: NodePatcher::new(now),
             conditions: Conditions::default(),
             course: Course::default(),
             events: Events::default(),
@@ -179,7 +179,7 @@ impl Lifecycle {
         }
     }
 
-    /// The memory to write on [`Act::Save`].
+    /// The memory to write on [`AgentAction::Save`].
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.known.journal
@@ -235,7 +235,7 @@ impl Lifecycle {
     /// How the machine is, in a line; `None` when nothing is wrong.
     #[must_use]
     pub fn health(&self, now: Millis) -> Option<String> {
-        if self.health_is_anothers(now) {
+        if self.other_agent_owns_health(now) {
             return Some("health conditions are managed by another agent".to_owned());
         }
         self.health.summary(self.known.wall)
@@ -244,10 +244,10 @@ impl Lifecycle {
     /// The same for those who want to know more.
     #[must_use]
     pub fn wellbeing(&self, now: Millis) -> Wellbeing {
-        self.health.wellbeing(self.health_is_anothers(now), self.known.wall)
+        self.health.wellbeing(self.other_agent_owns_health(now), self.known.wall)
     }
 
-    fn health_is_anothers(&self, now: Millis) -> bool {
+    fn other_agent_owns_health(&self, now: Millis) -> bool {
         self.known.node().is_some_and(|node| health::other_agent(node, self.known.wall.of(now)))
     }
 
@@ -308,7 +308,7 @@ impl Lifecycle {
 
     /// What to do now.
     #[must_use]
-    pub fn step(&mut self, now: Millis) -> Vec<Act> {
+    pub fn step(&mut self, now: Millis) -> Vec<AgentAction> {
         self.notices.pass(&mut self.known, now);
         let order = self.notices.order(&self.known, now);
         if self.emptying.follow(&mut self.known, order, now) {
@@ -322,22 +322,22 @@ impl Lifecycle {
         self.acts(&wanted, now)
     }
 
-    fn acts(&mut self, wanted: &Wanted, now: Millis) -> Vec<Act> {
+    fn acts(&mut self, wanted: &Wanted, now: Millis) -> Vec<AgentAction> {
         let mut acts = Vec::new();
         self.service.observe(&self.known, now);
         let wishes = self.wishes(wanted);
-        acts.extend(self.marks.patch(&mut self.known, wishes, now).map(Act::PatchNode));
+        acts.extend(self.marks.patch(&mut self.known, wishes, now).map(AgentAction::PatchNode));
         let said = self.statements(now);
-        acts.extend(self.conditions.patch(&self.known, &said, now).map(Act::PatchStatus));
+        acts.extend(self.conditions.patch(&self.known, &said, now).map(AgentAction::PatchStatus));
         self.said = said;
         acts.extend(self.emptying.step(&mut self.known, self.marks.cordoned(), now));
-        acts.extend(self.shutdown.yields(&self.known, now).then_some(Act::Yield));
+        acts.extend(self.shutdown.yields(&self.known, now).then_some(AgentAction::Yield));
         let hook = self.scaling.completes(&self.known, self.notices.hook(), now);
-        acts.extend(hook.map(Act::Complete));
+        acts.extend(hook.map(AgentAction::Complete));
         let tidings = self.tidings(now);
-        acts.extend(self.events.next(&self.known, tidings, now).map(Act::Tell));
+        acts.extend(self.events.next(&self.known, tidings, now).map(AgentAction::Tell));
         if std::mem::take(&mut self.known.dirty) {
-            acts.insert(0, Act::Save);
+            acts.insert(0, AgentAction::Save);
         }
         acts
     }
@@ -389,8 +389,8 @@ impl Lifecycle {
     }
 
     /// The events that the API server should have.
-    fn tidings(&self, now: Millis) -> Vec<Tiding> {
-        let mut tidings: Vec<Tiding> = self.service.tiding(&self.known, now).into_iter().collect();
+    fn tidings(&self, now: Millis) -> Vec<NodeEvent> {
+        let mut tidings: Vec<NodeEvent> = self.service.tiding(&self.known, now).into_iter().collect();
         tidings.extend(self.notices.tidings(&self.known));
         tidings.extend(self.emptying.tiding(&self.known));
         tidings.extend(self.health.tidings());

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::lifecycle::Lifecycle;
 use crate::admin::{self, Admin};
 use crate::clock::Wall;
-use crate::cluster::{Cluster, Heard, Pod, Watched, follow};
+use crate::cluster::{Cluster, Pod, WatchEvent, Watched, follow};
 use crate::gates::Gate;
 use crate::metrics;
 use crate::report::Statement;
@@ -243,9 +243,9 @@ async fn first_pod(cluster: Arc<Cluster>, node: &str, told: &mut oneshot::Sender
     }
 }
 
-async fn running(heard: &mut Receiver<Heard<Pod>>) -> Option<Timestamp> {
+async fn running(heard: &mut Receiver<WatchEvent<Pod>>) -> Option<Timestamp> {
     loop {
-        if let Heard::All(pods) = heard.recv().await?
+        if let WatchEvent::All(pods) = heard.recv().await?
             && pods.iter().any(|pod| pod.status.phase == "Running")
         {
             return Some(Timestamp::now());

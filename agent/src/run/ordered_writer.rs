@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One kind of write.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct OrderedWriter {
     busy: bool,
     next: Millis,
     failures: u32,
@@ -19,7 +19,7 @@ pub(super) struct Lane {
     urgent: bool,
 }
 
-impl Lane {
+impl OrderedWriter {
     /// Takes the lane for a write, if it is free.
     pub(super) fn take(&mut self, now: Millis) -> bool {
         let free = !self.busy && now >= self.next;
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn refusals_space_writes_out_and_success_brings_them_back() {
-        let mut lane = Lane::default();
+        let mut lane = OrderedWriter::default();
         let mut now = Millis(1_000_000);
         let mut waits = Vec::new();
         for done in [false, false, false, false, false, false, false, true] {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn urgency_skips_the_wait_but_not_a_write_under_way() {
-        let mut lane = Lane::default();
+        let mut lane = OrderedWriter::default();
         assert!(lane.take(Millis(0)));
         lane.hurry(Millis(0));
         assert!(!lane.take(Millis(0)));

@@ -8,7 +8,7 @@ use drain::Millis;
 
 use crate::bootstrap::state::State;
 use crate::notices::moment;
-use crate::report::{BOOTSTRAP_KEY, Tiding};
+use crate::report::{BOOTSTRAP_KEY, NodeEvent};
 
 /// Metadata, the link and the units need their moment at every boot.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,14 +51,14 @@ impl Obstacle {
     }
 
     /// What to tell at `now`, unless enough was told already.
-    pub(super) fn tiding(&self, told: &BTreeSet<String>, now: Millis) -> Option<Tiding> {
+    pub(super) fn tiding(&self, told: &BTreeSet<String>, now: Millis) -> Option<NodeEvent> {
         if told.iter().filter(|key| key.starts_with(BOOTSTRAP_KEY)).count() >= MOST {
             return None;
         }
         match self.reason.as_ref()? {
-            Reason::Failed(why) => Some(Tiding::bootstrap_failed(why)),
+            Reason::Failed(why) => Some(NodeEvent::bootstrap_failed(why)),
             Reason::Waiting(why) => {
-                self.since.filter(|since| now >= *since + PATIENCE).map(|_| Tiding::bootstrap_waiting(why))
+                self.since.filter(|since| now >= *since + PATIENCE).map(|_| NodeEvent::bootstrap_waiting(why))
             }
         }
     }

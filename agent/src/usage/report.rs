@@ -104,7 +104,7 @@ fn pod_usage(uid: &str, pod: &mut PodHistory, now: Timestamp) -> Option<PodUsage
 
 /// What decisions turn on: when it moves, the report does not wait for its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Gist {
+pub(super) struct ReportSummary {
     cpu: Option<Level>,
     memory: Option<Level>,
     pressure: [u16; 5],
@@ -116,7 +116,7 @@ pub(super) struct Gist {
 const LEVELS: u8 = 2;
 const SHARE: u16 = 50;
 
-impl Gist {
+impl ReportSummary {
     pub(super) fn of(history: &mut History, now: Timestamp) -> Self {
         let node = &mut history.node;
         Self {

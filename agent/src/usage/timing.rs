@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::report::Gist;
+use super::report::ReportSummary;
 
 /// Never two writes closer than this.
 const CLOSEST: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ pub(super) struct Pace {
     every: Duration,
     tried: Option<Duration>,
     failures: u32,
-    written: Option<(Duration, Gist)>,
+    written: Option<(Duration, ReportSummary)>,
 }
 
 impl Pace {
@@ -35,7 +35,7 @@ impl Pace {
     }
 
     /// Whether to write now.
-    pub(super) fn is_due(&self, gist: &Gist, now: Duration) -> bool {
+    pub(super) fn is_due(&self, gist: &ReportSummary, now: Duration) -> bool {
         let doubled = CLOSEST.saturating_mul(1 << self.failures.min(4));
         if self.tried.is_some_and(|tried| now.saturating_sub(tried) < doubled.min(LONGEST)) {
             return false;
@@ -47,7 +47,7 @@ impl Pace {
     }
 
     /// A write has ended.
-    pub(super) fn ended(&mut self, taken: bool, gist: Gist, now: Duration) {
+    pub(super) fn ended(&mut self, taken: bool, gist: ReportSummary, now: Duration) {
         self.tried = Some(now);
         self.failures = if taken { 0 } else { self.failures.saturating_add(1) };
         if taken {
@@ -66,12 +66,12 @@ mod tests {
     use crate::usage::sampler::{NodeSample, Sample};
 
     /// The gist of a machine that has killed so many processes.
-    fn gist(oom_kills: u64) -> Gist {
+    fn gist(oom_kills: u64) -> ReportSummary {
         let now = Timestamp::UNIX_EPOCH;
         let mut history = History::new(now);
         let node = NodeSample { cpu: Some(1), memory: Some(1), oom_kills, ..NodeSample::default() };
         history.take(&Sample { node, pods: Vec::new() }, 2, 10, now);
-        Gist::of(&mut history, now)
+        ReportSummary::of(&mut history, now)
     }
 
     proptest! {

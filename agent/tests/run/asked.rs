@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent::cluster::Node;
 use agent::journal::Journal;
-use agent::run::lifecycle::{Act, Input, Lifecycle};
+use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use api::DrainSaid;
 use drain::{Action, Millis, PodOnNode, Reply};
 use hyper::Method;
@@ -25,9 +25,9 @@ fn wished() -> Input {
 }
 
 /// What is said in this step of the condition `kerf.sh/Drained`: status, reason and message.
-fn said(acts: &[Act]) -> Option<(String, String, String)> {
+fn said(acts: &[AgentAction]) -> Option<(String, String, String)> {
     let patch = acts.iter().find_map(|act| match act {
-        Act::PatchStatus(patch) => Some(patch),
+        AgentAction::PatchStatus(patch) => Some(patch),
         _ => None,
     })?;
     let found = patch["status"]["conditions"].as_array()?.iter().find(|it| it["type"] == "kerf.sh/Drained")?;
@@ -35,7 +35,7 @@ fn said(acts: &[Act]) -> Option<(String, String, String)> {
     Some((text("status"), text("reason"), text("message")))
 }
 
-fn requests(acts: &[Act]) -> Vec<String> {
+fn requests(acts: &[AgentAction]) -> Vec<String> {
     short(acts).into_iter().filter(|act| act.starts_with("evict") || act.starts_with("delete")).collect()
 }
 
@@ -47,7 +47,7 @@ fn a_wish_is_acknowledged_in_the_same_step_and_followed() {
     let (status, reason, message) = said(&acts).expect("an acknowledgement");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "Draining"));
     assert_eq!(DrainSaid::parse(&message).ids, ["d-1"]);
-    let patch = acts.iter().find_map(|act| if let Act::PatchNode(patch) = act { Some(patch) } else { None });
+    let patch = acts.iter().find_map(|act| if let AgentAction::PatchNode(patch) = act { Some(patch) } else { None });
     let patch = patch.expect("a patch");
     assert_eq!(patch["spec"]["unschedulable"], true);
     let labels = &patch["metadata"]["labels"];
@@ -58,7 +58,7 @@ fn a_wish_is_acknowledged_in_the_same_step_and_followed() {
     assert_eq!(requests(&settle(&mut life, at(1))), ["evict a"]);
     life.take(Input::Reply("a".into(), Reply::Accepted), at(1));
     life.take(Input::Pods(vec![]), at(3));
-    let acts: Vec<Act> = (3..9).flat_map(|second| settle(&mut life, at(second))).collect();
+    let acts: Vec<AgentAction> = (3..9).flat_map(|second| settle(&mut life, at(second))).collect();
     let (status, reason, message) = acts.chunks(1).filter_map(said).next_back().expect("the outcome");
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Drained"), "{message}");
     assert_eq!(DrainSaid::parse(&message), DrainSaid { ids: vec!["d-1".into()], evicted: 1, forced: 0, left: 0 });
@@ -76,11 +76,11 @@ fn without_a_deadline_nobody_is_forced_and_with_one_at_the_last_moment() {
         let mut first = None;
         for second in 0..300 {
             for act in settle(&mut life, at(second)) {
-                if let Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) = &act {
+                if let AgentAction::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) = &act {
                     let budget = Some("web".to_owned());
                     life.take(Input::Reply(uid.clone(), Reply::Blocked { retry_after: None, budget }), at(second));
                 }
-                if matches!(act, Act::Drain(Action::Delete { .. })) {
+                if matches!(act, AgentAction::Drain(Action::Delete { .. })) {
                     first.get_or_insert(second);
                 }
             }
@@ -118,11 +118,12 @@ fn a_wish_that_is_taken_back_ends_the_drain_and_what_it_did_to_the_node() {
         node["status"]["conditions"].as_array_mut().expect("conditions").push(said);
     };
     life.take(node_with(OURS, left), at(2));
-    let acts: Vec<Act> = (2..40).flat_map(|second| settle(&mut life, at(second))).collect();
+    let acts: Vec<AgentAction> = (2..40).flat_map(|second| settle(&mut life, at(second))).collect();
     assert_eq!(requests(&acts), Vec::<String>::new());
     let (status, reason, _) = acts.chunks(1).find_map(said).expect("a word");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "DrainWithdrawn"));
-    let undone = acts.iter().any(|act| matches!(act, Act::PatchNode(patch) if patch["spec"]["unschedulable"] == false));
+    let undone =
+        acts.iter().any(|act| matches!(act, AgentAction::PatchNode(patch) if patch["spec"]["unschedulable"] == false));
     assert!(undone, "{acts:?}");
 }
 
@@ -165,7 +166,7 @@ fn a_notice_brings_the_end_of_an_asked_drain_forward_and_both_are_answered() {
     life.take(wish(r#"{"id":"d-1","daemonSets":true}"#), T0);
     settle(&mut life, T0);
     life.take(spot(at(120)), at(1));
-    let acts: Vec<Act> = (1..5).flat_map(|second| settle(&mut life, at(second))).collect();
+    let acts: Vec<AgentAction> = (1..5).flat_map(|second| settle(&mut life, at(second))).collect();
     let (_, _, message) = acts.chunks(1).filter_map(said).next_back().expect("an answer");
     let ids = DrainSaid::parse(&message).ids;
     assert!(ids.len() == 2 && ids.contains(&"d-1".to_owned()), "{ids:?}");
@@ -182,7 +183,7 @@ fn a_draining_agent_gives_a_sign_of_life_every_ten_seconds() {
     life.take(Input::Pods(vec![PodOnNode { do_not_disrupt: true, ..pod("a") }]), T0);
     let mut beats = Vec::new();
     for second in 0..120 {
-        let beat = |act: &Act| matches!(act, Act::PatchNode(patch) if patch["metadata"]["annotations"]["kerf.sh/agent-heartbeat"].is_string());
+        let beat = |act: &AgentAction| matches!(act, AgentAction::PatchNode(patch) if patch["metadata"]["annotations"]["kerf.sh/agent-heartbeat"].is_string());
         beats.extend(settle(&mut life, at(second)).iter().any(beat).then(|| at(second)));
     }
     let gaps = beats.windows(2).map(|pair: &[Millis]| pair[1].since(pair[0]));
@@ -209,7 +210,7 @@ fn volumes_are_waited_for_once_the_pods_are_gone() {
     assert!(!over(&mut life, 0, 30), "a volume is attached that nobody uses");
     // Off the Node's list it is only on its way: whether it is gone shows in its VolumeAttachment, which is asked for again and again.
     life.take(attached(json!([])), at(30));
-    let acts: Vec<Act> = (30..40).flat_map(|second| settle(&mut life, at(second))).collect();
+    let acts: Vec<AgentAction> = (30..40).flat_map(|second| settle(&mut life, at(second))).collect();
     let looks = |act: &&String| **act == "look kubernetes.io/csi/ebs.csi.aws.com^vol-1";
     assert_eq!(short(&acts).iter().filter(looks).count(), 5, "{acts:?}");
     assert!(!over(&mut life, 40, 50), "it is still there");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agent::clock::{By, Clock};
 use agent::cluster::{
-    Access, Cluster, ClusterError, Command, Credentials, Heard, Node, Pod, Variable, Watched, follow,
+    Access, Cluster, ClusterError, Command, Credentials, Node, Pod, Variable, WatchEvent, Watched, follow,
 };
 use drain::{Millis, Reply};
 use hyper::Method;
@@ -193,11 +193,11 @@ async fn nobody_there_is_unreachable() {
 }
 
 /// The UIDs in the next news, or the status of its trouble.
-async fn next(heard: &mut Receiver<Heard<Pod>>) -> Result<Vec<String>, Option<u16>> {
+async fn next(heard: &mut Receiver<WatchEvent<Pod>>) -> Result<Vec<String>, Option<u16>> {
     let waited = tokio::time::timeout(crate::api::PATIENCE, heard.recv()).await;
     match waited.expect("news in time").expect("followed on") {
-        Heard::All(pods) => Ok(pods.into_iter().map(|pod| pod.metadata.uid).collect()),
-        Heard::Trouble(error) => Err(error.status()),
+        WatchEvent::All(pods) => Ok(pods.into_iter().map(|pod| pod.metadata.uid).collect()),
+        WatchEvent::Trouble(error) => Err(error.status()),
     }
 }
 
@@ -247,8 +247,8 @@ async fn a_forgotten_place_is_listed_afresh() {
 #[tokio::test]
 async fn one_node_is_followed_by_its_name() {
     let api = Api::start().await;
-    let (told, mut heard) = mpsc::channel::<Heard<Node>>(8);
+    let (told, mut heard) = mpsc::channel::<WatchEvent<Node>>(8);
     tokio::spawn(follow(client(&api), Watched::node("n"), told));
     let first = heard.recv().await.expect("news");
-    assert!(matches!(first, Heard::All(nodes) if nodes.is_empty()));
+    assert!(matches!(first, WatchEvent::All(nodes) if nodes.is_empty()));
 }

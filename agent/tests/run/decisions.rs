@@ -8,7 +8,7 @@ use agent::gates::{Answer, Finding, Gates};
 use agent::health::Sample;
 use agent::journal::{Journal, Ours};
 use agent::notices::{Reach, Reading, Said, Watcher};
-use agent::run::lifecycle::{Act, Input, Lifecycle};
+use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{Action, First, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::drain::DrainSettings;
@@ -93,21 +93,25 @@ pub fn pod(uid: &str) -> PodOnNode {
 }
 
 /// Steps, and answers every write with success at once. When the Node is to be read first, nobody else drains it.
-pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
+pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
     let mut acts = life.step(now);
     for act in &acts {
         let answer = match act {
-            Act::PatchNode(_) => Input::NodeWritten(true),
-            Act::PatchStatus(_) => Input::StatusWritten(true),
-            Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
-            Act::Complete(_) => Input::Completed(true),
-            Act::ReadNode(First::Read) => read(now, None),
-            Act::Save | Act::FollowPods | Act::Drain(_) | Act::LookAttached { .. } | Act::Yield => continue,
-            Act::ReadNode(First::TakeBack(_)) => continue,
+            AgentAction::PatchNode(_) => Input::NodeWritten(true),
+            AgentAction::PatchStatus(_) => Input::StatusWritten(true),
+            AgentAction::Tell(tiding) => Input::Told(tiding.key.clone(), true),
+            AgentAction::Complete(_) => Input::Completed(true),
+            AgentAction::ReadNode(First::Read) => read(now, None),
+            AgentAction::Save
+            | AgentAction::FollowPods
+            | AgentAction::Drain(_)
+            | AgentAction::LookAttached { .. }
+            | AgentAction::Yield => continue,
+            AgentAction::ReadNode(First::TakeBack(_)) => continue,
         };
         life.take(answer, now);
     }
-    let reads = Act::ReadNode(First::Read);
+    let reads = AgentAction::ReadNode(First::Read);
     if acts.contains(&reads) {
         acts.retain(|act| *act != reads);
         acts.extend(settle(life, now));
@@ -115,26 +119,26 @@ pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<Act> {
     acts
 }
 
-pub fn short(acts: &[Act]) -> Vec<String> {
-    let one = |act: &Act| match act {
-        Act::Save => "save".to_owned(),
-        Act::FollowPods => "follow".to_owned(),
-        Act::PatchNode(patch) if patch.get("spec").is_some() => "cordon".to_owned(),
-        Act::PatchNode(_) => "heartbeat".to_owned(),
-        Act::PatchStatus(patch) => {
+pub fn short(acts: &[AgentAction]) -> Vec<String> {
+    let one = |act: &AgentAction| match act {
+        AgentAction::Save => "save".to_owned(),
+        AgentAction::FollowPods => "follow".to_owned(),
+        AgentAction::PatchNode(patch) if patch.get("spec").is_some() => "cordon".to_owned(),
+        AgentAction::PatchNode(_) => "heartbeat".to_owned(),
+        AgentAction::PatchStatus(patch) => {
             let said = patch["status"]["conditions"].as_array().unwrap().iter();
             let said: Vec<_> = said.map(|it| format!("{}={}", it["reason"], it["status"])).collect();
             said.join(" ").replace('"', "")
         }
-        Act::Tell(tiding) => format!("tell {}", tiding.reason),
-        Act::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
-        Act::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
-        Act::Drain(Action::List) => "list".to_owned(),
-        Act::ReadNode(First::Read) => "read".to_owned(),
-        Act::ReadNode(First::TakeBack(words)) => format!("take back {words}"),
-        Act::LookAttached { volume, .. } => format!("look {volume}"),
-        Act::Yield => "yield".to_owned(),
-        Act::Complete(hook) => format!("complete {}", hook.hook),
+        AgentAction::Tell(tiding) => format!("tell {}", tiding.reason),
+        AgentAction::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
+        AgentAction::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
+        AgentAction::Drain(Action::List) => "list".to_owned(),
+        AgentAction::ReadNode(First::Read) => "read".to_owned(),
+        AgentAction::ReadNode(First::TakeBack(words)) => format!("take back {words}"),
+        AgentAction::LookAttached { volume, .. } => format!("look {volume}"),
+        AgentAction::Yield => "yield".to_owned(),
+        AgentAction::Complete(hook) => format!("complete {}", hook.hook),
     };
     acts.iter().map(one).collect()
 }
@@ -189,11 +193,11 @@ fn the_heartbeat_is_never_a_minute_old_and_writes_keep_their_distance() {
         for act in life.step(at(second)) {
             let done = second % 7 != 0;
             match act {
-                Act::PatchNode(_) => {
+                AgentAction::PatchNode(_) => {
                     beats.extend(done.then_some(at(second)));
                     life.take(Input::NodeWritten(done), at(second));
                 }
-                Act::PatchStatus(_) => {
+                AgentAction::PatchStatus(_) => {
                     writes.push(at(second));
                     life.take(Input::StatusWritten(done), at(second));
                 }
@@ -209,8 +213,8 @@ fn the_heartbeat_is_never_a_minute_old_and_writes_keep_their_distance() {
 }
 
 #[track_caller]
-fn panic_with(act: &Act) {
-    assert!(matches!(act, Act::PatchNode(_)), "unexpected {act:?}");
+fn panic_with(act: &AgentAction) {
+    assert!(matches!(act, AgentAction::PatchNode(_)), "unexpected {act:?}");
 }
 
 #[test]
@@ -231,7 +235,7 @@ fn a_notice_is_journaled_then_cordons_then_drains() {
             "annotations": {"kerf.sh/interruption-deadline": "2026-01-01T12:02:00Z"},
         },
     });
-    assert_eq!(acts[1], Act::PatchNode(expected));
+    assert_eq!(acts[1], AgentAction::PatchNode(expected));
     assert!(life.step(at(1)).is_empty(), "nothing more before the cordon stands");
     life.take(Input::NodeWritten(true), at(1));
     assert!(life.step(at(1)).is_empty(), "that the cordon is ours was written before it was sent");
@@ -317,10 +321,10 @@ fn the_outcome_is_told_once_and_names_what_was_left() {
     for second in 2..80 {
         for act in settle(&mut life, at(second)) {
             match act {
-                Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
+                AgentAction::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
                     life.take(Input::Reply(uid, Reply::Unreachable), at(second));
                 }
-                Act::Tell(tiding) => told.push(tiding),
+                AgentAction::Tell(tiding) => told.push(tiding),
                 _ => {}
             }
         }
@@ -368,7 +372,7 @@ fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
     life.take(Input::Node(None), T0);
     let acts = settle(&mut life, T0);
     assert_eq!(short(&acts), ["tell BootstrapFailed"]);
-    let Some(Act::Tell(tiding)) = acts.first() else { unreachable!("{acts:?}") };
+    let Some(AgentAction::Tell(tiding)) = acts.first() else { unreachable!("{acts:?}") };
     let event = tiding.event(NAME, None, T0);
     assert_eq!(event["involvedObject"]["name"], NAME);
     assert_eq!(event["metadata"]["namespace"], "default");
@@ -377,7 +381,7 @@ fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
     let acts = settle(&mut life, at(30));
     let said = short(&acts);
     assert_eq!(said, ["save", "heartbeat", "Bootstrap,CNI=False"]);
-    let Act::PatchStatus(patch) = &acts[2] else { unreachable!("{acts:?}") };
+    let AgentAction::PatchStatus(patch) = &acts[2] else { unreachable!("{acts:?}") };
     let message = patch["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(message.contains("user data holds no NodeConfig"), "{message}");
 }
@@ -409,14 +413,17 @@ fn what_an_earlier_boots_interruption_left_is_taken_back_once() {
         } else {
             json!({"metadata": {"annotations": annotations}})
         };
-        assert_eq!(acts, [Act::PatchNode(undo)], "somebody else's cordon is not ours to lift");
+        assert_eq!(acts, [AgentAction::PatchNode(undo)], "somebody else's cordon is not ours to lift");
         life.take(node(), at(4));
         assert!(life.journal().leftover.is_some(), "the Node as seen may be older than what was written");
         assert_eq!(short(&settle(&mut life, at(14)))[..1], ["save"]);
         assert_eq!(life.journal().leftover, None);
         life.take(interrupted_node(), at(20));
         let acts = settle(&mut life, at(20));
-        assert!(!acts.iter().any(|act| matches!(act, Act::PatchNode(_))), "later it is somebody else's: {acts:?}");
+        assert!(
+            !acts.iter().any(|act| matches!(act, AgentAction::PatchNode(_))),
+            "later it is somebody else's: {acts:?}"
+        );
     }
 }
 
@@ -450,11 +457,11 @@ fn a_shutdown_waits_for_the_drain_and_forces_nobody() {
     for second in 1..60 {
         for act in settle(&mut life, at(second)) {
             match act {
-                Act::Drain(Action::Evict { uid, .. }) => {
+                AgentAction::Drain(Action::Evict { uid, .. }) => {
                     life.take(Input::Reply(uid, Reply::Unreachable), at(second));
                 }
-                Act::Drain(Action::Delete { uid, .. }) => panic_with(&Act::Tell(report_of(&uid))),
-                Act::Yield => yielded.push(second),
+                AgentAction::Drain(Action::Delete { uid, .. }) => panic_with(&AgentAction::Tell(report_of(&uid))),
+                AgentAction::Yield => yielded.push(second),
                 _ => {}
             }
         }
@@ -468,8 +475,8 @@ fn a_shutdown_waits_for_the_drain_and_forces_nobody() {
     assert!(short(&settle(&mut life, at(1))).contains(&"yield".to_owned()), "an empty node waits for nothing");
 }
 
-fn report_of(uid: &str) -> agent::report::Tiding {
-    agent::report::Tiding { key: String::new(), warning: true, reason: "deleted", message: uid.to_owned() }
+fn report_of(uid: &str) -> agent::report::NodeEvent {
+    agent::report::NodeEvent { key: String::new(), warning: true, reason: "deleted", message: uid.to_owned() }
 }
 
 #[test]
@@ -512,7 +519,7 @@ fn metadata_that_fails_for_long_is_said_and_its_return_too() {
         let failed = u32::from(problem.is_some());
         Input::Reach(Reach { watcher: Watcher::Spot, failed, problem: problem.map(str::to_owned) })
     };
-    let told = |acts: &[Act]| short(acts).into_iter().find(|act| act.contains("Metadata"));
+    let told = |acts: &[AgentAction]| short(acts).into_iter().find(|act| act.contains("Metadata"));
     let mut life = started();
     life.take(node(), T0);
     for second in 0..30 {

@@ -1,7 +1,7 @@
 //! Never beside the controller: what this agent does about the controller's mark on its Node, and after a time in which it was stopped.
 
 use agent::journal::Journal;
-use agent::run::lifecycle::{Act, Input, Lifecycle};
+use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{FORSAKEN, First, READING_HOLDS, Reply};
 use hyper::Method;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn heard(mark: Option<&str>) -> Input {
     })
 }
 
-fn requests(acts: &[Act]) -> Vec<String> {
+fn requests(acts: &[AgentAction]) -> Vec<String> {
     let asks = |act: &String| ["evict", "delete", "read", "take", "list"].iter().any(|verb| act.starts_with(verb));
     short(acts).into_iter().filter(asks).collect()
 }
@@ -53,14 +53,14 @@ fn a_mark_on_the_node_ends_its_requests_at_once_and_it_says_so() {
     for second in 1..20 {
         for act in life.step(at(second)) {
             match act {
-                Act::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
-                Act::PatchStatus(patch) => {
+                AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
+                AgentAction::PatchStatus(patch) => {
                     said = patch.to_string();
                     life.take(Input::StatusWritten(true), at(second));
                 }
-                Act::ReadNode(First::Read) => life.take(read(at(second), Some(MARK)), at(second)),
+                AgentAction::ReadNode(First::Read) => life.take(read(at(second), Some(MARK)), at(second)),
                 // It has read the Node a moment ago, and may not ask all the same.
-                Act::Drain(action) => unreachable!("{action:?} at {second}"),
+                AgentAction::Drain(action) => unreachable!("{action:?} at {second}"),
                 _ => {}
             }
         }
@@ -114,17 +114,17 @@ fn the_drain_is_taken_back_from_a_controller_that_signs_no_more() {
     for second in 1..200 {
         for act in life.step(at(second)) {
             match act {
-                Act::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
-                Act::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
-                Act::ReadNode(First::Read) => {
+                AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
+                AgentAction::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
+                AgentAction::ReadNode(First::Read) => {
                     life.take(read(at(second), Some(MARK).filter(|_| took.is_none())), at(second))
                 }
-                Act::ReadNode(First::TakeBack(words)) => {
+                AgentAction::ReadNode(First::TakeBack(words)) => {
                     assert_eq!((words.as_str(), took), (MARK, None));
                     took = Some(second);
                     life.take(read(at(second), None), at(second));
                 }
-                Act::Drain(_) => {
+                AgentAction::Drain(_) => {
                     let took = took.expect("it asks before it has taken the drain back");
                     assert!((FORSAKEN.as_secs()..FORSAKEN.as_secs() + 20).contains(&took), "{took}");
                     return;
@@ -145,14 +145,14 @@ fn an_interrupted_node_is_the_controllers_too_once_it_has_signed() {
     for second in 2..60 {
         for act in life.step(at(second)) {
             match act {
-                Act::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
-                Act::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
+                AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
+                AgentAction::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
                 // It renews its mark every half minute.
-                Act::ReadNode(First::Read) => {
+                AgentAction::ReadNode(First::Read) => {
                     life.take(read(at(second), Some(&format!("signed {}", second / 30))), at(second))
                 }
-                Act::Drain(action) => unreachable!("{action:?} at {second}"),
-                Act::ReadNode(First::TakeBack(words)) => unreachable!("{words} is taken away at {second}"),
+                AgentAction::Drain(action) => unreachable!("{action:?} at {second}"),
+                AgentAction::ReadNode(First::TakeBack(words)) => unreachable!("{words} is taken away at {second}"),
                 _ => {}
             }
         }

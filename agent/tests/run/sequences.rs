@@ -8,7 +8,7 @@ use agent::bootstrap::state::State;
 use agent::clock::Wall;
 use agent::journal::Journal;
 use agent::notices::{Kind, Maintenance, Reading, Said, Standing};
-use agent::run::lifecycle::{Act, Input, Lifecycle};
+use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::Millis;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use serde_json::{Value, json};
@@ -135,28 +135,32 @@ impl World {
         self.judge();
     }
 
-    fn carry_out(&mut self, act: Act) {
-        let lost = if matches!(act, Act::Save | Act::FollowPods | Act::Drain(_)) { None } else { self.lose.take() };
+    fn carry_out(&mut self, act: AgentAction) {
+        let lost = if matches!(act, AgentAction::Save | AgentAction::FollowPods | AgentAction::Drain(_)) {
+            None
+        } else {
+            self.lose.take()
+        };
         let (arrives, answered) = (lost != Some(false), lost.is_none());
         let answer = match act {
-            Act::Save => {
+            AgentAction::Save => {
                 self.disk = serde_json::to_vec(self.life.journal()).unwrap();
                 return;
             }
-            Act::PatchNode(patch) => {
+            AgentAction::PatchNode(patch) => {
                 if arrives {
                     self.check_disk(&patch);
                     merge(&mut self.node, patch);
                 }
                 Input::NodeWritten(answered)
             }
-            Act::PatchStatus(patch) => {
+            AgentAction::PatchStatus(patch) => {
                 if arrives {
                     self.conditions(&patch);
                 }
                 Input::StatusWritten(answered)
             }
-            Act::Tell(tiding) => {
+            AgentAction::Tell(tiding) => {
                 // The API server refuses an event that it has: an answer that was lost is made good by asking again.
                 assert!(!arrives || self.told.insert(tiding.key.clone()) || !answered || self.lost_before(&tiding.key));
                 Input::Told(tiding.key, answered)

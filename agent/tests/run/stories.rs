@@ -3,7 +3,7 @@
 
 use agent::cluster::Node;
 use agent::journal::Journal;
-use agent::run::lifecycle::{Act, Input, Lifecycle};
+use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use api::{DrainRequest, annotation};
 use drain::{Action, Millis, PodOnNode, Reply};
 use serde_json::{Value, json};
@@ -41,22 +41,22 @@ impl Agent {
     }
 
     /// What the world says to an act; a request of the drain is given back.
-    fn answer(&mut self, act: Act, now: Millis) -> Option<Action> {
+    fn answer(&mut self, act: AgentAction, now: Millis) -> Option<Action> {
         let answer = match act {
-            Act::Drain(action) => return Some(action),
-            Act::PatchNode(patch) => {
+            AgentAction::Drain(action) => return Some(action),
+            AgentAction::PatchNode(patch) => {
                 if patch["spec"]["unschedulable"] == true {
                     self.node["spec"]["unschedulable"] = json!(true);
                 }
                 Input::NodeWritten(true)
             }
-            Act::PatchStatus(_) => Input::StatusWritten(true),
-            Act::Tell(tiding) => Input::Told(tiding.key, true),
-            Act::ReadNode(_) => read(now, None),
-            Act::LookAttached { volume, .. } => {
+            AgentAction::PatchStatus(_) => Input::StatusWritten(true),
+            AgentAction::Tell(tiding) => Input::Told(tiding.key, true),
+            AgentAction::ReadNode(_) => read(now, None),
+            AgentAction::LookAttached { volume, .. } => {
                 Some(Input::Detached(volume.clone())).filter(|_| !self.volumes.contains(&volume))?
             }
-            Act::Save | Act::FollowPods | Act::Yield | Act::Complete(_) => return None,
+            AgentAction::Save | AgentAction::FollowPods | AgentAction::Yield | AgentAction::Complete(_) => return None,
         };
         self.life.take(answer, now);
         None

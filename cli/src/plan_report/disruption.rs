@@ -19,7 +19,7 @@ pub struct Disruption {
     /// What EC2 takes first, by name, then in the order in which they were decided.
     pub moves: Vec<Moved>,
     /// By name.
-    pub stays: Vec<Stay>,
+    pub stays: Vec<StayingNode>,
     /// By node and pod.
     pub resizes: Vec<Resized>,
     /// Dollars: what moves save, or will, that have room only because requests were lowered.
@@ -89,7 +89,7 @@ pub struct Place {
 
 /// A node that stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Stay {
+pub struct StayingNode {
     /// The Node's name, or the NodeClaim's while it has no Node.
     pub node: String,
     /// A sentence.
@@ -101,8 +101,8 @@ pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
     let plan = &answer.plan;
     let stays = plan.report.nodes.iter();
     let stays = stays.filter(|(_, verdict)| !matches!(verdict, NodeVerdict::Remove(_) | NodeVerdict::Leaving));
-    let mut stays: Vec<Stay> =
-        stays.map(|(node, verdict)| Stay { node: node.clone(), why: verdict.to_string() }).collect();
+    let mut stays: Vec<StayingNode> =
+        stays.map(|(node, verdict)| StayingNode { node: node.clone(), why: verdict.to_string() }).collect();
     stays.sort_by(|one, other| one.node.cmp(&other.node));
     let unpacked = plan.report.unpacked.iter();
     let unpacked = unpacked.map(|it| Unpacked { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });

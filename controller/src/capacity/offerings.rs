@@ -15,7 +15,7 @@ use cloud::nodeclass::{Memory, Probe, ResolvedClass};
 use cloud::prices::PriceBook;
 use cloud::settings::Settings as CloudSettings;
 use cloud::types::{ClassSettings, LearnedMemory, Market as Prices, News, Source, image_set};
-use cloud::unavailable_offerings::{Scope, Shortages};
+use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
 use jiff::{SignedDuration, Timestamp};
 use planner::Catalogue;
@@ -54,7 +54,7 @@ struct OfferingsState {
     /// Whether EC2 was asked for spot prices once, whatever it said: before, a plan would take on-demand prices for them.
     spot_asked: bool,
     learned: LearnedMemory,
-    shortages: Shortages,
+    shortages: UnavailableOfferings,
     in_flight: InFlight,
     classes: BTreeMap<String, ClassOfferings>,
     /// Classes that this process has looked at, ready or not.
@@ -146,7 +146,7 @@ impl Offerings {
     #[must_use]
     pub fn with_risk(self, wanted: bool) -> Self {
         if !wanted {
-            self.state().shortages = Shortages::without_risk();
+            self.state().shortages = UnavailableOfferings::without_risk();
         }
         self
     }
@@ -335,7 +335,7 @@ impl Offerings {
             infos: &state.infos,
             facts: cloud::data::facts().ok()?,
             market: &state.prices,
-            shortages: &Shortages::default(),
+            shortages: &UnavailableOfferings::default(),
             images: &resolved.images,
         };
         let mut catalogue = cloud::types::catalogue(&source, &settings, &self.settings, now);
@@ -424,7 +424,7 @@ impl Offerings {
 
     /// What is out of stock now, and what launches under way will take.
     #[must_use]
-    pub fn knowledge(&self, now: Timestamp) -> (Shortages, InFlight) {
+    pub fn knowledge(&self, now: Timestamp) -> (UnavailableOfferings, InFlight) {
         let mut state = self.state();
         state.shortages.expire(now);
         (state.shortages.clone(), state.in_flight.clone())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::guard::Guarded;
-use cloud::rate_limiter::{Limits, Line, Observer, RealPace};
+use cloud::rate_limiter::{Limits, Line, Observer, SystemRateClock};
 use cloud::{Cloud, Kind};
 use daemon::metric::Metrics;
 
@@ -13,7 +13,7 @@ use crate::metrics;
 /// A cloud whose calls wait their turn.
 #[must_use]
 pub fn limited(cloud: Arc<dyn Cloud>, metrics: Arc<Metrics>) -> Arc<dyn Cloud> {
-    let limits = Limits::new(Line::default(), Arc::new(RealPace::default()), Arc::new(Watcher(metrics)));
+    let limits = Limits::new(Line::default(), Arc::new(SystemRateClock::default()), Arc::new(Watcher(metrics)));
     Arc::new(Guarded::new(cloud, Arc::new(limits)))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use api::objects::Node;
 use api::{NodeClaim, NodePool, reason};
 use daemon::metric::Metrics;
-use planner::{MoveReason, NodeVerdict, Plan, Ripe, Stage};
+use planner::{MoveReason, NodeVerdict, Plan, Stage, ValidatedCommands};
 use snapshot::Built;
 
 use super::problems;
@@ -23,7 +23,7 @@ const BUDGETED: [MoveReason; 3] = [MoveReason::Empty, MoveReason::Underutilized,
 
 /// What a plan says of nodes: those that will go if nothing changes, those that do not after all, and why the rest stays.
 #[must_use]
-pub fn notes(index: &Index, plan: &Plan, ripe: &Ripe) -> Vec<Event> {
+pub fn notes(index: &Index, plan: &Plan, ripe: &ValidatedCommands) -> Vec<Event> {
     let verdicts: BTreeMap<&str, &NodeVerdict> =
         plan.report.nodes.iter().map(|(name, verdict)| (name.as_str(), verdict)).collect();
     let mut notes = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use planner::{Millis, NodeVerdict, Plan, Ripe};
+use planner::{Millis, NodeVerdict, Plan, ValidatedCommands};
 use snapshot::Built;
 use tokio::time::Instant;
 
@@ -73,7 +73,13 @@ pub fn pause_after(took: Duration) -> Duration {
 
 /// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look; a cluster at rest
 /// knows the moment itself.
-pub fn next_look(built: &Built, plan: &Plan, ripe: &Ripe, pause: Duration, rests_until: Option<Millis>) -> Duration {
+pub fn next_look(
+    built: &Built,
+    plan: &Plan,
+    ripe: &ValidatedCommands,
+    pause: Duration,
+    rests_until: Option<Millis>,
+) -> Duration {
     let span = |millis: i64| u64::try_from(millis).ok().map(Duration::from_millis);
     let now = built.snapshot.now.0;
     let next = match rests_until {

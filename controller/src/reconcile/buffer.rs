@@ -78,20 +78,20 @@ mod tests {
 
     use api::{CapacityBuffer, condition, reason};
     use serde_json::{Value, json};
-    use snapshot::{BufferSize, BufferState, BufferTrouble, Provisioning};
+    use snapshot::{BufferError, BufferSize, BufferState, Provisioning};
 
     use super::{BufferView, decide};
     use crate::fixture::{at, body, buffer, words, written};
     use crate::state::plan_results::{AtGeneration, BufferResult};
 
-    fn resolved(replicas: i32) -> Result<BufferSize, BufferTrouble> {
+    fn resolved(replicas: i32) -> Result<BufferSize, BufferError> {
         let template = Some("web".to_owned());
         Ok(BufferSize { replicas, pod_template: template, pod_template_generation: Some(3) })
     }
 
     fn look(
         buffer: Arc<CapacityBuffer>,
-        resolved: Result<BufferSize, BufferTrouble>,
+        resolved: Result<BufferSize, BufferError>,
         provisioning: Provisioning,
     ) -> BufferView {
         let state = BufferState { buffer: "default/spare".to_owned(), resolved };
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_buffer_says_what_it_is_and_whether_its_room_is_there() {
-        let missing = || Err(BufferTrouble::TemplateMissing { name: "web".to_owned() });
+        let missing = || Err(BufferError::TemplateMissing { name: "web".to_owned() });
         let some = Provisioning::RequiresNewCapacity { missing: 1, of: 2 };
         let not_ready = Provisioning::NotReadyForProvisioning;
         let rows = [

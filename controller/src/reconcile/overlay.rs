@@ -52,18 +52,18 @@ mod tests {
 
     use api::{NodeOverlay, condition, reason};
     use serde_json::json;
-    use snapshot::OverlayTrouble;
+    use snapshot::OverlayError;
 
     use super::{OverlayView, decide};
     use crate::fixture::{at, body, overlay, words, written};
     use crate::state::plan_results::AtGeneration;
 
-    fn look(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayTrouble>) -> OverlayView {
+    fn look(overlay: Arc<NodeOverlay>, generation: i64, trouble: Option<OverlayError>) -> OverlayView {
         OverlayView { overlay, finding: Some(AtGeneration { generation, verdict: trouble }), now: at(60) }
     }
 
-    fn conflict() -> OverlayTrouble {
-        OverlayTrouble::Conflict {
+    fn conflict() -> OverlayError {
+        OverlayError::Conflict {
             with: "other".to_owned(),
             pool: "default".to_owned(),
             instance_type: "m5.large".to_owned(),
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn an_overlay_says_whether_it_counts() {
-        let invalid = || OverlayTrouble::Invalid { message: "price: \"much\" is not a price".to_owned() };
+        let invalid = || OverlayError::Invalid { message: "price: \"much\" is not a price".to_owned() };
         let rows = [
             (None, "True", condition::VALIDATION_SUCCEEDED, ""),
             (Some(conflict()), "False", reason::CONFLICT, "overlay other of the same weight"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use planner::Plan;
-use snapshot::{BufferState, Built, OverlayTrouble, Provisioning, provisioning};
+use snapshot::{BufferState, Built, OverlayError, Provisioning, provisioning};
 
 use crate::reconcile::work::WorkItem;
 use crate::state::index::Index;
@@ -28,7 +28,7 @@ pub struct BufferResult {
 }
 
 /// What was found of an overlay: why it does not count, if it does not.
-pub type OverlayResultAtGeneration = AtGeneration<Option<OverlayTrouble>>;
+pub type OverlayResultAtGeneration = AtGeneration<Option<OverlayError>>;
 /// What was found of a buffer.
 pub type BufferResultAtGeneration = AtGeneration<BufferResult>;
 

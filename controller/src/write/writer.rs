@@ -10,7 +10,7 @@ use api::objects::{Node, NodeReport, Pod};
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use cloud::nodeclass::ProfileStep;
-use cloud::terminate_batcher::Terminations;
+use cloud::terminate_batcher::TerminateBatcher;
 use daemon::metric::Metrics;
 use futures::{StreamExt, stream};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -143,7 +143,7 @@ pub struct Writer {
     /// For the requests of `client`.
     seats: Arc<Semaphore>,
     cloud: Arc<dyn Cloud>,
-    terminations: Arc<Terminations>,
+    terminations: Arc<TerminateBatcher>,
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     leading: Arc<AtomicBool>,
@@ -160,7 +160,7 @@ impl Writer {
         leading: Arc<AtomicBool>,
     ) -> Self {
         let (client, eviction_client) = clients;
-        let terminations = Arc::new(Terminations::new(Arc::clone(&cloud)));
+        let terminations = Arc::new(TerminateBatcher::new(Arc::clone(&cloud)));
         let seats = Arc::new(Semaphore::new(REQUESTS_ABREAST));
         Self { client, eviction_client, seats, cloud, terminations, cluster, metrics, leading }
     }

@@ -13,9 +13,9 @@ pub const MOST: usize = 200;
 type Answer = Result<Option<Instance>, CloudError>;
 
 /// Looks at instances by id, at as many as there are to look at in one call.
-pub struct Lookups(Gather<Answer>);
+pub struct DescribeBatcher(Gather<Answer>);
 
-impl Lookups {
+impl DescribeBatcher {
     /// Nothing to look at yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>) -> Self {

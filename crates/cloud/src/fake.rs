@@ -29,7 +29,7 @@ pub use builder::{Builder, IMAGE_VERSION, own_image};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use faults::{Fault, Input, Logged};
 pub use find::{ACCOUNT, AMAZON};
-pub use world::{Drought, Machine, Pool, Timing};
+pub use world::{CapacityOutage, Machine, Pool, Timing};
 
 use events::Told;
 use faults::no_answer;
@@ -147,7 +147,7 @@ impl FakeCloud {
     }
 
     /// Makes pools dry until [`Self::end_droughts`].
-    pub fn dry_up(&self, drought: Drought) {
+    pub fn dry_up(&self, drought: CapacityOutage) {
         self.at_present().0.droughts.push(drought);
     }
 

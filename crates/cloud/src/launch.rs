@@ -43,7 +43,7 @@ use thiserror::Error;
 use crate::calls::{FleetConfig, FleetRequest, LaunchTemplateRequest, Tags};
 use crate::nodeclass::ResolvedClass;
 use crate::settings::Settings;
-use crate::unavailable_offerings::{Scope, Shortages, family_class};
+use crate::unavailable_offerings::{Scope, UnavailableOfferings, family_class};
 
 pub use addresses::InFlight;
 pub use assignment::{Assignment, Held, Resume, deal, resume};
@@ -100,8 +100,8 @@ pub struct Offer<'a> {
     pub class: &'a ResolvedClass,
     /// Its catalogue, with the shortages of now.
     pub catalogue: &'a Catalogue,
-    /// Shortages: subnets without addresses, and pools that another launch is trying out.
-    pub shortages: &'a Shortages,
+    /// UnavailableOfferings: subnets without addresses, and pools that another launch is trying out.
+    pub shortages: &'a UnavailableOfferings,
     /// Addresses that launches under way will take.
     pub in_flight: &'a InFlight,
     /// The cluster.

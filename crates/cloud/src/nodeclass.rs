@@ -27,7 +27,7 @@ use crate::settings::Settings;
 use crate::types::{ClassError, ClassSettings, Zone};
 use jiff::Timestamp;
 
-pub use drift::{Drift, Group, Untold, drift};
+pub use drift::{Drift, DriftUnknown, Group, drift};
 pub use images::{ResolvedImage, Variant};
 pub use memory::{Keep, Memory};
 pub use probe::{Failed, Probe, Stage, probe, try_out};

@@ -29,7 +29,7 @@ pub struct NoPrices {
 
 /// What came of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Learned {
+pub struct PriceUpdate {
     /// Prices in the answer.
     pub told: usize,
     /// Prices that were not known or are others now; with none there is nothing to plan anew.
@@ -125,7 +125,7 @@ impl PriceBook {
         &mut self,
         prices: impl IntoIterator<Item = (String, i64)>,
         now: Timestamp,
-    ) -> Result<Learned, NoPrices> {
+    ) -> Result<PriceUpdate, NoPrices> {
         let learned = lay(&mut self.on_demand, prices).ok_or(NoPrices { market: "on-demand" })?;
         self.on_demand_origin = Origin::Answer { at: now };
         Ok(learned)
@@ -139,12 +139,16 @@ impl PriceBook {
         &mut self,
         prices: impl IntoIterator<Item = SpotPrice>,
         now: Timestamp,
-    ) -> Result<Learned, NoPrices> {
+    ) -> Result<PriceUpdate, NoPrices> {
         self.lay_spot(prices, Origin::Answer { at: now }).ok_or(NoPrices { market: "spot" })
     }
 
     /// As [`Self::learn_spot`], of whatever origin; `None` without a price.
-    pub(crate) fn lay_spot(&mut self, prices: impl IntoIterator<Item = SpotPrice>, origin: Origin) -> Option<Learned> {
+    pub(crate) fn lay_spot(
+        &mut self,
+        prices: impl IntoIterator<Item = SpotPrice>,
+        origin: Origin,
+    ) -> Option<PriceUpdate> {
         let mut known = self.spot.clone().unwrap_or_default();
         let keyed = prices.into_iter().map(|price| ((price.instance_type, price.zone), price.micro_dollars));
         let learned = lay(&mut known, keyed)?;
@@ -182,8 +186,8 @@ pub fn has_pricing_api(region: &str, isolated_network: bool) -> bool {
 }
 
 /// Lays positive prices over known ones; `None` when there are none.
-fn lay<K: Ord>(known: &mut BTreeMap<K, i64>, prices: impl IntoIterator<Item = (K, i64)>) -> Option<Learned> {
-    let mut learned = Learned { told: 0, changed: 0 };
+fn lay<K: Ord>(known: &mut BTreeMap<K, i64>, prices: impl IntoIterator<Item = (K, i64)>) -> Option<PriceUpdate> {
+    let mut learned = PriceUpdate { told: 0, changed: 0 };
     for (key, price) in prices.into_iter().filter(|(_, price)| *price > 0) {
         learned.told += 1;
         learned.changed += usize::from(known.insert(key, price) != Some(price));
@@ -209,11 +213,11 @@ mod tests {
     fn a_partial_answer_leaves_the_other_prices_as_they_were() {
         let mut book = book();
         let learned = book.learn_on_demand([("a.large".to_owned(), 90), ("c.large".to_owned(), 0)], NOW);
-        assert_eq!(learned, Ok(Learned { told: 1, changed: 1 }));
+        assert_eq!(learned, Ok(PriceUpdate { told: 1, changed: 1 }));
         let price = |name| book.price(CapacityType::OnDemand, name, "z").map(|price| price.0);
         assert_eq!((price("a.large"), price("b.large"), price("c.large")), (Some(90), Some(200), None));
         let again = book.learn_on_demand([("a.large".to_owned(), 90)], NOW);
-        assert_eq!(again, Ok(Learned { told: 1, changed: 0 }), "nothing to plan anew");
+        assert_eq!(again, Ok(PriceUpdate { told: 1, changed: 0 }), "nothing to plan anew");
     }
 
     #[test]

@@ -154,15 +154,15 @@ pub trait Pace: Send + Sync {
 }
 
 /// The machine's own time.
-pub struct RealPace(tokio::time::Instant);
+pub struct SystemRateClock(tokio::time::Instant);
 
-impl Default for RealPace {
+impl Default for SystemRateClock {
     fn default() -> Self {
         Self(tokio::time::Instant::now())
     }
 }
 
-impl Pace for RealPace {
+impl Pace for SystemRateClock {
     fn now(&self) -> Duration {
         self.0.elapsed()
     }

@@ -13,9 +13,9 @@ const MOST: usize = 500;
 type Answer = Result<(), CloudError>;
 
 /// Ends instances, as many as there are to end in one call.
-pub struct Terminations(Gather<Answer>);
+pub struct TerminateBatcher(Gather<Answer>);
 
-impl Terminations {
+impl TerminateBatcher {
     /// Nothing to end yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>) -> Self {

@@ -16,7 +16,7 @@ use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::nodeclass::ResolvedImage;
 use crate::settings::Settings;
-use crate::unavailable_offerings::Shortages;
+use crate::unavailable_offerings::UnavailableOfferings;
 
 pub use capacity::{allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold, Zone};
@@ -36,7 +36,7 @@ pub struct Source<'a> {
     /// Prices and zones.
     pub market: &'a Market,
     /// What is out of stock.
-    pub shortages: &'a Shortages,
+    pub shortages: &'a UnavailableOfferings,
     /// The images of the class; empty makes every offering unavailable.
     pub images: &'a [ResolvedImage],
 }

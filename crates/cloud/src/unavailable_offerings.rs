@@ -125,7 +125,7 @@ fn believed(failures: u32) -> SignedDuration {
 
 /// The memory of shortages and of risks. Lives in one process: after a restart EC2 says again what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shortages {
+pub struct UnavailableOfferings {
     known: BTreeMap<Scope, Memory>,
     risk: Risk,
     sequence: u64,
@@ -133,7 +133,7 @@ pub struct Shortages {
     looked: Timestamp,
 }
 
-impl Shortages {
+impl UnavailableOfferings {
     /// A memory in which trouble does not touch prices.
     #[must_use]
     pub fn without_risk() -> Self {

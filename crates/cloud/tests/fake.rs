@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use cloud::contract::{self, Abilities, Verdict};
-use cloud::fake::{Drought, FakeCloud, Fault, IMAGE_VERSION, ManualClock, Pool};
+use cloud::fake::{CapacityOutage, FakeCloud, Fault, IMAGE_VERSION, ManualClock, Pool};
 use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest, Tags};
 use jiff::SignedDuration;
 
@@ -63,7 +63,7 @@ async fn known(cloud: &FakeCloud, id: &str) -> usize {
 #[tokio::test]
 async fn the_fake_keeps_the_contract() {
     let cloud = FakeCloud::builder("us-west-2").pending_for(SignedDuration::from_millis(20)).build().unwrap();
-    cloud.dry_up(Drought {
+    cloud.dry_up(CapacityOutage {
         capacity_type: Some("spot".to_owned()),
         instance_type: Some("m7i.large".to_owned()),
         zone: None,

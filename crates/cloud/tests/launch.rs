@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{EC2NodeClass, label};
 use base64::Engine as _;
-use cloud::fake::{Drought, FakeCloud, Fault, ManualClock};
+use cloud::fake::{CapacityOutage, FakeCloud, Fault, ManualClock};
 use cloud::launch::{
     Ask, BuyError, Choice, ClaimId, Failure, Held, InFlight, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG,
     Offer, Refusal, Resume, SETTLE, Templates, Token, Within, buy, choose, cluster_tags, deal, judge, resume, served,
@@ -13,7 +13,7 @@ use cloud::launch::{
 };
 use cloud::nodeclass::{Memory, ResolvedClass, fetch, probe, queries, resolve, try_out};
 use cloud::types::{self, ClassSettings, Market, Source};
-use cloud::unavailable_offerings::{FamilyClass, Scope, Shortages};
+use cloud::unavailable_offerings::{FamilyClass, Scope, UnavailableOfferings};
 use cloud::{Cloud, FleetAnswer, FleetError, FleetRequest, Instance, Settings, Tags, data};
 use jiff::{SignedDuration, Timestamp};
 use machine::userdata::RenderError;
@@ -25,7 +25,7 @@ struct World {
     settings: Settings,
     class: ResolvedClass,
     catalogue: Catalogue,
-    shortages: Shortages,
+    shortages: UnavailableOfferings,
     in_flight: InFlight,
     templates: Templates,
 }
@@ -56,7 +56,7 @@ async fn world(changes: &str) -> World {
     let resolution = resolve(&object, answers, &settings, Timestamp::UNIX_EPOCH);
     assert!(resolution.is_ready(), "{:?}", resolution.findings);
     let class = resolution.class;
-    let shortages = Shortages::default();
+    let shortages = UnavailableOfferings::default();
     let catalogue = catalogue(&cloud, &object, &class, &settings, &shortages).await;
     World {
         cloud,
@@ -75,7 +75,7 @@ async fn catalogue(
     object: &EC2NodeClass,
     class: &ResolvedClass,
     settings: &Settings,
-    shortages: &Shortages,
+    shortages: &UnavailableOfferings,
 ) -> Catalogue {
     let infos = cloud.instance_types().await.unwrap();
     let facts = data::facts().unwrap();
@@ -370,7 +370,7 @@ async fn a_launch_that_comes_to_nothing_gives_its_addresses_back() {
         world.class.subnets = vec![own.clone(), other.clone()];
         match &fault {
             Some(fault) => world.cloud.fail(what, 1, fault.clone()),
-            None => world.cloud.dry_up(Drought::default()),
+            None => world.cloud.dry_up(CapacityOutage::default()),
         }
         let here = ask(&[requirement(label::ZONE, Operator::In, &[&own.zone])]);
         let used = |world: &World| world.choose(&here).unwrap().configs[0].overrides[0].subnet_id.clone();
@@ -706,7 +706,7 @@ fn errors_become_shortages_and_reasons() {
 #[tokio::test]
 async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
     let mut world = world("").await;
-    world.cloud.dry_up(Drought { capacity_type: Some("spot".to_owned()), ..Drought::default() });
+    world.cloud.dry_up(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);

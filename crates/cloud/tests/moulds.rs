@@ -8,7 +8,7 @@ use api::nodeclass::EC2NodeClassSpec;
 use cloud::fake::{Builder, FakeCloud, own_image};
 use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, Within, choose, judge};
 use cloud::nodeclass::{Answers, Memory, ResolvedClass, fetch, queries, resolve};
-use cloud::unavailable_offerings::{Scope, Shortages};
+use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{
     FleetAnswer, FleetError, FleetRequest, Image, InterfaceKind, LaunchTemplateRequest, NetworkInterface,
     PlacementGroup, Settings,
@@ -119,7 +119,7 @@ fn ask(requirements: &Value, requests: &[(&str, i64)]) -> Ask {
 
 fn choice_of(class: &ResolvedClass, types: Vec<InstanceType>, ask: &Ask, settings: &Settings) -> Choice {
     let catalogue = Catalogue { name: "default".to_owned(), types };
-    let (shortages, in_flight) = (Shortages::default(), InFlight::default());
+    let (shortages, in_flight) = (UnavailableOfferings::default(), InFlight::default());
     let offer =
         Offer { class, catalogue: &catalogue, shortages: &shortages, in_flight: &in_flight, settings, now: NOW };
     choose(ask, &offer).unwrap()
@@ -303,7 +303,7 @@ async fn a_full_zone_of_a_placement_group_is_left_alone() {
     let group = PlacementGroup { id: "pg-1".to_owned(), strategy: "spread".to_owned(), ..PlacementGroup::default() };
     let grouped = ResolvedClass { placement_group: Some(group), ..class(json!({})).await };
     let free = class(json!({})).await;
-    let mut shortages = Shortages::default();
+    let mut shortages = UnavailableOfferings::default();
     shortages.mark(Scope::Group { group: "pg-1".to_owned(), zone: "us-west-2a".to_owned() }, NOW);
     let zones = |class: &ResolvedClass| -> Vec<String> {
         let offerings = ["us-west-2a", "us-west-2b"].map(|zone| offering(zone, CapacityType::OnDemand, 1)).to_vec();

@@ -9,7 +9,7 @@ use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
 use cloud::nodeclass::ResolvedImage;
 use cloud::prices::PriceBook;
 use cloud::types::{self, ClassSettings, Market, Obstacle, Quote, Source, Threshold, Unfit, Zone};
-use cloud::unavailable_offerings::Shortages;
+use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
 use jiff::Timestamp;
 use planner::{CapacityType, InstanceType, Resources};
@@ -47,7 +47,7 @@ fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec
         infos: std::slice::from_ref(info),
         facts,
         market: &market,
-        shortages: &Shortages::default(),
+        shortages: &UnavailableOfferings::default(),
         images: &images,
     };
     types::listing(info, &source, class, &Settings { region: "us-east-1".to_owned(), ..Settings::default() }, NOW)
@@ -277,7 +277,7 @@ fn listing_of(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, 
     market.set_offerings(vec![sold("us-east-1b"), sold("us-east-1a")]);
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let infos = std::slice::from_ref(info);
-    let source = Source { infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
+    let source = Source { infos, facts, market: &market, shortages: &UnavailableOfferings::default(), images: &images };
     let zone = |name: &str| (name.to_owned(), Zone { id: name.to_owned(), subnets: vec!["subnet-1".to_owned()] });
     let class = ClassSettings { zones: ["us-east-1b", "us-east-1a"].map(zone).into(), ..class.clone() };
     types::listing(info, &source, &class, &Settings { region: "us-east-1".to_owned(), ..Settings::default() }, NOW)

@@ -7,7 +7,7 @@ use api::nodeclass::AmiFamily;
 use api::{label, quantity};
 use cloud::nodeclass::ResolvedImage;
 use cloud::types::{self, ClassSettings, Market, Source, Threshold, Zone};
-use cloud::unavailable_offerings::{Scope, Shortages};
+use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Image, InstanceTypeInfo, Settings, SpotPrice, data};
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, MicroDollars, Resources};
@@ -213,8 +213,8 @@ fn offerings_follow_zones_prices_stock_and_images() {
         image: Image { architecture: "x86_64".to_owned(), ..Image::default() },
         requirements: vec![api::Requirement::new(label::ARCH, api::Operator::In, ["amd64"])],
     };
-    let mut shortages = Shortages::without_risk();
-    let shown = |market: &Market, shortages: &Shortages, name: &str, now: Timestamp| {
+    let mut shortages = UnavailableOfferings::without_risk();
+    let shown = |market: &Market, shortages: &UnavailableOfferings, name: &str, now: Timestamp| {
         let source = Source {
             infos: &infos,
             facts: data::facts().unwrap(),

@@ -23,7 +23,7 @@ mod volumes;
 
 pub use agent_liveness::{ARRIVES, AgentHands, FORSAKEN, First, MARK_HOLDS, QUIET, READING_HOLDS, Reading};
 pub use moment::Millis;
-pub use order::{Order, Orders};
+pub use order::{DrainOrders, Order};
 pub use pod::{Group, PodOnNode, Skip};
 pub use progress::{Outcome, Progress, Report};
 pub use reply::{Refusal, Refused, Reply};

@@ -26,9 +26,9 @@ pub struct Order {
 /// The wishes that stand, by what they come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Orders(BTreeMap<String, Order>);
+pub struct DrainOrders(BTreeMap<String, Order>);
 
-impl Orders {
+impl DrainOrders {
     /// What `source` wants from now on; `None` takes its wish back. Returns whether that is news.
     pub fn set(&mut self, source: &str, order: Option<Order>) -> bool {
         if self.0.get(source) == order.as_ref() {

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budgets;
 use crate::moment::Millis;
-use crate::order::Orders;
+use crate::order::DrainOrders;
 use crate::pod::PodOnNode;
 use crate::progress::{Outcome, Progress};
 use crate::reply::{Refused, Reply};
 use crate::settings::Settings;
 use crate::step::{Moments, Turn};
-use crate::tracked_pod::{Ask, How, SHOWS_WITHIN, State, Tracked};
+use crate::tracked_pod::{Ask, RemovalMethod, SHOWS_WITHIN, State, Tracked};
 use crate::volumes::Volumes;
 
 /// Something to do. Each pod has at most one request out; its answer comes back through [`Drain::reply`].
@@ -132,7 +132,7 @@ impl Drain {
     }
 
     /// Follows these wishes from now on. Without any it is called off: nothing more is asked of anybody, and who was asked leaves.
-    pub fn follow(&mut self, orders: &Orders) {
+    pub fn follow(&mut self, orders: &DrainOrders) {
         (self.settings.deadline, self.settings.daemon_sets) = (orders.deadline(), orders.daemon_sets());
         self.withdrawn = orders.is_empty();
     }
@@ -358,7 +358,7 @@ impl Drain {
 fn action(pod: &PodOnNode, ask: Ask) -> Action {
     let (namespace, name, uid) = (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
     match ask.how {
-        How::Evict => Action::Evict { namespace, pod: name, uid, grace: ask.grace },
-        How::Delete => Action::Delete { namespace, pod: name, uid, grace: ask.grace.unwrap_or(1) },
+        RemovalMethod::Evict => Action::Evict { namespace, pod: name, uid, grace: ask.grace },
+        RemovalMethod::Delete => Action::Delete { namespace, pod: name, uid, grace: ask.grace.unwrap_or(1) },
     }
 }

@@ -8,7 +8,7 @@ use crate::budget::Budgets;
 use crate::moment::Millis;
 use crate::pod::Group;
 use crate::settings::Settings;
-use crate::tracked_pod::{Ask, How, Next, Tracked};
+use crate::tracked_pod::{Ask, NextStep, RemovalMethod, Tracked};
 
 /// How far a refusal moves a pod back behind those whose last safe moment is later.
 const STEP_BACK: Duration = Duration::from_millis(250);
@@ -63,9 +63,10 @@ impl<'a> Turn<'a> {
         let mut due: Vec<(&Tracked, Ask)> = pods.clone().filter_map(|tracked| self.due(tracked)).collect();
         due.sort_by_cached_key(|(tracked, ask)| self.rank(tracked, ask.how));
         let mut budgets = BTreeSet::new();
-        let mut free = [How::Delete, How::Evict].map(|how| (how, self.free(pods.clone(), how)));
+        let mut free = [RemovalMethod::Delete, RemovalMethod::Evict].map(|how| (how, self.free(pods.clone(), how)));
         due.retain(|(tracked, ask)| {
-            let probed = ask.how == How::Evict && tracked.held_by().is_some_and(|budget| !budgets.insert(budget));
+            let probed =
+                ask.how == RemovalMethod::Evict && tracked.held_by().is_some_and(|budget| !budgets.insert(budget));
             !probed && free.iter_mut().any(|(how, free)| *how == ask.how && take(free))
         });
         due.into_iter().map(|(tracked, ask)| (tracked.pod.uid.clone(), ask)).collect()
@@ -74,23 +75,23 @@ impl<'a> Turn<'a> {
     /// The earliest moment to come at which a pod has something to ask for.
     pub(crate) fn later(&self, pods: impl Iterator<Item = &'a Tracked>) -> Option<Millis> {
         let moments = pods.filter_map(|tracked| match tracked.next(self) {
-            Next::At(at) => Some(at),
-            Next::Idle | Next::Due(_) => None,
+            NextStep::At(at) => Some(at),
+            NextStep::Idle | NextStep::Due(_) => None,
         });
         moments.min()
     }
 
     fn due(&self, tracked: &'a Tracked) -> Option<(&'a Tracked, Ask)> {
         match tracked.next(self) {
-            Next::Due(ask) => Some((tracked, ask)),
-            Next::Idle | Next::At(_) => None,
+            NextStep::Due(ask) => Some((tracked, ask)),
+            NextStep::Idle | NextStep::At(_) => None,
         }
     }
 
     /// Who goes first: who was never refused, by priority and size, or by grace when time is short; then whose last safe moment comes
     /// first, since a budget lets them go one by one. Each refusal moves a pod back a little, so that nobody starves. Where small pods
     /// came first, kube-scheduler would spread their successors over the room that large ones need in one piece.
-    fn rank(&self, tracked: &Tracked, how: How) -> impl Ord + use<> {
+    fn rank(&self, tracked: &Tracked, how: RemovalMethod) -> impl Ord + use<> {
         let last = tracked.switch(self.settings).unwrap_or_default();
         let refused = (tracked.attempts > 0).then(|| last + STEP_BACK.saturating_mul(tracked.attempts));
         let urgent = tracked.is_urgent(self.settings, self.now);
@@ -98,7 +99,7 @@ impl<'a> Turn<'a> {
         (how, refused, priority, Reverse(size), Reverse(tracked.pod.grace_seconds), tracked.pod.uid.clone())
     }
 
-    fn free(&self, pods: impl Iterator<Item = &'a Tracked>, how: How) -> usize {
+    fn free(&self, pods: impl Iterator<Item = &'a Tracked>, how: RemovalMethod) -> usize {
         self.settings.abreast.max(1).saturating_sub(pods.filter(|tracked| tracked.asked() == Some(how)).count())
     }
 }

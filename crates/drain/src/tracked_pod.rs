@@ -17,12 +17,12 @@ pub(crate) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which of the two requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum How {
+pub(crate) enum RemovalMethod {
     Delete,
     Evict,
 }
 
-impl How {
+impl RemovalMethod {
     fn outcome(self) -> Outcome {
         match self {
             Self::Evict => Outcome::Evicted,
@@ -34,14 +34,14 @@ impl How {
 /// A request to make: `within` is the deadline that its grace respects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
-    pub(crate) how: How,
+    pub(crate) how: RemovalMethod,
     pub(crate) grace: Option<u64>,
     pub(crate) within: Option<Millis>,
 }
 
 /// What comes next for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// Nothing before there is news.
     Idle,
     /// Something at this moment, which is still to come.
@@ -56,13 +56,13 @@ pub(crate) enum State {
     /// Nothing asked.
     Waiting,
     /// Asked, no answer yet.
-    Asked { how: How, within: Option<Millis> },
+    Asked { how: RemovalMethod, within: Option<Millis> },
     /// Asked, but the answer was lost with a restart: the next list tells.
-    Unheard { how: How, within: Option<Millis> },
+    Unheard { how: RemovalMethod, within: Option<Millis> },
     /// Refused; not to be asked the same again before `next`.
-    Refused { how: How, why: Refusal, next: Millis },
+    Refused { how: RemovalMethod, why: Refusal, next: Millis },
     /// Accepted at `at`.
-    Accepted { how: How, at: Millis, within: Option<Millis> },
+    Accepted { how: RemovalMethod, at: Millis, within: Option<Millis> },
 }
 
 /// A pod and its state.
@@ -103,7 +103,7 @@ impl Tracked {
     }
 
     /// The request that is out for it.
-    pub(crate) fn asked(&self) -> Option<How> {
+    pub(crate) fn asked(&self) -> Option<RemovalMethod> {
         match self.state {
             State::Asked { how, .. } => Some(how),
             _ => None,
@@ -114,7 +114,7 @@ impl Tracked {
     pub(crate) fn held_by(&self) -> Option<&str> {
         let by_budget = match self.state {
             State::Refused { why, .. } => why == Refusal::Budget,
-            State::Asked { how, .. } => how == How::Evict,
+            State::Asked { how, .. } => how == RemovalMethod::Evict,
             _ => false,
         };
         self.budget.as_deref().filter(|_| by_budget)
@@ -131,10 +131,10 @@ impl Tracked {
     }
 
     /// What to ask for, now or later.
-    pub(crate) fn next(&self, turn: &Turn<'_>) -> Next {
+    pub(crate) fn next(&self, turn: &Turn<'_>) -> NextStep {
         let now = turn.now;
         if !self.waits(turn.settings, now) || self.asked().is_some() {
-            return Next::Idle;
+            return NextStep::Idle;
         }
         if self.is_leaving() {
             return self.next_of_leaving(turn);
@@ -145,13 +145,13 @@ impl Tracked {
         }
         let moments = [switch, self.evictable(turn)];
         match moments.into_iter().flatten().min() {
-            Some(at) if at > now => Next::At(at),
-            Some(_) => Next::Due(self.evict(turn)),
-            None => Next::Idle,
+            Some(at) if at > now => NextStep::At(at),
+            Some(_) => NextStep::Due(self.evict(turn)),
+            None => NextStep::Idle,
         }
     }
 
-    fn next_of_leaving(&self, turn: &Turn<'_>) -> Next {
+    fn next_of_leaving(&self, turn: &Turn<'_>) -> NextStep {
         if self.overstays(turn.settings) {
             return self.delete(turn);
         }
@@ -161,7 +161,7 @@ impl Tracked {
         };
         let stuck = self.pod.deletion.map(|end| end + STUCK_AFTER);
         let moments = [shown, stuck];
-        moments.into_iter().flatten().filter(|at| *at > turn.now).min().map_or(Next::Idle, Next::At)
+        moments.into_iter().flatten().filter(|at| *at > turn.now).min().map_or(NextStep::Idle, NextStep::At)
     }
 
     /// From when on it may be evicted; `None` while something other than time holds it.
@@ -201,7 +201,7 @@ impl Tracked {
             return false;
         };
         let asked = match self.state {
-            State::Accepted { within, how: How::Delete, .. } => within,
+            State::Accepted { within, how: RemovalMethod::Delete, .. } => within,
             _ => None,
         };
         end > deadline && asked.is_none_or(|within| within > deadline)
@@ -210,24 +210,24 @@ impl Tracked {
     fn evict(&self, turn: &Turn<'_>) -> Ask {
         let left = turn.settings.seconds_left(turn.now);
         Ask {
-            how: How::Evict,
+            how: RemovalMethod::Evict,
             grace: left.filter(|left| *left < self.pod.grace_seconds),
             within: turn.settings.deadline,
         }
     }
 
     /// A deletion within what is left, unless one was refused a moment ago.
-    fn delete(&self, turn: &Turn<'_>) -> Next {
-        if let State::Refused { how: How::Delete, next, .. } = self.state
+    fn delete(&self, turn: &Turn<'_>) -> NextStep {
+        if let State::Refused { how: RemovalMethod::Delete, next, .. } = self.state
             && turn.now < next
         {
-            return Next::At(next);
+            return NextStep::At(next);
         }
         let Some(left) = turn.settings.seconds_left(turn.now) else {
-            return Next::Idle;
+            return NextStep::Idle;
         };
         let grace = Some(left.min(self.pod.grace_seconds).max(1));
-        Next::Due(Ask { how: How::Delete, grace, within: turn.settings.deadline })
+        NextStep::Due(Ask { how: RemovalMethod::Delete, grace, within: turn.settings.deadline })
     }
 
     /// Takes in an answer; only the answer to an outstanding request counts. Returns whether it did.
@@ -253,7 +253,7 @@ impl Tracked {
     }
 
     /// When to ask again; after a refused deletion within half of what is left.
-    fn retry_at(&self, settings: &Settings, reply: &Reply, how: How, now: Millis) -> Millis {
+    fn retry_at(&self, settings: &Settings, reply: &Reply, how: RemovalMethod, now: Millis) -> Millis {
         let wait = match reply {
             Reply::Invalid => settings.retry_max,
             // Its budget sets the pace for all of its pods.
@@ -261,8 +261,8 @@ impl Tracked {
             _ => backoff::wait(settings, &self.pod.uid, self.attempts, settings.retry_max),
         };
         match (reply, how, settings.deadline) {
-            (Reply::Blocked { retry_after: Some(asked), .. }, How::Evict, _) => now + wait.max(*asked),
-            (_, How::Delete, Some(deadline)) if now < deadline => {
+            (Reply::Blocked { retry_after: Some(asked), .. }, RemovalMethod::Evict, _) => now + wait.max(*asked),
+            (_, RemovalMethod::Delete, Some(deadline)) if now < deadline => {
                 now + wait.min(deadline.since(now) / 2).max(settings.retry_min)
             }
             _ => now + wait,

@@ -32,7 +32,7 @@ use std::rc::Rc;
 
 use crate::{Launch, Plan, Snapshot};
 pub use after_commands::carried_out;
-use excluded_daemons::KeptOff;
+use excluded_daemons::ExcludedDaemons;
 use in_flight_node::Mould;
 pub use resizes::resized;
 
@@ -57,7 +57,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     verdicts::check(snapshot, plan, &mut findings);
     if findings.0.is_empty() {
-        let moulds = Moulds::new(snapshot, plan);
+        let moulds = InFlightNodes::new(snapshot, plan);
         commands::check(snapshot, plan, &moulds, &mut findings);
         utilization_limits::check(snapshot, plan, &mut findings);
         disruption_intervals::check(snapshot, plan, &mut findings);
@@ -97,9 +97,9 @@ pub fn checked(snapshot: &Snapshot, plan: Plan) -> Checked {
 
 /// Everything that is wrong with the places of pods. Those behind the first `own` are pods that move.
 fn placed(snapshot: &Snapshot, plan: &Plan, own: usize, findings: &mut Findings) {
-    let moulds = Moulds::new(snapshot, plan);
+    let moulds = InFlightNodes::new(snapshot, plan);
     let places = node_places::all(snapshot, plan, &moulds);
-    let kept_off = KeptOff::new(snapshot, &moulds.nodes);
+    let kept_off = ExcludedDaemons::new(snapshot, &moulds.nodes);
     nodes::check(snapshot, plan, &moulds, &kept_off, findings);
     launches::check(snapshot, plan, &moulds, findings);
     budgets::check(snapshot, plan, &moulds, findings);
@@ -122,14 +122,14 @@ impl Findings {
 }
 
 /// What every claim without an instance may become: those that ask for the same share it.
-struct Moulds<'a> {
+struct InFlightNodes<'a> {
     /// One a node; only of those whose labels are not settled.
     nodes: Vec<Option<Rc<Mould<'a>>>>,
     /// One a launch; none when its pool is unknown.
     launches: Vec<Option<Rc<Mould<'a>>>>,
 }
 
-impl<'a> Moulds<'a> {
+impl<'a> InFlightNodes<'a> {
     fn new(snapshot: &'a Snapshot, plan: &'a Plan) -> Self {
         let mut alike: BTreeMap<_, Rc<Mould<'a>>> = BTreeMap::new();
         let mut node = |node: &'a crate::Node| {

@@ -34,11 +34,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use disruption_plan::{Agenda, Moves, Position, leaver};
+use disruption_plan::{DisruptionPlan, Moves, Position, leaver};
 use eligibility::Judge;
-use lower_requests::{Ahead, Lowering};
-use remaining_budgets::Purse;
-use savings::{Scales, cost_of};
+use lower_requests::{Ahead, LowerRequests};
+use remaining_budgets::RemainingBudgets;
+use savings::{SavingsRules, cost_of};
 use simulation::Scene;
 
 use crate::provision::Foreseen;
@@ -60,8 +60,14 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
             }
         }
     }
-    let scales = Scales::of(snapshot);
-    let mut going = Going { snapshot, scales: &scales, purse: Purse::of(snapshot), moves: Vec::new(), verdicts };
+    let scales = SavingsRules::of(snapshot);
+    let mut going = DisruptionPass {
+        snapshot,
+        scales: &scales,
+        purse: RemainingBudgets::of(snapshot),
+        moves: Vec::new(),
+        verdicts,
+    };
     going.sick(free.remove(&MoveReason::Unhealthy).unwrap_or_default());
     going.surplus(&judge);
     free.values_mut().for_each(|nodes| nodes.retain(|node| !going.verdicts.contains_key(node)));
@@ -71,9 +77,9 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
             free.entry(reason).or_default().push(position);
         }
     }
-    let Going { purse, mut moves, mut verdicts, .. } = going;
+    let DisruptionPass { purse, mut moves, mut verdicts, .. } = going;
     let mut resizes = restore_requests::of(snapshot, plan);
-    let lowering = Lowering::of(snapshot, &judge, &resizes);
+    let lowering = LowerRequests::of(snapshot, &judge, &resizes);
     let mut ahead = Ahead::default();
     if !free.is_empty() {
         let found = relocate((snapshot, &scales), plan, &judge, purse, &mut free, (&moves, &resizes, &lowering));
@@ -101,7 +107,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
 /// What moves that save money mean for each pool that they take nodes from; nothing where a saving is unknown.
 #[must_use]
 pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Move>) -> Vec<Balance> {
-    let scales = Scales::of(snapshot);
+    let scales = SavingsRules::of(snapshot);
     let known: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node.as_ref())).collect();
     let of_move = |planned: &Move| {
         let nodes: Vec<&Node> =
@@ -112,15 +118,15 @@ pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Mov
 }
 
 /// Nodes that go without anybody looking for places first.
-struct Going<'a> {
+struct DisruptionPass<'a> {
     snapshot: &'a Snapshot,
-    scales: &'a Scales<'a>,
-    purse: Purse<'a>,
+    scales: &'a SavingsRules<'a>,
+    purse: RemainingBudgets<'a>,
     moves: Vec<Move>,
     verdicts: BTreeMap<Position, NodeVerdict>,
 }
 
-impl<'a> Going<'a> {
+impl<'a> DisruptionPass<'a> {
     fn node(&self, position: Position) -> &'a Node {
         &self.snapshot.nodes[position]
     }
@@ -167,12 +173,12 @@ impl<'a> Going<'a> {
 
 /// Places for pods of nodes that are free to go for other reasons than that nothing runs there.
 fn relocate(
-    (snapshot, scales): (&Snapshot, &Scales<'_>),
+    (snapshot, scales): (&Snapshot, &SavingsRules<'_>),
     plan: &Plan,
     judge: &Judge<'_>,
-    purse: Purse<'_>,
+    purse: RemainingBudgets<'_>,
     free: &mut BTreeMap<MoveReason, Vec<Position>>,
-    (going, raised, lowering): (&[Move], &[Resize], &Lowering<'_>),
+    (going, raised, lowering): (&[Move], &[Resize], &LowerRequests<'_>),
 ) -> Moves {
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
@@ -192,7 +198,7 @@ fn relocate(
         // Pods go to nodes that stay, else to those that would go last.
         let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
         let prepared = || {
-            let mut agenda = Agenda::new(&scene, scales, purse.clone(), rank, &foreseen);
+            let mut agenda = DisruptionPlan::new(&scene, scales, purse.clone(), rank, &foreseen);
             agenda.retire(|node| gone.contains(node.name.as_str()));
             agenda.close(|node| node.stage != Stage::Initialized);
             agenda.scatter_promised();
@@ -239,7 +245,7 @@ fn age(node: &Node, reason: MoveReason) -> (bool, i64, String) {
 
 /// Drifted nodes, then expired ones. A node that is both goes for its age where its drift alone does not let it: another budget counts,
 /// and the drain of an expired one may end by force.
-fn outdated(agenda: &mut Agenda<'_>, free: &BTreeMap<MoveReason, Vec<Position>>, judge: &Judge<'_>) {
+fn outdated(agenda: &mut DisruptionPlan<'_>, free: &BTreeMap<MoveReason, Vec<Position>>, judge: &Judge<'_>) {
     let of = |reason| free.get(&reason).into_iter().flatten().copied();
     let mut expired: Vec<Position> = of(MoveReason::Expired).collect();
     for position in of(MoveReason::Drifted) {

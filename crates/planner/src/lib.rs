@@ -23,7 +23,7 @@ pub use model::*;
 pub use packing::fitting;
 pub use plan::*;
 pub use plan_cache::Rest;
-pub use validation::{Dropped, Noted, Ripe};
+pub use validation::{Dropped, ValidatedCommands, Validation};
 
 /// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
 pub fn plan(snapshot: &Snapshot) -> Plan {

@@ -4,7 +4,7 @@
 //! each pod's part of it is enough, for pods do not peak together; but never less than what it uses half of the time. Of each
 //! request the floor is left; after something was short the floor rises half way to the request, and the second time to all of it.
 
-use crate::{ContainerSize, Millis, Packing, Size, Sizing, Usage, WhyUnpacked};
+use crate::{ContainerSize, Millis, NotResizedReason, Packing, Size, Sizing, Usage};
 
 /// For how long a node is left alone after one of its pods got its requests back, in milliseconds.
 pub(crate) const REST: i64 = 24 * 3_600_000;
@@ -19,13 +19,13 @@ const MEMORY_STEP: i64 = 1 << 20;
 ///
 /// # Errors
 /// Why nobody can tell, or may.
-pub fn fitting(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Vec<Size>, WhyUnpacked> {
+pub fn fitting(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Vec<Size>, NotResizedReason> {
     if let Some(fixed) = sizing.fixed {
-        return Err(WhyUnpacked::Fixed(fixed));
+        return Err(NotResizedReason::Fixed(fixed));
     }
-    let used = sizing.used.ok_or(WhyUnpacked::Unseen)?;
+    let used = sizing.used.ok_or(NotResizedReason::Unseen)?;
     if used.hours < rules.history {
-        return Err(WhyUnpacked::Young { hours: used.hours, asked: rules.history });
+        return Err(NotResizedReason::Young { hours: used.hours, asked: rules.history });
     }
     let part = |own: i64, (node, pods): (i64, i64)| {
         let joint = node > 0 && node < pods;
@@ -46,7 +46,7 @@ pub fn fitting(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Vec<Siz
 ///
 /// # Errors
 /// Why they stay, other than that the pod needs them.
-pub(crate) fn lowered(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Option<Vec<Size>>, WhyUnpacked> {
+pub(crate) fn lowered(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Option<Vec<Size>>, NotResizedReason> {
     let fitting = fitting(sizing, usage, rules)?;
     let requests = sizing.requests();
     let together = fitting.iter().fold(Size::default(), |sum, one| sum.plus(*one));

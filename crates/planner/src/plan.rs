@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use commands::{Balance, Destination, Leaver, Move, MoveReason, Relocation, WhyMove};
 pub use nodes::{NodeVerdict, Strain};
-pub use resizes::{ContainerResize, Resize, Unpacked, WhyResize, WhyUnpacked};
+pub use resizes::{ContainerResize, NotResizedReason, Resize, Unpacked, WhyResize};
 
 use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
 
@@ -134,7 +134,7 @@ pub enum PodVerdict {
     /// No place: the nearest miss of every pool, in the order in which they were tried.
     Unschedulable {
         /// One entry a pool; empty when there are no pools.
-        pools: Vec<PoolMiss>,
+        pools: Vec<PoolMismatch>,
     },
     /// `Policy::max_steps` was used up before the pod's turn came; the next plan goes on.
     Postponed,
@@ -198,17 +198,17 @@ pub enum Preference {
 /// Why one pool cannot take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PoolMiss {
+pub struct PoolMismatch {
     /// The pool's name.
     pub pool: String,
     /// What stands in the way.
-    pub miss: Miss,
+    pub miss: UnschedulableReason,
 }
 
 /// What stands in the way of a pod in one pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Miss {
+pub enum UnschedulableReason {
     /// The pool has a taint that the pod does not tolerate.
     Taint {
         /// `key=value:effect`.
@@ -289,7 +289,7 @@ pub struct TypesMiss {
     /// How many of those only for want of a known price: an overlay that says one would help.
     pub unpriced: usize,
     /// The pod's requirements of which any one stands in the way of types that would do, those of most types first.
-    pub reliefs: Vec<Relief>,
+    pub reliefs: Vec<Hint>,
     /// Whether the pod asks for a million CPUs or more: `M` for `m`, most likely.
     pub suspicious_cpu: bool,
 }
@@ -311,14 +311,14 @@ pub struct LabelMiss {
 /// What would help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Relief {
+pub struct Hint {
     /// The label on which the pod would have to ask for less.
     pub key: String,
     /// How many types would then do.
     pub types: usize,
 }
 
-impl Miss {
+impl UnschedulableReason {
     /// How far a pod got before it was turned away: greater is nearer.
     pub(crate) fn nearness(&self) -> u8 {
         match self {

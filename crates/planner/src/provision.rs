@@ -60,25 +60,25 @@ use std::sync::Arc;
 
 use bound_pods::Bound;
 use capacity_split::Part;
-use daemon_overhead::Retinue;
+use daemon_overhead::DaemonOverhead;
 use demand::{Compiler, Demand};
 use dimensions::Dimensions;
-use existing_node::Rooms;
+use existing_node::ExistingNodes;
 use finish::List;
-use fleet::Fleets;
+use fleet::PlannedFleets;
 use limits::Headroom;
-use new_node::Claims;
-use node_template::{FrameId, Frames};
+use new_node::NewNodes;
+use node_template::{NodeTemplates, TemplateId};
 use open_node::Alone;
-use requirement_sets::{WantId, Wants};
+use requirement_sets::{RequirementSetId, RequirementSets};
 use reservations::Reservations;
 use shared_claims::Shared;
 use strategy::{ALWAYS, Load, Manner};
 use topology::{Counts, Membership, Pods, Topology};
 use type_filter::Outlook;
 
-use relocation::Resident;
-pub(crate) use relocation::{MANNERS, Mover, Obstacle, Outcome};
+use relocation::LeavingPod;
+pub(crate) use relocation::{MANNERS, Obstacle, Outcome, Relocator};
 pub(crate) use topology::Foreseen;
 
 use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
@@ -125,30 +125,30 @@ struct Run {
 struct Solver<'a> {
     snapshot: &'a Snapshot,
     dimensions: Arc<Dimensions>,
-    wants: Arc<Wants<'a>>,
+    wants: Arc<RequirementSets<'a>>,
     topology: Topology<'a>,
     demands: Arc<[Demand<'a>]>,
     /// Which demand each pod has.
     demand_of: Arc<[usize]>,
     /// The part of each pod in its workload's split.
     parts: Arc<[Part]>,
-    retinue: Retinue<'a>,
-    frames: Frames<'a>,
+    retinue: DaemonOverhead<'a>,
+    frames: NodeTemplates<'a>,
     headroom: Headroom,
     reservations: Reservations,
-    rooms: Rooms<'a>,
-    claims: Claims,
-    fleets: Fleets,
+    rooms: ExistingNodes<'a>,
+    claims: NewNodes,
+    fleets: PlannedFleets,
     alone: BTreeMap<Turn, Alone>,
     /// By frame and shape, what a pod costs as a part of a machine that is full.
-    shares: RefCell<BTreeMap<(FrameId, usize), i64>>,
+    shares: RefCell<BTreeMap<(TemplateId, usize), i64>>,
     soft_taints: bool,
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
     order: Vec<usize>,
-    lists: BTreeMap<(FrameId, Vec<usize>), List>,
+    lists: BTreeMap<(TemplateId, Vec<usize>), List>,
     /// By template and requirements, what the types are to pods that require this.
-    outlooks: BTreeMap<(usize, WantId), Arc<Outlook>>,
+    outlooks: BTreeMap<(usize, RequirementSetId), Arc<Outlook>>,
     manner: Manner,
     /// Which pods the plan has come to; `None` before it has set out.
     at: Option<Kind>,
@@ -159,7 +159,7 @@ struct Solver<'a> {
     /// Whether pods were placed by the nodes that are there: one more could make their places wrong.
     closed: bool,
     /// Pods that run on nodes which might go.
-    residents: Vec<Resident>,
+    residents: Vec<LeavingPod>,
     steps: u64,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Solver<'a> {
     fn new(snapshot: &'a Snapshot, parts: &Arc<[Part]>, foreseen: &Foreseen) -> Self {
         let dimensions = Dimensions::of(snapshot);
         let soft_taints = pool_template::has_soft_taints(snapshot);
-        let mut wants = Wants::default();
+        let mut wants = RequirementSets::default();
         let mut topology = Topology::new(snapshot);
         let policy = snapshot.policy.preferences;
         let mut compiler =
@@ -178,16 +178,16 @@ impl<'a> Solver<'a> {
         topology.heed_bound(snapshot, &bound);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
         topology.count_bound(snapshot, &bound, &wants, &shared);
-        let retinue = Retinue::of(snapshot, &mut topology);
+        let retinue = DaemonOverhead::of(snapshot, &mut topology);
         demands.iter_mut().for_each(|demand| demand.late = demand.looks_at(&foreseen.joined));
-        let mut frames = Frames::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
+        let mut frames = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
         topology.find_reachable(&mut frames, &wants, foreseen);
         let mut solver = Self {
             headroom: Headroom::of(frames.templates.iter().map(|template| template.pool)),
             reservations: Reservations::of(snapshot),
-            rooms: Rooms::of(snapshot, &dimensions, &retinue, &topology),
-            claims: Claims::default(),
-            fleets: Fleets::default(),
+            rooms: ExistingNodes::of(snapshot, &dimensions, &retinue, &topology),
+            claims: NewNodes::default(),
+            fleets: PlannedFleets::default(),
             alone: BTreeMap::new(),
             shares: RefCell::default(),
             verdicts: vec![None; snapshot.pods.len()],
@@ -213,7 +213,7 @@ impl<'a> Solver<'a> {
             frames,
             soft_taints,
         };
-        solver.begin_retinue(foreseen.strict);
+        solver.begin_daemons(foreseen.strict);
         solver
     }
 
@@ -221,7 +221,7 @@ impl<'a> Solver<'a> {
     /// plan is.
     fn solve(&mut self) {
         if self.at.is_none() {
-            self.set_out();
+            self.place_nominated();
         }
         self.place_all();
         if self.at != Some(Kind::Buffer) {
@@ -231,14 +231,14 @@ impl<'a> Solver<'a> {
         self.trim();
     }
 
-    fn set_out(&mut self) {
+    fn place_nominated(&mut self) {
         self.keep_static_pools();
         self.take_up(Kind::Real);
     }
 
     /// Keeps what was promised to pods of a kind, and lets the others queue.
     fn take_up(&mut self, kind: Kind) {
-        self.keep_promises(kind);
+        self.keep_nominations(kind);
         self.queue = self.queue(kind);
         self.at = Some(kind);
     }
@@ -246,7 +246,7 @@ impl<'a> Solver<'a> {
     /// Domains that the plan's launches open and that a spread did not count on; and, when pods are left without a place,
     /// groups to which their launches would have brought more than the plan could bear. The plan is rehearsed, so it is over.
     fn unforeseen(&mut self) -> Foreseen {
-        let mut frames: Vec<FrameId> = self.claims.list.iter().map(|claim| claim.frame).collect();
+        let mut frames: Vec<TemplateId> = self.claims.list.iter().map(|claim| claim.frame).collect();
         frames.sort_unstable();
         frames.dedup();
         let domains =
@@ -271,18 +271,18 @@ impl<'a> Solver<'a> {
         for run in &mut runs {
             run.pods.sort_by_key(|pod| age(*pod));
         }
-        runs.sort_by_cached_key(|run| (self.greatness(run), run.pods.first().map(|pod| age(*pod))));
+        runs.sort_by_cached_key(|run| (self.queue_key(run), run.pods.first().map(|pod| age(*pod))));
         runs
     }
 
-    fn greatness(&self, run: &Run) -> (bool, Reverse<i32>, Reverse<usize>, i64, i64) {
+    fn queue_key(&self, run: &Run) -> (bool, Reverse<i32>, Reverse<usize>, i64, i64) {
         let Demand { shape, late, .. } = &self.demands[run.shape];
         let hosts = self.hosts_needed(run.shape, run.pods.len());
         let (cpu, memory) = (shape.requests.get(Resources::CPU), shape.requests.get(Resources::MEMORY));
         (*late, Reverse(shape.priority), hosts, -cpu, -memory)
     }
 
-    fn keep_promises(&mut self, kind: Kind) {
+    fn keep_nominations(&mut self, kind: Kind) {
         if self.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
             return;
         }
@@ -299,12 +299,12 @@ impl<'a> Solver<'a> {
         let mut before = usize::MAX;
         while promised.len() < before {
             before = promised.len();
-            promised.retain(|(pod, room)| !self.keep_promise(*pod, *room));
+            promised.retain(|(pod, room)| !self.keep_nomination(*pod, *room));
         }
     }
 
     /// Puts a pod where it was promised a place, if it still fits there; whether it does.
-    fn keep_promise(&mut self, pod: usize, room: usize) -> bool {
+    fn keep_nomination(&mut self, pod: usize, room: usize) -> bool {
         let shape = self.demand_of[pod];
         let demand = &self.demands[shape];
         let admits = |level: &usize| {
@@ -321,10 +321,10 @@ impl<'a> Solver<'a> {
     /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
     fn place_all(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
-        self.fleets = Fleets::default();
+        self.fleets = PlannedFleets::default();
         queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
         if self.manner.load == Load::Fleet {
-            self.fill_rooms(&mut queue);
+            self.fill_existing_nodes(&mut queue);
         }
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();
@@ -419,7 +419,7 @@ impl<'a> Solver<'a> {
         let site = self.rooms.list[found].site;
         let most = if level.single { 1 } else { self.topology.host_room(&level.rules, Some(site)) };
         let most = most.min(self.rooms.times(found, demand)).clamp(1, pods.len());
-        Some((found, self.rooms.below_ceiling(found, &pods[..most]).max(1)))
+        Some((found, self.rooms.below_utilization_limit(found, &pods[..most]).max(1)))
     }
 
     /// Writes down where pods of a turn go, in every book.

@@ -16,19 +16,19 @@ pub(crate) fn strain(node: &Node) -> Option<Strain> {
 }
 
 /// What a pod uses once it has moved: what has been seen of it, else what it requests.
-pub(crate) fn use_of(pod: &BoundPod) -> Size {
+pub(crate) fn usage_of(pod: &BoundPod) -> Size {
     pod.used.unwrap_or_else(|| Size::of(&pod.shape.requests))
 }
 
 /// What pods use of a node, those that are sent there included.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ceiling {
+pub(crate) struct UtilizationLimit {
     used: Size,
     whole: Size,
     pressed: Option<Pressure>,
 }
 
-impl Ceiling {
+impl UtilizationLimit {
     /// What is there by now, with what came too lately for the report to show; `None` without a report.
     pub(crate) fn of(node: &Node) -> Option<Self> {
         let usage = node.usage?;

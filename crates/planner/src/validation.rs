@@ -20,7 +20,7 @@ type Waits = BTreeMap<String, (MoveReason, i64)>;
 
 /// The moves that recent plans contained.
 #[derive(Debug, Default)]
-pub struct Noted {
+pub struct Validation {
     moves: BTreeMap<Key, Entry>,
     waits: Waits,
 }
@@ -34,7 +34,7 @@ struct Entry {
 
 /// What has become of the moves of a plan, and of those that it does not contain any more.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Ripe {
+pub struct ValidatedCommands {
     /// Positions of moves to begin now.
     pub begin: Vec<usize>,
     /// Positions of moves that were not planned before and have to wait.
@@ -58,11 +58,11 @@ pub struct Dropped {
     pub nodes: Vec<String>,
 }
 
-impl Noted {
+impl Validation {
     /// Compares a plan with those before.
-    pub fn look(&mut self, snapshot: &Snapshot, plan: &Plan) -> Ripe {
+    pub fn look(&mut self, snapshot: &Snapshot, plan: &Plan) -> ValidatedCommands {
         let now = snapshot.now.0;
-        let mut ripe = Ripe::default();
+        let mut ripe = ValidatedCommands::default();
         let (mut former, waited) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.waits));
         for (position, planned) in plan.moves.iter().enumerate() {
             let key = key(planned);

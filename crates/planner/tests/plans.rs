@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::applied;
 use crate::canonical::canonical;
 use crate::clusters::{Cluster, cluster, giant};
-use planner::{Launch, Miss, Plan, PodVerdict, Purpose, Resources, Snapshot, Why, check, plan};
+use planner::{Launch, Plan, PodVerdict, Purpose, Resources, Snapshot, UnschedulableReason, Why, check, plan};
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 
@@ -148,7 +148,7 @@ proptest! {
         let decided = plan(&snapshot);
         for (pod, verdict) in decided.report.pods.iter().enumerate() {
             let PodVerdict::Unschedulable { pools } = verdict else { continue };
-            let said = |miss: &Miss| matches!(miss, Miss::Limit { .. } | Miss::MinValues { .. });
+            let said = |miss: &UnschedulableReason| matches!(miss, UnschedulableReason::Limit { .. } | UnschedulableReason::MinValues { .. });
             prop_assert_eq!(pools.len(), snapshot.pools.len());
             for miss in pools.iter().filter(|it| said(&it.miss)) {
                 let pool = snapshot.pools.iter().find(|it| it.name == miss.pool).unwrap();
@@ -171,7 +171,7 @@ proptest! {
         for verdict in plan(&snapshot).report.pods {
             let PodVerdict::Unschedulable { pools } = verdict else { continue };
             for miss in pools {
-                let Miss::Types(types) = miss.miss else { continue };
+                let UnschedulableReason::Types(types) = miss.miss else { continue };
                 let labels: usize = types.labels.iter().map(|it| it.types).sum();
                 let counted: usize = types.small.iter().map(|(_, count)| count).sum();
                 prop_assert_eq!(types.total, labels + counted + types.unavailable);

@@ -23,7 +23,7 @@ pub struct BufferState {
     /// `namespace/name`.
     pub buffer: String,
     /// How much room it asks for, or why nobody knows.
-    pub resolved: Result<BufferSize, BufferTrouble>,
+    pub resolved: Result<BufferSize, BufferError>,
 }
 
 /// How much room a buffer asks for.
@@ -39,7 +39,7 @@ pub struct BufferSize {
 
 /// Why a buffer cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BufferTrouble {
+pub enum BufferError {
     /// It names neither a template nor a workload.
     NoTemplate,
     /// Its PodTemplate does not exist.
@@ -73,7 +73,7 @@ pub enum BufferTrouble {
     },
 }
 
-impl BufferTrouble {
+impl BufferError {
     /// The reason of condition `ReadyForProvisioning`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -85,7 +85,7 @@ impl BufferTrouble {
     }
 }
 
-impl fmt::Display for BufferTrouble {
+impl fmt::Display for BufferError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTemplate => out.write_str("no pod template: set spec.podTemplateRef or spec.scalableRef"),
@@ -198,24 +198,24 @@ pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<Room<'
     (states, rooms)
 }
 
-fn one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferTrouble> {
+fn one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferError> {
     let namespace = buffer.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &buffer.spec;
     let (template, scalable, named) = match (&spec.pod_template_ref, &spec.scalable_ref) {
         (Some(named), _) => {
             let found = input.pod_templates.iter().find(|it| is(&it.metadata, namespace, &named.name));
-            let found = found.ok_or_else(|| BufferTrouble::TemplateMissing { name: named.name.clone() })?;
+            let found = found.ok_or_else(|| BufferError::TemplateMissing { name: named.name.clone() })?;
             (&found.template, None, Some(&found.metadata))
         }
         (None, Some(named)) => {
             let (template, replicas) = workload(input, namespace, named)?;
             (template, Some(replicas), None)
         }
-        (None, None) => return Err(BufferTrouble::NoTemplate),
+        (None, None) => return Err(BufferError::NoTemplate),
     };
-    let unread = |error: api::quantity::InvalidQuantity| BufferTrouble::Quantity { text: error.text };
+    let unread = |error: api::quantity::InvalidQuantity| BufferError::Quantity { text: error.text };
     let requests = pod_requests(&template.spec).map_err(unread)?;
-    let replicas = spec.pods_wanted(scalable, &requests).map_err(unread)?.ok_or(BufferTrouble::NoSize)?;
+    let replicas = spec.pods_wanted(scalable, &requests).map_err(unread)?.ok_or(BufferError::NoSize)?;
     let size = BufferSize {
         replicas,
         pod_template: named.and_then(|template| template.name.clone()),
@@ -229,9 +229,9 @@ fn workload<'a>(
     input: &Input<'a>,
     namespace: &str,
     named: &ScalableRef,
-) -> Result<(&'a PodTemplateSpec, i32), BufferTrouble> {
+) -> Result<(&'a PodTemplateSpec, i32), BufferError> {
     if !named.is_supported() {
-        return Err(BufferTrouble::UnknownKind { kind: named.kind.clone() });
+        return Err(BufferError::UnknownKind { kind: named.kind.clone() });
     }
     let is = |metadata: &ObjectMeta| is(metadata, namespace, &named.name);
     let deployment =
@@ -245,15 +245,15 @@ fn workload<'a>(
         "ReplicaSet" => replica_set(),
         _ => stateful_set(),
     };
-    found.ok_or_else(|| BufferTrouble::ScalableMissing { kind: named.kind.clone(), name: named.name.clone() })
+    found.ok_or_else(|| BufferError::ScalableMissing { kind: named.kind.clone(), name: named.name.clone() })
 }
 
 /// One pod to come: its volumes would be others', so they do not count.
-fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, BufferTrouble> {
+fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, BufferError> {
     let labels = template.metadata.labels.clone().unwrap_or_default();
     let form = shapes::of_pod(namespace, &labels, &template.spec);
     match form.refusal {
-        Some(reason) => Err(BufferTrouble::Pod { reason }),
+        Some(reason) => Err(BufferError::Pod { reason }),
         None => Ok(PodShape { labels, priority: PRIORITY, ..form.shape }),
     }
 }

@@ -75,7 +75,7 @@ pub enum IgnoredReason {
         /// `namespace/name` of the claim.
         claim: String,
         /// What is the matter with it.
-        trouble: VolumeTrouble,
+        trouble: VolumeError,
     },
     /// It runs on a leaving node and asks not to be disturbed, so it waits for the deadline.
     DoNotDisrupt,
@@ -85,7 +85,7 @@ pub enum IgnoredReason {
 
 /// What is the matter with a volume claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumeTrouble {
+pub enum VolumeError {
     /// There is no such claim.
     Missing,
     /// The claim is being deleted.
@@ -133,7 +133,7 @@ pub enum VolumeTrouble {
     },
 }
 
-impl fmt::Display for VolumeTrouble {
+impl fmt::Display for VolumeError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => out.write_str("does not exist: create it"),

@@ -33,14 +33,14 @@ use api::objects::Unevictable;
 use jiff::Timestamp;
 use planner::{Millis, Snapshot};
 
-pub use buffers::{BufferSize, BufferState, BufferTrouble, Provisioning, provisioning};
+pub use buffers::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
 pub use cache::Memory;
-pub use ignored::{Ignored, IgnoredReason, VolumeTrouble};
+pub use ignored::{Ignored, IgnoredReason, VolumeError};
 pub use input::{Input, Settings};
 pub use nodes::{node_usage, sick, sizing};
-pub use overlays::{Overlaid, OverlayTrouble, OverlayVerdict};
+pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pools::rules as packing_rules;
-pub use problem::{Problem, Subject, WhyUnused};
+pub use problem::{Problem, Subject, UsageError};
 
 /// A snapshot with what did not go into it.
 #[must_use]

@@ -86,11 +86,11 @@ fn unnamed(claim: &NodeClaim) -> Option<&str> {
 }
 
 /// Promises by the pod's UID: their number, and the node.
-pub(crate) type Promises<'a> = BTreeMap<&'a str, (usize, &'a str)>;
+pub(crate) type Nominated<'a> = BTreeMap<&'a str, (usize, &'a str)>;
 
 /// Promises of recent plans, from a pod's UID to their number and the name that the snapshot uses now: a claim that has a
 /// Node goes by that.
-pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) -> Promises<'a> {
+pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) -> Nominated<'a> {
     if input.nominations.is_empty() {
         return BTreeMap::new();
     }

@@ -24,12 +24,12 @@ pub struct OverlayVerdict {
     /// The overlay's name.
     pub overlay: String,
     /// Why it does not count, if it does not.
-    pub trouble: Option<OverlayTrouble>,
+    pub trouble: Option<OverlayError>,
 }
 
 /// Why an overlay does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OverlayTrouble {
+pub enum OverlayError {
     /// It says something that cannot be read.
     Invalid {
         /// What, and what to write instead.
@@ -48,7 +48,7 @@ pub enum OverlayTrouble {
     },
 }
 
-impl OverlayTrouble {
+impl OverlayError {
     /// The reason of condition `ValidationSucceeded`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -59,7 +59,7 @@ impl OverlayTrouble {
     }
 }
 
-impl fmt::Display for OverlayTrouble {
+impl fmt::Display for OverlayError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid { message } => out.write_str(message),
@@ -102,7 +102,7 @@ pub(crate) fn evaluate(
     states.sort_by(|one, other| one.name.cmp(&other.name));
     let mut ranked: Vec<&NodeOverlay> = overlays.iter().map(AsRef::as_ref).collect();
     ranked.sort_by(|one, other| one.precedence(other));
-    let prepared: Vec<Result<Prepared, OverlayTrouble>> = ranked.iter().map(|it| Prepared::of(it)).collect();
+    let prepared: Vec<Result<Prepared, OverlayError>> = ranked.iter().map(|it| Prepared::of(it)).collect();
     for (position, overlay) in prepared.iter().enumerate() {
         let trouble = match overlay {
             Err(trouble) => Some(trouble.clone()),
@@ -139,9 +139,9 @@ fn state<'a>(pool: &'a NodePool, classes: &'a BTreeMap<String, Arc<Catalogue>>) 
 fn apply(
     position: usize,
     own: &Prepared,
-    all: &[Result<Prepared, OverlayTrouble>],
+    all: &[Result<Prepared, OverlayError>],
     states: &mut [PoolState<'_>],
-) -> Option<OverlayTrouble> {
+) -> Option<OverlayError> {
     let touched: Vec<_> = states.iter().map(|state| state.touched(own)).collect();
     let weight = |other: usize| all.get(other).and_then(|other| other.as_ref().ok()).map(|other| other.weight);
     for (state, touched) in states.iter().zip(&touched) {
@@ -149,7 +149,7 @@ fn apply(
         if let Some((other, instance_type, subject)) = clash {
             let with = all.get(other).and_then(|other| other.as_ref().ok()).map(|other| other.name.clone());
             let with = with.unwrap_or_default();
-            return Some(OverlayTrouble::Conflict { with, pool: state.name.clone(), instance_type, subject });
+            return Some(OverlayError::Conflict { with, pool: state.name.clone(), instance_type, subject });
         }
     }
     for (state, touched) in states.iter_mut().zip(&touched) {

@@ -13,7 +13,7 @@ type Name = (String, String);
 
 /// All budgets.
 #[derive(Default)]
-pub(crate) struct Guards {
+pub(crate) struct PdbIndex {
     former: Vec<Arc<PodDisruptionBudget>>,
     ids: BTreeMap<Name, u32>,
     slots: Vec<Option<Guard>>,
@@ -45,7 +45,7 @@ pub(crate) struct Change {
     pub(crate) pods: BTreeSet<u32>,
 }
 
-impl Guards {
+impl PdbIndex {
     /// Takes over the list of budgets.
     pub(crate) fn refresh(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) -> Change {
         let mut change = Change::default();

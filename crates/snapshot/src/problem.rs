@@ -201,7 +201,7 @@ pub enum Problem {
         /// How many more reports are like it.
         others: usize,
         /// Why.
-        why: WhyUnused,
+        why: UsageError,
     },
     /// Performance factors that cannot be read do not count.
     #[error("NodePool {pool}: annotation kerf.sh/performance-factors is ignored: {error}{}", cause(error))]
@@ -215,7 +215,7 @@ pub enum Problem {
 
 /// Why a report of use does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WhyUnused {
+pub enum UsageError {
     /// It was measured too long ago: the agent is silent, or a dump is old.
     #[error("report is older than 15 minutes")]
     Stale,

@@ -18,7 +18,7 @@ use api::objects::{Pod, PodDisruptionBudget};
 use planner::{Millis, Mix, PodShape, Resources};
 
 use crate::ignored::IgnoredReason;
-use crate::pdb_index::Guards;
+use crate::pdb_index::PdbIndex;
 use crate::terms::Labels;
 use crate::volumes::{self, Storage};
 use crate::{Problem, annotation_errors, capacity_splits, shapes};
@@ -83,7 +83,7 @@ pub(crate) struct Records {
     bound: BTreeMap<String, Group>,
     loose: BTreeSet<u32>,
     with_volumes: BTreeSet<u32>,
-    guards: Guards,
+    guards: PdbIndex,
     owners: Owners,
     rests: Rests,
     /// What few pods say and cannot be read.

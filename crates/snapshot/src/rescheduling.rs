@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use planner::{Leaving, PodShape};
 
 use crate::ignored::{Ignored, IgnoredReason};
-use crate::nodes::Promises;
+use crate::nodes::Nominated;
 use crate::records::{Group, Record, Records};
 use crate::volumes::Singles;
 use crate::{Input, millis};
@@ -23,7 +23,7 @@ const JUST_NOW: SignedDuration = SignedDuration::from_secs(15);
 /// What pods become: planned, or ignored for a reason.
 pub(crate) struct Sorting<'a> {
     input: &'a Input<'a>,
-    promises: Promises<'a>,
+    promises: Nominated<'a>,
     singles: Singles,
     shapes: Shapes,
     pub(crate) pods: Vec<planner::Pod>,
@@ -33,7 +33,7 @@ pub(crate) struct Sorting<'a> {
 impl<'a> Sorting<'a> {
     /// Nothing sorted yet. `promises` say where recent plans promised pods a place, by UID; `singles` which claims are
     /// taken.
-    pub(crate) fn new(input: &'a Input<'a>, promises: Promises<'a>, singles: Singles) -> Self {
+    pub(crate) fn new(input: &'a Input<'a>, promises: Nominated<'a>, singles: Singles) -> Self {
         Self { input, promises, singles, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
     }
 

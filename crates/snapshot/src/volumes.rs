@@ -10,7 +10,7 @@ use api::objects::{
 };
 use planner::{Operator, Requirement, VolumeNeed};
 
-use crate::ignored::{IgnoredReason, VolumeTrouble};
+use crate::ignored::{IgnoredReason, VolumeError};
 use crate::records::Record;
 use crate::rescheduling::{full_name, uid};
 use crate::{Input, shapes};
@@ -42,7 +42,7 @@ pub(crate) struct Volumes {
     /// One name for each need.
     pub(crate) claims: Vec<String>,
     /// The first claim that stands in the way, and why.
-    pub(crate) trouble: Option<(String, VolumeTrouble)>,
+    pub(crate) trouble: Option<(String, VolumeError)>,
 }
 
 /// Whether a pod has volumes that [`Storage`] has to explain.
@@ -102,13 +102,13 @@ impl<'a> Index<'a> {
         all
     }
 
-    fn need(&self, namespace: &str, name: &str) -> Result<VolumeNeed, VolumeTrouble> {
-        let claim = self.claims.get(&(namespace, name)).ok_or(VolumeTrouble::Missing)?;
+    fn need(&self, namespace: &str, name: &str) -> Result<VolumeNeed, VolumeError> {
+        let claim = self.claims.get(&(namespace, name)).ok_or(VolumeError::Missing)?;
         if claim.is_terminating() {
-            return Err(VolumeTrouble::Terminating);
+            return Err(VolumeError::Terminating);
         }
         if claim.is_lost() {
-            return Err(VolumeTrouble::Lost);
+            return Err(VolumeError::Lost);
         }
         match claim.spec.volume_name.as_str() {
             "" => self.unbound(claim),
@@ -116,30 +116,30 @@ impl<'a> Index<'a> {
         }
     }
 
-    fn bound(&self, claim: &PersistentVolumeClaim, name: &str) -> Result<VolumeNeed, VolumeTrouble> {
+    fn bound(&self, claim: &PersistentVolumeClaim, name: &str) -> Result<VolumeNeed, VolumeError> {
         let named = || name.to_owned();
         if !claim.is_bind_completed() {
-            return Err(VolumeTrouble::Binding { volume: named() });
+            return Err(VolumeError::Binding { volume: named() });
         }
-        let volume = self.volumes.get(name).ok_or_else(|| VolumeTrouble::VolumeMissing { volume: named() })?;
+        let volume = self.volumes.get(name).ok_or_else(|| VolumeError::VolumeMissing { volume: named() })?;
         if volume.is_terminating() {
-            return Err(VolumeTrouble::VolumeTerminating { volume: named() });
+            return Err(VolumeError::VolumeTerminating { volume: named() });
         }
-        let alternatives = reach(volume).ok_or_else(|| VolumeTrouble::Nowhere { volume: named() })?;
+        let alternatives = reach(volume).ok_or_else(|| VolumeError::Nowhere { volume: named() })?;
         Ok(VolumeNeed { alternatives, driver: volume.driver().map(str::to_owned) })
     }
 
-    fn unbound(&self, claim: &PersistentVolumeClaim) -> Result<VolumeNeed, VolumeTrouble> {
+    fn unbound(&self, claim: &PersistentVolumeClaim) -> Result<VolumeNeed, VolumeError> {
         let class = match claim.storage_class() {
-            Some("") => return Err(VolumeTrouble::NoClass),
-            None => self.default.ok_or(VolumeTrouble::NoDefaultClass)?,
+            Some("") => return Err(VolumeError::NoClass),
+            None => self.default.ok_or(VolumeError::NoDefaultClass)?,
             Some(name) => {
-                let missing = || VolumeTrouble::ClassMissing { class: name.to_owned() };
+                let missing = || VolumeError::ClassMissing { class: name.to_owned() };
                 self.classes.get(name).copied().ok_or_else(missing)?
             }
         };
         if !class.waits_for_consumer() {
-            return Err(VolumeTrouble::Immediate { class: class.name().to_owned() });
+            return Err(VolumeError::Immediate { class: class.name().to_owned() });
         }
         let alternatives = class.allowed_topologies.iter().map(places).filter(|place| !place.is_empty()).collect();
         Ok(VolumeNeed { alternatives, ..attached(class.driver()) })
@@ -247,7 +247,7 @@ impl Singles {
         let own = uid(&record.pod);
         record.claims.iter().find_map(|claim| {
             let (_, pod) = self.users.get(claim)?.iter().find(|(uid, _)| *uid != own)?;
-            let trouble = VolumeTrouble::InUse { pod: pod.clone() };
+            let trouble = VolumeError::InUse { pod: pod.clone() };
             Some(IgnoredReason::Volume { claim: claim.clone(), trouble })
         })
     }

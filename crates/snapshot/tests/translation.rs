@@ -29,7 +29,7 @@ mod volumes;
 use objects::{Cluster, NOW, merged, pending, pool, running};
 use planner::{Operator, PodVerdict, Requirement, Resources, check, plan};
 use serde_json::{Value, json};
-use snapshot::{Ignored, IgnoredReason, Problem, VolumeTrouble};
+use snapshot::{Ignored, IgnoredReason, Problem, VolumeError};
 
 /// The only pod's reason to be ignored, if it is.
 fn ignored(spec: Value) -> Option<IgnoredReason> {
@@ -274,7 +274,7 @@ fn the_order_of_the_objects_does_not_matter() {
 fn reasons_are_plain_sentences() {
     let ignored = |reason| Ignored { pod: "default/web".to_owned(), uid: "u".to_owned(), reason };
     let opted_out = ignored(IgnoredReason::OptedOut);
-    let trouble = VolumeTrouble::ClassMissing { class: "fast".to_owned() };
+    let trouble = VolumeError::ClassMissing { class: "fast".to_owned() };
     let volume = ignored(IgnoredReason::Volume { claim: "default/data".to_owned(), trouble });
     assert!(!opted_out.deserves_event() && volume.deserves_event());
     let said = "volume claim default/data has storage class fast, which does not exist: create it";

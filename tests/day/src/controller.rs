@@ -9,7 +9,7 @@ mod resizes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::{Catalogue, Destination, Noted, Plan, PodVerdict, Purpose, Rest};
+use planner::{Catalogue, Destination, Plan, PodVerdict, Purpose, Rest, Validation};
 use snapshot::{Built, Input, Memory, Problem};
 
 use crate::audit::Audit;
@@ -53,7 +53,7 @@ pub struct Controller {
     memory: Memory,
     /// Karpenter's rules in place of ours.
     peer: Option<Peer>,
-    noted: Noted,
+    noted: Validation,
     /// The last plan, while there was nothing to do and nothing has changed.
     rest: Option<(Rest, Plan)>,
     /// Pods by UID: the node that was promised, until when, and the promise's number.

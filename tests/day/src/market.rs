@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::{EC2NodeClass, EC2NodeClassSpec};
 use cloud::nodeclass::ResolvedImage;
 use cloud::types::{ClassSettings, Market as Prices, Source, Zone, catalogue};
-use cloud::unavailable_offerings::Shortages;
+use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, data};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering};
@@ -186,7 +186,8 @@ fn on_demand(sizes: &[&str]) -> anyhow::Result<Catalogue> {
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
     let class = ClassSettings::of(&class, ZONES.iter().map(zone).collect())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
-    let source = Source { infos: &infos, facts, market: &prices, shortages: &Shortages::default(), images: &images };
+    let source =
+        Source { infos: &infos, facts, market: &prices, shortages: &UnavailableOfferings::default(), images: &images };
     let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
     let mut found = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
     for kind in &mut found.types {

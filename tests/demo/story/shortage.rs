@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use api::label;
 use cloud::FleetRequest;
-use cloud::fake::Drought;
+use cloud::fake::CapacityOutage;
 use kube::ResourceExt;
 use world::eventually;
 
@@ -14,7 +14,7 @@ use super::{PATIENCE, Told};
 pub async fn tell(told: &mut Told) -> Result<()> {
     let Told { teller, stage, look, .. } = told;
     teller.chapter("5. EC2 runs out of spot machines");
-    let spot = Drought { capacity_type: Some(label::CAPACITY_SPOT.to_owned()), ..Drought::default() };
+    let spot = CapacityOutage { capacity_type: Some(label::CAPACITY_SPOT.to_owned()), ..CapacityOutage::default() };
     let dry = async {
         stage.ec2.dry_up(spot);
         Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agent::cluster::Node;
 use agent::journal::Journal;
-use agent::run::lifecycle::{Act, Input, Lifecycle};
+use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{Action, Millis, PodOnNode, Reply};
 use jiff::Timestamp;
 use serde_json::json;
@@ -71,19 +71,19 @@ fn carried_on(journal: Journal) {
 }
 
 /// What the world says to an act: writes succeed, the node holds one pod, and its budget refuses.
-fn answer(life: &mut Lifecycle, act: &Act, now: Millis) {
+fn answer(life: &mut Lifecycle, act: &AgentAction, now: Millis) {
     let answer = match act {
-        Act::PatchNode(_) => Input::NodeWritten(true),
-        Act::PatchStatus(_) => Input::StatusWritten(true),
-        Act::Tell(tiding) => Input::Told(tiding.key.clone(), true),
-        Act::Complete(_) => Input::Completed(true),
-        Act::ReadNode(_) => Input::NodeRead(now, Some(Node::clone(&node()))),
-        Act::LookAttached { volume, .. } => Input::Detached(volume.clone()),
-        Act::FollowPods | Act::Drain(Action::List) => Input::Pods(vec![pod()]),
-        Act::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
+        AgentAction::PatchNode(_) => Input::NodeWritten(true),
+        AgentAction::PatchStatus(_) => Input::StatusWritten(true),
+        AgentAction::Tell(tiding) => Input::Told(tiding.key.clone(), true),
+        AgentAction::Complete(_) => Input::Completed(true),
+        AgentAction::ReadNode(_) => Input::NodeRead(now, Some(Node::clone(&node()))),
+        AgentAction::LookAttached { volume, .. } => Input::Detached(volume.clone()),
+        AgentAction::FollowPods | AgentAction::Drain(Action::List) => Input::Pods(vec![pod()]),
+        AgentAction::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
             Input::Reply(uid.clone(), Reply::Blocked { budget: Some("default/b".to_owned()), retry_after: None })
         }
-        Act::Save | Act::Yield => return,
+        AgentAction::Save | AgentAction::Yield => return,
     };
     life.take(answer, now);
 }

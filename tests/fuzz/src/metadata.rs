@@ -10,7 +10,7 @@ use agent::identity::{Audience, token};
 use agent::imds::{IdentityDocument, plain_text};
 use agent::journal::Journal;
 use agent::notices::{Item, Ledger, Reading};
-use agent::run::lifecycle::{Act, Input, Lifecycle};
+use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use serde_json::json;
 
 use crate::Verdict;
@@ -84,10 +84,10 @@ fn noticed(reading: Reading) -> bool {
     true
 }
 
-fn writable(act: &Act) {
+fn writable(act: &AgentAction) {
     match act {
-        Act::Tell(tiding) => sentence::hold(&tiding.message),
-        Act::PatchNode(patch) | Act::PatchStatus(patch) => assert!(patch.to_string().len() < STATEMENT),
+        AgentAction::Tell(tiding) => sentence::hold(&tiding.message),
+        AgentAction::PatchNode(patch) | AgentAction::PatchStatus(patch) => assert!(patch.to_string().len() < STATEMENT),
         _ => {}
     }
 }

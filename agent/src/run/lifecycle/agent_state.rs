@@ -42,7 +42,7 @@ impl Known {
     }
 
     /// Whether the API server has answered, and not with another machine's Node.
-    pub(super) fn may_speak(&self) -> bool {
+    pub(super) fn may_write(&self) -> bool {
         matches!(self.seen, Seen::Absent | Seen::Ours(_))
     }
 

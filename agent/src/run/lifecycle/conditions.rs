@@ -9,14 +9,14 @@ use super::agent_state::Known;
 use crate::cluster::Node;
 use crate::health;
 use crate::report::{self, Statement};
-use crate::run::ordered_writer::Lane;
+use crate::run::ordered_writer::OrderedWriter;
 
 /// For so long what was written last counts, not the Node as seen: the watch needs a moment to show it.
 const ECHO: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
-    lane: Lane,
+    lane: OrderedWriter,
     /// The status patch that is under way, then the one written last.
     stated: Vec<Statement>,
     stated_at: Option<Millis>,

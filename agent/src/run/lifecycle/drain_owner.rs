@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::annotation;
 use drain::{AgentHands, Drain, Millis, Reading};
 
-use super::Act;
+use super::AgentAction;
 use crate::cluster::Node;
 use crate::report::Statement;
 
@@ -42,7 +42,7 @@ impl Hands {
     }
 
     /// Holds the drain, unless it may ask; what is to be done before it may.
-    pub(super) fn before_asking(&mut self, drain: &mut Drain, now: Millis) -> Option<Act> {
+    pub(super) fn before_asking(&mut self, drain: &mut Drain, now: Millis) -> Option<AgentAction> {
         if self.alive.replace(now).is_some_and(|last| now >= last + GAP) {
             drain.doubt(now);
         }
@@ -51,7 +51,7 @@ impl Hands {
         if may || !drain.wants(now) {
             return None;
         }
-        self.rules.first(now).map(Act::ReadNode)
+        self.rules.first(now).map(AgentAction::ReadNode)
     }
 
     pub(super) fn poll_timeout(&self, drain: &Drain, now: Millis) -> Option<Millis> {

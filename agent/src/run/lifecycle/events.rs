@@ -4,18 +4,18 @@ use drain::Millis;
 
 use super::agent_state::Known;
 use crate::health;
-use crate::report::Tiding;
-use crate::run::ordered_writer::Lane;
+use crate::report::NodeEvent;
+use crate::run::ordered_writer::OrderedWriter;
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    lane: Lane,
+    lane: OrderedWriter,
 }
 
 impl Events {
     /// The next to create; only once the API server has answered anything at all.
-    pub(super) fn next(&mut self, known: &Known, tidings: Vec<Tiding>, now: Millis) -> Option<Tiding> {
-        if !known.may_speak() {
+    pub(super) fn next(&mut self, known: &Known, tidings: Vec<NodeEvent>, now: Millis) -> Option<NodeEvent> {
+        if !known.may_write() {
             return None;
         }
         let untold = tidings.into_iter().find(|it| !known.journal.told.contains(&it.key))?;

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::condition;
-use drain::{Action, DaemonSets, Drain, Millis, Orders};
+use drain::{Action, DaemonSets, Drain, DrainOrders, Millis};
 use machine::agent::drain::DrainSettings;
 
 use super::agent_state::Known;
 use super::drain_owner::Hands;
 use super::volumes::Volumes;
-use super::{Act, drain_requests};
+use super::{AgentAction, drain_requests};
 use crate::cluster::Node;
 use crate::drain::rules;
 use crate::journal::{Journal, Order, Outcome};
-use crate::report::{self, Statement, Tiding, Wanted};
+use crate::report::{self, NodeEvent, Statement, Wanted};
 
 /// What the notices' order is called among others.
 const ANNOUNCED: &str = "announced";
@@ -33,7 +33,7 @@ pub(super) struct Emptying {
     /// Why each pod did not go when that was said last, by UID.
     refused: BTreeMap<String, String>,
     /// Who wants the node empty.
-    orders: Orders,
+    orders: DrainOrders,
     settings: DrainSettings,
     volumes: Volumes,
     hands: Hands,
@@ -88,10 +88,10 @@ impl Emptying {
         news
     }
 
-    fn adjust(&mut self, known: &mut Known, orders: &Orders, now: Millis) {
+    fn adjust(&mut self, known: &mut Known, orders: &DrainOrders, now: Millis) {
         let rules = rules(&self.settings, report::fnv(&known.journal.instance), orders.is_termination());
         if orders.is_empty() {
-            self.call_off(known);
+            self.cancel(known);
         } else if known.journal.drain.is_none() {
             known.journal.drain = Some(Drain::new(rules.clone(), now));
             Volumes::hear(known, now);
@@ -103,7 +103,7 @@ impl Emptying {
         });
     }
 
-    fn call_off(&mut self, known: &mut Known) {
+    fn cancel(&mut self, known: &mut Known) {
         if known.journal.drain.take().is_some() {
             log::info!("cancelled drain");
         }
@@ -121,13 +121,13 @@ impl Emptying {
         Wanted { cordon: emptied, exclude: emptied, say: announced.is_some(), deadline }
     }
 
-    pub(super) fn step(&mut self, known: &mut Known, cordoned: bool, now: Millis) -> Vec<Act> {
+    pub(super) fn step(&mut self, known: &mut Known, cordoned: bool, now: Millis) -> Vec<AgentAction> {
         let mut acts = Vec::new();
         if known.journal.drain.is_none() || known.node().is_none() {
             return acts;
         }
         if !std::mem::replace(&mut self.follows_pods, true) {
-            acts.push(Act::FollowPods);
+            acts.push(AgentAction::FollowPods);
         }
         if cordoned || known.node().is_some_and(|node| node.spec.unschedulable) {
             known.with_drain(|drain| drain.closed(now));
@@ -135,13 +135,13 @@ impl Emptying {
         if self.may_drain(known, cordoned, now) {
             acts.extend(self.ask(known, now));
             acts.extend(self.volumes.ask(known, now));
-            self.complain(known);
+            self.log_refusals(known);
             self.conclude(known, now);
         }
         acts
     }
 
-    fn ask(&mut self, known: &mut Known, now: Millis) -> Vec<Act> {
+    fn ask(&mut self, known: &mut Known, now: Millis) -> Vec<AgentAction> {
         let Some(drain) = known.journal.drain.as_mut() else {
             return Vec::new();
         };
@@ -154,11 +154,11 @@ impl Emptying {
                 Action::List => false,
             };
         }
-        first.into_iter().chain(steps.into_iter().map(Act::Drain)).collect()
+        first.into_iter().chain(steps.into_iter().map(AgentAction::Drain)).collect()
     }
 
     /// Says once why a pod does not go: it is asked again several times a second, and refused as often.
-    fn complain(&mut self, known: &Known) {
+    fn log_refusals(&mut self, known: &Known) {
         for refused in known.journal.drain.iter().flat_map(Drain::refusals) {
             let words = refused.to_string();
             if self.refused.get(&refused.pod.uid) != Some(&words) {
@@ -187,10 +187,10 @@ impl Emptying {
         }
     }
 
-    pub(super) fn tiding(&self, known: &Known) -> Option<Tiding> {
+    pub(super) fn tiding(&self, known: &Known) -> Option<NodeEvent> {
         let outcome = known.journal.outcome.as_ref()?;
         let by = self.deadline(known).map(|at| known.wall.of(at));
-        (!self.orders.is_empty()).then(|| Tiding::drained(&self.orders, outcome, by))
+        (!self.orders.is_empty()).then(|| NodeEvent::drained(&self.orders, outcome, by))
     }
 
     pub(super) fn summary(&self, known: &Known) -> Option<String> {
@@ -234,8 +234,8 @@ impl Emptying {
 }
 
 /// All who want the node empty.
-fn orders(journal: &Journal) -> Orders {
-    let mut orders = Orders::default();
+fn orders(journal: &Journal) -> DrainOrders {
+    let mut orders = DrainOrders::default();
     let announced = journal.order.as_ref().map(|order| drain::Order {
         id: order.id.clone(),
         reason: order.why.clone(),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::agent_state::Known;
 use crate::journal::Ours;
 use crate::report::rfc3339;
-use crate::run::ordered_writer::Lane;
+use crate::run::ordered_writer::OrderedWriter;
 
 /// The sign of life is renewed at this age: well before the minute at which it must be, and while the node is emptied before the half
 /// minute after which the controller takes over.
@@ -29,8 +29,8 @@ pub(super) struct Wish {
 }
 
 #[derive(Debug)]
-pub(super) struct Marks {
-    lane: Lane,
+pub(super) struct NodePatcher {
+    lane: OrderedWriter,
     heartbeat: Option<Millis>,
     /// The patch under way, or the last one, cordons.
     cordoning: bool,
@@ -40,9 +40,9 @@ pub(super) struct Marks {
     wrote: Millis,
 }
 
-impl Marks {
+impl NodePatcher {
     pub(super) fn new(now: Millis) -> Self {
-        Self { lane: Lane::default(), heartbeat: None, cordoning: false, cordoned: false, wrote: now }
+        Self { lane: OrderedWriter::default(), heartbeat: None, cordoning: false, cordoned: false, wrote: now }
     }
 
     /// Whether the API server has taken a cordon of ours.

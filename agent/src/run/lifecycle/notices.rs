@@ -10,7 +10,7 @@ use super::node_patch::Wish;
 use crate::cluster::Node;
 use crate::journal::{Order, Ours};
 use crate::notices::{Demand, Entry, Kind, Reading, Stance, State, Terms};
-use crate::report::{self, Statement, Tiding, Wanted};
+use crate::report::{self, NodeEvent, Statement, Wanted};
 
 /// The notices themselves live in the journal.
 #[derive(Debug, Default)]
@@ -66,11 +66,11 @@ impl Notices {
         self.interrupted(known, node).into_iter().chain(self.maintenance(known, node, now)).collect()
     }
 
-    pub(super) fn tidings(&self, known: &Known) -> Vec<Tiding> {
+    pub(super) fn tidings(&self, known: &Known) -> Vec<NodeEvent> {
         let tell = |entry: &Entry| match entry.state {
-            State::Active => Some(Tiding::announced(entry, known.wall)),
+            State::Active => Some(NodeEvent::announced(entry, known.wall)),
             // Nobody needs to hear the end of what nobody heard of.
-            State::Over if known.journal.told.contains(&entry.notice.id) => Some(Tiding::over(entry)),
+            State::Over if known.journal.told.contains(&entry.notice.id) => Some(NodeEvent::over(entry)),
             State::Over | State::Before => None,
         };
         known.journal.notices.all().filter_map(tell).collect()

@@ -5,11 +5,11 @@ use machine::agent::notices::LifecycleHook;
 
 use super::agent_state::Known;
 use crate::notices::Kind;
-use crate::run::ordered_writer::Lane;
+use crate::run::ordered_writer::OrderedWriter;
 
 #[derive(Debug, Default)]
 pub(super) struct Scaling {
-    lane: Lane,
+    lane: OrderedWriter,
 }
 
 impl Scaling {

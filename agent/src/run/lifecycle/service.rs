@@ -5,7 +5,7 @@ use drain::Millis;
 use super::agent_state::Known;
 use crate::bootstrap::state::State;
 use crate::gates::{Finding, Gates};
-use crate::report::{Statement, Tiding};
+use crate::report::{NodeEvent, Statement};
 use crate::run::startup_obstacle::Obstacle;
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Service {
         self.gates.statement(known.wall).message
     }
 
-    pub(super) fn tiding(&self, known: &Known, now: Millis) -> Option<Tiding> {
+    pub(super) fn tiding(&self, known: &Known, now: Millis) -> Option<NodeEvent> {
         self.obstacle.tiding(&known.journal.told, now)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use drain::Millis;
 use ring::digest::{SHA256, digest};
 
-use super::Act;
+use super::AgentAction;
 use super::agent_state::Known;
 
 /// Between two questions for the same volumes.
@@ -42,12 +42,13 @@ impl Volumes {
     }
 
     /// Asks for all that are on their way, once no pod is left to go.
-    pub(super) fn ask(&mut self, known: &Known, now: Millis) -> Vec<Act> {
+    pub(super) fn ask(&mut self, known: &Known, now: Millis) -> Vec<AgentAction> {
         if now < self.next || !is_waiting(known) {
             return Vec::new();
         }
         self.next = now + EVERY;
-        let act = |(volume, attachment): (&str, String)| Act::LookAttached { volume: volume.to_owned(), attachment };
+        let act =
+            |(volume, attachment): (&str, String)| AgentAction::LookAttached { volume: volume.to_owned(), attachment };
         leaving(known).map(act).collect()
     }
 

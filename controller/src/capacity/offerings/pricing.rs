@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cloud::CloudError;
-use cloud::prices::{EMBEDDED_REGION, Learned, NoPrices, Origin, Schedule};
+use cloud::prices::{EMBEDDED_REGION, NoPrices, Origin, PriceUpdate, Schedule};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -75,7 +75,7 @@ impl Offerings {
     }
 
     /// One question and what came of it.
-    async fn ask_prices(&self, capacity_type: CapacityType, now: Timestamp) -> Result<Learned, Unanswered> {
+    async fn ask_prices(&self, capacity_type: CapacityType, now: Timestamp) -> Result<PriceUpdate, Unanswered> {
         let learned = if capacity_type == CapacityType::Spot {
             let prices = self.cloud.spot_prices().await;
             self.state().spot_asked = true;

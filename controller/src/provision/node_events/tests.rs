@@ -4,8 +4,8 @@ use api::{label, reason};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{
-    Budgets, Disruption, Dropped, Leaver, Leaving, Move, MoveReason, NodeVerdict, Plan, Pool, Report, Ripe, Snapshot,
-    WhyMove,
+    Budgets, Disruption, Dropped, Leaver, Leaving, Move, MoveReason, NodeVerdict, Plan, Pool, Report, Snapshot,
+    ValidatedCommands, WhyMove,
 };
 use serde_json::json;
 use snapshot::Built;
@@ -79,14 +79,14 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
         ),
     ];
     for (verdict, reason, message, objects) in rows {
-        let notes = notes(&index(), &plan(verdict), &Ripe::default());
+        let notes = notes(&index(), &plan(verdict), &ValidatedCommands::default());
         assert_eq!(told(&notes), vec![(reason, message); objects]);
     }
     let later = NodeVerdict::AfterMove { node: "node-2".to_owned() };
     for silent in
         [NodeVerdict::Quiet { remaining: 5 }, NodeVerdict::Nominated, NodeVerdict::Remove(one), later, left_out()]
     {
-        assert!(notes(&index(), &plan(silent.clone()), &Ripe::default()).is_empty(), "{silent}");
+        assert!(notes(&index(), &plan(silent.clone()), &ValidatedCommands::default()).is_empty(), "{silent}");
     }
 }
 
@@ -102,18 +102,18 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
         why: WhyMove::NothingRuns,
     };
     let goes = Plan { moves: vec![planned], ..plan(NodeVerdict::Remove(MoveReason::Empty)) };
-    let candidate = Ripe { candidates: vec![0], ..Ripe::default() };
+    let candidate = ValidatedCommands { candidates: vec![0], ..ValidatedCommands::default() };
     let message = "Consolidation candidate: node-1 (Empty)";
     let expected = vec![(reason::CONSOLIDATION_CANDIDATE, message); 2];
     assert_eq!(told(&notes(&index(), &goes, &candidate)), expected);
-    let ripe = Ripe {
+    let ripe = ValidatedCommands {
         dropped: vec![Dropped {
             reason: MoveReason::Empty,
             replaces: false,
             size: 1,
             nodes: vec!["node-1".to_owned()],
         }],
-        ..Ripe::default()
+        ..ValidatedCommands::default()
     };
     let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
     assert_eq!(

@@ -5,7 +5,7 @@ use api::{DurationText, InvalidMix, reason};
 use jiff::Timestamp;
 use planner::{Pool, Snapshot};
 use serde_json::json;
-use snapshot::{Built, NeverEvicted, Problem, WhyUnused};
+use snapshot::{Built, NeverEvicted, Problem, UsageError};
 
 use super::{notes, samples};
 use crate::fixture::{claim, node, pod, pool};
@@ -53,7 +53,7 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
         (idle, Some((ObjectReference::to(&budget("one")), reason::SELECTS_NOTHING))),
         // It went meanwhile.
         (split("default/gone"), None),
-        (Problem::Usage { node: name(), others: 0, why: WhyUnused::Stale }, None),
+        (Problem::Usage { node: name(), others: 0, why: UsageError::Stale }, None),
         // Nobody waits for a machine.
         (Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }, None),
     ];

@@ -3,7 +3,8 @@
 use planner::{Millis, MoveReason, Node, Report, Sick, Snapshot};
 
 use super::{
-    Built, Duration, Instant, LOOK_AGAIN, NextPass, NodeVerdict, Plan, ReplanTimer, Ripe, next_look, pause_after,
+    Built, Duration, Instant, LOOK_AGAIN, NextPass, NodeVerdict, Plan, ReplanTimer, ValidatedCommands, next_look,
+    pause_after,
 };
 
 fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
@@ -29,17 +30,17 @@ fn the_next_look_comes_when_the_first_node_may_go() {
     let nothing = || built(Node::default());
     let resting = NodeVerdict::Resting { pod: "default/web".to_owned(), remaining: 6000 };
     let used_up = NodeVerdict::Budget { reason: MoveReason::Empty };
-    let ripe = Ripe { next: Some(Duration::from_secs(3)), ..Ripe::default() };
+    let ripe = ValidatedCommands { next: Some(Duration::from_secs(3)), ..ValidatedCommands::default() };
     let rows = [
-        ("nothing to wait for", nothing(), vec![used_up], Ripe::default(), 10_000),
-        ("the first of several", nothing(), vec![quiet(7000), quiet(2500)], Ripe::default(), 2500),
-        ("a pod that was moved", nothing(), vec![resting], Ripe::default(), 6000),
-        ("far ahead", nothing(), vec![quiet(60_000)], Ripe::default(), 10_000),
-        ("almost now", nothing(), vec![quiet(1)], Ripe::default(), 1000),
+        ("nothing to wait for", nothing(), vec![used_up], ValidatedCommands::default(), 10_000),
+        ("the first of several", nothing(), vec![quiet(7000), quiet(2500)], ValidatedCommands::default(), 2500),
+        ("a pod that was moved", nothing(), vec![resting], ValidatedCommands::default(), 6000),
+        ("far ahead", nothing(), vec![quiet(60_000)], ValidatedCommands::default(), 10_000),
+        ("almost now", nothing(), vec![quiet(1)], ValidatedCommands::default(), 1000),
         ("a move that gets ripe", nothing(), vec![quiet(5000)], ripe, 3000),
-        ("an age", expiring(1_002_000), vec![], Ripe::default(), 2000),
-        ("an age that is over", expiring(1), vec![], Ripe::default(), 10_000),
-        ("an illness", sick, vec![], Ripe::default(), 4000),
+        ("an age", expiring(1_002_000), vec![], ValidatedCommands::default(), 2000),
+        ("an age that is over", expiring(1), vec![], ValidatedCommands::default(), 10_000),
+        ("an illness", sick, vec![], ValidatedCommands::default(), 4000),
     ];
     for (what, built, verdicts, ripe, expected) in rows {
         let next = next_look(&built, &plan(verdicts), &ripe, Duration::ZERO, None);
@@ -52,7 +53,7 @@ fn plans_that_take_long_are_not_made_one_after_another() {
     let many = plan(vec![quiet(100)]);
     for (took, expected) in [(0, 1000), (100, 1000), (1000, 4000), (5000, 10_000)] {
         let pause = pause_after(Duration::from_millis(took));
-        let next = next_look(&Built::default(), &many, &Ripe::default(), pause, None);
+        let next = next_look(&Built::default(), &many, &ValidatedCommands::default(), pause, None);
         assert_eq!(next, Duration::from_millis(expected), "after a plan of {took} ms");
     }
 }
@@ -62,7 +63,7 @@ fn a_cluster_at_rest_says_itself_when_to_look_and_not_a_plan_of_long_ago() {
     let built = built(Node::default());
     let long_ago = plan(vec![quiet(2000)]);
     for (until, expected) in [(1_003_000, 3000), (1_200_000, 10_000), (1_000_000, 1000)] {
-        let next = next_look(&built, &long_ago, &Ripe::default(), Duration::ZERO, Some(Millis(until)));
+        let next = next_look(&built, &long_ago, &ValidatedCommands::default(), Duration::ZERO, Some(Millis(until)));
         assert_eq!(next, Duration::from_millis(expected), "at rest until {until}");
     }
 }

@@ -39,7 +39,7 @@ impl Pool {
 
 /// Pools that are dry together; an absent field means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Drought {
+pub struct CapacityOutage {
     /// `spot` or `on-demand`.
     pub capacity_type: Option<String>,
     /// Instance type.
@@ -48,7 +48,7 @@ pub struct Drought {
     pub zone: Option<String>,
 }
 
-impl Drought {
+impl CapacityOutage {
     fn covers(&self, pool: &Pool) -> bool {
         let same = |wanted: &Option<String>, value: &String| wanted.as_ref().is_none_or(|wanted| wanted == value);
         same(&self.capacity_type, &pool.capacity_type)
@@ -132,7 +132,7 @@ pub(super) struct World {
     pub(super) stock: BTreeMap<Pool, u32>,
     /// vCPUs that may run at once, by capacity type.
     pub(super) quotas: BTreeMap<String, u32>,
-    pub(super) droughts: Vec<Drought>,
+    pub(super) droughts: Vec<CapacityOutage>,
     /// Whether the account lacks the role of spot, and we may not make it.
     pub(super) without_spot_role: bool,
     pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,

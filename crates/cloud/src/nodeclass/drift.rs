@@ -32,7 +32,7 @@ pub enum Group<'a> {
 /// What about a machine could not be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot compare {claim} with its EC2NodeClass: {what}")]
-pub struct Untold {
+pub struct DriftUnknown {
     /// Name of the claim.
     pub claim: String,
     /// What is not known.
@@ -49,8 +49,8 @@ pub fn drift(
     class: &EC2NodeClass,
     instance: Option<&Instance>,
     group: Group<'_>,
-) -> Result<Option<Drift>, Untold> {
-    let untold = |what| Untold { claim: claim.metadata.name.clone().unwrap_or_default(), what };
+) -> Result<Option<Drift>, DriftUnknown> {
+    let untold = |what| DriftUnknown { claim: claim.metadata.name.clone().unwrap_or_default(), what };
     if let Some(drift) = hash(claim, class) {
         return Ok(Some(drift));
     }

@@ -11,7 +11,7 @@ use super::compatibility::Unfit;
 use super::{ClassSettings, Zone};
 use crate::calls::{InstanceTypeInfo, SpotPrice, TypeOffering};
 use crate::prices::{Origin, PriceBook};
-use crate::unavailable_offerings::Shortages;
+use crate::unavailable_offerings::UnavailableOfferings;
 
 /// Zones and prices of one region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Market {
         &self,
         info: &InstanceTypeInfo,
         class: &ClassSettings,
-        shortages: &Shortages,
+        shortages: &UnavailableOfferings,
         standing: Option<&Obstacle>,
         now: Timestamp,
     ) -> Vec<Quote> {

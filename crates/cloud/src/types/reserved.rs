@@ -8,7 +8,7 @@ use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
 use super::{ClassSettings, Source, unfit};
 use crate::calls::CapacityReservation;
 use crate::nodeclass::{ResolvedClass, is_expiring};
-use crate::unavailable_offerings::Shortages;
+use crate::unavailable_offerings::UnavailableOfferings;
 
 /// Adds the reservations of a class to its catalogue. One that is used up, about to end, of a type that cannot be what the class
 /// describes, or in a zone where the class has no address left stays in it, unavailable, so that a report can say why it was
@@ -38,7 +38,7 @@ pub fn add_reservations(
     }
 }
 
-fn has_capacity(reservation: &CapacityReservation, shortages: &Shortages, now: Timestamp) -> bool {
+fn has_capacity(reservation: &CapacityReservation, shortages: &UnavailableOfferings, now: Timestamp) -> bool {
     let short = shortages.holds_reservation(&reservation.id, now);
     reservation.available > 0 && !short && !is_expiring(reservation, now)
 }

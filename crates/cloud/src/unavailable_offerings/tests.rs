@@ -13,13 +13,13 @@ fn pool() -> Scope {
     Scope::offering(SPOT, "m5.large", "a")
 }
 
-fn holds(memory: &Shortages, seconds: i64) -> bool {
+fn holds(memory: &UnavailableOfferings, seconds: i64) -> bool {
     memory.holds(SPOT, "m5.large", "a", at(seconds))
 }
 
 #[test]
 fn a_shortage_lasts_three_minutes_and_longer_when_repeated() {
-    let mut memory = Shortages::default();
+    let mut memory = UnavailableOfferings::default();
     memory.mark(pool(), at(0));
     assert!(holds(&memory, 179) && !holds(&memory, 180));
     assert!(!memory.holds(CapacityType::OnDemand, "m5.large", "a", at(0)));
@@ -35,7 +35,7 @@ fn a_shortage_lasts_three_minutes_and_longer_when_repeated() {
 
 #[test]
 fn all_of_spot_is_left_alone_for_three_minutes_and_on_demand_is_not() {
-    let mut memory = Shortages::default();
+    let mut memory = UnavailableOfferings::default();
     memory.mark(Scope::CapacityType(SPOT), at(0));
     for (kind, zone) in [("m5.large", "a"), ("c7g.large", "b")] {
         assert!(
@@ -49,7 +49,7 @@ fn all_of_spot_is_left_alone_for_three_minutes_and_on_demand_is_not() {
 /// Rows: seconds at which the pool fails, and how long it is then left alone.
 #[test]
 fn a_pool_that_keeps_failing_is_left_alone_for_longer_up_to_a_bound() {
-    let mut memory = Shortages::default();
+    let mut memory = UnavailableOfferings::default();
     let mut start = 0;
     for minutes in [3, 6, 12, 24, 24] {
         memory.mark(pool(), at(start));
@@ -68,7 +68,7 @@ fn a_pool_that_keeps_failing_is_left_alone_for_longer_up_to_a_bound() {
 
 #[test]
 fn one_launch_tries_a_pool_that_may_be_back() {
-    let mut memory = Shortages::default();
+    let mut memory = UnavailableOfferings::default();
     memory.mark(pool(), at(0));
     memory.try_out([&pool()], at(10));
     assert!(!memory.is_on_trial(SPOT, "m5.large", "a", at(10)), "it is not to be tried yet");
@@ -87,7 +87,7 @@ fn one_launch_tries_a_pool_that_may_be_back() {
 #[test]
 fn each_cause_has_its_own_scope() {
     let now = at(0);
-    let mut memory = Shortages::default();
+    let mut memory = UnavailableOfferings::default();
     memory.mark(Scope::Quota { capacity_type: SPOT, class: FamilyClass::GAndVt }, now);
     assert!(memory.holds(SPOT, "g5.xlarge", "a", now) && memory.holds(SPOT, "vt1.3xlarge", "b", now));
     assert!(!memory.holds(SPOT, "p4d.24xlarge", "a", now));
@@ -142,8 +142,8 @@ fn families_share_quotas() {
 
 #[test]
 fn trouble_costs_and_is_forgotten() {
-    let price = |memory: &Shortages| memory.priced(SPOT, "m5.large", "a", MicroDollars(100_000)).0;
-    let mut memory = Shortages::default();
+    let price = |memory: &UnavailableOfferings| memory.priced(SPOT, "m5.large", "a", MicroDollars(100_000)).0;
+    let mut memory = UnavailableOfferings::default();
     assert_eq!(price(&memory), 100_000);
     memory.interrupted(pool(), at(0));
     assert_eq!(price(&memory), 118_000, "an interruption is a shortage too");
@@ -164,7 +164,7 @@ fn trouble_costs_and_is_forgotten() {
     }
     assert_eq!(price(&memory), 160_000, "there is a bound");
     assert_eq!(memory.priced(SPOT, "m5.large", "a", MicroDollars(1)).0, 2, "rounded up");
-    let mut off = Shortages::without_risk();
+    let mut off = UnavailableOfferings::without_risk();
     off.interrupted(pool(), at(0));
     assert_eq!((price(&off), holds(&off, 1)), (100_000, true));
 }

@@ -5,7 +5,7 @@ use cloud::fake::{FakeCloud, Fault};
 use cloud::launch::{Ask, InFlight, Offer};
 use cloud::nodeclass::{Memory, Probe, Resolution, fetch, probe, queries, resolve, try_out};
 use cloud::types::{ClassSettings, Market, Source, add_placement, catalogue, requirements as requirements_of};
-use cloud::unavailable_offerings::Shortages;
+use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Kind, PlacementGroup, data};
 use jiff::Timestamp;
 
@@ -28,7 +28,7 @@ fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Pro
     let infos: Vec<_> = sold.iter().map(|name| all[*name].clone()).collect();
     let mut market = Market::new(facts.on_demand.clone());
     market.set_offerings(data::type_offerings("us-west-2").unwrap());
-    let (shortages, settings) = (Shortages::default(), settings());
+    let (shortages, settings) = (UnavailableOfferings::default(), settings());
     let source =
         Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &resolution.class.images };
     let of_class = ClassSettings::of(&class(""), resolution.class.zones()).unwrap();

@@ -3,7 +3,7 @@
 use api::condition;
 use cloud::nodeclass::{Answers, Resolution, is_expiring, queries, resolve};
 use cloud::types::{ClassSettings, Market, Source, add_reservations};
-use cloud::unavailable_offerings::{Scope, Shortages};
+use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{CapacityReservation, CloudError, Kind, PlacementGroup, PlacementGroupQuery, ReservationFilter, Settings};
 use jiff::Timestamp;
 use planner::Offering;
@@ -165,7 +165,7 @@ async fn reservations_become_offerings() {
         labels: cloud::types::labels(&info, facts, &settings()),
         ..planner::InstanceType::default()
     };
-    let (market, mut shortages) = (Market::default(), Shortages::default());
+    let (market, mut shortages) = (Market::default(), UnavailableOfferings::default());
     shortages.mark(Scope::Reservation("cr-6".to_owned()), now());
     let source = Source { infos: &[info], facts, market: &market, shortages: &shortages, images: &resolved.images };
     let offers = |sizes: &ClassSettings| {

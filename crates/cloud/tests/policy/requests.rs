@@ -10,7 +10,7 @@ use cloud::launch::{
 use cloud::nodeclass::{Memory, ProfileStep, Resolution, fetch, probe, queries, resolve, try_out};
 use cloud::policy::Condition;
 use cloud::types::{ClassSettings, Market, Source, catalogue};
-use cloud::unavailable_offerings::Shortages;
+use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Settings, data};
 use jiff::Timestamp;
 
@@ -66,7 +66,7 @@ async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&Offer<'_>) -> T) -> T 
     let mut market = Market::new(facts.on_demand.clone());
     market.set_offerings(cloud.type_offerings().await.unwrap());
     market.add_spot_prices(cloud.spot_prices().await.unwrap());
-    let (shortages, settings) = (Shortages::default(), settings());
+    let (shortages, settings) = (UnavailableOfferings::default(), settings());
     let source = Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &class.images };
     let sizes = ClassSettings::of(&object, class.zones()).unwrap();
     let catalogue = catalogue(&source, &sizes, &settings, NOW);

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use drain::{ARRIVES, Action, AgentHands, Drain, First, Millis, Order, Orders, PodOnNode, Reading, Reply, Settings};
+use drain::{
+    ARRIVES, Action, AgentHands, Drain, DrainOrders, First, Millis, Order, PodOnNode, Reading, Reply, Settings,
+};
 
 pub const T0: Millis = Millis(10_000_000);
 const TICK: Duration = Duration::from_millis(200);
@@ -133,7 +135,7 @@ pub struct World {
 impl Program {
     fn new(deadline: Option<Millis>, life: u32, up: Millis) -> Self {
         let mut drain = Drain::new(Settings::for_termination(deadline, life.into()), T0);
-        let mut orders = Orders::default();
+        let mut orders = DrainOrders::default();
         orders.set("test", Some(Order { id: "o".into(), deadline, ..Order::default() }));
         drain.follow(&orders);
         Self { drain, life, up, thaws: up, heard: VecDeque::new(), outbox: Vec::new() }

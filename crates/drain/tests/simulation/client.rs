@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use drain::{Action, Drain, Millis, Order, Orders, Outcome, PodOnNode, Reply, Settings};
+use drain::{Action, Drain, DrainOrders, Millis, Order, Outcome, PodOnNode, Reply, Settings};
 
 use super::server::{Held, Server};
 
@@ -21,7 +21,7 @@ pub enum Event {
 pub struct Client {
     pub server: Server,
     pub drain: Drain,
-    pub orders: Orders,
+    pub orders: DrainOrders,
     /// Everything asked, with its moment.
     pub log: Vec<(Millis, Action)>,
     /// When nothing was left to go for the first time.
@@ -45,7 +45,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(server: Server, rules: Settings, order: Order, events: Vec<(Millis, Event)>, now: Millis) -> Self {
-        let mut orders = Orders::default();
+        let mut orders = DrainOrders::default();
         orders.set("test", Some(order));
         let mut drain = Drain::new(rules.clone(), now);
         drain.follow(&orders);

@@ -6,23 +6,23 @@ use std::sync::Arc;
 
 use crate::{BoundPod, Plan, PodShape, Snapshot, label};
 
-use super::excluded_daemons::KeptOff;
+use super::excluded_daemons::ExcludedDaemons;
 use super::node_places::{self, Answer, Place};
-use super::topology_counts::{Apart, Even, Near, Sight};
-use super::{Findings, Moulds, verdicts};
+use super::topology_counts::{Apart, Near, Sight, SpreadCounts};
+use super::{Findings, InFlightNodes, verdicts};
 
 /// What stands where in the end.
 pub(super) struct Scene<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) plan: &'a Plan,
     pub(super) places: &'a [Place<'a>],
-    pub(super) kept_off: &'a KeptOff,
+    pub(super) kept_off: &'a ExcludedDaemons,
 }
 
 /// The order in which the plan's pods can be bound: its own, but that pods behind the first `own`, which move, wait for each other.
 pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
-    let moulds = Moulds::new(snapshot, plan);
-    let (places, kept_off) = (node_places::all(snapshot, plan, &moulds), KeptOff::new(snapshot, &moulds.nodes));
+    let moulds = InFlightNodes::new(snapshot, plan);
+    let (places, kept_off) = (node_places::all(snapshot, plan, &moulds), ExcludedDaemons::new(snapshot, &moulds.nodes));
     check(&Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, &mut Findings(Vec::new()))
 }
 
@@ -44,7 +44,7 @@ pub(super) fn check(scene: &Scene<'_>, own: usize, findings: &mut Findings) -> V
     shapes.extend(snapshot.daemons.iter().map(|daemon| &daemon.shape));
     let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
     let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
-    let mut census = Census::new(&Sight { snapshot, shapes: &shapes }, &owners, &standing, places);
+    let mut census = TopologyCounts::new(&Sight { snapshot, shapes: &shapes }, &owners, &standing, places);
     let coming = coming(snapshot, &census, kept_off, daemons);
     bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
     coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
@@ -54,7 +54,7 @@ pub(super) fn check(scene: &Scene<'_>, own: usize, findings: &mut Findings) -> V
     let (firm, moving): (Vec<usize>, Vec<usize>) = plan.report.order.iter().partition(|pod| **pod < own);
     let (buffers, real): (Vec<usize>, Vec<usize>) = firm.into_iter().partition(is_buffer);
     real.into_iter().for_each(|pod| binder.bind(pod, findings));
-    binder.bind_in_turn(moving, findings);
+    binder.bind_in_order(moving, findings);
     buffers.into_iter().for_each(|pod| binder.bind(pod, findings));
     binder.census.settled(&stands, &coming, snapshot, findings);
     binder.order
@@ -65,7 +65,7 @@ struct Binder<'a, 's> {
     snapshot: &'a Snapshot,
     /// The position of each pod among the places.
     stands: &'s BTreeMap<usize, usize>,
-    census: Census<'a>,
+    census: TopologyCounts<'a>,
     /// Whom it has bound.
     order: Vec<usize>,
 }
@@ -84,7 +84,7 @@ impl Binder<'_, '_> {
     }
 
     /// Binds pods whose nodes go side by side: kube-scheduler asks again for whom it has refused when others are bound.
-    fn bind_in_turn(&mut self, mut waiting: Vec<usize>, findings: &mut Findings) {
+    fn bind_in_order(&mut self, mut waiting: Vec<usize>, findings: &mut Findings) {
         let mut before = usize::MAX;
         while waiting.len() < before {
             before = waiting.len();
@@ -115,7 +115,12 @@ struct Coming {
 
 /// The pods of DaemonSets that are still to come, as far as they matter to anybody: kube-scheduler finds them on every
 /// node before the plan's first pod, where running pods do not keep them away.
-fn coming(snapshot: &Snapshot, census: &Census<'_>, kept_off: &KeptOff, shapes: Range<usize>) -> Vec<Coming> {
+fn coming(
+    snapshot: &Snapshot,
+    census: &TopologyCounts<'_>,
+    kept_off: &ExcludedDaemons,
+    shapes: Range<usize>,
+) -> Vec<Coming> {
     let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| census.sees(*shape)).collect();
     let mut all = Vec::new();
     for (position, place) in census.places.iter().enumerate() {
@@ -131,8 +136,8 @@ fn coming(snapshot: &Snapshot, census: &Census<'_>, kept_off: &KeptOff, shapes: 
 /// Where the verdict puts a pod, as a position among the places.
 fn position(snapshot: &Snapshot, plan: &Plan, pod: usize) -> Option<usize> {
     match verdicts::place(plan.report.pods.get(pod)?)? {
-        verdicts::There::Node(name) => snapshot.nodes.iter().position(|node| node.name == name),
-        verdicts::There::Launch(launch) => Some(snapshot.nodes.len() + launch),
+        verdicts::AssignedNode::Node(name) => snapshot.nodes.iter().position(|node| node.name == name),
+        verdicts::AssignedNode::Launch(launch) => Some(snapshot.nodes.len() + launch),
     }
 }
 
@@ -161,14 +166,14 @@ fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
 }
 
 /// Every term and constraint that counts, with the shape that has it.
-struct Census<'a> {
+struct TopologyCounts<'a> {
     places: &'a [Place<'a>],
     near: Vec<(usize, Near<'a>)>,
     apart: Vec<(usize, Apart<'a>)>,
-    even: Vec<(usize, Even<'a>)>,
+    even: Vec<(usize, SpreadCounts<'a>)>,
 }
 
-impl<'a> Census<'a> {
+impl<'a> TopologyCounts<'a> {
     /// `owners` are the shapes of pods that the plan places, `standing` those of all pods that stand in the end.
     fn new(sight: &Sight<'a>, owners: &BTreeSet<usize>, standing: &BTreeSet<usize>, places: &'a [Place<'a>]) -> Self {
         let (mut near, mut apart, mut even) = (Vec::new(), Vec::new(), Vec::new());
@@ -207,10 +212,10 @@ impl<'a> Census<'a> {
         faults.extend(far.map(|_| format!("is not near its own on {}", place.name)));
         for (owner, apart) in &self.apart {
             let key = &apart.term.key;
-            if *owner == shape && !apart.bears_others(place) {
+            if *owner == shape && !apart.tolerates_existing(place) {
                 faults.push(format!("meets pods on {} that it must not, over {key}", place.name));
             }
-            if !apart.is_borne(shape, place) {
+            if !apart.is_tolerated(shape, place) {
                 faults.push(format!("is not borne by pods on {}, over {key}", place.name));
             }
         }
@@ -255,7 +260,7 @@ impl<'a> Census<'a> {
         }
         let concerned = |(owner, apart): &&(usize, Apart<'_>)| *owner == shape || apart.means[shape];
         keys.extend(self.apart.iter().filter(concerned).map(|(_, apart)| apart.term.key.as_str()));
-        let counted = |(owner, even): &&(usize, Even<'_>)| {
+        let counted = |(owner, even): &&(usize, SpreadCounts<'_>)| {
             *owner == shape || (even.means[shape] && even.counted[position] != Answer::Never)
         };
         keys.extend(self.even.iter().filter(counted).map(|(_, even)| even.spread.key.as_str()));

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{CapacityType, Launch, Offering, Plan, Pool, Purpose, Resources, Snapshot};
 
 use super::in_flight_node::Mould;
-use super::{Findings, Moulds};
+use super::{Findings, InFlightNodes};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
     reservations(snapshot, plan, moulds, findings);
     for pool in &snapshot.pools {
         let subject = format!("pool {}", pool.name);
@@ -54,7 +54,7 @@ fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
 }
 
 /// A launch draws on one reservation or on none, and no reservation is drawn on beyond what it has left.
-fn reservations(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
+fn reservations(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
     let mut drawn: BTreeMap<&str, u32> = BTreeMap::new();
     for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");

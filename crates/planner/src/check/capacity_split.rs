@@ -7,7 +7,7 @@ use crate::{CapacityType, Destination, Mix, Plan, PodVerdict, Preference, Snapsh
 
 use super::Findings;
 use super::node_places::Place;
-use super::verdicts::{self, There};
+use super::verdicts::{self, AssignedNode};
 
 /// Where a pod stands, as far as anybody can know.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,8 +42,8 @@ fn workloads<'a>(snapshot: &'a Snapshot, plan: &Plan, places: &[Place<'_>]) -> B
     for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.buffer.is_none()) {
         let Some(mix) = &pod.mix else { continue };
         let side = verdicts::place(verdict).and_then(|there| match there {
-            There::Node(name) => node(name),
-            There::Launch(position) => launch(position),
+            AssignedNode::Node(name) => node(name),
+            AssignedNode::Launch(position) => launch(position),
         });
         workloads.entry(mix).or_default().placed.push((side, given_up(verdict)));
         replaced.insert(&pod.uid);

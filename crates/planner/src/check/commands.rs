@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Destination, Launch, Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Pool, Snapshot, Stage};
 
-use super::{Findings, Moulds};
+use super::{Findings, InFlightNodes};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
-    let view = View { snapshot, plan, moulds };
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
+    let view = CommandContext { snapshot, plan, moulds };
     let mut spent: BTreeMap<&str, u32> = BTreeMap::new();
     for it in &plan.moves {
         for leaver in &it.nodes {
@@ -19,7 +19,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findi
                     findings.expect(Some(&leaver.claim) == node.claim.as_ref(), &subject, || {
                         "has another claim".to_owned()
                     });
-                    view.may_go(node, it, &subject, findings);
+                    view.may_be_removed(node, it, &subject, findings);
                     view.budget(node, it, &mut spent, findings);
                 }
             }
@@ -32,13 +32,13 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findi
     view.reported(findings);
 }
 
-struct View<'a> {
+struct CommandContext<'a> {
     snapshot: &'a Snapshot,
     plan: &'a Plan,
-    moulds: &'a Moulds<'a>,
+    moulds: &'a InFlightNodes<'a>,
 }
 
-impl<'a> View<'a> {
+impl<'a> CommandContext<'a> {
     fn node(&self, name: &str) -> Option<&'a Node> {
         self.snapshot.nodes.iter().map(AsRef::as_ref).find(|node| node.name == name)
     }
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
         placed.chain(moved).collect()
     }
 
-    fn may_go(&self, node: &Node, it: &Move, subject: &str, findings: &mut Findings) {
+    fn may_be_removed(&self, node: &Node, it: &Move, subject: &str, findings: &mut Findings) {
         let now = self.snapshot.now;
         let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static);
         let ends = matches!(it.reason, MoveReason::Drifted | MoveReason::Expired) && node.termination_grace.is_some();

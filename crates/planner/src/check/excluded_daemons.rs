@@ -11,9 +11,9 @@ use super::node_places::domains;
 use super::topology_counts::means;
 
 /// For each DaemonSet the label values whose nodes its pods are kept off.
-pub(super) struct KeptOff(Vec<BTreeMap<String, BTreeSet<Value>>>);
+pub(super) struct ExcludedDaemons(Vec<BTreeMap<String, BTreeSet<Value>>>);
 
-impl KeptOff {
+impl ExcludedDaemons {
     /// `nodes` are what the snapshot's nodes without an instance may become.
     pub(super) fn new(snapshot: &Snapshot, nodes: &[Option<Rc<Mould<'_>>>]) -> Self {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);

@@ -162,7 +162,7 @@ impl<'a> Mould<'a> {
             let values = self.values(kind, offering, &asked.key, &asked.values);
             values.iter().all(|value| satisfied(asked, value.as_deref()))
         };
-        pleased(shape, holds)
+        is_satisfied(shape, holds)
     }
 
     /// Whether a node of this type and offering may come up as the pod's required terms ask. A label that is left to
@@ -173,7 +173,7 @@ impl<'a> Mould<'a> {
             values.retain(|value| asked.key == label::HOSTNAME || value.as_deref() != Some(UNMENTIONED));
             values.iter().any(|value| satisfied(asked, value.as_deref()))
         };
-        pleased(shape, holds)
+        is_satisfied(shape, holds)
     }
 
     /// Where the named types stand among the kinds; unknown ones nowhere.
@@ -216,7 +216,7 @@ impl<'a> Mould<'a> {
 }
 
 /// Whether one of the node affinity's alternatives, and one of each volume's, holds as a whole.
-pub(super) fn pleased(shape: &PodShape, holds: impl Fn(&Requirement) -> bool) -> bool {
+pub(super) fn is_satisfied(shape: &PodShape, holds: impl Fn(&Requirement) -> bool) -> bool {
     let volume = |alternatives: &Vec<Vec<Requirement>>| {
         alternatives.is_empty() || alternatives.iter().any(|all| all.iter().all(&holds))
     };

@@ -8,10 +8,10 @@ use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Re
 use super::flexibility::Offered;
 use super::in_flight_node::Mould;
 use super::labels::{lacking, satisfied, unborne};
-use super::shared_resources::Guests;
-use super::{Findings, Moulds};
+use super::shared_resources::NodePods;
+use super::{Findings, InFlightNodes};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &Moulds<'_>, findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
     for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");
         let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
@@ -157,7 +157,7 @@ impl<'a> Checked<'a> {
 
     /// Host ports and attachments, once for all types that are equal in them.
     fn sharing(&self, listed: &[usize], findings: &mut Findings) {
-        let guests = Guests { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
+        let guests = NodePods { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
         let ported = |kind: &usize| self.daemons(*kind).filter(|daemon| !daemon.ports.is_empty()).collect();
         for residents in listed.iter().map(ported).collect::<BTreeSet<Vec<&PodShape>>>() {
             guests.ports(&residents, findings);

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use crate::{Effect, Node, Plan, PodShape, Requirement, Snapshot, Stage, Taint, Toleration, label};
 
-use super::Moulds;
+use super::InFlightNodes;
 use super::excluded_daemons::is_there;
-use super::in_flight_node::{Mould, Value, pleased};
+use super::in_flight_node::{Mould, Value, is_satisfied};
 use super::labels::{alternatives, satisfied, unborne};
 
 /// How sure something is, as long as the cloud has a say in it.
@@ -37,7 +37,7 @@ struct Open<'a> {
 }
 
 /// The nodes in the order of the snapshot, then the launches in the order of the plan.
-pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a Moulds<'a>) -> Vec<Place<'a>> {
+pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a InFlightNodes<'a>) -> Vec<Place<'a>> {
     let nodes = snapshot.nodes.iter().enumerate().map(|(position, node)| Place {
         name: format!("node {}", node.name),
         node: Some(node),
@@ -105,7 +105,7 @@ impl Place<'_> {
             return Answer::Never;
         }
         let settled = || {
-            let suits = pleased(daemon, |asked| satisfied(asked, node.labels.get(&asked.key).map(String::as_str)));
+            let suits = is_satisfied(daemon, |asked| satisfied(asked, node.labels.get(&asked.key).map(String::as_str)));
             if suits { Answer::Sure } else { Answer::Never }
         };
         let most = if node.stage == Stage::Initialized { Answer::Maybe } else { Answer::Sure };
@@ -123,7 +123,7 @@ impl Place<'_> {
             return Answer::Never;
         }
         let keys = shape.spread.iter().filter(|it| it.hard).map(|it| self.has(&it.key));
-        let affine = if honor_affinity { self.pleases(shape) } else { Answer::Sure };
+        let affine = if honor_affinity { self.satisfies(shape) } else { Answer::Sure };
         keys.chain([affine]).min().unwrap_or(Answer::Sure)
     }
 
@@ -144,7 +144,7 @@ impl Place<'_> {
     }
 
     /// Whether the node may be as the pod's node selector and node affinity ask when a label has this value.
-    pub(super) fn may_please(&self, shape: &PodShape, key: &str, value: &str) -> bool {
+    pub(super) fn may_satisfy(&self, shape: &PodShape, key: &str, value: &str) -> bool {
         alternatives(shape).iter().any(|all| {
             all.iter().all(|asked| match asked.key == key {
                 true => satisfied(asked, Some(value)),
@@ -154,7 +154,7 @@ impl Place<'_> {
     }
 
     /// Whether the node will be as the pod's node selector and node affinity ask; volumes do not count.
-    fn pleases(&self, shape: &PodShape) -> Answer {
+    fn satisfies(&self, shape: &PodShape) -> Answer {
         let any = |holds: &dyn Fn(&Requirement) -> bool| {
             alternatives(shape).iter().any(|all| all.iter().all(|asked| holds(asked)))
         };
@@ -186,7 +186,7 @@ pub(super) fn cordon() -> [Taint; 1] {
 
 /// Whether a node, or whatever its claim may become, is what the pod and its volumes require.
 pub(super) fn fulfils(node: &Node, mould: Option<&Mould<'_>>, shape: &PodShape) -> bool {
-    pleased(shape, |asked| match (node.labels.get(&asked.key), mould) {
+    is_satisfied(shape, |asked| match (node.labels.get(&asked.key), mould) {
         (Some(value), _) => satisfied(asked, Some(value)),
         (None, None) => satisfied(asked, None),
         (None, Some(mould)) => {

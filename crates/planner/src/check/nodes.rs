@@ -4,31 +4,31 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Plan, PodShape, Resources, Snapshot, Stage};
 
-use super::excluded_daemons::{KeptOff, is_there};
+use super::excluded_daemons::{ExcludedDaemons, is_there};
 use super::in_flight_node::Mould;
 use super::labels::{lacking, unborne};
 use super::node_places::{cordon, domains, fulfils};
-use super::shared_resources::Guests;
-use super::verdicts::{self, There};
-use super::{Findings, Moulds};
+use super::shared_resources::NodePods;
+use super::verdicts::{self, AssignedNode};
+use super::{Findings, InFlightNodes};
 
 pub(super) fn check(
     snapshot: &Snapshot,
     plan: &Plan,
-    moulds: &Moulds<'_>,
-    kept_off: &KeptOff,
+    moulds: &InFlightNodes<'_>,
+    kept_off: &ExcludedDaemons,
     findings: &mut Findings,
 ) {
     let mut guests: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (pod, verdict) in plan.report.pods.iter().enumerate() {
-        if let Some(There::Node(node)) = verdicts::place(verdict) {
+        if let Some(AssignedNode::Node(node)) = verdicts::place(verdict) {
             guests.entry(node).or_default().push(pod);
         }
     }
     for (node, mould) in snapshot.nodes.iter().zip(&moulds.nodes) {
         if let Some(pods) = guests.get(node.name.as_str()) {
             let subject = format!("node {}", node.name);
-            let guests = Guests { snapshot, subject: &subject, pods };
+            let guests = NodePods { snapshot, subject: &subject, pods };
             Receiving { snapshot, node, mould: mould.as_deref(), kept_off, guests }.check(findings);
         }
     }
@@ -39,8 +39,8 @@ struct Receiving<'a> {
     snapshot: &'a Snapshot,
     node: &'a Node,
     mould: Option<&'a Mould<'a>>,
-    kept_off: &'a KeptOff,
-    guests: Guests<'a>,
+    kept_off: &'a ExcludedDaemons,
+    guests: NodePods<'a>,
 }
 
 impl<'a> Receiving<'a> {

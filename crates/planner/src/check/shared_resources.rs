@@ -7,7 +7,7 @@ use crate::{Node, Pod, PodShape, Snapshot};
 use super::Findings;
 
 /// Pods that stand on one node already, and those that are sent there.
-pub(super) struct Guests<'a> {
+pub(super) struct NodePods<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) subject: &'a str,
     pub(super) pods: &'a [usize],
@@ -16,7 +16,7 @@ pub(super) struct Guests<'a> {
 /// An attachment: the driver, and the claim behind it or, where there is none, whose volume it is.
 type Attachment = (String, String);
 
-impl<'a> Guests<'a> {
+impl<'a> NodePods<'a> {
     fn shape(&self, pod: usize) -> &'a PodShape {
         &self.snapshot.shapes[self.snapshot.pods[pod].shape]
     }

@@ -60,7 +60,7 @@ pub(super) struct Apart<'a> {
 }
 
 /// One hard spread constraint of one shape.
-pub(super) struct Even<'a> {
+pub(super) struct SpreadCounts<'a> {
     pub(super) spread: &'a Spread,
     pub(super) means: Vec<bool>,
     /// What each place is for the constraint.
@@ -105,7 +105,7 @@ impl<'a> Sight<'a> {
         Apart { term, means: self.means(owner, term), meant: Tally::default(), owners: Tally::default() }
     }
 
-    pub(super) fn even(&self, owner: &PodShape, spread: &'a Spread, places: &[Place<'_>]) -> Even<'a> {
+    pub(super) fn even(&self, owner: &PodShape, spread: &'a Spread, places: &[Place<'_>]) -> SpreadCounts<'a> {
         let selects = |other: &&PodShape| {
             let own = other.namespace == owner.namespace;
             // An empty selector means everybody elsewhere; kube-scheduler's spread counts nobody for it.
@@ -118,9 +118,9 @@ impl<'a> Sight<'a> {
         let standing = vec![0; places.len()];
         let (tally, domains, perhaps) = (Tally::default(), BTreeSet::new(), BTreeSet::new());
         let (openers, filled) = (BTreeMap::new(), BTreeMap::new());
-        let mut even = Even { spread, means, counted, tally, domains, perhaps, openers, standing, filled };
+        let mut even = SpreadCounts { spread, means, counted, tally, domains, perhaps, openers, standing, filled };
         for (position, place) in places.iter().enumerate() {
-            even.look_at(position, place, owner);
+            even.add_domain(position, place, owner);
         }
         let domains = &even.domains;
         even.openers.retain(|value, _| !domains.contains(value));
@@ -175,23 +175,23 @@ impl Apart<'_> {
     }
 
     /// Whether a pod of the term's owner may stand with those whom it means.
-    pub(super) fn bears_others(&self, place: &Place<'_>) -> bool {
+    pub(super) fn tolerates_existing(&self, place: &Place<'_>) -> bool {
         place.values(&self.term.key).iter().flatten().all(|value| self.meant.most(value) == 0)
     }
 
     /// Whether a pod of this shape may stand with those who have the term.
-    pub(super) fn is_borne(&self, shape: usize, place: &Place<'_>) -> bool {
+    pub(super) fn is_tolerated(&self, shape: usize, place: &Place<'_>) -> bool {
         !self.means[shape] || place.values(&self.term.key).iter().flatten().all(|value| self.owners.most(value) == 0)
     }
 }
 
-impl Even<'_> {
+impl SpreadCounts<'_> {
     /// Notes which domains a place is in, or may turn out to be in.
-    fn look_at(&mut self, position: usize, place: &Place<'_>, owner: &PodShape) {
+    fn add_domain(&mut self, position: usize, place: &Place<'_>, owner: &PodShape) {
         let (key, counted) = (&self.spread.key, self.counted[position]);
         let values = place.values(key);
         let sure = counted == Answer::Sure && values.len() == 1;
-        let own = |value: &&String| !self.spread.honor_affinity || place.may_please(owner, key, value);
+        let own = |value: &&String| !self.spread.honor_affinity || place.may_satisfy(owner, key, value);
         let known: Vec<String> =
             values.iter().flatten().filter(|_| counted != Answer::Never).filter(own).cloned().collect();
         for value in known {

@@ -8,15 +8,15 @@ use super::Findings;
 
 /// The place that a verdict names.
 #[derive(Clone, Copy)]
-pub(super) enum There<'a> {
+pub(super) enum AssignedNode<'a> {
     Node(&'a str),
     Launch(usize),
 }
 
-pub(super) fn place(verdict: &PodVerdict) -> Option<There<'_>> {
+pub(super) fn place(verdict: &PodVerdict) -> Option<AssignedNode<'_>> {
     match verdict {
-        PodVerdict::Existing { node, .. } => Some(There::Node(node)),
-        PodVerdict::Launch { launch, .. } => Some(There::Launch(*launch)),
+        PodVerdict::Existing { node, .. } => Some(AssignedNode::Node(node)),
+        PodVerdict::Launch { launch, .. } => Some(AssignedNode::Launch(*launch)),
         PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => None,
     }
 }
@@ -48,16 +48,16 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
 fn agrees(snapshot: &Snapshot, pod: usize, verdict: &PodVerdict, there: &[String], findings: &mut Findings) {
     let place = place(verdict);
     let said: Vec<String> = match place {
-        Some(There::Node(node)) => vec![format!("node {node}")],
-        Some(There::Launch(launch)) => vec![format!("launch {launch}")],
+        Some(AssignedNode::Node(node)) => vec![format!("node {node}")],
+        Some(AssignedNode::Launch(launch)) => vec![format!("launch {launch}")],
         None => Vec::new(),
     };
     let keeps_room = snapshot.pods.get(pod).is_some_and(|it| it.buffer.is_some());
-    let unsaid = keeps_room && there.is_empty() && matches!(place, Some(There::Node(_)));
+    let unsaid = keeps_room && there.is_empty() && matches!(place, Some(AssignedNode::Node(_)));
     findings.expect(said == there || unsaid, &name(snapshot, pod), || {
         format!("the verdict says {said:?}, the plan {there:?}")
     });
-    if let Some(There::Node(node)) = place {
+    if let Some(AssignedNode::Node(node)) = place {
         let known = snapshot.nodes.iter().any(|it| it.name == node);
         findings.expect(known, &format!("node {node}"), || "is not in the snapshot".to_owned());
     }

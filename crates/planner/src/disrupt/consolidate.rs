@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources, rotation, utilization_limit};
 
-use super::disruption_plan::{Agenda, Position};
-use super::savings::{Scales, cost_of};
+use super::disruption_plan::{DisruptionPlan, Position};
+use super::savings::{SavingsRules, cost_of};
 
 /// How many nodes are vacated together at most.
 const LARGEST_GROUP: usize = 32;
@@ -25,13 +25,17 @@ const WORTH_SPLITTING: i64 = 250;
 
 /// Nodes in the order in which they should go: those first of which a report that counts says that they are idle, then those that save
 /// the most for what they disturb.
-pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sync::Arc<Node>, scales: &Scales<'_>) {
+pub(super) fn in_order(
+    free: &mut [Position],
+    node: impl Fn(Position) -> std::sync::Arc<Node>,
+    scales: &SavingsRules<'_>,
+) {
     free.sort_by_cached_key(|position| {
         let node = node(*position);
         let price = i128::from(scales.price_of(&node).unwrap_or(0));
         let ratio = price * i128::from(BoundPod::COST) / i128::from(cost_of(&node).max(1));
         (
-            !(scales.heeds_use(node.pool.as_deref()) && utilization_limit::is_idle(&node)),
+            !(scales.uses_utilization(node.pool.as_deref()) && utilization_limit::is_idle(&node)),
             Reverse(ratio),
             node.name.clone(),
         )
@@ -42,7 +46,7 @@ pub(super) fn in_order(free: &mut [Position], node: impl Fn(Position) -> std::sy
 pub(super) type Left = Vec<(Position, NodeVerdict)>;
 
 /// Gives all nodes back, in order, whose pods have room on others.
-pub(super) fn give_back(agenda: &mut Agenda<'_>, free: &[Position]) -> Left {
+pub(super) fn give_back(agenda: &mut DisruptionPlan<'_>, free: &[Position]) -> Left {
     let mut left = Left::new();
     for position in free {
         match agenda.hindrance(&[*position], MoveReason::Underutilized) {
@@ -54,7 +58,7 @@ pub(super) fn give_back(agenda: &mut Agenda<'_>, free: &[Position]) -> Left {
 }
 
 /// Replaces what is left where that costs less, and tells each node why it goes or stays.
-pub(super) fn exchange(agenda: &mut Agenda<'_>, scales: &Scales<'_>, mut left: Left) {
+pub(super) fn exchange(agenda: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>, mut left: Left) {
     let mut search =
         Search { agenda, scales, wasteful: Vec::new(), vacated: 0, gone: Positions::new(), later: Positions::new() };
     search.one_by_one(&mut left);
@@ -89,8 +93,8 @@ type Positions = BTreeSet<Position>;
 
 /// What costs effort, counted.
 struct Search<'g, 'a> {
-    agenda: &'g mut Agenda<'a>,
-    scales: &'g Scales<'g>,
+    agenda: &'g mut DisruptionPlan<'a>,
+    scales: &'g SavingsRules<'g>,
     /// Nodes for which no single cheaper one would do, and that waste so much that several might cost less.
     wasteful: Vec<Position>,
     vacated: usize,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::provision::{Foreseen, MANNERS, Mover, Obstacle, Outcome};
-use crate::utilization_limit::Ceiling;
+use crate::provision::{Foreseen, MANNERS, Obstacle, Outcome, Relocator};
+use crate::utilization_limit::UtilizationLimit;
 use crate::{
     BoundPod, Destination, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Relocation, Size,
     WhyMove,
@@ -12,9 +12,9 @@ use crate::{
 
 use super::independent_parts::{self, Part};
 use super::lower_requests::Ahead;
-use super::remaining_budgets::Purse;
+use super::remaining_budgets::RemainingBudgets;
 use super::replacement_types::{Terms, narrow};
-use super::savings::{Saving, Scales, cost_of};
+use super::savings::{Saving, SavingsRules, cost_of};
 use super::simulation::Scene;
 
 /// Why no move is made at all that needs places.
@@ -25,11 +25,11 @@ const UNSETTLED: &str =
 pub(super) type Position = usize;
 
 /// Moves of one scene.
-pub(super) struct Agenda<'a> {
+pub(super) struct DisruptionPlan<'a> {
     scene: &'a Scene,
-    scales: &'a Scales<'a>,
-    mover: Mover<'a>,
-    purse: Purse<'a>,
+    scales: &'a SavingsRules<'a>,
+    mover: Relocator<'a>,
+    purse: RemainingBudgets<'a>,
     moves: Vec<Move>,
     verdicts: BTreeMap<Position, NodeVerdict>,
     /// Nodes to which moves send pods.
@@ -56,20 +56,22 @@ pub(super) struct Refused {
     pub(super) parts: Vec<Vec<Position>>,
 }
 
-impl<'a> Agenda<'a> {
+impl<'a> DisruptionPlan<'a> {
     /// Nothing on it yet. Pods go to nodes in the order of `rank`; what emptiness has taken of the budgets is gone.
     pub(super) fn new<K: Ord>(
         scene: &'a Scene,
-        scales: &'a Scales<'a>,
-        purse: Purse<'a>,
+        scales: &'a SavingsRules<'a>,
+        purse: RemainingBudgets<'a>,
         rank: impl Fn(&Node) -> K,
         foreseen: &Foreseen,
     ) -> Self {
-        let ceiling = |node: &Node| Ceiling::of(node).filter(|_| scales.heeds_use(node.pool.as_deref()));
-        let mover = Mover::new(&scene.snapshot, (&scene.own, &scene.uses), rank, ceiling, foreseen);
+        let ceiling =
+            |node: &Node| UtilizationLimit::of(node).filter(|_| scales.uses_utilization(node.pool.as_deref()));
+        let mover = Relocator::new(&scene.snapshot, (&scene.own, &scene.uses), rank, ceiling, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         let leaving = scene.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
-        let disturbed = leaving.flat_map(|node| restful(node)).map(|(_, workload)| Arc::clone(workload)).collect();
+        let disturbed =
+            leaving.flat_map(|node| protected_workloads(node)).map(|(_, workload)| Arc::clone(workload)).collect();
         Self { scene, scales, mover, purse, moves, verdicts, expecting, disturbed }
     }
 
@@ -84,12 +86,12 @@ impl<'a> Agenda<'a> {
 
     /// Lets no pod go to nodes of this kind.
     pub(super) fn close(&mut self, is_closed: impl Fn(&Node) -> bool) {
-        self.each(is_closed, Mover::close);
+        self.each(is_closed, Relocator::close);
     }
 
     /// Sends no pod to nodes of this kind, though kube-scheduler may.
     pub(super) fn spare(&mut self, is_spared: impl Fn(&Node) -> bool) {
-        self.each(is_spared, Mover::spare);
+        self.each(is_spared, Relocator::spare);
     }
 
     /// Sends no pod where pods really use so much already that the node would be busy then.
@@ -102,7 +104,7 @@ impl<'a> Agenda<'a> {
         self.mover.scatter_promised();
     }
 
-    fn each(&mut self, is_meant: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Mover<'a>, Position)) {
+    fn each(&mut self, is_meant: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Relocator<'a>, Position)) {
         for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
             if is_meant(node) {
                 does(&mut self.mover, position);
@@ -115,16 +117,16 @@ impl<'a> Agenda<'a> {
         for node in self.scene.snapshot.nodes.iter().filter(|node| gone(node)) {
             self.disturb(node);
         }
-        self.each(gone, Mover::retire);
+        self.each(gone, Relocator::retire);
     }
 
     fn disturb(&mut self, node: &Node) {
-        self.disturbed.extend(restful(node).map(|(_, workload)| Arc::clone(workload)));
+        self.disturbed.extend(protected_workloads(node).map(|(_, workload)| Arc::clone(workload)));
     }
 
     /// What speaks against disturbing one of some nodes' pods, if its workload rests as others of it move.
     fn unrest(&self, nodes: &[&Node]) -> Option<NodeVerdict> {
-        let mut all = nodes.iter().flat_map(|node| restful(node));
+        let mut all = nodes.iter().flat_map(|node| protected_workloads(node));
         let (pod, workload) = all.find(|(_, workload)| self.disturbed.contains(*workload))?;
         Some(NodeVerdict::Disturbed { pod: pod.name.clone(), workload: workload.to_string() })
     }
@@ -220,7 +222,7 @@ impl<'a> Agenda<'a> {
     /// Gives a node back whose pods all have room on others, if that is worth it.
     pub(super) fn give_back(&mut self, position: Position) -> Result<(), NodeVerdict> {
         let nodes = [position];
-        match self.mover.try_rooms(&nodes) {
+        match self.mover.try_existing_nodes(&nodes) {
             Ok(outcome) => self.settle(&nodes, outcome, WhyMove::RoomElsewhere),
             Err(obstacle) => {
                 self.mover.undo();
@@ -313,7 +315,7 @@ impl<'a> Agenda<'a> {
             let Destination::Launch(launch) = to else { continue };
             let own = launch.checked_sub(first).and_then(|own| Some((outcome.launches.get(own)?, sums.get_mut(own)?)));
             if let Some((launch, sum)) = own
-                && self.scales.heeds_use(Some(&launch.pool))
+                && self.scales.uses_utilization(Some(&launch.pool))
             {
                 *sum = sum.plus(self.scene.seen[*pod]);
             }
@@ -448,7 +450,7 @@ impl<'a> Agenda<'a> {
 }
 
 /// Pods of a node that would need another place, of workloads that ask to be disturbed but once in a while.
-fn restful(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
+fn protected_workloads(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
     node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
 }
 

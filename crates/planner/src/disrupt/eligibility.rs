@@ -27,7 +27,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether a pod that waits has its place because of one that runs on a node.
-    fn is_leaned_on(&self, node: &Node) -> bool {
+    fn is_required_by_pending_pods(&self, node: &Node) -> bool {
         node.pods.iter().any(|pod| {
             let shape = &pod.shape;
             let means = |(own, term): &(&str, &PodTerm)| {
@@ -47,20 +47,20 @@ impl<'a> Judge<'a> {
         if node.leaving.is_some() {
             return Err(NodeVerdict::Leaving);
         }
-        if !self.is_past_help(node) {
-            return self.of_healthy(node);
+        if !self.is_terminally_unhealthy(node) {
+            return self.evaluate_healthy(node);
         }
         match self.ailing.get(node.pool.as_deref().unwrap_or_default()) {
             None => Ok(MoveReason::Unhealthy),
             Some((sick, nodes)) => {
-                self.of_healthy(node).map_err(|_| NodeVerdict::ManySick { sick: *sick, nodes: *nodes })
+                self.evaluate_healthy(node).map_err(|_| NodeVerdict::ManySick { sick: *sick, nodes: *nodes })
             }
         }
     }
 
     /// The same for a node that nothing ails, or that is not helped.
-    fn of_healthy(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
-        if node.stage != Stage::Initialized && !node.is_stillborn(self.snapshot.now) {
+    fn evaluate_healthy(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+        if node.stage != Stage::Initialized && !node.never_registered(self.snapshot.now) {
             return Err(NodeVerdict::NotInitialized);
         }
         let pool = self.pool(node);
@@ -80,34 +80,34 @@ impl<'a> Judge<'a> {
             return Err(NodeVerdict::Static);
         }
         if node.stage != Stage::Initialized {
-            return self.of_stillborn(node);
+            return self.evaluate_never_registered(node);
         }
         let quiet = self.is_quiet(node, pool);
         if !is_static && in_use(node).is_none() && quiet.is_ok() {
-            self.holds_none(node)?;
+            self.has_no_blocking_pod(node)?;
             return Ok(MoveReason::Empty);
         }
         if let Some(reason) = outdated {
             if node.termination_grace.is_none() {
-                self.holds_none(node)?;
+                self.has_no_blocking_pod(node)?;
             }
             return Ok(reason);
         }
-        self.holds_none(node)?;
+        self.has_no_blocking_pod(node)?;
         quiet?;
-        self.is_worth_a_look(node, pool)
+        self.is_consolidatable(node, pool)
     }
 
     /// A node that has expired before it came up is not empty, nor does it matter that it has drifted.
-    fn of_stillborn(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+    fn evaluate_never_registered(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
         if node.termination_grace.is_none() {
-            self.holds_none(node)?;
+            self.has_no_blocking_pod(node)?;
         }
         Ok(MoveReason::Expired)
     }
 
     /// Whether a node of which nothing else is known might have a cheaper way.
-    fn is_worth_a_look(&self, node: &Node, pool: &Pool) -> Result<MoveReason, NodeVerdict> {
+    fn is_consolidatable(&self, node: &Node, pool: &Pool) -> Result<MoveReason, NodeVerdict> {
         let resting = first(node, |pod| self.rests(pod).is_some());
         if let Some((pod, until)) = resting.and_then(|pod| self.rests(pod)) {
             return Err(NodeVerdict::Resting { pod, remaining: until - self.snapshot.now.0 });
@@ -130,7 +130,7 @@ impl<'a> Judge<'a> {
     /// Whether this plan or a recent one sends pods there, or somewhere because of pods there.
     pub(super) fn is_expected(&self, node: &Node) -> bool {
         let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
-        promised || self.expecting.contains(&node.name) || self.is_leaned_on(node)
+        promised || self.expecting.contains(&node.name) || self.is_required_by_pending_pods(node)
     }
 
     /// What a node goes for first, whatever runs there, if for anything.
@@ -145,13 +145,13 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether a node is sick and has been for as long as it may.
-    fn is_past_help(&self, node: &Node) -> bool {
+    fn is_terminally_unhealthy(&self, node: &Node) -> bool {
         let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
         due && !self.is_expected(node)
     }
 
     /// Whether none of its pods holds a node.
-    fn holds_none(&self, node: &Node) -> Result<(), NodeVerdict> {
+    fn has_no_blocking_pod(&self, node: &Node) -> Result<(), NodeVerdict> {
         if let Some(pod) = first(node, |pod| pod.do_not_disrupt) {
             let remaining = pod.protected_until.map(|until| until.0.saturating_sub(self.snapshot.now.0));
             return Err(NodeVerdict::PodDoNotDisrupt { pod: pod.name.clone(), remaining });

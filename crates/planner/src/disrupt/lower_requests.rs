@@ -9,16 +9,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    BoundPod, Destination, Move, Node, NodeVerdict, Resize, Size, Sizing, Snapshot, Stage, Unpacked, Utilization,
-    WhyResize, WhyUnpacked, packing,
+    BoundPod, Destination, Move, Node, NodeVerdict, NotResizedReason, Resize, Size, Sizing, Snapshot, Stage, Unpacked,
+    Utilization, WhyResize, packing,
 };
 
-use super::disruption_plan::{Agenda, Position};
+use super::disruption_plan::{DisruptionPlan, Position};
 use super::eligibility::Judge;
 use super::{consolidate, restore_requests};
 
 /// What requests could be lowered to, by node.
-pub(super) struct Lowering<'a> {
+pub(super) struct LowerRequests<'a> {
     snapshot: &'a Snapshot,
     offers: BTreeMap<Position, Vec<Offer<'a>>>,
     /// Pods whose requests stay, and why.
@@ -44,7 +44,7 @@ pub(super) struct Ahead {
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
 }
 
-impl<'a> Lowering<'a> {
+impl<'a> LowerRequests<'a> {
     /// Whatever could be lowered on nodes that stay. Of a pod that is raised in one resource the other is lowered by a later plan.
     pub(super) fn of(snapshot: &'a Snapshot, judge: &Judge<'_>, raised: &[Resize]) -> Self {
         let raised: BTreeSet<&str> = raised.iter().map(|it| it.uid.as_str()).collect();
@@ -74,7 +74,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Looks which nodes could go if requests were lowered; `prepared` makes an agenda that may be spoilt.
-    pub(super) fn look_ahead<'s>(&self, prepared: impl Fn() -> Agenda<'s>, free: &[Position]) -> Ahead {
+    pub(super) fn look_ahead<'s>(&self, prepared: impl Fn() -> DisruptionPlan<'s>, free: &[Position]) -> Ahead {
         if self.offers.is_empty() || free.is_empty() {
             return Ahead::default();
         }
@@ -139,18 +139,18 @@ fn offer<'a>(
     node: &Node,
     pod: &'a BoundPod,
     rules: crate::Packing,
-) -> Result<Option<Offer<'a>>, WhyUnpacked> {
-    let sizing = pod.sizing.as_deref().ok_or(WhyUnpacked::Unseen)?;
+) -> Result<Option<Offer<'a>>, NotResizedReason> {
+    let sizing = pod.sizing.as_deref().ok_or(NotResizedReason::Unseen)?;
     if let Some(fixed) = sizing.fixed {
-        return Err(WhyUnpacked::Fixed(fixed));
+        return Err(NotResizedReason::Fixed(fixed));
     }
-    let usage = node.usage.as_ref().ok_or(WhyUnpacked::Unseen)?;
+    let usage = node.usage.as_ref().ok_or(NotResizedReason::Unseen)?;
     if usage.pressed.is_some() || sizing.used.is_some_and(|used| used.pressed) {
-        return Err(WhyUnpacked::Pressed);
+        return Err(NotResizedReason::Pressed);
     }
     let rests = node.pods.iter().filter_map(|pod| packing::rests_until(pod.sizing.as_deref()?)).max();
     if let Some(until) = rests.filter(|until| *until > snapshot.now) {
-        return Err(WhyUnpacked::Rests { remaining: until.0 - snapshot.now.0 });
+        return Err(NotResizedReason::Rests { remaining: until.0 - snapshot.now.0 });
     }
     let Some(to) = packing::lowered(sizing, usage, rules)? else { return Ok(None) };
     let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));

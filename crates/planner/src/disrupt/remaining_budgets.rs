@@ -6,11 +6,11 @@ use crate::{Budgets, MoveReason, Node, Snapshot};
 
 /// Budgets by pool, and how many nodes of each the plan has taken so far.
 #[derive(Clone)]
-pub(super) struct Purse<'a> {
+pub(super) struct RemainingBudgets<'a> {
     pools: BTreeMap<&'a str, (Budgets, u32)>,
 }
 
-impl<'a> Purse<'a> {
+impl<'a> RemainingBudgets<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let own = snapshot.pools.iter().map(|pool| (pool.name.as_str(), (pool.disruption.budgets, 0)));
         Self { pools: own.collect() }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What nodes cost and what disrupting them counts for, by pool.
-pub(super) struct Scales<'a> {
+pub(super) struct SavingsRules<'a> {
     now: Millis,
     pools: BTreeMap<&'a str, Weights<'a>>,
 }
@@ -31,7 +31,7 @@ pub(super) fn cost_of(node: &Node) -> i64 {
     BoundPod::COST + pods.sum::<i64>()
 }
 
-impl<'a> Scales<'a> {
+impl<'a> SavingsRules<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let weights = |pool: &'a Pool| (pool.name.as_str(), Weights { pool, price: 0, cost: 0 });
         let mut pools: BTreeMap<&str, Weights<'_>> = snapshot.pools.iter().map(weights).collect();
@@ -51,7 +51,7 @@ impl<'a> Scales<'a> {
     }
 
     /// Whether reports of real use count for nodes of a pool.
-    pub(super) fn heeds_use(&self, pool: Option<&str>) -> bool {
+    pub(super) fn uses_utilization(&self, pool: Option<&str>) -> bool {
         let pool = pool.and_then(|pool| self.pools.get(pool));
         pool.is_some_and(|weights| weights.pool.disruption.utilization != Utilization::Ignore)
     }

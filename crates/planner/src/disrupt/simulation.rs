@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::split_balance::Sides;
+use super::split_balance::SplitBalance;
 use crate::{
     BoundPod, Launch, Millis, Node, Operator, Plan, Pod, PodShape, PodVerdict, Requirement, Requirements, Resize, Size,
     Snapshot, Stage, ValueSet, label, utilization_limit,
@@ -37,7 +37,7 @@ impl Scene {
         let mut scene = Self { snapshot: settled, own, uses, seen, surging: BTreeSet::new() };
         let shapes = scene.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
-        let mut sides = Sides::of(snapshot);
+        let mut sides = SplitBalance::of(snapshot);
         for node in free {
             scene.take_in(*node, &mut known, &mut sides);
             scene.expect_successor(*node);
@@ -53,7 +53,7 @@ impl Scene {
         }
     }
 
-    fn take_in(&mut self, position: usize, known: &mut Shapes, sides: &mut Sides<'_>) {
+    fn take_in(&mut self, position: usize, known: &mut Shapes, sides: &mut SplitBalance<'_>) {
         let node = Arc::clone(&self.snapshot.nodes[position]);
         let mut pods: Vec<&BoundPod> = node.pods.iter().filter(|pod| pod.reschedulable).collect();
         pods.sort_by_key(|pod| (&pod.name, &pod.uid));
@@ -69,7 +69,7 @@ impl Scene {
                 shapes.len() - 1
             });
             self.own[position].push(self.snapshot.pods.len());
-            self.uses.push(utilization_limit::use_of(pod));
+            self.uses.push(utilization_limit::usage_of(pod));
             self.seen.push(pod.used.unwrap_or_default());
             self.surging.extend(pod.surges.then(|| pod.uid.clone()));
             self.snapshot.pods.push(Pod {
@@ -88,7 +88,7 @@ impl Scene {
 /// What pods use that wait for a place: those of nodes that are leaving as they did there. Those of buffers use nothing.
 fn uses(snapshot: &Snapshot) -> Vec<Size> {
     let leaving = snapshot.nodes.iter().filter(|node| node.leaving.is_some()).flat_map(|node| &node.pods);
-    let known: BTreeMap<&str, Size> = leaving.map(|pod| (pod.uid.as_str(), utilization_limit::use_of(pod))).collect();
+    let known: BTreeMap<&str, Size> = leaving.map(|pod| (pod.uid.as_str(), utilization_limit::usage_of(pod))).collect();
     let of_pod = |pod: &Pod| match pod.buffer {
         Some(_) => Size::default(),
         None => known.get(pod.uid.as_str()).copied().unwrap_or(Size::of(&snapshot.shapes[pod.shape].requests)),

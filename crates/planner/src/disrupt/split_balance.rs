@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::{BoundPod, CapacityType, Mix, Node, Operator, Requirement, Snapshot, label};
 
 /// How many pods of each workload run on-demand beyond what it asks for.
-pub(super) struct Sides<'a> {
+pub(super) struct SplitBalance<'a> {
     surplus: BTreeMap<&'a Mix, usize>,
 }
 
@@ -18,7 +18,7 @@ struct Tally {
     on_demand: usize,
 }
 
-impl<'a> Sides<'a> {
+impl<'a> SplitBalance<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let mut tallies: BTreeMap<&Mix, Tally> = BTreeMap::new();
         for node in snapshot.nodes.iter().filter(|node| node.leaving.is_none()) {

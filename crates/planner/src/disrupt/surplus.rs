@@ -23,14 +23,14 @@ pub(super) fn of<'a>(snapshot: &'a Snapshot, judge: &Judge<'_>, goes: impl Fn(Po
         let mut own = by_pool.remove(pool).unwrap_or_default();
         let surplus = own.len().saturating_sub(replicas as usize);
         own.retain(|position| !judge.is_expected(&snapshot.nodes[*position]));
-        own.sort_by_cached_key(|position| dearness(snapshot, &snapshot.nodes[*position]));
+        own.sort_by_cached_key(|position| removal_order(snapshot, &snapshot.nodes[*position]));
         gone.extend(own.into_iter().take(surplus));
     }
     gone
 }
 
 /// What it costs to take a node away; less goes first.
-fn dearness(snapshot: &Snapshot, node: &Node) -> (bool, bool, bool, i64, String) {
+fn removal_order(snapshot: &Snapshot, node: &Node) -> (bool, bool, bool, i64, String) {
     let in_use = node.pods.iter().any(|pod| pod.reschedulable);
     let held = node.do_not_disrupt || node.pods.iter().any(|pod| pod.do_not_disrupt);
     (node.stage != Stage::InFlight, held || in_use, held, remaining(snapshot, node), node.name.clone())

@@ -148,7 +148,7 @@ pub enum Pressure {
 impl Node {
     /// Whether it is as old as it may get and has never been ready for pods: nobody counts on it any more.
     #[must_use]
-    pub fn is_stillborn(&self, now: Millis) -> bool {
+    pub fn never_registered(&self, now: Millis) -> bool {
         self.claim.is_some() && self.stage != Stage::Initialized && self.expires.is_some_and(|at| at <= now)
     }
 

@@ -64,7 +64,7 @@ pub struct Requirements(BTreeMap<String, ValueSet>);
 impl Requirements {
     /// The requirements that a node with exactly these labels meets, for the keys that they name.
     #[must_use]
-    pub fn of_labels(labels: &BTreeMap<String, String>) -> Self {
+    pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
         Self(labels.iter().map(|(key, value)| (key.clone(), ValueSet::one(value))).collect())
     }
 

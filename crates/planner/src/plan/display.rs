@@ -6,8 +6,8 @@ use crate::utilization_limit::BUSY;
 use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, label};
 
 use super::{
-    Balance, LabelMiss, Miss, MoveReason, NodeVerdict, PodVerdict, PoolMiss, Preference, Standing, Strain, TypesMiss,
-    Why, WhyMove,
+    Balance, LabelMiss, MoveReason, NodeVerdict, PodVerdict, PoolMismatch, Preference, Standing, Strain, TypesMiss,
+    UnschedulableReason, Why, WhyMove,
 };
 
 impl Display for PodVerdict {
@@ -28,13 +28,13 @@ impl Display for PodVerdict {
     }
 }
 
-impl Display for PoolMiss {
+impl Display for PoolMismatch {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         write!(out, "NodePool {}: {}", self.pool, self.miss)
     }
 }
 
-impl Display for Miss {
+impl Display for UnschedulableReason {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Taint { taint } => write!(out, "pod does not tolerate taint {taint}"),

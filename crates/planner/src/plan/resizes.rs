@@ -63,13 +63,13 @@ pub struct Unpacked {
     /// Where it runs.
     pub node: String,
     /// Why.
-    pub why: WhyUnpacked,
+    pub why: NotResizedReason,
 }
 
 /// Why requests stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum WhyUnpacked {
+pub enum NotResizedReason {
     /// Whatever the pod uses.
     Fixed(WhyFixed),
     /// No report that counts tells what it uses.
@@ -102,7 +102,7 @@ impl Display for WhyResize {
     }
 }
 
-impl Display for WhyUnpacked {
+impl Display for NotResizedReason {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(why) => why.fmt(out),

@@ -154,7 +154,7 @@ fn is_spot(node: &Node) -> Option<bool> {
 }
 
 /// The same with all wishes dropped, if there are any and the plan leaves somebody without a place.
-pub(super) fn without_wishes(parts: &[Part], plan: &Plan) -> Option<Arc<[Part]>> {
+pub(super) fn without_preferences(parts: &[Part], plan: &Plan) -> Option<Arc<[Part]>> {
     let waits = plan.report.pods.iter().any(|verdict| matches!(verdict, PodVerdict::Unschedulable { .. }));
     let drop = |part: &Part| match part {
         Part::Wish(of) => Part::Dropped(*of),

@@ -7,7 +7,7 @@
 use crate::Why;
 
 use super::join::holding;
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::topology::{Domain, RuleKind};
 use super::{Place, Run, Solver, Turn};
 
@@ -17,7 +17,7 @@ impl Solver<'_> {
         if !queue.iter().any(|run| self.is_spread(run.shape)) {
             return;
         }
-        self.confirm_retinue();
+        self.confirm_daemons();
         let launches = self.launches_by_now();
         let mut moved = false;
         loop {
@@ -39,12 +39,12 @@ impl Solver<'_> {
     }
 
     /// The launches with the sites that they are, each narrowed to the types that hold the pods which it has by now.
-    pub(super) fn launches_by_now(&mut self) -> Vec<(FrameId, Domain)> {
+    pub(super) fn launches_by_now(&mut self) -> Vec<(TemplateId, Domain)> {
         let all = 0..self.claims.list.len();
         all.map(|launch| (self.frame_by_now(launch), self.claims.list[launch].site)).collect()
     }
 
-    pub(super) fn frame_by_now(&mut self, launch: usize) -> FrameId {
+    pub(super) fn frame_by_now(&mut self, launch: usize) -> TemplateId {
         let claim = &self.claims.list[launch];
         let (_, used) = self.seated(claim);
         let entries: Vec<usize> = holding(&self.frames, claim.frame, 0, &used, &claim.ports).collect();
@@ -56,7 +56,7 @@ impl Solver<'_> {
         level.is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
     }
 
-    fn place_run_at_present(&mut self, run: &Run, launches: &[(FrameId, Domain)]) -> usize {
+    fn place_run_at_present(&mut self, run: &Run, launches: &[(TemplateId, Domain)]) -> usize {
         let mut placed = 0;
         while let Some(pod) = run.pods.get(placed).filter(|_| !self.is_spent()) {
             let Some((turn, room)) = self.room_at_present(run.shape, *pod, launches) else { break };
@@ -67,7 +67,12 @@ impl Solver<'_> {
         placed
     }
 
-    fn room_at_present(&mut self, shape: usize, pod: usize, launches: &[(FrameId, Domain)]) -> Option<(Turn, usize)> {
+    fn room_at_present(
+        &mut self,
+        shape: usize,
+        pod: usize,
+        launches: &[(TemplateId, Domain)],
+    ) -> Option<(Turn, usize)> {
         for level in 0..self.demands[shape].levels.len() {
             self.steps += self.rooms.list.len() as u64;
             let demand = &self.demands[shape];

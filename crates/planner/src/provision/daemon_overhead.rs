@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{Daemon, Node, Snapshot, Stage};
 
 use super::demand::{Demand, Level};
-use super::node_template::{FrameId, Frames};
+use super::node_template::{NodeTemplates, TemplateId};
 use super::pool_template::{self, DaemonDemand};
 use super::topology::{
     self, Company, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology,
@@ -15,17 +15,17 @@ use super::{Place, Solver, Turn};
 
 /// The DaemonSets that it matters to somebody where their pods are.
 #[derive(Clone)]
-pub(super) struct Retinue<'a> {
+pub(super) struct DaemonOverhead<'a> {
     members: Arc<[Member<'a>]>,
     /// By frame, which of the members come with its launches, and how many are kept away.
-    known: BTreeMap<FrameId, (Coming, usize)>,
+    known: BTreeMap<TemplateId, (Coming, usize)>,
     /// Groups of which a launch would have brought more than pods could bear that were placed before.
     unborne: BTreeSet<GroupId>,
     /// Launches that pods asked for, and members of which it is not certain that they come with them.
     doubtful: BTreeSet<(usize, usize)>,
     /// Launches that left keys open when their members were counted: the frame of that moment, and the domains of each such
     /// key in which they were counted since.
-    scattered: BTreeMap<usize, (FrameId, Vec<Pins>)>,
+    scattered: BTreeMap<usize, (TemplateId, Vec<Pins>)>,
 }
 
 /// Values by key.
@@ -78,7 +78,7 @@ impl<'a> Member<'a> {
     }
 
     /// The same for launches of a frame.
-    fn is_barred_from(&self, frame: FrameId, frames: &Frames<'_>, topology: &Topology<'_>) -> bool {
+    fn is_barred_from(&self, frame: TemplateId, frames: &NodeTemplates<'_>, topology: &Topology<'_>) -> bool {
         self.barred.iter().filter(|(key, _)| **key != HOST).any(|(key, domains)| {
             let possible = frames.value_names(frame, topology.key_name(*key));
             let is_barred = |value: &String| topology.known(*key, value).is_some_and(|it| domains.contains(&it));
@@ -87,13 +87,13 @@ impl<'a> Member<'a> {
     }
 
     /// Whether those who are there already let it come to a launch of a frame.
-    fn may_come(&self, frame: FrameId, frames: &Frames<'_>, topology: &Topology<'_>) -> bool {
+    fn may_come(&self, frame: TemplateId, frames: &NodeTemplates<'_>, topology: &Topology<'_>) -> bool {
         let pins = &frames.get(frame).pins;
         self.keys.iter().all(|key| topology.allows(&self.rules, &self.shunned, *key, pins[*key]))
     }
 
     /// Whether a launch of a frame brings it along, if nobody keeps it away.
-    fn belongs_to(&self, frame: FrameId, frames: &Frames<'_>) -> Counts {
+    fn belongs_to(&self, frame: TemplateId, frames: &NodeTemplates<'_>) -> Counts {
         let own = frames.get(frame);
         let candidates = &frames.templates[own.template].candidates;
         let mut brought = own.entries.iter().map(|it| candidates[it.candidate].daemons.contains(&self.position));
@@ -127,7 +127,7 @@ impl<'a> Member<'a> {
     }
 }
 
-impl<'a> Retinue<'a> {
+impl<'a> DaemonOverhead<'a> {
     /// Finds the DaemonSets that matter, and counts their pods that are still to come to the snapshot's nodes.
     pub(super) fn of(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
         let all = pool_template::daemons(snapshot).into_iter().enumerate();
@@ -179,7 +179,7 @@ impl<'a> Retinue<'a> {
     }
 
     /// The members that come with launches of a frame, and how many belong there and are kept away by pods that run already.
-    fn with(&mut self, frame: FrameId, frames: &Frames<'a>, topology: &Topology<'a>) -> (Coming, usize) {
+    fn with(&mut self, frame: TemplateId, frames: &NodeTemplates<'a>, topology: &Topology<'a>) -> (Coming, usize) {
         let members = &self.members;
         let all = || {
             let each = members.iter().enumerate().map(|(position, it)| (position, it.belongs_to(frame, frames)));
@@ -202,7 +202,7 @@ impl<'a> Retinue<'a> {
 
 impl Solver<'_> {
     /// Finds out who comes along with every node that is still to come.
-    pub(super) fn begin_retinue(&mut self, strict: bool) {
+    pub(super) fn begin_daemons(&mut self, strict: bool) {
         if self.retinue.is_empty() {
             return;
         }
@@ -219,7 +219,7 @@ impl Solver<'_> {
 
     /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be, also beside
     /// those who are placed already.
-    pub(super) fn bears_retinue(&mut self, frame: FrameId, turn: Turn) -> bool {
+    pub(super) fn tolerates_daemons(&mut self, frame: TemplateId, turn: Turn) -> bool {
         if self.retinue.is_empty() {
             return true;
         }
@@ -233,20 +233,20 @@ impl Solver<'_> {
             .map(|(member, _)| &self.retinue.members[*member])
             .all(|member| member.bears(demand, level) && member.may_come(frame, &self.frames, &self.topology));
         let spot = Spot { site: Some(self.next_site()), pins: Some(&self.frames.get(frame).pins) };
-        let unborne = self.topology.crowded_by(&company, spot);
+        let unborne = self.topology.exceeded_by(&company, spot);
         self.retinue.unborne.extend(&unborne);
         borne && unborne.is_empty() && self.topology.allows_beside(&level.rules, &demand.shunned, host, &company)
     }
 
     /// Those who come along with a launch of a frame.
-    pub(super) fn company(&mut self, frame: FrameId) -> Company {
+    pub(super) fn company(&mut self, frame: TemplateId) -> Company {
         let mut company = Company::default();
         if !self.retinue.is_empty() {
             let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
             let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
             for (member, there) in coming.iter() {
                 let groups = &self.retinue.members[*member].counts;
-                self.topology.accompany(&mut company, groups, Pods { count: 1, there: *there }, suits);
+                self.topology.count_daemons(&mut company, groups, Pods { count: 1, there: *there }, suits);
             }
         }
         company
@@ -268,13 +268,13 @@ impl Solver<'_> {
     }
 
     /// How many DaemonSets have no pod on a launch of a frame though they should: those who run already keep it away.
-    pub(super) fn absent_daemons(&mut self, frame: FrameId) -> usize {
+    pub(super) fn absent_daemons(&mut self, frame: TemplateId) -> usize {
         if self.retinue.is_empty() { 0 } else { self.retinue.with(frame, &self.frames, &self.topology).1 }
     }
 
     /// Counts the daemons that may come with a launch: where a key is not settled, as nodes for nobody in particular leave
     /// it, perhaps in each of its domains.
-    pub(super) fn count_retinue(&mut self, claim: usize) {
+    pub(super) fn count_daemons(&mut self, claim: usize) {
         if self.retinue.is_empty() {
             return;
         }
@@ -306,7 +306,7 @@ impl Solver<'_> {
     }
 
     /// Once a launch has settled a key, its daemons are no longer counted in the key's other domains.
-    pub(super) fn gather_retinue(&mut self, claim: usize) {
+    pub(super) fn collect_daemons(&mut self, claim: usize) {
         let Some((before, open)) = self.retinue.scattered.remove(&claim) else { return };
         let (coming, _) = self.retinue.with(before, &self.frames, &self.topology);
         let now = &self.frames.get(self.claims.list[claim].frame).pins;
@@ -327,7 +327,7 @@ impl Solver<'_> {
 
     /// Counts for certain the daemons that come with every type which holds the pods that a launch has by now: what else it
     /// could have become is over.
-    pub(super) fn confirm_retinue(&mut self) {
+    pub(super) fn confirm_daemons(&mut self) {
         for (position, member) in std::mem::take(&mut self.retinue.doubtful) {
             let narrow = self.frame_by_now(position);
             let (claim, own) = (&self.claims.list[position], &self.retinue.members[member]);
@@ -341,8 +341,8 @@ impl Solver<'_> {
     }
 
     /// For each domain of a key that matters to the daemons and that launches of a frame leave open, pins with it alone.
-    fn open_domains(&mut self, frame: FrameId) -> Vec<Pins> {
-        let mut keys = self.keys_of_retinue(frame);
+    fn open_domains(&mut self, frame: TemplateId) -> Vec<Pins> {
+        let mut keys = self.keys_of_daemons(frame);
         keys.sort_unstable();
         keys.dedup();
         let mut all = Vec::new();
@@ -360,7 +360,7 @@ impl Solver<'_> {
     }
 
     /// Keys whose value a launch of a frame must have settled for its daemons' sake.
-    pub(super) fn keys_of_retinue(&mut self, frame: FrameId) -> Vec<KeyId> {
+    pub(super) fn keys_of_daemons(&mut self, frame: TemplateId) -> Vec<KeyId> {
         if self.retinue.is_empty() {
             return Vec::new();
         }

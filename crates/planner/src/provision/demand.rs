@@ -8,7 +8,7 @@ use crate::{CapacityType, Pod, PodShape, Preference, PreferencePolicy, Requireme
 
 use super::capacity_split::Part;
 use super::dimensions::{Amounts, Dimensions};
-use super::requirement_sets::{Class, ClassId, Tolerance, Wants};
+use super::requirement_sets::{Class, ClassId, RequirementSets, Tolerance};
 use super::topology::{GroupId, KeyId, Rule, Topology};
 
 /// The most ways in which volumes and affinity are combined; more alternatives than this are not tried.
@@ -53,7 +53,7 @@ pub(super) struct Level {
 /// What compiling a shape needs and adds to.
 pub(super) struct Compiler<'a, 'c> {
     pub(super) dimensions: &'c Dimensions,
-    pub(super) wants: &'c mut Wants<'a>,
+    pub(super) wants: &'c mut RequirementSets<'a>,
     pub(super) topology: &'c mut Topology<'a>,
     pub(super) policy: PreferencePolicy,
     /// Whether any pool or node has a taint that pods avoid only where they can.

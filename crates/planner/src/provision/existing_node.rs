@@ -4,18 +4,18 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::utilization_limit::Ceiling;
+use crate::utilization_limit::UtilizationLimit;
 use crate::{HostPort, Node, Offer, Pod, Requirements, Size, Snapshot, Stage, Strain, ValueSet};
 
 use super::Turn;
-use super::daemon_overhead::Retinue;
+use super::daemon_overhead::DaemonOverhead;
 use super::demand::{Demand, Level};
 use super::dimensions::{Amounts, Dimensions, add, fits, times};
 use super::free_capacity::Ledger;
 use super::pool_template::{self, DaemonDemand, Mould};
-use super::requirement_sets::{Class, ClassId, Wants};
+use super::requirement_sets::{Class, ClassId, RequirementSets};
 use super::topology::{Domain, KeyId, Spot, Stand, Topology};
-use super::utilization::Ceilings;
+use super::utilization::UtilizationLimits;
 
 /// Volumes on a node: driver and claim.
 pub(super) type Attached = BTreeSet<(String, String)>;
@@ -34,14 +34,14 @@ pub(super) struct Room<'a> {
 
 /// Rooms in the order in which they are tried, with what was found out about them.
 #[derive(Clone)]
-pub(super) struct Rooms<'a> {
+pub(super) struct ExistingNodes<'a> {
     pub(super) list: Vec<Room<'a>>,
     by_name: Arc<BTreeMap<&'a str, usize>>,
     left: Ledger,
     parts: Parts,
     searches: BTreeMap<Turn, Search>,
     /// What rooms are really used for, while pods move.
-    ceilings: Ceilings<'a>,
+    ceilings: UtilizationLimits<'a>,
     /// While a move is tried: what was there before.
     trial: Option<Trial<'a>>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Rooms<'a> {
 /// What a move has changed so far, as it was before.
 #[derive(Clone, Default)]
 struct Trial<'a> {
-    rooms: BTreeMap<usize, (Room<'a>, Vec<i64>, Option<Ceiling>)>,
+    rooms: BTreeMap<usize, (Room<'a>, Vec<i64>, Option<UtilizationLimit>)>,
     cursors: BTreeMap<Turn, Vec<usize>>,
 }
 
@@ -72,12 +72,12 @@ struct Search {
     busy: Option<usize>,
 }
 
-impl<'a> Rooms<'a> {
+impl<'a> ExistingNodes<'a> {
     /// Nodes that may take pods: initialized ones first, then by name. Those that have expired before they came up take nobody.
     pub(super) fn of(
         snapshot: &'a Snapshot,
         dimensions: &Dimensions,
-        retinue: &Retinue<'a>,
+        retinue: &DaemonOverhead<'a>,
         topology: &Topology<'a>,
     ) -> Self {
         let daemons = pool_template::daemons(snapshot);
@@ -95,9 +95,9 @@ impl<'a> Rooms<'a> {
         };
         let list: Vec<Room<'a>> = usable.into_iter().map(room).collect();
         let (by_name, mut left) = (names_of(&list), Ledger::of(&left));
-        let stillborn = (0..list.len()).filter(|room| list[*room].node.is_stillborn(snapshot.now));
+        let stillborn = (0..list.len()).filter(|room| list[*room].node.never_registered(snapshot.now));
         stillborn.for_each(|room| left.close(room));
-        let (parts, searches, ceilings) = (Parts::default(), BTreeMap::new(), Ceilings::default());
+        let (parts, searches, ceilings) = (Parts::default(), BTreeMap::new(), UtilizationLimits::default());
         Self { list, by_name, left, parts, searches, ceilings, trial: None }
     }
 
@@ -107,7 +107,7 @@ impl<'a> Rooms<'a> {
         turn: Turn,
         demand: &Demand<'a>,
         (position, pod): (usize, &Pod),
-        wants: &Wants<'a>,
+        wants: &RequirementSets<'a>,
         topology: &Topology<'a>,
         steps: &mut u64,
     ) -> Option<usize> {
@@ -155,7 +155,12 @@ impl<'a> Rooms<'a> {
     }
 
     /// How many rooms the labels and taints of a level suit.
-    pub(super) fn count_suitable(&mut self, level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> usize {
+    pub(super) fn count_suitable(
+        &mut self,
+        level: &Level,
+        wants: &RequirementSets<'a>,
+        topology: &Topology<'a>,
+    ) -> usize {
         self.parts.of(&self.list, level, wants, topology).iter().map(|part| part.rooms.len()).sum()
     }
 
@@ -166,7 +171,7 @@ impl<'a> Rooms<'a> {
         demand: &Demand<'_>,
         level: &Level,
         pod: &Pod,
-        wants: &Wants<'_>,
+        wants: &RequirementSets<'_>,
         topology: &Topology<'_>,
     ) -> bool {
         let own = &self.list[room];
@@ -202,7 +207,7 @@ impl<'a> Rooms<'a> {
 }
 
 /// Trying moves.
-impl<'a> Rooms<'a> {
+impl<'a> ExistingNodes<'a> {
     /// Has rooms tried in another order: by key, then as before. Before anybody has searched.
     pub(super) fn reorder<K: Ord>(&mut self, key: impl Fn(&Node) -> K) {
         let mut order: Vec<usize> = (0..self.list.len()).collect();
@@ -214,9 +219,14 @@ impl<'a> Rooms<'a> {
     }
 
     /// Counts from now on what pods really use, each by its position, of rooms that have a ceiling. Nobody is kept out yet.
-    pub(super) fn watch(&mut self, uses: &'a [Size], demand_of: &[usize], ceiling: impl Fn(&Node) -> Option<Ceiling>) {
+    pub(super) fn watch(
+        &mut self,
+        uses: &'a [Size],
+        demand_of: &[usize],
+        ceiling: impl Fn(&Node) -> Option<UtilizationLimit>,
+    ) {
         let own = self.list.iter().map(|room| ceiling(room.node)).collect();
-        self.ceilings = Ceilings::of(own, uses, demand_of);
+        self.ceilings = UtilizationLimits::of(own, uses, demand_of);
     }
 
     /// Lets nobody who would make a room busy into it.
@@ -225,12 +235,12 @@ impl<'a> Rooms<'a> {
     }
 
     /// How many of these pods, counted from the first, leave a room below its ceiling; the first does.
-    pub(super) fn below_ceiling(&self, room: usize, pods: &[usize]) -> usize {
+    pub(super) fn below_utilization_limit(&self, room: usize, pods: &[usize]) -> usize {
         self.ceilings.most(room, pods)
     }
 
     /// The first room that was too busy for a pod of this turn.
-    pub(super) fn too_busy(&self, turn: Turn) -> Option<usize> {
+    pub(super) fn first_overloaded(&self, turn: Turn) -> Option<usize> {
         self.searches.get(&turn)?.busy
     }
 
@@ -292,7 +302,13 @@ impl<'a> Rooms<'a> {
 }
 
 impl Parts {
-    fn of<'a>(&mut self, rooms: &[Room<'a>], level: &Level, wants: &Wants<'a>, topology: &Topology<'a>) -> Arc<[Part]> {
+    fn of<'a>(
+        &mut self,
+        rooms: &[Room<'a>],
+        level: &Level,
+        wants: &RequirementSets<'a>,
+        topology: &Topology<'a>,
+    ) -> Arc<[Part]> {
         let name = (level.class, level.fickle.clone());
         if let Some(known) = self.0.get(&name) {
             return known.clone();
@@ -325,7 +341,7 @@ impl<'a> Room<'a> {
         let undecided = node.stage == Stage::InFlight && !node.requirements.is_empty();
         let open = undecided.then(|| {
             let own: Requirements = node.requirements.iter().collect();
-            own.intersection(&Requirements::of_labels(&node.labels))
+            own.intersection(&Requirements::from_labels(&node.labels))
         });
         let mut left = dimensions.room(&node.allocatable, &node.attach_limits);
         dimensions.subtract(&mut left, &node.used);
@@ -410,7 +426,7 @@ impl<'a> Room<'a> {
     }
 
     /// Whether its labels and taints are as a class asks.
-    pub(super) fn suits(&self, class: &Class<'_>, wants: &Wants<'_>) -> bool {
+    pub(super) fn suits(&self, class: &Class<'_>, wants: &RequirementSets<'_>) -> bool {
         class.first_untolerated(&self.node.repelling()).is_none()
             && class.wants.iter().any(|it| self.meets(wants.get(*it)))
     }

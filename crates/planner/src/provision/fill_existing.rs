@@ -11,8 +11,8 @@ use crate::Why;
 
 impl Solver<'_> {
     /// Goes as far as manners do not matter; whether nobody is left without a place.
-    pub(super) fn go_undisputed(&mut self) -> bool {
-        self.set_out();
+    pub(super) fn fill_existing_only(&mut self) -> bool {
+        self.place_nominated();
         self.fill_in_turn() && {
             self.take_up(Kind::Buffer);
             self.fill_in_turn()
@@ -23,7 +23,7 @@ impl Solver<'_> {
     fn fill_in_turn(&mut self) -> bool {
         let mut queue = std::mem::take(&mut self.queue);
         for run in &mut queue {
-            let placed = self.fill_rooms_with(run);
+            let placed = self.fill_existing_nodes_with(run);
             run.pods.drain(..placed);
             if !run.pods.is_empty() {
                 break;
@@ -36,7 +36,7 @@ impl Solver<'_> {
 
     /// Puts pods on the nodes that are there, as many as go without dropping a preference: a fleet is planned for the rest.
     /// Among pods of one priority those go first that the fewest nodes suit, so that others do not take these from them.
-    pub(super) fn fill_rooms(&mut self, queue: &mut Vec<Run>) {
+    pub(super) fn fill_existing_nodes(&mut self, queue: &mut Vec<Run>) {
         let mut turns: Vec<usize> = (0..queue.len()).filter(|run| !self.demands[queue[*run].shape].late).collect();
         turns.sort_by_cached_key(|run| {
             let demand = &self.demands[queue[*run].shape];
@@ -44,14 +44,14 @@ impl Solver<'_> {
             (Reverse(demand.shape.priority), suitable)
         });
         for run in turns {
-            let placed = self.fill_rooms_with(&queue[run]);
+            let placed = self.fill_existing_nodes_with(&queue[run]);
             queue[run].pods.drain(..placed);
         }
         queue.retain(|run| !run.pods.is_empty());
     }
 
     /// Puts a run's pods on nodes as they are, without dropping a preference: how many, counted from the first.
-    fn fill_rooms_with(&mut self, run: &Run) -> usize {
+    fn fill_existing_nodes_with(&mut self, run: &Run) -> usize {
         let turn = Turn { shape: run.shape, level: 0 };
         let mut placed = 0;
         while placed < run.pods.len()

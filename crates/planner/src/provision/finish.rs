@@ -13,7 +13,7 @@ use super::dimensions::Amounts;
 use super::join::{holding, within};
 use super::limits::maximum;
 use super::new_node::Claim;
-use super::node_template::{CapacityTypes, Entry, FrameId};
+use super::node_template::{CapacityTypes, Entry, TemplateId};
 use super::pool_template::Template;
 
 /// Types that a launch lists.
@@ -105,16 +105,16 @@ impl Solver<'_> {
         (lowered, relaxed)
     }
 
-    fn min_instance_types(&self, frame: FrameId, lowered: &BTreeMap<String, u32>) -> Option<u32> {
+    fn min_instance_types(&self, frame: TemplateId, lowered: &BTreeMap<String, u32>) -> Option<u32> {
         let (_, asked) = self.min_values(frame).into_iter().find(|(key, _)| key == label::INSTANCE_TYPE)?;
         Some(lowered.get(label::INSTANCE_TYPE).map_or(asked, |found| asked.min(*found)))
     }
 
     /// What launches that list these entries of a frame have in common; equal lists are one.
-    fn list(&mut self, frame: FrameId, listed: Vec<usize>) -> List {
+    fn list(&mut self, frame: TemplateId, listed: Vec<usize>) -> List {
         let own = self.frames.get(frame);
         let candidates = &self.frames.templates[own.template].candidates;
-        let list = |(_, listed): &(FrameId, Vec<usize>)| {
+        let list = |(_, listed): &(TemplateId, Vec<usize>)| {
             let entries = || listed.iter().map(|position| &own.entries[*position]);
             let name = |entry: &Entry| candidates[entry.candidate].offer.kind.name.clone();
             List {

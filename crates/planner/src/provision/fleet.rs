@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::dimensions::{Amounts, add, fits};
 use super::fleet_optimizer::{self, Item, Kind, Pattern};
 use super::join::{holding, within};
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::open_node::Fresh;
 use super::topology::RuleKind;
 use super::{Solver, Turn};
@@ -24,8 +24,8 @@ const FEW_PODS: u64 = 2_000;
 
 /// Fleets by frame.
 #[derive(Clone, Default)]
-pub(super) struct Fleets {
-    of_frame: BTreeMap<FrameId, Vec<Planned>>,
+pub(super) struct PlannedFleets {
+    of_frame: BTreeMap<TemplateId, Vec<Planned>>,
     /// What was worked out last, for frames that differ by their zone only.
     last: Option<Worked>,
 }
@@ -45,7 +45,7 @@ struct Planned {
 }
 
 /// A shape that may come along.
-struct Guest {
+struct FleetPods {
     shape: usize,
     count: usize,
     /// How many of them one machine may hold.
@@ -85,7 +85,7 @@ impl Solver<'_> {
     }
 
     /// The fleet for all that waits and may go to launches of the frame.
-    fn fleet(&mut self, frame: FrameId, turn: Turn, bounded: bool) -> Vec<Planned> {
+    fn fleet(&mut self, frame: TemplateId, turn: Turn, bounded: bool) -> Vec<Planned> {
         let guests = self.guests(frame, turn, bounded);
         let kinds = self.kinds(frame, turn.shape);
         let items: Vec<Item> = guests
@@ -121,7 +121,7 @@ impl Solver<'_> {
 
     /// Machines that launches of a frame may become within the limits, without those that others replace for less; while
     /// spot needs a choice, only what leaves one.
-    fn kinds(&self, frame: FrameId, shape: usize) -> Vec<Kind> {
+    fn kinds(&self, frame: TemplateId, shape: usize) -> Vec<Kind> {
         let own = self.frames.get(frame);
         let least = self.least_types(frame, shape);
         let mut kinds: Vec<Kind> = Vec::new();
@@ -140,11 +140,11 @@ impl Solver<'_> {
     }
 
     /// Shapes that wait and that the frame suits as it is, the turn's own first, then the bulkiest.
-    fn guests(&mut self, frame: FrameId, turn: Turn, bounded: bool) -> Vec<Guest> {
+    fn guests(&mut self, frame: TemplateId, turn: Turn, bounded: bool) -> Vec<FleetPods> {
         let priority = self.demands[turn.shape].shape.priority;
         let shapes = (0..self.demands.len()).filter(|shape| *shape != turn.shape);
         let peers = shapes.filter(|shape| !bounded || self.demands[*shape].shape.priority == priority);
-        let mut guests: Vec<Guest> =
+        let mut guests: Vec<FleetPods> =
             peers.collect::<Vec<_>>().into_iter().filter_map(|it| self.guest(frame, it)).collect();
         guests.sort_by_cached_key(|guest| {
             (-self.bulk(guest), self.demands[guest.shape].shape, self.demands[guest.shape].part)
@@ -153,17 +153,17 @@ impl Solver<'_> {
         let level = &self.demands[turn.shape].levels[turn.level];
         let count = self.waiting[turn.shape].max(1).div_ceil(self.topology.breadth(&level.rules));
         let most = self.topology.host_room(&level.rules, None).min(count).max(1);
-        guests.insert(0, Guest { shape: turn.shape, count, most, elsewhere: None });
+        guests.insert(0, FleetPods { shape: turn.shape, count, most, elsewhere: None });
         guests
     }
 
-    fn bulk(&self, guest: &Guest) -> i64 {
+    fn bulk(&self, guest: &FleetPods) -> i64 {
         let requests = &self.demands[guest.shape].shape.requests;
         let count = i64::try_from(guest.count).unwrap_or(i64::MAX);
         (requests.get(Resources::CPU) + (requests.get(Resources::MEMORY) >> 22)).saturating_mul(count)
     }
 
-    fn guest(&mut self, frame: FrameId, shape: usize) -> Option<Guest> {
+    fn guest(&mut self, frame: TemplateId, shape: usize) -> Option<FleetPods> {
         let demand = &self.demands[shape];
         let level = &demand.levels[0];
         if self.unseated(shape) == 0
@@ -178,7 +178,7 @@ impl Solver<'_> {
         let planned = if breadth == 1 { self.fleets.planned(shape) } else { 0 };
         let count = self.unseated(shape).saturating_sub(planned).div_ceil(breadth);
         let most = self.topology.host_room(&level.rules, None).min(count);
-        (most > 0).then(|| Guest { shape, count, most, elsewhere: self.elsewhere(frame, shape) })
+        (most > 0).then(|| FleetPods { shape, count, most, elsewhere: self.elsewhere(frame, shape) })
     }
 
     /// Whether nothing but size and rules that are known beforehand decides where pods of a shape fit.
@@ -193,7 +193,7 @@ impl Solver<'_> {
     }
 
     /// What a place on other machines costs a pod, where that is less than its share of these.
-    fn elsewhere(&mut self, frame: FrameId, shape: usize) -> Option<i64> {
+    fn elsewhere(&mut self, frame: TemplateId, shape: usize) -> Option<i64> {
         let weight = self.frames.template_of(frame).pool.weight;
         let mut least: Option<i64> = None;
         for base in self.frames.growing() {
@@ -210,12 +210,12 @@ impl Solver<'_> {
     }
 
     /// What a base becomes for pods of a shape, in the domains of a frame where they need to know theirs.
-    fn natural(&mut self, base: FrameId, frame: FrameId, shape: usize) -> Vec<FrameId> {
+    fn natural(&mut self, base: TemplateId, frame: TemplateId, shape: usize) -> Vec<TemplateId> {
         let level = &self.demands[shape].levels[0];
         let children = self.frames.for_class(base, level.class, &self.wants, &mut self.topology);
         let pins: Vec<_> =
             level.keys.iter().filter_map(|key| Some((*key, self.frames.get(frame).pins[*key]?))).collect();
-        let mut pinned = |child: FrameId| {
+        let mut pinned = |child: TemplateId| {
             pins.iter()
                 .try_fold(child, |child, (key, domain)| self.frames.pinned(child, *key, *domain, &mut self.topology))
         };
@@ -228,9 +228,9 @@ impl Solver<'_> {
     }
 }
 
-impl Fleets {
+impl PlannedFleets {
     /// The load of the next launch that takes a shape.
-    fn next(&mut self, frame: FrameId, shape: usize) -> Option<Vec<(usize, usize)>> {
+    fn next(&mut self, frame: TemplateId, shape: usize) -> Option<Vec<(usize, usize)>> {
         let fleet = self.of_frame.get_mut(&frame)?;
         let planned = fleet.iter_mut().find(|it| it.times > 0 && it.load.iter().any(|(of, _)| *of == shape))?;
         planned.times -= 1;

@@ -14,7 +14,7 @@ mod linear_program;
 mod pattern_search;
 
 use linear_program::{Column, Program};
-use pattern_search::Filler;
+use pattern_search::PatternSearch;
 
 /// How many items the linear program bears: its work grows with their square.
 const MOST_ROWS: usize = 120;
@@ -50,7 +50,7 @@ pub(super) struct Pattern {
 /// A cheap fleet for all items that do not go elsewhere, and the steps that it took. What the linear program does not come
 /// to within so many steps is filled greedily; beyond twice as many, the fleet is less than that.
 pub(super) fn fleet(kinds: &[Kind], items: &[Item], most_steps: u64) -> (Vec<Pattern>, u64) {
-    let mut filler = Filler::new(kinds, items);
+    let mut filler = PatternSearch::new(kinds, items);
     let mut left: Vec<usize> = items.iter().map(|item| item.count).collect();
     let mut fleet = Vec::new();
     if items.len() <= MOST_ROWS {
@@ -62,7 +62,7 @@ pub(super) fn fleet(kinds: &[Kind], items: &[Item], most_steps: u64) -> (Vec<Pat
 }
 
 /// Solves the linear program for what is left, keeps what is whole, and so on.
-fn from_fractions(filler: &mut Filler<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
+fn from_fractions(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
     let mut known = Vec::new();
     while left.iter().any(|count| *count > 0) && filler.looks < most_steps {
         filler.have(left);
@@ -154,7 +154,7 @@ mod tests {
         #[test]
         fn many_shapes_are_carried_too(kinds in kinds(), items in items()) {
             let (mut left, mut fleet): (Vec<usize>, _) = (items.iter().map(|item| item.count).collect(), Vec::new());
-            greedy::fill(&mut Filler::new(&kinds, &items), &mut left, &mut fleet, u64::MAX);
+            greedy::fill(&mut PatternSearch::new(&kinds, &items), &mut left, &mut fleet, u64::MAX);
             assert_carries(&kinds, &items, &fleet);
         }
 

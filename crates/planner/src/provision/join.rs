@@ -12,12 +12,12 @@ use super::dimensions::{Amounts, add, times};
 use super::existing_node::{asked, attach};
 use super::limits::{Footprint, Headroom};
 use super::new_node::Claim;
-use super::node_template::{FrameId, Frames};
+use super::node_template::{NodeTemplates, TemplateId};
 use super::{Solver, Turn};
 
 /// What a launch becomes with some pods more.
 pub(super) struct Joined {
-    frame: FrameId,
+    frame: TemplateId,
     used: Amounts,
     entry: usize,
     least: usize,
@@ -26,10 +26,10 @@ pub(super) struct Joined {
 }
 
 /// Pods of one shape that would like to join.
-struct Joiner<'s, 'a> {
+struct JoinSearch<'s, 'a> {
     solver: &'s Solver<'a>,
     turn: Turn,
-    frame: FrameId,
+    frame: TemplateId,
     first: &'a Pod,
     left: usize,
     /// What a launch of its own would cost, if one is possible.
@@ -65,12 +65,13 @@ impl<'a> Solver<'a> {
         for position in self.claims.with_seats(turn.shape) {
             let frame = self.claims.list[position].frame;
             let children = self.frames.for_class(frame, class, &self.wants, &mut self.topology);
-            let settled: Vec<FrameId> = children.iter().flat_map(|child| self.settled(*child, turn, false)).collect();
+            let settled: Vec<TemplateId> =
+                children.iter().flat_map(|child| self.settled(*child, turn, false)).collect();
             for frame in settled {
                 self.steps += 1;
                 let least = self.least_types(frame, turn.shape);
                 let first = &self.snapshot.pods[pods[0]];
-                let joiner = Joiner { solver: self, turn, frame, first, left: pods.len(), alone: Some(0), least };
+                let joiner = JoinSearch { solver: self, turn, frame, first, left: pods.len(), alone: Some(0), least };
                 if let Some(joined) = joiner.join(&self.claims.list[position]) {
                     let count = joined.pods;
                     self.apply(turn, position, joined, &pods[..count]);
@@ -84,7 +85,7 @@ impl<'a> Solver<'a> {
     fn find_joinable(
         &mut self,
         turn: Turn,
-        place: (usize, FrameId),
+        place: (usize, TemplateId),
         pods: &[usize],
         alone: Option<i64>,
     ) -> Option<(usize, Joined)> {
@@ -92,7 +93,7 @@ impl<'a> Solver<'a> {
         let mut claims = std::mem::take(&mut self.claims);
         let mut steps = 0;
         let first = &self.snapshot.pods[pods[0]];
-        let joiner = Joiner { solver: self, turn, frame: place.1, first, left: pods.len(), alone, least };
+        let joiner = JoinSearch { solver: self, turn, frame: place.1, first, left: pods.len(), alone, least };
         let found = claims.find((turn.shape, turn.level), place, |_, claim| {
             steps += 1;
             joiner.join(claim)
@@ -119,12 +120,12 @@ impl<'a> Solver<'a> {
         if claim.frame != joined.frame {
             claim.frame = joined.frame;
             self.claims.file(position, joined.frame);
-            self.gather_retinue(position);
+            self.collect_daemons(position);
         }
     }
 }
 
-impl Joiner<'_, '_> {
+impl JoinSearch<'_, '_> {
     /// What the launch becomes with as many of the pods as it takes at no higher price, or with one.
     fn join(&self, claim: &Claim) -> Option<Joined> {
         let demand = &self.solver.demands[self.turn.shape];
@@ -205,7 +206,7 @@ impl Solver<'_> {
     /// The first entry from a position on that holds what is used and that the limits allow.
     pub(super) fn first_holding(
         &self,
-        frame: FrameId,
+        frame: TemplateId,
         from: usize,
         used: &[i64],
         ports: &[HostPort],
@@ -224,7 +225,7 @@ impl Solver<'_> {
     /// Whether at least so many types from a position on hold what is used.
     pub(super) fn enough_types(
         &self,
-        frame: FrameId,
+        frame: TemplateId,
         from: usize,
         used: &[i64],
         ports: &[HostPort],
@@ -236,8 +237,8 @@ impl Solver<'_> {
 
 /// Positions of the entries from one on that hold what is used.
 pub(super) fn holding<'f>(
-    frames: &'f Frames<'_>,
-    frame: FrameId,
+    frames: &'f NodeTemplates<'_>,
+    frame: TemplateId,
     from: usize,
     used: &'f [i64],
     ports: &'f [HostPort],

@@ -8,19 +8,19 @@ pub(super) type Footprint = Box<[i64]>;
 /// Headroom of every pool; it may be negative when a limit was lowered.
 #[derive(Clone)]
 pub(super) struct Headroom {
-    pools: Vec<Bounds>,
+    pools: Vec<PoolHeadroom>,
     generation: u64,
 }
 
 #[derive(Clone)]
-struct Bounds {
+struct PoolHeadroom {
     names: Vec<String>,
     left: Vec<i64>,
 }
 
 impl Headroom {
     pub(super) fn of<'a>(pools: impl Iterator<Item = &'a Pool>) -> Self {
-        Self { pools: pools.map(Bounds::of).collect(), generation: 0 }
+        Self { pools: pools.map(PoolHeadroom::of).collect(), generation: 0 }
     }
 
     /// Changes whenever the answer of [`Self::first_exceeded`] may have changed.
@@ -57,7 +57,7 @@ impl Headroom {
     }
 }
 
-impl Bounds {
+impl PoolHeadroom {
     fn of(pool: &Pool) -> Self {
         let limits = pool.limits.iter().flat_map(Resources::iter);
         let (names, left) = limits.map(|(name, limit)| (name.to_owned(), limit - pool.usage.get(name))).unzip();

@@ -9,15 +9,15 @@ use crate::HostPort;
 use super::dimensions::fits;
 use super::existing_node::Attached;
 use super::limits::Footprint;
-use super::node_template::{Entry, Frame, FrameId, Frames};
+use super::node_template::{Entry, NodeTemplate, NodeTemplates, TemplateId};
 use super::pool_template::Template;
-use super::requirement_sets::{ClassId, Wants};
+use super::requirement_sets::{ClassId, RequirementSets};
 use super::topology::{Domain, Spot, Topology};
 
 /// A launch that may still take pods.
 #[derive(Clone)]
 pub(super) struct Claim {
-    pub(super) frame: FrameId,
+    pub(super) frame: TemplateId,
     pub(super) site: Domain,
     /// Positions of its pods in the snapshot.
     pub(super) pods: Vec<usize>,
@@ -39,23 +39,23 @@ pub(super) struct Claim {
 
 /// Launches by frame, so that what is said of one holds for all of them.
 #[derive(Clone, Default)]
-pub(super) struct Claims {
+pub(super) struct NewNodes {
     pub(super) list: Vec<Claim>,
     /// By shape, launches that keep seats for it, in the order in which they were opened.
     seats: BTreeMap<usize, Vec<usize>>,
     /// By shape, how many seats there are.
     kept: BTreeMap<usize, usize>,
     buckets: Vec<Bucket>,
-    of_frame: BTreeMap<FrameId, usize>,
+    of_frame: BTreeMap<TemplateId, usize>,
     compatible: BTreeMap<ClassId, Compatible>,
     /// By shape; then by level, bucket and frame, the first launch that has not refused for good.
-    cursors: BTreeMap<usize, BTreeMap<(usize, usize, FrameId), usize>>,
+    cursors: BTreeMap<usize, BTreeMap<(usize, usize, TemplateId), usize>>,
 }
 
 /// Launches of one frame in the order in which they came to be so; those that have moved on stay listed.
 #[derive(Clone)]
 struct Bucket {
-    frame: FrameId,
+    frame: TemplateId,
     claims: Vec<usize>,
 }
 
@@ -63,10 +63,10 @@ struct Bucket {
 #[derive(Clone, Default)]
 struct Compatible {
     seen: usize,
-    buckets: Arc<Vec<(usize, Arc<[FrameId]>)>>,
+    buckets: Arc<Vec<(usize, Arc<[TemplateId]>)>>,
 }
 
-impl Claims {
+impl NewNodes {
     pub(super) fn add(&mut self, claim: Claim) -> usize {
         let position = self.list.len();
         self.file(position, claim.frame);
@@ -106,7 +106,7 @@ impl Claims {
     }
 
     /// Notes that a launch has another frame now.
-    pub(super) fn file(&mut self, claim: usize, frame: FrameId) {
+    pub(super) fn file(&mut self, claim: usize, frame: TemplateId) {
         let bucket = *self.of_frame.entry(frame).or_insert_with(|| {
             self.buckets.push(Bucket { frame, claims: Vec::new() });
             self.buckets.len() - 1
@@ -118,10 +118,10 @@ impl Claims {
     pub(super) fn compatible<'a>(
         &mut self,
         class: ClassId,
-        frames: &mut Frames<'a>,
-        wants: &Wants<'a>,
+        frames: &mut NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
         topology: &mut Topology<'a>,
-    ) -> Arc<Vec<(usize, Arc<[FrameId]>)>> {
+    ) -> Arc<Vec<(usize, Arc<[TemplateId]>)>> {
         let known = self.compatible.entry(class).or_default();
         for (position, bucket) in self.buckets.iter().enumerate().skip(known.seen) {
             let mut children = frames.for_class(bucket.frame, class, wants, topology).to_vec();
@@ -139,7 +139,7 @@ impl Claims {
     pub(super) fn find<T>(
         &mut self,
         (shape, level): (usize, usize),
-        (bucket, frame): (usize, FrameId),
+        (bucket, frame): (usize, TemplateId),
         mut takes: impl FnMut(usize, &Claim) -> Option<T>,
     ) -> Option<(usize, T)> {
         let own = &self.buckets[bucket];
@@ -164,7 +164,7 @@ impl Claims {
 
 impl Claim {
     /// Where the launch is, for the rules.
-    pub(super) fn spot<'f>(&self, frame: &'f Frame) -> Spot<'f> {
+    pub(super) fn spot<'f>(&self, frame: &'f NodeTemplate) -> Spot<'f> {
         Spot { site: Some(self.site), pins: Some(&frame.pins) }
     }
 

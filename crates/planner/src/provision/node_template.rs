@@ -12,14 +12,14 @@ use crate::{CapacityType, Offering, Operator, Requirement, Requirements, Tolerat
 
 use super::dimensions::{Amounts, fits};
 use super::pool_template::{Candidate, Template};
-use super::requirement_sets::{ClassId, Tolerance, WantId, Wants, first_untolerated};
+use super::requirement_sets::{ClassId, RequirementSetId, RequirementSets, Tolerance, first_untolerated};
 use super::topology::{Counts, Domain, GroupId, HOST, KeyId, Outlook, SpreadGroup, Topology};
 
-pub(super) type FrameId = usize;
+pub(super) type TemplateId = usize;
 
 /// A pool's requirements after some pods have had their say.
 #[derive(Clone)]
-pub(super) struct Frame {
+pub(super) struct NodeTemplate {
     pub(super) template: usize,
     pub(super) requirements: Requirements,
     /// Types that can be had as required, by what they count for, then by name. What is reserved must be asked for by name.
@@ -73,23 +73,23 @@ impl CapacityTypes {
 
 /// All frames of one plan.
 #[derive(Clone)]
-pub(super) struct Frames<'a> {
+pub(super) struct NodeTemplates<'a> {
     pub(super) templates: Arc<[Template<'a>]>,
-    list: Vec<Frame>,
-    known: BTreeMap<(usize, Requirements), FrameId>,
-    narrowed: BTreeMap<(FrameId, WantId), Option<FrameId>>,
-    pinned: BTreeMap<(FrameId, KeyId, Domain), Option<FrameId>>,
-    values: BTreeMap<(FrameId, KeyId), Arc<[Domain]>>,
+    list: Vec<NodeTemplate>,
+    known: BTreeMap<(usize, Requirements), TemplateId>,
+    narrowed: BTreeMap<(TemplateId, RequirementSetId), Option<TemplateId>>,
+    pinned: BTreeMap<(TemplateId, KeyId, Domain), Option<TemplateId>>,
+    values: BTreeMap<(TemplateId, KeyId), Arc<[Domain]>>,
     /// Whether a frame's nodes will be without a label.
-    lacking: RefCell<BTreeMap<(FrameId, KeyId), bool>>,
+    lacking: RefCell<BTreeMap<(TemplateId, KeyId), bool>>,
     /// Whether spreads count pods on launches of a frame.
-    counting: RefCell<BTreeMap<(FrameId, GroupId), Counts>>,
-    classes: BTreeMap<(FrameId, ClassId), Arc<[FrameId]>>,
+    counting: RefCell<BTreeMap<(TemplateId, GroupId), Counts>>,
+    classes: BTreeMap<(TemplateId, ClassId), Arc<[TemplateId]>>,
     matching: BTreeMap<(usize, String, ValueSet), Arc<[bool]>>,
-    first_fits: BTreeMap<(FrameId, Amounts), Option<usize>>,
+    first_fits: BTreeMap<(TemplateId, Amounts), Option<usize>>,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> NodeTemplates<'a> {
     /// One frame a template, of the same number.
     pub(super) fn new(templates: Vec<Template<'a>>, topology: &mut Topology<'a>) -> Self {
         let mut frames = Self {
@@ -113,31 +113,31 @@ impl<'a> Frames<'a> {
         frames
     }
 
-    pub(super) fn get(&self, frame: FrameId) -> &Frame {
+    pub(super) fn get(&self, frame: TemplateId) -> &NodeTemplate {
         &self.list[frame]
     }
 
-    pub(super) fn template_of(&self, frame: FrameId) -> &Template<'a> {
+    pub(super) fn template_of(&self, frame: TemplateId) -> &Template<'a> {
         &self.templates[self.list[frame].template]
     }
 
     /// The type behind an entry.
-    pub(super) fn candidate(&self, frame: FrameId, entry: usize) -> &Candidate<'a> {
+    pub(super) fn candidate(&self, frame: TemplateId, entry: usize) -> &Candidate<'a> {
         &self.template_of(frame).candidates[self.list[frame].entries[entry].candidate]
     }
 
     /// Frames of the pools that make nodes for pods.
-    pub(super) fn growing(&self) -> Range<FrameId> {
+    pub(super) fn growing(&self) -> Range<TemplateId> {
         0..self.templates.iter().take_while(|template| template.pool.replicas.is_none()).count()
     }
 
     /// Frames of the static pools that lack nodes.
-    pub(super) fn fixed(&self) -> Range<FrameId> {
+    pub(super) fn fixed(&self) -> Range<TemplateId> {
         self.growing().end..self.templates.len()
     }
 
     /// Frames of the growing pools whose taints are borne, soft ones aside.
-    pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<FrameId> {
+    pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<TemplateId> {
         let bears = |template: &Template<'_>| {
             first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
         };
@@ -147,11 +147,11 @@ impl<'a> Frames<'a> {
     /// The frame with one more set of requirements; `None` when nothing can be both or no type is left.
     pub(super) fn narrowed(
         &mut self,
-        frame: FrameId,
-        want: WantId,
-        wants: &Wants<'a>,
+        frame: TemplateId,
+        want: RequirementSetId,
+        wants: &RequirementSets<'a>,
         topology: &mut Topology<'a>,
-    ) -> Option<FrameId> {
+    ) -> Option<TemplateId> {
         if let Some(known) = self.narrowed.get(&(frame, want)) {
             return *known;
         }
@@ -167,11 +167,11 @@ impl<'a> Frames<'a> {
     /// The frame with one value for a key.
     pub(super) fn pinned(
         &mut self,
-        frame: FrameId,
+        frame: TemplateId,
         key: KeyId,
         domain: Domain,
         topology: &mut Topology<'a>,
-    ) -> Option<FrameId> {
+    ) -> Option<TemplateId> {
         if let Some(known) = self.pinned.get(&(frame, key, domain)) {
             return *known;
         }
@@ -183,7 +183,7 @@ impl<'a> Frames<'a> {
     }
 
     /// The frame that draws on one capacity reservation.
-    pub(super) fn reserved(&mut self, frame: FrameId, id: &str, topology: &mut Topology<'a>) -> Option<FrameId> {
+    pub(super) fn reserved(&mut self, frame: TemplateId, id: &str, topology: &mut Topology<'a>) -> Option<TemplateId> {
         let mut requirements = self.list[frame].requirements.clone();
         requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::Reserved.as_str()));
         requirements.narrow(label::RESERVATION_ID, &ValueSet::one(id));
@@ -193,10 +193,10 @@ impl<'a> Frames<'a> {
     /// The frame with only some of its types left.
     pub(super) fn of_types(
         &mut self,
-        frame: FrameId,
+        frame: TemplateId,
         entries: &[usize],
         topology: &mut Topology<'a>,
-    ) -> Option<FrameId> {
+    ) -> Option<TemplateId> {
         let names = entries.iter().map(|entry| self.candidate(frame, *entry).offer.kind.name.as_str());
         let mut requirements = self.list[frame].requirements.clone();
         requirements.add(&Requirement::new(label::INSTANCE_TYPE, Operator::In, names));
@@ -206,11 +206,11 @@ impl<'a> Frames<'a> {
     /// The frames that the alternatives of a class leave of a frame, in their order; none when a taint is not borne.
     pub(super) fn for_class(
         &mut self,
-        frame: FrameId,
+        frame: TemplateId,
         class: ClassId,
-        wants: &Wants<'a>,
+        wants: &RequirementSets<'a>,
         topology: &mut Topology<'a>,
-    ) -> Arc<[FrameId]> {
+    ) -> Arc<[TemplateId]> {
         if let Some(known) = self.classes.get(&(frame, class)) {
             return known.clone();
         }
@@ -222,16 +222,16 @@ impl<'a> Frames<'a> {
                 left.extend(child.filter(|child| !left.contains(child)));
             }
         }
-        let left: Arc<[FrameId]> = left.into();
+        let left: Arc<[TemplateId]> = left.into();
         self.classes.insert((frame, class), left.clone());
         left
     }
 
     /// Whether pods of a class can go to launches of the frame without narrowing it.
-    pub(super) fn suits_as_it_is(&self, frame: FrameId, class: ClassId, wants: &Wants<'a>) -> bool {
+    pub(super) fn suits_as_it_is(&self, frame: TemplateId, class: ClassId, wants: &RequirementSets<'a>) -> bool {
         let template = self.template_of(frame);
         let (own, class) = (&self.list[frame].requirements, wants.of_class(class));
-        let implied = |want: &WantId| {
+        let implied = |want: &RequirementSetId| {
             let asked = wants.get(*want);
             asked.iter().all(|(key, set)| match own.get(key) {
                 Some(own) => own.is_subset(set),
@@ -242,7 +242,7 @@ impl<'a> Frames<'a> {
     }
 
     /// The values of a key that the frame leaves open, in the order of their names.
-    pub(super) fn values(&mut self, frame: FrameId, key: KeyId, topology: &mut Topology<'a>) -> Arc<[Domain]> {
+    pub(super) fn values(&mut self, frame: TemplateId, key: KeyId, topology: &mut Topology<'a>) -> Arc<[Domain]> {
         if let Some(known) = self.values.get(&(frame, key)) {
             return known.clone();
         }
@@ -254,7 +254,7 @@ impl<'a> Frames<'a> {
     }
 
     /// The values of a label that the types of a frame, or the claim itself, can give a node.
-    pub(super) fn value_names(&self, frame: FrameId, key: &str) -> BTreeSet<String> {
+    pub(super) fn value_names(&self, frame: TemplateId, key: &str) -> BTreeSet<String> {
         let frame = &self.list[frame];
         let template = &self.templates[frame.template];
         let set = frame.requirements.get(key);
@@ -282,7 +282,7 @@ impl<'a> Frames<'a> {
 
     /// The values that a label may have on launches of a frame as it is: of one that the claim itself must bring the value
     /// that it will be given, and none of one that it may do without.
-    pub(super) fn settled_values(&self, frame: FrameId, key: &str) -> BTreeSet<String> {
+    pub(super) fn settled_values(&self, frame: TemplateId, key: &str) -> BTreeSet<String> {
         let template = self.template_of(frame);
         if template.sold_by.contains(key) || template.decides(key) {
             return self.value_names(frame, key);
@@ -292,13 +292,19 @@ impl<'a> Frames<'a> {
     }
 
     /// Whether a key is settled in a frame: its nodes will have one value that is known, or none at all.
-    pub(super) fn settles(&self, frame: FrameId, key: KeyId, topology: &Topology<'a>) -> bool {
+    pub(super) fn settles(&self, frame: TemplateId, key: KeyId, topology: &Topology<'a>) -> bool {
         let lacks = || self.value_names(frame, topology.key_name(key)).is_empty();
         self.list[frame].pins[key].is_some() || *self.lacking.borrow_mut().entry((frame, key)).or_insert_with(lacks)
     }
 
     /// Whether a spread counts pods on a launch of this frame.
-    pub(super) fn counts(&self, frame: FrameId, id: GroupId, spread: &SpreadGroup<'_>, wants: &Wants<'_>) -> Counts {
+    pub(super) fn counts(
+        &self,
+        frame: TemplateId,
+        id: GroupId,
+        spread: &SpreadGroup<'_>,
+        wants: &RequirementSets<'_>,
+    ) -> Counts {
         if spread.shuns(&self.template_of(frame).pool.taints) {
             return Counts::Never;
         }
@@ -307,7 +313,7 @@ impl<'a> Frames<'a> {
     }
 
     /// What a label may turn out to be on a node of this frame, whatever the frame is narrowed to.
-    pub(super) fn outlook(&self, frame: FrameId, key: &str) -> Outlook {
+    pub(super) fn outlook(&self, frame: TemplateId, key: &str) -> Outlook {
         let own = &self.list[frame];
         let template = &self.templates[own.template];
         let values = self.value_names(frame, key);
@@ -322,7 +328,7 @@ impl<'a> Frames<'a> {
     }
 
     /// The cheapest entry that holds these amounts alone.
-    pub(super) fn first_fit(&mut self, frame: FrameId, amounts: &Amounts) -> Option<usize> {
+    pub(super) fn first_fit(&mut self, frame: TemplateId, amounts: &Amounts) -> Option<usize> {
         if let Some(known) = self.first_fits.get(&(frame, amounts.clone())) {
             return *known;
         }
@@ -333,7 +339,12 @@ impl<'a> Frames<'a> {
         found
     }
 
-    fn child(&mut self, parent: FrameId, requirements: Requirements, topology: &mut Topology<'a>) -> Option<FrameId> {
+    fn child(
+        &mut self,
+        parent: TemplateId,
+        requirements: Requirements,
+        topology: &mut Topology<'a>,
+    ) -> Option<TemplateId> {
         let template = self.list[parent].template;
         if let Some(known) = self.known.get(&(template, requirements.clone())) {
             return self.is_usable(*known).then_some(*known);
@@ -358,7 +369,7 @@ impl<'a> Frames<'a> {
     }
 
     /// Whether some type can be had, perhaps only by a reservation.
-    fn is_usable(&self, frame: FrameId) -> bool {
+    fn is_usable(&self, frame: TemplateId) -> bool {
         let frame = &self.list[frame];
         !frame.entries.is_empty() || (self.templates[frame.template].reserves && !frame.alike.is_empty())
     }
@@ -385,7 +396,7 @@ impl<'a> Frames<'a> {
         alike: Vec<usize>,
         entries: Option<Vec<Entry>>,
         topology: &mut Topology<'a>,
-    ) -> FrameId {
+    ) -> TemplateId {
         let own = &self.templates[template];
         let entries = entries.unwrap_or_else(|| own.all_priced(&alike, &requirements));
         let keys: Vec<(KeyId, String)> = topology.key_names().map(|(key, name)| (key, name.to_owned())).collect();
@@ -393,7 +404,7 @@ impl<'a> Frames<'a> {
             let value = requirements.get(name).and_then(ValueSet::single).filter(|_| *key != HOST);
             value.map(|value| topology.domain(*key, value))
         };
-        let frame = Frame {
+        let frame = NodeTemplate {
             template,
             pins: keys.iter().map(|key| pin(key, topology)).collect(),
             allows_spot: entries.iter().any(|entry| entry.sold_as.contains(CapacityType::Spot)),

@@ -14,7 +14,7 @@ use super::existing_node::attach;
 use super::join::{holding, within};
 use super::limits::{Footprint, maximum};
 use super::new_node::Claim;
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::strategy::Load;
 use super::topology::Domain;
 use super::{Solver, Turn};
@@ -22,7 +22,7 @@ use super::{Solver, Turn};
 /// The best launch for one pod alone.
 #[derive(Clone)]
 pub(super) struct Fresh {
-    pub(super) frame: FrameId,
+    pub(super) frame: TemplateId,
     pub(super) entry: usize,
     cost: i64,
     /// DaemonSets that should have a pod there and will have none.
@@ -57,12 +57,12 @@ impl Solver<'_> {
     }
 
     /// What a pod costs as a part of a machine that is full of such pods.
-    pub(super) fn share(&self, frame: FrameId, shape: usize) -> i64 {
+    pub(super) fn share(&self, frame: TemplateId, shape: usize) -> i64 {
         let work_out = || self.work_out_share(frame, shape);
         *self.shares.borrow_mut().entry((frame, shape)).or_insert_with(work_out)
     }
 
-    fn work_out_share(&self, frame: FrameId, shape: usize) -> i64 {
+    fn work_out_share(&self, frame: TemplateId, shape: usize) -> i64 {
         let requests = &self.demands[shape].requests;
         let own = self.frames.get(frame);
         let shares = own.entries.iter().enumerate().map(|(position, entry)| {
@@ -108,7 +108,7 @@ impl Solver<'_> {
             self.reservations.draw(&id);
         }
         let position = self.claims.add(claim);
-        self.count_retinue(position);
+        self.count_daemons(position);
         Some((position, now))
     }
 
@@ -182,7 +182,7 @@ impl Solver<'_> {
     }
 
     /// A launch for one pod with a settled frame, if one can be had within the limits.
-    fn fresh(&mut self, frame: FrameId, turn: Turn) -> Option<Fresh> {
+    fn fresh(&mut self, frame: TemplateId, turn: Turn) -> Option<Fresh> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         if self.retinue.is_empty() && !self.topology.allows_host(&level.rules, &demand.shunned, None) {
@@ -204,7 +204,7 @@ impl Solver<'_> {
         self.fresh_of(frame, turn)
     }
 
-    fn fresh_of(&mut self, frame: FrameId, turn: Turn) -> Option<Fresh> {
+    fn fresh_of(&mut self, frame: TemplateId, turn: Turn) -> Option<Fresh> {
         self.steps += 1;
         let from = self.alone_in(frame, turn.shape)?;
         let demand = &self.demands[turn.shape];
@@ -217,11 +217,11 @@ impl Solver<'_> {
         let cost = self.frames.get(frame).entries[entry].cost;
         let absent = self.absent_daemons(frame);
         let fresh = Fresh { frame, entry, cost, absent, reservation: None, lowered };
-        (within && self.bears_retinue(frame, turn)).then_some(fresh)
+        (within && self.tolerates_daemons(frame, turn)).then_some(fresh)
     }
 
     /// The cheapest entry of a frame that holds one pod, limits aside.
-    pub(super) fn alone_in(&mut self, frame: FrameId, shape: usize) -> Option<usize> {
+    pub(super) fn alone_in(&mut self, frame: TemplateId, shape: usize) -> Option<usize> {
         let demand = &self.demands[shape];
         if demand.shape.ports.is_empty() {
             return self.frames.first_fit(frame, &demand.requests);
@@ -231,13 +231,13 @@ impl Solver<'_> {
 
     /// How many types a launch of this frame keeps for a pod's sake: the policy's number where spot is allowed and the
     /// pod alone leaves as many, else one.
-    pub(super) fn least_types(&self, frame: FrameId, shape: usize) -> usize {
+    pub(super) fn least_types(&self, frame: TemplateId, shape: usize) -> usize {
         let demand = &self.demands[shape];
         self.least_types_for(frame, &demand.requests, &demand.shape.ports)
     }
 
     /// The same for whatever asks for so much.
-    pub(super) fn least_types_for(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> usize {
+    pub(super) fn least_types_for(&self, frame: TemplateId, used: &[i64], ports: &[HostPort]) -> usize {
         if !self.frames.get(frame).allows_spot {
             return 1;
         }
@@ -286,7 +286,7 @@ impl Solver<'_> {
     }
 
     /// The most pods that leave a launch as many types as it must keep.
-    fn most_with_enough_types(&self, loads: &[usize], frame: FrameId, shape: usize) -> usize {
+    fn most_with_enough_types(&self, loads: &[usize], frame: TemplateId, shape: usize) -> usize {
         let least = self.least_types(frame, shape);
         if least <= 1 {
             return usize::MAX;
@@ -300,7 +300,7 @@ impl Solver<'_> {
     /// `minValues` forbids to leave some out later.
     pub(super) fn reservation(
         &self,
-        frame: FrameId,
+        frame: TemplateId,
         entry: usize,
         used: &[i64],
         ports: &[HostPort],
@@ -319,7 +319,7 @@ impl Solver<'_> {
     /// Positions of the entries from one on that hold what is used and that the limits allow.
     fn bearable<'s>(
         &'s self,
-        frame: FrameId,
+        frame: TemplateId,
         from: usize,
         used: &'s [i64],
         ports: &'s [HostPort],
@@ -336,7 +336,7 @@ impl Solver<'_> {
 
     /// Labels of which types that hold what is used leave fewer values than `minValues` asks for, with the number that
     /// there is.
-    pub(super) fn fewer_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> BTreeMap<String, u32> {
+    pub(super) fn fewer_values(&self, frame: TemplateId, used: &[i64], ports: &[HostPort]) -> BTreeMap<String, u32> {
         let counted = self.min_values(frame).into_iter().map(|(key, asked)| {
             let found = self.count_values(frame, &key, used, ports, &[]);
             (key, asked, found)
@@ -345,7 +345,7 @@ impl Solver<'_> {
     }
 
     /// The same; `None` when it is not allowed.
-    fn lowered_values(&self, frame: FrameId, used: &[i64], ports: &[HostPort]) -> Option<BTreeMap<String, u32>> {
+    fn lowered_values(&self, frame: TemplateId, used: &[i64], ports: &[HostPort]) -> Option<BTreeMap<String, u32>> {
         let lowered = self.fewer_values(frame, used, ports);
         let strict = self.snapshot.policy.min_values == MinValuesPolicy::Strict;
         (lowered.is_empty() || !strict).then_some(lowered)
@@ -354,7 +354,7 @@ impl Solver<'_> {
     /// Whether types that hold what is used leave as many values as `minValues` asks for, or as it was lowered to.
     pub(super) fn keeps_values(
         &self,
-        frame: FrameId,
+        frame: TemplateId,
         used: &[i64],
         ports: &[HostPort],
         held: &[i64],
@@ -366,7 +366,7 @@ impl Solver<'_> {
         })
     }
 
-    pub(super) fn min_values(&self, frame: FrameId) -> Vec<(String, u32)> {
+    pub(super) fn min_values(&self, frame: TemplateId) -> Vec<(String, u32)> {
         let own = self.frames.get(frame);
         if !own.flexible {
             return Vec::new();
@@ -378,7 +378,7 @@ impl Solver<'_> {
     /// How many values of a label the types have that a launch may list.
     pub(super) fn count_values(
         &self,
-        frame: FrameId,
+        frame: TemplateId,
         key: &str,
         used: &[i64],
         ports: &[HostPort],

@@ -4,7 +4,7 @@
 //! the launch is pinned to one: where the rules allow it, one that surprises no spread, the cheapest, then the emptiest,
 //! then the first by name.
 
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::topology::Company;
 use super::{Solver, Turn};
 
@@ -13,9 +13,9 @@ impl Solver<'_> {
     /// that may count there is settled as their rules allow; best first.
     /// A label that the new node will not have is settled too: it is in no domain, which suits those who only keep away.
     /// A launch that is still to be opened (`fresh`) brings its daemons along.
-    pub(super) fn settled(&mut self, frame: FrameId, turn: Turn, fresh: bool) -> Vec<FrameId> {
+    pub(super) fn settled(&mut self, frame: TemplateId, turn: Turn, fresh: bool) -> Vec<TemplateId> {
         let mut keys = self.demands[turn.shape].levels[turn.level].keys.clone();
-        keys.extend(self.keys_of_retinue(frame));
+        keys.extend(self.keys_of_daemons(frame));
         keys.extend(self.topology.guarded_keys(frame, &self.frames, &self.wants));
         keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
         keys.dedup();
@@ -24,7 +24,7 @@ impl Solver<'_> {
             pin.is_none() && !self.frames.values(frame, *key, &mut self.topology).is_empty()
         };
         let (open, settled): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_open);
-        let company = self.company_of(frame, fresh, !open.is_empty());
+        let company = self.daemon_counts_of(frame, fresh, !open.is_empty());
         let demand = &self.demands[turn.shape];
         let rules = &demand.levels[turn.level].rules;
         let pins = &self.frames.get(frame).pins;
@@ -37,7 +37,7 @@ impl Solver<'_> {
     }
 
     /// Those who come along with a launch of a frame that is still to be opened; while it may become narrower, at best.
-    fn company_of(&mut self, frame: FrameId, fresh: bool, open: bool) -> Company {
+    fn daemon_counts_of(&mut self, frame: TemplateId, fresh: bool, open: bool) -> Company {
         match (fresh, open) {
             (false, _) => Company::default(),
             (true, false) => self.company(frame),
@@ -45,13 +45,13 @@ impl Solver<'_> {
         }
     }
 
-    fn pin(&mut self, frame: FrameId, key: usize, turn: Turn, fresh: bool) -> Vec<FrameId> {
+    fn pin(&mut self, frame: TemplateId, key: usize, turn: Turn, fresh: bool) -> Vec<TemplateId> {
         let values = self.frames.values(frame, key, &mut self.topology);
         let mut pinned = Vec::new();
         for domain in values.iter() {
             self.steps += 1;
             let Some(child) = self.frames.pinned(frame, key, *domain, &mut self.topology) else { continue };
-            let company = self.company_of(child, fresh, true);
+            let company = self.daemon_counts_of(child, fresh, true);
             let demand = &self.demands[turn.shape];
             let level = &demand.levels[turn.level];
             if !self.topology.allows_beside(&level.rules, &demand.shunned, (key, Some(*domain)), &company) {

@@ -85,7 +85,7 @@ impl<'a> Template<'a> {
     fn of(snapshot: &'a Snapshot, pool: &'a Pool, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) -> Self {
         let well_known = &snapshot.policy.well_known;
         let own: Requirements = pool.requirements.iter().collect();
-        let mut requirements = own.intersection(&Requirements::of_labels(&pool.labels));
+        let mut requirements = own.intersection(&Requirements::from_labels(&pool.labels));
         requirements.narrow(label::HOSTNAME, &ValueSet::one(NEW_NODE));
         if pool.replicas.is_some() && requirements.get(label::CAPACITY_TYPE).is_none() {
             // The claim is the template, word for word, and with no word on it that is on-demand.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::Mover;
+use super::Relocator;
 use super::dimensions::add;
 use crate::Resources;
 
-impl Mover<'_> {
+impl Relocator<'_> {
     /// What the cheapest single node for all pods of some nodes would count for, as far as sizes and labels go.
     pub(crate) fn glance(&mut self, nodes: &[usize]) -> Option<i64> {
         let pods: Vec<usize> = nodes.iter().flat_map(|node| &self.own[*node]).copied().collect();

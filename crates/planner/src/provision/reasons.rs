@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::{MinValuesPolicy, Miss, Operator, PoolMiss, Relief, Requirement, Requirements, Standing, TypesMiss};
+use crate::{
+    Hint, MinValuesPolicy, Operator, PoolMismatch, Requirement, Requirements, Standing, TypesMiss, UnschedulableReason,
+};
 
 use super::capacity_split::Part;
 use super::demand::Demand;
 use super::dimensions::first_lacking;
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::pool_template::{Candidate, Template};
 use super::topology::HOST;
 use super::{Solver, Turn};
@@ -24,28 +26,33 @@ enum Lack {
 
 impl Solver<'_> {
     /// One miss a pool, in the order in which pools are tried; static pools make no nodes for pods.
-    pub(super) fn misses(&mut self, shape: usize) -> Vec<PoolMiss> {
+    pub(super) fn misses(&mut self, shape: usize) -> Vec<PoolMismatch> {
         let turn = Turn { shape, level: self.demands[shape].levels.len() - 1 };
-        let misses = self.frames.growing().map(|template| PoolMiss {
+        let misses = self.frames.growing().map(|template| PoolMismatch {
             pool: self.frames.templates[template].pool.name.clone(),
             miss: self.miss(template, turn),
         });
         misses.collect()
     }
 
-    fn miss(&mut self, template: usize, turn: Turn) -> Miss {
+    fn miss(&mut self, template: usize, turn: Turn) -> UnschedulableReason {
         let own = &self.frames.templates[template];
         let class = self.wants.of_class(self.demands[turn.shape].levels[turn.level].class).clone();
         if let Some(taint) = class.first_untolerated(&own.pool.taints) {
-            return Miss::Taint { taint: taint.to_string() };
+            return UnschedulableReason::Taint { taint: taint.to_string() };
         }
         if let Some((key, _)) = own.requirements.iter().find(|(_, set)| set.is_empty()) {
-            return Miss::Requirement { key: key.to_owned(), own: Vec::new(), asked: Vec::new(), near: None };
+            return UnschedulableReason::Requirement {
+                key: key.to_owned(),
+                own: Vec::new(),
+                asked: Vec::new(),
+                near: None,
+            };
         }
         let misses = class.wants.iter().map(|want| self.miss_of(template, *want, turn));
-        let miss = misses.max_by_key(Miss::nearness).unwrap_or_else(Miss::no_types);
-        let by_label = matches!(miss, Miss::Requirement { .. } | Miss::Types(_));
-        if by_label && self.is_kept_off_spot(template, turn.shape) { Miss::SpotOnly } else { miss }
+        let miss = misses.max_by_key(UnschedulableReason::nearness).unwrap_or_else(UnschedulableReason::no_types);
+        let by_label = matches!(miss, UnschedulableReason::Requirement { .. } | UnschedulableReason::Types(_));
+        if by_label && self.is_kept_off_spot(template, turn.shape) { UnschedulableReason::SpotOnly } else { miss }
     }
 
     /// Whether a pool could serve pods of a base if they were others of their workload.
@@ -60,23 +67,23 @@ impl Solver<'_> {
         })
     }
 
-    fn miss_of(&mut self, template: usize, want: usize, turn: Turn) -> Miss {
+    fn miss_of(&mut self, template: usize, want: usize, turn: Turn) -> UnschedulableReason {
         let own = &self.frames.templates[template];
         let asked = self.wants.get(want);
         if let Some(key) = own.requirements.first_conflict(asked, own.well_known()) {
             let said = |of: &Requirements| of.get(key).map(|set| set.to_requirements(key)).unwrap_or_default();
             let (near, asked) = (near_miss(key, own), said(asked));
-            return Miss::Requirement { key: key.to_owned(), own: said(&own.requirements), asked, near };
+            return UnschedulableReason::Requirement { key: key.to_owned(), own: said(&own.requirements), asked, near };
         }
         let frame = self.frames.narrowed(template, want, &self.wants, &mut self.topology);
         match frame.and_then(|frame| self.had(frame, turn.shape)) {
-            None => Miss::Types(self.types_miss(template, want, turn.shape)),
+            None => UnschedulableReason::Types(self.types_miss(template, want, turn.shape)),
             Some(frame) => self.miss_of_frame(frame, turn),
         }
     }
 
     /// The frame, or what a reservation makes of it, where a type that can be had holds the pod alone.
-    fn had(&mut self, frame: FrameId, shape: usize) -> Option<FrameId> {
+    fn had(&mut self, frame: TemplateId, shape: usize) -> Option<TemplateId> {
         let mut ways = vec![frame];
         for id in self.reservations.available() {
             ways.extend(self.frames.reserved(frame, &id, &mut self.topology));
@@ -85,16 +92,16 @@ impl Solver<'_> {
     }
 
     /// Why types that would do cannot be used.
-    fn miss_of_frame(&mut self, frame: FrameId, turn: Turn) -> Miss {
+    fn miss_of_frame(&mut self, frame: TemplateId, turn: Turn) -> UnschedulableReason {
         if let Some((key, asked, found)) = self.values_short(frame, turn.shape) {
-            return Miss::MinValues { key, asked, found };
+            return UnschedulableReason::MinValues { key, asked, found };
         }
         if let Some(miss) = self.topology_miss(frame, turn) {
             return miss;
         }
         let settled = self.settled(frame, turn, true);
         if let Some((key, asked, found)) = settled.first().and_then(|it| self.values_short(*it, turn.shape)) {
-            return Miss::MinValues { key, asked, found };
+            return UnschedulableReason::MinValues { key, asked, found };
         }
         let demand = &self.demands[turn.shape];
         let template = self.frames.get(frame).template;
@@ -104,10 +111,10 @@ impl Solver<'_> {
         let mut exceeded = holding
             .filter_map(|it| self.headroom.first_exceeded(template, &own.candidates[it.candidate].footprint, &[]));
         let resource = exceeded.next().unwrap_or("nodes").to_owned();
-        Miss::Limit { resource }
+        UnschedulableReason::Limit { resource }
     }
 
-    fn values_short(&self, frame: FrameId, shape: usize) -> Option<(String, u32, usize)> {
+    fn values_short(&self, frame: TemplateId, shape: usize) -> Option<(String, u32, usize)> {
         let demand = &self.demands[shape];
         let count = |key: &str| self.count_values(frame, key, &demand.requests, &demand.shape.ports, &[]);
         let strict = self.snapshot.policy.min_values == MinValuesPolicy::Strict;
@@ -117,16 +124,16 @@ impl Solver<'_> {
     }
 
     /// The rule that no domain of the frame satisfies, if there is one.
-    fn topology_miss(&mut self, frame: FrameId, turn: Turn) -> Option<Miss> {
+    fn topology_miss(&mut self, frame: TemplateId, turn: Turn) -> Option<UnschedulableReason> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         if !self.topology.allows_host(&level.rules, &demand.shunned, None) {
             let standing = self.topology.standing(&level.rules, HOST, &[])?;
-            return Some(Miss::Topology { standing, key: self.topology.key_name(HOST).to_owned() });
+            return Some(UnschedulableReason::Topology { standing, key: self.topology.key_name(HOST).to_owned() });
         }
-        if !self.bears_retinue(frame, turn) {
+        if !self.tolerates_daemons(frame, turn) {
             let key = self.topology.key_name(HOST).to_owned();
-            return Some(Miss::Topology { standing: Standing::Apart, key });
+            return Some(UnschedulableReason::Topology { standing: Standing::Apart, key });
         }
         if !self.settled(frame, turn, true).is_empty() {
             return None;
@@ -139,15 +146,18 @@ impl Solver<'_> {
             let name = self.topology.key_name(key).to_owned();
             if values.is_empty() && !self.topology.allows(rules, &demand.shunned, key, None) {
                 let asked = vec![Requirement::new(&name, Operator::Exists, [""; 0])];
-                return Some(Miss::Requirement { key: name, own: Vec::new(), asked, near: None });
+                return Some(UnschedulableReason::Requirement { key: name, own: Vec::new(), asked, near: None });
             }
             if !values.iter().any(allowed) {
                 let standing = self.topology.standing(rules, key, &values).unwrap_or(Standing::Shunned);
-                return Some(Miss::Topology { standing, key: name });
+                return Some(UnschedulableReason::Topology { standing, key: name });
             }
         }
         let keys = self.demands[turn.shape].levels[turn.level].keys.iter().map(|key| self.topology.key_name(*key));
-        Some(Miss::Topology { standing: Standing::Together, key: keys.min().unwrap_or_default().to_owned() })
+        Some(UnschedulableReason::Topology {
+            standing: Standing::Together,
+            key: keys.min().unwrap_or_default().to_owned(),
+        })
     }
 
     /// Why every type falls out, counted by the first reason of each.
@@ -174,8 +184,8 @@ impl Solver<'_> {
         let named: BTreeMap<String, usize> = small.into_iter().map(|(lack, types)| (self.name(lack), types)).collect();
         let fits = |candidate: &&usize| self.lacking(&own.candidates[**candidate], shape).is_none();
         let without = outlook.without.iter().map(|(key, types)| (key, types.iter().filter(fits).count()));
-        let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Relief { key: key.clone(), types });
-        let mut reliefs: Vec<Relief> = reliefs.collect();
+        let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Hint { key: key.clone(), types });
+        let mut reliefs: Vec<Hint> = reliefs.collect();
         reliefs.sort_by(|one, other| other.types.cmp(&one.types).then_with(|| one.key.cmp(&other.key)));
         TypesMiss {
             total: outlook.total,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::topology::{Domain, HOST, Spot};
 use super::{Place, Solver, Turn};
 use crate::PodVerdict;
@@ -20,8 +20,8 @@ impl Solver<'_> {
         self.topology.begin_again();
         self.count_residents();
         self.retinue.forget_doubts();
-        (0..self.claims.list.len()).for_each(|claim| self.count_retinue(claim));
-        self.confirm_retinue();
+        (0..self.claims.list.len()).for_each(|claim| self.count_daemons(claim));
+        self.confirm_daemons();
         let launches = self.launches_by_now();
         let residents: BTreeSet<usize> = self.residents.iter().map(|resident| resident.pod).collect();
         let (mut moving, own): (Vec<usize>, Vec<usize>) = self.order.iter().partition(|pod| residents.contains(pod));
@@ -38,7 +38,7 @@ impl Solver<'_> {
     }
 
     /// Binds a pod where it was planned, if it may be there.
-    fn binds(&mut self, pod: usize, launches: &[(FrameId, Domain)]) -> bool {
+    fn binds(&mut self, pod: usize, launches: &[(TemplateId, Domain)]) -> bool {
         let shape = self.demand_of[pod];
         let Some(place) = self.place_of(pod) else { return true };
         let admitted = self.admits_now(shape, place, launches);
@@ -65,7 +65,7 @@ impl Solver<'_> {
     }
 
     /// Whether the rules that a shape cannot do without hold at a place, among the nodes that there are.
-    fn admits_now(&mut self, shape: usize, place: Place, launches: &[(FrameId, Domain)]) -> bool {
+    fn admits_now(&mut self, shape: usize, place: Place, launches: &[(TemplateId, Domain)]) -> bool {
         let demand = &self.demands[shape];
         let rules = demand.strict_rules();
         self.topology.look_at_present(rules, launches, &self.frames, &self.wants);

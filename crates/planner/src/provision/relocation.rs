@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::daemon_overhead::Retinue;
+use super::daemon_overhead::DaemonOverhead;
 use super::limits::{Footprint, Headroom, footprint};
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::reservations::Reservations;
-use super::scheduler_model::{Scatter, Scattered};
+use super::scheduler_model::{Scattered, SchedulerModel};
 use super::strategy::{ALWAYS, Load, Manner, Order};
 use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
 use super::{Kind, Place, Run, Solver};
-use crate::utilization_limit::Ceiling;
+use crate::utilization_limit::UtilizationLimit;
 use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot, Strain};
 
 /// How new nodes are made for a move: each manner is tried, the cheapest is taken.
@@ -23,15 +23,15 @@ pub(crate) const MANNERS: [Manner; 2] = [ALWAYS[0], Manner { order: Order::Size,
 
 /// A pod that runs on a node which might go.
 #[derive(Clone, Copy)]
-pub(super) struct Resident {
+pub(super) struct LeavingPod {
     pub(super) pod: usize,
     site: Domain,
 }
 
 /// Places for the pods of nodes that might go.
-pub(crate) struct Mover<'a> {
+pub(crate) struct Relocator<'a> {
     pub(super) solver: Solver<'a>,
-    pub(super) scatter: Scatter,
+    pub(super) scatter: SchedulerModel,
     /// By node, the positions of its pods that need another place when it goes.
     pub(super) own: &'a [Vec<usize>],
     room_of: BTreeMap<usize, usize>,
@@ -70,7 +70,7 @@ pub(super) struct Before<'a> {
     counted: Counted<'a>,
     headroom: Headroom,
     reservations: Reservations,
-    retinue: Retinue<'a>,
+    retinue: DaemonOverhead<'a>,
     pub(super) launches: usize,
     pub(super) order: usize,
     nominations: usize,
@@ -89,7 +89,7 @@ pub(crate) struct Outcome {
     pub(crate) launches: Vec<Launch>,
 }
 
-impl<'a> Mover<'a> {
+impl<'a> Relocator<'a> {
     /// Begins with everybody where they are. `own` has, by node, the pods of the snapshot that run there; other pods are
     /// promised a place, or have none. `uses` is what each pod really uses, and `ceiling` how much of a node may be used. Rooms are
     /// tried in the order of `rank`.
@@ -97,24 +97,24 @@ impl<'a> Mover<'a> {
         snapshot: &'a Snapshot,
         (own, uses): (&'a [Vec<usize>], &'a [Size]),
         rank: impl Fn(&Node) -> K,
-        ceiling: impl Fn(&Node) -> Option<Ceiling>,
+        ceiling: impl Fn(&Node) -> Option<UtilizationLimit>,
         foreseen: &Foreseen,
     ) -> Self {
         let mut solver = Solver::new(snapshot, &super::capacity_split::parts(snapshot), foreseen);
         solver.rooms.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
         solver.rooms.watch(uses, &solver.demand_of, ceiling);
         for (site, pods) in (0..).zip(own) {
-            solver.residents.extend(pods.iter().map(|pod| Resident { pod: *pod, site }));
+            solver.residents.extend(pods.iter().map(|pod| LeavingPod { pod: *pod, site }));
             pods.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
         }
         solver.count_residents();
-        solver.keep_promises(Kind::Real);
-        solver.keep_promises(Kind::Buffer);
+        solver.keep_nominations(Kind::Real);
+        solver.keep_nominations(Kind::Buffer);
         let rooms = solver.rooms.list.iter().enumerate();
         let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
         let (watched, watching) = solver.groups_of_plan(own);
         let (guests, launches) = (BTreeMap::new(), Vec::new());
-        let scatter = Scatter::of(&solver.rooms, &solver.dimensions);
+        let scatter = SchedulerModel::of(&solver.rooms, &solver.dimensions);
         Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
     }
 
@@ -185,7 +185,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Places on other nodes for all pods of some nodes.
-    pub(crate) fn try_rooms(&mut self, nodes: &[usize]) -> Result<Outcome, Obstacle> {
+    pub(crate) fn try_existing_nodes(&mut self, nodes: &[usize]) -> Result<Outcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
             return Err(Obstacle::Pod(pod));
@@ -212,7 +212,7 @@ impl<'a> Mover<'a> {
             return Err(Obstacle::Pod(pod));
         }
         self.solver.manner = manner;
-        let fixed: Vec<FrameId> = nodes.iter().filter_map(|node| self.solver.fixed_frame_of(*node)).collect();
+        let fixed: Vec<TemplateId> = nodes.iter().filter_map(|node| self.solver.fixed_frame_of(*node)).collect();
         if !fixed.into_iter().all(|base| self.solver.open_replica(base)) {
             return Err(Obstacle::Replica);
         }
@@ -257,7 +257,7 @@ impl<'a> Mover<'a> {
         });
         solver.rooms.try_out();
         solver.claims.seal();
-        solver.fleets = super::Fleets::default();
+        solver.fleets = super::PlannedFleets::default();
         nodes.iter().for_each(|node| self.vacate(*node));
         let mut runs: BTreeMap<usize, Run> = BTreeMap::new();
         for pod in moved {
@@ -266,7 +266,7 @@ impl<'a> Mover<'a> {
         }
         let mut queue: Vec<Run> = runs.into_values().collect();
         let name = |run: &Run| run.pods.first().map(|pod| self.solver.snapshot.pods[*pod].name.as_str());
-        queue.sort_by_cached_key(|run| (self.solver.greatness(run), name(run)));
+        queue.sort_by_cached_key(|run| (self.solver.queue_key(run), name(run)));
         queue
     }
 
@@ -444,7 +444,7 @@ impl<'a> Solver<'a> {
     }
 
     /// The frame of the static pool that a node is of.
-    fn fixed_frame_of(&self, node: usize) -> Option<FrameId> {
+    fn fixed_frame_of(&self, node: usize) -> Option<TemplateId> {
         self.fixed_frame(self.snapshot.nodes[node].pool.as_deref()?)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{Effect, Requirements, Taint, Toleration};
 
 /// A set of requirements.
-pub(super) type WantId = usize;
+pub(super) type RequirementSetId = usize;
 /// All that a node's own nature must meet: alternatives of requirements, and tolerations.
 pub(super) type ClassId = usize;
 
@@ -22,22 +22,22 @@ pub(super) enum Tolerance {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class<'a> {
     /// Alternatives, in order; never empty.
-    pub(super) wants: Vec<WantId>,
+    pub(super) wants: Vec<RequirementSetId>,
     pub(super) tolerations: &'a [Toleration],
     pub(super) tolerance: Tolerance,
 }
 
 /// All requirements and classes of one snapshot.
 #[derive(Default)]
-pub(super) struct Wants<'a> {
+pub(super) struct RequirementSets<'a> {
     list: Vec<Requirements>,
-    known: BTreeMap<Requirements, WantId>,
+    known: BTreeMap<Requirements, RequirementSetId>,
     classes: Vec<Class<'a>>,
     known_classes: BTreeMap<Class<'a>, ClassId>,
 }
 
-impl<'a> Wants<'a> {
-    pub(super) fn intern(&mut self, requirements: Requirements) -> WantId {
+impl<'a> RequirementSets<'a> {
+    pub(super) fn intern(&mut self, requirements: Requirements) -> RequirementSetId {
         if let Some(id) = self.known.get(&requirements) {
             return *id;
         }
@@ -55,7 +55,7 @@ impl<'a> Wants<'a> {
         self.classes.len() - 1
     }
 
-    pub(super) fn get(&self, want: WantId) -> &Requirements {
+    pub(super) fn get(&self, want: RequirementSetId) -> &Requirements {
         &self.list[want]
     }
 

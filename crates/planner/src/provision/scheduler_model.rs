@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::demand::Demand;
 use super::dimensions::{Amounts, Dimensions, fits};
-use super::existing_node::Rooms;
+use super::existing_node::ExistingNodes;
 use super::topology::Domain;
-use super::{Mover, Place, Solver};
+use super::{Place, Relocator, Solver};
 use crate::{Resources, Stage};
 
 /// Memory that goes with a thousandth of a core where sizes are compared, as pods are evicted.
@@ -25,7 +25,7 @@ const MEMORY_PER_MILLICORE: i64 = (4 << 30) / 1000;
 const ABREAST: usize = 32;
 
 /// What rooms have left when kube-scheduler has had its way with the moves that were kept.
-pub(super) struct Scatter {
+pub(super) struct SchedulerModel {
     rooms: Vec<Venue>,
     /// Those that are open, the emptiest first.
     emptiest: BTreeSet<(Reverse<i64>, usize)>,
@@ -49,8 +49,8 @@ pub(super) struct Scattered {
     over: Vec<usize>,
 }
 
-impl Scatter {
-    pub(super) fn of(rooms: &Rooms<'_>, dimensions: &Dimensions) -> Self {
+impl SchedulerModel {
+    pub(super) fn of(rooms: &ExistingNodes<'_>, dimensions: &Dimensions) -> Self {
         let venue = |room: usize| {
             let whole = dimensions.amounts(&rooms.list[room].node.allocatable);
             let left = rooms.left(room).map_or_else(|| vec![0; whole.len()].into(), Amounts::from);
@@ -128,7 +128,7 @@ impl Scatter {
 /// Nodes while the pods of a trial come.
 #[derive(Clone)]
 struct Crowd<'s> {
-    scatter: &'s Scatter,
+    scatter: &'s SchedulerModel,
     rooms: BTreeMap<usize, Venue>,
     /// The launches of the trial, and the number of its first.
     launches: Vec<Venue>,
@@ -136,7 +136,7 @@ struct Crowd<'s> {
 }
 
 impl<'s> Crowd<'s> {
-    fn of(scatter: &'s Scatter, first: usize, launches: Vec<Venue>) -> Self {
+    fn of(scatter: &'s SchedulerModel, first: usize, launches: Vec<Venue>) -> Self {
         Self { scatter, rooms: BTreeMap::new(), launches, first }
     }
 
@@ -206,7 +206,7 @@ enum Coming {
 
 /// Pods of a trial that are alike for kube-scheduler: of one shape, and meant for the same domains.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Flock {
+struct PodGroup {
     shape: usize,
     /// By the keys that the shape's rules are about; empty where it has none.
     domains: Vec<Option<Domain>>,
@@ -217,13 +217,13 @@ type Placed = Vec<(usize, Option<Place>)>;
 
 /// The pods of a flock.
 #[derive(Default)]
-struct Members {
+struct GroupMembers {
     pods: Vec<usize>,
     /// Where the plan has how many of them, if they have rules.
     planned: BTreeMap<Place, usize>,
 }
 
-impl Mover<'_> {
+impl Relocator<'_> {
     /// What one more node, or several, would cost for those pods of the last trial that find no room as kube-scheduler puts them, and how
     /// many they are. `None` where nothing can be had for them.
     pub(crate) fn left_over(&mut self) -> (usize, Option<i64>) {
@@ -324,13 +324,13 @@ impl<'a> Solver<'a> {
     }
 
     /// Pods, with where the plan has them, by what kube-scheduler cannot tell apart.
-    fn flocks(&self, pods: Placed) -> BTreeMap<Flock, Members> {
-        let mut flocks: BTreeMap<Flock, Members> = BTreeMap::new();
+    fn flocks(&self, pods: Placed) -> BTreeMap<PodGroup, GroupMembers> {
+        let mut flocks: BTreeMap<PodGroup, GroupMembers> = BTreeMap::new();
         for (pod, place) in pods {
             let demand = self.demand(pod);
             let place = place.filter(|_| !goes_anywhere(demand));
             let domains = place.map_or_else(Vec::new, |place| self.domains_of(demand, place));
-            let members = flocks.entry(Flock { shape: self.demand_of[pod], domains }).or_default();
+            let members = flocks.entry(PodGroup { shape: self.demand_of[pod], domains }).or_default();
             members.pods.push(pod);
             place.into_iter().for_each(|place| *members.planned.entry(place).or_default() += 1);
         }
@@ -340,18 +340,18 @@ impl<'a> Solver<'a> {
     /// Puts pods where kube-scheduler would, the greatest first or as they are; those that find no room.
     fn scatter(
         &self,
-        flocks: &BTreeMap<Flock, Members>,
+        flocks: &BTreeMap<PodGroup, GroupMembers>,
         coming: Coming,
         vacated: &[usize],
         crowd: &mut Crowd<'_>,
     ) -> Vec<usize> {
-        let requests = |flock: &Flock| &self.demands[flock.shape].requests;
-        let mut queue: Vec<(&Flock, &Members)> = flocks.iter().collect();
+        let requests = |flock: &PodGroup| &self.demands[flock.shape].requests;
+        let mut queue: Vec<(&PodGroup, &GroupMembers)> = flocks.iter().collect();
         if matches!(coming, Coming::Greatest) {
             queue.sort_by_key(|(flock, _)| Reverse(crowd.scatter.size(requests(flock))));
         }
         let mut over = Vec::new();
-        for (flock, Members { pods, planned }) in queue {
+        for (flock, GroupMembers { pods, planned }) in queue {
             let most = |place| match place {
                 Place::Room(room) if vacated.contains(&room) => 0,
                 place => self.most_at(place, flock, planned.get(&place).copied().unwrap_or(0)),
@@ -369,7 +369,7 @@ impl<'a> Solver<'a> {
     }
 
     /// How many of a flock kube-scheduler might put at a place, where the plan has put some of them.
-    fn most_at(&self, place: Place, flock: &Flock, planned: usize) -> usize {
+    fn most_at(&self, place: Place, flock: &PodGroup, planned: usize) -> usize {
         let demand = &self.demands[flock.shape];
         let Some(level) = demand.levels.last() else { return 0 };
         let suits = match place {

@@ -32,7 +32,7 @@ pub(super) fn best(snapshot: &Snapshot) -> Plan {
     let parts = capacity_split::parts(snapshot);
     let plan = best_of(snapshot, &parts);
     let (parts, plan) = with_other_bases(snapshot, parts, plan);
-    let Some(parts) = capacity_split::without_wishes(&parts, &plan) else { return plan };
+    let Some(parts) = capacity_split::without_preferences(&parts, &plan) else { return plan };
     let other = best_of(snapshot, &parts);
     if other.report.order.len() > plan.report.order.len() { other } else { plan }
 }
@@ -57,8 +57,8 @@ fn places_more(plan: &Plan, other: &Plan) -> bool {
 
 fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
     let begun = match begin(snapshot, parts) {
-        Beginning::Whole(plan) => return *plan,
-        Beginning::Begun(solver) => solver,
+        StartState::Whole(plan) => return *plan,
+        StartState::Begun(solver) => solver,
     };
     let mut all = side_by_side(*begun, &strategy::ALWAYS);
     let first = all.first().map(|first| first.left.clone()).unwrap_or_default();
@@ -72,23 +72,23 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
 }
 
 /// What the manners that every plan is made in have in common.
-enum Beginning<'a> {
+enum StartState<'a> {
     /// All of it: there is nothing to launch.
     Whole(Box<Plan>),
     Begun(Box<Solver<'a>>),
 }
 
-fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[Part]>) -> Beginning<'a> {
+fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[Part]>) -> StartState<'a> {
     let nothing = Foreseen::default();
     let mut solver = Solver::new(snapshot, parts, &nothing);
-    if solver.go_undisputed() {
+    if solver.fill_existing_only() {
         if solver.unforeseen() == nothing {
-            return Beginning::Whole(Box::new(solver.finish()));
+            return StartState::Whole(Box::new(solver.finish()));
         }
         // It was rehearsed and failed, and has forgotten where its pods are.
         solver = Solver::new(snapshot, parts, &nothing);
     }
-    Beginning::Begun(Box::new(solver))
+    StartState::Begun(Box::new(solver))
 }
 
 /// How many pods a plan launches nodes for or finds no place for, and how many shapes they have.

@@ -5,7 +5,7 @@ use super::Solver;
 use super::dimensions::Amounts;
 use super::existing_node::Attached;
 use super::new_node::Claim;
-use super::node_template::FrameId;
+use super::node_template::TemplateId;
 use super::topology::{Domain, KeyId};
 
 impl Solver<'_> {
@@ -23,12 +23,12 @@ impl Solver<'_> {
     }
 
     /// The frame of the static pool of that name, if it lacks nodes.
-    pub(super) fn fixed_frame(&self, pool: &str) -> Option<FrameId> {
+    pub(super) fn fixed_frame(&self, pool: &str) -> Option<TemplateId> {
         self.frames.fixed().find(|base| self.frames.template_of(*base).pool.name == pool)
     }
 
     /// Opens one launch, on a reservation if there is one; whether it could.
-    pub(super) fn open_replica(&mut self, base: FrameId) -> bool {
+    pub(super) fn open_replica(&mut self, base: TemplateId) -> bool {
         if self.frames.get(base).requirements.iter().any(|(_, set)| set.is_empty()) {
             return false;
         }
@@ -42,20 +42,20 @@ impl Solver<'_> {
         self.headroom.exchange(self.frames.get(base).template, &[], &claim.held);
         id.iter().for_each(|id| self.reservations.draw(id));
         let position = self.claims.add(claim);
-        self.count_retinue(position);
+        self.count_daemons(position);
         true
     }
 
     /// The frame with the keys settled that must not be left open: those that could surprise a spread, and those that decide
     /// whether its daemons are kept away. It is where it has the most of them, where it surprises the fewest, then the cheapest.
-    fn unsurprising(&mut self, frame: FrameId) -> FrameId {
+    fn unsurprising(&mut self, frame: TemplateId) -> TemplateId {
         let guarded = self.topology.guarded_keys(frame, &self.frames, &self.wants);
         let mut keys = [guarded.clone(), self.retinue.barred_keys()].concat();
         keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
         keys.dedup();
         keys.into_iter().fold(frame, |frame, key| {
             let ways = self.ways(frame, key);
-            let absent = |(absent, ..): &(usize, usize, i64, FrameId)| *absent;
+            let absent = |(absent, ..): &(usize, usize, i64, TemplateId)| *absent;
             let matters = guarded.contains(&key) || ways.iter().map(absent).min() < ways.iter().map(absent).max();
             let best = ways.into_iter().filter(|_| matters).min_by_key(|way| (way.0, way.1, way.2));
             best.map_or(frame, |(.., child)| child)
@@ -64,7 +64,7 @@ impl Solver<'_> {
 
     /// What a frame becomes with a key that it leaves open settled, for each of the values: how many daemons are kept away
     /// there, how many spreads are surprised, and what it costs.
-    fn ways(&mut self, frame: FrameId, key: KeyId) -> Vec<(usize, usize, i64, FrameId)> {
+    fn ways(&mut self, frame: TemplateId, key: KeyId) -> Vec<(usize, usize, i64, TemplateId)> {
         if self.frames.get(frame).pins[key].is_some() {
             return Vec::new();
         }
@@ -78,7 +78,7 @@ impl Solver<'_> {
     }
 
     /// An empty launch of a frame, if one can be had within the limits.
-    fn replica(&mut self, frame: FrameId) -> Option<Claim> {
+    fn replica(&mut self, frame: TemplateId) -> Option<Claim> {
         let frame = self.unsurprising(frame);
         let nothing: Amounts = self.dimensions.amounts(&crate::Resources::default());
         let entry = self.first_holding(frame, 0, &nothing, &[], &[])?;

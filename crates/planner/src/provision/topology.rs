@@ -21,7 +21,7 @@ use crate::{PodTerm, Snapshot, Standing, label};
 
 pub(crate) use bound_counts::Foreseen;
 pub(super) use bound_counts::outlook;
-pub(super) use daemon_counts::{Company, Presence};
+pub(super) use daemon_counts::{Company, DaemonPresence};
 use group_store::Shelf;
 pub(super) use groups::{Counts, Outlook, SpreadGroup};
 pub(super) use leaving_pods::Counted;
@@ -342,7 +342,8 @@ impl<'a> Topology<'a> {
         let possible = || values.iter().copied().map(Some).chain(lacking.then_some(None));
         let kept = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            group.here.contains(&site) || possible().all(|domain| group.allows(rule, key, domain, Presence::default()))
+            group.here.contains(&site)
+                || possible().all(|domain| group.allows(rule, key, domain, DaemonPresence::default()))
         };
         rules.iter().all(kept) && possible().all(|domain| self.allows(&[], shunned, key, domain))
     }
@@ -381,7 +382,7 @@ impl<'a> Topology<'a> {
     pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<Standing> {
         let none = [Domain::MAX];
         let domains = if domains.is_empty() { &none } else { domains };
-        let nobody = Presence::default();
+        let nobody = DaemonPresence::default();
         let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), nobody);
         let refuses = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
         rules.iter().find(refuses).map(|rule| match rule.kind {

@@ -3,25 +3,25 @@
 //! A pod counts with what it uses, so pods of one shape differ here as nowhere else. A room that is too busy even for the one of a shape
 //! that uses least is so for good, for nodes only fill up; to others it may be open though it was not to one.
 
-use super::{Mover, Obstacle, Solver, Turn};
-use crate::utilization_limit::Ceiling;
+use super::{Obstacle, Relocator, Solver, Turn};
+use crate::utilization_limit::UtilizationLimit;
 use crate::{Size, Strain};
 
 /// Ceilings by room, and what pods use.
 #[derive(Clone, Default)]
-pub(super) struct Ceilings<'a> {
+pub(super) struct UtilizationLimits<'a> {
     /// Whether anybody is kept out.
     pub(super) heeded: bool,
     /// Empty as long as nobody moves.
-    rooms: Vec<Option<Ceiling>>,
+    rooms: Vec<Option<UtilizationLimit>>,
     /// By pod.
     uses: &'a [Size],
     /// By shape, the least that any of its pods uses of each.
     least: Vec<Size>,
 }
 
-impl<'a> Ceilings<'a> {
-    pub(super) fn of(rooms: Vec<Option<Ceiling>>, uses: &'a [Size], demand_of: &[usize]) -> Self {
+impl<'a> UtilizationLimits<'a> {
+    pub(super) fn of(rooms: Vec<Option<UtilizationLimit>>, uses: &'a [Size], demand_of: &[usize]) -> Self {
         let shapes = demand_of.iter().max().map_or(0, |last| last + 1);
         let mut least = vec![Size { cpu: i64::MAX, memory: i64::MAX }; shapes];
         for (shape, used) in demand_of.iter().zip(uses) {
@@ -65,18 +65,18 @@ impl<'a> Ceilings<'a> {
         }
     }
 
-    pub(super) fn get(&self, room: usize) -> Option<Ceiling> {
+    pub(super) fn get(&self, room: usize) -> Option<UtilizationLimit> {
         self.rooms.get(room).copied().flatten()
     }
 
-    pub(super) fn put_back(&mut self, room: usize, before: Option<Ceiling>) {
+    pub(super) fn put_back(&mut self, room: usize, before: Option<UtilizationLimit>) {
         if let Some(ceiling) = self.rooms.get_mut(room) {
             *ceiling = before;
         }
     }
 }
 
-impl Mover<'_> {
+impl Relocator<'_> {
     /// From now on nobody is sent where nodes would be busy then.
     pub(crate) fn heed_ceilings(&mut self) {
         self.solver.rooms.heed_ceilings();
@@ -89,7 +89,7 @@ impl Solver<'_> {
         let shape = self.demand_of[position];
         let (demand, pod) = (&self.demands[shape], &self.snapshot.pods[position]);
         let busy = demand.levels.iter().enumerate().find_map(|(level, own)| {
-            let room = self.rooms.too_busy(Turn { shape, level })?;
+            let room = self.rooms.first_overloaded(Turn { shape, level })?;
             let strain = self.rooms.strain(room, position)?;
             let admits = self.rooms.admits(room, demand, own, pod, &self.wants, &self.topology);
             let node = usize::try_from(self.rooms.list[room].site).ok()?;

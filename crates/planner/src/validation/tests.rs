@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Noted, Ripe};
+use super::{ValidatedCommands, Validation};
 use crate::{Leaver, Millis, Move, MoveReason, NodeVerdict, Plan, Report, Snapshot, WhyMove};
 
 fn planned(reason: MoveReason, nodes: &[&str], replacements: usize) -> Move {
@@ -23,7 +23,7 @@ fn cheaper(nodes: &[&str], replacements: usize) -> Vec<Move> {
 }
 
 /// What becomes of moves that a plan of this second contains.
-fn look(noted: &mut Noted, moves: &[Move], second: i64) -> Ripe {
+fn look(noted: &mut Validation, moves: &[Move], second: i64) -> ValidatedCommands {
     let plan = Plan { moves: moves.to_vec(), ..Plan::default() };
     noted.look(&at(second), &plan)
 }
@@ -37,14 +37,14 @@ fn seconds(count: u64) -> Option<Duration> {
 }
 
 /// Nodes of dropped moves.
-fn dropped(ripe: &Ripe) -> Vec<&str> {
+fn dropped(ripe: &ValidatedCommands) -> Vec<&str> {
     ripe.dropped.iter().flat_map(|dropped| &dropped.nodes).map(String::as_str).collect()
 }
 
 #[test]
 fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same() {
     for reason in [MoveReason::Empty, MoveReason::Underutilized] {
-        let mut noted = Noted::default();
+        let mut noted = Validation::default();
         let moves = vec![planned(reason, &["a", "b"], 1)];
         let first = look(&mut noted, &moves, 0);
         assert_eq!((first.begin.len(), first.candidates, first.next), (0, vec![0], seconds(15)), "{reason}");
@@ -58,14 +58,14 @@ fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same
 #[test]
 fn what_is_wrong_already_waits_for_nothing() {
     for reason in [MoveReason::Drifted, MoveReason::Expired, MoveReason::Unhealthy, MoveReason::Static] {
-        let ripe = look(&mut Noted::default(), &[planned(reason, &["a"], 1)], 0);
+        let ripe = look(&mut Validation::default(), &[planned(reason, &["a"], 1)], 0);
         assert_eq!((ripe.begin, ripe.candidates), (vec![0], Vec::new()), "{reason}");
     }
 }
 
 #[test]
 fn a_move_that_one_plan_left_out_is_dropped_and_begins_to_wait_anew() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     drop(look(&mut noted, &cheaper(&["a"], 0), 0));
     assert_eq!(dropped(&look(&mut noted, &[], 5)), ["a"]);
     let again = look(&mut noted, &cheaper(&["a"], 0), 10);
@@ -76,7 +76,7 @@ fn a_move_that_one_plan_left_out_is_dropped_and_begins_to_wait_anew() {
 
 #[test]
 fn only_the_move_that_changed_is_dropped() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     let both = [cheaper(&["a"], 0), cheaper(&["b"], 0)].concat();
     drop(look(&mut noted, &both, 0));
     let ripe = look(&mut noted, &cheaper(&["b"], 0), 15);
@@ -91,7 +91,7 @@ fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
         ("a replacement less", cheaper(&["a", "b"], 1)),
     ];
     for (what, other) in others {
-        let mut noted = Noted::default();
+        let mut noted = Validation::default();
         drop(look(&mut noted, &cheaper(&["a", "b"], 2), 0));
         let ripe = look(&mut noted, &other, 15);
         assert_eq!((ripe.begin.len(), ripe.candidates.len()), (0, 1), "{what}");
@@ -102,7 +102,7 @@ fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
         ("a node less", cheaper(&["a"], 2)),
     ];
     for (what, same) in same {
-        let mut noted = Noted::default();
+        let mut noted = Validation::default();
         drop(look(&mut noted, &cheaper(&["a", "b"], 2), 0));
         assert_eq!(look(&mut noted, &same, 15).begin, [0], "{what}");
     }
@@ -110,7 +110,7 @@ fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
 
 #[test]
 fn nodes_that_go_in_another_company_have_waited_as_long_as_the_last_of_them() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     drop(look(&mut noted, &cheaper(&["a"], 0), 0));
     drop(look(&mut noted, &[cheaper(&["a"], 0), cheaper(&["b"], 0)].concat(), 4));
     let together = look(&mut noted, &cheaper(&["a", "b"], 1), 10);
@@ -120,31 +120,31 @@ fn nodes_that_go_in_another_company_have_waited_as_long_as_the_last_of_them() {
 
 #[test]
 fn a_node_that_goes_into_another_move_is_not_told_that_it_stays() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     drop(look(&mut noted, &cheaper(&["a", "b"], 1), 0));
     assert_eq!(dropped(&look(&mut noted, &cheaper(&["a"], 0), 5)), ["b"]);
 }
 
 #[test]
 fn a_move_that_was_begun_is_not_dropped_and_one_that_could_not_be_is_begun_again() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     drop(look(&mut noted, &cheaper(&["a"], 1), 0));
     assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 15).begin, [0]);
     assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 16).begin, [0], "the plan contains it still");
-    assert_eq!(look(&mut noted, &[], 17), Ripe::default());
+    assert_eq!(look(&mut noted, &[], 17), ValidatedCommands::default());
     assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 40).begin.len(), 0, "after a rollback it has to wait again");
 }
 
 #[test]
 fn a_clock_that_is_set_back_starts_the_wait_anew() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     drop(look(&mut noted, &cheaper(&["a"], 0), 3600));
     assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 0).next, seconds(15));
     assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 15).begin, [0]);
 }
 
 /// What becomes of moves that a plan contains in which a budget keeps other nodes.
-fn beside(noted: &mut Noted, moves: &[Move], withheld: &[&str], second: i64) -> Ripe {
+fn beside(noted: &mut Validation, moves: &[Move], withheld: &[&str], second: i64) -> ValidatedCommands {
     let verdict = |name: &&str| ((*name).to_owned(), NodeVerdict::Budget { reason: MoveReason::Underutilized });
     let report = Report { nodes: withheld.iter().map(verdict).collect(), ..Report::default() };
     noted.look(&at(second), &Plan { moves: moves.to_vec(), report, ..Plan::default() })
@@ -152,7 +152,7 @@ fn beside(noted: &mut Noted, moves: &[Move], withheld: &[&str], second: i64) -> 
 
 #[test]
 fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     drop(beside(&mut noted, &[], &["a", "b"], 0));
     drop(beside(&mut noted, &[], &["a", "b"], 10));
     let ripe = beside(&mut noted, &cheaper(&["a"], 0), &["b"], 15);
@@ -166,7 +166,7 @@ fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
 
 #[test]
 fn a_node_that_a_budget_keeps_from_then_on_goes_on_waiting() {
-    let mut noted = Noted::default();
+    let mut noted = Validation::default();
     drop(look(&mut noted, &cheaper(&["a"], 0), 0));
     drop(beside(&mut noted, &[], &["a"], 5));
     assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 15).begin, [0]);
@@ -181,7 +181,7 @@ fn a_budget_that_kept_a_node_too_short_a_while_leaves_the_rest_of_the_wait() {
         ("but the clock was set back", vec![(90, vec!["a", "b"])], 15),
     ];
     for (what, before, remaining) in rows {
-        let mut noted = Noted::default();
+        let mut noted = Validation::default();
         for (second, withheld) in before {
             drop(beside(&mut noted, &[], &withheld, second));
         }

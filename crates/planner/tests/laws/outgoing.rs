@@ -106,13 +106,13 @@ fn waste(snapshot: &mut Snapshot) {
     }
 }
 
-fn agree(pool: &mut Pool, (policy, [empty, underutilized, drifted, expired], worth, heeds_use): Terms) {
+fn agree(pool: &mut Pool, (policy, [empty, underutilized, drifted, expired], worth, uses_utilization): Terms) {
     let disruption = &mut pool.disruption;
     disruption.policy = policy;
     disruption.consolidate_after = disruption.consolidate_after.map(|after| after / 4);
     disruption.budgets = Budgets { empty, underutilized, drifted, expired };
     disruption.worth = worth;
-    disruption.utilization = if heeds_use { Utilization::Observe } else { Utilization::Ignore };
+    disruption.utilization = if uses_utilization { Utilization::Observe } else { Utilization::Ignore };
 }
 
 fn suffer(node: &mut Node, (drifted, expires, ends, sick, usage): State) {

@@ -8,7 +8,7 @@ use planner::Sick;
 
 use super::Machine;
 use crate::millis;
-use crate::problem::WhyUnused;
+use crate::problem::UsageError;
 
 /// What the agent, or the EKS node monitoring agent, says of a sick machine (aws 4.8), and how long that has to last.
 const MONITORED: [(&str, SignedDuration); 5] = [
@@ -48,12 +48,16 @@ fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
 }
 
 /// What the machine uses, if the report is about this machine and about now; else why it does not count.
-pub(super) fn usage<'r>(machine: &Machine<'_>, report: &'r NodeReport, now: Timestamp) -> Result<&'r Usage, WhyUnused> {
+pub(super) fn usage<'r>(
+    machine: &Machine<'_>,
+    report: &'r NodeReport,
+    now: Timestamp,
+) -> Result<&'r Usage, UsageError> {
     let usage = &report.usage;
     let rows = [
-        (machine.instance() != Some(&usage.instance), WhyUnused::OtherInstance),
-        (usage.is_ahead(now), WhyUnused::Ahead),
-        (usage.is_stale(now), WhyUnused::Stale),
+        (machine.instance() != Some(&usage.instance), UsageError::OtherInstance),
+        (usage.is_ahead(now), UsageError::Ahead),
+        (usage.is_stale(now), UsageError::Stale),
     ];
     rows.into_iter().find(|(holds, _)| *holds).map_or(Ok(usage), |(_, why)| Err(why))
 }

@@ -10,7 +10,7 @@ use planner::{Catalogue, Millis, Resources};
 
 use super::translate::{self, Scene};
 use super::{Machine, Standing, health, sizes};
-use crate::problem::WhyUnused;
+use crate::problem::UsageError;
 use crate::records::Group;
 use crate::{NeverEvicted, Problem, annotation_errors};
 
@@ -29,7 +29,7 @@ pub(crate) struct Kept {
     pub(crate) standing: Standing,
     problems: Vec<Problem>,
     /// Why what its agent says of its use does not count.
-    unused: Option<WhyUnused>,
+    unused: Option<UsageError>,
     source: Source,
     /// The node is right from the first moment until just before the second.
     valid: (Timestamp, Option<Timestamp>),

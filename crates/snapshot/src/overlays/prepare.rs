@@ -5,7 +5,7 @@ use std::error::Error;
 use api::{NodeOverlay, PriceChange, Requirement, quantity};
 use planner::Requirements;
 
-use super::OverlayTrouble;
+use super::OverlayError;
 use crate::shapes;
 
 /// Resources that the machine decides, not an overlay.
@@ -23,8 +23,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn of(overlay: &NodeOverlay) -> Result<Self, OverlayTrouble> {
-        let invalid = |message: String| OverlayTrouble::Invalid { message };
+    pub(super) fn of(overlay: &NodeOverlay) -> Result<Self, OverlayError> {
+        let invalid = |message: String| OverlayError::Invalid { message };
         let list: Vec<Requirement> = overlay.spec.requirements.iter().map(Requirement::from).collect();
         if let Some(fault) = list.iter().find_map(shapes::misused) {
             return Err(invalid(format!(

@@ -6,7 +6,7 @@ use api::{NodePool, PerformanceFactors, PriceChange};
 use planner::{Catalogue, InstanceType, MicroDollars, Offering, Requirements, label};
 
 use super::prepare::Prepared;
-use super::{Overlaid, OverlayTrouble};
+use super::{Overlaid, OverlayError};
 
 /// Huge pages are taken out of the memory that pods may request.
 const HUGE_PAGES: &str = "hugepages-";
@@ -126,7 +126,7 @@ impl<'a> PoolState<'a> {
     /// The pool's own catalogue, if anything applies to it.
     pub(super) fn finish(
         &self,
-        overlays: &[Result<Prepared, OverlayTrouble>],
+        overlays: &[Result<Prepared, OverlayError>],
         factors: &PerformanceFactors,
     ) -> Option<(Catalogue, Overlaid)> {
         let untouched = |state: &TypeState| {

@@ -2,7 +2,7 @@
 
 use planner::{CapacityType, InstanceType, MicroDollars, Resources};
 use serde_json::{Value, json};
-use snapshot::{Built, OverlayTrouble, Problem};
+use snapshot::{Built, OverlayError, Problem};
 
 use crate::objects::{Cluster, claim, machine, merged, pool};
 
@@ -128,11 +128,8 @@ fn of_equal_weights_the_later_name_wins_and_the_other_counts_nowhere() {
     ]);
     assert_eq!(prices(&built), [3_000_000; 3]);
     assert_eq!(kind(&built, 1, "m7i.large").offerings[1].price, MicroDollars(1_000_000));
-    let troubles: Vec<(&str, Option<&str>)> = built
-        .overlays
-        .iter()
-        .map(|it| (it.overlay.as_str(), it.trouble.as_ref().map(OverlayTrouble::reason)))
-        .collect();
+    let troubles: Vec<(&str, Option<&str>)> =
+        built.overlays.iter().map(|it| (it.overlay.as_str(), it.trouble.as_ref().map(OverlayError::reason))).collect();
     assert_eq!(troubles, [("a", None), ("b", Some("Conflict")), ("c", None), ("z", None)]);
     let said = built.overlays[1].trouble.as_ref().unwrap().to_string();
     let expected = "conflict with NodeOverlay c of the same weight in the price of m7i.2xlarge in NodePool a: change one of the weights";

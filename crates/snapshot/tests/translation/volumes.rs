@@ -2,7 +2,7 @@
 
 use planner::{Operator, Requirement, VolumeNeed};
 use serde_json::{Value, json};
-use snapshot::{IgnoredReason, VolumeTrouble};
+use snapshot::{IgnoredReason, VolumeError};
 
 use crate::objects::{Cluster, NOW, machine, merged, pending, running};
 
@@ -103,27 +103,27 @@ fn volumes_that_keep_a_pod_waiting() {
     let named = claim(json!({"storageClassName": "gp3"}));
     let immediate = class(json!({"volumeBindingMode": "Immediate"}));
     let rows = [
-        (vec![], vec![], vec![], VolumeTrouble::Missing),
-        (vec![merged(bound(), going.clone())], vec![], vec![], VolumeTrouble::Terminating),
-        (vec![merged(bound(), json!({"status": {"phase": "Lost"}}))], vec![], vec![], VolumeTrouble::Lost),
-        (vec![bound()], vec![], vec![], VolumeTrouble::VolumeMissing { volume: pv() }),
+        (vec![], vec![], vec![], VolumeError::Missing),
+        (vec![merged(bound(), going.clone())], vec![], vec![], VolumeError::Terminating),
+        (vec![merged(bound(), json!({"status": {"phase": "Lost"}}))], vec![], vec![], VolumeError::Lost),
+        (vec![bound()], vec![], vec![], VolumeError::VolumeMissing { volume: pv() }),
         (
             vec![bound()],
             vec![merged(volume(json!({})), going)],
             vec![],
-            VolumeTrouble::VolumeTerminating { volume: pv() },
+            VolumeError::VolumeTerminating { volume: pv() },
         ),
-        (vec![bound()], vec![volume(within(json!([{}])))], vec![], VolumeTrouble::Nowhere { volume: pv() }),
+        (vec![bound()], vec![volume(within(json!([{}])))], vec![], VolumeError::Nowhere { volume: pv() }),
         (
             vec![claim(json!({"volumeName": "pv"}))],
             vec![volume(json!({}))],
             vec![],
-            VolumeTrouble::Binding { volume: pv() },
+            VolumeError::Binding { volume: pv() },
         ),
-        (vec![claim(json!({"storageClassName": ""}))], vec![], vec![class(json!({}))], VolumeTrouble::NoClass),
-        (vec![claim(json!({}))], vec![], vec![class(json!({}))], VolumeTrouble::NoDefaultClass),
-        (vec![named.clone()], vec![], vec![], VolumeTrouble::ClassMissing { class: "gp3".to_owned() }),
-        (vec![named], vec![], vec![immediate], VolumeTrouble::Immediate { class: "gp3".to_owned() }),
+        (vec![claim(json!({"storageClassName": ""}))], vec![], vec![class(json!({}))], VolumeError::NoClass),
+        (vec![claim(json!({}))], vec![], vec![class(json!({}))], VolumeError::NoDefaultClass),
+        (vec![named.clone()], vec![], vec![], VolumeError::ClassMissing { class: "gp3".to_owned() }),
+        (vec![named], vec![], vec![immediate], VolumeError::Immediate { class: "gp3".to_owned() }),
     ];
     for (claims, volumes, classes, trouble) in rows {
         let built = cluster(claims.clone(), volumes, classes).build();
@@ -145,7 +145,7 @@ fn ephemeral_volumes_are_claims_of_the_pods_own() {
     };
     let built = cluster.build();
     assert_eq!(built.snapshot.pods[0].claims, ["default/web-scratch"]);
-    let missing = IgnoredReason::Volume { claim: "default/other-scratch".to_owned(), trouble: VolumeTrouble::Missing };
+    let missing = IgnoredReason::Volume { claim: "default/other-scratch".to_owned(), trouble: VolumeError::Missing };
     assert_eq!(built.ignored[0].reason, missing);
 }
 
@@ -191,7 +191,7 @@ fn a_claim_for_one_pod_is_taken() {
     let mut holder = running("holder", "n1", "1", json!({}));
     holder["spec"]["volumes"] = uses["volumes"].clone();
     let ended = merged(holder.clone(), json!({"status": {"phase": "Succeeded"}}));
-    let taken = VolumeTrouble::InUse { pod: "default/holder".to_owned() };
+    let taken = VolumeError::InUse { pod: "default/holder".to_owned() };
     let rows = [
         (vec![holder.clone()], "ReadWriteOncePod", Some(taken)),
         (vec![ended], "ReadWriteOncePod", None),

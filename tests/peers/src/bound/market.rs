@@ -115,7 +115,7 @@ fn machine(
     let well_known = &snapshot.policy.well_known;
     let offer = Offer::of(kind);
     let own: Requirements = pool.requirements.iter().collect();
-    let own = own.intersection(&Requirements::of_labels(&pool.labels));
+    let own = own.intersection(&Requirements::from_labels(&pool.labels));
     let suits = |asked: &Requirements| {
         let both = own.intersection(asked);
         own.first_conflict(asked, well_known).is_none()

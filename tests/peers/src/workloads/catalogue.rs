@@ -8,7 +8,7 @@ use cloud::Image;
 use cloud::data;
 use cloud::nodeclass::ResolvedImage;
 use cloud::types::{ClassSettings, Market, Source, Zone, catalogue};
-use cloud::unavailable_offerings::Shortages;
+use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
 use planner::{CapacityType, InstanceType, Resources};
 use serde_json::{Value, json};
@@ -27,7 +27,8 @@ pub(super) fn on_demand() -> anyhow::Result<Value> {
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
     let class = ClassSettings::of(&class, ZONES.iter().map(zone).collect::<BTreeMap<_, _>>())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
-    let source = Source { infos: &infos, facts, market: &market, shortages: &Shortages::default(), images: &images };
+    let source =
+        Source { infos: &infos, facts, market: &market, shortages: &UnavailableOfferings::default(), images: &images };
     let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
     let all = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
     let types: Vec<Value> = all.types.iter().filter_map(row).collect();

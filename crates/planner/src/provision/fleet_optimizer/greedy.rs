@@ -2,7 +2,7 @@
 //! its cost, where pods are worth what a perfectly divisible fleet would have to pay for them.
 
 use super::linear_program::cost;
-use super::pattern_search::Filler;
+use super::pattern_search::PatternSearch;
 use super::{Item, Kind, Pattern, take};
 
 /// How finely the best worths are searched for.
@@ -11,7 +11,7 @@ const ROUNDS: usize = 80;
 const LEAST: f64 = 1.0;
 
 /// Fills machines with what is left, as long as there are steps.
-pub(super) fn fill(filler: &mut Filler<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
+pub(super) fn fill(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
     if left.iter().all(|count| *count == 0) {
         return;
     }

@@ -3,7 +3,7 @@
 //! One row an item: the fillings together carry all of its pods, or more. The inverse of the basis is kept whole, for
 //! there are no more rows than shapes, a hundred or so.
 
-use super::pattern_search::Filler;
+use super::pattern_search::PatternSearch;
 use super::{Item, Kind};
 
 /// What a filling must be worth beyond its cost to come in, as a share of the cost.
@@ -66,7 +66,7 @@ impl Program {
 
     /// Takes in columns as long as they make the fleet cheaper: those that are known already first, then new ones. Carrying
     /// too much comes last: it is seldom needed.
-    pub(super) fn improve(&mut self, filler: &mut Filler<'_>, known: &mut Vec<Column>, most_steps: u64) {
+    pub(super) fn improve(&mut self, filler: &mut PatternSearch<'_>, known: &mut Vec<Column>, most_steps: u64) {
         for _ in 0..MOST_ROUNDS {
             filler.looks += (self.worths.len() * self.worths.len() / PIVOT) as u64;
             if filler.looks > most_steps {
@@ -96,7 +96,7 @@ impl Program {
     }
 
     /// The known column that is worth most beyond its cost.
-    fn best_of(&self, known: &[Column], filler: &Filler<'_>) -> Option<Column> {
+    fn best_of(&self, known: &[Column], filler: &PatternSearch<'_>) -> Option<Column> {
         let gains =
             known.iter().filter(|column| filler.has_enough_for(column)).map(|column| (self.gain(column), column));
         let best =

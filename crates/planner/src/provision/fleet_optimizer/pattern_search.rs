@@ -11,7 +11,7 @@ const EXCHANGES: usize = 4;
 /// Into how many parts the balance between the two scarcest dimensions is divided.
 const BALANCES: usize = 12;
 
-pub(super) struct Filler<'a> {
+pub(super) struct PatternSearch<'a> {
     pub(super) kinds: &'a [Kind],
     pub(super) items: &'a [Item],
     /// The two dimensions of which the items need most, measured by machines.
@@ -37,7 +37,7 @@ struct Load {
     left: Vec<i64>,
 }
 
-impl<'a> Filler<'a> {
+impl<'a> PatternSearch<'a> {
     pub(super) fn new(kinds: &'a [Kind], items: &'a [Item]) -> Self {
         let ratios = vec![f64::INFINITY; kinds.len()];
         Self {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::provision::bound_pods::Bound;
-use crate::provision::node_template::{FrameId, Frames};
-use crate::provision::requirement_sets::Wants;
+use crate::provision::node_template::{NodeTemplates, TemplateId};
+use crate::provision::requirement_sets::RequirementSets;
 use crate::provision::shared_claims::Shared;
 use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
 
@@ -50,7 +50,7 @@ impl<'a> Topology<'a> {
         &mut self,
         snapshot: &'a Snapshot,
         bound: &Bound<'a>,
-        wants: &Wants<'a>,
+        wants: &RequirementSets<'a>,
         shared: &Shared<'a>,
     ) {
         if self.is_empty() {
@@ -117,7 +117,7 @@ impl<'a> Topology<'a> {
 
     /// On which nodes a spread counts pods, and in which domains of those that are open. Nodes that leave are no domains of
     /// what is to come.
-    fn find_eligible(&mut self, snapshot: &Snapshot, wants: &Wants<'a>) {
+    fn find_eligible(&mut self, snapshot: &Snapshot, wants: &RequirementSets<'a>) {
         let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
         for group in self.groups.iter_mut() {
             let Kind::Spread(spread) = &group.kind else { continue };
@@ -162,8 +162,8 @@ impl<'a> Topology<'a> {
     /// and those that launches of other pods are known to open (`foreseen`).
     pub(in crate::provision) fn find_reachable(
         &mut self,
-        frames: &mut Frames<'a>,
-        wants: &Wants<'a>,
+        frames: &mut NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
         foreseen: &Foreseen,
     ) {
         for id in 0..self.groups.len() {
@@ -194,9 +194,9 @@ impl<'a> Topology<'a> {
     /// Domains that launches of a frame open, or may open, and on which a spread that counts there did not count.
     pub(in crate::provision) fn unforeseen(
         &self,
-        frame: FrameId,
-        frames: &Frames<'a>,
-        wants: &Wants<'a>,
+        frame: TemplateId,
+        frames: &NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
     ) -> BTreeSet<(GroupId, Option<String>)> {
         let mut found = BTreeSet::new();
         for (id, group) in self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] != HOST) {
@@ -213,9 +213,9 @@ impl<'a> Topology<'a> {
     /// Keys that launches of a frame must not leave open, for they could open domains on which a spread does not count.
     pub(in crate::provision) fn guarded_keys(
         &self,
-        frame: FrameId,
-        frames: &Frames<'a>,
-        wants: &Wants<'a>,
+        frame: TemplateId,
+        frames: &NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
     ) -> Vec<KeyId> {
         if !self.groups.iter().any(|group| group.guarded) {
             return Vec::new();
@@ -231,9 +231,9 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn surprises(
         &self,
         (key, domain): (KeyId, Domain),
-        frame: FrameId,
-        frames: &Frames<'a>,
-        wants: &Wants<'a>,
+        frame: TemplateId,
+        frames: &NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
     ) -> usize {
         if !self.groups.iter().any(|group| group.guarded) {
             return 0;
@@ -245,9 +245,9 @@ impl<'a> Topology<'a> {
     /// The spreads that may count pods on launches of a frame.
     pub(super) fn spreads_on<'s>(
         &'s self,
-        frame: FrameId,
-        frames: &'s Frames<'a>,
-        wants: &'s Wants<'a>,
+        frame: TemplateId,
+        frames: &'s NodeTemplates<'a>,
+        wants: &'s RequirementSets<'a>,
     ) -> impl Iterator<Item = (GroupId, &'s Group<'a>)> {
         self.groups.iter().enumerate().filter(move |(id, group)| match &group.kind {
             Kind::Spread(spread) => frames.counts(frame, *id, spread, wants) != Counts::Never,
@@ -258,7 +258,7 @@ impl<'a> Topology<'a> {
 
 impl SpreadGroup<'_> {
     /// Whether pods on a node count. A node that leaves is no domain of what is to come; a cordon is a taint.
-    fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &Wants<'_>) -> Counts {
+    fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &RequirementSets<'_>) -> Counts {
         if node.leaving.is_some() || self.shuns(&node.repelling()) {
             return Counts::Never;
         }
@@ -269,7 +269,7 @@ impl SpreadGroup<'_> {
     }
 
     /// Whether pods on a node may count if its domain turns out to be this one.
-    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &Wants<'_>) -> bool {
+    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &RequirementSets<'_>) -> bool {
         let known = |key: &str| if key == self.key { Outlook::settled(value) } else { outlook(snapshot, node, key) };
         self.counts_on(wants, known) != Counts::Never
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::provision::node_template::{FrameId, Frames};
-use crate::provision::requirement_sets::Wants;
+use crate::provision::node_template::{NodeTemplates, TemplateId};
+use crate::provision::requirement_sets::RequirementSets;
 
 use super::{Counts, Domain, GroupId, HOST, Kind, Rule, RuleKind, Topology, at};
 
@@ -39,9 +39,9 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn look_at_present(
         &mut self,
         rules: &[Rule],
-        launches: &[(FrameId, Domain)],
-        frames: &Frames<'a>,
-        wants: &Wants<'a>,
+        launches: &[(TemplateId, Domain)],
+        frames: &NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
     ) {
         for rule in rules {
             let RuleKind::Spread { min_domains, .. } = rule.kind else { continue };
@@ -65,9 +65,9 @@ impl<'a> Topology<'a> {
     fn present(
         &self,
         id: GroupId,
-        launches: &[(FrameId, Domain)],
-        frames: &Frames<'a>,
-        wants: &Wants<'a>,
+        launches: &[(TemplateId, Domain)],
+        frames: &NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
     ) -> BTreeMap<Domain, Existence> {
         let group = &self.groups[id];
         let Kind::Spread(spread) = &group.kind else { return BTreeMap::new() };

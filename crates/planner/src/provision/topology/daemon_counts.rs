@@ -10,12 +10,12 @@ use super::{
     Counts, Domain, Group, GroupId, HOST, Kind, Membership, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology,
     domain_at, possible, slot,
 };
-use crate::provision::node_template::{FrameId, Frames};
-use crate::provision::requirement_sets::Wants;
+use crate::provision::node_template::{NodeTemplates, TemplateId};
+use crate::provision::requirement_sets::RequirementSets;
 
 /// How many of a group come along.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::provision) struct Presence {
+pub(in crate::provision) struct DaemonPresence {
     /// For certain.
     pub(super) sure: u32,
     /// At most.
@@ -24,10 +24,10 @@ pub(in crate::provision) struct Presence {
 
 /// How many of each group come along with a node.
 #[derive(Clone, Debug, Default)]
-pub(in crate::provision) struct Company(BTreeMap<GroupId, Presence>);
+pub(in crate::provision) struct Company(BTreeMap<GroupId, DaemonPresence>);
 
 impl Company {
-    pub(super) fn of(&self, group: GroupId) -> Presence {
+    pub(super) fn of(&self, group: GroupId) -> DaemonPresence {
         self.0.get(&group).copied().unwrap_or_default()
     }
 
@@ -47,7 +47,7 @@ impl Company {
 impl<'a> Topology<'a> {
     /// Adds pods of these groups to those that come along. Spreads are left out unless the plan is strict about them: two
     /// launches may be even together where one alone is not. `suits` says whether a spread counts pods on that launch.
-    pub(in crate::provision) fn accompany(
+    pub(in crate::provision) fn count_daemons(
         &self,
         company: &mut Company,
         groups: &[GroupId],
@@ -153,8 +153,8 @@ impl<'a> Topology<'a> {
     }
 
     /// The groups of which more would come to a spot than pods can bear that are placed already.
-    pub(in crate::provision) fn crowded_by(&self, company: &Company, spot: Spot<'_>) -> Vec<GroupId> {
-        let bears = |(id, presence): &(&GroupId, &Presence)| {
+    pub(in crate::provision) fn exceeded_by(&self, company: &Company, spot: Spot<'_>) -> Vec<GroupId> {
+        let bears = |(id, presence): &(&GroupId, &DaemonPresence)| {
             let group = &self.groups[**id];
             let here = |key: &usize| self.domain_at(*key, spot);
             let slack = here(&group.keys[0]).and_then(|domain| group.slack.get(&domain));
@@ -170,7 +170,7 @@ impl<'a> Topology<'a> {
         &mut self,
         company: &Company,
         spot: Spot<'_>,
-        (frame, frames, wants): (FrameId, &Frames<'a>, &Wants<'a>),
+        (frame, frames, wants): (TemplateId, &NodeTemplates<'a>, &RequirementSets<'a>),
     ) {
         let surely = |(id, group): (GroupId, &Group<'a>)| match &group.kind {
             Kind::Spread(spread) => (id, frames.counts(frame, id, spread, wants) == Counts::Surely),
@@ -214,7 +214,7 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn brought(
         &self,
         members: impl Iterator<Item = (Vec<GroupId>, Counts)>,
-        (frame, frames, wants): (FrameId, &Frames<'a>, &Wants<'a>),
+        (frame, frames, wants): (TemplateId, &NodeTemplates<'a>, &RequirementSets<'a>),
     ) -> BTreeMap<GroupId, u32> {
         let mut all: BTreeMap<GroupId, u32> = self.spreads_on(frame, frames, wants).map(|(id, _)| (id, 0)).collect();
         let sure = members.filter(|(_, there)| *there == Counts::Surely);

@@ -1,11 +1,11 @@
 //! What a rule allows in one domain, by who is counted there.
 
-use super::daemon_counts::Presence;
+use super::daemon_counts::DaemonPresence;
 use super::{Domain, Group, HOST, KeyId, Rule, RuleKind, at};
 
 impl Group<'_> {
     /// Whether a rule about this group allows a value of a key, where so many more of the group would come along.
-    pub(super) fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>, company: Presence) -> bool {
+    pub(super) fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>, company: DaemonPresence) -> bool {
         let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };
         let Some(domain) = domain else { return rule.kind == RuleKind::Apart };
         let sure = at(&self.tallies[position], domain) + company.sure;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, ValueSet, label};
 
-use crate::provision::requirement_sets::{Tolerance, WantId, Wants, first_untolerated};
+use crate::provision::requirement_sets::{RequirementSetId, RequirementSets, Tolerance, first_untolerated};
 
 use super::{Group, GroupId, Kind, Rule, RuleKind, Topology};
 
@@ -16,11 +16,11 @@ pub(in crate::provision) struct SpreadGroup<'a> {
     namespace: &'a str,
     selector: Option<&'a Selector>,
     /// Only nodes that meet one of these count; `None` when the pod's own affinity does not matter.
-    pub(in crate::provision) wants: Option<Vec<WantId>>,
+    pub(in crate::provision) wants: Option<Vec<RequirementSetId>>,
     /// Only nodes whose taints are tolerated count; `None` when taints do not matter.
     pub(in crate::provision) tolerations: Option<&'a [Toleration]>,
     /// The pod's own affinity and tolerations: where it could go at all.
-    pub(in crate::provision) reach: (Vec<WantId>, &'a [Toleration]),
+    pub(in crate::provision) reach: (Vec<RequirementSetId>, &'a [Toleration]),
     /// Keys of the pod's other hard constraints: nodes without one of them do not count.
     pub(in crate::provision) beside: Vec<&'a str>,
 }
@@ -83,7 +83,7 @@ impl Counts {
 }
 
 /// What decides on which nodes a spread counts pods.
-pub(super) type Eligibility<'a> = (Option<Vec<WantId>>, Option<&'a [Toleration]>, Vec<&'a str>);
+pub(super) type Eligibility<'a> = (Option<Vec<RequirementSetId>>, Option<&'a [Toleration]>, Vec<&'a str>);
 
 impl<'a> SpreadGroup<'a> {
     pub(super) fn eligibility(&self) -> Eligibility<'a> {
@@ -98,7 +98,11 @@ impl SpreadGroup<'_> {
     }
 
     /// Whether pods count on a node whose labels are as the outlook says, its taints aside.
-    pub(in crate::provision) fn counts_on(&self, wants: &Wants<'_>, outlook: impl Fn(&str) -> Outlook) -> Counts {
+    pub(in crate::provision) fn counts_on(
+        &self,
+        wants: &RequirementSets<'_>,
+        outlook: impl Fn(&str) -> Outlook,
+    ) -> Counts {
         let carried = self.beside.iter().filter(|key| **key != label::HOSTNAME).map(|key| {
             let found = outlook(key);
             Counts::of(!found.lacking, !found.values.is_empty())
@@ -108,24 +112,33 @@ impl SpreadGroup<'_> {
     }
 
     /// The same for a node whose labels are all known.
-    pub(in crate::provision) fn counts_with(&self, wants: &Wants<'_>, labels: &BTreeMap<String, String>) -> Counts {
+    pub(in crate::provision) fn counts_with(
+        &self,
+        wants: &RequirementSets<'_>,
+        labels: &BTreeMap<String, String>,
+    ) -> Counts {
         let carries = |key: &&str| *key == label::HOSTNAME || labels.contains_key(*key);
         let has = |(key, set): (&str, &ValueSet)| set.allows(labels.get(key).map(String::as_str));
-        let meets = |want: &WantId| wants.get(*want).iter().all(has);
+        let meets = |want: &RequirementSetId| wants.get(*want).iter().all(has);
         let affine = self.wants.as_ref().is_none_or(|any| any.is_empty() || any.iter().any(meets));
         if affine && self.beside.iter().all(carries) { Counts::Surely } else { Counts::Never }
     }
 
     /// Whether a value of the spread's key is a domain for its pods: not where their own requirements rule it out.
-    pub(in crate::provision) fn knows(&self, value: &str, wants: &Wants<'_>) -> bool {
-        let allows = |want: &WantId| wants.get(*want).get(self.key).is_none_or(|set| set.allows(Some(value)));
+    pub(in crate::provision) fn knows(&self, value: &str, wants: &RequirementSets<'_>) -> bool {
+        let allows = |want: &RequirementSetId| wants.get(*want).get(self.key).is_none_or(|set| set.allows(Some(value)));
         self.wants.as_ref().is_none_or(|any| any.iter().any(allows))
     }
 }
 
 impl<'a> Topology<'a> {
     /// The rule of a spread constraint. `strict` is the pod's node selector with each alternative of its affinity.
-    pub(in crate::provision) fn spread(&mut self, shape: &'a PodShape, spread: &'a Spread, strict: &[WantId]) -> Rule {
+    pub(in crate::provision) fn spread(
+        &mut self,
+        shape: &'a PodShape,
+        spread: &'a Spread,
+        strict: &[RequirementSetId],
+    ) -> Rule {
         let mut beside: Vec<&str> = shape.spread.iter().filter(|it| it.hard).map(|it| it.key.as_str()).collect();
         beside.retain(|key| *key != spread.key);
         let kind = Kind::Spread(SpreadGroup {
