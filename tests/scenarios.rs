@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use planner::{MoveReason, PodVerdict, Snapshot, check, plan};
+use planner::{CommandReason, PodVerdict, Snapshot, check, plan};
 use story::turned;
 
 /// How often what a plan has moved or resized may be moved again for less money.
@@ -117,7 +117,7 @@ fn settles(snapshot: &Snapshot) -> Result<(), String> {
 fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
     for _ in 0..MOST_ROUNDS {
         let again = plan(&after);
-        if again.moves.iter().all(|it| it.reason != MoveReason::Underutilized) && again.resizes.is_empty() {
+        if again.moves.iter().all(|it| it.reason != CommandReason::Underutilized) && again.resizes.is_empty() {
             break;
         }
         tell(&after)?;

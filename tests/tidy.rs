@@ -160,7 +160,7 @@ fn arrows_point_only_where_the_design_allows() {
             }
         }
     }
-    report("arrows (docs/architecture.md, \"Rooms and arrows\")", &findings);
+    report("arrows (docs/architecture.md, \"Crates and permitted dependencies\")", &findings);
 }
 
 /// Names under `[dependencies]` in the crate's manifest.

@@ -96,7 +96,7 @@ pub struct Wall(pub i64);
 impl Wall {
     /// The wall's moment.
     #[must_use]
-    pub fn of(self, moment: Millis) -> Millis {
+    pub fn wall_time(self, moment: Millis) -> Millis {
         Millis(moment.0.saturating_add_signed(self.0))
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let again = Clock::anchored(Some(clock.anchor()));
         assert!(again.now().since(clock.now()).as_secs() < 2 && clock.now() <= again.now());
         let wall = Wall(-3_600_000);
-        assert_eq!(wall.ours(wall.of(Millis(10_000_000))), Millis(10_000_000));
+        assert_eq!(wall.ours(wall.wall_time(Millis(10_000_000))), Millis(10_000_000));
     }
 
     #[test]

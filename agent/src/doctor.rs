@@ -117,7 +117,7 @@ async fn metadata(found: &mut Diagnosis, imds: &Imds) -> Option<String> {
 
 /// The files that bootstrap, kubelet and we need; gives the way to the API server.
 fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
-    match State::of(root) {
+    match State::read(root) {
         Some(State::Done { .. }) => found.note("bootstrap", Verdict::Ok, "done"),
         Some(state) => found.note("bootstrap", Verdict::Broken, state.to_string()),
         None => found.note(

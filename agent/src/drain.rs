@@ -12,7 +12,7 @@ use crate::notices::moment;
 #[must_use]
 pub fn pods_on_node(pods: &[Pod], wall: Wall, now: Millis) -> Vec<PodOnNode> {
     let ours = |pod: PodOnNode| PodOnNode { deletion: pod.deletion.map(|at| wall.ours(at)), ..pod };
-    pods.iter().map(|pod| ours(pod_on_node(pod, wall.of(now)))).collect()
+    pods.iter().map(|pod| ours(pod_on_node(pod, wall.wall_time(now)))).collect()
 }
 
 /// What a drain needs to know of this pod at `now`, all moments by the wall clock.

@@ -212,7 +212,7 @@ impl Health {
     /// The conditions: none before the first sample, and none while another agent has the say of them.
     #[must_use]
     pub fn statements(&self, node: &Node, wall: Wall, now: Millis) -> Vec<Statement> {
-        if !self.known || other_agent(node, wall.of(now)) {
+        if !self.known || other_agent(node, wall.wall_time(now)) {
             return Vec::new();
         }
         let troubles = self.troubles();
@@ -243,7 +243,7 @@ impl Health {
             condition: trouble.check.condition.to_owned(),
             reason: trouble.check.reason.to_string(),
             fatal: trouble.check.fatal,
-            since: rfc3339(wall.of(trouble.since)),
+            since: rfc3339(wall.wall_time(trouble.since)),
             message: trouble.text.to_owned(),
         };
         Wellbeing { looked: self.known, silent, troubles: self.troubles().iter().map(wrong).collect() }
@@ -274,7 +274,7 @@ impl Series {
 }
 
 fn said(trouble: &Trouble<'_>, wall: Wall) -> String {
-    format!("{} since {}: {}", trouble.check.reason, rfc3339(wall.of(trouble.since)), trouble.text)
+    format!("{} since {}: {}", trouble.check.reason, rfc3339(wall.wall_time(trouble.since)), trouble.text)
 }
 
 /// One condition: False for what is fatal, else True, with what is only told in its message.

@@ -86,7 +86,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             runtime.block_on(guarding).context("the agent ended")?
         }
         Command::Status { output } => {
-            output.print(&runtime.block_on(Status::of(&settings.root)));
+            output.print(&runtime.block_on(Status::read(&settings.root)));
             Ok(())
         }
         Command::Doctor { output, offline } => {

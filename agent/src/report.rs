@@ -54,7 +54,7 @@ pub fn rfc3339(moment: Millis) -> String {
 /// The condition `kerf.sh/Interrupted` of a node that is emptied.
 #[must_use]
 pub fn interrupted(order: &Order, drain: Option<&Drain>, wall: Wall) -> Statement {
-    let deadline = order.deadline.map(|at| format!("deadline={} ", rfc3339(wall.of(at)))).unwrap_or_default();
+    let deadline = order.deadline.map(|at| format!("deadline={} ", rfc3339(wall.wall_time(at)))).unwrap_or_default();
     let drain = drain.map(|drain| format!(" drain: {}", progress(drain))).unwrap_or_default();
     Statement {
         kind: condition::INTERRUPTED,
@@ -88,8 +88,9 @@ pub fn maintenance(next: Option<(&Entry, Option<Millis>)>, wall: Wall) -> Statem
         return Statement { kind, status: condition::FALSE, reason, message };
     };
     let code = entry.notice.kind.name();
-    let drain = due.map_or_else(|| "none".to_owned(), |due| rfc3339(wall.of(due)));
-    let message = format!("id={} code={code} notBefore={} drain={drain}", entry.notice.id, rfc3339(wall.of(entry.at)));
+    let drain = due.map_or_else(|| "none".to_owned(), |due| rfc3339(wall.wall_time(due)));
+    let message =
+        format!("id={} code={code} notBefore={} drain={drain}", entry.notice.id, rfc3339(wall.wall_time(entry.at)));
     Statement { kind, status: condition::TRUE, reason: reason::SCHEDULED_EVENT.to_owned(), message }
 }
 
@@ -150,7 +151,7 @@ pub fn drained(
     let ids = orders.ids().map(str::to_owned).collect();
     let left = drain.progress().remaining();
     let said = DrainSaid { ids, evicted: report.evicted, forced: report.forced, left };
-    let since = rfc3339(wall.of(drain.started()));
+    let since = rfc3339(wall.wall_time(drain.started()));
     let message = format!("{said} since={since}; {words}");
     Statement { kind: condition::NODE_DRAINED, status, reason: reason.to_owned(), message }
 }
@@ -210,7 +211,7 @@ pub fn wanted_patch(node: &Node, wanted: &Wanted, wall: Wall) -> Option<Value> {
     if wanted.exclude && !node.metadata.labels.contains_key(label::EXCLUDE_BALANCERS) {
         patch["metadata"]["labels"][label::EXCLUDE_BALANCERS] = json!(label::KARPENTER);
     }
-    let deadline = wanted.deadline.map(|at| rfc3339(wall.of(at)));
+    let deadline = wanted.deadline.map(|at| rfc3339(wall.wall_time(at)));
     if deadline.is_some() && node.metadata.annotations.get(annotation::INTERRUPTION_DEADLINE) != deadline.as_ref() {
         patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE] = json!(deadline);
     }
@@ -245,7 +246,7 @@ impl NodeEvent {
     /// What was announced.
     #[must_use]
     pub fn announced(entry: &Entry, wall: Wall) -> Self {
-        let at = rfc3339(wall.of(entry.at));
+        let at = rfc3339(wall.wall_time(entry.at));
         let (warning, reason, message) = match &entry.notice.kind {
             Kind::Spot { action } => {
                 (true, reason::SPOT_INTERRUPTION, format!("Spot interruption ({action}) at {at}; draining"))

@@ -223,7 +223,7 @@ impl Agent {
         if !self.bootstrap.is_new() {
             return;
         }
-        let said = State::of(&self.root);
+        let said = State::read(&self.root);
         // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
         if matches!(said, Some(State::Done { .. })) {
             self.renew();

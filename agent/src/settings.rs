@@ -90,7 +90,7 @@ pub enum Command {
 }
 
 impl Command {
-    fn of(line: &Line<'_>) -> Result<Self, Refused> {
+    fn from_line(line: &Line<'_>) -> Result<Self, Refused> {
         let sources = || Ok::<_, Refused>(Sources { sources: line.values("config-source")? });
         Ok(match line.words.as_str() {
             "run" => Self::Run { metrics: line.value("metrics")? },
@@ -176,7 +176,7 @@ impl Settings {
     pub fn read(arguments: impl IntoIterator<Item = OsString>, environment: Environment<'_>) -> Result<Self, Refused> {
         let line = table::TABLE.read(spelt_out(arguments).into_iter().skip(1), environment)?;
         Ok(Self {
-            command: Command::of(&line)?,
+            command: Command::from_line(&line)?,
             root: line.raw("root").unwrap_or_default().into(),
             imds: line.needed("imds")?,
             fips: line.is_set("fips")?,

@@ -94,7 +94,7 @@ pub struct Emptying {
 
 impl Status {
     /// Asks the running agent, else looks at the files below `root`.
-    pub async fn of(root: &Path) -> Self {
+    pub async fn read(root: &Path) -> Self {
         match admin::ask(root).await {
             Ok(status) => status,
             Err(error) => {
@@ -117,7 +117,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             identity: identity(root, journal),
             phase: String::new(),
-            bootstrap: State::of(root),
+            bootstrap: State::read(root),
             conditions: Vec::new(),
             health: None,
             notices: journal.map(announced).unwrap_or_default(),

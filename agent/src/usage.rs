@@ -199,7 +199,7 @@ impl Work {
     async fn report(&mut self, destination: Option<Link>) {
         let now = Timestamp::now();
         let Some(mut spec) = report::overview(&mut self.history, &self.instance, now) else { return };
-        let gist = ReportSummary::of(&mut self.history, now);
+        let gist = ReportSummary::from_history(&mut self.history, now);
         let elapsed = self.started.elapsed();
         if let Some(destination) = destination.filter(|_| self.pace.is_due(&gist, elapsed)) {
             spec = report::whole(spec, &mut self.history, now);

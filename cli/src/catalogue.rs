@@ -134,7 +134,7 @@ fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offe
         let known = known_class(objects, reference, &mut offer.warnings);
         let Some(known) = known else { continue };
         let images = assumed::images(&known);
-        let class = ClassSettings::of(&known, assumed::zones(&known, &world.zones)).map_err(Failure::input)?;
+        let class = ClassSettings::new(&known, assumed::zones(&known, &world.zones)).map_err(Failure::input)?;
         let source = Source {
             infos: &world.infos,
             facts: world.facts,

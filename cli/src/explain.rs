@@ -3,7 +3,7 @@
 mod asks;
 
 use api::objects::Pod;
-use planner::{PodShape, PodVerdict, Why};
+use planner::{PlacementReason, PodShape, PodVerdict};
 
 use crate::failure::{Failure, PLACED, UNPLACED};
 use crate::money::rounded;
@@ -101,10 +101,10 @@ impl Story {
         let (PodVerdict::Existing { why, .. } | PodVerdict::Launch { why, .. }) = verdict else { return };
         self.say(match why {
             // The verdict itself says these.
-            Why::Promised | Why::Static => return,
-            Why::Room => "First existing node with enough free capacity, at no extra cost.",
-            Why::Joined => "The node is shared with other pods; a separate node would cost more.",
-            Why::Opened => {
+            PlacementReason::Promised | PlacementReason::Static => return,
+            PlacementReason::Room => "First existing node with enough free capacity, at no extra cost.",
+            PlacementReason::Joined => "The node is shared with other pods; a separate node would cost more.",
+            PlacementReason::Opened => {
                 "No existing node fits; this is the cheapest new node in the NodePools of the highest weight."
             }
         });

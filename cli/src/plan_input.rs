@@ -3,7 +3,7 @@
 mod defaults;
 
 use jiff::Timestamp;
-use planner::{Checked, MinValuesPolicy, Plan, PreferencePolicy};
+use planner::{MinValuesPolicy, Plan, PreferencePolicy, ValidatedPlan};
 use snapshot::{Built, Input, Problem, UsageError};
 
 use crate::catalogue::{self, Offer, Wish};
@@ -178,7 +178,7 @@ pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, F
     cluster.warnings.extend(built.problems.iter().map(told));
     cluster.warnings.extend(defaults::unserved(&cluster.objects, &built));
     cluster.warnings.extend(defaults::unrepaired(&cluster.objects, &built, conditions));
-    let Checked { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
+    let ValidatedPlan { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
     let findings = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let Some(plan) = sound else { return Err(Failure::fault(format!("plan validation failed: {findings}"))) };
     if !findings.is_empty() {

@@ -172,7 +172,7 @@ fn removals(answer: &Answer) -> Vec<GivenBack> {
         let node = answer.built.snapshot.nodes.iter().find(|node| node.name == name);
         node.and_then(|node| cost::price(answer, node)).map(dollars)
     };
-    let one = |it: &planner::Move, leaver: &planner::Leaver| GivenBack {
+    let one = |it: &planner::PlannedCommand, leaver: &planner::DisruptedNode| GivenBack {
         node: leaver.node.clone(),
         reason: it.reason.to_string(),
         price_per_hour: price(&leaver.node),

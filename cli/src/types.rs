@@ -68,7 +68,7 @@ fn find(wish: &Types, class: Option<EC2NodeClass>, now: Timestamp) -> Result<Fou
     let world = World::of(&wish.region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
     let class = class.unwrap_or_else(|| of_family(wish.family.unwrap_or(AmiFamily::Al2023)));
     let settings = cloud::Settings { region: world.region.clone(), ..wish.sizes.cloud() };
-    let sizes = ClassSettings::of(&class, assumed::zones(&class, &world.zones)).map_err(Failure::input)?;
+    let sizes = ClassSettings::new(&class, assumed::zones(&class, &world.zones)).map_err(Failure::input)?;
     let images = assumed::images(&class);
     let source = Source {
         infos: &world.infos,

@@ -109,7 +109,7 @@ fn pods(
         .get(kind)
         .ok_or_else(|| Failure::usage(format!("--type: unknown instance type {kind}; write one such as m7g.large")))?;
     let facts = data::facts().map_err(Failure::internal)?;
-    let sizes = ClassSettings::of(class, std::collections::BTreeMap::new()).map_err(|error| at(error.to_string()))?;
+    let sizes = ClassSettings::new(class, std::collections::BTreeMap::new()).map_err(|error| at(error.to_string()))?;
     let capacity = types::capacity(info, facts, &sizes, settings);
     Ok(u32::try_from(capacity.get(Resources::PODS)).ok())
 }

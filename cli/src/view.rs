@@ -103,14 +103,14 @@ fn instance_type<'a>(answer: &'a Answer, pool: &str, name: &str) -> Option<&'a I
 }
 
 fn cheapest<'a>(kind: &'a InstanceType, requirements: &Requirements) -> Option<&'a Offering> {
-    let available = Offer::of(kind).offerings(requirements).filter(|offering| offering.available).collect::<Vec<_>>();
+    let available = Offer::new(kind).offerings(requirements).filter(|offering| offering.available).collect::<Vec<_>>();
     available.into_iter().min_by_key(|offering| (offering.price, offering.capacity_type, &offering.zone))
 }
 
 /// The zone of the cheapest offering, and how many more have its price.
 fn zones(kind: &InstanceType, requirements: &Requirements) -> String {
     let Some(best) = cheapest(kind, requirements) else { return String::new() };
-    let offer = Offer::of(kind);
+    let offer = Offer::new(kind);
     let same = offer.offerings(requirements).filter(|it| it.available && it.price == best.price);
     let others = same.filter(|it| it.capacity_type == best.capacity_type && it.zone != best.zone).count();
     if others == 0 { best.zone.clone() } else { format!("{} +{others}", best.zone) }

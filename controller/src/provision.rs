@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
-use planner::{Checked, Plan, Rest, ValidatedCommands, Validation};
+use planner::{Plan, PlanCache, ValidatedCommands, ValidatedPlan, Validation};
 use snapshot::{Built, Input, Memory};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
@@ -68,7 +68,7 @@ pub struct Provisioner {
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Validation>,
     /// The last plan, while there was nothing to do and nothing has changed.
-    rest: Mutex<Option<(Rest, Arc<Plan>)>>,
+    rest: Mutex<Option<(PlanCache, Arc<Plan>)>>,
     gauges: NodeGauges,
     scores: ConsolidationScores,
     /// What was translated for the last plan and has not changed since.
@@ -143,7 +143,7 @@ impl Provisioner {
             return NextPass::REGULAR;
         };
         let took = started.elapsed();
-        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).look(&built.snapshot, &plan);
+        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).update(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.verdicts.replace(PlanResults::of(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
@@ -157,7 +157,7 @@ impl Provisioner {
     /// The plan for a snapshot: the last one where the cluster has been at rest since, else a new one, or what is sound of it.
     async fn plan(&self, built: Built, started: Instant) -> Option<(Built, Arc<Plan>)> {
         if let Some((rest, plan)) = &*self.rest()
-            && rest.holds(&built.snapshot)
+            && rest.is_valid(&built.snapshot)
         {
             return Some((built, Arc::clone(plan)));
         }
@@ -174,7 +174,7 @@ impl Provisioner {
             log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "plan validation failed");
         }
         let plan = checked.sound.map(Arc::new);
-        let rest = plan.as_ref().and_then(|plan| Some((Rest::of(&built.snapshot, plan)?, Arc::clone(plan))));
+        let rest = plan.as_ref().and_then(|plan| Some((PlanCache::new(&built.snapshot, plan)?, Arc::clone(plan))));
         *self.rest() = rest;
         Some((built, plan?))
     }
@@ -184,7 +184,7 @@ impl Provisioner {
         self.nominations.lock().unwrap_or_else(PoisonError::into_inner).holds(pod)
     }
 
-    fn rest(&self) -> MutexGuard<'_, Option<(Rest, Arc<Plan>)>> {
+    fn rest(&self) -> MutexGuard<'_, Option<(PlanCache, Arc<Plan>)>> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -318,7 +318,7 @@ fn plan_id(now: Timestamp) -> u64 {
     now.as_nanosecond().unsigned_abs() as u64
 }
 
-fn checked_plan(built: Built) -> (Built, Checked) {
+fn checked_plan(built: Built) -> (Built, ValidatedPlan) {
     let checked = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
     (built, checked)
 }

@@ -108,8 +108,8 @@ async fn report(scene: &Scene, node: &str) -> Result<()> {
     of_cpu.add(cpu, now);
     of_memory.add(memory, now);
     let pod = only_pod(scene, "generous").await?;
-    let id = PodId::of(&pod.uid().context("a pod without UID")?).context("a UID that is none")?;
-    let (cpu, memory) = (Level::of(cpu), Level::of(memory));
+    let id = PodId::from_uid(&pod.uid().context("a pod without UID")?).context("a UID that is none")?;
+    let (cpu, memory) = (Level::containing(cpu), Level::containing(memory));
     let used = PodUsage {
         id,
         cpu_p50: cpu,

@@ -303,8 +303,11 @@ fn pods_are_measured_from_the_plan_that_had_a_place_for_them() {
     assert_eq!(values(&metrics.render(), "karpenter_pods_provisioning_scheduling_undecided_time_seconds"), [1.0]);
     let (metrics, fleet) = (Metrics::new(TABLE), ClusterMetrics::new(at(0)));
     let snapshot = planner::Snapshot { pods: vec![waiting(1), waiting(20)], ..planner::Snapshot::default() };
-    let place =
-        || planner::PodVerdict::Existing { node: "node-0".to_owned(), why: planner::Why::Room, dropped: Vec::new() };
+    let place = || planner::PodVerdict::Existing {
+        node: "node-0".to_owned(),
+        why: planner::PlacementReason::Room,
+        dropped: Vec::new(),
+    };
     let report = planner::Report { pods: vec![place(), place()], ..planner::Report::default() };
     decisions.note(&snapshot, &planner::Plan { report, ..planner::Plan::default() }, &metrics, at(104));
     fleet.collect((&index, &decisions), &|_| None, &metrics, at(140));

@@ -38,7 +38,7 @@ pub async fn is_what_the_load_makes(scene: &Scene) -> Result<()> {
     judge(find(&pods, &busy)?)?;
     for pod in &resting {
         let idle = find(&pods, pod)?;
-        let least = Level::of(0);
+        let least = Level::containing(0);
         ensure!(idle.cpu_p95 == least && idle.memory_p95 == least, "{} rests, but {idle:?}", pod.name_any());
     }
     let node = (report.spec.cpu.p50.to_string(), report.spec.memory.p50.to_string());
@@ -59,14 +59,14 @@ async fn reported_since(scene: &Scene, moment: Timestamp) -> Result<NodeUsage> {
 }
 
 fn find<'a>(pods: &'a [PodUsage], pod: &Pod) -> Result<&'a PodUsage> {
-    let id = PodId::of(&pod.uid().unwrap_or_default());
+    let id = PodId::from_uid(&pod.uid().unwrap_or_default());
     pods.iter().find(|it| Some(it.id) == id).with_context(|| format!("{} is not in the report", pod.name_any()))
 }
 
 fn judge(busy: &PodUsage) -> Result<()> {
     for (what, level, right) in [("CPU", busy.cpu_p50, CPU), ("memory", busy.memory_p95, MEMORY)] {
         println!("    {what} of the load: between {} and {} (nanocores, bytes)", level.start(), level.end());
-        let (least, most) = (Level::of(*right.start()), Level::of(*right.end()));
+        let (least, most) = (Level::containing(*right.start()), Level::containing(*right.end()));
         ensure!((least..=most).contains(&level), "{what}: {level:?} is not within {least:?} and {most:?}");
     }
     ensure!(busy.oom_kills == 0, "{busy:?}");

@@ -63,7 +63,7 @@ impl<'a> Bought<'a> {
         let types = &snapshot.catalogues[pool.catalogue].types;
         let kind = types.iter().find(|kind| kind.name == launch.instance_types[0]).unwrap();
         let requirements: Requirements = launch.requirements.iter().collect();
-        let offer = Offer::of(kind);
+        let offer = Offer::new(kind);
         let offerings = offer.offerings(&requirements).filter(|it| it.available);
         Self { snapshot, launch, kind, offering: offerings.min_by_key(|it| (it.capacity_type, it.price, &it.zone)) }
     }

@@ -77,7 +77,7 @@ fn bind(after: &mut Snapshot, pod: &Pod, node: &str, workload: Option<&Arc<str>>
     let node = Arc::make_mut(after.nodes.iter_mut().find(|it| it.name == node).unwrap());
     node.used.add(&shape.requests);
     if let Some(usage) = &mut node.usage {
-        usage.newcomers = usage.newcomers.plus(Size::of(&shape.requests));
+        usage.newcomers = usage.newcomers.plus(Size::from_resources(&shape.requests));
     }
     node.pods.push(BoundPod {
         uid: pod.uid.clone(),

@@ -45,7 +45,7 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError>
         return Ok(());
     };
     let user = user_config(&spec.config)?;
-    let schema = Schema::of(version.major);
+    let schema = Schema::for_version(version.major);
     let mut config = match (schema, is_version_3(&user)) {
         (Schema::V2, true) => return Err(not_for_version_1(&user)),
         (Schema::V3, false) if !user.is_empty() => {

@@ -59,7 +59,7 @@ impl State {
 
     /// Reads the state below `root`; `None` before bootstrap has said anything, or while the file makes no sense.
     #[must_use]
-    pub fn of(root: &Path) -> Option<Self> {
+    pub fn read(root: &Path) -> Option<Self> {
         let text = fs::read(Self::file(root)).ok()?;
         machine::document::read_json(&text).ok()
     }

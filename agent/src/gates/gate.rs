@@ -135,6 +135,6 @@ impl Gate {
 
     /// Why it is closed, in a sentence.
     pub(super) fn complaint(&self, wall: Wall) -> String {
-        format!("{} since {}: {}", self.name(), rfc3339(wall.of(self.since())), self.why)
+        format!("{} since {}: {}", self.name(), rfc3339(wall.wall_time(self.since())), self.why)
     }
 }

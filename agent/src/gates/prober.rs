@@ -35,12 +35,12 @@ pub(super) struct Pace {
 /// was waited for it anyway.
 const WEARINESS: u32 = 60;
 /// Files are looked at often: it costs microseconds, and a node waits for them.
-const FILES: Pace = Pace::of(1, 10);
+const FILES: Pace = Pace::new(1, 10);
 /// The API server is asked rarely once the gate is open.
-const CALLS: Pace = Pace::of(2, 60);
+const CALLS: Pace = Pace::new(2, 60);
 
 impl Pace {
-    const fn of(closed: u64, open: u64) -> Self {
+    const fn new(closed: u64, open: u64) -> Self {
         Self {
             delay: Duration::ZERO,
             closed: Duration::from_secs(closed),

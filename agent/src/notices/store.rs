@@ -352,7 +352,7 @@ fn agreed(list: &[Maintenance]) -> impl Iterator<Item = &Maintenance> {
 
 /// EC2's moment by our clock. Where EC2's clock does not agree with the wall's, it is the time that is left which counts.
 fn ours(time: Millis, heard: Option<Millis>, wall: Wall, now: Millis) -> Millis {
-    let shown = wall.of(now);
+    let shown = wall.wall_time(now);
     let differs = |heard: Millis| heard.since(shown).max(shown.since(heard)) > CLOCKS_AGREE;
     match heard.filter(|heard| *heard >= SANE && differs(*heard)) {
         None => wall.ours(time),

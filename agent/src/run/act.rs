@@ -110,7 +110,7 @@ impl Actor {
                 });
             }
             AgentAction::Tell(tiding) => {
-                let event = tiding.event(&name, life.node(), wall.of(now));
+                let event = tiding.event(&name, life.node(), wall.wall_time(now));
                 self.begin(async move {
                     let told = cluster.create_event(&event).await;
                     let exists = told.as_ref().is_err_and(|error| error.status() == Some(409));

@@ -248,7 +248,7 @@ impl Lifecycle {
     }
 
     fn other_agent_owns_health(&self, now: Millis) -> bool {
-        self.known.node().is_some_and(|node| health::other_agent(node, self.known.wall.of(now)))
+        self.known.node().is_some_and(|node| health::other_agent(node, self.known.wall.wall_time(now)))
     }
 
     /// Another name, after bootstrap has written it; whatever was known of the old one is forgotten.

@@ -228,7 +228,7 @@ fn is_ready(said: &[Statement]) -> bool {
 }
 
 fn timestamp(wall: Wall, moment: Millis) -> Option<Timestamp> {
-    Timestamp::from_millisecond(i64::try_from(wall.of(moment).0).ok()?).ok()
+    Timestamp::from_millisecond(i64::try_from(wall.wall_time(moment).0).ok()?).ok()
 }
 
 /// Follows the pods until one runs, somebody else looks, or it has taken too long to matter.

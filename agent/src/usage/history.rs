@@ -150,11 +150,11 @@ impl PodHistory {
         if let Some(cpu) = sample.cpu {
             self.observed = self.observed.saturating_add(period);
             self.cpu.add(cpu, now);
-            self.cpu_peak.raise(Level::of(cpu).number(), now);
+            self.cpu_peak.raise(Level::containing(cpu).number(), now);
         }
         if let Some(memory) = sample.memory {
             self.memory.add(memory, now);
-            self.memory_peak.raise(Level::of(memory).number(), now);
+            self.memory_peak.raise(Level::containing(memory).number(), now);
         }
         if let Some(pressure) = sample.pressure {
             self.pressure.add(pressure, now);

@@ -89,7 +89,7 @@ fn pod_usage(uid: &str, pod: &mut PodHistory, now: Timestamp) -> Option<PodUsage
     let percentile = |histogram: &Histogram, per_mille| histogram.percentile(per_mille);
     let percent = |per_mille: u16| u8::try_from(per_mille.div_ceil(10)).unwrap_or(100);
     Some(PodUsage {
-        id: PodId::of(uid)?,
+        id: PodId::from_uid(uid)?,
         cpu_p50: percentile(&pod.cpu, 500)?,
         cpu_p95: percentile(&pod.cpu, 950)?,
         cpu_peak: Level::at(pod.cpu_peak.highest(now))?,
@@ -117,7 +117,7 @@ const LEVELS: u8 = 2;
 const SHARE: u16 = 50;
 
 impl ReportSummary {
-    pub(super) fn of(history: &mut History, now: Timestamp) -> Self {
+    pub(super) fn from_history(history: &mut History, now: Timestamp) -> Self {
         let node = &mut history.node;
         Self {
             cpu: node.cpu.spread.percentile(950),

@@ -71,7 +71,7 @@ mod tests {
         let mut history = History::new(now);
         let node = NodeSample { cpu: Some(1), memory: Some(1), oom_kills, ..NodeSample::default() };
         history.take(&Sample { node, pods: Vec::new() }, 2, 10, now);
-        ReportSummary::of(&mut history, now)
+        ReportSummary::from_history(&mut history, now)
     }
 
     proptest! {

@@ -93,7 +93,7 @@ impl Room {
 
     /// What bootstrap last said about itself.
     pub fn state(&self) -> State {
-        State::of(self.host().at("/").as_path()).unwrap()
+        State::read(self.host().at("/").as_path()).unwrap()
     }
 
     /// Puts a program where the machine finds it.

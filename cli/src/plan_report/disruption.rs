@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use api::quantity;
-use planner::{ContainerResize, Destination, Move, NodeVerdict, Resize, Resources, Size};
+use planner::{ContainerResize, Destination, NodeVerdict, PlannedCommand, Resize, Resources, Size};
 use serde::Serialize;
 
 use super::interrupted;
@@ -135,7 +135,7 @@ fn resized(it: &Resize, own: &ContainerResize) -> Resized {
     }
 }
 
-fn moved(answer: &Answer, it: &Move, names: &[String]) -> Moved {
+fn moved(answer: &Answer, it: &PlannedCommand, names: &[String]) -> Moved {
     let name = |launch: &usize| names.get(*launch).cloned().unwrap_or_default();
     let mut pods: Vec<Place> = it
         .pods
@@ -161,7 +161,7 @@ fn moved(answer: &Answer, it: &Move, names: &[String]) -> Moved {
 }
 
 /// Pods that get no place in advance, as the end of a sentence: a node that is sick waits for nobody.
-fn left_behind(answer: &Answer, it: &Move) -> String {
+fn left_behind(answer: &Answer, it: &PlannedCommand) -> String {
     let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
     let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
     let left = without_place(&going, it.pods.len());

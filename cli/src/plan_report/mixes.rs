@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::label;
-use planner::{CapacityType, Destination, Mix};
+use planner::{CapacitySplit, CapacityType, Destination};
 use serde::Serialize;
 
 use crate::plan_input::Answer;
@@ -43,7 +43,7 @@ impl Split {
 /// Every workload that asks for a split and has pods, by its name.
 pub(super) fn splits(answer: &Answer) -> Vec<Split> {
     let snapshot = &answer.built.snapshot;
-    let mut all: BTreeMap<&Mix, Split> = BTreeMap::new();
+    let mut all: BTreeMap<&CapacitySplit, Split> = BTreeMap::new();
     let places = places(answer);
     let planned = snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none());
     for (mix, position) in planned.clone().filter_map(|(position, pod)| Some((pod.mix.as_deref()?, position))) {
@@ -63,7 +63,7 @@ pub(super) fn splits(answer: &Answer) -> Vec<Split> {
             }
         }
     }
-    let named = |(mix, split): (&Mix, Split)| Split {
+    let named = |(mix, split): (&CapacitySplit, Split)| Split {
         workload: mix.workload.clone(),
         on_demand_base: mix.on_demand_base,
         spot_share: mix.spot_share,

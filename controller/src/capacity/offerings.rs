@@ -381,7 +381,7 @@ impl Offerings {
         let facts = cloud::data::facts().ok()?;
         let source = Source { infos, facts, market: prices, shortages, images: &class.resolved.images };
         let images = image_set(class.resolved.images.iter().map(|image| image.image.id.as_str()));
-        let sizes = ClassSettings { learned_memory: learned.of(&images, now), ..class.settings.clone() };
+        let sizes = ClassSettings { learned_memory: learned.for_images(&images, now), ..class.settings.clone() };
         let mut catalogue = cloud::types::catalogue(&source, &sizes, &self.settings, now);
         cloud::types::add_reservations(&mut catalogue, &class.resolved, &sizes, &source, now);
         cloud::types::add_placement(&mut catalogue, &class.resolved);

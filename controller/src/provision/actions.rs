@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, NodePool, RiskSaid, annotation, reason};
-use planner::{Destination, Plan, PodVerdict, Preference, Purpose, WhyMove};
+use planner::{CommandCause, Destination, Plan, PodVerdict, Preference, Purpose};
 use serde_json::json;
 use snapshot::{Built, Problem};
 
@@ -91,7 +91,7 @@ fn orders(
     claims: &mut BTreeMap<usize, NodeClaim>,
     names: &BTreeMap<usize, String>,
 ) -> Vec<DisruptionCommand> {
-    let order = |planned: &planner::Move| {
+    let order = |planned: &planner::PlannedCommand| {
         let place = |it: &planner::Relocation| match &it.to {
             Destination::Node(name) => Some((it.uid.clone(), name.clone())),
             Destination::Launch(launch) => Some((it.uid.clone(), names.get(launch)?.clone())),
@@ -100,7 +100,7 @@ fn orders(
             reason: planned.reason,
             claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
             sick: match &planned.why {
-                WhyMove::Sick { condition } => Some(condition.clone()),
+                CommandCause::Sick { condition } => Some(condition.clone()),
                 _ => None,
             },
             replacements: planned.replacements.iter().map(|launch| claims.remove(launch)).collect::<Option<_>>()?,
@@ -210,7 +210,7 @@ fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Operation> {
         |(position, pod): (usize, &planner::Pod)| pod.leaving_node.clone().filter(|_| !placed.contains(&position));
     let waiting: BTreeSet<String> = built.snapshot.pods.iter().enumerate().filter_map(waits).collect();
     let approve = |node: &Arc<Node>| {
-        let risk = RiskSaid::of(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
+        let risk = RiskSaid::from_node(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
         let annotations = json!({annotation::REPLACEMENT_APPROVED: risk.id});
         let patch = json!({"metadata": {"annotations": annotations}});
         (!waiting.contains(node.name())).then(|| Operation::Patch(Target::Node(node.name().to_owned()), patch))

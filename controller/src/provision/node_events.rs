@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use api::objects::Node;
 use api::{NodeClaim, NodePool, reason};
 use daemon::metric::Metrics;
-use planner::{MoveReason, NodeVerdict, Plan, Stage, ValidatedCommands};
+use planner::{CommandReason, NodeVerdict, Plan, Stage, ValidatedCommands};
 use snapshot::Built;
 
 use super::problems;
@@ -19,7 +19,7 @@ use crate::state::pod_decisions::by_zone;
 use crate::write::events::{Event, ObjectReference};
 
 /// The reasons that budgets may name.
-const BUDGETED: [MoveReason; 3] = [MoveReason::Empty, MoveReason::Underutilized, MoveReason::Drifted];
+const BUDGETED: [CommandReason; 3] = [CommandReason::Empty, CommandReason::Underutilized, CommandReason::Drifted];
 
 /// What a plan says of nodes: those that will go if nothing changes, those that do not after all, and why the rest stays.
 #[must_use]
@@ -100,8 +100,8 @@ fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Event> {
         NodeVerdict::Budget { reason } => Some((pool(index, name)?, *reason)),
         _ => None,
     });
-    let held: BTreeSet<(&str, MoveReason)> = held.collect();
-    let note = |(pool, why): (&str, MoveReason)| {
+    let held: BTreeSet<(&str, CommandReason)> = held.collect();
+    let note = |(pool, why): (&str, CommandReason)| {
         let pool = ObjectReference::to::<NodePool>(index.pools.get(pool)?.as_ref());
         let message = format!("No allowed disruptions for disruption reason {why} due to blocking budget");
         Some(Event::normal(pool, reason::DISRUPTION_BLOCKED, message))
@@ -190,8 +190,8 @@ impl NodeGauges {
 }
 
 /// Nodes that go or that only a budget or a fault of the plan keeps, by reason.
-fn eligible(plan: &Plan) -> BTreeMap<MoveReason, u32> {
-    let mut counts: BTreeMap<MoveReason, u32> = BUDGETED.into_iter().map(|reason| (reason, 0)).collect();
+fn eligible(plan: &Plan) -> BTreeMap<CommandReason, u32> {
+    let mut counts: BTreeMap<CommandReason, u32> = BUDGETED.into_iter().map(|reason| (reason, 0)).collect();
     for (_, verdict) in &plan.report.nodes {
         if let NodeVerdict::Remove(reason) | NodeVerdict::Budget { reason } | NodeVerdict::LeftOut { reason, .. } =
             verdict

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use daemon::metric::Metrics;
-use planner::{ConsolidationPolicy, MoveReason, NodeVerdict, Plan};
+use planner::{CommandReason, ConsolidationPolicy, NodeVerdict, Plan};
 use snapshot::Built;
 
 use crate::metrics;
@@ -19,7 +19,7 @@ impl ConsolidationScores {
     /// Counts the moves that are begun, by their positions in the plan, and those that saved too little for what they disturb.
     pub fn count(&self, metrics: &Metrics, built: &Built, plan: &Plan, begin: &[usize]) {
         let begun = begin.iter().filter_map(|position| plan.moves.get(*position));
-        let begun = begun.filter(|planned| planned.reason == MoveReason::Underutilized);
+        let begun = begun.filter(|planned| planned.reason == CommandReason::Underutilized);
         for balance in planner::balances(&built.snapshot, begun) {
             score(metrics, "approved", (&balance.pool, balance.policy), balance.score);
         }

@@ -15,7 +15,7 @@ use api::objects::{Node, Pod};
 use api::status::Conditioned;
 use api::{NodeClaim, Taint, annotation, condition, reason, taint};
 use jiff::Timestamp;
-use planner::MoveReason;
+use planner::CommandReason;
 use serde_json::json;
 
 pub use execute::Disruptor;
@@ -193,7 +193,7 @@ fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind)
 
 /// Whether what holds a pod holds the move too: drift and expiry go on where the drain has an end (core 4.14).
 fn heeds(claim: &NodeClaim, kind: &CommandKind) -> bool {
-    let forced = [MoveReason::Drifted, MoveReason::Expired].iter().any(|reason| kind.is(*reason));
+    let forced = [CommandReason::Drifted, CommandReason::Expired].iter().any(|reason| kind.is(*reason));
     kind.waits() && !(forced && claim.spec.termination_grace_period.is_some())
 }
 
@@ -233,7 +233,7 @@ fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind,
 fn give_back(leaver: &DisruptedClaim, reason: &str, now: Timestamp) -> Vec<Operation> {
     let claim = &leaver.claim;
     let mut steps = Vec::new();
-    if reason == MoveReason::Unhealthy.as_str() && !is_overdue(claim, now) {
+    if reason == CommandReason::Unhealthy.as_str() && !is_overdue(claim, now) {
         let annotations = json!({annotation::TERMINATION_TIMESTAMP: now.to_string()});
         steps.push(Operation::Patch(target(claim), json!({"metadata": {"annotations": annotations}})));
     }

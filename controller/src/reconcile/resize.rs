@@ -11,7 +11,7 @@ use api::objects::{Container, Pod, Requested};
 use api::quantity::{self, CPU, MEMORY};
 use api::{Quantity, annotation, reason};
 use jiff::Timestamp;
-use planner::{ContainerResize, Resize, Size, WhyResize};
+use planner::{ContainerResize, Resize, ResizeReason, Size};
 use serde_json::{Map, Value, json};
 
 pub use execute::Resizer;
@@ -44,8 +44,10 @@ pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Operation> 
     let body = json!({"metadata": {"uid": resize.uid}, "spec": {"containers": containers}});
     steps.push(Operation::ResizePod(target, body));
     let reason = match resize.why {
-        WhyResize::MakesRoom => reason::REQUESTS_LOWERED,
-        WhyResize::Pressure | WhyResize::Grown | WhyResize::Unpacked | WhyResize::NoRoom => reason::REQUESTS_RAISED,
+        ResizeReason::MakesRoom => reason::REQUESTS_LOWERED,
+        ResizeReason::Pressure | ResizeReason::Grown | ResizeReason::Unpacked | ResizeReason::NoRoom => {
+            reason::REQUESTS_RAISED
+        }
     };
     let message = format!("{}: {}", changes(resize), resize.why);
     steps.push(Operation::Note(Event::normal(ObjectReference::to::<Pod>(pod.as_ref()), reason, message)));
@@ -60,7 +62,7 @@ fn size(container: &Container) -> Size {
 /// What the pod has to remember and does not yet.
 fn annotations(pod: &Pod, resize: &Resize, now: Timestamp) -> Map<String, Value> {
     let mut all = Map::new();
-    if resize.why == WhyResize::MakesRoom {
+    if resize.why == ResizeReason::MakesRoom {
         let before = pod.requested().ok().flatten().unwrap_or_default();
         let requested = remembered(&before, resize);
         if requested != before {

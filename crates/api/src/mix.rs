@@ -36,7 +36,7 @@ impl MixSaid {
     /// What a pod's annotations say; where one is absent, the label of the same key. A label cannot have a percent sign, so
     /// a share may go without it.
     #[must_use]
-    pub fn of(pod: &ObjectMeta) -> Self {
+    pub fn from_pod(pod: &ObjectMeta) -> Self {
         let mut said = Self::default();
         if let Some(text) = value(pod, ON_DEMAND_BASE) {
             match count(text) {
@@ -102,7 +102,7 @@ mod tests {
             (" 2", "70 %", 0, None, 2),
         ];
         for (base, share, on_demand_base, spot_share, faults) in rows {
-            let said = MixSaid::of(&pod(&[(ON_DEMAND_BASE, base), (SPOT_SHARE, share)], &[]));
+            let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, base), (SPOT_SHARE, share)], &[]));
             assert_eq!((said.on_demand_base, said.spot_share), (on_demand_base, spot_share), "{base} {share}");
             assert_eq!(said.faults.len(), faults, "{base} {share}");
             assert_eq!(said.asks(), faults == 0, "{base} {share}");
@@ -111,16 +111,16 @@ mod tests {
 
     #[test]
     fn labels_stand_in_for_annotations() {
-        let said = MixSaid::of(&pod(&[(ON_DEMAND_BASE, "3")], &[(ON_DEMAND_BASE, "5"), (SPOT_SHARE, "40")]));
+        let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "3")], &[(ON_DEMAND_BASE, "5"), (SPOT_SHARE, "40")]));
         assert_eq!((said.on_demand_base, said.spot_share), (3, Some(40)));
-        assert_eq!(MixSaid::of(&ObjectMeta::default()), MixSaid::default());
-        let zero = MixSaid::of(&pod(&[(ON_DEMAND_BASE, "0")], &[]));
+        assert_eq!(MixSaid::from_pod(&ObjectMeta::default()), MixSaid::default());
+        let zero = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "0")], &[]));
         assert!(!zero.asks() && zero.faults.is_empty());
     }
 
     #[test]
     fn faults_name_the_key_and_the_cure() {
-        let said = MixSaid::of(&pod(&[(ON_DEMAND_BASE, "two"), (SPOT_SHARE, "0.7")], &[]));
+        let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "two"), (SPOT_SHARE, "0.7")], &[]));
         let told: Vec<String> = said.faults.iter().map(ToString::to_string).collect();
         assert_eq!(
             told,

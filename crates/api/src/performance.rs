@@ -90,7 +90,7 @@ impl PerformanceFactors {
 
     /// The factor of a machine whose labels `has` knows, in thousandths: the first entry that fits counts, so what is
     /// more special is to be written first. `None` when none fits.
-    pub fn of(&self, mut has: impl FnMut(&str, &str) -> bool) -> Option<u32> {
+    pub fn factor(&self, mut has: impl FnMut(&str, &str) -> bool) -> Option<u32> {
         self.0.iter().find(|entry| has(entry.label, &entry.value)).map(|entry| entry.thousandths)
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     fn the_first_that_fits_counts() {
         let factors = PerformanceFactors::read("family=m8g:1.25,generation=8:1.1,arch=arm64:1.05").unwrap();
         let of = |labels: &str| {
-            factors.of(|key, value| labels.split(' ').any(|label| label.split_once('=') == Some((key, value))))
+            factors.factor(|key, value| labels.split(' ').any(|label| label.split_once('=') == Some((key, value))))
         };
         let (arch, generation, family) = (label::ARCH, label::INSTANCE_GENERATION, label::INSTANCE_FAMILY);
         let rows = [

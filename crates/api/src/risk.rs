@@ -20,7 +20,7 @@ pub struct RiskSaid {
 impl RiskSaid {
     /// What the Node's agent says; `None` where EC2 recommends nothing, or is about to take the machine back anyway.
     #[must_use]
-    pub fn of(node: &Node) -> Option<Self> {
+    pub fn from_node(node: &Node) -> Option<Self> {
         let said = node.condition(condition::INTERRUPTED).filter(|said| said.status == condition::TRUE)?;
         if said.reason != reason::REBALANCE_RECOMMENDATION {
             return None;
@@ -33,7 +33,7 @@ impl RiskSaid {
     /// The recommendation for which the Node is to be replaced, whether or not that has been approved.
     #[must_use]
     pub fn wants_replacement(node: &Node) -> Option<String> {
-        Self::of(node).filter(|said| said.replace).map(|said| said.id)
+        Self::from_node(node).filter(|said| said.replace).map(|said| said.id)
     }
 
     /// Whether the replacement has been approved.
@@ -71,7 +71,7 @@ mod tests {
         for replace in [true, false] {
             let said = RiskSaid { id: "rebalance-1".into(), replace };
             let node = node("True", risk, &format!("{said} EC2 sees policy=replace"));
-            let read = RiskSaid::of(&node);
+            let read = RiskSaid::from_node(&node);
             assert_eq!(read.as_ref().map(|read| read.id.as_str()), Some("rebalance-1"));
             assert!(read.is_some_and(|read| read.replace == replace && read.is_approved(&node)));
         }

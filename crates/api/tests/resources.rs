@@ -186,7 +186,7 @@ fn what_a_pool_says_of_money_and_work() {
     pool.metadata.annotations = Some(annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     assert_eq!(pool.node_fee().unwrap(), 10_000);
     assert_eq!(
-        pool.performance_factors().unwrap().of(|key, value| (key, value) == ("kubernetes.io/arch", "arm64")),
+        pool.performance_factors().unwrap().factor(|key, value| (key, value) == ("kubernetes.io/arch", "arm64")),
         Some(1200)
     );
 }

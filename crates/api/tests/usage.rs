@@ -144,7 +144,7 @@ proptest! {
 fn pod(id: u8) -> PodUsage {
     let level = |number: u8| Level::at(number).unwrap();
     PodUsage {
-        id: PodId::of(&format!("{id:08x}-0000-4000-8000-000000000000")).unwrap(),
+        id: PodId::from_uid(&format!("{id:08x}-0000-4000-8000-000000000000")).unwrap(),
         cpu_p50: level(id),
         cpu_p95: level(id + 1),
         cpu_peak: level(id + 2),
@@ -177,38 +177,38 @@ fn the_old_counts_half_as_much_each_day() {
     for minute in 0..1000 {
         histogram.add(100 * FIRST, at(minute * 60));
     }
-    assert_eq!(histogram.percentile(500), Some(Level::of(100 * FIRST)));
+    assert_eq!(histogram.percentile(500), Some(Level::containing(100 * FIRST)));
     for minute in 0..400 {
         histogram.add(FIRST, at(5 * DAY + minute * 60));
     }
     assert_eq!(
         histogram.percentile(900),
-        Some(Level::of(FIRST)),
+        Some(Level::containing(FIRST)),
         "a thousand samples of five days ago weigh as 31 new ones"
     );
-    assert_eq!(histogram.percentile(1000), Some(Level::of(100 * FIRST)));
+    assert_eq!(histogram.percentile(1000), Some(Level::containing(100 * FIRST)));
     for minute in 0..10 {
         histogram.add(FIRST, at(60 * DAY + minute * 60));
     }
-    assert_eq!(histogram.percentile(1000), Some(Level::of(FIRST)), "after two months nothing is left");
+    assert_eq!(histogram.percentile(1000), Some(Level::containing(FIRST)), "after two months nothing is left");
 }
 
 #[test]
 fn a_clock_that_jumps_loses_no_more_than_it_must() {
     let mut histogram = counted(&[(FIRST, 100 * DAY), (FIRST, 100 * DAY + 60)]);
     histogram.add(50 * FIRST, at(0));
-    assert_eq!(histogram.percentile(600), Some(Level::of(FIRST)), "what is known counts on");
+    assert_eq!(histogram.percentile(600), Some(Level::containing(FIRST)), "what is known counts on");
     histogram.add(50 * FIRST, Timestamp::MIN);
     histogram.add(50 * FIRST, Timestamp::MAX);
-    assert_eq!(histogram.percentile(100), Some(Level::of(50 * FIRST)));
+    assert_eq!(histogram.percentile(100), Some(Level::containing(50 * FIRST)));
     assert!(!histogram.is_empty() && Histogram::default().is_empty());
 }
 
 #[test]
 fn pods_are_known_by_their_uid_in_every_spelling() {
-    let id = PodId::of("8f14e45f-ceea-467a-9575-7dbd5c6d4b6a");
+    let id = PodId::from_uid("8f14e45f-ceea-467a-9575-7dbd5c6d4b6a");
     assert!(id.is_some());
-    assert_eq!(id, PodId::of("8f14e45f_ceea_467a_9575_7dbd5c6d4b6a"));
-    assert_eq!(id, PodId::of("8F14E45FCEEA467A95757DBD5C6D4B6A"));
-    assert_eq!([PodId::of(""), PodId::of("8f14e45f"), PodId::of("not-a-uid-at-all")], [None; 3]);
+    assert_eq!(id, PodId::from_uid("8f14e45f_ceea_467a_9575_7dbd5c6d4b6a"));
+    assert_eq!(id, PodId::from_uid("8F14E45FCEEA467A95757DBD5C6D4B6A"));
+    assert_eq!([PodId::from_uid(""), PodId::from_uid("8f14e45f"), PodId::from_uid("not-a-uid-at-all")], [None; 3]);
 }

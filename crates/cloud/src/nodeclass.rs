@@ -115,7 +115,7 @@ impl ResolvedClass {
     /// When a quantity or a threshold of the class cannot be read.
     pub fn sizes(&self, class: &EC2NodeClass) -> Result<ClassSettings, ClassError> {
         let placement_strategy = self.placement_group.as_ref().map(|group| group.strategy.clone());
-        Ok(ClassSettings { placement_strategy, ..ClassSettings::of(class, self.zones())? })
+        Ok(ClassSettings { placement_strategy, ..ClassSettings::new(class, self.zones())? })
     }
 
     /// The first image that runs on a type with these labels.

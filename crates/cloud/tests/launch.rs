@@ -83,7 +83,7 @@ async fn catalogue(
     market.set_offerings(cloud.type_offerings().await.unwrap());
     market.add_spot_prices(cloud.spot_prices().await.unwrap());
     let source = Source { infos: &infos, facts, market: &market, shortages, images: &class.images };
-    let sizes = ClassSettings::of(object, class.zones()).unwrap();
+    let sizes = ClassSettings::new(object, class.zones()).unwrap();
     types::catalogue(&source, &sizes, settings, cloud.now())
 }
 
@@ -337,19 +337,19 @@ async fn addresses_of_launches_under_way_count() {
     world.in_flight.begin(&token, &first, 2, world.cloud.now());
     let second = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
     assert_eq!(used(&second), "subnet-0000000000000000b");
-    let counted = world.in_flight.of(&template.id, world.cloud.now());
+    let counted = world.in_flight.free_in(&template.id, world.cloud.now());
     assert_eq!(counted, 2 * (i64::from(first.addresses) + 1), "each with its smallest number of pods");
     let answer = world.buy(&first, &first.request(&token, &members)).await.unwrap();
     world.in_flight.settle(&token, &answer, world.cloud.now());
-    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), counted, "both are there");
+    assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), counted, "both are there");
     world.in_flight.settle(&token, &FleetAnswer::default(), world.cloud.now());
-    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), 0, "EC2 launched none here");
+    assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), 0, "EC2 launched none here");
     world.in_flight.begin(&token, &first, 2, world.cloud.now());
     world.in_flight.give_back(&token);
     assert_eq!(used(&world.choose(&ask(std::slice::from_ref(&zone))).unwrap()), template.id);
     world.in_flight.begin(&token, &first, 2, world.cloud.now());
     world.clock.advance(SignedDuration::from_mins(2));
-    assert_eq!(world.in_flight.of(&template.id, world.cloud.now()), 0, "by now EC2 counts them itself");
+    assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), 0, "by now EC2 counts them itself");
 }
 
 /// Rows: what goes wrong, and whether the launch's addresses count after it. What EC2 refused is given back by whoever asked;

@@ -150,7 +150,7 @@ fn thresholds_and_disks() {
             "subnetSelectorTerms":[],"securityGroupSelectorTerms":[],"amiSelectorTerms":[{{"alias":"al2023@latest"}}],{yaml}}}}}"#
         ))
         .unwrap();
-        ClassSettings::of(&class, BTreeMap::new()).unwrap()
+        ClassSettings::new(&class, BTreeMap::new()).unwrap()
     };
     let plain = class(r#""role":"r""#);
     assert_eq!(plain, ClassSettings { name: "c".to_owned(), ..ClassSettings::default() });
@@ -163,7 +163,7 @@ fn thresholds_and_disks() {
     for (yaml, expected) in rows {
         assert_eq!(class(yaml).memory_threshold, expected, "{yaml}");
     }
-    assert_eq!((Threshold::Share(100_000).of(1000), Threshold::Share(5000).of(1001)), (0, 51));
+    assert_eq!((Threshold::Share(100_000).amount_of(1000), Threshold::Share(5000).amount_of(1001)), (0, 51));
     let disks = [
         (r#""blockDeviceMappings":[{"deviceName":"/dev/xvda","ebs":{"volumeSize":"100Gi"}}]"#, 100 << 30),
         (r#""blockDeviceMappings":[{"deviceName":"/dev/xvdb","ebs":{"volumeSize":"100Gi"}}]"#, 20 << 30),
@@ -191,7 +191,7 @@ fn thresholds_and_disks() {
         "securityGroupSelectorTerms":[],"amiSelectorTerms":[],"kubelet":{"kubeReserved":{"cpu":"much"}}}}"#,
     )
     .unwrap();
-    let error = ClassSettings::of(&bad, BTreeMap::new()).unwrap_err();
+    let error = ClassSettings::new(&bad, BTreeMap::new()).unwrap_err();
     assert_eq!(error.field, "spec.kubelet.kubeReserved[cpu]");
 }
 

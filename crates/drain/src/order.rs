@@ -43,7 +43,7 @@ impl DrainOrders {
 
     /// What `source` wants.
     #[must_use]
-    pub fn of(&self, source: &str) -> Option<&Order> {
+    pub fn get(&self, source: &str) -> Option<&Order> {
         self.0.get(source)
     }
 

@@ -33,7 +33,7 @@ use std::rc::Rc;
 use crate::{Launch, Plan, Snapshot};
 pub use after_commands::carried_out;
 use excluded_daemons::ExcludedDaemons;
-use in_flight_node::Mould;
+use in_flight_node::InFlightNode;
 pub use resizes::resized;
 
 /// A rule that a plan breaks.
@@ -75,7 +75,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
 
 /// What the checker leaves of a plan.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct ValidatedPlan {
     /// What may be carried out; nothing where even the places of pods break a rule.
     pub sound: Option<Plan>,
     /// What was wrong with the whole.
@@ -85,14 +85,14 @@ pub struct Checked {
 /// Holds a plan against every rule. Moves are planned one after another, so the first ones are sound without the others: where they
 /// break a rule together, half of them are left out until they do not, and pods that wait have their places all the same.
 #[must_use]
-pub fn checked(snapshot: &Snapshot, plan: Plan) -> Checked {
+pub fn checked(snapshot: &Snapshot, plan: Plan) -> ValidatedPlan {
     let findings = check(snapshot, &plan);
     let Some(first) = findings.first().map(ToString::to_string) else {
-        return Checked { sound: Some(plan), findings };
+        return ValidatedPlan { sound: Some(plan), findings };
     };
     let fewer = std::iter::successors(Some(plan.moves.len() / 2), |count| (*count > 0).then_some(count / 2));
     let sound = fewer.map(|count| plan.clone().with_moves(count, &first)).find(|part| check(snapshot, part).is_empty());
-    Checked { sound, findings }
+    ValidatedPlan { sound, findings }
 }
 
 /// Everything that is wrong with the places of pods. Those behind the first `own` are pods that move.
@@ -103,7 +103,11 @@ fn placed(snapshot: &Snapshot, plan: &Plan, own: usize, findings: &mut Findings)
     nodes::check(snapshot, plan, &moulds, &kept_off, findings);
     launches::check(snapshot, plan, &moulds, findings);
     budgets::check(snapshot, plan, &moulds, findings);
-    binding_order::check(&binding_order::Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, findings);
+    binding_order::check(
+        &binding_order::BindingState { snapshot, plan, places: &places, kept_off: &kept_off },
+        own,
+        findings,
+    );
 }
 
 struct Findings(Vec<Finding>);
@@ -124,23 +128,23 @@ impl Findings {
 /// What every claim without an instance may become: those that ask for the same share it.
 struct InFlightNodes<'a> {
     /// One a node; only of those whose labels are not settled.
-    nodes: Vec<Option<Rc<Mould<'a>>>>,
+    nodes: Vec<Option<Rc<InFlightNode<'a>>>>,
     /// One a launch; none when its pool is unknown.
-    launches: Vec<Option<Rc<Mould<'a>>>>,
+    launches: Vec<Option<Rc<InFlightNode<'a>>>>,
 }
 
 impl<'a> InFlightNodes<'a> {
     fn new(snapshot: &'a Snapshot, plan: &'a Plan) -> Self {
-        let mut alike: BTreeMap<_, Rc<Mould<'a>>> = BTreeMap::new();
+        let mut alike: BTreeMap<_, Rc<InFlightNode<'a>>> = BTreeMap::new();
         let mut node = |node: &'a crate::Node| {
             let name = node_places::undecided(node).then_some((&node.pool, &node.requirements, &node.labels))?;
-            Some(alike.entry(name).or_insert_with(|| Rc::new(Mould::of_node(snapshot, node))).clone())
+            Some(alike.entry(name).or_insert_with(|| Rc::new(InFlightNode::from_node(snapshot, node))).clone())
         };
         let nodes = snapshot.nodes.iter().map(|it| node(it)).collect();
-        let mut alike: BTreeMap<_, Rc<Mould<'a>>> = BTreeMap::new();
+        let mut alike: BTreeMap<_, Rc<InFlightNode<'a>>> = BTreeMap::new();
         let launch = |launch: &'a Launch| {
             let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool)?;
-            let mould = || Rc::new(Mould::of_launch(snapshot, pool, launch));
+            let mould = || Rc::new(InFlightNode::from_launch(snapshot, pool, launch));
             Some(alike.entry((&launch.pool, &launch.requirements)).or_insert_with(mould).clone())
         };
         let launches = plan.launches.iter().map(launch).collect();
@@ -148,7 +152,7 @@ impl<'a> InFlightNodes<'a> {
     }
 
     /// The mould of the launch at this position.
-    fn of(&self, launch: usize) -> Option<&Mould<'a>> {
+    fn get(&self, launch: usize) -> Option<&InFlightNode<'a>> {
         self.launches.get(launch)?.as_deref()
     }
 }

@@ -34,53 +34,56 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use disruption_plan::{DisruptionPlan, Moves, Position, leaver};
-use eligibility::Judge;
-use lower_requests::{Ahead, LowerRequests};
+use disruption_plan::{DisruptionPlan, PlannedCommands, Position, disrupted_node};
+use eligibility::EligibilityRules;
+use lower_requests::{Lookahead, LowerRequests};
 use remaining_budgets::RemainingBudgets;
 use savings::{SavingsRules, cost_of};
-use simulation::Scene;
+use simulation::SimulatedCluster;
 
-use crate::provision::Foreseen;
-use crate::{Balance, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Resize, Snapshot, Stage, WhyMove};
+use crate::provision::KnownDomains;
+use crate::{
+    Balance, CommandCause, CommandReason, MicroDollars, Node, NodeVerdict, Plan, PlannedCommand, Resize, Snapshot,
+    Stage,
+};
 
 /// How often places are looked for anew, at most, because something in them was not foreseen.
 const MOST_SURPRISES: usize = 3;
 
 /// Adds what goes to a plan that has placed its pods, and a verdict for every managed node.
 pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
-    let judge = Judge::new(snapshot, plan);
-    let mut free: BTreeMap<MoveReason, Vec<Position>> = BTreeMap::new();
+    let judge = EligibilityRules::new(snapshot, plan);
+    let mut free: BTreeMap<CommandReason, Vec<Position>> = BTreeMap::new();
     let mut verdicts: BTreeMap<Position, NodeVerdict> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate().filter(|(_, node)| node.claim.is_some()) {
-        match judge.of(node) {
+        match judge.evaluate(node) {
             Ok(reason) => free.entry(reason).or_default().push(position),
             Err(verdict) => {
                 verdicts.insert(position, verdict);
             }
         }
     }
-    let scales = SavingsRules::of(snapshot);
+    let scales = SavingsRules::new(snapshot);
     let mut going = DisruptionPass {
         snapshot,
         scales: &scales,
-        purse: RemainingBudgets::of(snapshot),
+        purse: RemainingBudgets::new(snapshot),
         moves: Vec::new(),
         verdicts,
     };
-    going.sick(free.remove(&MoveReason::Unhealthy).unwrap_or_default());
+    going.unhealthy(free.remove(&CommandReason::Unhealthy).unwrap_or_default());
     going.surplus(&judge);
     free.values_mut().for_each(|nodes| nodes.retain(|node| !going.verdicts.contains_key(node)));
-    for position in going.empty(free.remove(&MoveReason::Empty).unwrap_or_default()) {
+    for position in going.empty(free.remove(&CommandReason::Empty).unwrap_or_default()) {
         // What its budget for empty nodes does not allow, another reason may.
         if let Some(reason) = judge.outdated(&snapshot.nodes[position]) {
             free.entry(reason).or_default().push(position);
         }
     }
     let DisruptionPass { purse, mut moves, mut verdicts, .. } = going;
-    let mut resizes = restore_requests::of(snapshot, plan);
-    let lowering = LowerRequests::of(snapshot, &judge, &resizes);
-    let mut ahead = Ahead::default();
+    let mut resizes = restore_requests::restore_requests(snapshot, plan);
+    let lowering = LowerRequests::new(snapshot, &judge, &resizes);
+    let mut ahead = Lookahead::default();
     if !free.is_empty() {
         let found = relocate((snapshot, &scales), plan, &judge, purse, &mut free, (&moves, &resizes, &lowering));
         let first = plan.launches.len();
@@ -106,10 +109,10 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
 
 /// What moves that save money mean for each pool that they take nodes from; nothing where a saving is unknown.
 #[must_use]
-pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Move>) -> Vec<Balance> {
-    let scales = SavingsRules::of(snapshot);
+pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m PlannedCommand>) -> Vec<Balance> {
+    let scales = SavingsRules::new(snapshot);
     let known: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node.as_ref())).collect();
-    let of_move = |planned: &Move| {
+    let of_move = |planned: &PlannedCommand| {
         let nodes: Vec<&Node> =
             planned.nodes.iter().filter_map(|leaver| known.get(leaver.node.as_str()).copied()).collect();
         planned.saving.map_or_else(Vec::new, |saved| scales.balances(&nodes, saved.0))
@@ -122,7 +125,7 @@ struct DisruptionPass<'a> {
     snapshot: &'a Snapshot,
     scales: &'a SavingsRules<'a>,
     purse: RemainingBudgets<'a>,
-    moves: Vec<Move>,
+    moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
 }
 
@@ -131,27 +134,35 @@ impl<'a> DisruptionPass<'a> {
         &self.snapshot.nodes[position]
     }
 
-    fn go(&mut self, position: Position, reason: MoveReason, why: WhyMove) {
+    fn remove(&mut self, position: Position, reason: CommandReason, why: CommandCause) {
         let node = self.node(position);
         self.purse.spend(&[node]);
         self.verdicts.insert(position, NodeVerdict::Remove(reason));
         let (replacements, pods) = (Vec::new(), Vec::new());
         let saving = self.scales.price_of(node).map(MicroDollars);
-        let cost = if reason == MoveReason::Empty { 0 } else { cost_of(node) };
-        self.moves.push(Move { reason, nodes: vec![leaver(node)], replacements, pods, saving, cost, why });
+        let cost = if reason == CommandReason::Empty { 0 } else { cost_of(node) };
+        self.moves.push(PlannedCommand {
+            reason,
+            nodes: vec![disrupted_node(node)],
+            replacements,
+            pods,
+            saving,
+            cost,
+            why,
+        });
     }
 
-    fn sick(&mut self, nodes: Vec<Position>) {
+    fn unhealthy(&mut self, nodes: Vec<Position>) {
         for position in nodes {
             let condition = self.node(position).sick.as_ref().map(|sick| sick.condition.clone()).unwrap_or_default();
-            self.go(position, MoveReason::Unhealthy, WhyMove::Sick { condition });
+            self.remove(position, CommandReason::Unhealthy, CommandCause::Sick { condition });
         }
     }
 
-    fn surplus(&mut self, judge: &Judge<'_>) {
+    fn surplus(&mut self, judge: &EligibilityRules<'_>) {
         let goes = |position| matches!(self.verdicts.get(&position), Some(NodeVerdict::Remove(_)));
-        for position in surplus::of(self.snapshot, judge, goes) {
-            self.go(position, MoveReason::Static, WhyMove::Surplus);
+        for position in surplus::surplus_nodes(self.snapshot, judge, goes) {
+            self.remove(position, CommandReason::Static, CommandCause::Surplus);
         }
     }
 
@@ -160,10 +171,10 @@ impl<'a> DisruptionPass<'a> {
         nodes.sort_by_key(|position| (Reverse(self.node(*position).price), self.node(*position).name.as_str()));
         let mut left = Vec::new();
         for position in nodes {
-            if self.purse.allows(&[self.node(position)], MoveReason::Empty) {
-                self.go(position, MoveReason::Empty, WhyMove::NothingRuns);
+            if self.purse.allows(&[self.node(position)], CommandReason::Empty) {
+                self.remove(position, CommandReason::Empty, CommandCause::NothingRuns);
             } else {
-                self.verdicts.insert(position, NodeVerdict::Budget { reason: MoveReason::Empty });
+                self.verdicts.insert(position, NodeVerdict::Budget { reason: CommandReason::Empty });
                 left.push(position);
             }
         }
@@ -175,24 +186,24 @@ impl<'a> DisruptionPass<'a> {
 fn relocate(
     (snapshot, scales): (&Snapshot, &SavingsRules<'_>),
     plan: &Plan,
-    judge: &Judge<'_>,
+    judge: &EligibilityRules<'_>,
     purse: RemainingBudgets<'_>,
-    free: &mut BTreeMap<MoveReason, Vec<Position>>,
-    (going, raised, lowering): (&[Move], &[Resize], &LowerRequests<'_>),
-) -> Moves {
+    free: &mut BTreeMap<CommandReason, Vec<Position>>,
+    (going, raised, lowering): (&[PlannedCommand], &[Resize], &LowerRequests<'_>),
+) -> PlannedCommands {
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
         match reason {
-            MoveReason::Underutilized => consolidate::in_order(nodes, node, scales),
+            CommandReason::Underutilized => consolidate::in_order(nodes, node, scales),
             reason => nodes.sort_by_key(|position| age(&snapshot.nodes[*position], *reason)),
         }
     }
     let all: Vec<Position> = free.values().flatten().copied().collect();
-    let scene = Scene::of(snapshot, plan, &all, raised);
+    let scene = SimulatedCluster::new(snapshot, plan, &all, raised);
     let gone: BTreeSet<&str> = going.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
     let turns: BTreeMap<&str, usize> =
         all.iter().rev().enumerate().map(|(turn, it)| (snapshot.nodes[*it].name.as_str(), turn + 1)).collect();
-    let mut foreseen = Foreseen::default();
+    let mut foreseen = KnownDomains::default();
     let mut attempts = 0;
     loop {
         // Pods go to nodes that stay, else to those that would go last.
@@ -204,18 +215,18 @@ fn relocate(
             agenda.scatter_promised();
             outdated(&mut agenda, free, judge);
             agenda.spare(|node| is_no_place(judge, node));
-            agenda.heed_ceilings();
+            agenda.apply_utilization_limits();
             agenda
         };
-        let underutilized = free.get(&MoveReason::Underutilized).map_or(&[][..], Vec::as_slice);
+        let underutilized = free.get(&CommandReason::Underutilized).map_or(&[][..], Vec::as_slice);
         let ahead = lowering.look_ahead(prepared, underutilized);
         let mut agenda = prepared();
-        let mut left = consolidate::give_back(&mut agenda, underutilized);
+        let mut left = consolidate::delete_nodes(&mut agenda, underutilized);
         left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
         consolidate::exchange(&mut agenda, scales, left);
-        let found = Moves { ahead, ..agenda.finish() };
+        let found = PlannedCommands { ahead, ..agenda.finish() };
         attempts += 1;
-        if found.surprises == Foreseen::default() {
+        if found.surprises == KnownDomains::default() {
             return found;
         }
         if attempts == MOST_SURPRISES {
@@ -227,17 +238,17 @@ fn relocate(
 
 /// Whether nothing is sent to a node to save money: it was in use not long ago, or is so new that nobody has said since when it is
 /// quiet. A pool that never consolidates may receive.
-fn is_no_place(judge: &Judge<'_>, node: &Node) -> bool {
+fn is_no_place(judge: &EligibilityRules<'_>, node: &Node) -> bool {
     judge.pool(node).is_some_and(|pool| {
         matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized))
     })
 }
 
 /// Those without pods to move first, then those that have drifted, or are expired, for the longest time.
-fn age(node: &Node, reason: MoveReason) -> (bool, i64, String) {
+fn age(node: &Node, reason: CommandReason) -> (bool, i64, String) {
     let moves = node.pods.iter().any(|pod| pod.reschedulable);
     let since = match reason {
-        MoveReason::Drifted => node.drifted.as_ref().map(|drifted| drifted.since),
+        CommandReason::Drifted => node.drifted.as_ref().map(|drifted| drifted.since),
         _ => node.expires,
     };
     (moves, since.unwrap_or_default().0, node.name.clone())
@@ -245,21 +256,25 @@ fn age(node: &Node, reason: MoveReason) -> (bool, i64, String) {
 
 /// Drifted nodes, then expired ones. A node that is both goes for its age where its drift alone does not let it: another budget counts,
 /// and the drain of an expired one may end by force.
-fn outdated(agenda: &mut DisruptionPlan<'_>, free: &BTreeMap<MoveReason, Vec<Position>>, judge: &Judge<'_>) {
+fn outdated(
+    agenda: &mut DisruptionPlan<'_>,
+    free: &BTreeMap<CommandReason, Vec<Position>>,
+    judge: &EligibilityRules<'_>,
+) {
     let of = |reason| free.get(&reason).into_iter().flatten().copied();
-    let mut expired: Vec<Position> = of(MoveReason::Expired).collect();
-    for position in of(MoveReason::Drifted) {
+    let mut expired: Vec<Position> = of(CommandReason::Expired).collect();
+    for position in of(CommandReason::Drifted) {
         let node = agenda.node(position);
         let reason = node.drifted.as_ref().map(|drifted| drifted.reason.clone()).unwrap_or_default();
-        let refused = agenda.replace(position, MoveReason::Drifted, WhyMove::Drifted { reason }, false).err();
+        let refused = agenda.replace(position, CommandReason::Drifted, CommandCause::Drifted { reason }, false).err();
         let helps =
             |refused: &NodeVerdict| matches!(refused, NodeVerdict::Budget { .. }) || node.termination_grace.is_some();
         expired.extend(refused.filter(|it| judge.has_expired(node) && helps(it)).map(|_| position));
     }
-    expired.sort_by_cached_key(|position| age(agenda.node(*position), MoveReason::Expired));
+    expired.sort_by_cached_key(|position| age(agenda.node(*position), CommandReason::Expired));
     for position in expired {
         let force = agenda.node(position).termination_grace.is_some();
         // Its verdict is told by then.
-        let _ = agenda.replace(position, MoveReason::Expired, WhyMove::Expired, force);
+        let _ = agenda.replace(position, CommandReason::Expired, CommandCause::Expired, force);
     }
 }

@@ -17,13 +17,13 @@ mod rotation;
 mod utilization_limit;
 mod validation;
 
-pub use check::{Checked, Finding, carried_out, check, checked, resized};
+pub use check::{Finding, ValidatedPlan, carried_out, check, checked, resized};
 pub use disrupt::balances;
 pub use model::*;
 pub use packing::fitting;
 pub use plan::*;
-pub use plan_cache::Rest;
-pub use validation::{Dropped, ValidatedCommands, Validation};
+pub use plan_cache::PlanCache;
+pub use validation::{RejectedCommand, ValidatedCommands, Validation};
 
 /// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
 pub fn plan(snapshot: &Snapshot) -> Plan {

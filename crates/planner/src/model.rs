@@ -11,17 +11,17 @@ mod resources;
 mod sizing;
 mod topology;
 
-pub use capacity_split::Mix;
+pub use capacity_split::CapacitySplit;
 pub use catalogue::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, label};
-pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Sick, Stage, Usage};
+pub use node::{BoundPod, Drifted, Leaving, Node, Pressure, Stage, Unhealthy, Usage};
 pub use offer::Offer;
 pub use pod::{
     Daemon, Effect, HostPort, NodePreference, Pod, PodShape, Taint, Toleration, TolerationOperator, VolumeNeed,
 };
-pub use pool::{Budgets, ConsolidationPolicy, Disruption, Packing, Pool, Utilization, Worth};
+pub use pool::{Budgets, ConsolidationPolicy, Disruption, MinimumSavings, Packing, Pool, Utilization};
 pub use requirements::{Operator, Requirement, Requirements, ValueSet};
 pub use resources::Resources;
-pub use sizing::{ContainerSize, GivenBack, PodUse, Size, Sizing, WhyFixed};
+pub use sizing::{ContainerSize, NotResizable, PodUtilization, RestoredRequests, Size, Sizing};
 pub use topology::{PodPreference, PodTerm, Selector, Spread};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,7 +14,7 @@ const OLD: i64 = 24 * 60;
 const DOUBLINGS: u32 = OLD.ilog2();
 
 /// The milliseconds within which what comes in the place of a node must have earned its start.
-pub(crate) fn of(created: Millis, now: Millis) -> i64 {
+pub(crate) fn payback_time(created: Millis, now: Millis) -> i64 {
     let minutes = (minute(now) - minute(created)).max(1);
     let counted = if minutes >= OLD { OLD } else { 1 << minutes.ilog2() };
     counted * MINUTE
@@ -32,7 +32,7 @@ fn minute(at: Millis) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{MINUTE, Millis, moments, of};
+    use super::{MINUTE, Millis, moments, payback_time};
 
     const CREATED: Millis = Millis(7 * MINUTE + 59_000);
 
@@ -52,14 +52,14 @@ mod tests {
             (9999, 1440),
         ];
         for (age, minutes) in rows {
-            assert_eq!(of(CREATED, Millis((7 + age) * MINUTE)), minutes * MINUTE, "{age}");
+            assert_eq!(payback_time(CREATED, Millis((7 + age) * MINUTE)), minutes * MINUTE, "{age}");
         }
     }
 
     #[test]
     fn it_changes_at_the_moments_that_are_named_and_at_no_others() {
         let named: Vec<Millis> = moments(CREATED).collect();
-        let changes = |at: &i64| of(CREATED, Millis(*at)) != of(CREATED, Millis(at - 1));
+        let changes = |at: &i64| payback_time(CREATED, Millis(*at)) != payback_time(CREATED, Millis(at - 1));
         let changed = (1..=2000).map(|minute| minute * MINUTE).filter(changes).map(Millis);
         assert_eq!(named, changed.collect::<Vec<_>>());
         assert!(!(CREATED.0 + 1..CREATED.0 + 30_000).any(|at| at % MINUTE != 0 && changes(&at)));

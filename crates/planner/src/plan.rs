@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use commands::{Balance, Destination, Leaver, Move, MoveReason, Relocation, WhyMove};
-pub use nodes::{NodeVerdict, Strain};
-pub use resizes::{ContainerResize, NotResizedReason, Resize, Unpacked, WhyResize};
+pub use commands::{Balance, CommandCause, CommandReason, Destination, DisruptedNode, PlannedCommand, Relocation};
+pub use nodes::{NodeVerdict, Overload};
+pub use resizes::{ContainerResize, NotResized, NotResizedReason, Resize, ResizeReason};
 
 use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
 
@@ -26,7 +26,7 @@ pub struct Plan {
     /// Pods that an existing or in-flight node has room for; kube-scheduler binds them.
     pub nominations: Vec<Nomination>,
     /// Nodes to give back, with what that takes.
-    pub moves: Vec<Move>,
+    pub moves: Vec<PlannedCommand>,
     /// Requests to change where their pods are. No move of this plan counts on one that is lowered.
     #[serde(default)]
     pub resizes: Vec<Resize>,
@@ -100,7 +100,7 @@ pub struct Report {
     pub barren: Vec<String>,
     /// Pods of pools that pack whose requests stay for another reason than that they are needed, by node and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unpacked: Vec<Unpacked>,
+    pub unpacked: Vec<NotResized>,
     /// Positions of all placed pods, on nodes or launches, in an order in which kube-scheduler could bind them.
     pub order: Vec<usize>,
     /// Steps that the search took.
@@ -116,7 +116,7 @@ pub enum PodVerdict {
         /// The node's name in the snapshot.
         node: String,
         /// Why that one.
-        why: Why,
+        why: PlacementReason,
         /// Preferences that could not be kept, in the order in which they were dropped.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dropped: Vec<Preference>,
@@ -126,7 +126,7 @@ pub enum PodVerdict {
         /// Position in `Plan::launches`.
         launch: usize,
         /// Why that one.
-        why: Why,
+        why: PlacementReason,
         /// Preferences that could not be kept, in the order in which they were dropped.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dropped: Vec<Preference>,
@@ -143,7 +143,7 @@ pub enum PodVerdict {
 /// Why a pod got this place and no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Why {
+pub enum PlacementReason {
     /// A recent plan promised it.
     Promised,
     /// It is the first node with room: initialized ones before those on their way, by name.
@@ -229,7 +229,7 @@ pub enum UnschedulableReason {
     /// Types would do, but no domain is left for the pod beside the others.
     Topology {
         /// How it stands to them.
-        standing: Standing,
+        standing: TopologyReason,
         /// The topology key.
         key: String,
     },
@@ -250,13 +250,13 @@ pub enum UnschedulableReason {
     /// Only spot can be had, and the pod is of the base that its workload keeps off spot.
     SpotOnly,
     /// Every type is ruled out.
-    Types(TypesMiss),
+    Types(TypesMismatch),
 }
 
 /// Which demand on other pods leaves no domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Standing {
+pub enum TopologyReason {
     /// A spread: every domain would hold too many more than the emptiest one.
     Spread {
         /// The most by which domains may differ.
@@ -277,11 +277,11 @@ pub enum Standing {
 /// Why every type of a pool is ruled out, each by its first reason; the counts add up to `total`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TypesMiss {
+pub struct TypesMismatch {
     /// How many types the pool's class has in all.
     pub total: usize,
     /// How many cannot have a label, or are not sold with a value of it, as required; by label.
-    pub labels: Vec<LabelMiss>,
+    pub labels: Vec<LabelMismatch>,
     /// How many are too small, by the first resource that is short.
     pub small: Vec<(String, usize)>,
     /// How many match and are large enough, but are sold out as required.
@@ -297,7 +297,7 @@ pub struct TypesMiss {
 /// Types that fall out for one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LabelMiss {
+pub struct LabelMismatch {
     /// The label's key.
     pub key: String,
     /// How many types.
@@ -333,6 +333,6 @@ impl UnschedulableReason {
 
     /// The miss of a pool without a catalogue.
     pub(crate) fn no_types() -> Self {
-        Self::Types(TypesMiss::default())
+        Self::Types(TypesMismatch::default())
     }
 }

@@ -10,15 +10,15 @@ const LONGEST: i64 = 300_000;
 
 /// What a plan was made from that found nothing to do.
 #[derive(Clone, Debug)]
-pub struct Rest {
+pub struct PlanCache {
     seen: Snapshot,
     until: Millis,
 }
 
-impl Rest {
+impl PlanCache {
     /// The rest after this plan; `None` where it found something to do.
     #[must_use]
-    pub fn of(snapshot: &Snapshot, plan: &Plan) -> Option<Self> {
+    pub fn new(snapshot: &Snapshot, plan: &Plan) -> Option<Self> {
         if !is_idle(plan) {
             return None;
         }
@@ -31,7 +31,7 @@ impl Rest {
 
     /// Whether a plan for this snapshot would find the same.
     #[must_use]
-    pub fn holds(&self, snapshot: &Snapshot) -> bool {
+    pub fn is_valid(&self, snapshot: &Snapshot) -> bool {
         // Named one by one, so that a new field cannot be forgotten here.
         let Snapshot {
             now,

@@ -58,30 +58,30 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bound_pods::Bound;
-use capacity_split::Part;
+use bound_pods::BoundPods;
+use capacity_split::SplitPart;
 use daemon_overhead::DaemonOverhead;
-use demand::{Compiler, Demand};
+use demand::{Demand, DemandCompiler};
 use dimensions::Dimensions;
 use existing_node::ExistingNodes;
-use finish::List;
+use finish::TypeList;
 use fleet::PlannedFleets;
 use limits::Headroom;
 use new_node::NewNodes;
 use node_template::{NodeTemplates, TemplateId};
-use open_node::Alone;
+use open_node::SingleNodePrices;
 use requirement_sets::{RequirementSetId, RequirementSets};
 use reservations::Reservations;
-use shared_claims::Shared;
-use strategy::{ALWAYS, Load, Manner};
-use topology::{Counts, Membership, Pods, Topology};
-use type_filter::Outlook;
+use shared_claims::SharedClaims;
+use strategy::{ALWAYS, LoadRule, Strategy};
+use topology::{CountedPods, Counts, Membership, Topology};
+use type_filter::TypeFilter;
 
 use relocation::LeavingPod;
-pub(crate) use relocation::{MANNERS, Obstacle, Outcome, Relocator};
-pub(crate) use topology::Foreseen;
+pub(crate) use relocation::{MANNERS, Obstacle, RelocationOutcome, Relocator};
+pub(crate) use topology::KnownDomains;
 
-use crate::{Nomination, Plan, Pod, PodVerdict, Resources, Snapshot, Why};
+use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snapshot};
 
 /// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
@@ -90,33 +90,33 @@ pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
 
 /// A shape (with the claims that its pods share, if they do) at one of its levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
+struct Attempt {
     shape: usize,
     level: usize,
 }
 
 /// Whether a pod will run, or only keeps room for those that will.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PodKind {
     Real,
     Buffer,
 }
 
-impl Kind {
-    fn of(pod: &Pod) -> Self {
+impl PodKind {
+    fn from_pod(pod: &Pod) -> Self {
         if pod.buffer.is_some() { Self::Buffer } else { Self::Real }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum PodPlacement {
     Room(usize),
     Claim(usize),
 }
 
 /// Pods of one shape that wait, in the order of their ages.
 #[derive(Clone)]
-struct Run {
+struct PodRun {
     shape: usize,
     pods: Vec<usize>,
 }
@@ -131,7 +131,7 @@ struct Solver<'a> {
     /// Which demand each pod has.
     demand_of: Arc<[usize]>,
     /// The part of each pod in its workload's split.
-    parts: Arc<[Part]>,
+    parts: Arc<[SplitPart]>,
     retinue: DaemonOverhead<'a>,
     frames: NodeTemplates<'a>,
     headroom: Headroom,
@@ -139,21 +139,21 @@ struct Solver<'a> {
     rooms: ExistingNodes<'a>,
     claims: NewNodes,
     fleets: PlannedFleets,
-    alone: BTreeMap<Turn, Alone>,
+    alone: BTreeMap<Attempt, SingleNodePrices>,
     /// By frame and shape, what a pod costs as a part of a machine that is full.
     shares: RefCell<BTreeMap<(TemplateId, usize), i64>>,
     soft_taints: bool,
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
     order: Vec<usize>,
-    lists: BTreeMap<(TemplateId, Vec<usize>), List>,
+    lists: BTreeMap<(TemplateId, Vec<usize>), TypeList>,
     /// By template and requirements, what the types are to pods that require this.
-    outlooks: BTreeMap<(usize, RequirementSetId), Arc<Outlook>>,
-    manner: Manner,
+    outlooks: BTreeMap<(usize, RequirementSetId), Arc<TypeFilter>>,
+    manner: Strategy,
     /// Which pods the plan has come to; `None` before it has set out.
-    at: Option<Kind>,
+    at: Option<PodKind>,
     /// Who of them waits, in the order of their turns.
-    queue: Vec<Run>,
+    queue: Vec<PodRun>,
     /// By shape, pods without a place.
     waiting: Vec<usize>,
     /// Whether pods were placed by the nodes that are there: one more could make their places wrong.
@@ -164,27 +164,27 @@ struct Solver<'a> {
 }
 
 impl<'a> Solver<'a> {
-    fn new(snapshot: &'a Snapshot, parts: &Arc<[Part]>, foreseen: &Foreseen) -> Self {
-        let dimensions = Dimensions::of(snapshot);
+    fn new(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>, foreseen: &KnownDomains) -> Self {
+        let dimensions = Dimensions::new(snapshot);
         let soft_taints = pool_template::has_soft_taints(snapshot);
         let mut wants = RequirementSets::default();
         let mut topology = Topology::new(snapshot);
         let policy = snapshot.policy.preferences;
         let mut compiler =
-            Compiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
-        let shared = Shared::of(snapshot, compiler.topology);
+            DemandCompiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
+        let shared = SharedClaims::new(snapshot, compiler.topology);
         let (mut demands, demand_of) = shared.demands(snapshot, parts, &mut compiler);
-        let bound = Bound::of(snapshot);
-        topology.heed_bound(snapshot, &bound);
+        let bound = BoundPods::new(snapshot);
+        topology.add_bound_terms(snapshot, &bound);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
         topology.count_bound(snapshot, &bound, &wants, &shared);
-        let retinue = DaemonOverhead::of(snapshot, &mut topology);
+        let retinue = DaemonOverhead::new(snapshot, &mut topology);
         demands.iter_mut().for_each(|demand| demand.late = demand.looks_at(&foreseen.joined));
         let mut frames = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
         topology.find_reachable(&mut frames, &wants, foreseen);
         let mut solver = Self {
-            headroom: Headroom::of(frames.templates.iter().map(|template| template.pool)),
-            reservations: Reservations::of(snapshot),
+            headroom: Headroom::new(frames.templates.iter().map(|template| template.pool)),
+            reservations: Reservations::new(snapshot),
             rooms: ExistingNodes::of(snapshot, &dimensions, &retinue, &topology),
             claims: NewNodes::default(),
             fleets: PlannedFleets::default(),
@@ -224,8 +224,8 @@ impl<'a> Solver<'a> {
             self.place_nominated();
         }
         self.place_all();
-        if self.at != Some(Kind::Buffer) {
-            self.take_up(Kind::Buffer);
+        if self.at != Some(PodKind::Buffer) {
+            self.take_up(PodKind::Buffer);
             self.place_all();
         }
         self.trim();
@@ -233,11 +233,11 @@ impl<'a> Solver<'a> {
 
     fn place_nominated(&mut self) {
         self.keep_static_pools();
-        self.take_up(Kind::Real);
+        self.take_up(PodKind::Real);
     }
 
     /// Keeps what was promised to pods of a kind, and lets the others queue.
-    fn take_up(&mut self, kind: Kind) {
+    fn take_up(&mut self, kind: PodKind) {
         self.keep_nominations(kind);
         self.queue = self.queue(kind);
         self.at = Some(kind);
@@ -245,14 +245,14 @@ impl<'a> Solver<'a> {
 
     /// Domains that the plan's launches open and that a spread did not count on; and, when pods are left without a place,
     /// groups to which their launches would have brought more than the plan could bear. The plan is rehearsed, so it is over.
-    fn unforeseen(&mut self) -> Foreseen {
+    fn new_domains(&mut self) -> KnownDomains {
         let mut frames: Vec<TemplateId> = self.claims.list.iter().map(|claim| claim.frame).collect();
         frames.sort_unstable();
         frames.dedup();
         let domains =
-            frames.into_iter().flat_map(|it| self.topology.unforeseen(it, &self.frames, &self.wants)).collect();
+            frames.into_iter().flat_map(|it| self.topology.new_domains(it, &self.frames, &self.wants)).collect();
         let complete = self.order.len() == self.snapshot.pods.len();
-        Foreseen {
+        KnownDomains {
             domains,
             joined: if complete { BTreeSet::new() } else { self.retinue.unborne() },
             strict: !self.rehearse(),
@@ -261,10 +261,10 @@ impl<'a> Solver<'a> {
 
     /// Pods without a place by shape, in the order of their turns: priority, CPU and memory, the greatest first; then the
     /// shape whose oldest pod is older. Those who must wait for the others' launches come last.
-    fn queue(&self, kind: Kind) -> Vec<Run> {
+    fn queue(&self, kind: PodKind) -> Vec<PodRun> {
         let pods = &self.snapshot.pods;
-        let mut runs: Vec<Run> = (0..self.demands.len()).map(|shape| Run { shape, pods: Vec::new() }).collect();
-        let waiting = |pod: &usize| self.verdicts[*pod].is_none() && Kind::of(&pods[*pod]) == kind;
+        let mut runs: Vec<PodRun> = (0..self.demands.len()).map(|shape| PodRun { shape, pods: Vec::new() }).collect();
+        let waiting = |pod: &usize| self.verdicts[*pod].is_none() && PodKind::from_pod(&pods[*pod]) == kind;
         (0..pods.len()).filter(waiting).for_each(|pod| runs[self.demand_of[pod]].pods.push(pod));
         runs.retain(|run| !run.pods.is_empty());
         let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
@@ -275,14 +275,14 @@ impl<'a> Solver<'a> {
         runs
     }
 
-    fn queue_key(&self, run: &Run) -> (bool, Reverse<i32>, Reverse<usize>, i64, i64) {
+    fn queue_key(&self, run: &PodRun) -> (bool, Reverse<i32>, Reverse<usize>, i64, i64) {
         let Demand { shape, late, .. } = &self.demands[run.shape];
         let hosts = self.hosts_needed(run.shape, run.pods.len());
         let (cpu, memory) = (shape.requests.get(Resources::CPU), shape.requests.get(Resources::MEMORY));
         (*late, Reverse(shape.priority), hosts, -cpu, -memory)
     }
 
-    fn keep_nominations(&mut self, kind: Kind) {
+    fn keep_nominations(&mut self, kind: PodKind) {
         if self.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
             return;
         }
@@ -313,7 +313,7 @@ impl<'a> Solver<'a> {
         };
         let level = (0..demand.levels.len()).find(admits);
         if let Some(level) = level {
-            self.record(Turn { shape, level }, Place::Room(room), &[pod], Why::Promised);
+            self.record(Attempt { shape, level }, PodPlacement::Room(room), &[pod], PlacementReason::Promised);
         }
         level.is_some()
     }
@@ -323,7 +323,7 @@ impl<'a> Solver<'a> {
         let mut queue = std::mem::take(&mut self.queue);
         self.fleets = PlannedFleets::default();
         queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
-        if self.manner.load == Load::Fleet {
+        if self.manner.load == LoadRule::Fleet {
             self.fill_existing_nodes(&mut queue);
         }
         loop {
@@ -348,7 +348,7 @@ impl<'a> Solver<'a> {
     }
 
     /// How many of the run's pods found their places, counted from the first.
-    fn place_run(&mut self, run: &Run) -> usize {
+    fn place_run(&mut self, run: &PodRun) -> usize {
         let mut placed = 0;
         while placed < run.pods.len() && !self.is_spent() {
             match self.place_some(run.shape, &run.pods[placed..]) {
@@ -362,7 +362,7 @@ impl<'a> Solver<'a> {
     /// Places one of the pods at least, and more where that is one decision; 0 when there is no place.
     fn place_some(&mut self, shape: usize, pods: &[usize]) -> usize {
         for level in 0..self.demands[shape].levels.len() {
-            let turn = Turn { shape, level };
+            let turn = Attempt { shape, level };
             if let Some((place, count, why)) = self.find_place(turn, pods) {
                 self.record(turn, place, &pods[..count], why);
                 return count;
@@ -372,12 +372,12 @@ impl<'a> Solver<'a> {
     }
 
     /// The best place for the first of a turn's pods, and how many of them it takes.
-    fn find_place(&mut self, turn: Turn, pods: &[usize]) -> Option<(Place, usize, Why)> {
+    fn find_place(&mut self, turn: Attempt, pods: &[usize]) -> Option<(PodPlacement, usize, PlacementReason)> {
         if let Some((room, count)) = self.find_room(turn, pods) {
-            return Some((Place::Room(room), count, Why::Room));
+            return Some((PodPlacement::Room(room), count, PlacementReason::Room));
         }
         if let Some((claim, count)) = self.sit(turn, pods) {
-            return Some((Place::Claim(claim), count, Why::Joined));
+            return Some((PodPlacement::Claim(claim), count, PlacementReason::Joined));
         }
         let alone = self.price_alone(turn);
         if !self.demands[turn.shape].attachments.is_empty() {
@@ -385,33 +385,33 @@ impl<'a> Solver<'a> {
         }
         let bearable = alone.map(|alone| self.bearable_price(alone));
         if let Some((claim, count)) = self.join(turn, pods, bearable) {
-            return Some((Place::Claim(claim), count, Why::Joined));
+            return Some((PodPlacement::Claim(claim), count, PlacementReason::Joined));
         }
         if !self.closed
             && let Some((claim, count)) = self.open(turn, pods)
         {
-            return Some((Place::Claim(claim), count, Why::Opened));
+            return Some((PodPlacement::Claim(claim), count, PlacementReason::Opened));
         }
         // A launch that was thought too dear to join is better than none.
         alone?;
         self.claims.forget(turn.shape);
         let (claim, count) = self.join(turn, pods, None)?;
-        Some((Place::Claim(claim), count, Why::Joined))
+        Some((PodPlacement::Claim(claim), count, PlacementReason::Joined))
     }
 
     /// The same on nodes that are there alone.
     fn place_some_on_nodes(&mut self, shape: usize, pods: &[usize]) -> usize {
         for level in 0..self.demands[shape].levels.len() {
-            let turn = Turn { shape, level };
+            let turn = Attempt { shape, level };
             if let Some((room, count)) = self.find_room(turn, pods) {
-                self.record(turn, Place::Room(room), &pods[..count], Why::Room);
+                self.record(turn, PodPlacement::Room(room), &pods[..count], PlacementReason::Room);
                 return count;
             }
         }
         0
     }
 
-    fn find_room(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
+    fn find_room(&mut self, turn: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let first = (pods[0], &self.snapshot.pods[pods[0]]);
@@ -423,12 +423,12 @@ impl<'a> Solver<'a> {
     }
 
     /// Writes down where pods of a turn go, in every book.
-    fn record(&mut self, turn: Turn, place: Place, pods: &[usize], why: Why) {
+    fn record(&mut self, turn: Attempt, place: PodPlacement, pods: &[usize], why: PlacementReason) {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let dropped = demand.dropped(level, self.snapshot.policy.preferences, self.soft_taints);
         match place {
-            Place::Room(room) => {
+            PodPlacement::Room(room) => {
                 self.rooms.take(room, demand, pods, &self.snapshot.pods);
                 let node = &self.rooms.list[room].node.name;
                 for pod in pods {
@@ -439,10 +439,10 @@ impl<'a> Solver<'a> {
                 let bound = pods.iter().filter(|pod| self.snapshot.pods[**pod].buffer.is_none());
                 self.nominations.extend(bound.map(|pod| Nomination { pod: *pod, node: node.clone() }));
             }
-            Place::Claim(claim) => {
+            PodPlacement::Claim(claim) => {
                 let frame = self.claims.list[claim].frame;
                 let is_static = self.frames.template_of(frame).pool.replicas.is_some();
-                let why = if is_static { Why::Static } else { why };
+                let why = if is_static { PlacementReason::Static } else { why };
                 self.claims.list[claim].pods.extend_from_slice(pods);
                 for pod in pods {
                     let dropped = dropped.iter().cloned().chain(self.parts[*pod].dropped()).collect();
@@ -456,20 +456,20 @@ impl<'a> Solver<'a> {
     }
 
     /// Lets pods that were placed count for those that look at them.
-    fn count(&mut self, turn: Turn, place: Place, pods: usize) {
+    fn count(&mut self, turn: Attempt, place: PodPlacement, pods: usize) {
         self.note_limits(turn, place);
         let demand = &self.demands[turn.shape];
         if demand.counts.is_empty() && demand.holds.is_empty() {
             return;
         }
         let membership = Membership { counts: &demand.counts, holds: &demand.holds };
-        let pods = Pods { count: u32::try_from(pods).unwrap_or(u32::MAX), there: Counts::Surely };
+        let pods = CountedPods { count: u32::try_from(pods).unwrap_or(u32::MAX), there: Counts::Surely };
         match place {
-            Place::Room(room) => {
+            PodPlacement::Room(room) => {
                 let spot = self.rooms.list[room].spot();
                 self.topology.record(membership, spot, pods, |_, _| Counts::Surely);
             }
-            Place::Claim(claim) => {
+            PodPlacement::Claim(claim) => {
                 let claim = &self.claims.list[claim];
                 let spot = claim.spot(self.frames.get(claim.frame));
                 let suits = |id, spread: &_| self.frames.counts(claim.frame, id, spread, &self.wants);
@@ -479,7 +479,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Tells who is left why there is no place, once a shape.
-    fn give_up(&mut self, queue: &[Run]) {
+    fn give_up(&mut self, queue: &[PodRun]) {
         for run in queue {
             let verdict = if self.is_spent() {
                 PodVerdict::Postponed

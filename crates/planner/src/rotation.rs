@@ -13,7 +13,7 @@ use crate::validation::VALIDATION;
 const LENGTH: i64 = 2 * VALIDATION;
 
 /// Which of so many parts has its turn.
-pub(crate) fn of(now: Millis, parts: usize) -> usize {
+pub(crate) fn current_part(now: Millis, parts: usize) -> usize {
     let parts = i64::try_from(parts.max(1)).unwrap_or(i64::MAX);
     usize::try_from(now.0.div_euclid(LENGTH).rem_euclid(parts)).unwrap_or(0)
 }
@@ -43,7 +43,7 @@ pub(crate) fn parts(efforts: &[usize], most: usize) -> Vec<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LENGTH, Millis, end, of, parts};
+    use super::{LENGTH, Millis, current_part, end, parts};
 
     /// Efforts, and where each part of them begins and ends.
     type Row = (&'static [usize], &'static [(usize, usize)]);
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn each_part_has_its_turn_and_keeps_it_until_the_next() {
-        let turns: Vec<usize> = (-3..5).map(|turn| of(Millis(turn * LENGTH), 3)).collect();
+        let turns: Vec<usize> = (-3..5).map(|turn| current_part(Millis(turn * LENGTH), 3)).collect();
         assert_eq!(turns, [0, 1, 2, 0, 1, 2, 0, 1]);
-        assert_eq!(of(Millis(LENGTH - 1), 3), 0);
+        assert_eq!(current_part(Millis(LENGTH - 1), 3), 0);
         assert_eq!(
             (end(Millis(0)), end(Millis(LENGTH - 1)), end(Millis(-1))),
             (Millis(LENGTH), Millis(LENGTH), Millis(0))
         );
-        assert_eq!((of(Millis(7 * LENGTH), 1), of(Millis(7 * LENGTH), 0)), (0, 0));
+        assert_eq!((current_part(Millis(7 * LENGTH), 1), current_part(Millis(7 * LENGTH), 0)), (0, 0));
     }
 }

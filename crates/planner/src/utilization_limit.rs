@@ -1,7 +1,7 @@
 //! How much of a node its pods really use, as its agent reports: whether it is idle, or so busy that nothing should be moved there or
 //! away; and how much more may be sent there until it is.
 
-use crate::{BoundPod, Node, Pressure, Resources, Size, Strain};
+use crate::{BoundPod, Node, Overload, Pressure, Resources, Size};
 
 /// A node whose pods use so much of its CPU or memory, in percent, is busy.
 pub(crate) const BUSY: i64 = 80;
@@ -9,15 +9,15 @@ pub(crate) const BUSY: i64 = 80;
 const IDLE: i64 = 10;
 
 /// Why a node is busy by its report, if it is.
-pub(crate) fn strain(node: &Node) -> Option<Strain> {
+pub(crate) fn overload(node: &Node) -> Option<Overload> {
     let usage = node.usage?;
     let used = Size { cpu: usage.cpu, memory: usage.memory };
-    usage.pressed.map(Strain::Short).or_else(|| over(used, Size::of(&node.allocatable)))
+    usage.pressed.map(Overload::Short).or_else(|| exceeded(used, Size::from_resources(&node.allocatable)))
 }
 
 /// What a pod uses once it has moved: what has been seen of it, else what it requests.
 pub(crate) fn usage_of(pod: &BoundPod) -> Size {
-    pod.used.unwrap_or_else(|| Size::of(&pod.shape.requests))
+    pod.used.unwrap_or_else(|| Size::from_resources(&pod.shape.requests))
 }
 
 /// What pods use of a node, those that are sent there included.
@@ -30,20 +30,20 @@ pub(crate) struct UtilizationLimit {
 
 impl UtilizationLimit {
     /// What is there by now, with what came too lately for the report to show; `None` without a report.
-    pub(crate) fn of(node: &Node) -> Option<Self> {
+    pub(crate) fn new(node: &Node) -> Option<Self> {
         let usage = node.usage?;
         let used = Size { cpu: usage.cpu, memory: usage.memory }.plus(usage.newcomers);
-        Some(Self { used, whole: Size::of(&node.allocatable), pressed: usage.pressed })
+        Some(Self { used, whole: Size::from_resources(&node.allocatable), pressed: usage.pressed })
     }
 
     /// Sends somebody there.
-    pub(crate) fn take(&mut self, used: Size) {
+    pub(crate) fn add(&mut self, used: Size) {
         self.used = self.used.plus(used);
     }
 
     /// What the node would be busy with if somebody were sent there.
-    pub(crate) fn strain_with(&self, used: Size) -> Option<Strain> {
-        self.pressed.map(Strain::Short).or_else(|| over(self.used.plus(used), self.whole))
+    pub(crate) fn overload_with(&self, used: Size) -> Option<Overload> {
+        self.pressed.map(Overload::Short).or_else(|| exceeded(self.used.plus(used), self.whole))
     }
 }
 
@@ -56,11 +56,11 @@ pub(crate) fn is_idle(node: &Node) -> bool {
 }
 
 /// Of what so much is too much.
-pub(crate) fn over(used: Size, whole: Size) -> Option<Strain> {
+pub(crate) fn exceeded(used: Size, whole: Size) -> Option<Overload> {
     let reaches = |used: i64, whole: i64| used.saturating_mul(100) >= whole.saturating_mul(BUSY);
     let percent = |used: i64, whole: i64| used.saturating_mul(100) / whole.max(1);
     if reaches(used.cpu, whole.cpu) {
-        return Some(Strain::Cpu(percent(used.cpu, whole.cpu)));
+        return Some(Overload::Cpu(percent(used.cpu, whole.cpu)));
     }
-    reaches(used.memory, whole.memory).then(|| Strain::Memory(percent(used.memory, whole.memory)))
+    reaches(used.memory, whole.memory).then(|| Overload::Memory(percent(used.memory, whole.memory)))
 }

@@ -7,16 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::{Move, MoveReason, NodeVerdict, Plan, Snapshot};
+use crate::{CommandReason, NodeVerdict, Plan, PlannedCommand, Snapshot};
 
 /// How many milliseconds every plan must have contained a move.
 pub(crate) const VALIDATION: i64 = 15_000;
 
 /// Why, and the names of the nodes in order.
-type Key = (MoveReason, Vec<String>);
+type Key = (CommandReason, Vec<String>);
 
 /// Nodes that are to go and have not begun to, or would go but for a budget: why, and since when every plan has said so.
-type Waits = BTreeMap<String, (MoveReason, i64)>;
+type Waits = BTreeMap<String, (CommandReason, i64)>;
 
 /// The moves that recent plans contained.
 #[derive(Debug, Default)]
@@ -40,16 +40,16 @@ pub struct ValidatedCommands {
     /// Positions of moves that were not planned before and have to wait.
     pub candidates: Vec<usize>,
     /// Moves that waited and are not planned any more.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<RejectedCommand>,
     /// When the next move is ripe, if every plan until then contains it.
     pub next: Option<Duration>,
 }
 
 /// A move that is not planned any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
+pub struct RejectedCommand {
     /// Why its nodes were to go.
-    pub reason: MoveReason,
+    pub reason: CommandReason,
     /// Whether something was to come in their place.
     pub replaces: bool,
     /// How many nodes were to go.
@@ -60,7 +60,7 @@ pub struct Dropped {
 
 impl Validation {
     /// Compares a plan with those before.
-    pub fn look(&mut self, snapshot: &Snapshot, plan: &Plan) -> ValidatedCommands {
+    pub fn update(&mut self, snapshot: &Snapshot, plan: &Plan) -> ValidatedCommands {
         let now = snapshot.now.0;
         let mut ripe = ValidatedCommands::default();
         let (mut former, waited) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.waits));
@@ -89,7 +89,7 @@ impl Validation {
     }
 
     /// Nodes of moves that have not begun.
-    fn planned(&self) -> impl Iterator<Item = (String, (MoveReason, i64))> {
+    fn planned(&self) -> impl Iterator<Item = (String, (CommandReason, i64))> {
         let waiting = self.moves.iter().filter(|(_, entry)| !entry.begun);
         waiting.flat_map(|((reason, nodes), entry)| nodes.iter().map(|node| (node.clone(), (*reason, entry.since))))
     }
@@ -97,7 +97,7 @@ impl Validation {
 
 impl Entry {
     /// Whether it is the same move: one that fewer replacements would do for is another one. A clock that was set back begins anew.
-    fn is_still(&self, planned: &Move, now: i64) -> bool {
+    fn is_still(&self, planned: &PlannedCommand, now: i64) -> bool {
         planned.replacements.len() >= self.replacements && self.since <= now
     }
 }
@@ -108,19 +108,23 @@ fn since((reason, nodes): &Key, waited: &Waits, now: i64) -> Option<i64> {
     since.collect::<Option<Vec<i64>>>()?.into_iter().max().filter(|since| *since <= now)
 }
 
-fn key(planned: &Move) -> Key {
+fn key(planned: &PlannedCommand) -> Key {
     let mut nodes: Vec<String> = planned.nodes.iter().map(|leaver| leaver.node.clone()).collect();
     nodes.sort();
     (planned.reason, nodes)
 }
 
 /// Whether moves for this reason may be put off: the others answer something that is wrong already.
-fn waits(reason: MoveReason) -> bool {
-    matches!(reason, MoveReason::Empty | MoveReason::Underutilized)
+fn waits(reason: CommandReason) -> bool {
+    matches!(reason, CommandReason::Empty | CommandReason::Underutilized)
 }
 
 /// Nodes that would go to save money but for their pool's budget.
-fn withheld<'a>(plan: &'a Plan, waited: &'a Waits, now: i64) -> impl Iterator<Item = (String, (MoveReason, i64))> + 'a {
+fn withheld<'a>(
+    plan: &'a Plan,
+    waited: &'a Waits,
+    now: i64,
+) -> impl Iterator<Item = (String, (CommandReason, i64))> + 'a {
     plan.report.nodes.iter().filter_map(move |(node, verdict)| {
         let NodeVerdict::Budget { reason } = verdict else { return None };
         let since = waited.get(node).filter(|(of, since)| of == reason && *since <= now);
@@ -128,13 +132,13 @@ fn withheld<'a>(plan: &'a Plan, waited: &'a Waits, now: i64) -> impl Iterator<It
     })
 }
 
-fn dropped(former: BTreeMap<Key, Entry>, moves: &[Move]) -> Vec<Dropped> {
+fn dropped(former: BTreeMap<Key, Entry>, moves: &[PlannedCommand]) -> Vec<RejectedCommand> {
     let planned: BTreeSet<&str> = moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
     let waited = former.into_iter().filter(|(_, entry)| !entry.begun);
     let left = waited.filter_map(|((reason, nodes), entry)| {
         let size = nodes.len();
         let nodes: Vec<String> = nodes.into_iter().filter(|node| !planned.contains(node.as_str())).collect();
-        (!nodes.is_empty()).then_some(Dropped { reason, replaces: entry.replacements > 0, size, nodes })
+        (!nodes.is_empty()).then_some(RejectedCommand { reason, replaces: entry.replacements > 0, size, nodes })
     });
     left.collect()
 }

@@ -28,7 +28,7 @@ use crate::applied;
 use crate::clusters;
 use crate::clusters::Cluster;
 use planner::{
-    Effect, Millis, MoveReason, Operator, Plan, Pod, PodShape, PodVerdict, Pool, Requirement, Resources, Rest,
+    CommandReason, Effect, Millis, Operator, Plan, PlanCache, Pod, PodShape, PodVerdict, Pool, Requirement, Resources,
     Snapshot, Taint, Toleration, TolerationOperator, check, plan,
 };
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
@@ -103,7 +103,7 @@ proptest! {
     fn planning_again_changes_nothing(Cluster(snapshot) in crowds::crowd()) {
         let first = plan(&snapshot);
         // Pods of a static pool's surplus get their places by the next plan.
-        prop_assume!(first.moves.iter().all(|it| it.reason != MoveReason::Static));
+        prop_assume!(first.moves.iter().all(|it| it.reason != CommandReason::Static));
         let after = applied::to(&snapshot, &first);
         let again = plan(&after);
         prop_assert!(again.launches.is_empty(), "{:#?}\nafter {:#?}", again.launches, first.launches);
@@ -168,7 +168,7 @@ proptest! {
     #[test]
     fn splits_are_settled_after_one_pass(Cluster(snapshot) in mixed::mixed()) {
         let first = plan(&snapshot);
-        prop_assume!(first.moves.iter().all(|it| it.reason != MoveReason::Static));
+        prop_assume!(first.moves.iter().all(|it| it.reason != CommandReason::Static));
         let after = applied::to(&snapshot, &first);
         let again = plan(&after);
         prop_assert!(again.launches.is_empty(), "{:#?}\nafter {:#?}", again.launches, first.launches);
@@ -204,12 +204,12 @@ proptest! {
         let budgets = planner::Budgets { empty: 0, underutilized: 0, drifted: 0, expired: 0 };
         let mut snapshot = Snapshot { pods: Vec::new(), ..snapshot };
         snapshot.pools.iter_mut().for_each(|pool| pool.disruption.budgets = budgets);
-        let rest = Rest::of(&snapshot, &plan(&snapshot));
+        let rest = PlanCache::new(&snapshot, &plan(&snapshot));
         prop_assume!(rest.is_some());
         let rest = rest.unwrap();
         let later = Snapshot { now: Millis(rest.until().0 - 1), ..snapshot };
-        prop_assert!(rest.holds(&later));
-        prop_assert!(Rest::of(&later, &plan(&later)).is_some());
+        prop_assert!(rest.is_valid(&later));
+        prop_assert!(PlanCache::new(&later, &plan(&later)).is_some());
     }
 
     #[test]
@@ -258,18 +258,18 @@ proptest! {
 #[test]
 fn nodes_go_for_every_reason() {
     let mut runner = TestRunner::new_with_rng(cases(1), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let mut seen: BTreeMap<MoveReason, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<CommandReason, usize> = BTreeMap::new();
     for _ in 0..600 {
         let Cluster(snapshot) = outgoing::outgoing().new_tree(&mut runner).unwrap().current();
         plan(&snapshot).moves.iter().for_each(|it| *seen.entry(it.reason).or_default() += 1);
     }
     let all = [
-        MoveReason::Empty,
-        MoveReason::Underutilized,
-        MoveReason::Drifted,
-        MoveReason::Expired,
-        MoveReason::Unhealthy,
-        MoveReason::Static,
+        CommandReason::Empty,
+        CommandReason::Underutilized,
+        CommandReason::Drifted,
+        CommandReason::Expired,
+        CommandReason::Unhealthy,
+        CommandReason::Static,
     ];
     assert!(all.iter().all(|reason| seen.get(reason).is_some_and(|count| *count >= 3)), "{seen:?}");
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, CapacityType, Catalogue, ContainerSize, Disruption, GivenBack, InstanceType, MicroDollars,
-    Millis, Node, Offering, Packing, Plan, PodShape, PodUse, Pool, Pressure, Resources, Size, Sizing, Snapshot, Usage,
-    Utilization, WhyFixed, WhyResize, check, fitting, label, plan, resized,
+    BoundPod, Budgets, CapacityType, Catalogue, ContainerSize, Disruption, InstanceType, MicroDollars, Millis, Node,
+    NotResizable, Offering, Packing, Plan, PodShape, PodUtilization, Pool, Pressure, ResizeReason, Resources,
+    RestoredRequests, Size, Sizing, Snapshot, Usage, Utilization, check, fitting, label, plan, resized,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -49,19 +49,20 @@ fn container() -> impl Strategy<Value = ContainerSize> {
     )
 }
 
-fn used() -> impl Strategy<Value = PodUse> {
-    (size(1200, 1500), 0i64..=1000, prop_oneof![1 => 0u32..24, 4 => Just(48u32)], prop::bool::weighted(0.05))
-        .prop_map(|(p95, part, hours, pressed)| PodUse { median_cpu: p95.cpu * part / 1000, p95, hours, pressed })
+fn used() -> impl Strategy<Value = PodUtilization> {
+    (size(1200, 1500), 0i64..=1000, prop_oneof![1 => 0u32..24, 4 => Just(48u32)], prop::bool::weighted(0.05)).prop_map(
+        |(p95, part, hours, pressed)| PodUtilization { median_cpu: p95.cpu * part / 1000, p95, hours, pressed },
+    )
 }
 
 fn sizing() -> impl Strategy<Value = Sizing> {
     let back = option::weighted(0.1, (0i64..60, 1u32..4));
     let least = prop_oneof![4 => Just(Size::default()), 1 => size(800, 800)];
-    let fixed = option::weighted(0.1, sample::select(vec![WhyFixed::Never, WhyFixed::Daemon]));
+    let fixed = option::weighted(0.1, sample::select(vec![NotResizable::Never, NotResizable::Daemon]));
     (collection::vec(container(), 1..3), least, fixed, option::weighted(0.9, used()), back).prop_map(
         |(mut containers, least, fixed, used, back)| {
             containers.iter_mut().enumerate().for_each(|(position, it)| it.name = format!("c{position}"));
-            let given_back = back.map(|(hours, times)| GivenBack { last: Millis(NOW.0 - hours * HOUR), times });
+            let given_back = back.map(|(hours, times)| RestoredRequests { last: Millis(NOW.0 - hours * HOUR), times });
             Sizing { containers, least, fixed, used, given_back }
         },
     )
@@ -103,7 +104,7 @@ fn build(position: usize, (sizings, report): Draft) -> Node {
     let mut of_pods = Size::default();
     for (number, sizing) in sizings.into_iter().enumerate() {
         let taken = sizing.requests().max(sizing.least);
-        if !Size::of(&node.used).plus(taken).is_within(NODE) {
+        if !Size::from_resources(&node.used).plus(taken).is_within(NODE) {
             continue;
         }
         of_pods = of_pods.plus(sizing.used.map(|used| used.p95).unwrap_or_default());
@@ -167,7 +168,7 @@ fn findings(snapshot: &Snapshot, plan: &Plan) -> String {
 
 /// Where all pods of a node together request more than there is of it.
 fn overfull(snapshot: &Snapshot) -> Vec<&str> {
-    let over = |node: &&Arc<Node>| !Size::of(&node.used).is_within(Size::of(&node.allocatable));
+    let over = |node: &&Arc<Node>| !Size::from_resources(&node.used).is_within(Size::from_resources(&node.allocatable));
     snapshot.nodes.iter().filter(over).map(|node| node.name.as_str()).collect()
 }
 
@@ -180,7 +181,7 @@ fn one(requested: i64, requests: i64, uses: i64) -> Sizing {
         requests: size(requests),
         ..ContainerSize::default()
     };
-    let used = PodUse { median_cpu: uses, p95: size(uses), hours: 48, pressed: false };
+    let used = PodUtilization { median_cpu: uses, p95: size(uses), hours: 48, pressed: false };
     Sizing { containers: vec![container], used: Some(used), ..Sizing::default() }
 }
 
@@ -196,10 +197,10 @@ fn lowered(pressed: bool) -> (Snapshot, Plan) {
 #[test]
 fn the_checker_notices_requests_that_go_where_they_may_not() {
     let (snapshot, decided) = lowered(false);
-    let changes: Vec<(WhyResize, Size, Size)> =
+    let changes: Vec<(ResizeReason, Size, Size)> =
         decided.resizes.iter().map(|it| (it.why, it.containers[0].from, it.containers[0].to)).collect();
     let size = |cpu| Size { cpu, memory: 100 * MIB };
-    assert_eq!(changes, [(WhyResize::MakesRoom, size(2500), size(1250))]);
+    assert_eq!(changes, [(ResizeReason::MakesRoom, size(2500), size(1250))]);
     assert_eq!((findings(&snapshot, &decided), decided.saved_by_usage), (String::new(), MicroDollars(100_000)));
     let (pressed, back) = lowered(true);
     assert_eq!(back.resizes[0].containers[0].to, size(2500));
@@ -219,7 +220,7 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
             Arc::make_mut(&mut snapshot.nodes[0]).usage.as_mut().unwrap().pressed = None;
         }),
         (true, "and nothing was", |snapshot, _| {
-            let back = Some(GivenBack { last: Millis(NOW.0 - 1000), times: 1 });
+            let back = Some(RestoredRequests { last: Millis(NOW.0 - 1000), times: 1 });
             Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().given_back = back;
         }),
         (false, "lowered under the floor", |_, plan| plan.resizes[0].containers[0].to.cpu = 1249),
@@ -231,11 +232,11 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
         (false, "without a history", |snapshot, _| snapshot.pools[0].disruption.packing.history = 49),
         (false, "does not pack", |snapshot, _| snapshot.pools[0].disruption.utilization = Utilization::Observe),
         (false, "short within a day", |snapshot, _| {
-            let back = Some(GivenBack { last: NOW, times: 1 });
+            let back = Some(RestoredRequests { last: NOW, times: 1 });
             Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().given_back = back;
         }),
         (false, "are fixed", |snapshot, _| {
-            Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().fixed = Some(WhyFixed::Never);
+            Arc::make_mut(&mut snapshot.nodes[0]).pods[0].sizing.as_mut().unwrap().fixed = Some(NotResizable::Never);
         }),
         (true, "from Size", |_, plan| plan.resizes[0].containers[0].to.cpu = 2501),
         (true, "has no room for", |snapshot, _| {
@@ -280,18 +281,18 @@ fn a_pod_that_grew_in_one_resource_is_lowered_in_the_other_by_a_later_plan() {
     let snapshot = of_nodes(vec![(vec![grown], report), (vec![other], None)], Utilization::Pack, Packing::default());
     let first = plan(&snapshot);
     assert_eq!(findings(&snapshot, &first), "");
-    assert_eq!(first.resizes.iter().map(|it| it.why).collect::<Vec<_>>(), [WhyResize::Grown]);
+    assert_eq!(first.resizes.iter().map(|it| it.why).collect::<Vec<_>>(), [ResizeReason::Grown]);
 
     let next = plan(&resized(&snapshot, &first));
     let change = |it: &planner::Resize| (it.why, it.containers[0].to);
-    let expected = (WhyResize::MakesRoom, Size { cpu: 1800, memory: 3000 * MIB });
+    let expected = (ResizeReason::MakesRoom, Size { cpu: 1800, memory: 3000 * MIB });
     assert_eq!(next.resizes.iter().map(change).collect::<Vec<_>>(), [expected]);
 }
 
 #[test]
 fn what_kubelet_can_never_grant_is_given_back_and_not_asked_for_again_the_same_day() {
     let report = Some((Size { cpu: 600, memory: 200 * MIB }, false));
-    let refused = Sizing { fixed: Some(WhyFixed::Infeasible), ..one(2500, 1250, 500) };
+    let refused = Sizing { fixed: Some(NotResizable::Infeasible), ..one(2500, 1250, 500) };
     let mut snapshot = of_nodes(
         vec![(vec![refused], report), (vec![one(2000, 2000, 1900)], report)],
         Utilization::Pack,
@@ -301,9 +302,9 @@ fn what_kubelet_can_never_grant_is_given_back_and_not_asked_for_again_the_same_d
     let kept = |snapshot: &mut Snapshot| Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 2500);
     kept(&mut snapshot);
     let back = plan(&snapshot);
-    let changes: Vec<(WhyResize, i64, bool)> =
+    let changes: Vec<(ResizeReason, i64, bool)> =
         back.resizes.iter().map(|it| (it.why, it.containers[0].to.cpu, it.marks)).collect();
-    assert_eq!((changes, findings(&snapshot, &back)), (vec![(WhyResize::Unpacked, 2500, true)], String::new()));
+    assert_eq!((changes, findings(&snapshot, &back)), (vec![(ResizeReason::Unpacked, 2500, true)], String::new()));
 
     let mut after = resized(&snapshot, &back);
     kept(&mut after);
@@ -330,7 +331,7 @@ proptest! {
         for node in &after.nodes {
             let taken = node.pods.iter().map(|pod| pod.sizing.as_ref().unwrap());
             let sum = taken.fold(Size::default(), |sum, it| sum.plus(it.requests().max(it.least)));
-            prop_assert_eq!(Size::of(&node.used), sum);
+            prop_assert_eq!(Size::from_resources(&node.used), sum);
         }
     }
 
@@ -341,7 +342,7 @@ proptest! {
         for _ in 0..ROUNDS {
             let decided = plan(&now);
             for resize in &decided.resizes {
-                let down = resize.why == WhyResize::MakesRoom;
+                let down = resize.why == ResizeReason::MakesRoom;
                 prop_assert!(down || !lowered.contains(&resize.uid), "{} goes up and down", resize.pod);
                 lowered.extend(down.then(|| resize.uid.clone()));
             }
@@ -358,7 +359,7 @@ proptest! {
         let up = |resize: &planner::Resize| {
             let pods = snapshot.nodes.iter().flat_map(|node| &node.pods);
             let pod = pods.into_iter().find(|pod| pod.uid == resize.uid).unwrap();
-            resize.why == WhyResize::Unpacked && pod.sizing.as_ref().unwrap().fixed.is_some()
+            resize.why == ResizeReason::Unpacked && pod.sizing.as_ref().unwrap().fixed.is_some()
         };
         prop_assert!(plan(&snapshot).resizes.iter().all(up));
     }
@@ -367,7 +368,7 @@ proptest! {
     fn who_does_not_pack_lowers_nothing_and_gives_back(snapshot in cluster(Utilization::Observe)) {
         let decided = plan(&snapshot);
         prop_assert_eq!(findings(&snapshot, &decided), "");
-        prop_assert!(decided.resizes.iter().all(|resize| resize.why == WhyResize::Unpacked));
+        prop_assert!(decided.resizes.iter().all(|resize| resize.why == ResizeReason::Unpacked));
         let unpacked = decided.report.unpacked;
         prop_assert!(unpacked.is_empty(), "{unpacked:?}");
     }
@@ -378,7 +379,7 @@ proptest! {
         let usage = Usage { cpu: node.cpu, memory: node.memory, ..Usage::default() };
         let Ok(fits) = fitting(&own, &usage, rules) else { return Ok(()) };
         let used = own.used.unwrap();
-        let greater = Sizing { used: Some(PodUse { p95: used.p95.plus(more), ..used }), ..own.clone() };
+        let greater = Sizing { used: Some(PodUtilization { p95: used.p95.plus(more), ..used }), ..own.clone() };
         let fits_greater = fitting(&greater, &usage, rules).unwrap();
         for ((container, fit), greater) in own.containers.iter().zip(&fits).zip(&fits_greater) {
             prop_assert!(fit.is_within(container.requested) && fit.is_within(*greater), "{fit:?} {greater:?}");

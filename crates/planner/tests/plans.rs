@@ -17,7 +17,9 @@ use std::sync::Arc;
 use crate::applied;
 use crate::canonical::canonical;
 use crate::clusters::{Cluster, cluster, giant};
-use planner::{Launch, Plan, PodVerdict, Purpose, Resources, Snapshot, UnschedulableReason, Why, check, plan};
+use planner::{
+    Launch, PlacementReason, Plan, PodVerdict, Purpose, Resources, Snapshot, UnschedulableReason, check, plan,
+};
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 
@@ -80,7 +82,7 @@ fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
 /// Whether the checker would let a plan for one pod pass.
 fn passes(alone: &Snapshot, by_hand: Plan) -> bool {
     let mut plan = by_hand;
-    plan.report.pods = vec![PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: Vec::new() }];
+    plan.report.pods = vec![PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() }];
     check(alone, &plan).is_empty()
 }
 

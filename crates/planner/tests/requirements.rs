@@ -89,7 +89,7 @@ proptest! {
     fn intersection_is_commutative_and_associative(
         a in requirement(), b in requirement(), c in requirement(),
     ) {
-        let [a, b, c] = [a, b, c].map(|it| ValueSet::of(&it));
+        let [a, b, c] = [a, b, c].map(|it| ValueSet::from_requirement(&it));
         prop_assert_eq!(a.intersection(&b), b.intersection(&a));
         prop_assert_eq!(a.intersection(&b).intersection(&c), a.intersection(&b.intersection(&c)));
         prop_assert_eq!(a.intersection(&a), a);
@@ -176,11 +176,11 @@ fn not_in_and_does_not_exist_get_along() {
 #[test]
 fn bounds_at_the_end_of_the_integers_allow_nothing() {
     for (operator, value) in [(Operator::Gt, i64::MAX), (Operator::Lt, i64::MIN)] {
-        let set = ValueSet::of(&Requirement::new(KEY, operator, [value.to_string()]));
+        let set = ValueSet::from_requirement(&Requirement::new(KEY, operator, [value.to_string()]));
         assert!(set.is_empty(), "{operator:?} {value}");
     }
     for (operator, value) in [(Operator::Gte, i64::MAX), (Operator::Lte, i64::MIN)] {
-        let set = ValueSet::of(&Requirement::new(KEY, operator, [value.to_string()]));
+        let set = ValueSet::from_requirement(&Requirement::new(KEY, operator, [value.to_string()]));
         assert!(!set.is_empty() && set.allows(Some(&value.to_string())), "{operator:?} {value}");
     }
 }
@@ -188,7 +188,7 @@ fn bounds_at_the_end_of_the_integers_allow_nothing() {
 #[test]
 fn comparing_with_nonsense_allows_nothing() {
     for values in [vec![], vec!["x"], vec!["1", "2"], vec!["1.5"]] {
-        let set = ValueSet::of(&Requirement::new(KEY, Operator::Gt, values.clone()));
+        let set = ValueSet::from_requirement(&Requirement::new(KEY, Operator::Gt, values.clone()));
         assert!(set.is_empty(), "{values:?}");
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, CapacityType, Catalogue, Disruption, InstanceType, MicroDollars, Millis, MoveReason, Node,
-    NodeVerdict, Offering, PodShape, Pool, Requirement, Resources, Rest, Snapshot, Stage, check, plan,
+    BoundPod, Budgets, CapacityType, Catalogue, CommandReason, Disruption, InstanceType, MicroDollars, Millis, Node,
+    NodeVerdict, Offering, PlanCache, PodShape, Pool, Requirement, Resources, Snapshot, Stage, check, plan,
 };
 use planner::{Operator, label};
 
@@ -97,11 +97,11 @@ fn what_can_be_merged_is_merged_when_it_has_its_turn() {
         let verdict = |name: &str| decided.report.nodes.iter().find(|(node, _)| node == name).unwrap().1.clone();
         if goes.is_empty() {
             assert!(PAIR.iter().all(|name| verdict(name) == NodeVerdict::ByTurns { pods: 2 }), "turn {turn}");
-            let rest = Rest::of(&snapshot, &decided).unwrap();
+            let rest = PlanCache::new(&snapshot, &decided).unwrap();
             assert_eq!(rest.until(), Millis(NOW + (turn + 1) * TURN), "turn {turn}");
         } else {
             assert_eq!(goes, PAIR, "turn {turn}");
-            assert_eq!(verdict(PAIR[0]), NodeVerdict::Remove(MoveReason::Underutilized));
+            assert_eq!(verdict(PAIR[0]), NodeVerdict::Remove(CommandReason::Underutilized));
         }
         merged.push(!goes.is_empty());
         // Every plan of a turn says the same, so a move that has been found can ripen.
@@ -121,5 +121,5 @@ fn a_smaller_cluster_has_no_turns() {
     let others: Vec<_> =
         decided.report.nodes.iter().filter(|(_, verdict)| *verdict != NodeVerdict::Cheapest { pods: 1 }).collect();
     assert!(others.is_empty(), "{others:?}");
-    assert!(Rest::of(&snapshot, &decided).unwrap().until() > Millis(NOW + 4 * TURN));
+    assert!(PlanCache::new(&snapshot, &decided).unwrap().until() > Millis(NOW + 4 * TURN));
 }

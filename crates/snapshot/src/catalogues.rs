@@ -14,7 +14,7 @@ pub(crate) struct Catalogues {
 
 impl Catalogues {
     /// What a pool of that class can buy.
-    pub(crate) fn of(&self, pool: &str, class: &str) -> Option<&Arc<Catalogue>> {
+    pub(crate) fn get(&self, pool: &str, class: &str) -> Option<&Arc<Catalogue>> {
         self.pools.get(pool).or_else(|| self.classes.get(class))
     }
 

@@ -39,7 +39,7 @@ const COMING: [&str; 2] = [label::REGISTERED, label::INITIALIZED];
 
 /// Whether a node that is made now will be so without anybody's doing.
 fn comes(asked: &Requirement) -> bool {
-    COMING.contains(&asked.key.as_str()) && ValueSet::of(asked).allows(Some("true"))
+    COMING.contains(&asked.key.as_str()) && ValueSet::from_requirement(asked).allows(Some("true"))
 }
 
 /// With what the DaemonSet controller adds to it, and without what every node will have.

@@ -102,7 +102,7 @@ pub(crate) fn evaluate(
     states.sort_by(|one, other| one.name.cmp(&other.name));
     let mut ranked: Vec<&NodeOverlay> = overlays.iter().map(AsRef::as_ref).collect();
     ranked.sort_by(|one, other| one.precedence(other));
-    let prepared: Vec<Result<Prepared, OverlayError>> = ranked.iter().map(|it| Prepared::of(it)).collect();
+    let prepared: Vec<Result<Prepared, OverlayError>> = ranked.iter().map(|it| Prepared::new(it)).collect();
     for (position, overlay) in prepared.iter().enumerate() {
         let trouble = match overlay {
             Err(trouble) => Some(trouble.clone()),

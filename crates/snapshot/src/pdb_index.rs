@@ -79,7 +79,7 @@ impl PdbIndex {
     }
 
     /// The budgets of a pod, by name.
-    pub(crate) fn of(&self, pod: &Pod) -> Vec<u32> {
+    pub(crate) fn budgets_of(&self, pod: &Pod) -> Vec<u32> {
         let Some(shelf) = self.shelves.get(pod.namespace()) else { return Vec::new() };
         let labels = pod.metadata.labels.iter().flatten();
         let labelled = labels.filter_map(|(key, value)| shelf.labelled.get(key)?.get(value)).flatten();

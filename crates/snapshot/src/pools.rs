@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{NodePool, condition, label, nodepool, status};
-use planner::{ConsolidationPolicy, Disruption, MicroDollars, Packing, Pool, Resources, Utilization, Worth};
+use planner::{ConsolidationPolicy, Disruption, MicroDollars, MinimumSavings, Packing, Pool, Resources, Utilization};
 
 use crate::catalogues::Catalogues;
 use crate::nodes::Kept;
@@ -178,9 +178,9 @@ pub(crate) fn surging<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     surging.filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
-fn worth(pool: &NodePool) -> Worth {
-    let usual = Worth::default();
-    Worth {
+fn worth(pool: &NodePool) -> MinimumSavings {
+    let usual = MinimumSavings::default();
+    MinimumSavings {
         share: pool.min_saving().ok().flatten().unwrap_or(usual.share),
         per_pod: pool.min_saving_per_pod().ok().flatten().map_or(usual.per_pod, MicroDollars),
         warm_up: pool.warm_up().ok().flatten().map_or(usual.warm_up, |nanos| nanos.div_euclid(1_000_000)),

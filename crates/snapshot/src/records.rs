@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use api::annotation;
 use api::objects::{Pod, PodDisruptionBudget};
-use planner::{Millis, Mix, PodShape, Resources};
+use planner::{CapacitySplit, Millis, PodShape, Resources};
 
 use crate::ignored::IgnoredReason;
 use crate::pdb_index::PdbIndex;
@@ -43,7 +43,7 @@ pub(crate) struct Record {
     /// The PodDisruptionBudgets that select it, by name.
     guards: Vec<u32>,
     /// How its workload is split over on-demand and spot, if it asks for that.
-    pub(crate) mix: Option<Arc<Mix>>,
+    pub(crate) mix: Option<Arc<CapacitySplit>>,
     fault: Option<Box<IgnoredReason>>,
     trouble: Option<Box<IgnoredReason>>,
 }
@@ -280,7 +280,7 @@ impl Records {
     /// Finds the budgets that select the pod.
     fn guard(&mut self, id: u32) {
         let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
-        let guards = if record.pod.is_terminal() { Vec::new() } else { self.guards.of(&record.pod) };
+        let guards = if record.pod.is_terminal() { Vec::new() } else { self.guards.budgets_of(&record.pod) };
         if guards == record.guards {
             return;
         }

@@ -132,7 +132,7 @@ impl Audit {
     fn requests(&mut self, world: &World) {
         let mut cramped = BTreeSet::new();
         for (node, instance) in world.nodes.keys().filter_map(|node| Some((node, world.market.instances.get(node)?))) {
-            let there_is = Size::of(&world.market.kind(instance).allocatable);
+            let there_is = Size::from_resources(&world.market.kind(instance).allocatable);
             let takes = world.pods_on(node).fold(Size::default(), |sum, (_, pod)| sum.plus(pod.takes()));
             self.expect(takes.is_within(there_is), world.now, || format!("{node} keeps {takes:?} of {there_is:?}"));
             let pressed = is_pressed(world, node);
@@ -187,7 +187,8 @@ fn is_pressed(world: &World, node: &str) -> bool {
 /// Whether a pod may request what it does now, and remembers what its template requests.
 fn may_ask(pod: &Running, full: Size) -> bool {
     let floor = full.with(full, |full, _| full * FLOOR / 100);
-    let own = |name, amount: i64| pod.object.requested().ok()??.of(CONTAINER, name).filter(|known| *known == amount);
+    let own =
+        |name, amount: i64| pod.object.requested().ok()??.amount(CONTAINER, name).filter(|known| *known == amount);
     let remembers = own(quantity::CPU, full.cpu).is_some() && own(quantity::MEMORY, full.memory).is_some();
     floor.is_within(pod.asks) && pod.asks.is_within(full) && remembers
 }

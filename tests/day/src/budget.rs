@@ -1,6 +1,6 @@
 //! Budgets of pools twice over: in Karpenter's words for the pools, as plain arithmetic for the judge, who asks nobody that decides.
 
-use planner::MoveReason;
+use planner::CommandReason;
 use serde_json::{Value, json};
 
 use crate::clock::{HOUR, MINUTE, Moment, START};
@@ -29,7 +29,7 @@ pub struct Budget {
     /// How many nodes may be disturbed at a time.
     pub nodes: Allowed,
     /// For which reasons; where none is named for all, those included that no budget can name.
-    pub reasons: Vec<MoveReason>,
+    pub reasons: Vec<CommandReason>,
     /// When it counts; always without one.
     pub window: Option<Window>,
 }

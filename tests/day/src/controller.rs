@@ -9,7 +9,7 @@ mod resizes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::{Catalogue, Destination, Plan, PodVerdict, Purpose, Rest, Validation};
+use planner::{Catalogue, Destination, Plan, PlanCache, PodVerdict, Purpose, Validation};
 use snapshot::{Built, Input, Memory, Problem};
 
 use crate::audit::Audit;
@@ -55,7 +55,7 @@ pub struct Controller {
     peer: Option<Peer>,
     noted: Validation,
     /// The last plan, while there was nothing to do and nothing has changed.
-    rest: Option<(Rest, Plan)>,
+    rest: Option<(PlanCache, Plan)>,
     /// Pods by UID: the node that was promised, until when, and the promise's number.
     promises: BTreeMap<String, (String, Moment, u64)>,
     numbers: u64,
@@ -176,7 +176,7 @@ impl Controller {
                     self.due = now + LOOK_AGAIN;
                     return Ok(());
                 };
-                let ripe = self.noted.look(&built.snapshot, &plan);
+                let ripe = self.noted.update(&built.snapshot, &plan);
                 let next = ripe.next.and_then(|next| i64::try_from(next.as_millis()).ok());
                 (plan, ripe.begin, next.map(|next| now + next))
             }
@@ -187,12 +187,12 @@ impl Controller {
 
     /// As in the controller: a cluster at rest is not planned anew.
     fn kerfs_plan(&mut self, built: &Built, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
-        if let Some((_, plan)) = self.rest.as_ref().filter(|(rest, _)| rest.holds(&built.snapshot)) {
+        if let Some((_, plan)) = self.rest.as_ref().filter(|(rest, _)| rest.is_valid(&built.snapshot)) {
             return Some(plan.clone());
         }
         hands.record.plans += 1;
         let plan = sound_plan(built, hands, now)?;
-        self.rest = Rest::of(&built.snapshot, &plan).map(|rest| (rest, plan.clone()));
+        self.rest = PlanCache::new(&built.snapshot, &plan).map(|rest| (rest, plan.clone()));
         Some(plan)
     }
 

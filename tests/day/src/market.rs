@@ -184,7 +184,7 @@ fn on_demand(sizes: &[&str]) -> anyhow::Result<Catalogue> {
     prices.set_offerings(data::type_offerings(REGION)?);
     let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
-    let class = ClassSettings::of(&class, ZONES.iter().map(zone).collect())?;
+    let class = ClassSettings::new(&class, ZONES.iter().map(zone).collect())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let source =
         Source { infos: &infos, facts, market: &prices, shortages: &UnavailableOfferings::default(), images: &images };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use planner::MoveReason;
+use planner::CommandReason;
 
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::record::{Moved, Record, Sample};
@@ -24,11 +24,11 @@ const POINTS: usize = 240;
 const PODS: &str = "#888";
 const MACHINES: &str = "#1f77b4";
 const DOLLARS: &str = "#d9722c";
-const REASONS: [(MoveReason, &str); 4] = [
-    (MoveReason::Empty, "#2a9d5c"),
-    (MoveReason::Underutilized, "#1f77b4"),
-    (MoveReason::Drifted, "#8e5bb5"),
-    (MoveReason::Expired, "#d9722c"),
+const REASONS: [(CommandReason, &str); 4] = [
+    (CommandReason::Empty, "#2a9d5c"),
+    (CommandReason::Underutilized, "#1f77b4"),
+    (CommandReason::Drifted, "#8e5bb5"),
+    (CommandReason::Expired, "#d9722c"),
 ];
 
 /// Pods, machines and dollars per hour over the time, each on a scale of its own.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use planner::{Move, MoveReason, WhyResize};
+use planner::{CommandReason, PlannedCommand, ResizeReason};
 
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::world::World;
@@ -26,7 +26,7 @@ pub struct Sample {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moved {
     /// Why.
-    pub reason: MoveReason,
+    pub reason: CommandReason,
     /// The claims that went.
     pub claims: Vec<String>,
     /// The names of its replacements; empty without any.
@@ -61,7 +61,7 @@ pub struct Record {
     /// Faults of all kinds that were played.
     pub faults: usize,
     /// Pods whose requests were changed, by reason.
-    pub resizes: BTreeMap<WhyResize, usize>,
+    pub resizes: BTreeMap<ResizeReason, usize>,
     /// Machines that EC2 took with notice.
     pub notices: usize,
     /// Micro-dollars times milliseconds.
@@ -90,13 +90,13 @@ impl Record {
     /// How often requests went down.
     #[must_use]
     pub fn lowered(&self) -> usize {
-        self.resizes.get(&WhyResize::MakesRoom).copied().unwrap_or(0)
+        self.resizes.get(&ResizeReason::MakesRoom).copied().unwrap_or(0)
     }
 
     /// How often requests went up again.
     #[must_use]
     pub fn raised(&self) -> usize {
-        let kept = self.resizes.get(&WhyResize::NoRoom).copied().unwrap_or(0);
+        let kept = self.resizes.get(&ResizeReason::NoRoom).copied().unwrap_or(0);
         self.resizes.values().sum::<usize>() - self.lowered() - kept
     }
 
@@ -118,7 +118,7 @@ impl Record {
 }
 
 impl Moved {
-    pub(crate) fn of(planned: &Move, claims: &[String], id: &str, now: Moment) -> Self {
+    pub(crate) fn of(planned: &PlannedCommand, claims: &[String], id: &str, now: Moment) -> Self {
         let at_once = id.is_empty();
         Self {
             reason: planned.reason,
@@ -134,6 +134,6 @@ impl Moved {
     /// Whether it was to save money.
     #[must_use]
     pub fn saves(&self) -> bool {
-        matches!(self.reason, MoveReason::Empty | MoveReason::Underutilized)
+        matches!(self.reason, CommandReason::Empty | CommandReason::Underutilized)
     }
 }

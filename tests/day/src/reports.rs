@@ -87,7 +87,7 @@ impl Reports {
             pods.extend(history.of_pod(pod.object.metadata.uid.as_deref().unwrap_or_default()));
         }
         let node = self.nodes.entry(instance.id.clone()).or_default();
-        node.add(wanted, Size::of(&world.market.kind(instance).allocatable), now);
+        node.add(wanted, Size::from_resources(&world.market.kind(instance).allocatable), now);
         let spec = NodeUsageSpec {
             instance: instance.id.clone(),
             measured_at: Time(timestamp(now)),
@@ -125,7 +125,7 @@ impl History {
 
     fn of_pod(&self, uid: &str) -> Option<PodUsage> {
         Some(PodUsage {
-            id: PodId::of(uid)?,
+            id: PodId::from_uid(uid)?,
             cpu_p50: self.cpu.percentile(500)?,
             cpu_p95: self.cpu.percentile(950)?,
             cpu_peak: self.cpu.percentile(1000)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{NodePool, annotation};
-use planner::MoveReason;
+use planner::CommandReason;
 use serde_json::json;
 
 use crate::budget::{Allowed, Budget, Window};
@@ -78,7 +78,7 @@ impl Default for Setup {
                     capacity_types: vec!["on-demand"],
                     budgets: vec![
                         Budget::always(Allowed::Nodes(2)),
-                        Budget { reasons: vec![MoveReason::Drifted], ..Budget::always(Allowed::Nodes(1)) },
+                        Budget { reasons: vec![CommandReason::Drifted], ..Budget::always(Allowed::Nodes(1)) },
                         Budget { window: Some(QUIET), ..Budget::always(Allowed::Nodes(0)) },
                     ],
                     expires: Some(6 * HOUR),

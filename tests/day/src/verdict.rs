@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use planner::MoveReason;
+use planner::CommandReason;
 
 use crate::clock::{MINUTE, Moment, SECOND, START};
 use crate::simulation::Simulation;
@@ -41,7 +41,7 @@ pub fn left_over(simulation: &mut Simulation) -> anyhow::Result<Vec<String>> {
 pub fn figures(simulation: &Simulation) -> String {
     let (record, audit) = (&simulation.record, &simulation.audit);
     let done = record.moves.iter().filter(|moved| moved.done).count();
-    let mut reasons: BTreeMap<MoveReason, usize> = BTreeMap::new();
+    let mut reasons: BTreeMap<CommandReason, usize> = BTreeMap::new();
     record.moves.iter().for_each(|moved| *reasons.entry(moved.reason).or_default() += 1);
     let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {}", reason.as_str())).collect();
     format!(

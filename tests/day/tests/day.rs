@@ -10,7 +10,7 @@ use day::setup::Setup;
 use day::simulation::Simulation;
 use day::trace::{Event, Size, day as trace};
 use day::verdict;
-use planner::MoveReason;
+use planner::CommandReason;
 
 /// What the environment says, else the sample's size.
 fn number(name: &str, usual: i64) -> i64 {
@@ -67,7 +67,7 @@ fn assert_well(mut simulation: Simulation, faults: usize) {
     let record = &simulation.record;
     assert_eq!(record.faults, faults);
     assert!(record.notices > 0 && record.deaths > 0, "a day without notices and deaths proves little");
-    for reason in [MoveReason::Underutilized, MoveReason::Drifted, MoveReason::Expired] {
+    for reason in [CommandReason::Underutilized, CommandReason::Drifted, CommandReason::Expired] {
         assert!(record.moves.iter().any(|moved| moved.done && moved.reason == reason), "no node went: {reason:?}");
     }
 }

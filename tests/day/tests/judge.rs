@@ -11,7 +11,7 @@ use day::draining::Cause;
 use day::setup::{Pool, Setup};
 use day::simulation::Simulation;
 use day::trace::Event;
-use planner::MoveReason;
+use planner::CommandReason;
 
 /// A calm cluster in which a hand from outside does as it likes.
 struct Hand(Simulation);
@@ -47,7 +47,7 @@ impl Hand {
     }
 
     /// Claims say why they go.
-    fn takes(&mut self, claims: impl IntoIterator<Item = usize>, reason: MoveReason) {
+    fn takes(&mut self, claims: impl IntoIterator<Item = usize>, reason: CommandReason) {
         let at = timestamp(self.0.world.now);
         for claim in claims.into_iter().map(|position| self.claim(position)).collect::<Vec<_>>() {
             self.0.world.edit_claim(&claim, |claim| {
@@ -89,10 +89,10 @@ fn the_judge_sees_a_move_beyond_a_budget() {
 fn the_judge_sees_a_node_that_joins_too_many_whoever_moves_it() {
     let two = || vec![Budget::always(Allowed::Nodes(2))];
     let mut hand = Hand::within(App::default(), two());
-    hand.takes([0, 1], MoveReason::Empty);
+    hand.takes([0, 1], CommandReason::Empty);
     hand.look(0);
     hand.nothing_is_seen();
-    hand.takes([2], MoveReason::Expired);
+    hand.takes([2], CommandReason::Expired);
     hand.look(0);
     hand.is_seen("3 of 12 nodes of fixed go and 2 may");
     // From there on nobody joins them.
@@ -103,7 +103,7 @@ fn the_judge_sees_a_node_that_joins_too_many_whoever_moves_it() {
 #[test]
 fn the_judge_lets_go_on_what_was_within_its_budget_when_it_began() {
     let mut hand = Hand::within(App::default(), vec![Budget::always(Allowed::Percent(25))]);
-    hand.takes(0..3, MoveReason::Drifted);
+    hand.takes(0..3, CommandReason::Drifted);
     hand.look(0);
     // A quarter of what EC2 leaves is less.
     for node in hand.0.world.nodes.keys().skip(3).take(5).cloned().collect::<Vec<_>>() {
@@ -111,7 +111,7 @@ fn the_judge_lets_go_on_what_was_within_its_budget_when_it_began() {
     }
     hand.look(0);
     hand.nothing_is_seen();
-    hand.takes([8], MoveReason::Drifted);
+    hand.takes([8], CommandReason::Drifted);
     hand.look(0);
     hand.is_seen("4 of 7 nodes of fixed go and 2 may");
 }
@@ -119,32 +119,32 @@ fn the_judge_lets_go_on_what_was_within_its_budget_when_it_began() {
 #[test]
 fn the_judge_does_not_blame_us_for_what_ec2_takes() {
     let mut hand = Hand::within(App::default(), vec![Budget::always(Allowed::Nodes(1))]);
-    hand.takes([0], MoveReason::Drifted);
+    hand.takes([0], CommandReason::Drifted);
     hand.look(0);
     let taken = hand.0.world.instance_of(&hand.claim(1)).unwrap().id.clone();
     hand.0.world.market.instances.entry(taken).and_modify(|instance| instance.noticed = true);
-    hand.takes([1], MoveReason::Drifted);
+    hand.takes([1], CommandReason::Drifted);
     hand.look(0);
     hand.nothing_is_seen();
 }
 
 #[test]
 fn the_judge_counts_by_reason_and_by_window() {
-    let one = Budget { reasons: vec![MoveReason::Drifted], ..Budget::always(Allowed::Nodes(1)) };
+    let one = Budget { reasons: vec![CommandReason::Drifted], ..Budget::always(Allowed::Nodes(1)) };
     let quiet = Budget { window: Some(Window { opens: 30, lasts: 10 }), ..Budget::always(Allowed::Nodes(0)) };
     let mut hand = Hand::within(App::default(), vec![one.clone(), quiet.clone()]);
-    hand.takes([0, 1, 2], MoveReason::Underutilized);
-    hand.takes([3], MoveReason::Drifted);
+    hand.takes([0, 1, 2], CommandReason::Underutilized);
+    hand.takes([3], CommandReason::Drifted);
     hand.look(0);
     // What has begun goes on in the window.
     hand.look(25 * MINUTE);
     hand.nothing_is_seen();
-    hand.takes([4], MoveReason::Underutilized);
+    hand.takes([4], CommandReason::Underutilized);
     hand.look(0);
     hand.is_seen("5 of 12 nodes of fixed go and 0 may");
 
     let mut hand = Hand::within(App::default(), vec![one, quiet]);
-    hand.takes([3, 4], MoveReason::Drifted);
+    hand.takes([3, 4], CommandReason::Drifted);
     hand.look(0);
     hand.is_seen("2 of 12 nodes of fixed go and 1 may");
 }
@@ -288,7 +288,7 @@ fn the_judge_sees_machines_that_are_bought_for_moves_and_given_back() {
         if changes {
             hand.0.world.changed = hand.0.world.now + 1;
         }
-        hand.takes(0..12, MoveReason::Underutilized);
+        hand.takes(0..12, CommandReason::Underutilized);
         hand.look(later);
         // Once is enough, however often they are looked at.
         hand.look(MINUTE);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use planner::{
-    Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, Node, Packing,
-    Pool, Pressure, Resources, Sick, Size, Stage, Usage, Utilization, Worth, label,
+    Budgets, ConsolidationPolicy, Disruption, Drifted, InstanceType, Leaving, MicroDollars, Millis, MinimumSavings,
+    Node, Packing, Pool, Pressure, Resources, Size, Stage, Unhealthy, Usage, Utilization, label,
 };
 
 use super::NOW;
@@ -85,12 +85,12 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
 }
 
 /// `worth THOUSANDTHS DOLLARS` of the price and for each pod, `warms DURATION`.
-fn worth(statement: &Statement) -> Result<Worth, String> {
-    let usual = Worth::default();
+fn worth(statement: &Statement) -> Result<MinimumSavings, String> {
+    let usual = MinimumSavings::default();
     let warm_up = statement.word("warms").map(words::duration).transpose()?.unwrap_or(usual.warm_up);
     match statement.get("worth") {
-        None => Ok(Worth { warm_up, ..usual }),
-        Some([share, per_pod]) => Ok(Worth {
+        None => Ok(MinimumSavings { warm_up, ..usual }),
+        Some([share, per_pod]) => Ok(MinimumSavings {
             share: share.parse().map_err(|_| "worth wants thousandths and dollars a pod")?,
             per_pod: words::dollars(per_pod)?,
             warm_up,
@@ -133,9 +133,9 @@ fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
         ["pressed", "killed"] => Some(Pressure::Killed),
         _ => return Err(format!("a node is pressed, for memory, disk or killed, not {pressed:?}")),
     };
-    let amounts = Size::of(&words::resources(&amounts)?);
-    let of_pods = Size::of(&statement.resources("apart")?);
-    let newcomers = Size::of(&statement.resources("lately")?);
+    let amounts = Size::from_resources(&words::resources(&amounts)?);
+    let of_pods = Size::from_resources(&statement.resources("apart")?);
+    let newcomers = Size::from_resources(&statement.resources("lately")?);
     Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed, of_pods, newcomers }))
 }
 
@@ -184,7 +184,7 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
         expires: expired(statement)?,
         termination_grace: statement.word("grace").map(words::duration).transpose()?,
         drifted: since(statement, "drifted")?.map(|(since, reason)| Drifted { since, reason }),
-        sick: since(statement, "sick")?.map(|(due, condition)| Sick { due, condition }),
+        sick: since(statement, "sick")?.map(|(due, condition)| Unhealthy { due, condition }),
         usage: usage(statement)?,
         ..Node::default()
     })

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use planner::{
-    ContainerSize, GivenBack, HostPort, Millis, Mix, NodePreference, Operator, PodPreference, PodShape, PodTerm,
-    PodUse, Requirement, Resources, Selector, Size, Sizing, Spread, VolumeNeed, WhyFixed,
+    CapacitySplit, ContainerSize, HostPort, Millis, NodePreference, NotResizable, Operator, PodPreference, PodShape,
+    PodTerm, PodUtilization, Requirement, Resources, RestoredRequests, Selector, Size, Sizing, Spread, VolumeNeed,
 };
 
 use super::NOW;
@@ -38,13 +38,13 @@ pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String>
 }
 
 /// `mix web base 2 share 70`: pods that say the same of the same workload belong together.
-pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<Mix>>, String> {
+pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<CapacitySplit>>, String> {
     let Some(words) = statement.get("mix") else { return Ok(None) };
     let parts = Parts::of(words, &["base", "share"]);
     let workload = format!("{namespace}/{}", parts.front().first().ok_or("a mix of which workload?")?);
     let on_demand_base = parts.number("base")?.unwrap_or(0);
     let spot_share = parts.number("share")?;
-    Ok(Some(Arc::new(Mix { owner: workload.clone(), workload, on_demand_base, spot_share })))
+    Ok(Some(Arc::new(CapacitySplit { owner: workload.clone(), workload, on_demand_base, spot_share })))
 }
 
 /// `rests 1h of web`: the workload, and until when it rests; a pod that names none is one by itself.
@@ -62,8 +62,8 @@ pub fn sizing(statement: &Statement) -> Result<Option<Sizing>, String> {
     if !["does", "was", "got-back", "always"].iter().any(|word| statement.has(word)) {
         return Ok(None);
     }
-    let requests = Size::of(&statement.resources("asks")?);
-    let requested = Size::of(&statement.resources("was")?).max(requests);
+    let requests = Size::from_resources(&statement.resources("asks")?);
+    let requested = Size::from_resources(&statement.resources("was")?).max(requests);
     let container = ContainerSize { name: "main".to_owned(), requested, requests, ..ContainerSize::default() };
     Ok(Some(Sizing {
         containers: vec![container],
@@ -74,26 +74,26 @@ pub fn sizing(statement: &Statement) -> Result<Option<Sizing>, String> {
     }))
 }
 
-fn used(words: &[String]) -> Result<PodUse, String> {
+fn used(words: &[String]) -> Result<PodUtilization, String> {
     let (front, rest) =
         words.split_at(words.iter().position(|word| word == "after").ok_or("does what after how long?")?);
-    let p95 = Size::of(&words::resources(front)?);
+    let p95 = Size::from_resources(&words::resources(front)?);
     let hours = rest.get(1).and_then(|word| word.parse().ok()).ok_or("after how many hours?")?;
     let pressed = rest.iter().any(|word| word == "pressed");
-    Ok(PodUse { median_cpu: p95.cpu / 2, p95, hours, pressed })
+    Ok(PodUtilization { median_cpu: p95.cpu / 2, p95, hours, pressed })
 }
 
-fn given_back(words: &[String]) -> Result<GivenBack, String> {
+fn given_back(words: &[String]) -> Result<RestoredRequests, String> {
     let [times, ago] = words else { return Err("got-back how often, and how long ago?".to_owned()) };
     let times = times.parse().map_err(|_| format!("{times} is not a number"))?;
-    Ok(GivenBack { last: Millis(NOW - words::duration(ago)?), times })
+    Ok(RestoredRequests { last: Millis(NOW - words::duration(ago)?), times })
 }
 
-fn fixed(word: &str) -> Result<WhyFixed, String> {
+fn fixed(word: &str) -> Result<NotResizable, String> {
     match word {
-        "never" => Ok(WhyFixed::Never),
-        "daemon" => Ok(WhyFixed::Daemon),
-        "guaranteed" => Ok(WhyFixed::Guaranteed),
+        "never" => Ok(NotResizable::Never),
+        "daemon" => Ok(NotResizable::Daemon),
+        "guaranteed" => Ok(NotResizable::Guaranteed),
         _ => Err(format!("a pod is always never, daemon or guaranteed, not {word}")),
     }
 }

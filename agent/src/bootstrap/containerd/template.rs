@@ -29,7 +29,7 @@ pub(super) enum Schema {
 
 impl Schema {
     /// The schema that a major version of containerd reads.
-    pub(super) fn of(major: u32) -> Self {
+    pub(super) fn for_version(major: u32) -> Self {
         if major >= 2 { Self::V3 } else { Self::V2 }
     }
 

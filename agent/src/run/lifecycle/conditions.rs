@@ -30,13 +30,13 @@ impl Conditions {
             if fresh {
                 self.stated.contains(it)
             } else {
-                stands(node, it) && !health::is_old(node, it, known.wall.of(now))
+                stands(node, it) && !health::is_old(node, it, known.wall.wall_time(now))
             }
         };
         if said.iter().all(stands) {
             return None;
         }
-        let patch = report::status_patch(said, |it| !has_status(node, it), known.wall.of(now));
+        let patch = report::status_patch(said, |it| !has_status(node, it), known.wall.wall_time(now));
         self.lane.take(now).then(|| {
             self.stated = said.to_vec();
             patch

@@ -189,7 +189,7 @@ impl Emptying {
 
     pub(super) fn tiding(&self, known: &Known) -> Option<NodeEvent> {
         let outcome = known.journal.outcome.as_ref()?;
-        let by = self.deadline(known).map(|at| known.wall.of(at));
+        let by = self.deadline(known).map(|at| known.wall.wall_time(at));
         (!self.orders.is_empty()).then(|| NodeEvent::drained(&self.orders, outcome, by))
     }
 
@@ -206,7 +206,7 @@ impl Emptying {
     /// When the machine may be gone.
     fn deadline(&self, known: &Known) -> Option<Millis> {
         let announced = known.journal.order.as_ref().and_then(|order| order.deadline);
-        let asked = self.orders.of(drain_requests::SOURCE).and_then(|order| order.deadline);
+        let asked = self.orders.get(drain_requests::SOURCE).and_then(|order| order.deadline);
         announced.into_iter().chain(asked).min()
     }
 

@@ -56,8 +56,9 @@ impl NodePatcher {
         let drains = known.journal.drain.is_some() && known.journal.outcome.is_none();
         let age = if drains { HEARTBEAT_DRAINING } else { HEARTBEAT };
         let old = self.heartbeat.is_none_or(|at| now >= at + age);
-        let heartbeat = old
-            .then(|| json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(known.wall.of(now))}}}));
+        let heartbeat = old.then(
+            || json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(known.wall.wall_time(now))}}}),
+        );
         let (urgent, patient): (Vec<Wish>, Vec<Wish>) = wishes.into_iter().partition(|wish| wish.urgent);
         let urgent = urgent.into_iter().map(|wish| wish.patch).chain(heartbeat);
         let patient = patient.into_iter().map(|wish| wish.patch);

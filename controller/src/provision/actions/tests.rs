@@ -3,8 +3,8 @@
 use api::{annotation, label, reason};
 use jiff::Timestamp;
 use planner::{
-    Destination, Launch, Leaver, MicroDollars, Move, MoveReason, Nomination, Plan, PodVerdict, Preference, Purpose,
-    Relocation, Report, Resources, Snapshot, Why, WhyMove,
+    CommandCause, CommandReason, Destination, DisruptedNode, Launch, MicroDollars, Nomination, PlacementReason, Plan,
+    PlannedCommand, PodVerdict, Preference, Purpose, Relocation, Report, Resources, Snapshot,
 };
 use serde_json::json;
 use snapshot::Built;
@@ -71,11 +71,11 @@ fn a_pod_hears_where_it_should_go_and_without_what() {
         ),
     ];
     for (dropped, message) in rows {
-        let outcome = outcome(false, PodVerdict::Existing { node: node.clone(), why: Why::Room, dropped });
+        let outcome = outcome(false, PodVerdict::Existing { node: node.clone(), why: PlacementReason::Room, dropped });
         assert_eq!(told(&outcome), [(reason::NOMINATED, message)]);
         assert_eq!(outcome.nominations["node-1"], ["pod-uid"]);
     }
-    let outcome = outcome(false, PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: spread() });
+    let outcome = outcome(false, PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: spread() });
     let name = outcome.launches[0].0.metadata.name.clone().unwrap_or_default();
     let [(reason::NOMINATED, message)] = told(&outcome)[..] else { panic!("{:?}", outcome.notes) };
     assert!(message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}; dropped: an even")), "{message}");
@@ -85,8 +85,8 @@ fn a_pod_hears_where_it_should_go_and_without_what() {
 #[test]
 fn room_that_a_buffer_keeps_is_bought_but_nobody_hears_of_it() {
     let rows = [
-        (PodVerdict::Existing { node: "node-1".to_owned(), why: Why::Room, dropped: Vec::new() }, 0),
-        (PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: Vec::new() }, 1),
+        (PodVerdict::Existing { node: "node-1".to_owned(), why: PlacementReason::Room, dropped: Vec::new() }, 0),
+        (PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() }, 1),
         (PodVerdict::Unschedulable { pools: Vec::new() }, 0),
     ];
     for (verdict, launches) in rows {
@@ -173,14 +173,14 @@ fn moving(begin: &[usize]) -> PlanActions {
         to,
         surge: false,
     };
-    let planned = Move {
-        reason: MoveReason::Underutilized,
-        nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
+    let planned = PlannedCommand {
+        reason: CommandReason::Underutilized,
+        nodes: vec![DisruptedNode { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
         replacements: vec![0],
         pods: vec![place("there", Destination::Node("node-2".to_owned())), place("new", Destination::Launch(0))],
         saving: None,
         cost: 0,
-        why: WhyMove::Cheaper,
+        why: CommandCause::Cheaper,
     };
     let plan = Plan {
         launches: vec![launch(Purpose::Replacement, Vec::new()), launch(Purpose::Provision, vec![0])],

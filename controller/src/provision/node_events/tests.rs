@@ -4,8 +4,8 @@ use api::{label, reason};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{
-    Budgets, Disruption, Dropped, Leaver, Leaving, Move, MoveReason, NodeVerdict, Plan, Pool, Report, Snapshot,
-    ValidatedCommands, WhyMove,
+    Budgets, CommandCause, CommandReason, DisruptedNode, Disruption, Leaving, NodeVerdict, Plan, PlannedCommand, Pool,
+    RejectedCommand, Report, Snapshot, ValidatedCommands,
 };
 use serde_json::json;
 use snapshot::Built;
@@ -34,7 +34,7 @@ fn plan(verdict: NodeVerdict) -> Plan {
 }
 
 fn left_out() -> NodeVerdict {
-    NodeVerdict::LeftOut { reason: MoveReason::Empty, finding: "node node-1: goes twice".to_owned() }
+    NodeVerdict::LeftOut { reason: CommandReason::Empty, finding: "node node-1: goes twice".to_owned() }
 }
 
 fn told(notes: &[Event]) -> Vec<(&str, &str)> {
@@ -43,7 +43,7 @@ fn told(notes: &[Event]) -> Vec<(&str, &str)> {
 
 #[test]
 fn who_could_do_something_about_it_hears_why_a_node_stays() {
-    let (pod, one) = ("default/web".to_owned(), MoveReason::Underutilized);
+    let (pod, one) = ("default/web".to_owned(), CommandReason::Underutilized);
     let rows = [
         (
             NodeVerdict::DoNotDisrupt,
@@ -92,23 +92,23 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
 
 #[test]
 fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
-    let planned = Move {
-        reason: MoveReason::Empty,
-        nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
+    let planned = PlannedCommand {
+        reason: CommandReason::Empty,
+        nodes: vec![DisruptedNode { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
         replacements: Vec::new(),
         pods: Vec::new(),
         saving: None,
         cost: 0,
-        why: WhyMove::NothingRuns,
+        why: CommandCause::NothingRuns,
     };
-    let goes = Plan { moves: vec![planned], ..plan(NodeVerdict::Remove(MoveReason::Empty)) };
+    let goes = Plan { moves: vec![planned], ..plan(NodeVerdict::Remove(CommandReason::Empty)) };
     let candidate = ValidatedCommands { candidates: vec![0], ..ValidatedCommands::default() };
     let message = "Consolidation candidate: node-1 (Empty)";
     let expected = vec![(reason::CONSOLIDATION_CANDIDATE, message); 2];
     assert_eq!(told(&notes(&index(), &goes, &candidate)), expected);
     let ripe = ValidatedCommands {
-        dropped: vec![Dropped {
-            reason: MoveReason::Empty,
+        dropped: vec![RejectedCommand {
+            reason: CommandReason::Empty,
             replaces: false,
             size: 1,
             nodes: vec!["node-1".to_owned()],
@@ -162,7 +162,7 @@ fn budgets_are_measured_by_pool_until_the_pool_is_gone() {
         ..planner::Node::default()
     };
     let snapshot = Snapshot { pools: vec![own], nodes: vec![leaving.into()], ..Snapshot::default() };
-    let held = NodeVerdict::Budget { reason: MoveReason::Drifted };
+    let held = NodeVerdict::Budget { reason: CommandReason::Drifted };
     gauges.set(&metrics, &Built { snapshot, ..Built::default() }, &plan(held), &cluster);
     let page = metrics.render();
     for line in [

@@ -1,6 +1,6 @@
 //! When the next plan is made though nobody asks for one.
 
-use planner::{Millis, MoveReason, Node, Report, Sick, Snapshot};
+use planner::{CommandReason, Millis, Node, Report, Snapshot, Unhealthy};
 
 use super::{
     Built, Duration, Instant, LOOK_AGAIN, NextPass, NodeVerdict, Plan, ReplanTimer, ValidatedCommands, next_look,
@@ -25,11 +25,11 @@ fn quiet(remaining: i64) -> NodeVerdict {
 #[test]
 fn the_next_look_comes_when_the_first_node_may_go() {
     let expiring = |at| built(Node { expires: Some(Millis(at)), ..Node::default() });
-    let sick = Sick { due: Millis(1_004_000), condition: "Ready".to_owned() };
+    let sick = Unhealthy { due: Millis(1_004_000), condition: "Ready".to_owned() };
     let sick = built(Node { sick: Some(sick), ..Node::default() });
     let nothing = || built(Node::default());
     let resting = NodeVerdict::Resting { pod: "default/web".to_owned(), remaining: 6000 };
-    let used_up = NodeVerdict::Budget { reason: MoveReason::Empty };
+    let used_up = NodeVerdict::Budget { reason: CommandReason::Empty };
     let ripe = ValidatedCommands { next: Some(Duration::from_secs(3)), ..ValidatedCommands::default() };
     let rows = [
         ("nothing to wait for", nothing(), vec![used_up], ValidatedCommands::default(), 10_000),

@@ -2,8 +2,8 @@
 
 use daemon::metric::Metrics;
 use planner::{
-    ConsolidationPolicy, Disruption, Leaver, MicroDollars, Move, MoveReason, Node, NodeVerdict, Plan, Pool, Report,
-    Snapshot, WhyMove,
+    CommandCause, CommandReason, ConsolidationPolicy, DisruptedNode, Disruption, MicroDollars, Node, NodeVerdict, Plan,
+    PlannedCommand, Pool, Report, Snapshot,
 };
 use snapshot::Built;
 
@@ -28,15 +28,15 @@ fn built(policy: ConsolidationPolicy) -> Built {
     Built { snapshot: Snapshot { pools: vec![pool.clone()], nodes, ..Snapshot::default() }, ..Built::default() }
 }
 
-fn planned(reason: MoveReason, saving: i64) -> Move {
-    Move {
+fn planned(reason: CommandReason, saving: i64) -> PlannedCommand {
+    PlannedCommand {
         reason,
-        nodes: vec![Leaver { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
+        nodes: vec![DisruptedNode { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
         replacements: Vec::new(),
         pods: Vec::new(),
         saving: Some(MicroDollars(saving)),
         cost: 0,
-        why: WhyMove::Cheaper,
+        why: CommandCause::Cheaper,
     }
 }
 
@@ -53,7 +53,7 @@ fn moves_count_when_they_begin_with_their_share_of_cost_over_their_share_of_disr
     for (policy, name) in rows {
         let metrics = Metrics::new(TABLE);
         // A tenth of the disruption, and a twentieth of the cost.
-        let moves = vec![planned(MoveReason::Underutilized, 500_000), planned(MoveReason::Empty, 1_000_000)];
+        let moves = vec![planned(CommandReason::Underutilized, 500_000), planned(CommandReason::Empty, 1_000_000)];
         let plan = Plan { moves, ..Plan::default() };
         let (scores, built) = (ConsolidationScores::default(), built(policy));
         scores.count(&metrics, &built, &plan, &[]);

@@ -2,7 +2,7 @@
 
 use api::NodeClaim;
 use api::objects::Node;
-use planner::{Dropped, MoveReason};
+use planner::{CommandReason, RejectedCommand};
 
 use crate::write::events::{Event, ObjectReference};
 
@@ -20,20 +20,20 @@ pub struct CommandKind {
 impl CommandKind {
     /// What a move was that was planned and never begun.
     #[must_use]
-    pub fn of(dropped: &Dropped) -> Self {
+    pub fn of(dropped: &RejectedCommand) -> Self {
         Self { reason: dropped.reason.as_str().to_owned(), replaces: dropped.replaces, nodes: dropped.size }
     }
 
     /// Whether nodes go for this reason.
     #[must_use]
-    pub fn is(&self, reason: MoveReason) -> bool {
+    pub fn is(&self, reason: CommandReason) -> bool {
         self.reason == reason.as_str()
     }
 
     /// Whether replacements have to be ready first: a machine that is sick waits for nobody.
     #[must_use]
     pub fn waits(&self) -> bool {
-        !self.is(MoveReason::Unhealthy)
+        !self.is(CommandReason::Unhealthy)
     }
 
     /// Karpenter's label `reason`.
@@ -52,9 +52,9 @@ impl CommandKind {
     #[must_use]
     pub fn consolidation(&self) -> &'static str {
         match self.nodes {
-            _ if self.is(MoveReason::Empty) => "empty",
-            1 if self.is(MoveReason::Underutilized) => "single",
-            _ if self.is(MoveReason::Underutilized) => "multi",
+            _ if self.is(CommandReason::Empty) => "empty",
+            1 if self.is(CommandReason::Underutilized) => "single",
+            _ if self.is(CommandReason::Underutilized) => "multi",
             _ => "",
         }
     }

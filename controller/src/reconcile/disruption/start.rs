@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::objects::Node;
 use api::{NodeClaim, annotation};
 use jiff::Timestamp;
-use planner::MoveReason;
+use planner::CommandReason;
 use serde_json::json;
 
 use super::{
@@ -19,7 +19,7 @@ use crate::write::writer::Operation;
 #[derive(Clone, Debug)]
 pub struct DisruptionCommand {
     /// Why the nodes go.
-    pub reason: MoveReason,
+    pub reason: CommandReason,
     /// Names of the claims that go.
     pub claims: Vec<String>,
     /// The condition that calls the nodes sick, if that is why they go.
@@ -60,7 +60,7 @@ pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option
         order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
     let kind = order.kind();
     let taken = |it: &DisruptedClaim| {
-        it.in_use && kind.is(MoveReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind)
+        it.in_use && kind.is(CommandReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind)
     };
     if leavers.iter().any(taken) {
         return None;

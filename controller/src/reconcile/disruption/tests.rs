@@ -7,7 +7,7 @@ use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, reason, taint};
 use jiff::Timestamp;
 use kube::ResourceExt;
-use planner::MoveReason;
+use planner::CommandReason;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn replacement(name: &str) -> NodeClaim {
 
 fn order() -> DisruptionCommand {
     DisruptionCommand {
-        reason: MoveReason::Underutilized,
+        reason: CommandReason::Underutilized,
         claims: vec!["old-1".to_owned(), "old-2".to_owned()],
         sick: None,
         replacements: vec![replacement("new-1"), replacement("new-2")],
@@ -157,7 +157,7 @@ fn order() -> DisruptionCommand {
     }
 }
 
-fn alone(reason: MoveReason) -> DisruptionCommand {
+fn alone(reason: CommandReason) -> DisruptionCommand {
     DisruptionCommand { reason, replacements: Vec::new(), ..order() }
 }
 
@@ -341,7 +341,7 @@ fn replacements_that_came_late_but_came_are_used() {
 }
 
 /// A pod of the node `node-1` asks not to be disrupted after the move has begun.
-fn held(reason: MoveReason, grace: bool) -> CommandDecision {
+fn held(reason: CommandReason, grace: bool) -> CommandDecision {
     let mut world = World::settled();
     if grace {
         for name in ["old-1", "old-2"] {
@@ -362,12 +362,12 @@ fn held(reason: MoveReason, grace: bool) -> CommandDecision {
 fn a_pod_that_asks_to_be_left_alone_meanwhile_keeps_the_node_unless_the_drain_has_an_end() {
     let why = || Some(("pod default/web has karpenter.sh/do-not-disrupt since".to_owned(), 0));
     for (reason, grace, stays) in [
-        (MoveReason::Underutilized, false, true),
-        (MoveReason::Underutilized, true, true),
-        (MoveReason::Drifted, false, true),
-        (MoveReason::Drifted, true, false),
-        (MoveReason::Expired, true, false),
-        (MoveReason::Unhealthy, false, false),
+        (CommandReason::Underutilized, false, true),
+        (CommandReason::Underutilized, true, true),
+        (CommandReason::Drifted, false, true),
+        (CommandReason::Drifted, true, false),
+        (CommandReason::Expired, true, false),
+        (CommandReason::Unhealthy, false, false),
     ] {
         let decision = held(reason, grace);
         assert_eq!(rolled_back(&decision), why().filter(|_| stays), "{reason}, grace period: {grace}");
@@ -399,7 +399,7 @@ fn a_claim_that_somebody_deletes_meanwhile_does_not_hold_up_the_other() {
 #[test]
 fn what_needs_no_replacement_goes_at_once() {
     let mut world = World::settled();
-    let order = alone(MoveReason::Empty);
+    let order = alone(CommandReason::Empty);
     let steps = begin(&world.index, &order, world.now).unwrap();
     let acts: Vec<String> = words(&steps).into_iter().filter(|word| !word.starts_with("event")).collect();
     assert_eq!(
@@ -433,7 +433,7 @@ fn what_needs_no_replacement_goes_at_once() {
 fn a_sick_node_goes_at_once_with_a_deadline_that_is_over() {
     for replacements in [Vec::new(), order().replacements] {
         let mut world = World::settled();
-        let order = DisruptionCommand { replacements, ..alone(MoveReason::Unhealthy) };
+        let order = DisruptionCommand { replacements, ..alone(CommandReason::Unhealthy) };
         let steps = begin(&world.index, &order, world.now).unwrap();
         world.run_all(&steps);
         let look = world.look();
@@ -452,7 +452,7 @@ fn a_sick_node_whose_deadline_is_over_already_keeps_it() {
         let annotations = json!({annotation::TERMINATION_TIMESTAMP: deadline.to_string()});
         world.change(&claim, &json!({"metadata": {"annotations": annotations}}));
     }
-    let steps = begin(&world.index, &alone(MoveReason::Unhealthy), world.now).unwrap();
+    let steps = begin(&world.index, &alone(CommandReason::Unhealthy), world.now).unwrap();
     world.run_all(&steps);
     let deadline = |name: &str| {
         world.claim(name).unwrap().metadata.annotations.unwrap()[annotation::TERMINATION_TIMESTAMP].clone()
@@ -475,11 +475,11 @@ fn a_pod_that_has_come_since_the_plan_calls_the_move_off() {
     ]}});
     let asks = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
     for (what, guest, reason, begins) in [
-        ("a guest on an empty node", json!({}), MoveReason::Empty, false),
-        ("a daemon's pod", daemon, MoveReason::Empty, true),
-        ("a guest that can move", json!({}), MoveReason::Underutilized, true),
-        ("one that asks to be left alone", asks.clone(), MoveReason::Underutilized, false),
-        ("one that asks, on a sick node", asks, MoveReason::Unhealthy, true),
+        ("a guest on an empty node", json!({}), CommandReason::Empty, false),
+        ("a daemon's pod", daemon, CommandReason::Empty, true),
+        ("a guest that can move", json!({}), CommandReason::Underutilized, true),
+        ("one that asks to be left alone", asks.clone(), CommandReason::Underutilized, false),
+        ("one that asks, on a sick node", asks, CommandReason::Unhealthy, true),
     ] {
         let mut world = World::settled();
         world.add(pod(&guest).as_ref().clone());
@@ -490,7 +490,7 @@ fn a_pod_that_has_come_since_the_plan_calls_the_move_off() {
 #[test]
 fn what_goes_now_is_not_left_over() {
     let mut world = World::settled();
-    let steps = begin(&world.index, &alone(MoveReason::Empty), world.now).unwrap();
+    let steps = begin(&world.index, &alone(CommandReason::Empty), world.now).unwrap();
     world.run_all(&steps[..4]);
     assert_eq!(stale(&world.index, &BTreeSet::from(["old-1", "old-2"])).len(), 0);
     assert_eq!(stale(&world.index, &BTreeSet::from(["old-1"])).len(), 2, "taint and condition of the other");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use kube::Client;
-use planner::{Resize, WhyResize};
+use planner::{Resize, ResizeReason};
 
 use super::steps;
 use crate::metrics;
@@ -135,12 +135,12 @@ fn is_within(span: Duration, since: Timestamp, now: Timestamp) -> bool {
 }
 
 /// The reason in one word.
-fn reason_label(why: WhyResize) -> &'static str {
+fn reason_label(why: ResizeReason) -> &'static str {
     match why {
-        WhyResize::MakesRoom => "makes_room",
-        WhyResize::Pressure => "pressure",
-        WhyResize::Grown => "grown",
-        WhyResize::Unpacked => "unpacked",
-        WhyResize::NoRoom => "no_room",
+        ResizeReason::MakesRoom => "makes_room",
+        ResizeReason::Pressure => "pressure",
+        ResizeReason::Grown => "grown",
+        ResizeReason::Unpacked => "unpacked",
+        ResizeReason::NoRoom => "no_room",
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::objects::{NodeReport, Pod};
 use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
 use api::{annotation, label};
-use planner::{ContainerResize, Resize, Size, WhyResize};
+use planner::{ContainerResize, Resize, ResizeReason, Size};
 use serde_json::{Value, json};
 
 use super::{advice, steps};
@@ -34,7 +34,7 @@ fn pod(annotations: &Value) -> Arc<Pod> {
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-fn resize(why: WhyResize, from: i64, to: i64) -> Resize {
+fn resize(why: ResizeReason, from: i64, to: i64) -> Resize {
     let size = |cpu| Size { cpu, memory: 2048 * MIB };
     let requested = size(from.max(to));
     let main = ContainerResize { name: "main".to_owned(), requested, from: size(from), to: size(to) };
@@ -44,7 +44,7 @@ fn resize(why: WhyResize, from: i64, to: i64) -> Resize {
         node: "n1".to_owned(),
         containers: vec![main],
         why,
-        marks: why == WhyResize::Pressure,
+        marks: why == ResizeReason::Pressure,
     }
 }
 
@@ -77,7 +77,7 @@ fn what_was_requested_is_remembered_before_it_is_lowered() {
         ("patch_pod", json!({"metadata": {"uid": UID, "resourceVersion": "7", "annotations": annotations}}))
     };
     let text = r#"{"main":{"cpu":"1500m","memory":"2Gi"}}"#;
-    let lower = resize(WhyResize::MakesRoom, 1500, 750);
+    let lower = resize(ResizeReason::MakesRoom, 1500, 750);
     let expected = vec![patch(json!({annotation::REQUESTED: text})), resized("750m")];
     assert_eq!(bodies(&pod(&json!({})), &lower), expected);
     // What it says already is not said again, so that nothing but the resize is left after a crash between the two.
@@ -89,7 +89,7 @@ fn what_was_requested_is_remembered_before_it_is_lowered() {
 
 #[test]
 fn that_something_was_short_is_remembered_before_requests_go_up() {
-    let up = resize(WhyResize::Pressure, 1500, 3000);
+    let up = resize(ResizeReason::Pressure, 1500, 3000);
     let marks =
         |before: Value| bodies(&pod(&before), &up)[0].1["metadata"]["annotations"][annotation::GIVEN_BACK].clone();
     assert_eq!(marks(json!({})), at(0).to_string());
@@ -97,17 +97,17 @@ fn that_something_was_short_is_remembered_before_requests_go_up() {
     assert_eq!(marks(json!({annotation::GIVEN_BACK: before})), format!("{before},{}", at(0)));
     assert_eq!(bodies(&pod(&json!({})), &up)[1], resized("3"));
     // Who has no room for any of it has but to remember.
-    let full = Resize { containers: Vec::new(), marks: true, ..resize(WhyResize::NoRoom, 1500, 3000) };
+    let full = Resize { containers: Vec::new(), marks: true, ..resize(ResizeReason::NoRoom, 1500, 3000) };
     assert_eq!(bodies(&pod(&json!({})), &full), bodies(&pod(&json!({})), &up)[..1]);
-    let grown = resize(WhyResize::Grown, 1500, 1600);
+    let grown = resize(ResizeReason::Grown, 1500, 1600);
     assert_eq!(bodies(&pod(&json!({})), &grown), vec![resized("1600m")]);
 }
 
 #[test]
 fn a_pod_that_is_not_the_one_that_was_planned_for_is_left_alone() {
-    let lower = resize(WhyResize::MakesRoom, 1500, 750);
+    let lower = resize(ResizeReason::MakesRoom, 1500, 750);
     let other = Resize { uid: "another".to_owned(), ..lower.clone() };
-    let changed = resize(WhyResize::MakesRoom, 1400, 750);
+    let changed = resize(ResizeReason::MakesRoom, 1400, 750);
     let mut ending = pod(&json!({})).as_ref().clone();
     ending.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     let rows = [(pod(&json!({})), other), (pod(&json!({})), changed), (Arc::new(ending), lower)];
@@ -119,12 +119,12 @@ fn a_pod_that_is_not_the_one_that_was_planned_for_is_left_alone() {
 /// A report of the node in [`crate::fixture`] on a pod that uses about 300m and 500Mi.
 fn report(hours: u8) -> NodeReport {
     let seen = PodUsage {
-        id: PodId::of(UID).unwrap(),
-        cpu_p50: Level::of(100_000_000),
-        cpu_p95: Level::of(300_000_000),
-        cpu_peak: Level::of(900_000_000),
-        memory_p95: Level::of(500 << 20),
-        memory_peak: Level::of(600 << 20),
+        id: PodId::from_uid(UID).unwrap(),
+        cpu_p50: Level::containing(100_000_000),
+        cpu_p95: Level::containing(300_000_000),
+        cpu_peak: Level::containing(900_000_000),
+        memory_p95: Level::containing(500 << 20),
+        memory_peak: Level::containing(600 << 20),
         throttled: 0,
         pressure: UNKNOWN,
         oom_kills: 0,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use daemon::metric::Metrics;
-use planner::{Millis, Operator, Plan, Pod, PodShape, PodVerdict, Report, Requirement, Snapshot, Why, label};
+use planner::{
+    Millis, Operator, PlacementReason, Plan, Pod, PodShape, PodVerdict, Report, Requirement, Snapshot, label,
+};
 
 use super::{PodDecisions, by_zone};
 use crate::fixture::at;
@@ -23,7 +25,7 @@ fn plan(verdicts: Vec<PodVerdict>) -> Plan {
 }
 
 fn place() -> PodVerdict {
-    PodVerdict::Existing { node: "node".to_owned(), why: Why::Room, dropped: Vec::new() }
+    PodVerdict::Existing { node: "node".to_owned(), why: PlacementReason::Room, dropped: Vec::new() }
 }
 
 fn measured(metrics: &Metrics) -> Vec<String> {

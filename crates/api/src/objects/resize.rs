@@ -106,7 +106,7 @@ impl Requested {
 
     /// What a container requested of a resource, in the unit that Kerf counts it in.
     #[must_use]
-    pub fn of(&self, container: &str, resource: &str) -> Option<i64> {
+    pub fn amount(&self, container: &str, resource: &str) -> Option<i64> {
         self.0.get(container)?.get(resource)?.amount(resource).ok()
     }
 }
@@ -128,7 +128,7 @@ impl Pod {
         let mut spec = self.spec.clone();
         for container in &mut spec.containers {
             for resource in [CPU, MEMORY] {
-                let before = requested.of(&container.name, resource);
+                let before = requested.amount(&container.name, resource);
                 raise(&mut container.resources.requests, resource, before);
             }
         }

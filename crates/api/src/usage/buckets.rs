@@ -31,7 +31,7 @@ pub struct Level(u8);
 impl Level {
     /// The bucket that `value` (nanocores or bytes) falls into; everything beyond the scale falls into the last.
     #[must_use]
-    pub fn of(value: u64) -> Self {
+    pub fn containing(value: u64) -> Self {
         let after = STARTS.partition_point(|start| *start <= value);
         Self(u8::try_from(after.saturating_sub(1)).unwrap_or(u8::MAX))
     }
@@ -91,19 +91,19 @@ mod tests {
     fn every_value_lies_in_its_bucket() {
         let mut value: u64 = 0;
         while value < 3_000_000_000_000 {
-            let level = Level::of(value);
+            let level = Level::containing(value);
             assert!(level.start() <= value, "{value}");
             assert!(value < level.end() || level.number() == 175, "{value}");
             value = value * 103 / 100 + 999_983;
         }
-        assert_eq!(Level::of(u64::MAX).number(), 175);
-        assert_eq!(Level::of(u64::MAX).end(), Level::of(u64::MAX).start());
+        assert_eq!(Level::containing(u64::MAX).number(), 175);
+        assert_eq!(Level::containing(u64::MAX).end(), Level::containing(u64::MAX).start());
     }
 
     #[test]
     fn millicores_are_rounded_up() {
-        assert_eq!(Level::of(0).millicores(), 10);
-        assert_eq!(Level::of(10_000_000).millicores(), 21);
+        assert_eq!(Level::containing(0).millicores(), 10);
+        assert_eq!(Level::containing(10_000_000).millicores(), 21);
         assert_eq!(Level::at(176), None);
     }
 }

@@ -15,7 +15,7 @@ pub struct Histogram(Weights);
 impl Histogram {
     /// Counts a sample, in nanocores or bytes.
     pub fn add(&mut self, value: u64, at: Timestamp) {
-        self.0.add(Level::of(value).number().into(), at);
+        self.0.add(Level::containing(value).number().into(), at);
     }
 
     /// Adds what another has counted.

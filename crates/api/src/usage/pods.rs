@@ -18,7 +18,7 @@ impl PodId {
     /// Of a UID as the API server, a cgroup (underscores for dashes) or a static pod's annotation
     /// `kubernetes.io/config.mirror` writes it; `None` for what is no UID.
     #[must_use]
-    pub fn of(uid: &str) -> Option<Self> {
+    pub fn from_uid(uid: &str) -> Option<Self> {
         let mut digits = uid.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_digit(16));
         let mut id = [0; 5];
         for byte in &mut id {

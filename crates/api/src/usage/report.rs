@@ -163,7 +163,7 @@ impl Usage {
     /// What the pod of this UID uses, if the machine saw it.
     #[must_use]
     pub fn pod(&self, uid: &str) -> Option<&PodUsage> {
-        let id = PodId::of(uid)?;
+        let id = PodId::from_uid(uid)?;
         self.pods.binary_search_by_key(&id, |pod| pod.id).ok().map(|index| &self.pods[index])
     }
 

@@ -53,7 +53,7 @@ impl InFlight {
 
     /// What is counted in a subnet.
     #[must_use]
-    pub fn of(&self, subnet: &str, now: Timestamp) -> i64 {
+    pub fn free_in(&self, subnet: &str, now: Timestamp) -> i64 {
         self.0.values().filter(|taken| taken.counts(now)).filter_map(|taken| taken.subnets.get(subnet)).sum()
     }
 }

@@ -64,7 +64,7 @@ fn subnets<'a>(offer: &Offer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
     let usable = |subnet: &&Subnet| subnet.free_addresses > 0 && !offer.shortages.holds_subnet(&subnet.id, offer.now);
     for subnet in offer.class.subnets.iter().filter(usable) {
         let held = best.entry(&subnet.zone).or_insert(subnet);
-        let left = |subnet: &Subnet| i64::from(subnet.free_addresses) - offer.in_flight.of(&subnet.id, offer.now);
+        let left = |subnet: &Subnet| i64::from(subnet.free_addresses) - offer.in_flight.free_in(&subnet.id, offer.now);
         let better = (left(subnet), &held.id) > (left(held), &subnet.id);
         if better {
             *held = subnet;
@@ -87,7 +87,7 @@ fn candidates<'a>(
     let (mut fitting, mut small) = (0usize, 0usize);
     let mut candidates = Vec::new();
     for kind in &offer.catalogue.types {
-        let offered = TypeOffer::of(kind);
+        let offered = TypeOffer::new(kind);
         if !offered.labels_match(&ask.requirements, &given, &well_known) {
             continue;
         }
@@ -273,6 +273,9 @@ fn mould<'a>(ask: &Ask, image_id: &'a str, candidate: &Candidate<'a>, offering: 
         image_id,
         max_pods: u32::try_from(capacity.get(Resources::PODS)).unwrap_or(0),
         efa: template::efa_asked(ask, capacity.get(EFA)),
-        reservation: offering.reservation.as_ref().map(|one| (one.id.as_str(), ReservationKind::of(offering))),
+        reservation: offering
+            .reservation
+            .as_ref()
+            .map(|one| (one.id.as_str(), ReservationKind::from_offering(offering))),
     }
 }

@@ -23,7 +23,7 @@ const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 
 impl ReservationKind {
     /// By the labels of an offering.
-    pub(super) fn of(offering: &Offering) -> Self {
+    pub(super) fn from_offering(offering: &Offering) -> Self {
         let says = |key: &str, value: &str| offering.labels.get(key).is_some_and(|found| found == value);
         if says(label::CAPACITY_RESERVATION_TYPE, CAPACITY_BLOCK) {
             Self::CapacityBlock
@@ -64,8 +64,9 @@ pub(super) fn narrow(candidates: &mut Vec<Candidate<'_>>) {
     let all = candidates.iter().flat_map(|one| one.offerings.iter().map(move |offering| (one.kind, *offering)));
     let cheapest = all
         .filter(|(_, offering)| reserved(offering))
-        .min_by_key(|(kind, offering)| (offering.price, ReservationKind::of(offering), kind.name.as_str()));
-    let Some((block_type, kind)) = cheapest.map(|(kind, offering)| (kind.name.clone(), ReservationKind::of(offering)))
+        .min_by_key(|(kind, offering)| (offering.price, ReservationKind::from_offering(offering), kind.name.as_str()));
+    let Some((block_type, kind)) =
+        cheapest.map(|(kind, offering)| (kind.name.clone(), ReservationKind::from_offering(offering)))
     else {
         return;
     };
@@ -73,7 +74,7 @@ pub(super) fn narrow(candidates: &mut Vec<Candidate<'_>>) {
         let right_type = kind != ReservationKind::CapacityBlock || candidate.kind.name == block_type;
         candidate
             .offerings
-            .retain(|offering| !reserved(offering) || (right_type && ReservationKind::of(offering) == kind));
+            .retain(|offering| !reserved(offering) || (right_type && ReservationKind::from_offering(offering) == kind));
         keep_roomiest(&mut candidate.offerings);
     }
     candidates.retain(|candidate| !candidate.offerings.is_empty());

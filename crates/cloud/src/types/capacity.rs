@@ -82,8 +82,8 @@ fn overhead(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSettings
     kept.add(&known(
         capacity,
         [
-            (Resources::MEMORY, class.memory_threshold.of(capacity.get(Resources::MEMORY))),
-            (Resources::EPHEMERAL_STORAGE, class.disk_threshold.of(capacity.get(Resources::EPHEMERAL_STORAGE))),
+            (Resources::MEMORY, class.memory_threshold.amount_of(capacity.get(Resources::MEMORY))),
+            (Resources::EPHEMERAL_STORAGE, class.disk_threshold.amount_of(capacity.get(Resources::EPHEMERAL_STORAGE))),
         ],
     ));
     kept

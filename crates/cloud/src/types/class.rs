@@ -37,7 +37,7 @@ pub enum Threshold {
 impl Threshold {
     /// The threshold in bytes for this capacity, rounded up.
     #[must_use]
-    pub fn of(self, capacity: i64) -> i64 {
+    pub fn amount_of(self, capacity: i64) -> i64 {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Share(share) if share >= 100_000 => 0,
@@ -107,7 +107,7 @@ impl ClassSettings {
     ///
     /// # Errors
     /// When a quantity or a threshold cannot be read.
-    pub fn of(class: &EC2NodeClass, zones: BTreeMap<String, Zone>) -> Result<Self, ClassError> {
+    pub fn new(class: &EC2NodeClass, zones: BTreeMap<String, Zone>) -> Result<Self, ClassError> {
         let name = class.metadata.name.clone().unwrap_or_default();
         let spec = &class.spec;
         let family = spec.resolved_ami_family();

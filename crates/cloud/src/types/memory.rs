@@ -71,7 +71,7 @@ impl LearnedMemory {
 
     /// Memory in bytes by instance type, for classes with these images.
     #[must_use]
-    pub fn of(&self, images: &str, now: Timestamp) -> BTreeMap<String, i64> {
+    pub fn for_images(&self, images: &str, now: Timestamp) -> BTreeMap<String, i64> {
         let believed = self.sets.get(images).into_iter().flatten().filter(|(_, reading)| reading.is_believed(now));
         believed.map(|(name, reading)| (name.clone(), reading.memory)).collect()
     }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn the_least_reading_counts_for_sixty_days() {
         let mut memory = LearnedMemory::default();
-        let known = |memory: &LearnedMemory, at| memory.of("ami-1", at).get("m5.large").copied();
+        let known = |memory: &LearnedMemory, at| memory.for_images("ami-1", at).get("m5.large").copied();
         assert_eq!(memory.learn("ami-1", "m5.large", 100, NOW), News::Changed);
         assert_eq!(memory.learn("ami-1", "m5.large", 101, NOW), News::Nothing, "a higher one does not replace");
         assert_eq!(memory.learn("ami-1", "m5.large", 90, later(1)), News::Changed);
@@ -169,7 +169,7 @@ mod tests {
         let images = image_set(["ami-2", "ami-1", "ami-2"]);
         assert_eq!(images, image_set(["ami-1", "ami-2"]));
         memory.learn(&images, "m5.large", 100, NOW);
-        assert_eq!(memory.of(&image_set(["ami-1"]), NOW), BTreeMap::new());
+        assert_eq!(memory.for_images(&image_set(["ami-1"]), NOW), BTreeMap::new());
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
             memory.learn(&format!("ami-{}", number % 7), &format!("t{number}"), 100, later(number / 50));
         }
         assert!(memory.len() <= MOST && memory.len() > MOST - 100, "{}", memory.len());
-        assert!(!memory.of("ami-0", NOW).contains_key("t0"));
+        assert!(!memory.for_images("ami-0", NOW).contains_key("t0"));
         assert!(memory.text().len() < 900_000);
     }
 }

@@ -31,7 +31,7 @@ fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Pro
     let (shortages, settings) = (UnavailableOfferings::default(), settings());
     let source =
         Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &resolution.class.images };
-    let of_class = ClassSettings::of(&class(""), resolution.class.zones()).unwrap();
+    let of_class = ClassSettings::new(&class(""), resolution.class.zones()).unwrap();
     let mut catalogue = catalogue(&source, &of_class, &settings, Timestamp::UNIX_EPOCH);
     add_placement(&mut catalogue, &resolution.class);
     let offer = Offer {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Destination, Leaving, Millis, Move, MoveReason, Nomination, Plan, Pod, PodVerdict, Relocation, Resources, Snapshot,
-    Why,
+    CommandReason, Destination, Leaving, Millis, Nomination, PlacementReason, Plan, PlannedCommand, Pod, PodVerdict,
+    Relocation, Resources, Snapshot,
 };
 
 /// The snapshot and the plan after all moves of the plan; nothing is left to move. Pods that moved stand last in the order, in one in
@@ -27,14 +27,14 @@ pub(super) fn on_paper(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
         for relocation in &it.pods {
             relocate(&mut after, &mut done, relocation);
         }
-        if it.pods.is_empty() && it.reason != MoveReason::Empty {
+        if it.pods.is_empty() && it.reason != CommandReason::Empty {
             strand(&mut after, &mut done, it);
         }
     }
     (after, done)
 }
 
-fn leave(after: &mut Snapshot, it: &Move) {
+fn leave(after: &mut Snapshot, it: &PlannedCommand) {
     for leaver in &it.nodes {
         let Some(position) = after.nodes.iter().position(|node| node.name == leaver.node) else { continue };
         let node = Arc::make_mut(&mut after.nodes[position]);
@@ -56,19 +56,19 @@ fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
     done.report.pods.push(match &it.to {
         Destination::Node(node) => {
             done.nominations.push(Nomination { pod, node: node.clone() });
-            PodVerdict::Existing { node: node.clone(), why: Why::Room, dropped: Vec::new() }
+            PodVerdict::Existing { node: node.clone(), why: PlacementReason::Room, dropped: Vec::new() }
         }
         Destination::Launch(launch) => {
             if let Some(launch) = done.launches.get_mut(*launch) {
                 launch.pods.push(pod);
             }
-            PodVerdict::Launch { launch: *launch, why: Why::Opened, dropped: Vec::new() }
+            PodVerdict::Launch { launch: *launch, why: PlacementReason::Opened, dropped: Vec::new() }
         }
     });
 }
 
 /// Pods for which nobody looked for places wait for them.
-fn strand(after: &mut Snapshot, done: &mut Plan, it: &Move) {
+fn strand(after: &mut Snapshot, done: &mut Plan, it: &PlannedCommand) {
     for leaver in &it.nodes {
         let Some(node) = after.nodes.iter().find(|node| node.name == leaver.node).cloned() else { continue };
         for pod in node.pods.iter().filter(|pod| pod.reschedulable) {

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use crate::{BoundPod, Plan, PodShape, Snapshot, label};
 
 use super::excluded_daemons::ExcludedDaemons;
-use super::node_places::{self, Answer, Place};
-use super::topology_counts::{Apart, Near, Sight, SpreadCounts};
+use super::node_places::{self, Certainty, NodePlace};
+use super::topology_counts::{AffinityCounts, AntiAffinityCounts, SpreadCounts, TermMatcher};
 use super::{Findings, InFlightNodes, verdicts};
 
 /// What stands where in the end.
-pub(super) struct Scene<'a> {
+pub(super) struct BindingState<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) plan: &'a Plan,
-    pub(super) places: &'a [Place<'a>],
+    pub(super) places: &'a [NodePlace<'a>],
     pub(super) kept_off: &'a ExcludedDaemons,
 }
 
@@ -23,12 +23,12 @@ pub(super) struct Scene<'a> {
 pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
     let moulds = InFlightNodes::new(snapshot, plan);
     let (places, kept_off) = (node_places::all(snapshot, plan, &moulds), ExcludedDaemons::new(snapshot, &moulds.nodes));
-    check(&Scene { snapshot, plan, places: &places, kept_off: &kept_off }, own, &mut Findings(Vec::new()))
+    check(&BindingState { snapshot, plan, places: &places, kept_off: &kept_off }, own, &mut Findings(Vec::new()))
 }
 
 /// Binds all pods, and answers in which order; pods behind the first `own` of the snapshot are those that move.
-pub(super) fn check(scene: &Scene<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
-    let Scene { snapshot, plan, places, kept_off } = *scene;
+pub(super) fn check(scene: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
+    let BindingState { snapshot, plan, places, kept_off } = *scene;
     let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
     for pod in 0..snapshot.pods.len() {
         stands.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
@@ -44,7 +44,7 @@ pub(super) fn check(scene: &Scene<'_>, own: usize, findings: &mut Findings) -> V
     shapes.extend(snapshot.daemons.iter().map(|daemon| &daemon.shape));
     let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
     let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
-    let mut census = TopologyCounts::new(&Sight { snapshot, shapes: &shapes }, &owners, &standing, places);
+    let mut census = TopologyCounts::new(&TermMatcher { snapshot, shapes: &shapes }, &owners, &standing, places);
     let coming = coming(snapshot, &census, kept_off, daemons);
     bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
     coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
@@ -75,10 +75,10 @@ impl Binder<'_, '_> {
     fn bind(&mut self, pod: usize, findings: &mut Findings) {
         let name = verdicts::name(self.snapshot, pod);
         self.faults(pod).into_iter().for_each(|fault| findings.add(&*name, fault));
-        self.settle(pod);
+        self.place(pod);
     }
 
-    fn settle(&mut self, pod: usize) {
+    fn place(&mut self, pod: usize) {
         self.census.add(self.snapshot.pods[pod].shape, self.stands[&pod], true);
         self.order.push(pod);
     }
@@ -91,7 +91,7 @@ impl Binder<'_, '_> {
             waiting.retain(|pod| {
                 let refused = !self.faults(*pod).is_empty();
                 if !refused {
-                    self.settle(*pod);
+                    self.place(*pod);
                 }
                 refused
             });
@@ -105,7 +105,7 @@ impl Binder<'_, '_> {
 }
 
 /// A DaemonSet's pod that comes with a node.
-struct Coming {
+struct ArrivingDaemons {
     /// The node, among the places.
     position: usize,
     /// The pod's shape; those of DaemonSets follow all others.
@@ -120,14 +120,14 @@ fn coming(
     census: &TopologyCounts<'_>,
     kept_off: &ExcludedDaemons,
     shapes: Range<usize>,
-) -> Vec<Coming> {
+) -> Vec<ArrivingDaemons> {
     let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| census.sees(*shape)).collect();
     let mut all = Vec::new();
     for (position, place) in census.places.iter().enumerate() {
         for (daemon, shape) in seen.iter().filter(|(daemon, _)| !kept_off.contains(*daemon, |key| place.values(key))) {
             let answer = place.awaits(snapshot, *daemon);
-            let coming = Coming { position, shape: *shape, surely: answer == Answer::Sure };
-            all.extend((answer != Answer::Never).then_some(coming));
+            let coming = ArrivingDaemons { position, shape: *shape, surely: answer == Certainty::Sure };
+            all.extend((answer != Certainty::Never).then_some(coming));
         }
     }
     all
@@ -167,15 +167,20 @@ fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
 
 /// Every term and constraint that counts, with the shape that has it.
 struct TopologyCounts<'a> {
-    places: &'a [Place<'a>],
-    near: Vec<(usize, Near<'a>)>,
-    apart: Vec<(usize, Apart<'a>)>,
+    places: &'a [NodePlace<'a>],
+    near: Vec<(usize, AffinityCounts<'a>)>,
+    apart: Vec<(usize, AntiAffinityCounts<'a>)>,
     even: Vec<(usize, SpreadCounts<'a>)>,
 }
 
 impl<'a> TopologyCounts<'a> {
     /// `owners` are the shapes of pods that the plan places, `standing` those of all pods that stand in the end.
-    fn new(sight: &Sight<'a>, owners: &BTreeSet<usize>, standing: &BTreeSet<usize>, places: &'a [Place<'a>]) -> Self {
+    fn new(
+        sight: &TermMatcher<'a>,
+        owners: &BTreeSet<usize>,
+        standing: &BTreeSet<usize>,
+        places: &'a [NodePlace<'a>],
+    ) -> Self {
         let (mut near, mut apart, mut even) = (Vec::new(), Vec::new(), Vec::new());
         for owner in standing {
             let shape = sight.shapes[*owner];
@@ -229,7 +234,7 @@ impl<'a> TopologyCounts<'a> {
     fn settled(
         &self,
         stands: &BTreeMap<usize, usize>,
-        coming: &[Coming],
+        coming: &[ArrivingDaemons],
         snapshot: &Snapshot,
         findings: &mut Findings,
     ) {
@@ -258,10 +263,10 @@ impl<'a> TopologyCounts<'a> {
         for (_, near) in self.near.iter().filter(|(owner, near)| *owner == shape || near.means(shape)) {
             keys.extend(near.keys());
         }
-        let concerned = |(owner, apart): &&(usize, Apart<'_>)| *owner == shape || apart.means[shape];
+        let concerned = |(owner, apart): &&(usize, AntiAffinityCounts<'_>)| *owner == shape || apart.means[shape];
         keys.extend(self.apart.iter().filter(concerned).map(|(_, apart)| apart.term.key.as_str()));
         let counted = |(owner, even): &&(usize, SpreadCounts<'_>)| {
-            *owner == shape || (even.means[shape] && even.counted[position] != Answer::Never)
+            *owner == shape || (even.means[shape] && even.counted[position] != Certainty::Never)
         };
         keys.extend(self.even.iter().filter(counted).map(|(_, even)| even.spread.key.as_str()));
         keys

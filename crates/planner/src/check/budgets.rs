@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{CapacityType, Launch, Offering, Plan, Pool, Purpose, Resources, Snapshot};
 
-use super::in_flight_node::Mould;
+use super::in_flight_node::InFlightNode;
 use super::{Findings, InFlightNodes};
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
@@ -58,7 +58,7 @@ fn reservations(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, fi
     let mut drawn: BTreeMap<&str, u32> = BTreeMap::new();
     for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");
-        let Some(mould) = moulds.of(position) else { continue };
+        let Some(mould) = moulds.get(position) else { continue };
         let (reserved, other): (Vec<&Offering>, Vec<&Offering>) =
             offerings(mould, launch).partition(|it| it.capacity_type == CapacityType::Reserved);
         let pure = reserved.is_empty() || other.is_empty();
@@ -81,7 +81,7 @@ fn id(offering: &Offering) -> Option<&str> {
 }
 
 /// What the launch may come from, to be had now or not.
-fn offerings<'m>(mould: &'m Mould<'_>, launch: &'m Launch) -> impl Iterator<Item = &'m Offering> {
+fn offerings<'m>(mould: &'m InFlightNode<'_>, launch: &'m Launch) -> impl Iterator<Item = &'m Offering> {
     let kinds = mould.positions(&launch.instance_types).into_iter().map(|position| &mould.kinds[position]);
     kinds.flat_map(|(_, offerings)| offerings.iter().copied())
 }

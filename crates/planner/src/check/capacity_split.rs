@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{CapacityType, Destination, Mix, Plan, PodVerdict, Preference, Snapshot, label};
+use crate::{CapacitySplit, CapacityType, Destination, Plan, PodVerdict, Preference, Snapshot, label};
 
 use super::Findings;
-use super::node_places::Place;
+use super::node_places::NodePlace;
 use super::verdicts::{self, AssignedNode};
 
 /// Where a pod stands, as far as anybody can know.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum SplitSide {
     Spot,
     OnDemand,
     Unknown,
@@ -19,25 +19,29 @@ enum Side {
 
 /// The pods of one workload, by where they stand.
 #[derive(Default)]
-struct Workload {
+struct SplitWorkload {
     /// Those that run and stay, before and after all moves.
-    before: Vec<Side>,
-    after: Vec<Side>,
+    before: Vec<SplitSide>,
+    after: Vec<SplitSide>,
     /// Those that need a place, with what they got and the side that they gave up.
-    placed: Vec<(Option<Side>, Option<CapacityType>)>,
+    placed: Vec<(Option<SplitSide>, Option<CapacityType>)>,
 }
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, places: &[Place<'_>], findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, places: &[NodePlace<'_>], findings: &mut Findings) {
     for (mix, workload) in workloads(snapshot, plan, places) {
         workload.check(mix, findings);
     }
 }
 
-fn workloads<'a>(snapshot: &'a Snapshot, plan: &Plan, places: &[Place<'_>]) -> BTreeMap<&'a Mix, Workload> {
-    let sides: Vec<Side> = places.iter().map(side).collect();
+fn workloads<'a>(
+    snapshot: &'a Snapshot,
+    plan: &Plan,
+    places: &[NodePlace<'_>],
+) -> BTreeMap<&'a CapacitySplit, SplitWorkload> {
+    let sides: Vec<SplitSide> = places.iter().map(side).collect();
     let node = |name: &str| snapshot.nodes.iter().position(|node| node.name == name).map(|it| sides[it]);
     let launch = |position: usize| sides.get(snapshot.nodes.len() + position).copied();
-    let mut workloads: BTreeMap<&Mix, Workload> = BTreeMap::new();
+    let mut workloads: BTreeMap<&CapacitySplit, SplitWorkload> = BTreeMap::new();
     let mut replaced: BTreeSet<&str> = BTreeSet::new();
     for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods).filter(|(pod, _)| pod.buffer.is_none()) {
         let Some(mix) = &pod.mix else { continue };
@@ -67,14 +71,14 @@ fn workloads<'a>(snapshot: &'a Snapshot, plan: &Plan, places: &[Place<'_>]) -> B
 }
 
 /// What every node that a place may turn out to be has in common.
-fn side(place: &Place<'_>) -> Side {
+fn side(place: &NodePlace<'_>) -> SplitSide {
     let values = place.values(label::CAPACITY_TYPE);
     let spot = |value: &Option<String>| value.as_deref() == Some(CapacityType::Spot.as_str());
     let known = !values.is_empty() && values.iter().all(Option::is_some);
     match (known, values.iter().any(spot)) {
-        (true, false) => Side::OnDemand,
-        (true, true) if values.iter().all(spot) => Side::Spot,
-        _ => Side::Unknown,
+        (true, false) => SplitSide::OnDemand,
+        (true, true) if values.iter().all(spot) => SplitSide::Spot,
+        _ => SplitSide::Unknown,
     }
 }
 
@@ -91,8 +95,8 @@ fn count<T>(all: &[T], counts: impl Fn(&T) -> bool) -> usize {
     all.iter().filter(|it| counts(it)).count()
 }
 
-impl Workload {
-    fn check(&self, mix: &Mix, findings: &mut Findings) {
+impl SplitWorkload {
+    fn check(&self, mix: &CapacitySplit, findings: &mut Findings) {
         let subject = format!("workload {}", mix.workload);
         let (waiting, total) = (self.placed.len(), self.placed.len() + self.before.len());
         let base = (mix.on_demand_base as usize).min(total);
@@ -107,7 +111,7 @@ impl Workload {
                 on_demand += 1;
             }
         }
-        let unsafe_ones = count(&self.placed, |(side, _)| side.is_some_and(|side| side != Side::OnDemand));
+        let unsafe_ones = count(&self.placed, |(side, _)| side.is_some_and(|side| side != SplitSide::OnDemand));
         findings.expect(unsafe_ones + of_base <= waiting, &subject, || {
             format!("{unsafe_ones} of {waiting} pods may go to spot, {of_base} are of the base")
         });
@@ -122,7 +126,7 @@ impl Workload {
         findings.expect(unsafe_ones <= others, &subject, || {
             format!("{unsafe_ones} pods may go to spot, {others} by the share and what was dropped of it")
         });
-        let elsewhere = count(&self.placed, |(side, _)| side.is_some_and(|side| side != Side::Spot));
+        let elsewhere = count(&self.placed, |(side, _)| side.is_some_and(|side| side != SplitSide::Spot));
         let others = of_base + on_demand + gave_up(CapacityType::Spot);
         findings.expect(elsewhere <= others, &subject, || {
             format!("{elsewhere} pods may miss spot, {others} by the share and what was dropped of it")
@@ -130,6 +134,6 @@ impl Workload {
     }
 }
 
-fn is_safe(side: &Side) -> bool {
-    *side == Side::OnDemand
+fn is_safe(side: &SplitSide) -> bool {
+    *side == SplitSide::OnDemand
 }

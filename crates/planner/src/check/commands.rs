@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Destination, Launch, Move, MoveReason, Node, NodeVerdict, Plan, PodVerdict, Pool, Snapshot, Stage};
+use crate::{
+    CommandReason, Destination, Launch, Node, NodeVerdict, Plan, PlannedCommand, PodVerdict, Pool, Snapshot, Stage,
+};
 
 use super::{Findings, InFlightNodes};
 
@@ -60,16 +62,17 @@ impl<'a> CommandContext<'a> {
         placed.chain(moved).collect()
     }
 
-    fn may_be_removed(&self, node: &Node, it: &Move, subject: &str, findings: &mut Findings) {
+    fn may_be_removed(&self, node: &Node, it: &PlannedCommand, subject: &str, findings: &mut Findings) {
         let now = self.snapshot.now;
-        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static);
-        let ends = matches!(it.reason, MoveReason::Drifted | MoveReason::Expired) && node.termination_grace.is_some();
+        let forced = matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static);
+        let ends =
+            matches!(it.reason, CommandReason::Drifted | CommandReason::Expired) && node.termination_grace.is_some();
         let held = node.pods.iter().any(|pod| pod.do_not_disrupt || !pod.held_by.is_empty());
         let rows = [
             (node.claim.is_some(), "goes but is not managed"),
             (node.leaving.is_none(), "goes twice"),
             (
-                forced || it.reason == MoveReason::Expired || node.stage == Stage::Initialized,
+                forced || it.reason == CommandReason::Expired || node.stage == Stage::Initialized,
                 "goes before it is initialized",
             ),
             (forced || !node.do_not_disrupt, "goes against do-not-disrupt"),
@@ -83,22 +86,22 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    fn justified(&self, node: &Node, reason: MoveReason) -> bool {
+    fn justified(&self, node: &Node, reason: CommandReason) -> bool {
         let now = self.snapshot.now;
         let pool = self.pool(node.pool.as_ref());
         let dynamic = pool.is_some_and(|pool| pool.replicas.is_none());
         let in_use = node.pods.iter().any(|pod| pod.reschedulable);
         match reason {
-            MoveReason::Empty => dynamic && !in_use && self.waited(node),
-            MoveReason::Underutilized => {
+            CommandReason::Empty => dynamic && !in_use && self.waited(node),
+            CommandReason::Underutilized => {
                 let policy = pool.map(|pool| pool.disruption.policy);
                 let allowed = policy.is_some_and(|policy| policy != crate::ConsolidationPolicy::WhenEmpty);
                 dynamic && in_use && self.waited(node) && allowed
             }
-            MoveReason::Drifted => node.drifted.is_some(),
-            MoveReason::Expired => node.expires.is_some_and(|at| at <= now),
-            MoveReason::Unhealthy => node.sick.as_ref().is_some_and(|sick| sick.due <= now),
-            MoveReason::Static => !dynamic,
+            CommandReason::Drifted => node.drifted.is_some(),
+            CommandReason::Expired => node.expires.is_some_and(|at| at <= now),
+            CommandReason::Unhealthy => node.sick.as_ref().is_some_and(|sick| sick.due <= now),
+            CommandReason::Static => !dynamic,
         }
     }
 
@@ -108,17 +111,17 @@ impl<'a> CommandContext<'a> {
     }
 
     /// Every disruption uses up all budgets of a pool; each reason may only go as far as its own.
-    fn budget(&self, node: &'a Node, it: &Move, spent: &mut BTreeMap<&'a str, u32>, findings: &mut Findings) {
+    fn budget(&self, node: &'a Node, it: &PlannedCommand, spent: &mut BTreeMap<&'a str, u32>, findings: &mut Findings) {
         let Some(pool) = self.pool(node.pool.as_ref()) else { return };
         let count = spent.entry(pool.name.as_str()).or_default();
         *count += 1;
         let budgets = pool.disruption.budgets;
         let budget = match it.reason {
-            MoveReason::Empty => budgets.empty,
-            MoveReason::Underutilized => budgets.underutilized,
-            MoveReason::Drifted => budgets.drifted,
-            MoveReason::Expired => budgets.expired,
-            MoveReason::Unhealthy | MoveReason::Static => return,
+            CommandReason::Empty => budgets.empty,
+            CommandReason::Underutilized => budgets.underutilized,
+            CommandReason::Drifted => budgets.drifted,
+            CommandReason::Expired => budgets.expired,
+            CommandReason::Unhealthy | CommandReason::Static => return,
         };
         let count = *count;
         findings.expect(count <= budget, &format!("pool {}", pool.name), || {
@@ -127,7 +130,7 @@ impl<'a> CommandContext<'a> {
     }
 
     /// Every pod that needs a place has one, on a node that is up and where it may go, or on the move's own launches.
-    fn places(&self, it: &Move, findings: &mut Findings) {
+    fn places(&self, it: &PlannedCommand, findings: &mut Findings) {
         let subject = subject(it);
         let nodes: Vec<&Node> = it.nodes.iter().filter_map(|leaver| self.node(&leaver.node)).collect();
         let mut expected: Vec<&str> = nodes
@@ -163,20 +166,21 @@ impl<'a> CommandContext<'a> {
     }
 
     /// Whether nodes may go though their pods have no place: expired ones only where their drain has an end.
-    fn is_forced(&self, it: &Move) -> bool {
-        let ends =
-            |leaver: &crate::Leaver| self.node(&leaver.node).is_some_and(|node| node.termination_grace.is_some());
-        matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static)
-            || it.reason == MoveReason::Expired && it.nodes.iter().all(ends)
+    fn is_forced(&self, it: &PlannedCommand) -> bool {
+        let ends = |leaver: &crate::DisruptedNode| {
+            self.node(&leaver.node).is_some_and(|node| node.termination_grace.is_some())
+        };
+        matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static)
+            || it.reason == CommandReason::Expired && it.nodes.iter().all(ends)
     }
 
     /// Of a static pool nothing goes but what is one too many or has a successor, and no pool of others grows by that.
-    fn successors(&self, it: &Move, findings: &mut Findings) {
+    fn successors(&self, it: &PlannedCommand, findings: &mut Findings) {
         let forced = self.is_forced(it);
         let launched = || it.replacements.iter().filter_map(|position| self.plan.launches.get(*position));
         let static_pools = self.snapshot.pools.iter().filter(|pool| pool.replicas.is_some());
         for pool in static_pools {
-            let own = |leaver: &&crate::Leaver| {
+            let own = |leaver: &&crate::DisruptedNode| {
                 self.node(&leaver.node).is_some_and(|node| node.pool.as_ref() == Some(&pool.name))
             };
             let gone = it.nodes.iter().filter(own).count();
@@ -187,17 +191,17 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    fn may_receive(&self, node: &Node, reason: MoveReason) -> bool {
+    fn may_receive(&self, node: &Node, reason: CommandReason) -> bool {
         let after = self.pool(node.pool.as_ref()).and_then(|pool| pool.disruption.consolidate_after);
         let fresh = after.is_some() && !self.waited(node) && node.claim.is_some();
-        node.stage == Stage::Initialized && (reason != MoveReason::Underutilized || !fresh)
+        node.stage == Stage::Initialized && (reason != CommandReason::Underutilized || !fresh)
     }
 
     /// What is said to be saved is the difference of prices and fees, and a move for the money never costs more.
-    fn money(&self, it: &Move, findings: &mut Findings) {
+    fn money(&self, it: &PlannedCommand, findings: &mut Findings) {
         let subject = subject(it);
         let fee = |pool: Option<&String>| self.pool(pool).map_or(0, |pool| pool.node_fee.0);
-        let of_node = |leaver: &crate::Leaver| {
+        let of_node = |leaver: &crate::DisruptedNode| {
             let node = self.node(&leaver.node)?;
             Some(node.price?.0 + fee(node.pool.as_ref()))
         };
@@ -215,10 +219,10 @@ impl<'a> CommandContext<'a> {
         findings.expect(saving == it.saving.map(|it| it.0), &subject, || {
             format!("saves {saving:?}, and says {:?}", it.saving.map(|it| it.0))
         });
-        if it.reason == MoveReason::Underutilized {
+        if it.reason == CommandReason::Underutilized {
             let dearest: Option<i64> = launches
                 .iter()
-                .map(|(position, launch)| Some(self.dearest(*position, launch)? + fee(Some(&launch.pool))))
+                .map(|(position, launch)| Some(self.highest_price(*position, launch)? + fee(Some(&launch.pool))))
                 .sum();
             let cheaper = before.zip(dearest).is_some_and(|(before, dearest)| dearest < before);
             findings.expect(cheaper, &subject, || format!("may cost {dearest:?} in place of {before:?}"));
@@ -226,8 +230,8 @@ impl<'a> CommandContext<'a> {
     }
 
     /// The most that a launch may cost, by the tier of capacity that EC2 draws on first.
-    fn dearest(&self, position: usize, launch: &Launch) -> Option<i64> {
-        let mould = self.moulds.of(position)?;
+    fn highest_price(&self, position: usize, launch: &Launch) -> Option<i64> {
+        let mould = self.moulds.get(position)?;
         let worst = |kind: usize| {
             let had: Vec<_> = mould.kinds[kind].1.iter().filter(|it| it.available).collect();
             let tier = had.iter().map(|it| it.capacity_type).min()?;
@@ -254,8 +258,8 @@ impl<'a> CommandContext<'a> {
         let said: Vec<&str> = self.plan.report.nodes.iter().map(|(name, _)| name.as_str()).collect();
         findings.expect(managed == said, "report", || format!("verdicts for {said:?}, managed are {managed:?}"));
         for (name, verdict) in &self.plan.report.nodes {
-            let goes = |it: &&Move| it.nodes.iter().any(|leaver| leaver.node == *name);
-            let reasons: Vec<MoveReason> = self.plan.moves.iter().filter(goes).map(|it| it.reason).collect();
+            let goes = |it: &&PlannedCommand| it.nodes.iter().any(|leaver| leaver.node == *name);
+            let reasons: Vec<CommandReason> = self.plan.moves.iter().filter(goes).map(|it| it.reason).collect();
             let expected = match verdict {
                 NodeVerdict::Remove(reason) => vec![*reason],
                 _ => Vec::new(),
@@ -267,7 +271,7 @@ impl<'a> CommandContext<'a> {
     }
 }
 
-fn subject(it: &Move) -> String {
+fn subject(it: &PlannedCommand) -> String {
     let nodes: Vec<&str> = it.nodes.iter().map(|leaver| leaver.node.as_str()).collect();
     format!("move of {}", nodes.join(" and "))
 }

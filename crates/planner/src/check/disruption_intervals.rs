@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{BoundPod, MoveReason, Node, Plan, Snapshot};
+use crate::{BoundPod, CommandReason, Node, Plan, Snapshot};
 
 use super::Findings;
 
@@ -14,7 +14,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     for it in &plan.moves {
         let named = |node: &&Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
         let nodes = || snapshot.nodes.iter().map(AsRef::as_ref).filter(named);
-        if it.reason == MoveReason::Underutilized {
+        if it.reason == CommandReason::Underutilized {
             for (pod, workload) in nodes().flat_map(workloads) {
                 let rests = snapshot.resting.get(workload).is_some_and(|until| *until > snapshot.now);
                 let fault = || format!("is moved to save money while {workload} rests");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{BoundPod, Node, PodShape, PodTerm, Snapshot};
 
-use super::in_flight_node::{Mould, Value};
+use super::in_flight_node::{InFlightNode, Value};
 use super::node_places::domains;
 use super::topology_counts::means;
 
@@ -15,9 +15,9 @@ pub(super) struct ExcludedDaemons(Vec<BTreeMap<String, BTreeSet<Value>>>);
 
 impl ExcludedDaemons {
     /// `nodes` are what the snapshot's nodes without an instance may become.
-    pub(super) fn new(snapshot: &Snapshot, nodes: &[Option<Rc<Mould<'_>>>]) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, nodes: &[Option<Rc<InFlightNode<'_>>>]) -> Self {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
-        Self(daemons.map(|daemon| of(snapshot, nodes, daemon)).collect())
+        Self(daemons.map(|daemon| excluded_domains(snapshot, nodes, daemon)).collect())
     }
 
     /// Whether the pod of a DaemonSet is kept off, whichever of its values each label has.
@@ -29,7 +29,11 @@ impl ExcludedDaemons {
     }
 }
 
-fn of(snapshot: &Snapshot, nodes: &[Option<Rc<Mould<'_>>>], daemon: &PodShape) -> BTreeMap<String, BTreeSet<Value>> {
+fn excluded_domains(
+    snapshot: &Snapshot,
+    nodes: &[Option<Rc<InFlightNode<'_>>>],
+    daemon: &PodShape,
+) -> BTreeMap<String, BTreeSet<Value>> {
     let moving: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
     let mut keys: BTreeMap<*const PodShape, Rc<[String]>> = BTreeMap::new();
     let mut barred: BTreeMap<String, BTreeSet<Value>> = BTreeMap::new();
@@ -61,7 +65,7 @@ fn apart(snapshot: &Snapshot, one: &PodShape, other: &PodShape) -> Vec<String> {
 }
 
 /// Whether a pod of these labels is one of the DaemonSet's own, as it runs on a node already.
-pub(super) fn is_there(node: &Node, daemon: &PodShape) -> bool {
+pub(super) fn is_running(node: &Node, daemon: &PodShape) -> bool {
     node.pods.iter().map(|pod| &pod.shape).any(|shape| {
         let labels = &shape.labels;
         shape.namespace == daemon.namespace && daemon.labels.iter().all(|(key, value)| labels.get(key) == Some(value))

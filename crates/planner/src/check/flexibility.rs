@@ -8,16 +8,16 @@ use crate::{
 
 use super::Findings;
 use super::labels::{possible, satisfied};
-use super::launches::Checked;
+use super::launches::CheckedLaunch;
 
 /// The types of one launch with what can be had of them now.
 pub(super) struct Offered<'a> {
-    launch: &'a Checked<'a>,
+    launch: &'a CheckedLaunch<'a>,
     listed: Vec<(&'a InstanceType, Vec<&'a Offering>)>,
 }
 
 impl<'a> Offered<'a> {
-    pub(super) fn new(launch: &'a Checked<'a>, listed: &[usize]) -> Self {
+    pub(super) fn new(launch: &'a CheckedLaunch<'a>, listed: &[usize]) -> Self {
         let had = |position: &usize| {
             let (kind, offerings) = &launch.mould.kinds[*position];
             (*kind, offerings.iter().copied().filter(|offering| offering.available).collect())

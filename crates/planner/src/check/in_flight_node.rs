@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::{InstanceType, Launch, Node, Offering, Operator, PodShape, Pool, Requirement, Snapshot, label};
 
 use super::labels::{Labels, alternatives, carries, possible, satisfied};
-use super::node_places::Answer;
+use super::node_places::Certainty;
 
 /// Stands for a value that nobody mentions, and for the name that a new node will have.
 const UNMENTIONED: &str = "a value that nobody mentions";
@@ -16,7 +16,7 @@ const UNMENTIONED: &str = "a value that nobody mentions";
 pub(super) type Value = Option<String>;
 
 /// A claim without an instance: a launch of the plan, or one that is on its way.
-pub(super) struct Mould<'a> {
+pub(super) struct InFlightNode<'a> {
     snapshot: &'a Snapshot,
     /// What the claim keeps to.
     own: Vec<&'a Requirement>,
@@ -32,16 +32,16 @@ pub(super) struct Mould<'a> {
     index: OnceCell<BTreeMap<String, usize>>,
 }
 
-impl<'a> Mould<'a> {
+impl<'a> InFlightNode<'a> {
     /// All types of the pool, as the launch asks.
-    pub(super) fn of_launch(snapshot: &'a Snapshot, pool: &'a Pool, launch: &'a Launch) -> Self {
+    pub(super) fn from_launch(snapshot: &'a Snapshot, pool: &'a Pool, launch: &'a Launch) -> Self {
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
         let own = launch.requirements.iter().chain(&pool.requirements).collect();
         Self::new(snapshot, own, &pool.requirements, &pool.labels, types.iter())
     }
 
     /// The types that a claim in flight still allows.
-    pub(super) fn of_node(snapshot: &'a Snapshot, node: &'a Node) -> Self {
+    pub(super) fn from_node(snapshot: &'a Snapshot, node: &'a Node) -> Self {
         let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
         let own: Vec<&Requirement> = node.requirements.iter().collect();
         match pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)) {
@@ -114,11 +114,11 @@ impl<'a> Mould<'a> {
     }
 
     /// For each type whether the pods of a shape can go there, whichever offering the node comes from.
-    pub(super) fn suited(&self, shape: usize) -> Rc<[bool]> {
+    pub(super) fn compatible_types(&self, shape: usize) -> Rc<[bool]> {
         let mut suited = self.suited.borrow_mut();
         let whole = &self.snapshot.shapes[shape];
         let every = |(kind, offerings): &(&InstanceType, Vec<&Offering>)| {
-            offerings.iter().all(|offering| self.surely(kind, offering, whole))
+            offerings.iter().all(|offering| self.certainly_starts(kind, offering, whole))
         };
         Rc::clone(suited.entry(shape).or_insert_with(|| self.kinds.iter().map(every).collect()))
     }
@@ -127,7 +127,7 @@ impl<'a> Mould<'a> {
     pub(super) fn daemons(&self) -> &[Vec<usize>] {
         let all = |(kind, offerings): &(&InstanceType, Vec<&Offering>)| {
             let comes = |daemon: &usize| {
-                offerings.iter().any(|it| self.perhaps(kind, it, &self.snapshot.daemons[*daemon].shape))
+                offerings.iter().any(|it| self.possibly_starts(kind, it, &self.snapshot.daemons[*daemon].shape))
             };
             (0..self.snapshot.daemons.len()).filter(comes).collect()
         };
@@ -135,29 +135,29 @@ impl<'a> Mould<'a> {
     }
 
     /// Whether a daemon's pod comes with a node of one of the listed kinds (all, when there is no list), taints aside.
-    pub(super) fn brings(&self, daemon: usize, listed: Option<&[usize]>) -> Answer {
+    pub(super) fn starts_daemon(&self, daemon: usize, listed: Option<&[usize]>) -> Certainty {
         let shape = &self.snapshot.daemons[daemon].shape;
         let all: Vec<usize> = (0..self.kinds.len()).collect();
         let of_kind = |position: &usize| {
             let (kind, offerings) = &self.kinds[*position];
-            let sure = offerings.iter().all(|offering| self.surely(kind, offering, shape));
+            let sure = offerings.iter().all(|offering| self.certainly_starts(kind, offering, shape));
             match (self.daemons()[*position].contains(&daemon), sure) {
-                (true, true) => Answer::Sure,
-                (true, false) => Answer::Maybe,
-                (false, _) => Answer::Never,
+                (true, true) => Certainty::Sure,
+                (true, false) => Certainty::Maybe,
+                (false, _) => Certainty::Never,
             }
         };
         let sold = listed.unwrap_or(&all).iter().filter(|position| !self.kinds[**position].1.is_empty());
-        let answers: BTreeSet<Answer> = sold.map(of_kind).collect();
+        let answers: BTreeSet<Certainty> = sold.map(of_kind).collect();
         match (answers.first(), answers.last()) {
             (Some(least), Some(most)) if least == most => *most,
-            (_, Some(Answer::Never) | None) => Answer::Never,
-            _ => Answer::Maybe,
+            (_, Some(Certainty::Never) | None) => Certainty::Never,
+            _ => Certainty::Maybe,
         }
     }
 
     /// Whether the pod's required terms hold for whatever node this type and offering give.
-    fn surely(&self, kind: &InstanceType, offering: &Offering, shape: &PodShape) -> bool {
+    fn certainly_starts(&self, kind: &InstanceType, offering: &Offering, shape: &PodShape) -> bool {
         let holds = |asked: &Requirement| {
             let values = self.values(kind, offering, &asked.key, &asked.values);
             values.iter().all(|value| satisfied(asked, value.as_deref()))
@@ -167,7 +167,7 @@ impl<'a> Mould<'a> {
 
     /// Whether a node of this type and offering may come up as the pod's required terms ask. A label that is left to
     /// chance is not set, so only values that the claim names count.
-    fn perhaps(&self, kind: &InstanceType, offering: &Offering, shape: &PodShape) -> bool {
+    fn possibly_starts(&self, kind: &InstanceType, offering: &Offering, shape: &PodShape) -> bool {
         let holds = |asked: &Requirement| {
             let mut values = self.values(kind, offering, &asked.key, &[]);
             values.retain(|value| asked.key == label::HOSTNAME || value.as_deref() != Some(UNMENTIONED));

@@ -37,7 +37,7 @@ pub(super) fn alternatives(shape: &PodShape) -> Vec<Vec<&Requirement>> {
 }
 
 /// The first hard taint that the pod does not bear.
-pub(super) fn unborne<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
+pub(super) fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
     let bears = |toleration: &Toleration, taint: &Taint| {
         let value = matches!(toleration.operator, crate::TolerationOperator::Exists) || toleration.value == taint.value;
         let key = toleration.key.as_deref().is_none_or(|key| key == taint.key);
@@ -49,7 +49,7 @@ pub(super) fn unborne<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Op
 }
 
 /// The resources of which `wanted` is more than `room`.
-pub(super) fn lacking(wanted: &Resources, room: &Resources) -> Vec<String> {
+pub(super) fn missing_resources(wanted: &Resources, room: &Resources) -> Vec<String> {
     let short = wanted.iter().filter(|(name, amount)| *amount > 0 && *amount > room.get(name));
     short.map(|(name, amount)| format!("{name} {amount} of {}", room.get(name))).collect()
 }

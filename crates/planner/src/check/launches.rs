@@ -6,8 +6,8 @@ use std::rc::Rc;
 use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Resources, Snapshot, label};
 
 use super::flexibility::Offered;
-use super::in_flight_node::Mould;
-use super::labels::{lacking, satisfied, unborne};
+use super::in_flight_node::InFlightNode;
+use super::labels::{first_untolerated, missing_resources, satisfied};
 use super::shared_resources::NodePods;
 use super::{Findings, InFlightNodes};
 
@@ -15,22 +15,22 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>
     for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");
         let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
-        match pool.zip(moulds.of(position)) {
+        match pool.zip(moulds.get(position)) {
             None => findings.add(subject, format!("pool {} is not in the snapshot", launch.pool)),
             Some((pool, mould)) => {
                 let shapes: BTreeSet<usize> = launch.pods.iter().map(|pod| snapshot.pods[*pod].shape).collect();
-                let suited = shapes.iter().map(|shape| (*shape, mould.suited(*shape))).collect();
-                Checked { snapshot, pool, launch, mould, shapes, suited, subject }.check(findings);
+                let suited = shapes.iter().map(|shape| (*shape, mould.compatible_types(*shape))).collect();
+                CheckedLaunch { snapshot, pool, launch, mould, shapes, suited, subject }.check(findings);
             }
         }
     }
 }
 
-pub(super) struct Checked<'a> {
+pub(super) struct CheckedLaunch<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) pool: &'a Pool,
     pub(super) launch: &'a Launch,
-    pub(super) mould: &'a Mould<'a>,
+    pub(super) mould: &'a InFlightNode<'a>,
     /// The distinct shapes of its pods.
     pub(super) shapes: BTreeSet<usize>,
     /// For each of them the types where its pods can go.
@@ -38,7 +38,7 @@ pub(super) struct Checked<'a> {
     pub(super) subject: String,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> CheckedLaunch<'a> {
     fn check(&self, findings: &mut Findings) {
         self.form(findings);
         self.contradictions(findings);
@@ -48,7 +48,7 @@ impl<'a> Checked<'a> {
         for pod in &self.launch.pods {
             pods.add(&self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests);
         }
-        findings.expect(lacking(&pods, &self.launch.requests).is_empty(), &self.subject, || {
+        findings.expect(missing_resources(&pods, &self.launch.requests).is_empty(), &self.subject, || {
             "requests less than its pods".to_owned()
         });
         let mut wanted: BTreeMap<&[usize], Resources> = BTreeMap::new();
@@ -105,7 +105,7 @@ impl<'a> Checked<'a> {
     fn taints(&self, findings: &mut Findings) {
         for pod in &self.launch.pods {
             let pod = &self.snapshot.pods[*pod];
-            if let Some(taint) = unborne(&self.pool.taints, &self.snapshot.shapes[pod.shape].tolerations) {
+            if let Some(taint) = first_untolerated(&self.pool.taints, &self.snapshot.shapes[pod.shape].tolerations) {
                 findings.add(&self.subject, format!("pod {} does not bear taint {taint}", pod.name));
             }
         }
@@ -122,7 +122,7 @@ impl<'a> Checked<'a> {
             let pod = pod.map_or("", |pod| &pod.name);
             findings.add(subject, format!("type {name} may come up in a way that does not suit pod {pod}"));
         }
-        let lacking = lacking(wanted, &kind.allocatable);
+        let lacking = missing_resources(wanted, &kind.allocatable);
         // A static pool gets its nodes also where the daemons alone are too many for them.
         let fits = lacking.is_empty() || self.launch.pods.is_empty();
         findings.expect(fits, subject, || format!("type {name} lacks {}", lacking.join(", ")));
@@ -152,7 +152,7 @@ impl<'a> Checked<'a> {
     /// The daemons whose pods come with a node of one type, wherever it comes up.
     fn daemons(&self, position: usize) -> impl Iterator<Item = &'a PodShape> {
         let daemons = self.mould.daemons()[position].iter().map(|daemon| &self.snapshot.daemons[*daemon].shape);
-        daemons.filter(|shape| unborne(&self.pool.taints, &shape.tolerations).is_none())
+        daemons.filter(|shape| first_untolerated(&self.pool.taints, &shape.tolerations).is_none())
     }
 
     /// Host ports and attachments, once for all types that are equal in them.
@@ -182,7 +182,7 @@ impl<'a> Checked<'a> {
         // Which daemons come may hang on what the pool leaves open: none of them is left out.
         let daemons = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);
         let daemons: Vec<&PodShape> =
-            daemons.filter(|it| unborne(&self.pool.taints, &it.tolerations).is_none()).collect();
+            daemons.filter(|it| first_untolerated(&self.pool.taints, &it.tolerations).is_none()).collect();
         let alone = |shape: &usize| {
             let shape = *shape;
             let mut wanted = self.snapshot.shapes[shape].requests.clone();
@@ -191,8 +191,8 @@ impl<'a> Checked<'a> {
             let free = ports.all(|port| !self.snapshot.shapes[shape].ports.iter().any(|it| it.clashes(port)));
             self.attaches(kind, shape)
                 && free
-                && self.mould.suited(shape)[position]
-                && lacking(&wanted, &kind.allocatable).is_empty()
+                && self.mould.compatible_types(shape)[position]
+                && missing_resources(&wanted, &kind.allocatable).is_empty()
         };
         offerings.iter().any(|offering| offering.available) && self.shapes.iter().all(alone)
     }

@@ -7,50 +7,50 @@ use std::rc::Rc;
 use crate::{Effect, Node, Plan, PodShape, Requirement, Snapshot, Stage, Taint, Toleration, label};
 
 use super::InFlightNodes;
-use super::excluded_daemons::is_there;
-use super::in_flight_node::{Mould, Value, is_satisfied};
-use super::labels::{alternatives, satisfied, unborne};
+use super::excluded_daemons::is_running;
+use super::in_flight_node::{InFlightNode, Value, is_satisfied};
+use super::labels::{alternatives, first_untolerated, satisfied};
 
 /// How sure something is, as long as the cloud has a say in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Answer {
+pub(super) enum Certainty {
     Never,
     Maybe,
     Sure,
 }
 
 /// One node, or one launch.
-pub(super) struct Place<'a> {
+pub(super) struct NodePlace<'a> {
     /// How findings call it.
     pub(super) name: String,
     pub(super) node: Option<&'a Node>,
-    open: Option<Open<'a>>,
+    open: Option<LaunchLabels<'a>>,
     taints: &'a [Taint],
     known: RefCell<BTreeMap<String, Rc<BTreeSet<Value>>>>,
 }
 
 /// What decides the labels of a node that is still to come.
-struct Open<'a> {
-    mould: &'a Mould<'a>,
+struct LaunchLabels<'a> {
+    mould: &'a InFlightNode<'a>,
     /// Positions of the types that the claim lists; without a list all are meant.
     listed: Option<Vec<usize>>,
 }
 
 /// The nodes in the order of the snapshot, then the launches in the order of the plan.
-pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a InFlightNodes<'a>) -> Vec<Place<'a>> {
-    let nodes = snapshot.nodes.iter().enumerate().map(|(position, node)| Place {
+pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a InFlightNodes<'a>) -> Vec<NodePlace<'a>> {
+    let nodes = snapshot.nodes.iter().enumerate().map(|(position, node)| NodePlace {
         name: format!("node {}", node.name),
         node: Some(node),
-        open: moulds.nodes[position].as_deref().map(|mould| Open { mould, listed: None }),
+        open: moulds.nodes[position].as_deref().map(|mould| LaunchLabels { mould, listed: None }),
         taints: &node.taints,
         known: RefCell::default(),
     });
-    let launches = plan.launches.iter().enumerate().map(|(position, launch)| Place {
+    let launches = plan.launches.iter().enumerate().map(|(position, launch)| NodePlace {
         name: format!("launch {position}"),
         node: None,
-        open: moulds.of(position).map(|mould| {
+        open: moulds.get(position).map(|mould| {
             let listed = Some(mould.positions(&launch.instance_types));
-            Open { mould, listed }
+            LaunchLabels { mould, listed }
         }),
         taints: snapshot.pools.iter().find(|pool| pool.name == launch.pool).map_or(&[], |pool| &pool.taints),
         known: RefCell::default(),
@@ -58,7 +58,7 @@ pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a InFlig
     nodes.chain(launches).collect()
 }
 
-impl Place<'_> {
+impl NodePlace<'_> {
     /// Every value that a label may have here in the end. Each place is its own host.
     pub(super) fn values(&self, key: &str) -> Rc<BTreeSet<Value>> {
         if let Some(known) = self.known.borrow().get(key) {
@@ -94,21 +94,21 @@ impl Place<'_> {
 
     /// Whether the pod of a DaemonSet, the one at this position, is still to come here. One that a node is ready without may
     /// never come.
-    pub(super) fn awaits(&self, snapshot: &Snapshot, position: usize) -> Answer {
+    pub(super) fn awaits(&self, snapshot: &Snapshot, position: usize) -> Certainty {
         let daemon = &snapshot.daemons[position].shape;
-        if unborne(self.taints, &daemon.tolerations).is_some() {
-            return Answer::Never;
+        if first_untolerated(self.taints, &daemon.tolerations).is_some() {
+            return Certainty::Never;
         }
-        let comes = |open: &Open<'_>| open.mould.brings(position, open.listed.as_deref());
-        let Some(node) = self.node else { return self.open.as_ref().map_or(Answer::Never, comes) };
-        if is_there(node, daemon) || node.leaving.is_some() {
-            return Answer::Never;
+        let comes = |open: &LaunchLabels<'_>| open.mould.starts_daemon(position, open.listed.as_deref());
+        let Some(node) = self.node else { return self.open.as_ref().map_or(Certainty::Never, comes) };
+        if is_running(node, daemon) || node.leaving.is_some() {
+            return Certainty::Never;
         }
         let settled = || {
             let suits = is_satisfied(daemon, |asked| satisfied(asked, node.labels.get(&asked.key).map(String::as_str)));
-            if suits { Answer::Sure } else { Answer::Never }
+            if suits { Certainty::Sure } else { Certainty::Never }
         };
-        let most = if node.stage == Stage::Initialized { Answer::Maybe } else { Answer::Sure };
+        let most = if node.stage == Stage::Initialized { Certainty::Maybe } else { Certainty::Sure };
         self.open.as_ref().map_or_else(settled, comes).min(most)
     }
 
@@ -118,28 +118,29 @@ impl Place<'_> {
     }
 
     /// Whether the node is one that a spread constraint looks at, under its policies.
-    pub(super) fn counts_for(&self, shape: &PodShape, honor_affinity: bool, honor_taints: bool) -> Answer {
+    pub(super) fn counts_for(&self, shape: &PodShape, honor_affinity: bool, honor_taints: bool) -> Certainty {
         if self.node.is_some_and(|node| node.leaving.is_some()) || (honor_taints && self.repels(&shape.tolerations)) {
-            return Answer::Never;
+            return Certainty::Never;
         }
         let keys = shape.spread.iter().filter(|it| it.hard).map(|it| self.has(&it.key));
-        let affine = if honor_affinity { self.satisfies(shape) } else { Answer::Sure };
-        keys.chain([affine]).min().unwrap_or(Answer::Sure)
+        let affine = if honor_affinity { self.satisfies(shape) } else { Certainty::Sure };
+        keys.chain([affine]).min().unwrap_or(Certainty::Sure)
     }
 
     /// Whether pods without further tolerations are kept away; a cordoned node has a taint that says so.
     fn repels(&self, tolerations: &[Toleration]) -> bool {
-        let cordoned = self.node.is_some_and(|node| node.unschedulable) && unborne(&cordon(), tolerations).is_some();
-        cordoned || unborne(self.taints, tolerations).is_some()
+        let cordoned =
+            self.node.is_some_and(|node| node.unschedulable) && first_untolerated(&cordon(), tolerations).is_some();
+        cordoned || first_untolerated(self.taints, tolerations).is_some()
     }
 
     /// Whether the node will have the label.
-    fn has(&self, key: &str) -> Answer {
+    fn has(&self, key: &str) -> Certainty {
         let values = self.values(key);
         match (values.contains(&None), values.iter().any(Option::is_some)) {
-            (false, true) => Answer::Sure,
-            (true, true) => Answer::Maybe,
-            (_, false) => Answer::Never,
+            (false, true) => Certainty::Sure,
+            (true, true) => Certainty::Maybe,
+            (_, false) => Certainty::Never,
         }
     }
 
@@ -154,22 +155,22 @@ impl Place<'_> {
     }
 
     /// Whether the node will be as the pod's node selector and node affinity ask; volumes do not count.
-    fn satisfies(&self, shape: &PodShape) -> Answer {
+    fn satisfies(&self, shape: &PodShape) -> Certainty {
         let any = |holds: &dyn Fn(&Requirement) -> bool| {
             alternatives(shape).iter().any(|all| all.iter().all(|asked| holds(asked)))
         };
         if any(&|asked| self.labelled(&asked.key).iter().all(|value| satisfied(asked, value.as_deref()))) {
-            Answer::Sure
+            Certainty::Sure
         } else if any(&|asked| self.labelled(&asked.key).iter().any(|value| satisfied(asked, value.as_deref()))) {
-            Answer::Maybe
+            Certainty::Maybe
         } else {
-            Answer::Never
+            Certainty::Never
         }
     }
 }
 
 /// The values that a label of a node may have. Each node is its own host.
-pub(super) fn domains(node: &Node, mould: Option<&Mould<'_>>, key: &str) -> Rc<BTreeSet<Value>> {
+pub(super) fn domains(node: &Node, mould: Option<&InFlightNode<'_>>, key: &str) -> Rc<BTreeSet<Value>> {
     let labelled = node.labels.get(key).cloned();
     Rc::new(match mould {
         _ if key == label::HOSTNAME => BTreeSet::from([Some(labelled.unwrap_or_else(|| node.name.clone()))]),
@@ -185,7 +186,7 @@ pub(super) fn cordon() -> [Taint; 1] {
 }
 
 /// Whether a node, or whatever its claim may become, is what the pod and its volumes require.
-pub(super) fn fulfils(node: &Node, mould: Option<&Mould<'_>>, shape: &PodShape) -> bool {
+pub(super) fn meets_requirements(node: &Node, mould: Option<&InFlightNode<'_>>, shape: &PodShape) -> bool {
     is_satisfied(shape, |asked| match (node.labels.get(&asked.key), mould) {
         (Some(value), _) => satisfied(asked, Some(value)),
         (None, None) => satisfied(asked, None),

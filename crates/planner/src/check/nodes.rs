@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Plan, PodShape, Resources, Snapshot, Stage};
 
-use super::excluded_daemons::{ExcludedDaemons, is_there};
-use super::in_flight_node::Mould;
-use super::labels::{lacking, unborne};
-use super::node_places::{cordon, domains, fulfils};
+use super::excluded_daemons::{ExcludedDaemons, is_running};
+use super::in_flight_node::InFlightNode;
+use super::labels::{first_untolerated, missing_resources};
+use super::node_places::{cordon, domains, meets_requirements};
 use super::shared_resources::NodePods;
 use super::verdicts::{self, AssignedNode};
 use super::{Findings, InFlightNodes};
@@ -29,21 +29,21 @@ pub(super) fn check(
         if let Some(pods) = guests.get(node.name.as_str()) {
             let subject = format!("node {}", node.name);
             let guests = NodePods { snapshot, subject: &subject, pods };
-            Receiving { snapshot, node, mould: mould.as_deref(), kept_off, guests }.check(findings);
+            ReceivingNode { snapshot, node, mould: mould.as_deref(), kept_off, guests }.check(findings);
         }
     }
 }
 
 /// A node to which the plan sends pods.
-struct Receiving<'a> {
+struct ReceivingNode<'a> {
     snapshot: &'a Snapshot,
     node: &'a Node,
-    mould: Option<&'a Mould<'a>>,
+    mould: Option<&'a InFlightNode<'a>>,
     kept_off: &'a ExcludedDaemons,
     guests: NodePods<'a>,
 }
 
-impl<'a> Receiving<'a> {
+impl<'a> ReceivingNode<'a> {
     fn check(&self, findings: &mut Findings) {
         let (node, subject) = (self.node, self.guests.subject);
         findings.expect(node.leaving.is_none(), subject, || "is leaving and gets pods".to_owned());
@@ -54,12 +54,12 @@ impl<'a> Receiving<'a> {
         for pod in self.guests.pods {
             let pod = &self.snapshot.pods[*pod];
             let shape = &self.snapshot.shapes[pod.shape];
-            let bears = !node.unschedulable || unborne(&cordon(), &shape.tolerations).is_none();
+            let bears = !node.unschedulable || first_untolerated(&cordon(), &shape.tolerations).is_none();
             findings.expect(bears, subject, || format!("is cordoned and gets pods that do not bear it: {}", pod.name));
-            if let Some(taint) = unborne(&node.taints, &shape.tolerations) {
+            if let Some(taint) = first_untolerated(&node.taints, &shape.tolerations) {
                 findings.add(subject, format!("pod {} does not bear taint {taint}", pod.name));
             }
-            let fulfils = fulfils(node, self.mould, shape);
+            let fulfils = meets_requirements(node, self.mould, shape);
             findings.expect(fulfils, subject, || format!("pod {} wants other labels", pod.name));
         }
         let daemons: Vec<&PodShape> = self.daemons().collect();
@@ -74,9 +74,9 @@ impl<'a> Receiving<'a> {
         let shapes = self.snapshot.daemons.iter().map(|daemon| &daemon.shape).enumerate();
         let values = |key: &str| domains(self.node, self.mould, key);
         let comes = move |(position, shape): &(usize, &PodShape)| {
-            unborne(&self.node.taints, &shape.tolerations).is_none()
-                && fulfils(self.node, self.mould, shape)
-                && (is_there(self.node, shape) || !self.kept_off.contains(*position, values))
+            first_untolerated(&self.node.taints, &shape.tolerations).is_none()
+                && meets_requirements(self.node, self.mould, shape)
+                && (is_running(self.node, shape) || !self.kept_off.contains(*position, values))
         };
         shapes.filter(comes).map(|(_, shape)| shape)
     }
@@ -94,7 +94,7 @@ impl<'a> Receiving<'a> {
         // What is there already may exceed the node without the plan's fault; only asked-for resources count.
         let asked = |resource: &str| self.guests.pods.iter().any(|pod| requests(pod).get(resource) > 0);
         let asked: Resources = wanted.iter().filter(|(name, _)| asked(name)).collect();
-        let lacking = lacking(&asked, &self.node.allocatable);
+        let lacking = missing_resources(&asked, &self.node.allocatable);
         findings.expect(lacking.is_empty(), self.guests.subject, || format!("is overfull: {}", lacking.join(", ")));
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::{
-    BoundPod, ContainerResize, ContainerSize, Destination, Node, Plan, PodVerdict, Pool, Resize, Size, Snapshot, Stage,
-    Utilization, WhyFixed, WhyResize,
+    BoundPod, ContainerResize, ContainerSize, Destination, Node, NotResizable, Plan, PodVerdict, Pool, Resize,
+    ResizeReason, Size, Snapshot, Stage, Utilization,
 };
 
 use super::Findings;
@@ -26,7 +26,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
                 findings.expect(remembers(snapshot, node, pod, resize), &subject, || {
                     "remembers that something was short, and nothing was".to_owned()
                 });
-                if resize.why == WhyResize::MakesRoom {
+                if resize.why == ResizeReason::MakesRoom {
                     may_go_down(snapshot, node, pod, resize, &subject, findings);
                 }
             }
@@ -50,11 +50,11 @@ fn amounts(pod: &BoundPod, resize: &Resize, subject: &str, findings: &mut Findin
         let own = containers.iter().find(|container| container.name == it.name);
         let known = own.is_some_and(|own| own.requests == it.from && own.requested.max(own.requests) == it.requested);
         findings.expect(known, subject, || format!("container {} requests something else", it.name));
-        let (low, high) = if resize.why == WhyResize::MakesRoom { (it.to, it.from) } else { (it.from, it.to) };
+        let (low, high) = if resize.why == ResizeReason::MakesRoom { (it.to, it.from) } else { (it.from, it.to) };
         let right = low != high && low.is_within(high) && it.to.is_within(it.requested);
         findings.expect(right, subject, || format!("{:?}, from {:?} to {:?}", resize.why, it.from, it.to));
     }
-    let remembers = resize.why == WhyResize::NoRoom && resize.marks;
+    let remembers = resize.why == ResizeReason::NoRoom && resize.marks;
     findings.expect(resize.containers.is_empty() == remembers, subject, || "changes nothing".to_owned());
 }
 
@@ -65,7 +65,7 @@ fn remembers(snapshot: &Snapshot, node: &Node, pod: &BoundPod, resize: &Resize) 
     let is_lowered = sizing.containers.iter().any(|it| !it.requested.is_within(it.requests));
     let is_short = node.usage.is_some_and(|usage| usage.pressed.is_some()) || sizing.used.is_some_and(|it| it.pressed);
     let rested = sizing.given_back.is_none_or(|back| snapshot.now.0 >= back.last.0.saturating_add(86_400_000));
-    is_lowered && (is_short || sizing.fixed == Some(WhyFixed::Infeasible)) && rested
+    is_lowered && (is_short || sizing.fixed == Some(NotResizable::Infeasible)) && rested
 }
 
 fn may_go_down(
@@ -116,23 +116,23 @@ fn is_above_floor(it: &ContainerResize, pool: &Pool) -> bool {
 /// What goes up has room beside all that is there and all that the plan sends there.
 fn fits(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     for node in &snapshot.nodes {
-        let own = plan.resizes.iter().filter(|it| it.node == node.name && it.why != WhyResize::MakesRoom);
+        let own = plan.resizes.iter().filter(|it| it.node == node.name && it.why != ResizeReason::MakesRoom);
         let more = own.map(|it| growth(node, it)).fold(Size::default(), Size::plus);
         if !more.is_any() {
             continue;
         }
-        let mut all = Size::of(&node.used);
+        let mut all = Size::from_resources(&node.used);
         for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
             if matches!(verdict, PodVerdict::Existing { node: to, .. } if *to == node.name) {
-                all = all.plus(Size::of(&snapshot.shapes[pod.shape].requests));
+                all = all.plus(Size::from_resources(&snapshot.shapes[pod.shape].requests));
             }
         }
         let here = Destination::Node(node.name.clone());
         for pod in plan.moves.iter().flat_map(|it| &it.pods).filter(|pod| pod.to == here) {
             let runs = snapshot.nodes.iter().flat_map(|node| &node.pods).find(|it| it.uid == pod.uid);
-            all = runs.iter().fold(all, |all, runs| all.plus(Size::of(&runs.shape.requests)));
+            all = runs.iter().fold(all, |all, runs| all.plus(Size::from_resources(&runs.shape.requests)));
         }
-        let there_is = Size::of(&node.allocatable);
+        let there_is = Size::from_resources(&node.allocatable);
         let fits = |more: i64, all: i64, there_is: i64| more <= 0 || all.saturating_add(more) <= there_is;
         let both = fits(more.cpu, all.cpu, there_is.cpu) && fits(more.memory, all.memory, there_is.memory);
         findings
@@ -172,7 +172,7 @@ pub fn resized(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
         }
         if resize.marks {
             let times = sizing.given_back.map_or(0, |back| back.times) + 1;
-            sizing.given_back = Some(crate::GivenBack { last: snapshot.now, times });
+            sizing.given_back = Some(crate::RestoredRequests { last: snapshot.now, times });
         }
         let less = sizing.gain(before, sizing.requests());
         node.used.subtract(&less.resources());

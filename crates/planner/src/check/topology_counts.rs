@@ -6,18 +6,18 @@ use crate::{PodShape, PodTerm, Selector, Snapshot, Spread};
 
 use super::in_flight_node::Value;
 use super::labels::{Labels, satisfied};
-use super::node_places::{Answer, Place};
+use super::node_places::{Certainty, NodePlace};
 
 /// Pods of which a label's value depends on where they stand, by value.
 #[derive(Default)]
-struct Tally {
+struct DomainCount {
     /// Pods that surely stand in the domain.
     sure: BTreeMap<String, i64>,
     /// Pods that may stand in the domain, the sure ones included.
     most: BTreeMap<String, i64>,
 }
 
-impl Tally {
+impl DomainCount {
     /// One more pod with these values; `surely` says whether it is there at all.
     fn add(&mut self, values: &BTreeSet<Value>, surely: bool) {
         for value in values.iter().flatten() {
@@ -38,10 +38,10 @@ impl Tally {
 }
 
 /// The required affinity of the pods of one shape: only pods that every term means count, for each term by its key.
-pub(super) struct Near<'a> {
+pub(super) struct AffinityCounts<'a> {
     terms: &'a [PodTerm],
     means: Vec<bool>,
-    tallies: Vec<Tally>,
+    tallies: Vec<DomainCount>,
     here: BTreeSet<usize>,
     /// Whether anybody surely stands anywhere that counts.
     begun: bool,
@@ -50,13 +50,13 @@ pub(super) struct Near<'a> {
 }
 
 /// One anti-affinity term of one shape.
-pub(super) struct Apart<'a> {
+pub(super) struct AntiAffinityCounts<'a> {
     pub(super) term: &'a PodTerm,
     pub(super) means: Vec<bool>,
     /// Where pods stand that the term means.
-    meant: Tally,
+    meant: DomainCount,
     /// Where pods stand that have the term.
-    owners: Tally,
+    owners: DomainCount,
 }
 
 /// One hard spread constraint of one shape.
@@ -64,8 +64,8 @@ pub(super) struct SpreadCounts<'a> {
     pub(super) spread: &'a Spread,
     pub(super) means: Vec<bool>,
     /// What each place is for the constraint.
-    pub(super) counted: Vec<Answer>,
-    tally: Tally,
+    pub(super) counted: Vec<Certainty>,
+    tally: DomainCount,
     /// Domains that surely exist, and those that may.
     domains: BTreeSet<String>,
     perhaps: BTreeSet<String>,
@@ -78,34 +78,39 @@ pub(super) struct SpreadCounts<'a> {
 }
 
 /// What a term or constraint sees.
-pub(super) struct Sight<'a> {
+pub(super) struct TermMatcher<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Every distinct shape, those of the snapshot's pods first.
     pub(super) shapes: &'a [&'a PodShape],
 }
 
-impl<'a> Sight<'a> {
+impl<'a> TermMatcher<'a> {
     fn means(&self, owner: &PodShape, term: &PodTerm) -> Vec<bool> {
         self.shapes.iter().map(|other| means(self.snapshot, owner, term, other)).collect()
     }
 
-    pub(super) fn near(&self, owner: &'a PodShape) -> Near<'a> {
+    pub(super) fn near(&self, owner: &'a PodShape) -> AffinityCounts<'a> {
         let each: Vec<Vec<bool>> = owner.near.iter().map(|term| self.means(owner, term)).collect();
-        Near {
+        AffinityCounts {
             terms: &owner.near,
             means: (0..self.shapes.len()).map(|shape| each.iter().all(|means| means[shape])).collect(),
-            tallies: owner.near.iter().map(|_| Tally::default()).collect(),
+            tallies: owner.near.iter().map(|_| DomainCount::default()).collect(),
             here: BTreeSet::new(),
             begun: false,
             coming: vec![BTreeSet::new(); owner.near.len()],
         }
     }
 
-    pub(super) fn apart(&self, owner: &PodShape, term: &'a PodTerm) -> Apart<'a> {
-        Apart { term, means: self.means(owner, term), meant: Tally::default(), owners: Tally::default() }
+    pub(super) fn apart(&self, owner: &PodShape, term: &'a PodTerm) -> AntiAffinityCounts<'a> {
+        AntiAffinityCounts {
+            term,
+            means: self.means(owner, term),
+            meant: DomainCount::default(),
+            owners: DomainCount::default(),
+        }
     }
 
-    pub(super) fn even(&self, owner: &PodShape, spread: &'a Spread, places: &[Place<'_>]) -> SpreadCounts<'a> {
+    pub(super) fn even(&self, owner: &PodShape, spread: &'a Spread, places: &[NodePlace<'_>]) -> SpreadCounts<'a> {
         let selects = |other: &&PodShape| {
             let own = other.namespace == owner.namespace;
             // An empty selector means everybody elsewhere; kube-scheduler's spread counts nobody for it.
@@ -116,7 +121,7 @@ impl<'a> Sight<'a> {
             places.iter().map(|it| it.counts_for(owner, spread.honor_affinity, spread.honor_taints)).collect();
         let means = self.shapes.iter().map(selects).collect();
         let standing = vec![0; places.len()];
-        let (tally, domains, perhaps) = (Tally::default(), BTreeSet::new(), BTreeSet::new());
+        let (tally, domains, perhaps) = (DomainCount::default(), BTreeSet::new(), BTreeSet::new());
         let (openers, filled) = (BTreeMap::new(), BTreeMap::new());
         let mut even = SpreadCounts { spread, means, counted, tally, domains, perhaps, openers, standing, filled };
         for (position, place) in places.iter().enumerate() {
@@ -129,8 +134,8 @@ impl<'a> Sight<'a> {
     }
 }
 
-impl Near<'_> {
-    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &Place<'_>) {
+impl AffinityCounts<'_> {
+    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &NodePlace<'_>) {
         if self.means[shape] {
             self.here.extend(surely.then_some(position));
             for ((term, tally), coming) in self.terms.iter().zip(&mut self.tallies).zip(&mut self.coming) {
@@ -143,11 +148,11 @@ impl Near<'_> {
     }
 
     /// Whether every term holds for a pod of this shape, or it is the first of its kind and means itself.
-    pub(super) fn holds(&self, shape: usize, position: usize, place: &Place<'_>) -> bool {
+    pub(super) fn holds(&self, shape: usize, position: usize, place: &NodePlace<'_>) -> bool {
         let labelled = self.terms.iter().all(|term| place.values(&term.key).iter().all(Option::is_some));
         let alone = |(term, coming): (&PodTerm, &BTreeSet<Value>)| coming.is_subset(&place.values(&term.key));
         let first = !self.begun && self.means[shape] && self.terms.iter().zip(&self.coming).all(alone);
-        let beside = |(term, tally): (&PodTerm, &Tally)| {
+        let beside = |(term, tally): (&PodTerm, &DomainCount)| {
             place.values(&term.key).iter().flatten().all(|value| tally.sure(value) > 0)
         };
         let near = || self.here.contains(&position) || self.terms.iter().zip(&self.tallies).all(beside);
@@ -163,8 +168,8 @@ impl Near<'_> {
     }
 }
 
-impl Apart<'_> {
-    pub(super) fn add(&mut self, shape: usize, owned: bool, place: &Place<'_>) {
+impl AntiAffinityCounts<'_> {
+    pub(super) fn add(&mut self, shape: usize, owned: bool, place: &NodePlace<'_>) {
         let values = place.values(&self.term.key);
         if self.means[shape] {
             self.meant.add(&values, true);
@@ -175,25 +180,25 @@ impl Apart<'_> {
     }
 
     /// Whether a pod of the term's owner may stand with those whom it means.
-    pub(super) fn tolerates_existing(&self, place: &Place<'_>) -> bool {
+    pub(super) fn tolerates_existing(&self, place: &NodePlace<'_>) -> bool {
         place.values(&self.term.key).iter().flatten().all(|value| self.meant.most(value) == 0)
     }
 
     /// Whether a pod of this shape may stand with those who have the term.
-    pub(super) fn is_tolerated(&self, shape: usize, place: &Place<'_>) -> bool {
+    pub(super) fn is_tolerated(&self, shape: usize, place: &NodePlace<'_>) -> bool {
         !self.means[shape] || place.values(&self.term.key).iter().flatten().all(|value| self.owners.most(value) == 0)
     }
 }
 
 impl SpreadCounts<'_> {
     /// Notes which domains a place is in, or may turn out to be in.
-    fn add_domain(&mut self, position: usize, place: &Place<'_>, owner: &PodShape) {
+    fn add_domain(&mut self, position: usize, place: &NodePlace<'_>, owner: &PodShape) {
         let (key, counted) = (&self.spread.key, self.counted[position]);
         let values = place.values(key);
-        let sure = counted == Answer::Sure && values.len() == 1;
+        let sure = counted == Certainty::Sure && values.len() == 1;
         let own = |value: &&String| !self.spread.honor_affinity || place.may_satisfy(owner, key, value);
         let known: Vec<String> =
-            values.iter().flatten().filter(|_| counted != Answer::Never).filter(own).cloned().collect();
+            values.iter().flatten().filter(|_| counted != Certainty::Never).filter(own).cloned().collect();
         for value in known {
             self.openers.entry(value.clone()).or_default().push(position);
             let into = if sure { &mut self.domains } else { &mut self.perhaps };
@@ -201,15 +206,15 @@ impl SpreadCounts<'_> {
         }
     }
 
-    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &Place<'_>) {
-        if !self.means[shape] || self.counted[position] == Answer::Never {
+    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &NodePlace<'_>) {
+        if !self.means[shape] || self.counted[position] == Certainty::Never {
             return;
         }
         let values = place.values(&self.spread.key);
         let reached = values.iter().flatten().filter(|value| self.is_known(value));
         let before: Vec<(&String, i64)> = reached.map(|value| (value, self.at_least(value))).collect();
         self.standing[position] += i64::from(surely);
-        self.tally.add(&values, surely && self.counted[position] == Answer::Sure);
+        self.tally.add(&values, surely && self.counted[position] == Certainty::Sure);
         for (value, before) in before {
             let after = self.at_least(value);
             if let Some(others) = self.filled.get_mut(&before) {
@@ -232,7 +237,7 @@ impl SpreadCounts<'_> {
     }
 
     /// How far a pod of this shape would lean here at worst, if that is too far or the node has no such label.
-    pub(super) fn fault(&self, shape: usize, place: &Place<'_>) -> Option<String> {
+    pub(super) fn fault(&self, shape: usize, place: &NodePlace<'_>) -> Option<String> {
         let key = &self.spread.key;
         let itself = i64::from(self.means[shape]);
         let values = place.values(key);

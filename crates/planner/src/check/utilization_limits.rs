@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    BoundPod, Destination, Move, MoveReason, Node, Plan, PodVerdict, Relocation, Resources, Size, Snapshot, Utilization,
+    BoundPod, CommandReason, Destination, Node, Plan, PlannedCommand, PodVerdict, Relocation, Resources, Size,
+    Snapshot, Utilization,
 };
 
 use super::Findings;
@@ -26,7 +27,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
                 *sum = sum.plus(used_by(pod));
             }
         }
-        if it.reason == MoveReason::Underutilized {
+        if it.reason == CommandReason::Underutilized {
             saves(it, &heeded, &sums, findings);
             launched(snapshot, plan, it, &runs, findings);
         }
@@ -38,7 +39,8 @@ fn planned<'a>(snapshot: &Snapshot, plan: &'a Plan, runs: &BTreeMap<&str, &Bound
     let mut sums: BTreeMap<&str, Size> = BTreeMap::new();
     for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
         let PodVerdict::Existing { node, .. } = verdict else { continue };
-        let requests = || snapshot.shapes.get(pod.shape).map_or(Size::default(), |shape| Size::of(&shape.requests));
+        let requests =
+            || snapshot.shapes.get(pod.shape).map_or(Size::default(), |shape| Size::from_resources(&shape.requests));
         let used = runs.get(pod.uid.as_str()).map_or_else(requests, |pod| used_by(pod));
         let sum = sums.entry(node).or_default();
         *sum = sum.plus(if pod.buffer.is_some() { Size::default() } else { used });
@@ -47,10 +49,10 @@ fn planned<'a>(snapshot: &Snapshot, plan: &'a Plan, runs: &BTreeMap<&str, &Bound
 }
 
 fn used_by(pod: &BoundPod) -> Size {
-    pod.used.unwrap_or(Size::of(&pod.shape.requests))
+    pod.used.unwrap_or(Size::from_resources(&pod.shape.requests))
 }
 
-fn saves(it: &Move, heeded: &BTreeMap<&str, &Node>, sums: &BTreeMap<&str, Size>, findings: &mut Findings) {
+fn saves(it: &PlannedCommand, heeded: &BTreeMap<&str, &Node>, sums: &BTreeMap<&str, Size>, findings: &mut Findings) {
     for node in it.nodes.iter().filter_map(|leaver| heeded.get(leaver.node.as_str())) {
         let usage = node.usage.unwrap_or_default();
         let busy =
@@ -75,7 +77,13 @@ fn saves(it: &Move, heeded: &BTreeMap<&str, &Node>, sums: &BTreeMap<&str, Size>,
 }
 
 /// Nor is a new node busy with what its pods have been seen to use, whatever EC2 makes of it.
-fn launched(snapshot: &Snapshot, plan: &Plan, it: &Move, runs: &BTreeMap<&str, &BoundPod>, findings: &mut Findings) {
+fn launched(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    it: &PlannedCommand,
+    runs: &BTreeMap<&str, &BoundPod>,
+    findings: &mut Findings,
+) {
     for position in &it.replacements {
         let Some(launch) = plan.launches.get(*position) else { continue };
         let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
@@ -93,7 +101,7 @@ fn launched(snapshot: &Snapshot, plan: &Plan, it: &Move, runs: &BTreeMap<&str, &
 
 /// Whether so much is four fifths of a node's CPU or memory.
 fn is_reached(used: Size, there_is: &Resources) -> bool {
-    let there_is = Size::of(there_is);
+    let there_is = Size::from_resources(there_is);
     let reached = |used: i64, there_is: i64| i128::from(used) * 5 >= i128::from(there_is) * 4;
     reached(used.cpu, there_is.cpu) || reached(used.memory, there_is.memory)
 }

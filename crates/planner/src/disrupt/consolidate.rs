@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::{BoundPod, MicroDollars, MoveReason, Node, NodeVerdict, Resources, rotation, utilization_limit};
+use crate::{BoundPod, CommandReason, MicroDollars, Node, NodeVerdict, Resources, rotation, utilization_limit};
 
 use super::disruption_plan::{DisruptionPlan, Position};
 use super::savings::{SavingsRules, cost_of};
@@ -43,29 +43,35 @@ pub(super) fn in_order(
 }
 
 /// Nodes that stay for want of room elsewhere, and why.
-pub(super) type Left = Vec<(Position, NodeVerdict)>;
+pub(super) type Remaining = Vec<(Position, NodeVerdict)>;
 
 /// Gives all nodes back, in order, whose pods have room on others.
-pub(super) fn give_back(agenda: &mut DisruptionPlan<'_>, free: &[Position]) -> Left {
-    let mut left = Left::new();
+pub(super) fn delete_nodes(agenda: &mut DisruptionPlan<'_>, free: &[Position]) -> Remaining {
+    let mut left = Remaining::new();
     for position in free {
-        match agenda.hindrance(&[*position], MoveReason::Underutilized) {
-            Some(verdict) => agenda.tell(*position, verdict),
-            None => left.extend(agenda.give_back(*position).err().map(|verdict| (*position, verdict))),
+        match agenda.blocker(&[*position], CommandReason::Underutilized) {
+            Some(verdict) => agenda.set_verdict(*position, verdict),
+            None => left.extend(agenda.delete_node(*position).err().map(|verdict| (*position, verdict))),
         }
     }
     left
 }
 
 /// Replaces what is left where that costs less, and tells each node why it goes or stays.
-pub(super) fn exchange(agenda: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>, mut left: Left) {
-    let mut search =
-        Search { agenda, scales, wasteful: Vec::new(), vacated: 0, gone: Positions::new(), later: Positions::new() };
+pub(super) fn exchange(agenda: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>, mut left: Remaining) {
+    let mut search = ConsolidationSearch {
+        agenda,
+        scales,
+        wasteful: Vec::new(),
+        vacated: 0,
+        gone: Positions::new(),
+        later: Positions::new(),
+    };
     search.one_by_one(&mut left);
     search.split(&mut left);
     let positions: Vec<Position> = left.iter().map(|(position, _)| *position).collect();
     search.go_through(&positions);
-    let Search { gone, later, .. } = search;
+    let ConsolidationSearch { gone, later, .. } = search;
     for (position, verdict) in left.into_iter().filter(|(position, _)| !gone.contains(position)) {
         let verdict = match verdict {
             NodeVerdict::Cheapest { .. } | NodeVerdict::NotWorthIt { .. } | NodeVerdict::NoPlace { .. }
@@ -75,7 +81,7 @@ pub(super) fn exchange(agenda: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_
             }
             verdict => verdict,
         };
-        agenda.tell(position, verdict);
+        agenda.set_verdict(position, verdict);
     }
 }
 
@@ -92,7 +98,7 @@ fn pods_of(node: &Node) -> usize {
 type Positions = BTreeSet<Position>;
 
 /// What costs effort, counted.
-struct Search<'g, 'a> {
+struct ConsolidationSearch<'g, 'a> {
     agenda: &'g mut DisruptionPlan<'a>,
     scales: &'g SavingsRules<'g>,
     /// Nodes for which no single cheaper one would do, and that waste so much that several might cost less.
@@ -103,9 +109,9 @@ struct Search<'g, 'a> {
     later: Positions,
 }
 
-impl Search<'_, '_> {
+impl ConsolidationSearch<'_, '_> {
     /// Replaces each node for which one cheaper node would do.
-    fn one_by_one(&mut self, left: &mut Left) {
+    fn one_by_one(&mut self, left: &mut Remaining) {
         left.retain_mut(|(position, verdict)| {
             let refused = self.replace(*position).err();
             note(verdict, refused)
@@ -114,15 +120,15 @@ impl Search<'_, '_> {
 
     /// Looks for one cheaper node; why there is none.
     fn replace(&mut self, position: Position) -> Result<(), NodeVerdict> {
-        if let Some(verdict) = self.agenda.hindrance(&[position], MoveReason::Underutilized) {
+        if let Some(verdict) = self.agenda.blocker(&[position], CommandReason::Underutilized) {
             return Err(verdict);
         }
         let node = self.agenda.node(position);
         let before = self.scales.price_of(node).unwrap_or(0);
-        let asked = self.scales.asked(&[node], &[]);
-        let glance = self.agenda.glance(&[position]).unwrap_or(i64::MAX);
+        let asked = self.scales.required_savings(&[node], &[]);
+        let glance = self.agenda.price_bound(&[position]).unwrap_or(i64::MAX);
         if before.saturating_sub(glance) >= asked {
-            return self.look(position);
+            return self.evaluate(position);
         }
         if waste(node) >= WORTH_SPLITTING && pods_of(node) > 1 {
             self.wasteful.push(position);
@@ -134,7 +140,7 @@ impl Search<'_, '_> {
     }
 
     /// Looks for the cheapest nodes for the pods of one.
-    fn look(&mut self, position: Position) -> Result<(), NodeVerdict> {
+    fn evaluate(&mut self, position: Position) -> Result<(), NodeVerdict> {
         let cheapest = NodeVerdict::Cheapest { pods: pods_of(self.agenda.node(position)) };
         self.agenda.exchange(&[position]).map_err(|refused| match refused.verdict {
             NodeVerdict::NotWorthIt { saving, .. } if saving.0 <= 0 => cheapest,
@@ -144,10 +150,10 @@ impl Search<'_, '_> {
     }
 
     /// Replaces nodes that waste much by several smaller ones; that takes a search each, so they have it by turns.
-    fn split(&mut self, left: &mut Left) {
+    fn split(&mut self, left: &mut Remaining) {
         let wasteful = std::mem::take(&mut self.wasteful);
         let parts = rotation::parts(&vec![1; wasteful.len()], MOST_SPLITS);
-        let turn = rotation::of(self.agenda.now(), parts.len());
+        let turn = rotation::current_part(self.agenda.now(), parts.len());
         let turn = parts.get(turn).cloned().unwrap_or_default();
         let now: Positions = wasteful[turn].iter().copied().collect();
         self.later.extend(wasteful.iter().filter(|position| !now.contains(position)));
@@ -155,8 +161,8 @@ impl Search<'_, '_> {
             if !now.contains(position) {
                 return true;
             }
-            let hindrance = self.agenda.hindrance(&[*position], MoveReason::Underutilized);
-            let refused = hindrance.map_or_else(|| self.look(*position), Err).err();
+            let hindrance = self.agenda.blocker(&[*position], CommandReason::Underutilized);
+            let refused = hindrance.map_or_else(|| self.evaluate(*position), Err).err();
             note(verdict, refused)
         });
     }
@@ -171,7 +177,7 @@ impl Search<'_, '_> {
         let groups: Vec<&[Position]> = wasteful.chunks(LARGEST_GROUP).filter(|group| self.promises(group)).collect();
         let efforts: Vec<usize> = groups.iter().map(|group| effort(group.len())).collect();
         let parts = rotation::parts(&efforts, MOST_VACATED);
-        let first = parts.get(rotation::of(self.agenda.now(), parts.len())).map_or(0, |part| part.start);
+        let first = parts.get(rotation::current_part(self.agenda.now(), parts.len())).map_or(0, |part| part.start);
         for group in groups[first..].iter().chain(&groups[..first]) {
             self.halve(group);
         }
@@ -194,7 +200,7 @@ impl Search<'_, '_> {
 
     /// Exchanges a group, or what of it does not need the rest.
     fn exchange(&mut self, group: &[Position]) {
-        if self.agenda.hindrance(group, MoveReason::Underutilized).is_some() {
+        if self.agenda.blocker(group, CommandReason::Underutilized).is_some() {
             return;
         }
         self.vacated += group.len();

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::provision::{Foreseen, MANNERS, Obstacle, Outcome, Relocator};
+use crate::provision::{KnownDomains, MANNERS, Obstacle, RelocationOutcome, Relocator};
 use crate::utilization_limit::UtilizationLimit;
 use crate::{
-    BoundPod, Destination, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Relocation, Size,
-    WhyMove,
+    BoundPod, CommandCause, CommandReason, Destination, DisruptedNode, Launch, MicroDollars, Millis, Node, NodeVerdict,
+    PlannedCommand, Relocation, Size,
 };
 
-use super::independent_parts::{self, Part};
-use super::lower_requests::Ahead;
+use super::independent_parts::{self, IndependentPart};
+use super::lower_requests::Lookahead;
 use super::remaining_budgets::RemainingBudgets;
-use super::replacement_types::{Terms, narrow};
-use super::savings::{Saving, SavingsRules, cost_of};
-use super::simulation::Scene;
+use super::replacement_types::{ReplacementRules, narrow};
+use super::savings::{Savings, SavingsRules, cost_of};
+use super::simulation::SimulatedCluster;
 
 /// Why no move is made at all that needs places.
 const UNSETTLED: &str =
@@ -26,11 +26,11 @@ pub(super) type Position = usize;
 
 /// Moves of one scene.
 pub(super) struct DisruptionPlan<'a> {
-    scene: &'a Scene,
+    scene: &'a SimulatedCluster,
     scales: &'a SavingsRules<'a>,
     mover: Relocator<'a>,
     purse: RemainingBudgets<'a>,
-    moves: Vec<Move>,
+    moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
     /// Nodes to which moves send pods.
     expecting: BTreeSet<String>,
@@ -39,18 +39,18 @@ pub(super) struct DisruptionPlan<'a> {
 }
 
 /// What all moves come to.
-pub(super) struct Moves {
-    pub(super) moves: Vec<Move>,
+pub(super) struct PlannedCommands {
+    pub(super) moves: Vec<PlannedCommand>,
     pub(super) launches: Vec<Launch>,
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
     /// What would be possible if requests were lowered.
-    pub(super) ahead: Ahead,
+    pub(super) ahead: Lookahead,
     /// What the next attempt must know from its beginning, if there has to be one.
-    pub(super) surprises: Foreseen,
+    pub(super) surprises: KnownDomains,
 }
 
 /// Why nodes are not exchanged.
-pub(super) struct Refused {
+pub(super) struct RejectedExchange {
     pub(super) verdict: NodeVerdict,
     /// Where only parts of the exchange were worth it: the nodes of each, which might be exchanged without the others.
     pub(super) parts: Vec<Vec<Position>>,
@@ -59,14 +59,14 @@ pub(super) struct Refused {
 impl<'a> DisruptionPlan<'a> {
     /// Nothing on it yet. Pods go to nodes in the order of `rank`; what emptiness has taken of the budgets is gone.
     pub(super) fn new<K: Ord>(
-        scene: &'a Scene,
+        scene: &'a SimulatedCluster,
         scales: &'a SavingsRules<'a>,
         purse: RemainingBudgets<'a>,
         rank: impl Fn(&Node) -> K,
-        foreseen: &Foreseen,
+        foreseen: &KnownDomains,
     ) -> Self {
         let ceiling =
-            |node: &Node| UtilizationLimit::of(node).filter(|_| scales.uses_utilization(node.pool.as_deref()));
+            |node: &Node| UtilizationLimit::new(node).filter(|_| scales.uses_utilization(node.pool.as_deref()));
         let mover = Relocator::new(&scene.snapshot, (&scene.own, &scene.uses), rank, ceiling, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         let leaving = scene.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
@@ -95,8 +95,8 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Sends no pod where pods really use so much already that the node would be busy then.
-    pub(super) fn heed_ceilings(&mut self) {
-        self.mover.heed_ceilings();
+    pub(super) fn apply_utilization_limits(&mut self) {
+        self.mover.apply_utilization_limits();
     }
 
     /// Lets kube-scheduler have its way with pods that have their places already. Before the first move.
@@ -132,18 +132,18 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// What speaks against looking for other places for a node's pods now.
-    pub(super) fn hindrance(&self, nodes: &[Position], reason: MoveReason) -> Option<NodeVerdict> {
+    pub(super) fn blocker(&self, nodes: &[Position], reason: CommandReason) -> Option<NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         if objects.iter().any(|node| self.expecting.contains(&node.name)) {
             return Some(NodeVerdict::Nominated);
         }
-        if reason == MoveReason::Underutilized && nodes.iter().any(|node| self.mover.is_sought(*node)) {
+        if reason == CommandReason::Underutilized && nodes.iter().any(|node| self.mover.is_sought(*node)) {
             return Some(NodeVerdict::Nominated);
         }
         if nodes.iter().any(|node| self.mover.is_entangled(*node)) {
             return Some(NodeVerdict::Watched);
         }
-        if let Some(unrest) = self.unrest(&objects).filter(|_| reason == MoveReason::Underutilized) {
+        if let Some(unrest) = self.unrest(&objects).filter(|_| reason == CommandReason::Underutilized) {
             return Some(unrest);
         }
         if self.mover.is_spent() {
@@ -156,8 +156,8 @@ impl<'a> DisruptionPlan<'a> {
     pub(super) fn replace(
         &mut self,
         position: Position,
-        reason: MoveReason,
-        why: WhyMove,
+        reason: CommandReason,
+        why: CommandCause,
         force: bool,
     ) -> Result<(), NodeVerdict> {
         let replaced = self.try_replace(position, reason, why, force);
@@ -167,11 +167,11 @@ impl<'a> DisruptionPlan<'a> {
     fn try_replace(
         &mut self,
         position: Position,
-        reason: MoveReason,
-        why: WhyMove,
+        reason: CommandReason,
+        why: CommandCause,
         force: bool,
     ) -> Result<(), NodeVerdict> {
-        if let Some(hindrance) = self.hindrance(&[position], reason) {
+        if let Some(hindrance) = self.blocker(&[position], reason) {
             return Err(hindrance);
         }
         match self.search(&[position]) {
@@ -180,7 +180,7 @@ impl<'a> DisruptionPlan<'a> {
                 self.keep(&[position], reason, why, outcome, saved)
             }
             Err(_) if force => {
-                let nothing = Outcome { places: Vec::new(), launches: Vec::new() };
+                let nothing = RelocationOutcome { places: Vec::new(), launches: Vec::new() };
                 let saved = self.saved(&[position], &[]);
                 self.note(&[position], reason, why, nothing, saved);
                 self.mover.close(position);
@@ -191,7 +191,7 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Places for all pods of a node, on nodes that are there or on the cheapest new ones.
-    fn search(&mut self, nodes: &[Position]) -> Result<Outcome, NodeVerdict> {
+    fn search(&mut self, nodes: &[Position]) -> Result<RelocationOutcome, NodeVerdict> {
         let mut verdict = NodeVerdict::Postponed;
         for manner in MANNERS {
             match self.mover.try_launches(nodes, manner) {
@@ -220,10 +220,10 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Gives a node back whose pods all have room on others, if that is worth it.
-    pub(super) fn give_back(&mut self, position: Position) -> Result<(), NodeVerdict> {
+    pub(super) fn delete_node(&mut self, position: Position) -> Result<(), NodeVerdict> {
         let nodes = [position];
         match self.mover.try_existing_nodes(&nodes) {
-            Ok(outcome) => self.settle(&nodes, outcome, WhyMove::RoomElsewhere),
+            Ok(outcome) => self.settle(&nodes, outcome, CommandCause::RoomElsewhere),
             Err(obstacle) => {
                 self.mover.undo();
                 Err(self.refusal(obstacle))
@@ -232,15 +232,15 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Replaces nodes by cheaper ones, if that is worth it and does not come apart.
-    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), Refused> {
-        let mut refused = Refused { verdict: NodeVerdict::Postponed, parts: Vec::new() };
+    pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), RejectedExchange> {
+        let mut refused = RejectedExchange { verdict: NodeVerdict::Postponed, parts: Vec::new() };
         for manner in MANNERS {
             refused.verdict = match self.mover.try_launches(nodes, manner) {
                 Ok(outcome) => match self.parts(nodes, &outcome) {
                     None => match self.cheaper(nodes, outcome) {
                         Ok(outcome) => {
-                            let settled = self.settle(nodes, outcome, WhyMove::Cheaper);
-                            return settled.map_err(|verdict| Refused { verdict, ..refused });
+                            let settled = self.settle(nodes, outcome, CommandCause::Cheaper);
+                            return settled.map_err(|verdict| RejectedExchange { verdict, ..refused });
                         }
                         Err(verdict) => verdict,
                     },
@@ -257,7 +257,7 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Of an exchange that comes apart, and of which not every part is worth it by itself: the nodes of those that are.
-    fn parts(&self, nodes: &[Position], outcome: &Outcome) -> Option<Vec<Vec<Position>>> {
+    fn parts(&self, nodes: &[Position], outcome: &RelocationOutcome) -> Option<Vec<Vec<Position>>> {
         if nodes.len() < 2 {
             return None;
         }
@@ -268,17 +268,17 @@ impl<'a> DisruptionPlan<'a> {
             Destination::Launch(launch) => Some((*of_pod.get(pod)?, launch.checked_sub(first)?)),
             Destination::Node(_) => None,
         });
-        let (worthy, idle): (Vec<Part>, Vec<Part>) =
+        let (worthy, idle): (Vec<IndependentPart>, Vec<IndependentPart>) =
             independent_parts::parts(nodes, sent).into_iter().partition(|part| self.is_worth_it(part, outcome));
         (!idle.is_empty()).then(|| worthy.into_iter().filter(|part| part.nodes.len() > 1).map(|it| it.nodes).collect())
     }
 
-    fn is_worth_it(&self, part: &Part, outcome: &Outcome) -> bool {
+    fn is_worth_it(&self, part: &IndependentPart, outcome: &RelocationOutcome) -> bool {
         let nodes: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
         let launches = part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned());
         let launches: Vec<Launch> = launches.collect();
         let saved = self.price(&nodes).map(|price| price - self.scales.price_of_launches(&launches));
-        saved.is_some_and(|saved| saved >= self.scales.asked(&nodes, &launches))
+        saved.is_some_and(|saved| saved >= self.scales.required_savings(&nodes, &launches))
     }
 
     /// How many launches the moves so far need.
@@ -287,10 +287,10 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// The same with launches that are sure to be cheaper.
-    fn cheaper(&self, nodes: &[Position], outcome: Outcome) -> Result<Outcome, NodeVerdict> {
+    fn cheaper(&self, nodes: &[Position], outcome: RelocationOutcome) -> Result<RelocationOutcome, NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         let before = self.price(&objects).ok_or(NodeVerdict::UnknownPrice)?;
-        let asked = self.scales.asked(&objects, &outcome.launches);
+        let asked = self.scales.required_savings(&objects, &outcome.launches);
         let now = self.scales.price_of_launches(&outcome.launches);
         if before - now < asked {
             return Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - now), asked: MicroDollars(asked) });
@@ -301,14 +301,14 @@ impl<'a> DisruptionPlan<'a> {
         let used = self.seen_on_launches(&outcome);
         let narrowed = outcome.launches.iter().zip(used).map(|(launch, used)| {
             let most = launch.price.0 + part(spare, launch.price.0, now);
-            narrow(&self.scene.snapshot, launch, Terms { most, from_spot, single, used })
+            narrow(&self.scene.snapshot, launch, ReplacementRules { most, from_spot, single, used })
         });
-        Ok(Outcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
+        Ok(RelocationOutcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
     }
 
     /// What pods have been seen to use that the last trial sends to each of its launches, where that counts. Nobody has seen those
     /// nodes, so what pods request that nobody has seen either says nothing of them.
-    fn seen_on_launches(&self, outcome: &Outcome) -> Vec<Size> {
+    fn seen_on_launches(&self, outcome: &RelocationOutcome) -> Vec<Size> {
         let first = self.replacements();
         let mut sums = vec![Size::default(); outcome.launches.len()];
         for (pod, to) in &outcome.places {
@@ -324,19 +324,19 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Keeps the last trial if it saves enough, else takes it back.
-    fn settle(&mut self, nodes: &[Position], outcome: Outcome, why: WhyMove) -> Result<(), NodeVerdict> {
+    fn settle(&mut self, nodes: &[Position], outcome: RelocationOutcome, why: CommandCause) -> Result<(), NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
-        let asked = self.scales.asked(&objects, &outcome.launches);
+        let asked = self.scales.required_savings(&objects, &outcome.launches);
         let saved = self.saved(nodes, &outcome.launches);
         let objection = match saved {
             None => Some(NodeVerdict::UnknownPrice),
             Some(saved) => {
-                let objection = self.scales.objection(&objects, Saving { saved, asked });
-                objection.or_else(|| self.scattered(&objects, Saving { saved, asked }))
+                let objection = self.scales.rejection(&objects, Savings { saved, asked });
+                objection.or_else(|| self.scattered(&objects, Savings { saved, asked }))
             }
         };
         match objection {
-            None => self.keep(nodes, MoveReason::Underutilized, why, outcome, saved),
+            None => self.keep(nodes, CommandReason::Underutilized, why, outcome, saved),
             Some(objection) => {
                 self.mover.undo();
                 Err(objection)
@@ -345,10 +345,10 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Objects to a move that would not be worth it any more when a place is bought for whoever finds none, as kube-scheduler puts them.
-    fn scattered(&mut self, nodes: &[&Node], Saving { saved, asked }: Saving) -> Option<NodeVerdict> {
+    fn scattered(&mut self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
         let (pods, price) = self.mover.left_over();
         let saved = saved.saturating_sub(price.unwrap_or(i64::MAX));
-        let objection = (pods > 0).then(|| self.scales.objection(nodes, Saving { saved, asked })).flatten();
+        let objection = (pods > 0).then(|| self.scales.rejection(nodes, Savings { saved, asked })).flatten();
         objection.map(|_| NodeVerdict::Scattered { pods })
     }
 
@@ -365,9 +365,9 @@ impl<'a> DisruptionPlan<'a> {
     fn keep(
         &mut self,
         nodes: &[Position],
-        reason: MoveReason,
-        why: WhyMove,
-        outcome: Outcome,
+        reason: CommandReason,
+        why: CommandCause,
+        outcome: RelocationOutcome,
         saved: Option<i64>,
     ) -> Result<(), NodeVerdict> {
         let kept = self.mover.keep(outcome.launches.clone());
@@ -376,7 +376,14 @@ impl<'a> DisruptionPlan<'a> {
         Ok(())
     }
 
-    fn note(&mut self, nodes: &[Position], reason: MoveReason, why: WhyMove, outcome: Outcome, saved: Option<i64>) {
+    fn note(
+        &mut self,
+        nodes: &[Position],
+        reason: CommandReason,
+        why: CommandCause,
+        outcome: RelocationOutcome,
+        saved: Option<i64>,
+    ) {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         self.purse.spend(&objects);
         objects.iter().for_each(|node| self.disturb(node));
@@ -390,9 +397,9 @@ impl<'a> DisruptionPlan<'a> {
         });
         let pods = outcome.places.into_iter().map(|(pod, to)| self.relocation(pod, to)).collect();
         let first = self.replacements();
-        self.moves.push(Move {
+        self.moves.push(PlannedCommand {
             reason,
-            nodes: objects.iter().map(|node| leaver(node)).collect(),
+            nodes: objects.iter().map(|node| disrupted_node(node)).collect(),
             replacements: (first..first + outcome.launches.len()).collect(),
             pods,
             saving: saved.map(MicroDollars),
@@ -414,8 +421,8 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// What the cheapest single node for all pods of some nodes would cost, as far as their sizes and labels go.
-    pub(super) fn glance(&mut self, nodes: &[Position]) -> Option<i64> {
-        self.mover.glance(nodes)
+    pub(super) fn price_bound(&mut self, nodes: &[Position]) -> Option<i64> {
+        self.mover.price_bound(nodes)
     }
 
     /// How many moves there are.
@@ -434,18 +441,18 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Takes the moves out again that came after the first `count`. Nobody may look for places any more.
-    pub(super) fn withdraw(&mut self, count: usize) -> Vec<Move> {
+    pub(super) fn withdraw(&mut self, count: usize) -> Vec<PlannedCommand> {
         self.moves.split_off(count)
     }
 
     /// What a node is told in the end.
-    pub(super) fn tell(&mut self, position: Position, verdict: NodeVerdict) {
+    pub(super) fn set_verdict(&mut self, position: Position, verdict: NodeVerdict) {
         self.verdicts.insert(position, verdict);
     }
 
-    pub(super) fn finish(self) -> Moves {
+    pub(super) fn finish(self) -> PlannedCommands {
         let (launches, surprises) = self.mover.finish();
-        Moves { moves: self.moves, launches, verdicts: self.verdicts, ahead: Ahead::default(), surprises }
+        PlannedCommands { moves: self.moves, launches, verdicts: self.verdicts, ahead: Lookahead::default(), surprises }
     }
 }
 
@@ -454,8 +461,8 @@ fn protected_workloads(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str
     node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
 }
 
-pub(super) fn leaver(node: &Node) -> Leaver {
-    Leaver { node: node.name.clone(), claim: node.claim.clone().unwrap_or_default() }
+pub(super) fn disrupted_node(node: &Node) -> DisruptedNode {
+    DisruptedNode { node: node.name.clone(), claim: node.claim.clone().unwrap_or_default() }
 }
 
 fn is_spot(node: &Node) -> bool {
@@ -470,14 +477,14 @@ fn part(amount: i64, one: i64, whole: i64) -> i64 {
     i64::try_from(i128::from(amount) * i128::from(one) / i128::from(whole)).unwrap_or(i64::MAX)
 }
 
-impl Moves {
+impl PlannedCommands {
     /// The same without what needs places: its pods' would not hold together.
     pub(super) fn forgone(self) -> Self {
         let verdicts = self.verdicts.into_iter().map(|(position, verdict)| match verdict {
             NodeVerdict::Remove(reason) => (position, NodeVerdict::LeftOut { reason, finding: UNSETTLED.to_owned() }),
             verdict => (position, verdict),
         });
-        let (ahead, surprises) = (Ahead::default(), self.surprises);
+        let (ahead, surprises) = (Lookahead::default(), self.surprises);
         Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), ahead, surprises }
     }
 }

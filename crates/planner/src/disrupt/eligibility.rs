@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    BoundPod, ConsolidationPolicy, MoveReason, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool, Snapshot, Stage,
+    BoundPod, CommandReason, ConsolidationPolicy, Node, NodeVerdict, Plan, PodTerm, PodVerdict, Pool, Snapshot, Stage,
     Utilization, utilization_limit,
 };
 
 /// Judges nodes one by one.
-pub(super) struct Judge<'a> {
+pub(super) struct EligibilityRules<'a> {
     snapshot: &'a Snapshot,
     pools: BTreeMap<&'a str, &'a Pool>,
     /// Nodes to which this plan sends pods.
@@ -19,11 +19,11 @@ pub(super) struct Judge<'a> {
     near: Vec<(&'a str, &'a PodTerm)>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> EligibilityRules<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, plan: &Plan) -> Self {
         let expecting = expecting(plan);
         let pools = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
-        Self { snapshot, pools, expecting, ailing: ailing(snapshot), near: near(snapshot, plan) }
+        Self { snapshot, pools, expecting, ailing: unhealthy_by_pool(snapshot), near: near(snapshot, plan) }
     }
 
     /// Whether a pod that waits has its place because of one that runs on a node.
@@ -43,7 +43,7 @@ impl<'a> Judge<'a> {
     }
 
     /// What a node may go for, budgets aside.
-    pub(super) fn of(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+    pub(super) fn evaluate(&self, node: &Node) -> Result<CommandReason, NodeVerdict> {
         if node.leaving.is_some() {
             return Err(NodeVerdict::Leaving);
         }
@@ -51,7 +51,7 @@ impl<'a> Judge<'a> {
             return self.evaluate_healthy(node);
         }
         match self.ailing.get(node.pool.as_deref().unwrap_or_default()) {
-            None => Ok(MoveReason::Unhealthy),
+            None => Ok(CommandReason::Unhealthy),
             Some((sick, nodes)) => {
                 self.evaluate_healthy(node).map_err(|_| NodeVerdict::ManySick { sick: *sick, nodes: *nodes })
             }
@@ -59,7 +59,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The same for a node that nothing ails, or that is not helped.
-    fn evaluate_healthy(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+    fn evaluate_healthy(&self, node: &Node) -> Result<CommandReason, NodeVerdict> {
         if node.stage != Stage::Initialized && !node.never_registered(self.snapshot.now) {
             return Err(NodeVerdict::NotInitialized);
         }
@@ -85,7 +85,7 @@ impl<'a> Judge<'a> {
         let quiet = self.is_quiet(node, pool);
         if !is_static && in_use(node).is_none() && quiet.is_ok() {
             self.has_no_blocking_pod(node)?;
-            return Ok(MoveReason::Empty);
+            return Ok(CommandReason::Empty);
         }
         if let Some(reason) = outdated {
             if node.termination_grace.is_none() {
@@ -99,15 +99,15 @@ impl<'a> Judge<'a> {
     }
 
     /// A node that has expired before it came up is not empty, nor does it matter that it has drifted.
-    fn evaluate_never_registered(&self, node: &Node) -> Result<MoveReason, NodeVerdict> {
+    fn evaluate_never_registered(&self, node: &Node) -> Result<CommandReason, NodeVerdict> {
         if node.termination_grace.is_none() {
             self.has_no_blocking_pod(node)?;
         }
-        Ok(MoveReason::Expired)
+        Ok(CommandReason::Expired)
     }
 
     /// Whether a node of which nothing else is known might have a cheaper way.
-    fn is_consolidatable(&self, node: &Node, pool: &Pool) -> Result<MoveReason, NodeVerdict> {
+    fn is_consolidatable(&self, node: &Node, pool: &Pool) -> Result<CommandReason, NodeVerdict> {
         let resting = first(node, |pod| self.rests(pod).is_some());
         if let Some((pod, until)) = resting.and_then(|pod| self.rests(pod)) {
             return Err(NodeVerdict::Resting { pod, remaining: until - self.snapshot.now.0 });
@@ -115,9 +115,9 @@ impl<'a> Judge<'a> {
         if node.price.is_none() {
             return Err(NodeVerdict::UnknownPrice);
         }
-        match utilization_limit::strain(node).filter(|_| pool.disruption.utilization != Utilization::Ignore) {
+        match utilization_limit::overload(node).filter(|_| pool.disruption.utilization != Utilization::Ignore) {
             Some(strain) => Err(NodeVerdict::Busy { strain }),
-            None => Ok(MoveReason::Underutilized),
+            None => Ok(CommandReason::Underutilized),
         }
     }
 
@@ -134,9 +134,9 @@ impl<'a> Judge<'a> {
     }
 
     /// What a node goes for first, whatever runs there, if for anything.
-    pub(super) fn outdated(&self, node: &Node) -> Option<MoveReason> {
-        let drifted = node.drifted.is_some().then_some(MoveReason::Drifted);
-        drifted.or(self.has_expired(node).then_some(MoveReason::Expired))
+    pub(super) fn outdated(&self, node: &Node) -> Option<CommandReason> {
+        let drifted = node.drifted.is_some().then_some(CommandReason::Drifted);
+        drifted.or(self.has_expired(node).then_some(CommandReason::Expired))
     }
 
     /// Whether a node is as old as it may get.
@@ -206,7 +206,7 @@ fn repacks(pool: &Pool) -> bool {
 }
 
 /// Pools of which more than a fifth is sick: that is hardly the machines' fault. Claims that have no node yet prove nothing.
-fn ailing(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
+fn unhealthy_by_pool(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for node in snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage != Stage::InFlight) {
         let (all, sick) = counts.entry(node.pool.as_deref().unwrap_or_default()).or_default();

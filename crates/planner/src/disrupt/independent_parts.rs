@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use super::disruption_plan::Position;
 
 /// Nodes that belong together because pods of theirs go to the same launch, each with the launches that it needs.
-pub(super) struct Part {
+pub(super) struct IndependentPart {
     pub(super) nodes: Vec<Position>,
     pub(super) launches: Vec<usize>,
 }
 
 /// The parts of an exchange of these nodes: `sent` has the launch to which a node sends pods, for each such pair.
-pub(super) fn parts(nodes: &[Position], sent: impl Iterator<Item = (Position, usize)>) -> Vec<Part> {
+pub(super) fn parts(nodes: &[Position], sent: impl Iterator<Item = (Position, usize)>) -> Vec<IndependentPart> {
     let mut part_of: BTreeMap<Position, usize> =
         nodes.iter().enumerate().map(|(part, position)| (*position, part)).collect();
     let mut launched: BTreeMap<usize, Position> = BTreeMap::new();
@@ -24,8 +24,8 @@ pub(super) fn parts(nodes: &[Position], sent: impl Iterator<Item = (Position, us
         let (Some(&own), Some(&other)) = (part_of.get(&position), part_of.get(&first)) else { continue };
         part_of.values_mut().filter(|part| **part == own).for_each(|part| *part = other);
     }
-    let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
-    let empty = || Part { nodes: Vec::new(), launches: Vec::new() };
+    let mut parts: BTreeMap<usize, IndependentPart> = BTreeMap::new();
+    let empty = || IndependentPart { nodes: Vec::new(), launches: Vec::new() };
     // In the order in which the nodes are named.
     for position in nodes {
         parts.entry(part_of[position]).or_insert_with(empty).nodes.push(*position);

@@ -9,24 +9,24 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    BoundPod, Destination, Move, Node, NodeVerdict, NotResizedReason, Resize, Size, Sizing, Snapshot, Stage, Unpacked,
-    Utilization, WhyResize, packing,
+    BoundPod, Destination, Node, NodeVerdict, NotResized, NotResizedReason, PlannedCommand, Resize, ResizeReason, Size,
+    Sizing, Snapshot, Stage, Utilization, packing,
 };
 
 use super::disruption_plan::{DisruptionPlan, Position};
-use super::eligibility::Judge;
+use super::eligibility::EligibilityRules;
 use super::{consolidate, restore_requests};
 
 /// What requests could be lowered to, by node.
 pub(super) struct LowerRequests<'a> {
     snapshot: &'a Snapshot,
-    offers: BTreeMap<Position, Vec<Offer<'a>>>,
+    offers: BTreeMap<Position, Vec<ResizeOffer<'a>>>,
     /// Pods whose requests stay, and why.
-    pub(super) unpacked: Vec<Unpacked>,
+    pub(super) unpacked: Vec<NotResized>,
 }
 
 /// A pod that would do with less.
-struct Offer<'a> {
+struct ResizeOffer<'a> {
     pod: &'a BoundPod,
     sizing: &'a Sizing,
     to: Vec<Size>,
@@ -35,7 +35,7 @@ struct Offer<'a> {
 
 /// What lowering makes possible.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(super) struct Lookahead {
     /// What is lowered.
     pub(super) resizes: Vec<Resize>,
     /// What the nodes cost per hour that can go then.
@@ -46,7 +46,7 @@ pub(super) struct Ahead {
 
 impl<'a> LowerRequests<'a> {
     /// Whatever could be lowered on nodes that stay. Of a pod that is raised in one resource the other is lowered by a later plan.
-    pub(super) fn of(snapshot: &'a Snapshot, judge: &Judge<'_>, raised: &[Resize]) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, judge: &EligibilityRules<'_>, raised: &[Resize]) -> Self {
         let raised: BTreeSet<&str> = raised.iter().map(|it| it.uid.as_str()).collect();
         let mut all = Self { snapshot, offers: BTreeMap::new(), unpacked: Vec::new() };
         for (position, node) in snapshot.nodes.iter().enumerate() {
@@ -61,7 +61,7 @@ impl<'a> LowerRequests<'a> {
                     Ok(offer) => offers.extend(offer),
                     Err(why) => {
                         let (pod, node) = (pod.name.clone(), node.name.clone());
-                        all.unpacked.push(Unpacked { pod, node, why });
+                        all.unpacked.push(NotResized { pod, node, why });
                     }
                 }
             }
@@ -74,17 +74,17 @@ impl<'a> LowerRequests<'a> {
     }
 
     /// Looks which nodes could go if requests were lowered; `prepared` makes an agenda that may be spoilt.
-    pub(super) fn look_ahead<'s>(&self, prepared: impl Fn() -> DisruptionPlan<'s>, free: &[Position]) -> Ahead {
+    pub(super) fn look_ahead<'s>(&self, prepared: impl Fn() -> DisruptionPlan<'s>, free: &[Position]) -> Lookahead {
         if self.offers.is_empty() || free.is_empty() {
-            return Ahead::default();
+            return Lookahead::default();
         }
         let mut agenda = prepared();
-        let left = consolidate::give_back(&mut agenda, free);
+        let left = consolidate::delete_nodes(&mut agenda, free);
         let before = agenda.count();
         let widened: BTreeMap<Position, Size> = self.offers.iter().map(|(at, offers)| (*at, sum(offers))).collect();
         widened.iter().for_each(|(position, gain)| agenda.widen(*position, *gain));
         let left: Vec<Position> = left.into_iter().map(|(position, _)| position).collect();
-        consolidate::give_back(&mut agenda, &left);
+        consolidate::delete_nodes(&mut agenda, &left);
         let moves = agenda.withdraw(before);
         let short = |(position, gain): (&Position, &Size)| {
             let room = agenda.left(*position)?;
@@ -94,11 +94,11 @@ impl<'a> LowerRequests<'a> {
         self.ahead(&moves, &short, &left)
     }
 
-    fn ahead(&self, moves: &[Move], short: &BTreeMap<Position, Size>, left: &[Position]) -> Ahead {
+    fn ahead(&self, moves: &[PlannedCommand], short: &BTreeMap<Position, Size>, left: &[Position]) -> Lookahead {
         let positions: BTreeMap<&str, Position> =
             self.snapshot.nodes.iter().enumerate().map(|(position, node)| (node.name.as_str(), position)).collect();
         let position = |name: &str| positions.get(name).copied();
-        let lowered = |it: &Move| {
+        let lowered = |it: &PlannedCommand| {
             let to: BTreeSet<&str> = places(it).map(|(node, _)| node).collect();
             let lowered = to.into_iter().filter(|name| position(name).is_some_and(|it| short.contains_key(&it)));
             lowered.map(str::to_owned).collect()
@@ -109,7 +109,7 @@ impl<'a> LowerRequests<'a> {
         });
         let expecting = left.iter().filter(|position| short.contains_key(position));
         let expecting = expecting.map(|position| (*position, NodeVerdict::Nominated));
-        Ahead {
+        Lookahead {
             resizes: short.iter().flat_map(|(position, short)| self.chosen(*position, *short)).collect(),
             saving: moves.iter().filter_map(|it| it.saving).map(|saving| saving.0).sum(),
             verdicts: expecting.chain(going).collect(),
@@ -122,13 +122,13 @@ impl<'a> LowerRequests<'a> {
         let offers = self.offers.get(&position).map_or(&[][..], Vec::as_slice);
         let for_cpu = largest(offers, short.cpu, |gain| gain.cpu);
         let for_memory = largest(offers, short.memory, |gain| gain.memory);
-        let resize = |(index, offer): (usize, &Offer<'a>)| {
+        let resize = |(index, offer): (usize, &ResizeOffer<'a>)| {
             let to = offer.sizing.containers.iter().zip(&offer.to).map(|(container, to)| Size {
                 cpu: if for_cpu.contains(&index) { to.cpu } else { container.requests.cpu },
                 memory: if for_memory.contains(&index) { to.memory } else { container.requests.memory },
             });
             let to: Vec<Size> = to.collect();
-            restore_requests::resize(node, offer.pod, offer.sizing, &to, WhyResize::MakesRoom)
+            restore_requests::resize(node, offer.pod, offer.sizing, &to, ResizeReason::MakesRoom)
         };
         offers.iter().enumerate().filter_map(resize).collect()
     }
@@ -139,7 +139,7 @@ fn offer<'a>(
     node: &Node,
     pod: &'a BoundPod,
     rules: crate::Packing,
-) -> Result<Option<Offer<'a>>, NotResizedReason> {
+) -> Result<Option<ResizeOffer<'a>>, NotResizedReason> {
     let sizing = pod.sizing.as_deref().ok_or(NotResizedReason::Unseen)?;
     if let Some(fixed) = sizing.fixed {
         return Err(NotResizedReason::Fixed(fixed));
@@ -155,15 +155,15 @@ fn offer<'a>(
     let Some(to) = packing::lowered(sizing, usage, rules)? else { return Ok(None) };
     let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
     let gain = sizing.gain(sizing.requests(), together);
-    Ok(gain.is_any().then_some(Offer { pod, sizing, to, gain }))
+    Ok(gain.is_any().then_some(ResizeOffer { pod, sizing, to, gain }))
 }
 
-fn sum(offers: &[Offer<'_>]) -> Size {
+fn sum(offers: &[ResizeOffer<'_>]) -> Size {
     offers.iter().fold(Size::default(), |sum, offer| sum.plus(offer.gain))
 }
 
 /// The offers that make up for what is short, those that give the most first.
-fn largest(offers: &[Offer<'_>], short: i64, of: impl Fn(Size) -> i64) -> BTreeSet<usize> {
+fn largest(offers: &[ResizeOffer<'_>], short: i64, of: impl Fn(Size) -> i64) -> BTreeSet<usize> {
     let mut order: Vec<usize> = (0..offers.len()).filter(|index| of(offers[*index].gain) > 0).collect();
     order.sort_by_key(|index| (Reverse(of(offers[*index].gain)), &offers[*index].pod.name, &offers[*index].pod.uid));
     let mut left = short;
@@ -179,7 +179,7 @@ fn largest(offers: &[Offer<'_>], short: i64, of: impl Fn(Size) -> i64) -> BTreeS
 }
 
 /// What moves save that have room only because requests were lowered before.
-pub(super) fn saved(snapshot: &Snapshot, moves: &[Move]) -> i64 {
+pub(super) fn saved(snapshot: &Snapshot, moves: &[PlannedCommand]) -> i64 {
     let spared = |node: &Node| {
         let sizings = node.pods.iter().filter_map(|pod| pod.sizing.as_deref());
         sizings.fold(Size::default(), |sum, sizing| sum.plus(sizing.spared()))
@@ -190,7 +190,8 @@ pub(super) fn saved(snapshot: &Snapshot, moves: &[Move]) -> i64 {
         return 0;
     }
     let pods = snapshot.nodes.iter().flat_map(|node| &node.pods);
-    let requests: BTreeMap<&str, Size> = pods.map(|pod| (pod.uid.as_str(), Size::of(&pod.shape.requests))).collect();
+    let requests: BTreeMap<&str, Size> =
+        pods.map(|pod| (pod.uid.as_str(), Size::from_resources(&pod.shape.requests))).collect();
     let mut coming: BTreeMap<&str, Size> = BTreeMap::new();
     for (node, uid) in moves.iter().flat_map(places) {
         let sum = coming.entry(node).or_default();
@@ -198,8 +199,8 @@ pub(super) fn saved(snapshot: &Snapshot, moves: &[Move]) -> i64 {
     }
     let overfull = nodes.into_iter().filter(|(node, spared)| {
         let coming = coming.get(node.name.as_str()).copied().unwrap_or_default();
-        let full = Size::of(&node.used).plus(*spared).plus(coming);
-        coming.is_any() && !full.is_within(Size::of(&node.allocatable))
+        let full = Size::from_resources(&node.used).plus(*spared).plus(coming);
+        coming.is_any() && !full.is_within(Size::from_resources(&node.allocatable))
     });
     let overfull: BTreeSet<&str> = overfull.map(|(node, _)| node.name.as_str()).collect();
     let by_usage = moves.iter().filter(|it| places(it).any(|(node, _)| overfull.contains(node)));
@@ -207,7 +208,7 @@ pub(super) fn saved(snapshot: &Snapshot, moves: &[Move]) -> i64 {
 }
 
 /// The nodes that a move sends pods to, with the pods' UIDs.
-fn places(it: &Move) -> impl Iterator<Item = (&str, &str)> {
+fn places(it: &PlannedCommand) -> impl Iterator<Item = (&str, &str)> {
     it.pods.iter().filter_map(|pod| match &pod.to {
         Destination::Node(node) => Some((node.as_str(), pod.uid.as_str())),
         Destination::Launch(_) => None,

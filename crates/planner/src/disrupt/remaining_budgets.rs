@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Budgets, MoveReason, Node, Snapshot};
+use crate::{Budgets, CommandReason, Node, Snapshot};
 
 /// Budgets by pool, and how many nodes of each the plan has taken so far.
 #[derive(Clone)]
@@ -11,13 +11,13 @@ pub(super) struct RemainingBudgets<'a> {
 }
 
 impl<'a> RemainingBudgets<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let own = snapshot.pools.iter().map(|pool| (pool.name.as_str(), (pool.disruption.budgets, 0)));
         Self { pools: own.collect() }
     }
 
     /// Whether all these nodes may go for this reason.
-    pub(super) fn allows(&self, nodes: &[&Node], reason: MoveReason) -> bool {
+    pub(super) fn allows(&self, nodes: &[&Node], reason: CommandReason) -> bool {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         nodes.iter().for_each(|node| *counts.entry(node.pool.as_deref().unwrap_or_default()).or_default() += 1);
         counts.iter().all(|(pool, count)| {
@@ -37,12 +37,12 @@ impl<'a> RemainingBudgets<'a> {
 }
 
 /// How many nodes a pool may lose for a reason. What nobody may put off has no budget.
-fn allowance(budgets: &Budgets, reason: MoveReason) -> u32 {
+fn allowance(budgets: &Budgets, reason: CommandReason) -> u32 {
     match reason {
-        MoveReason::Empty => budgets.empty,
-        MoveReason::Underutilized => budgets.underutilized,
-        MoveReason::Drifted => budgets.drifted,
-        MoveReason::Expired => budgets.expired,
-        MoveReason::Unhealthy | MoveReason::Static => u32::MAX,
+        CommandReason::Empty => budgets.empty,
+        CommandReason::Underutilized => budgets.underutilized,
+        CommandReason::Drifted => budgets.drifted,
+        CommandReason::Expired => budgets.expired,
+        CommandReason::Unhealthy | CommandReason::Static => u32::MAX,
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{
-    CapacityType, InstanceType, Launch, MicroDollars, NodeVerdict, Offer, Offering, Requirements, Size, Snapshot,
-    Strain, label, utilization_limit,
+    CapacityType, InstanceType, Launch, MicroDollars, NodeVerdict, Offer, Offering, Overload, Requirements, Size,
+    Snapshot, label, utilization_limit,
 };
 
 /// Cheaper types that a spot node must be able to choose from before it takes the place of another one alone: one that is
@@ -15,7 +15,7 @@ const LEAST_SPOT_TYPES: usize = 15;
 
 /// What a replacement may be.
 #[derive(Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct ReplacementRules {
     /// What it may cost at worst.
     pub(super) most: i64,
     /// Whether all that it replaces is spot.
@@ -27,7 +27,7 @@ pub(super) struct Terms {
 }
 
 /// The launch with what keeps the terms; why there is none, otherwise.
-pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: Terms) -> Result<Launch, NodeVerdict> {
+pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: ReplacementRules) -> Result<Launch, NodeVerdict> {
     let none = NodeVerdict::Cheapest { pods: 0 };
     let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
     let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
@@ -41,11 +41,11 @@ pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: Terms) -> Resu
     let as_spot = to_spot.then(|| cheaper(&all, &only_spot(launch), terms.most));
     if let Some(kinds) = as_spot.filter(|kinds| terms.from_spot || !kinds.is_empty()) {
         set_spot(&mut narrowed);
-        let kinds = calm(kinds, terms.used)?;
+        let kinds = below_utilization_limit(kinds, terms.used)?;
         let kept = if terms.from_spot && terms.single { few(launch, kinds)? } else { kinds };
         return finish(narrowed, &kept).ok_or(none);
     }
-    let kinds = calm(cheaper(&all, &requirements(&narrowed), terms.most), terms.used)?;
+    let kinds = below_utilization_limit(cheaper(&all, &requirements(&narrowed), terms.most), terms.used)?;
     finish(narrowed, &kinds).ok_or(none)
 }
 
@@ -73,7 +73,7 @@ fn set_spot(launch: &mut Launch) {
 /// Types whose dearest offering that can be had costs no more than that.
 fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i64) -> Vec<(&'k InstanceType, i64)> {
     let worst = |kind: &&'k InstanceType| {
-        let offer = Offer::of(kind);
+        let offer = Offer::new(kind);
         let had: Vec<&Offering> = offer.offerings(requirements).filter(|it| it.available).collect();
         let tier = had.iter().map(|it| it.capacity_type).min()?;
         let dearest = had.iter().filter(|it| it.capacity_type == tier).map(|it| it.price).max()?;
@@ -84,11 +84,14 @@ fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i6
 }
 
 /// Those that would not be busy with so much; an error where all that there are would be.
-fn calm(kinds: Vec<(&InstanceType, i64)>, used: Size) -> Result<Vec<(&InstanceType, i64)>, NodeVerdict> {
-    let strain = |kind: &InstanceType| utilization_limit::over(used, Size::of(&kind.allocatable));
-    let percent = |strain: &Strain| match strain {
-        Strain::Cpu(percent) | Strain::Memory(percent) => *percent,
-        Strain::Short(_) => i64::MAX,
+fn below_utilization_limit(
+    kinds: Vec<(&InstanceType, i64)>,
+    used: Size,
+) -> Result<Vec<(&InstanceType, i64)>, NodeVerdict> {
+    let strain = |kind: &InstanceType| utilization_limit::exceeded(used, Size::from_resources(&kind.allocatable));
+    let percent = |strain: &Overload| match strain {
+        Overload::Cpu(percent) | Overload::Memory(percent) => *percent,
+        Overload::Short(_) => i64::MAX,
     };
     let least = kinds.iter().filter_map(|(kind, _)| strain(kind)).min_by_key(percent);
     let calm: Vec<(&InstanceType, i64)> = kinds.into_iter().filter(|(kind, _)| strain(kind).is_none()).collect();
@@ -138,7 +141,7 @@ fn values(kinds: &[(&InstanceType, i64)], key: &str, requirements: &Requirements
     let mut found: BTreeSet<&str> = BTreeSet::new();
     for (kind, _) in kinds {
         found.extend(kind.labels.get(key).into_iter().flatten().map(String::as_str));
-        found.extend(Offer::of(kind).offerings(requirements).filter_map(|offering| offering.value(key)));
+        found.extend(Offer::new(kind).offerings(requirements).filter_map(|offering| offering.value(key)));
     }
     found.retain(|value| requirements.get(key).is_none_or(|set| set.allows(Some(value))));
     found.len()

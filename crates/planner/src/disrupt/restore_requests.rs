@@ -5,30 +5,33 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    BoundPod, ContainerResize, Node, Plan, PodVerdict, Pool, Resize, Resources, Size, Sizing, Snapshot, Utilization,
-    WhyFixed, WhyResize, packing,
+    BoundPod, ContainerResize, Node, NotResizable, Plan, PodVerdict, Pool, Resize, ResizeReason, Resources, Size,
+    Sizing, Snapshot, Utilization, packing,
 };
 
 /// All that goes up, by node.
-pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> {
+pub(super) fn restore_requests(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> {
     let pools: BTreeMap<&str, &Pool> = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let mut incoming: Option<BTreeMap<&str, Size>> = None;
     let mut all = Vec::new();
     for node in snapshot.nodes.iter().filter(|node| node.leaving.is_none()) {
         let Some(pool) = node.pool.as_deref().and_then(|pool| pools.get(pool)) else { continue };
-        let mut wishes: Vec<Wish<'_>> = node.pods.iter().filter_map(|pod| wish(node, pool, pod)).collect();
+        let mut wishes: Vec<RestoreRequest<'_>> =
+            node.pods.iter().filter_map(|pod| restore_request(node, pool, pod)).collect();
         if wishes.is_empty() {
             continue;
         }
         let coming = incoming.get_or_insert_with(|| coming(snapshot, plan)).get(node.name.as_str()).copied();
         wishes.sort_by_key(|wish| (wish.why, &wish.pod.name, &wish.pod.uid));
-        let mut room = Size::of(&node.allocatable).minus(Size::of(&node.used)).minus(coming.unwrap_or_default());
+        let mut room = Size::from_resources(&node.allocatable)
+            .minus(Size::from_resources(&node.used))
+            .minus(coming.unwrap_or_default());
         for wish in wishes {
             let to = within(wish.sizing, &wish.to, room);
             let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
             room = room.minus(wish.sizing.gain(together, wish.sizing.requests()));
             let rested = packing::rests_until(wish.sizing).is_none_or(|until| until <= snapshot.now);
-            let marks = (wish.why == WhyResize::Pressure || is_refused(wish.sizing)) && rested;
+            let marks = (wish.why == ResizeReason::Pressure || is_refused(wish.sizing)) && rested;
             let changed = resize(node, wish.pod, wish.sizing, &to, wish.why).map(|it| Resize { marks, ..it });
             all.extend(changed.or_else(|| marks.then(|| mark(node, wish.pod))));
         }
@@ -37,31 +40,31 @@ pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> {
 }
 
 /// A pod that should get more.
-struct Wish<'a> {
+struct RestoreRequest<'a> {
     pod: &'a BoundPod,
     sizing: &'a Sizing,
-    why: WhyResize,
+    why: ResizeReason,
     to: Vec<Size>,
 }
 
-fn wish<'a>(node: &'a Node, pool: &Pool, pod: &'a BoundPod) -> Option<Wish<'a>> {
+fn restore_request<'a>(node: &'a Node, pool: &Pool, pod: &'a BoundPod) -> Option<RestoreRequest<'a>> {
     let sizing = pod.sizing.as_deref().filter(|sizing| !pod.ending && is_lowered(sizing))?;
     let in_full = || sizing.containers.iter().map(|container| container.requests.max(container.requested)).collect();
     let (why, to) = if pool.disruption.utilization != Utilization::Pack || sizing.fixed.is_some() {
-        (WhyResize::Unpacked, in_full())
+        (ResizeReason::Unpacked, in_full())
     } else {
         let usage = node.usage.as_ref()?;
         match usage.pressed.is_some() || sizing.used.is_some_and(|used| used.pressed) {
-            true => (WhyResize::Pressure, in_full()),
-            false => (WhyResize::Grown, packing::grown(sizing, usage, pool.disruption.packing)?),
+            true => (ResizeReason::Pressure, in_full()),
+            false => (ResizeReason::Grown, packing::grown(sizing, usage, pool.disruption.packing)?),
         }
     };
-    Some(Wish { pod, sizing, why, to })
+    Some(RestoreRequest { pod, sizing, why, to })
 }
 
 /// Whether kubelet will never grant what the pod was lowered to: without a mark the next plan would ask for the same.
 fn is_refused(sizing: &Sizing) -> bool {
-    sizing.fixed == Some(WhyFixed::Infeasible)
+    sizing.fixed == Some(NotResizable::Infeasible)
 }
 
 fn is_lowered(sizing: &Sizing) -> bool {
@@ -87,7 +90,7 @@ fn within(sizing: &Sizing, to: &[Size], room: Size) -> Vec<Size> {
 }
 
 /// The change of a pod's requests; `None` where nothing changes.
-pub(super) fn resize(node: &Node, pod: &BoundPod, sizing: &Sizing, to: &[Size], why: WhyResize) -> Option<Resize> {
+pub(super) fn resize(node: &Node, pod: &BoundPod, sizing: &Sizing, to: &[Size], why: ResizeReason) -> Option<Resize> {
     let changed = sizing.containers.iter().zip(to).filter(|(container, to)| container.requests != **to);
     let containers = changed.map(|(container, to)| ContainerResize {
         name: container.name.clone(),
@@ -103,7 +106,7 @@ pub(super) fn resize(node: &Node, pod: &BoundPod, sizing: &Sizing, to: &[Size], 
 /// What a pod has to remember for which there is no room now: nothing is lowered there meanwhile, and never as far as before.
 fn mark(node: &Node, pod: &BoundPod) -> Resize {
     let (uid, name, node) = (pod.uid.clone(), pod.name.clone(), node.name.clone());
-    Resize { uid, pod: name, node, containers: Vec::new(), why: WhyResize::NoRoom, marks: true }
+    Resize { uid, pod: name, node, containers: Vec::new(), why: ResizeReason::NoRoom, marks: true }
 }
 
 /// What pods request that the plan sends to nodes, by node.
@@ -116,7 +119,7 @@ fn coming<'a>(snapshot: &'a Snapshot, plan: &Plan) -> BTreeMap<&'a str, Size> {
         let Some(node) = names.get(node.as_str()) else { continue };
         let requests: &Resources = &snapshot.shapes[pod.shape].requests;
         let sum = all.entry(node).or_default();
-        *sum = sum.plus(Size::of(requests));
+        *sum = sum.plus(Size::from_resources(requests));
     }
     all
 }

@@ -10,17 +10,17 @@ use crate::{
 /// What nodes cost and what disrupting them counts for, by pool.
 pub(super) struct SavingsRules<'a> {
     now: Millis,
-    pools: BTreeMap<&'a str, Weights<'a>>,
+    pools: BTreeMap<&'a str, PoolSavingsRules<'a>>,
 }
 
-struct Weights<'a> {
+struct PoolSavingsRules<'a> {
     pool: &'a Pool,
     price: i64,
     cost: i64,
 }
 
 /// What a move would save, and what it would have to.
-pub(super) struct Saving {
+pub(super) struct Savings {
     pub(super) saved: i64,
     pub(super) asked: i64,
 }
@@ -32,9 +32,9 @@ pub(super) fn cost_of(node: &Node) -> i64 {
 }
 
 impl<'a> SavingsRules<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
-        let weights = |pool: &'a Pool| (pool.name.as_str(), Weights { pool, price: 0, cost: 0 });
-        let mut pools: BTreeMap<&str, Weights<'_>> = snapshot.pools.iter().map(weights).collect();
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let weights = |pool: &'a Pool| (pool.name.as_str(), PoolSavingsRules { pool, price: 0, cost: 0 });
+        let mut pools: BTreeMap<&str, PoolSavingsRules<'_>> = snapshot.pools.iter().map(weights).collect();
         for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
             if let Some(weights) = pools.get_mut(node.pool.as_deref().unwrap_or_default()) {
                 // The fee counts here as it does in every saving.
@@ -66,7 +66,7 @@ impl<'a> SavingsRules<'a> {
     }
 
     /// What a move of these nodes to these launches would have to save.
-    pub(super) fn asked(&self, nodes: &[&Node], launches: &[Launch]) -> i64 {
+    pub(super) fn required_savings(&self, nodes: &[&Node], launches: &[Launch]) -> i64 {
         let of_node = |node: &&Node| {
             let worth = self.pools.get(node.pool.as_deref()?)?.pool.disruption.worth;
             let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
@@ -75,7 +75,7 @@ impl<'a> SavingsRules<'a> {
             Some((share, each))
         };
         let (shares, each) = nodes.iter().filter_map(of_node).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-        let tenure = nodes.iter().map(|node| payback::of(node.created, self.now)).min().unwrap_or(1);
+        let tenure = nodes.iter().map(|node| payback::payback_time(node.created, self.now)).min().unwrap_or(1);
         let warm_up: i64 = launches.iter().map(|launch| self.warm_up(launch, tenure)).sum();
         shares.max(each).max(warm_up).max(1)
     }
@@ -88,7 +88,7 @@ impl<'a> SavingsRules<'a> {
     }
 
     /// Why a move is not worth it, if it is not.
-    pub(super) fn objection(&self, nodes: &[&Node], Saving { saved, asked }: Saving) -> Option<NodeVerdict> {
+    pub(super) fn rejection(&self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
         if saved < asked {
             let (saving, asked) = (MicroDollars(saved), MicroDollars(asked));
             return Some(NodeVerdict::NotWorthIt { saving, asked });
@@ -116,7 +116,7 @@ impl<'a> SavingsRules<'a> {
     }
 }
 
-impl Weights<'_> {
+impl PoolSavingsRules<'_> {
     /// The saving's share of the pool's cost beside the disruption's share of the pool's.
     fn balance(&self, saved: i64, cost: i64) -> Balance {
         let gain = i128::from(saved.max(0)) * i128::from(self.cost);
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn half_of_the_disruptions_share_is_enough() {
         let pool = Pool::default();
-        let weights = Weights { pool: &pool, price: 100, cost: 100 };
+        let weights = PoolSavingsRules { pool: &pool, price: 100, cost: 100 };
         let rows = [
             (20, 5, true),
             (10, 10, true),

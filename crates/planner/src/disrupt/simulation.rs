@@ -13,7 +13,7 @@ use crate::{
 type Shapes = BTreeMap<(*const PodShape, Option<Requirement>), usize>;
 
 /// A snapshot in which pods of some nodes count twice: where they run, and as pods that may be given another place.
-pub(super) struct Scene {
+pub(super) struct SimulatedCluster {
     pub(super) snapshot: Snapshot,
     /// By node, the positions of its pods that would need another place.
     pub(super) own: Vec<Vec<usize>>,
@@ -25,9 +25,9 @@ pub(super) struct Scene {
     pub(super) surging: BTreeSet<String>,
 }
 
-impl Scene {
+impl SimulatedCluster {
     /// `free` are the positions of nodes that might go, `raised` requests that go up where their pods are.
-    pub(super) fn of(snapshot: &Snapshot, plan: &Plan, free: &[usize], raised: &[Resize]) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, plan: &Plan, free: &[usize], raised: &[Resize]) -> Self {
         let mut settled = snapshot.clone();
         settle(&mut settled, plan);
         raised.iter().for_each(|resize| raise(&mut settled, resize));
@@ -37,7 +37,7 @@ impl Scene {
         let mut scene = Self { snapshot: settled, own, uses, seen, surging: BTreeSet::new() };
         let shapes = scene.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
-        let mut sides = SplitBalance::of(snapshot);
+        let mut sides = SplitBalance::new(snapshot);
         for node in free {
             scene.take_in(*node, &mut known, &mut sides);
             scene.expect_successor(*node);
@@ -91,7 +91,9 @@ fn uses(snapshot: &Snapshot) -> Vec<Size> {
     let known: BTreeMap<&str, Size> = leaving.map(|pod| (pod.uid.as_str(), utilization_limit::usage_of(pod))).collect();
     let of_pod = |pod: &Pod| match pod.buffer {
         Some(_) => Size::default(),
-        None => known.get(pod.uid.as_str()).copied().unwrap_or(Size::of(&snapshot.shapes[pod.shape].requests)),
+        None => {
+            known.get(pod.uid.as_str()).copied().unwrap_or(Size::from_resources(&snapshot.shapes[pod.shape].requests))
+        }
     };
     snapshot.pods.iter().map(of_pod).collect()
 }

@@ -5,22 +5,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::{BoundPod, CapacityType, Mix, Node, Operator, Requirement, Snapshot, label};
+use crate::{BoundPod, CapacitySplit, CapacityType, Node, Operator, Requirement, Snapshot, label};
 
 /// How many pods of each workload run on-demand beyond what it asks for.
 pub(super) struct SplitBalance<'a> {
-    surplus: BTreeMap<&'a Mix, usize>,
+    surplus: BTreeMap<&'a CapacitySplit, usize>,
 }
 
 #[derive(Default)]
-struct Tally {
+struct SplitCount {
     all: usize,
     on_demand: usize,
 }
 
 impl<'a> SplitBalance<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
-        let mut tallies: BTreeMap<&Mix, Tally> = BTreeMap::new();
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut tallies: BTreeMap<&CapacitySplit, SplitCount> = BTreeMap::new();
         for node in snapshot.nodes.iter().filter(|node| node.leaving.is_none()) {
             for mix in node.pods.iter().filter(|pod| !pod.ending).filter_map(|pod| pod.mix.as_deref()) {
                 let tally = tallies.entry(mix).or_default();
@@ -31,7 +31,9 @@ impl<'a> SplitBalance<'a> {
         for mix in snapshot.pods.iter().filter_map(|pod| pod.mix.as_deref()) {
             tallies.entry(mix).or_default().all += 1;
         }
-        let surplus = |(mix, tally): (&'a Mix, Tally)| (mix, tally.on_demand.saturating_sub(wanted(mix, tally.all)));
+        let surplus = |(mix, tally): (&'a CapacitySplit, SplitCount)| {
+            (mix, tally.on_demand.saturating_sub(wanted(mix, tally.all)))
+        };
         Self { surplus: tallies.into_iter().map(surplus).collect() }
     }
 
@@ -51,7 +53,7 @@ impl<'a> SplitBalance<'a> {
 }
 
 /// How many of a workload's pods are to be on-demand: the base, and what its share leaves of the others.
-fn wanted(mix: &Mix, all: usize) -> usize {
+fn wanted(mix: &CapacitySplit, all: usize) -> usize {
     let base = usize::try_from(mix.on_demand_base).unwrap_or(usize::MAX).min(all);
     let spot = mix.spot_share.map_or(all - base, |share| (all - base) * usize::from(share.min(100)) / 100);
     all - spot

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use crate::{Node, Pool, Snapshot, Stage};
 
 use super::disruption_plan::Position;
-use super::eligibility::Judge;
+use super::eligibility::EligibilityRules;
 use super::savings::cost_of;
 
 /// Nodes that static pools have too many of beside those that go anyway, but for those that expect pods.
-pub(super) fn of<'a>(snapshot: &'a Snapshot, judge: &Judge<'_>, goes: impl Fn(Position) -> bool) -> Vec<Position> {
+pub(super) fn surplus_nodes<'a>(
+    snapshot: &'a Snapshot,
+    judge: &EligibilityRules<'_>,
+    goes: impl Fn(Position) -> bool,
+) -> Vec<Position> {
     let mut by_pool: BTreeMap<&str, Vec<Position>> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate() {
         if node.claim.is_some() && node.leaving.is_none() && !goes(position) {
@@ -104,8 +108,8 @@ mod tests {
             let pool = Pool { name: "static".to_owned(), replicas: Some(1), ..Pool::default() };
             let nodes = nodes.map(Arc::new).into();
             let snapshot = Snapshot { now: NOW, pools: vec![pool], nodes, ..Snapshot::default() };
-            let judge = Judge::new(&snapshot, &Plan::default());
-            let gone = of(&snapshot, &judge, |_| false);
+            let judge = EligibilityRules::new(&snapshot, &Plan::default());
+            let gone = surplus_nodes(&snapshot, &judge, |_| false);
             let names: Vec<&str> = gone.iter().map(|position| snapshot.nodes[*position].name.as_str()).collect();
             assert_eq!(names, [expected], "{what}");
         }

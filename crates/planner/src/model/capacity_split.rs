@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What the pods of one workload ask for together; pods with equal mixes belong together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Mix {
+pub struct CapacitySplit {
     /// For people: `Kind namespace/name` of the pods' controller.
     pub workload: String,
     /// The controller's UID.

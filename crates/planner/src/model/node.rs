@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, MicroDollars, Millis, Mix, PodShape, Requirement, Resources, Size, Sizing, Taint};
+use super::{CapacitySplit, Effect, MicroDollars, Millis, PodShape, Requirement, Resources, Size, Sizing, Taint};
 
 /// The key of the taint that a cordon is.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
@@ -89,7 +89,7 @@ pub struct Node {
     /// Set when it is not any more what its pool and class ask for.
     pub drifted: Option<Drifted>,
     /// Set when it is sick and node repair is on: from when on it may be replaced, and why.
-    pub sick: Option<Sick>,
+    pub sick: Option<Unhealthy>,
     /// What it really uses, by a report that is fresh and its own.
     pub usage: Option<Usage>,
 }
@@ -107,7 +107,7 @@ pub struct Drifted {
 /// A node that is sick.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Sick {
+pub struct Unhealthy {
     /// From when on it is replaced if it does not get well.
     pub due: Millis,
     /// The condition that says so, such as `Ready`.
@@ -191,7 +191,7 @@ pub struct BoundPod {
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`.
     pub claims: Vec<String>,
     /// How its workload is split over on-demand and spot, if it asks for that.
-    pub mix: Option<Arc<Mix>>,
+    pub mix: Option<Arc<CapacitySplit>>,
     /// On its way out: it still has its room, ports and volumes, but counts for no topology.
     pub ending: bool,
     /// What it stays within for 95 % of the time; `None` where nobody has seen that.

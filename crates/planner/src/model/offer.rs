@@ -15,7 +15,7 @@ pub struct Offer<'a> {
 impl<'a> Offer<'a> {
     /// The type as its offerings say it.
     #[must_use]
-    pub fn of(kind: &'a InstanceType) -> Self {
+    pub fn new(kind: &'a InstanceType) -> Self {
         let mut keys = BTreeSet::from([label::ZONE, label::CAPACITY_TYPE]);
         keys.extend(kind.offerings.iter().flat_map(|offering| offering.labels.keys()).map(String::as_str));
         keys.extend(

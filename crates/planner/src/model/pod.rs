@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, Mix, PodPreference, PodTerm, Requirement, Resources, Spread};
+use super::{CapacitySplit, Millis, PodPreference, PodTerm, Requirement, Resources, Spread};
 
 /// A pod that needs a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Pod {
     /// `namespace/name` of the CapacityBuffer that it stands for; such a pod keeps room and is never bound.
     pub buffer: Option<String>,
     /// How its workload is split over on-demand and spot, if it asks for that.
-    pub mix: Option<Arc<Mix>>,
+    pub mix: Option<Arc<CapacitySplit>>,
 }
 
 /// All that placing a pod depends on, but for names of its own.

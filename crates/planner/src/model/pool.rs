@@ -47,7 +47,7 @@ pub struct Disruption {
     /// How many more nodes may be disrupted now, by reason; the translator has applied budgets and calendars.
     pub budgets: Budgets,
     /// What a move must save to be worth it.
-    pub worth: Worth,
+    pub worth: MinimumSavings,
     /// What reports of real use count for.
     pub utilization: Utilization,
     /// How far requests are lowered where they are.
@@ -83,7 +83,7 @@ pub struct Budgets {
 /// What a move must save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Worth {
+pub struct MinimumSavings {
     /// Of what its nodes cost, in thousandths.
     pub share: u32,
     /// Per hour, for each pod that it evicts.
@@ -137,7 +137,7 @@ impl Default for Packing {
     }
 }
 
-impl Default for Worth {
+impl Default for MinimumSavings {
     /// One percent, and a twentieth of a cent for each pod: with more of it a small node with many pods could never go. EC2 bills a
     /// machine from `running` on, and it is of use 5 s later.
     fn default() -> Self {
@@ -147,11 +147,11 @@ impl Default for Worth {
 
 #[cfg(test)]
 mod tests {
-    use super::{MicroDollars, Worth};
+    use super::{MicroDollars, MinimumSavings};
 
     /// docs/disruption.md names these figures, and why they are not others.
     #[test]
     fn what_a_move_must_save_by_default() {
-        assert_eq!(Worth::default(), Worth { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 });
+        assert_eq!(MinimumSavings::default(), MinimumSavings { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 });
     }
 }

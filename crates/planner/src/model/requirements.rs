@@ -70,7 +70,7 @@ impl Requirements {
 
     /// Narrows what is allowed for one key.
     pub fn add(&mut self, requirement: &Requirement) {
-        self.narrow(&requirement.key, &ValueSet::of(requirement));
+        self.narrow(&requirement.key, &ValueSet::from_requirement(requirement));
     }
 
     /// Narrows what is allowed for one key to the values that are also in `set`.

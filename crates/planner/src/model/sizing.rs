@@ -23,11 +23,11 @@ pub struct Sizing {
     /// What they count for at least, however little they request: the scheduler keeps room for what prepared them.
     pub least: Size,
     /// Why its requests stay as they are, whatever it uses.
-    pub fixed: Option<WhyFixed>,
+    pub fixed: Option<NotResizable>,
     /// What it uses, as its node's agent has seen; `None` where it has not, or where the report does not count.
-    pub used: Option<PodUse>,
+    pub used: Option<PodUtilization>,
     /// When it got its requests back because something was short, or because kubelet could not lower them.
-    pub given_back: Option<GivenBack>,
+    pub given_back: Option<RestoredRequests>,
 }
 
 /// What a container requests.
@@ -49,7 +49,7 @@ pub struct ContainerSize {
 /// What a pod uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodUse {
+pub struct PodUtilization {
     /// CPU that it stays within half of the time.
     pub median_cpu: i64,
     /// What it stays within for 95 % of the time.
@@ -63,7 +63,7 @@ pub struct PodUse {
 /// When and how often a pod got its requests back because something was short, or because kubelet could not lower them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct GivenBack {
+pub struct RestoredRequests {
     /// The last time.
     pub last: Millis,
     /// How often.
@@ -73,7 +73,7 @@ pub struct GivenBack {
 /// Why requests of a pod stay as they are, whatever it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum WhyFixed {
+pub enum NotResizable {
     /// It comes from a file of its node.
     Static,
     /// It is a DaemonSet's: new nodes are chosen by what its template requests.
@@ -97,7 +97,7 @@ pub enum WhyFixed {
 impl Size {
     /// CPU and memory of these resources.
     #[must_use]
-    pub fn of(resources: &Resources) -> Self {
+    pub fn from_resources(resources: &Resources) -> Self {
         Self { cpu: resources.get(Resources::CPU), memory: resources.get(Resources::MEMORY) }
     }
 

@@ -60,7 +60,7 @@ impl Selector {
     /// Whether these labels are selected.
     #[must_use]
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|it| super::ValueSet::of(it).allows(labels.get(&it.key).map(String::as_str)))
+        self.0.iter().all(|it| super::ValueSet::from_requirement(it).allows(labels.get(&it.key).map(String::as_str)))
     }
 }
 

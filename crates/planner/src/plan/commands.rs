@@ -9,11 +9,11 @@ use crate::model::{ConsolidationPolicy, MicroDollars};
 /// Nodes that go together: their pods need places that only the whole of it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Move {
+pub struct PlannedCommand {
     /// Why.
-    pub reason: MoveReason,
+    pub reason: CommandReason,
     /// The nodes that go, by name.
-    pub nodes: Vec<Leaver>,
+    pub nodes: Vec<DisruptedNode>,
     /// Positions of the launches that must be up before any of the nodes goes.
     pub replacements: Vec<usize>,
     /// Where the nodes' pods have room then.
@@ -23,13 +23,13 @@ pub struct Move {
     /// What it counts for to disrupt these nodes, in units of [`crate::BoundPod::COST`].
     pub cost: i64,
     /// Why these nodes, in a sentence's worth.
-    pub why: WhyMove,
+    pub why: CommandCause,
 }
 
 /// A node that goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Leaver {
+pub struct DisruptedNode {
     /// The node's name in the snapshot.
     pub node: String,
     /// Its NodeClaim.
@@ -65,7 +65,7 @@ pub enum Destination {
 
 /// Why nodes go, in Karpenter's words. What EC2 takes is no move: such a node is leaving already, see [`crate::Leaving`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum MoveReason {
+pub enum CommandReason {
     /// Nothing runs there that would need another place.
     Empty,
     /// Their pods have cheaper places.
@@ -83,7 +83,7 @@ pub enum MoveReason {
 /// What made the planner choose a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum WhyMove {
+pub enum CommandCause {
     /// Nothing runs there that would need another place.
     NothingRuns,
     /// All pods have room on nodes that are there.
@@ -125,7 +125,7 @@ impl Balance {
     pub const ENOUGH: i64 = 500;
 }
 
-impl Move {
+impl PlannedCommand {
     /// The same where launches are counted from another number on.
     pub(crate) fn counted_from(mut self, first: usize) -> Self {
         self.replacements.iter_mut().for_each(|launch| *launch += first);
@@ -138,7 +138,7 @@ impl Move {
     }
 }
 
-impl MoveReason {
+impl CommandReason {
     /// As Karpenter writes it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -153,7 +153,7 @@ impl MoveReason {
     }
 }
 
-impl fmt::Display for MoveReason {
+impl fmt::Display for CommandReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
     }

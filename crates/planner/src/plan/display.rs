@@ -6,19 +6,19 @@ use crate::utilization_limit::BUSY;
 use crate::{CapacityType, MicroDollars, Operator, Pressure, Requirement, label};
 
 use super::{
-    Balance, LabelMiss, MoveReason, NodeVerdict, PodVerdict, PoolMismatch, Preference, Standing, Strain, TypesMiss,
-    UnschedulableReason, Why, WhyMove,
+    Balance, CommandCause, CommandReason, LabelMismatch, NodeVerdict, Overload, PlacementReason, PodVerdict,
+    PoolMismatch, Preference, TopologyReason, TypesMismatch, UnschedulableReason,
 };
 
 impl Display for PodVerdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Existing { node, why, dropped } => {
-                write!(out, "goes to node {node}{}", aside(*why))?;
+                write!(out, "goes to node {node}{}", placement_note(*why))?;
                 without(out, dropped)
             }
             Self::Launch { launch, why, dropped } => {
-                write!(out, "goes to new node {}{}", launch + 1, aside(*why))?;
+                write!(out, "goes to new node {}{}", launch + 1, placement_note(*why))?;
                 without(out, dropped)
             }
             Self::Unschedulable { pools } if pools.is_empty() => out.write_str("no NodePool for pending pods is ready"),
@@ -46,8 +46,13 @@ impl Display for UnschedulableReason {
             }
             Self::Requirement { key, own, asked, near } => {
                 match own.is_empty() {
-                    true => write!(out, "label {key} is not defined, the pod requires {}", wishes(asked))?,
-                    false => write!(out, "label {key} is {}, the pod requires {}", wishes(own), wishes(asked))?,
+                    true => write!(out, "label {key} is not defined, the pod requires {}", requirement_list(asked))?,
+                    false => write!(
+                        out,
+                        "label {key} is {}, the pod requires {}",
+                        requirement_list(own),
+                        requirement_list(asked)
+                    )?,
                 }
                 near.iter().try_for_each(|near| write!(out, " (did you mean {near}?)"))
             }
@@ -67,7 +72,7 @@ impl Display for UnschedulableReason {
     }
 }
 
-impl Display for TypesMiss {
+impl Display for TypesMismatch {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         if self.total == 0 {
             return out.write_str("no instance types");
@@ -100,7 +105,7 @@ impl Display for TypesMiss {
     }
 }
 
-impl Display for LabelMiss {
+impl Display for LabelMismatch {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 3;
         write!(out, "do not match {} (", self.key)?;
@@ -113,14 +118,14 @@ impl Display for LabelMiss {
         }
         match self.asked.as_slice() {
             [] => out.write_str(")"),
-            asked => write!(out, ", required: {})", wishes(asked)),
+            asked => write!(out, ", required: {})", requirement_list(asked)),
         }
     }
 }
 
 /// What requirements ask of their label, without the label.
-fn wishes(asked: &[Requirement]) -> String {
-    asked.iter().map(wish).collect::<Vec<_>>().join(" and ")
+fn requirement_list(asked: &[Requirement]) -> String {
+    asked.iter().map(requirement_text).collect::<Vec<_>>().join(" and ")
 }
 
 /// Whether no value would do.
@@ -128,7 +133,7 @@ fn is_impossible(asked: &Requirement) -> bool {
     asked.operator == Operator::In && asked.values.is_empty()
 }
 
-fn wish(asked: &Requirement) -> String {
+fn requirement_text(asked: &Requirement) -> String {
     let values = asked.values.join(" or ");
     match asked.operator {
         Operator::In => values,
@@ -142,7 +147,7 @@ fn wish(asked: &Requirement) -> String {
     }
 }
 
-impl Display for Standing {
+impl Display for TopologyReason {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spread { max_skew } => {
@@ -186,11 +191,11 @@ impl Display for Preference {
 }
 
 /// Only what is not the usual way needs a word.
-fn aside(why: Why) -> &'static str {
+fn placement_note(why: PlacementReason) -> &'static str {
     match why {
-        Why::Promised => ", as nominated before",
-        Why::Static => ", a replica of a static NodePool",
-        Why::Room | Why::Joined | Why::Opened => "",
+        PlacementReason::Promised => ", as nominated before",
+        PlacementReason::Static => ", a replica of a static NodePool",
+        PlacementReason::Room | PlacementReason::Joined | PlacementReason::Opened => "",
     }
 }
 
@@ -224,15 +229,15 @@ impl Display for NodeVerdict {
                 write!(out, "stays: {}, but the disruption budget of its NodePool is exhausted", would_go(*reason))
             }
             Self::Cheapest { pods } => write!(out, "stays: no cheaper capacity for its {}", counted(*pods)),
-            Self::ByTurns { pods } => by_turns(out, *pods),
+            Self::ByTurns { pods } => rotated(out, *pods),
             Self::NoPlace { pod } => write!(out, "stays: pod {pod} cannot be rescheduled"),
             Self::AboveCeiling { pod, node, strain } => {
                 write!(out, "stays: pod {pod} fits on {node}, but above the utilization limit: ")?;
-                strain.tell(out, "would be")
+                strain.write_with(out, "would be")
             }
             Self::CheaperIsBusy { strain } => {
                 out.write_str("stays: cheaper nodes would be above the utilization limit: ")?;
-                strain.tell(out, "would be")
+                strain.write_with(out, "would be")
             }
             Self::NotWorthIt { saving, asked } => {
                 write!(out, "stays: savings of {} are less than the required {}", hourly(*saving), hourly(*asked))
@@ -270,7 +275,7 @@ impl Display for NodeVerdict {
     }
 }
 
-fn by_turns(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
+fn rotated(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
     let pods = counted(pods);
     write!(out, "stays: no cheaper capacity for its {pods} alone; multi-node consolidation not evaluated in this plan")
 }
@@ -310,20 +315,20 @@ fn disturbed(out: &mut Formatter<'_>, pod: &str, workload: &str) -> fmt::Result 
     )
 }
 
-fn left_out(out: &mut Formatter<'_>, reason: MoveReason, finding: &str) -> fmt::Result {
+fn left_out(out: &mut Formatter<'_>, reason: CommandReason, finding: &str) -> fmt::Result {
     let would_go = would_go(reason);
     write!(out, "stays: {would_go}, but the plan failed its validation and is made again ({finding})")
 }
 
-impl Display for Strain {
+impl Display for Overload {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        self.tell(out, "is")
+        self.write_with(out, "is")
     }
 }
 
-impl Strain {
+impl Overload {
     /// In a sentence about what `is` so, or `would be`.
-    fn tell(self, out: &mut Formatter<'_>, is: &str) -> fmt::Result {
+    fn write_with(self, out: &mut Formatter<'_>, is: &str) -> fmt::Result {
         let used = |out: &mut Formatter<'_>, percent: i64, what: &str| {
             write!(out, "{percent}% of its {what} {is} used, the limit is {BUSY}%")
         };
@@ -340,7 +345,7 @@ impl Strain {
     }
 }
 
-impl Display for WhyMove {
+impl Display for CommandCause {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::NothingRuns => out.write_str("no pods that need another node"),
@@ -354,14 +359,14 @@ impl Display for WhyMove {
     }
 }
 
-fn would_go(reason: MoveReason) -> &'static str {
+fn would_go(reason: CommandReason) -> &'static str {
     match reason {
-        MoveReason::Empty => "empty",
-        MoveReason::Underutilized => "underutilized",
-        MoveReason::Drifted => "drifted",
-        MoveReason::Expired => "expired",
-        MoveReason::Unhealthy => "unhealthy",
-        MoveReason::Static => "above the replicas of its static NodePool",
+        CommandReason::Empty => "empty",
+        CommandReason::Underutilized => "underutilized",
+        CommandReason::Drifted => "drifted",
+        CommandReason::Expired => "expired",
+        CommandReason::Unhealthy => "unhealthy",
+        CommandReason::Static => "above the replicas of its static NodePool",
     }
 }
 

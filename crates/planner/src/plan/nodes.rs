@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MoveReason;
+use super::CommandReason;
 use crate::model::{MicroDollars, Pressure};
 
 /// Why a managed node stays or goes.
@@ -10,7 +10,7 @@ use crate::model::{MicroDollars, Pressure};
 #[serde(rename_all = "camelCase")]
 pub enum NodeVerdict {
     /// It goes.
-    Remove(MoveReason),
+    Remove(CommandReason),
     /// It is on its way out already.
     Leaving,
     /// Not initialized yet.
@@ -38,12 +38,12 @@ pub enum NodeVerdict {
         /// One of those nodes.
         node: String,
         /// What it would be busy with.
-        strain: Strain,
+        strain: Overload,
     },
     /// New nodes that cost less would be busy with its pods.
     CheaperIsBusy {
         /// What the least busy of them would be busy with.
-        strain: Strain,
+        strain: Overload,
     },
     /// There is a cheaper way, which saves too little for what it disturbs.
     NotWorthIt {
@@ -85,7 +85,7 @@ pub enum NodeVerdict {
     /// It is busy, or short of something.
     Busy {
         /// Of what.
-        strain: Strain,
+        strain: Overload,
     },
     /// This plan or a recent one sends pods there.
     Nominated,
@@ -145,14 +145,14 @@ pub enum NodeVerdict {
     /// The pool's budget for this reason is used up.
     Budget {
         /// For which it would go.
-        reason: MoveReason,
+        reason: CommandReason,
     },
     /// The pool is unknown or not ready.
     NoPool,
     /// The checker found a rule broken by the moves of this plan together, so its own waits for the next plan.
     LeftOut {
         /// For which it would go.
-        reason: MoveReason,
+        reason: CommandReason,
         /// What the checker found.
         finding: String,
     },
@@ -163,7 +163,7 @@ pub enum NodeVerdict {
 /// What a node has enough to do with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Strain {
+pub enum Overload {
     /// Its pods use so many percent of its CPU.
     Cpu(i64),
     /// Its pods use so many percent of its memory.

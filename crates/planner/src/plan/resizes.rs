@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Size, WhyFixed};
+use crate::model::{NotResizable, Size};
 
 /// A pod whose requests change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Resize {
     /// Its containers whose requests change; none where the pod has but to remember something.
     pub containers: Vec<ContainerResize>,
     /// Why.
-    pub why: WhyResize,
+    pub why: ResizeReason,
     /// Whether the pod is to remember that it was to get its requests back: something was short, or kubelet could not lower them.
     pub marks: bool,
 }
@@ -41,7 +41,7 @@ pub struct ContainerResize {
 /// Why requests change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum WhyResize {
+pub enum ResizeReason {
     /// Something is short on the node: the pod gets back what it requested.
     Pressure,
     /// It uses more than when it was lowered.
@@ -57,7 +57,7 @@ pub enum WhyResize {
 /// A pod whose requests stay though its pool packs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unpacked {
+pub struct NotResized {
     /// `namespace/name`.
     pub pod: String,
     /// Where it runs.
@@ -71,7 +71,7 @@ pub struct Unpacked {
 #[serde(rename_all = "camelCase")]
 pub enum NotResizedReason {
     /// Whatever the pod uses.
-    Fixed(WhyFixed),
+    Fixed(NotResizable),
     /// No report that counts tells what it uses.
     Unseen,
     /// It has not been watched for long enough.
@@ -90,7 +90,7 @@ pub enum NotResizedReason {
     },
 }
 
-impl Display for WhyResize {
+impl Display for ResizeReason {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Pressure => "its node is under pressure, original requests are restored",
@@ -119,7 +119,7 @@ impl Display for NotResizedReason {
     }
 }
 
-impl Display for WhyFixed {
+impl Display for NotResizable {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Static => "static pod",

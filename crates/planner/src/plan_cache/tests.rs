@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{LONGEST, Rest};
+use super::{LONGEST, PlanCache};
 use crate::{
-    Disruption, Launch, Leaver, MicroDollars, Millis, Move, MoveReason, Node, NodeVerdict, Plan, Pod, PodShape,
-    PodVerdict, Policy, Pool, Purpose, Report, Resources, Sick, Snapshot, WhyMove,
+    CommandCause, CommandReason, DisruptedNode, Disruption, Launch, MicroDollars, Millis, Node, NodeVerdict, Plan,
+    PlannedCommand, Pod, PodShape, PodVerdict, Policy, Pool, Purpose, Report, Resources, Snapshot, Unhealthy,
 };
 
 const NOW: i64 = 1_000_000;
@@ -25,20 +25,20 @@ fn reported(pods: Vec<PodVerdict>, nodes: Vec<NodeVerdict>) -> Plan {
     Plan { report: Report { pods, nodes, ..Report::default() }, ..Plan::default() }
 }
 
-fn rest(snapshot: &Snapshot) -> Rest {
-    Rest::of(snapshot, &Plan::default()).unwrap()
+fn rest(snapshot: &Snapshot) -> PlanCache {
+    PlanCache::new(snapshot, &Plan::default()).unwrap()
 }
 
 #[test]
 fn a_plan_that_finds_something_to_do_is_no_rest() {
-    let planned = Move {
-        reason: MoveReason::Empty,
-        nodes: vec![Leaver { node: "node".to_owned(), claim: "claim".to_owned() }],
+    let planned = PlannedCommand {
+        reason: CommandReason::Empty,
+        nodes: vec![DisruptedNode { node: "node".to_owned(), claim: "claim".to_owned() }],
         replacements: Vec::new(),
         pods: Vec::new(),
         saving: None,
         cost: 0,
-        why: WhyMove::NothingRuns,
+        why: CommandCause::NothingRuns,
     };
     let launch = Launch {
         pool: "default".to_owned(),
@@ -51,7 +51,7 @@ fn a_plan_that_finds_something_to_do_is_no_rest() {
         purpose: Purpose::Provision,
         min_values_relaxed: false,
     };
-    let left_out = NodeVerdict::LeftOut { reason: MoveReason::Empty, finding: String::new() };
+    let left_out = NodeVerdict::LeftOut { reason: CommandReason::Empty, finding: String::new() };
     let rows = [
         ("a launch", Plan { launches: vec![launch], ..Plan::default() }),
         ("a move", Plan { moves: vec![planned], ..Plan::default() }),
@@ -60,16 +60,16 @@ fn a_plan_that_finds_something_to_do_is_no_rest() {
         ("a move that was left out", reported(vec![], vec![left_out])),
     ];
     for (what, plan) in rows {
-        assert!(Rest::of(&snapshot(node()), &plan).is_none(), "{what}");
+        assert!(PlanCache::new(&snapshot(node()), &plan).is_none(), "{what}");
     }
     let nothing = reported(vec![PodVerdict::Unschedulable { pools: Vec::new() }], vec![NodeVerdict::Static]);
-    assert!(Rest::of(&snapshot(node()), &nothing).is_some());
+    assert!(PlanCache::new(&snapshot(node()), &nothing).is_some());
 }
 
 #[test]
 fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
     let at = |millis: i64| Some(Millis(NOW + millis));
-    let sick = Sick { due: Millis(NOW + 7), condition: "Ready".to_owned() };
+    let sick = Unhealthy { due: Millis(NOW + 7), condition: "Ready".to_owned() };
     let rows = [
         ("nothing ahead", node(), LONGEST),
         ("expires", Node { expires: at(5), ..node() }, 5),
@@ -89,9 +89,9 @@ fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
         let rest = rest(&seen);
         assert_eq!(rest.until(), Millis(NOW + remaining), "{what}");
         let when = |millis: i64| Snapshot { now: Millis(NOW + millis), seed: 7, ..seen.clone() };
-        assert!(rest.holds(&when(remaining - 1)), "{what}");
-        assert!(!rest.holds(&when(remaining)), "{what}");
-        assert!(!rest.holds(&when(-1)), "{what}: a clock that was set back");
+        assert!(rest.is_valid(&when(remaining - 1)), "{what}");
+        assert!(!rest.is_valid(&when(remaining)), "{what}");
+        assert!(!rest.is_valid(&when(-1)), "{what}: a clock that was set back");
     }
 }
 
@@ -105,7 +105,7 @@ fn it_ends_when_a_workload_has_rested() {
 #[test]
 fn it_ends_when_others_have_their_turn() {
     let by_turns = reported(vec![], vec![NodeVerdict::Static, NodeVerdict::ByTurns { pods: 1 }]);
-    let rest = Rest::of(&snapshot(node()), &by_turns).unwrap();
+    let rest = PlanCache::new(&snapshot(node()), &by_turns).unwrap();
     assert_eq!(rest.until(), Millis(1_020_000), "turns are half minutes of the clock");
 }
 
@@ -131,9 +131,9 @@ fn whatever_changes_ends_it() {
     for (what, change) in changes {
         let mut after = seen.clone();
         change(&mut after);
-        assert!(!rest.holds(&after), "{what}");
+        assert!(!rest.is_valid(&after), "{what}");
     }
     // Who translates a cluster anew gets other pointers to the same.
     let again = Snapshot { nodes: vec![Arc::new(node())], seed: 3, ..seen };
-    assert!(rest.holds(&again));
+    assert!(rest.is_valid(&again));
 }

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use crate::{BoundPod, Node, PodShape, Snapshot};
 
 /// The bound pods of a snapshot.
-pub(super) struct Bound<'a> {
+pub(super) struct BoundPods<'a> {
     /// Each shape once, in the order in which nodes show them. Pods of one owner share theirs, so its address tells it apart.
     pub(super) shapes: Vec<&'a PodShape>,
     /// Which of the shapes each pod has, in the order of nodes and pods.
     of_pod: Vec<usize>,
 }
 
-impl<'a> Bound<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+impl<'a> BoundPods<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut known: BTreeMap<*const PodShape, usize> = BTreeMap::new();
         let mut shapes: Vec<&PodShape> = Vec::new();
         let position = |pod: &'a BoundPod| {

@@ -8,11 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{CapacityType, Millis, Mix, Node, Operator, Plan, PodVerdict, Preference, Requirement, Snapshot, label};
+use crate::{
+    CapacitySplit, CapacityType, Millis, Node, Operator, Plan, PodVerdict, Preference, Requirement, Snapshot, label,
+};
 
 /// What its workload's split makes of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum SplitPart {
     /// It goes wherever it is cheapest.
     #[default]
     Free,
@@ -24,7 +26,7 @@ pub(super) enum Part {
     Dropped(CapacityType),
 }
 
-impl Part {
+impl SplitPart {
     /// What the pod requires beside what it says itself.
     pub(super) fn requires(self) -> Option<Requirement> {
         (self == Self::Base).then(|| side(CapacityType::OnDemand))
@@ -63,7 +65,7 @@ fn side(of: CapacityType) -> Requirement {
 
 /// The pods of one workload.
 #[derive(Default)]
-struct Tally {
+struct SplitTally {
     /// Pods that run and stay, and those of them that are on demand for certain.
     running: usize,
     on_demand: usize,
@@ -72,9 +74,9 @@ struct Tally {
 }
 
 /// The part of every pod, in the order of the snapshot.
-pub(super) fn parts(snapshot: &Snapshot) -> Arc<[Part]> {
-    let mut parts = vec![Part::Free; snapshot.pods.len()];
-    let mut workloads: BTreeMap<&Mix, Tally> = BTreeMap::new();
+pub(super) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
+    let mut parts = vec![SplitPart::Free; snapshot.pods.len()];
+    let mut workloads: BTreeMap<&CapacitySplit, SplitTally> = BTreeMap::new();
     let mut moving: BTreeSet<&str> = BTreeSet::new();
     for (position, pod) in snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none()) {
         if let Some(mix) = &pod.mix {
@@ -104,9 +106,9 @@ pub(super) fn parts(snapshot: &Snapshot) -> Arc<[Part]> {
     parts.into()
 }
 
-impl Tally {
+impl SplitTally {
     /// The parts of the pods to be placed, in their order.
-    fn deal(&self, mix: &Mix) -> Vec<(usize, Part)> {
+    fn deal(&self, mix: &CapacitySplit) -> Vec<(usize, SplitPart)> {
         let (waiting, total) = (self.waiting.len(), self.running + self.waiting.len());
         let base = usize::try_from(mix.on_demand_base).unwrap_or(usize::MAX).min(total);
         let promised = base.saturating_sub(self.on_demand).min(waiting);
@@ -116,10 +118,10 @@ impl Tally {
             wished.min(waiting - promised)
         });
         let part = |position: usize| match others {
-            _ if position < promised => Part::Base,
-            None => Part::Free,
-            Some(wished) if position < promised + wished => Part::Wish(CapacityType::OnDemand),
-            Some(_) => Part::Wish(CapacityType::Spot),
+            _ if position < promised => SplitPart::Base,
+            None => SplitPart::Free,
+            Some(wished) if position < promised + wished => SplitPart::Wish(CapacityType::OnDemand),
+            Some(_) => SplitPart::Wish(CapacityType::Spot),
         };
         self.waiting.iter().enumerate().map(|(position, pod)| (*pod, part(position))).collect()
     }
@@ -127,7 +129,10 @@ impl Tally {
 
 /// The order in which pods of a workload take on-demand: those first that were promised it or come from there, those last
 /// that were promised spot or come from it, so that plans do not swap pods; then by age.
-fn ranks<'a>(snapshot: &'a Snapshot, workloads: &BTreeMap<&Mix, Tally>) -> BTreeMap<usize, (u8, Millis, &'a str)> {
+fn ranks<'a>(
+    snapshot: &'a Snapshot,
+    workloads: &BTreeMap<&CapacitySplit, SplitTally>,
+) -> BTreeMap<usize, (u8, Millis, &'a str)> {
     let nodes: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node.as_ref())).collect();
     let rank = |pod: &usize| {
         let object = &snapshot.pods[*pod];
@@ -154,20 +159,25 @@ fn is_spot(node: &Node) -> Option<bool> {
 }
 
 /// The same with all wishes dropped, if there are any and the plan leaves somebody without a place.
-pub(super) fn without_preferences(parts: &[Part], plan: &Plan) -> Option<Arc<[Part]>> {
+pub(super) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Arc<[SplitPart]>> {
     let waits = plan.report.pods.iter().any(|verdict| matches!(verdict, PodVerdict::Unschedulable { .. }));
-    let drop = |part: &Part| match part {
-        Part::Wish(of) => Part::Dropped(*of),
+    let drop = |part: &SplitPart| match part {
+        SplitPart::Wish(of) => SplitPart::Dropped(*of),
         other => *other,
     };
-    let wishes = parts.iter().any(|part| matches!(part, Part::Wish(_)));
+    let wishes = parts.iter().any(|part| matches!(part, SplitPart::Wish(_)));
     (waits && wishes).then(|| parts.iter().map(drop).collect())
 }
 
 /// The same where pods of a base that find no place change parts with pods of their workload that have one and ask for something
 /// else: those of the shape whose turn it is. `None` where there are none.
-pub(super) fn exchanged(snapshot: &Snapshot, parts: &[Part], plan: &Plan, turn: usize) -> Option<Arc<[Part]>> {
-    let mut workloads: BTreeMap<&Mix, Vec<usize>> = BTreeMap::new();
+pub(super) fn exchanged(
+    snapshot: &Snapshot,
+    parts: &[SplitPart],
+    plan: &Plan,
+    turn: usize,
+) -> Option<Arc<[SplitPart]>> {
+    let mut workloads: BTreeMap<&CapacitySplit, Vec<usize>> = BTreeMap::new();
     for (position, pod) in snapshot.pods.iter().enumerate() {
         if let Some(mix) = pod.mix.as_deref().filter(|_| pod.buffer.is_none()) {
             workloads.entry(mix).or_default().push(position);
@@ -181,14 +191,20 @@ pub(super) fn exchanged(snapshot: &Snapshot, parts: &[Part], plan: &Plan, turn: 
 }
 
 /// Pods of one workload that change parts, the oldest first.
-fn pairs(snapshot: &Snapshot, mut pods: Vec<usize>, parts: &[Part], plan: &Plan, turn: usize) -> Vec<(usize, usize)> {
+fn pairs(
+    snapshot: &Snapshot,
+    mut pods: Vec<usize>,
+    parts: &[SplitPart],
+    plan: &Plan,
+    turn: usize,
+) -> Vec<(usize, usize)> {
     pods.sort_by_key(|pod| (snapshot.pods[*pod].created, &snapshot.pods[*pod].uid));
     let shape = |pod: &usize| snapshot.pods[*pod].shape;
     let waits = |pod: &usize| matches!(plan.report.pods[*pod], PodVerdict::Unschedulable { .. });
     let (missed, placed): (Vec<usize>, Vec<usize>) = pods.into_iter().partition(waits);
-    let missed: Vec<usize> = missed.into_iter().filter(|pod| parts[*pod] == Part::Base).collect();
+    let missed: Vec<usize> = missed.into_iter().filter(|pod| parts[*pod] == SplitPart::Base).collect();
     let refused: BTreeSet<usize> = missed.iter().map(shape).collect();
-    let free = placed.into_iter().filter(|pod| parts[*pod] != Part::Base && !refused.contains(&shape(pod)));
+    let free = placed.into_iter().filter(|pod| parts[*pod] != SplitPart::Base && !refused.contains(&shape(pod)));
     let free: Vec<usize> = free.collect();
     let mut shapes: Vec<usize> = Vec::new();
     free.iter().map(shape).for_each(|shape| shapes.extend((!shapes.contains(&shape)).then_some(shape)));

@@ -4,16 +4,16 @@
 //! those that exist, so it may bind a pod that the stricter rule leaves without a place. Nothing is launched afterwards:
 //! buffers that want a node of their own get it by the next plan.
 
-use crate::Why;
+use crate::PlacementReason;
 
 use super::join::holding;
 use super::node_template::TemplateId;
 use super::topology::{Domain, RuleKind};
-use super::{Place, Run, Solver, Turn};
+use super::{Attempt, PodPlacement, PodRun, Solver};
 
 impl Solver<'_> {
     /// Goes round the queue until a whole round places nobody; whom no spread holds back is asked only when others moved.
-    pub(super) fn place_at_present(&mut self, queue: &mut Vec<Run>) {
+    pub(super) fn place_at_present(&mut self, queue: &mut Vec<PodRun>) {
         if !queue.iter().any(|run| self.is_spread(run.shape)) {
             return;
         }
@@ -56,11 +56,11 @@ impl Solver<'_> {
         level.is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
     }
 
-    fn place_run_at_present(&mut self, run: &Run, launches: &[(TemplateId, Domain)]) -> usize {
+    fn place_run_at_present(&mut self, run: &PodRun, launches: &[(TemplateId, Domain)]) -> usize {
         let mut placed = 0;
         while let Some(pod) = run.pods.get(placed).filter(|_| !self.is_spent()) {
             let Some((turn, room)) = self.room_at_present(run.shape, *pod, launches) else { break };
-            self.record(turn, Place::Room(room), &[*pod], Why::Room);
+            self.record(turn, PodPlacement::Room(room), &[*pod], PlacementReason::Room);
             self.closed = true;
             placed += 1;
         }
@@ -72,7 +72,7 @@ impl Solver<'_> {
         shape: usize,
         pod: usize,
         launches: &[(TemplateId, Domain)],
-    ) -> Option<(Turn, usize)> {
+    ) -> Option<(Attempt, usize)> {
         for level in 0..self.demands[shape].levels.len() {
             self.steps += self.rooms.list.len() as u64;
             let demand = &self.demands[shape];
@@ -83,7 +83,7 @@ impl Solver<'_> {
             let found = (0..self.rooms.list.len()).find(admits);
             self.topology.look_ahead(&own.rules);
             if let Some(room) = found {
-                return Some((Turn { shape, level }, room));
+                return Some((Attempt { shape, level }, room));
             }
         }
         None

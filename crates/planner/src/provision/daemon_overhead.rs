@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use crate::{Daemon, Node, Snapshot, Stage};
 
-use super::demand::{Demand, Level};
+use super::demand::{Demand, PreferenceLevel};
 use super::node_template::{NodeTemplates, TemplateId};
 use super::pool_template::{self, DaemonDemand};
 use super::topology::{
-    self, Company, Counts, Domain, GroupId, HOST, KeyId, Membership, Pods, Rule, RuleKind, Spot, Topology,
+    self, CountedPods, Counts, DaemonCounts, Domain, GroupId, HOST, KeyId, Membership, Rule, RuleKind, Spot, Topology,
 };
-use super::{Place, Solver, Turn};
+use super::{Attempt, PodPlacement, Solver};
 
 /// The DaemonSets that it matters to somebody where their pods are.
 #[derive(Clone)]
 pub(super) struct DaemonOverhead<'a> {
-    members: Arc<[Member<'a>]>,
+    members: Arc<[DaemonMember<'a>]>,
     /// By frame, which of the members come with its launches, and how many are kept away.
-    known: BTreeMap<TemplateId, (Coming, usize)>,
+    known: BTreeMap<TemplateId, (ArrivingDaemons, usize)>,
     /// Groups of which a launch would have brought more than pods could bear that were placed before.
     unborne: BTreeSet<GroupId>,
     /// Launches that pods asked for, and members of which it is not certain that they come with them.
@@ -32,9 +32,9 @@ pub(super) struct DaemonOverhead<'a> {
 type Pins = Vec<Option<Domain>>;
 
 /// Positions of members, and whether they come for certain.
-type Coming = Arc<[(usize, Counts)]>;
+type ArrivingDaemons = Arc<[(usize, Counts)]>;
 
-struct Member<'a> {
+struct DaemonMember<'a> {
     demand: DaemonDemand<'a>,
     /// Its place among the snapshot's DaemonSets.
     position: usize,
@@ -49,11 +49,11 @@ struct Member<'a> {
     barred: BTreeMap<KeyId, BTreeSet<Domain>>,
 }
 
-impl<'a> Member<'a> {
-    fn of(demand: DaemonDemand<'a>, position: usize, topology: &mut Topology<'a>) -> Self {
+impl<'a> DaemonMember<'a> {
+    fn new(demand: DaemonDemand<'a>, position: usize, topology: &mut Topology<'a>) -> Self {
         let shape = &demand.daemon.shape;
         let (counts, holds) = (topology.counting(shape), topology.holding(shape));
-        let shunned = topology.shunning(&counts);
+        let shunned = topology.excluding(&counts);
         let rules: Vec<Rule> = holds.iter().map(|group| Rule::apart(*group)).collect();
         let keys = topology.keys_to_settle(&rules, &counts, &shunned);
         let of_key = |key: KeyId| (key, topology.refused(&rules, &shunned, key));
@@ -63,7 +63,7 @@ impl<'a> Member<'a> {
     }
 
     /// Whether a pod may stand beside this one on a node where nobody else is, as far as anti-affinity goes.
-    fn bears(&self, demand: &Demand<'_>, level: &Level) -> bool {
+    fn bears(&self, demand: &Demand<'_>, level: &PreferenceLevel) -> bool {
         let refuses = |rule: &Rule| rule.kind == RuleKind::Apart && self.counts.contains(&rule.group);
         !demand.shunned.iter().any(|group| self.holds.contains(group)) && !level.rules.iter().any(refuses)
     }
@@ -123,15 +123,16 @@ impl<'a> Member<'a> {
             return Counts::Never;
         }
         let most = if node.stage == Stage::Initialized { Counts::Perhaps } else { Counts::Surely };
-        most.min(self.demand.suits(|key| topology::outlook(snapshot, node, key)))
+        most.min(self.demand.suits(|key| topology::possible_labels(snapshot, node, key)))
     }
 }
 
 impl<'a> DaemonOverhead<'a> {
     /// Finds the DaemonSets that matter, and counts their pods that are still to come to the snapshot's nodes.
-    pub(super) fn of(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
         let all = pool_template::daemons(snapshot).into_iter().enumerate();
-        let mut members: Vec<Member<'a>> = all.map(|(position, it)| Member::of(it, position, topology)).collect();
+        let mut members: Vec<DaemonMember<'a>> =
+            all.map(|(position, it)| DaemonMember::new(it, position, topology)).collect();
         members.retain(|member| !member.counts.is_empty() || !member.holds.is_empty());
         for member in &members {
             let membership = Membership { counts: &member.counts, holds: &member.holds };
@@ -139,7 +140,7 @@ impl<'a> DaemonOverhead<'a> {
                 let there = member.comes_to(snapshot, site, topology);
                 if there != Counts::Never {
                     let spot = Spot { site: Some(site), pins: None };
-                    topology.record(membership, spot, Pods { count: 1, there }, |_, _| Counts::Never);
+                    topology.record(membership, spot, CountedPods { count: 1, there }, |_, _| Counts::Never);
                     if snapshot.nodes[site as usize].stage != Stage::Initialized {
                         topology.expect(&member.counts, spot);
                     }
@@ -179,14 +180,19 @@ impl<'a> DaemonOverhead<'a> {
     }
 
     /// The members that come with launches of a frame, and how many belong there and are kept away by pods that run already.
-    fn with(&mut self, frame: TemplateId, frames: &NodeTemplates<'a>, topology: &Topology<'a>) -> (Coming, usize) {
+    fn with(
+        &mut self,
+        frame: TemplateId,
+        frames: &NodeTemplates<'a>,
+        topology: &Topology<'a>,
+    ) -> (ArrivingDaemons, usize) {
         let members = &self.members;
         let all = || {
             let each = members.iter().enumerate().map(|(position, it)| (position, it.belongs_to(frame, frames)));
             let belong = each.filter(|(_, there)| *there != Counts::Never);
-            let belong: Coming = belong.collect();
+            let belong: ArrivingDaemons = belong.collect();
             let comes = |(position, _): &&(usize, Counts)| !members[*position].is_barred_from(frame, frames, topology);
-            let coming: Coming = belong.iter().filter(comes).copied().collect();
+            let coming: ArrivingDaemons = belong.iter().filter(comes).copied().collect();
             let absent = belong.len() - coming.len();
             (coming, absent)
         };
@@ -219,12 +225,12 @@ impl Solver<'_> {
 
     /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be, also beside
     /// those who are placed already.
-    pub(super) fn tolerates_daemons(&mut self, frame: TemplateId, turn: Turn) -> bool {
+    pub(super) fn tolerates_daemons(&mut self, frame: TemplateId, turn: Attempt) -> bool {
         if self.retinue.is_empty() {
             return true;
         }
         let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
-        let company = self.company(frame);
+        let company = self.daemon_counts(frame);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let host = (HOST, Some(Domain::MAX));
@@ -239,28 +245,28 @@ impl Solver<'_> {
     }
 
     /// Those who come along with a launch of a frame.
-    pub(super) fn company(&mut self, frame: TemplateId) -> Company {
-        let mut company = Company::default();
+    pub(super) fn daemon_counts(&mut self, frame: TemplateId) -> DaemonCounts {
+        let mut company = DaemonCounts::default();
         if !self.retinue.is_empty() {
             let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
             let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
             for (member, there) in coming.iter() {
                 let groups = &self.retinue.members[*member].counts;
-                self.topology.count_daemons(&mut company, groups, Pods { count: 1, there: *there }, suits);
+                self.topology.count_daemons(&mut company, groups, CountedPods { count: 1, there: *there }, suits);
             }
         }
         company
     }
 
     /// Notes what pods of a turn, about to be counted at a place, can bear that launches bring along.
-    pub(super) fn note_limits(&mut self, turn: Turn, place: Place) {
+    pub(super) fn note_limits(&mut self, turn: Attempt, place: PodPlacement) {
         if self.retinue.is_empty() {
             return;
         }
         let rules = self.demands[turn.shape].strict_rules();
         match place {
-            Place::Room(room) => self.topology.note_limits(rules, self.rooms.list[room].spot()),
-            Place::Claim(claim) => {
+            PodPlacement::Room(room) => self.topology.note_limits(rules, self.rooms.list[room].spot()),
+            PodPlacement::Claim(claim) => {
                 let claim = &self.claims.list[claim];
                 self.topology.note_limits(rules, claim.spot(self.frames.get(claim.frame)));
             }
@@ -279,23 +285,23 @@ impl Solver<'_> {
             return;
         }
         let frame = self.claims.list[claim].frame;
-        let (open, company) = (self.open_domains(frame), self.company(frame));
+        let (open, company) = (self.open_domains(frame), self.daemon_counts(frame));
         let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
         if self.frames.template_of(frame).pool.replicas.is_none() {
             let doubtful = coming.iter().filter(|(_, there)| *there == Counts::Perhaps);
             self.retinue.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
         }
         let spot = self.claims.list[claim].spot(self.frames.get(frame));
-        self.topology.welcome(&company, spot, (frame, &self.frames, &self.wants));
+        self.topology.admits_daemons(&company, spot, (frame, &self.frames, &self.wants));
         for (member, there) in coming.iter() {
             let member = &self.retinue.members[*member];
             let membership = Membership { counts: &member.counts, holds: &member.holds };
             let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
-            self.topology.record(membership, spot, Pods { count: 1, there: *there }, suits);
+            self.topology.record(membership, spot, CountedPods { count: 1, there: *there }, suits);
             self.topology.expect(&member.counts, spot);
             for pins in &open {
                 let somewhere = Spot { site: None, pins: Some(pins) };
-                let pods = Pods { count: 1, there: Counts::Perhaps };
+                let pods = CountedPods { count: 1, there: Counts::Perhaps };
                 self.topology.record(membership, somewhere, pods, suits);
                 self.topology.expect(&member.counts, somewhere);
             }

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use crate::{CapacityType, Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Snapshot, Spread};
 
-use super::capacity_split::Part;
+use super::capacity_split::SplitPart;
 use super::dimensions::{Amounts, Dimensions};
-use super::requirement_sets::{Class, ClassId, RequirementSets, Tolerance};
+use super::requirement_sets::{ClassId, DemandClass, RequirementSets, Tolerance};
 use super::topology::{GroupId, KeyId, Rule, Topology};
 
 /// The most ways in which volumes and affinity are combined; more alternatives than this are not tried.
@@ -18,14 +18,14 @@ const MOST_ALTERNATIVES: usize = 64;
 pub(super) struct Demand<'a> {
     pub(super) shape: &'a PodShape,
     /// The pods' part in their workloads' splits.
-    pub(super) part: Part,
+    pub(super) part: SplitPart,
     pub(super) requests: Amounts,
     /// Volumes whose attachments are counted: position in the shape, and dimension.
     pub(super) attachments: Vec<(usize, usize)>,
     /// Claims that the pods share with others.
     claims: Vec<Rule>,
     /// Never empty; each level drops one preference more than the one before.
-    pub(super) levels: Vec<Level>,
+    pub(super) levels: Vec<PreferenceLevel>,
     /// Groups that count a pod of this shape wherever it is.
     pub(super) counts: Vec<GroupId>,
     /// Required anti-affinity that the pod holds against others.
@@ -37,7 +37,7 @@ pub(super) struct Demand<'a> {
 }
 
 /// The constraints that hold while some preferences are left.
-pub(super) struct Level {
+pub(super) struct PreferenceLevel {
     pub(super) class: ClassId,
     pub(super) rules: Vec<Rule>,
     /// Keys other than the host's name whose value a new node must have settled once it carries the pod.
@@ -51,7 +51,7 @@ pub(super) struct Level {
 }
 
 /// What compiling a shape needs and adds to.
-pub(super) struct Compiler<'a, 'c> {
+pub(super) struct DemandCompiler<'a, 'c> {
     pub(super) dimensions: &'c Dimensions,
     pub(super) wants: &'c mut RequirementSets<'a>,
     pub(super) topology: &'c mut Topology<'a>,
@@ -62,7 +62,7 @@ pub(super) struct Compiler<'a, 'c> {
 
 /// A preference, by its place in the shape.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Item {
+enum SoftConstraint {
     Near(usize),
     Apart(usize),
     Node(usize),
@@ -72,7 +72,7 @@ enum Item {
 }
 
 impl<'a> Demand<'a> {
-    pub(super) fn of(shape: &'a PodShape, part: Part, compiler: &mut Compiler<'a, '_>) -> Self {
+    pub(super) fn new(shape: &'a PodShape, part: SplitPart, compiler: &mut DemandCompiler<'a, '_>) -> Self {
         let items = items(shape, part, compiler.policy, compiler.soft_taints);
         let levels = (0..=items.len()).map(|dropped| compiler.level((shape, part), &items, dropped)).collect();
         let holds = shape.apart.iter().map(|term| compiler.topology.held(&shape.namespace, term)).collect();
@@ -100,7 +100,7 @@ impl<'a> Demand<'a> {
     /// Notes which groups count the shape, once all groups are known.
     pub(super) fn join(&mut self, topology: &Topology<'a>) {
         self.counts = topology.counting(self.shape);
-        self.shunned = topology.shunning(&self.counts);
+        self.shunned = topology.excluding(&self.counts);
         self.counts.extend(self.claims.iter().map(|rule| rule.group));
         for level in &mut self.levels {
             for rule in &mut level.rules {
@@ -139,7 +139,12 @@ impl<'a> Demand<'a> {
     }
 
     /// The preferences that a level leaves out, in the order in which they were dropped.
-    pub(super) fn dropped(&self, level: &Level, policy: PreferencePolicy, soft_taints: bool) -> Vec<Preference> {
+    pub(super) fn dropped(
+        &self,
+        level: &PreferenceLevel,
+        policy: PreferencePolicy,
+        soft_taints: bool,
+    ) -> Vec<Preference> {
         if level.dropped == 0 {
             return Vec::new();
         }
@@ -148,27 +153,33 @@ impl<'a> Demand<'a> {
     }
 }
 
-impl<'a> Compiler<'a, '_> {
-    fn level(&mut self, (shape, part): (&'a PodShape, Part), items: &[Item], dropped: usize) -> Level {
+impl<'a> DemandCompiler<'a, '_> {
+    fn level(
+        &mut self,
+        (shape, part): (&'a PodShape, SplitPart),
+        items: &[SoftConstraint],
+        dropped: usize,
+    ) -> PreferenceLevel {
         let kept = &items[dropped..];
         let liked = kept.iter().find_map(|item| match item {
-            Item::Node(position) => Some(shape.preferred[*position].term.as_slice()),
+            SoftConstraint::Node(position) => Some(shape.preferred[*position].term.as_slice()),
             _ => None,
         });
         let strict = required(shape);
-        let share = part.likes().filter(|(of, _)| kept.contains(&Item::Share(*of))).map(|(_, side)| side);
+        let share = part.likes().filter(|(of, _)| kept.contains(&SoftConstraint::Share(*of))).map(|(_, side)| side);
         // The split is Kerf's own affair: kube-scheduler, whose rules follow, knows nothing of it.
         let beside: Vec<Requirement> = part.requires().into_iter().chain(share).collect();
         let narrower: Requirements = liked.unwrap_or_default().iter().chain(&beside).collect();
         let wants = with_volumes(shape, &narrowed(&strict, &narrower));
-        let soft = kept.contains(&Item::SoftTaints);
-        let tolerance = if items.contains(&Item::SoftTaints) && !soft { Tolerance::Lenient } else { Tolerance::Strict };
-        let class = Class {
+        let soft = kept.contains(&SoftConstraint::SoftTaints);
+        let tolerance =
+            if items.contains(&SoftConstraint::SoftTaints) && !soft { Tolerance::Lenient } else { Tolerance::Strict };
+        let class = DemandClass {
             wants: wants.into_iter().map(|want| self.wants.intern(want)).collect(),
             tolerations: &shape.tolerations,
             tolerance,
         };
-        Level {
+        PreferenceLevel {
             class: self.wants.class(class),
             rules: self.rules(shape, &strict, kept),
             keys: Vec::new(),
@@ -178,9 +189,10 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    fn rules(&mut self, shape: &'a PodShape, strict: &[Requirements], kept: &[Item]) -> Vec<Rule> {
+    fn rules(&mut self, shape: &'a PodShape, strict: &[Requirements], kept: &[SoftConstraint]) -> Vec<Rule> {
         let mut rules = Vec::new();
-        let in_force = |(position, spread): &(usize, &Spread)| spread.hard || kept.contains(&Item::Spread(*position));
+        let in_force =
+            |(position, spread): &(usize, &Spread)| spread.hard || kept.contains(&SoftConstraint::Spread(*position));
         let spread: Vec<&Spread> = shape.spread.iter().enumerate().filter(in_force).map(|(_, spread)| spread).collect();
         if !spread.is_empty() {
             let filter: Vec<usize> = strict.iter().map(|it| self.wants.intern(it.clone())).collect();
@@ -192,22 +204,25 @@ impl<'a> Compiler<'a, '_> {
         rules.extend(shape.apart.iter().map(|term| Rule::apart(self.topology.apart(&shape.namespace, term))));
         for item in kept {
             match item {
-                Item::Near(position) => {
+                SoftConstraint::Near(position) => {
                     let term = &shape.prefers_near[*position].term;
                     rules.push(self.topology.near(&shape.namespace, vec![term]));
                 }
-                Item::Apart(position) => {
+                SoftConstraint::Apart(position) => {
                     let term = &shape.prefers_apart[*position].term;
                     rules.push(Rule::apart(self.topology.apart(&shape.namespace, term)));
                 }
-                Item::Node(_) | Item::Spread(_) | Item::SoftTaints | Item::Share(_) => {}
+                SoftConstraint::Node(_)
+                | SoftConstraint::Spread(_)
+                | SoftConstraint::SoftTaints
+                | SoftConstraint::Share(_) => {}
             }
         }
         rules
     }
 }
 
-impl Item {
+impl SoftConstraint {
     fn preference(self, shape: &PodShape) -> Preference {
         match self {
             Self::Near(position) => {
@@ -231,17 +246,17 @@ impl Item {
 
 /// The preferences of a shape in the order in which they are dropped: Karpenter's, and the share of a workload last, for it
 /// is asked of nobody but Kerf.
-fn items(shape: &PodShape, part: Part, policy: PreferencePolicy, soft_taints: bool) -> Vec<Item> {
+fn items(shape: &PodShape, part: SplitPart, policy: PreferencePolicy, soft_taints: bool) -> Vec<SoftConstraint> {
     let mut items = Vec::new();
     if policy == PreferencePolicy::Respect {
-        items.extend(heaviest_first(shape.prefers_near.iter().map(|it| it.weight)).map(Item::Near));
-        items.extend(heaviest_first(shape.prefers_apart.iter().map(|it| it.weight)).map(Item::Apart));
-        items.extend(heaviest_first(shape.preferred.iter().map(|it| it.weight)).map(Item::Node));
+        items.extend(heaviest_first(shape.prefers_near.iter().map(|it| it.weight)).map(SoftConstraint::Near));
+        items.extend(heaviest_first(shape.prefers_apart.iter().map(|it| it.weight)).map(SoftConstraint::Apart));
+        items.extend(heaviest_first(shape.preferred.iter().map(|it| it.weight)).map(SoftConstraint::Node));
         let soft = shape.spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
-        items.extend(soft.map(|(position, _)| Item::Spread(position)));
+        items.extend(soft.map(|(position, _)| SoftConstraint::Spread(position)));
     }
-    items.extend(soft_taints.then_some(Item::SoftTaints));
-    items.extend(part.likes().map(|(of, _)| Item::Share(of)));
+    items.extend(soft_taints.then_some(SoftConstraint::SoftTaints));
+    items.extend(part.likes().map(|(of, _)| SoftConstraint::Share(of)));
     items
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Dimensions {
 }
 
 impl Dimensions {
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
         let shapes: Vec<&PodShape> = snapshot.shapes.iter().map(AsRef::as_ref).chain(daemons).collect();
         let asked = shapes.iter().flat_map(|shape| shape.requests.iter());

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::utilization_limit::UtilizationLimit;
-use crate::{HostPort, Node, Offer, Pod, Requirements, Size, Snapshot, Stage, Strain, ValueSet};
+use crate::{HostPort, Node, Offer, Overload, Pod, Requirements, Size, Snapshot, Stage, ValueSet};
 
-use super::Turn;
+use super::Attempt;
 use super::daemon_overhead::DaemonOverhead;
-use super::demand::{Demand, Level};
+use super::demand::{Demand, PreferenceLevel};
 use super::dimensions::{Amounts, Dimensions, add, fits, times};
-use super::free_capacity::Ledger;
-use super::pool_template::{self, DaemonDemand, Mould};
-use super::requirement_sets::{Class, ClassId, RequirementSets};
+use super::free_capacity::FreeCapacity;
+use super::pool_template::{self, DaemonDemand, NodeOutline};
+use super::requirement_sets::{ClassId, DemandClass, RequirementSets};
 use super::topology::{Domain, KeyId, Spot, Stand, Topology};
 use super::utilization::UtilizationLimits;
 
@@ -22,7 +22,7 @@ pub(super) type Attached = BTreeSet<(String, String)>;
 
 /// A node that may take pods.
 #[derive(Clone)]
-pub(super) struct Room<'a> {
+pub(super) struct ExistingNode<'a> {
     pub(super) node: &'a Node,
     pub(super) site: Domain,
     ports: Vec<HostPort>,
@@ -35,11 +35,11 @@ pub(super) struct Room<'a> {
 /// Rooms in the order in which they are tried, with what was found out about them.
 #[derive(Clone)]
 pub(super) struct ExistingNodes<'a> {
-    pub(super) list: Vec<Room<'a>>,
+    pub(super) list: Vec<ExistingNode<'a>>,
     by_name: Arc<BTreeMap<&'a str, usize>>,
-    left: Ledger,
-    parts: Parts,
-    searches: BTreeMap<Turn, Search>,
+    left: FreeCapacity,
+    parts: NodeParts,
+    searches: BTreeMap<Attempt, NodeSearch>,
     /// What rooms are really used for, while pods move.
     ceilings: UtilizationLimits<'a>,
     /// While a move is tried: what was there before.
@@ -49,24 +49,24 @@ pub(super) struct ExistingNodes<'a> {
 /// What a move has changed so far, as it was before.
 #[derive(Clone, Default)]
 struct Trial<'a> {
-    rooms: BTreeMap<usize, (Room<'a>, Vec<i64>, Option<UtilizationLimit>)>,
-    cursors: BTreeMap<Turn, Vec<usize>>,
+    rooms: BTreeMap<usize, (ExistingNode<'a>, Vec<i64>, Option<UtilizationLimit>)>,
+    cursors: BTreeMap<Attempt, Vec<usize>>,
 }
 
 /// Rooms that a class can go to by their labels and taints, apart by how they stand to some keys.
 #[derive(Clone, Default)]
-struct Parts(BTreeMap<(ClassId, Vec<KeyId>), Arc<[Part]>>);
+struct NodeParts(BTreeMap<(ClassId, Vec<KeyId>), Arc<[NodePart]>>);
 
 /// Rooms that stand alike to each of some keys.
-struct Part {
+struct NodePart {
     stands: Vec<Stand>,
     rooms: Vec<usize>,
 }
 
 /// How far pods of a turn have looked: for each part the first room that has not refused for good.
 #[derive(Clone)]
-struct Search {
-    parts: Arc<[Part]>,
+struct NodeSearch {
+    parts: Arc<[NodePart]>,
     cursors: Vec<usize>,
     /// The first room that only its ceiling kept from somebody.
     busy: Option<usize>,
@@ -87,24 +87,24 @@ impl<'a> ExistingNodes<'a> {
         usable.sort_by_key(|(_, node)| (node.stage != Stage::Initialized, node.name.as_str()));
         let mut left = Vec::new();
         let room = |(site, node): (Domain, &'a Node)| {
-            let (mut room, mut amounts) = Room::of(snapshot, site, node, dimensions);
+            let (mut room, mut amounts) = ExistingNode::of(snapshot, site, node, dimensions);
             let comes = |it: &&DaemonDemand<'a>| !retinue.is_kept_off(it.daemon, site, node, topology);
             room.expect_daemons(&mut amounts, snapshot, daemons.iter().filter(comes), dimensions);
             left.push(amounts);
             room
         };
-        let list: Vec<Room<'a>> = usable.into_iter().map(room).collect();
-        let (by_name, mut left) = (names_of(&list), Ledger::of(&left));
+        let list: Vec<ExistingNode<'a>> = usable.into_iter().map(room).collect();
+        let (by_name, mut left) = (names_of(&list), FreeCapacity::new(&left));
         let stillborn = (0..list.len()).filter(|room| list[*room].node.never_registered(snapshot.now));
         stillborn.for_each(|room| left.close(room));
-        let (parts, searches, ceilings) = (Parts::default(), BTreeMap::new(), UtilizationLimits::default());
+        let (parts, searches, ceilings) = (NodeParts::default(), BTreeMap::new(), UtilizationLimits::default());
         Self { list, by_name, left, parts, searches, ceilings, trial: None }
     }
 
     /// The first room that takes the pod of this position.
     pub(super) fn find(
         &mut self,
-        turn: Turn,
+        turn: Attempt,
         demand: &Demand<'a>,
         (position, pod): (usize, &Pod),
         wants: &RequirementSets<'a>,
@@ -113,8 +113,8 @@ impl<'a> ExistingNodes<'a> {
     ) -> Option<usize> {
         let level = &demand.levels[turn.level];
         let Self { list, left, parts, searches, ceilings, trial, .. } = self;
-        let Search { parts, cursors, busy } =
-            searches.entry(turn).or_insert_with(|| Search::of(parts.of(list, level, wants, topology)));
+        let NodeSearch { parts, cursors, busy } =
+            searches.entry(turn).or_insert_with(|| NodeSearch::of(parts.of(list, level, wants, topology)));
         if let Some(trial) = trial {
             trial.cursors.entry(turn).or_insert_with(|| cursors.clone());
         }
@@ -138,7 +138,7 @@ impl<'a> ExistingNodes<'a> {
                     at += part.rooms[at..reach].partition_point(|other| *other < room + full);
                 } else if !list[room].takes(left.row(room), demand, level, pod, topology) {
                     at += 1;
-                } else if ceilings.strain(room, position).is_none() {
+                } else if ceilings.overload(room, position).is_none() {
                     best = room;
                 } else {
                     // A pod of the shape that uses less may still go there.
@@ -157,7 +157,7 @@ impl<'a> ExistingNodes<'a> {
     /// How many rooms the labels and taints of a level suit.
     pub(super) fn count_suitable(
         &mut self,
-        level: &Level,
+        level: &PreferenceLevel,
         wants: &RequirementSets<'a>,
         topology: &Topology<'a>,
     ) -> usize {
@@ -169,7 +169,7 @@ impl<'a> ExistingNodes<'a> {
         &self,
         room: usize,
         demand: &Demand<'_>,
-        level: &Level,
+        level: &PreferenceLevel,
         pod: &Pod,
         wants: &RequirementSets<'_>,
         topology: &Topology<'_>,
@@ -215,22 +215,22 @@ impl<'a> ExistingNodes<'a> {
         let rows: Vec<Amounts> = order.iter().map(|room| self.left.row(*room).into()).collect();
         self.list = order.iter().map(|room| self.list[*room].clone()).collect();
         self.by_name = names_of(&self.list);
-        self.left = Ledger::of(&rows);
+        self.left = FreeCapacity::new(&rows);
     }
 
     /// Counts from now on what pods really use, each by its position, of rooms that have a ceiling. Nobody is kept out yet.
-    pub(super) fn watch(
+    pub(super) fn track_utilization(
         &mut self,
         uses: &'a [Size],
         demand_of: &[usize],
         ceiling: impl Fn(&Node) -> Option<UtilizationLimit>,
     ) {
         let own = self.list.iter().map(|room| ceiling(room.node)).collect();
-        self.ceilings = UtilizationLimits::of(own, uses, demand_of);
+        self.ceilings = UtilizationLimits::new(own, uses, demand_of);
     }
 
     /// Lets nobody who would make a room busy into it.
-    pub(super) fn heed_ceilings(&mut self) {
+    pub(super) fn apply_utilization_limits(&mut self) {
         self.ceilings.heeded = true;
     }
 
@@ -240,13 +240,13 @@ impl<'a> ExistingNodes<'a> {
     }
 
     /// The first room that was too busy for a pod of this turn.
-    pub(super) fn first_overloaded(&self, turn: Turn) -> Option<usize> {
+    pub(super) fn first_overloaded(&self, turn: Attempt) -> Option<usize> {
         self.searches.get(&turn)?.busy
     }
 
     /// What a room would be busy with if the pod of this position went there.
-    pub(super) fn strain(&self, room: usize, position: usize) -> Option<Strain> {
-        self.ceilings.strain(room, position)
+    pub(super) fn overload(&self, room: usize, position: usize) -> Option<Overload> {
+        self.ceilings.overload(room, position)
     }
 
     /// Begins a move that may be taken back.
@@ -301,14 +301,14 @@ impl<'a> ExistingNodes<'a> {
     }
 }
 
-impl Parts {
+impl NodeParts {
     fn of<'a>(
         &mut self,
-        rooms: &[Room<'a>],
-        level: &Level,
+        rooms: &[ExistingNode<'a>],
+        level: &PreferenceLevel,
         wants: &RequirementSets<'a>,
         topology: &Topology<'a>,
-    ) -> Arc<[Part]> {
+    ) -> Arc<[NodePart]> {
         let name = (level.class, level.fickle.clone());
         if let Some(known) = self.0.get(&name) {
             return known.clone();
@@ -319,23 +319,23 @@ impl Parts {
             let stands = level.fickle.iter().map(|key| topology.stand(*key, room.spot())).collect();
             parts.entry(stands).or_default().push(position);
         }
-        let parts: Arc<[Part]> = parts.into_iter().map(|(stands, rooms)| Part { stands, rooms }).collect();
+        let parts: Arc<[NodePart]> = parts.into_iter().map(|(stands, rooms)| NodePart { stands, rooms }).collect();
         self.0.insert(name, parts.clone());
         parts
     }
 }
 
-fn names_of<'a>(rooms: &[Room<'a>]) -> Arc<BTreeMap<&'a str, usize>> {
+fn names_of<'a>(rooms: &[ExistingNode<'a>]) -> Arc<BTreeMap<&'a str, usize>> {
     Arc::new(rooms.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect())
 }
 
-impl Search {
-    fn of(parts: Arc<[Part]>) -> Self {
+impl NodeSearch {
+    fn of(parts: Arc<[NodePart]>) -> Self {
         Self { cursors: vec![0; parts.len()], parts, busy: None }
     }
 }
 
-impl<'a> Room<'a> {
+impl<'a> ExistingNode<'a> {
     /// A node and what its pods have left of it.
     fn of(snapshot: &'a Snapshot, site: Domain, node: &'a Node, dimensions: &Dimensions) -> (Self, Amounts) {
         let undecided = node.stage == Stage::InFlight && !node.requirements.is_empty();
@@ -395,7 +395,8 @@ impl<'a> Room<'a> {
     fn expects(&self, snapshot: &'a Snapshot, demand: &DaemonDemand<'a>) -> bool {
         match (&self.open, self.likely_type(snapshot)) {
             (Some(open), Some(offer)) => {
-                let mould = Mould { taints: &self.node.taints, labels: &self.node.labels, well_known: self.well_known };
+                let mould =
+                    NodeOutline { taints: &self.node.taints, labels: &self.node.labels, well_known: self.well_known };
                 demand.comes_with(&mould, open, &offer)
             }
             _ => demand.bears(&self.node.taints) && demand.any(|asked| self.meets(asked)),
@@ -406,7 +407,7 @@ impl<'a> Room<'a> {
     fn likely_type(&self, snapshot: &'a Snapshot) -> Option<Offer<'a>> {
         let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == self.node.pool.as_ref())?;
         let types = &snapshot.catalogues.get(pool.catalogue)?.types;
-        types.iter().find(|kind| Some(&kind.name) == self.node.instance_type.as_ref()).map(Offer::of)
+        types.iter().find(|kind| Some(&kind.name) == self.node.instance_type.as_ref()).map(Offer::new)
     }
 
     /// Where the room is.
@@ -415,7 +416,14 @@ impl<'a> Room<'a> {
     }
 
     /// Whether the pod may go here, where so much is left, as far as a refusal is for good: nodes only fill up.
-    fn takes(&self, left: &[i64], demand: &Demand<'_>, level: &Level, pod: &Pod, topology: &Topology<'_>) -> bool {
+    fn takes(
+        &self,
+        left: &[i64],
+        demand: &Demand<'_>,
+        level: &PreferenceLevel,
+        pod: &Pod,
+        topology: &Topology<'_>,
+    ) -> bool {
         let clash = |port: &HostPort| self.ports.iter().any(|taken| taken.clashes(port));
         fits(&asked(demand, pod, &self.attached), left)
             && !demand.shape.ports.iter().any(clash)
@@ -426,7 +434,7 @@ impl<'a> Room<'a> {
     }
 
     /// Whether its labels and taints are as a class asks.
-    pub(super) fn suits(&self, class: &Class<'_>, wants: &RequirementSets<'_>) -> bool {
+    pub(super) fn suits(&self, class: &DemandClass<'_>, wants: &RequirementSets<'_>) -> bool {
         class.first_untolerated(&self.node.repelling()).is_none()
             && class.wants.iter().any(|it| self.meets(wants.get(*it)))
     }

@@ -6,15 +6,15 @@
 
 use std::cmp::Reverse;
 
-use super::{Kind, Place, Run, Solver, Turn};
-use crate::Why;
+use super::{Attempt, PodKind, PodPlacement, PodRun, Solver};
+use crate::PlacementReason;
 
 impl Solver<'_> {
     /// Goes as far as manners do not matter; whether nobody is left without a place.
     pub(super) fn fill_existing_only(&mut self) -> bool {
         self.place_nominated();
         self.fill_in_turn() && {
-            self.take_up(Kind::Buffer);
+            self.take_up(PodKind::Buffer);
             self.fill_in_turn()
         }
     }
@@ -36,7 +36,7 @@ impl Solver<'_> {
 
     /// Puts pods on the nodes that are there, as many as go without dropping a preference: a fleet is planned for the rest.
     /// Among pods of one priority those go first that the fewest nodes suit, so that others do not take these from them.
-    pub(super) fn fill_existing_nodes(&mut self, queue: &mut Vec<Run>) {
+    pub(super) fn fill_existing_nodes(&mut self, queue: &mut Vec<PodRun>) {
         let mut turns: Vec<usize> = (0..queue.len()).filter(|run| !self.demands[queue[*run].shape].late).collect();
         turns.sort_by_cached_key(|run| {
             let demand = &self.demands[queue[*run].shape];
@@ -51,14 +51,14 @@ impl Solver<'_> {
     }
 
     /// Puts a run's pods on nodes as they are, without dropping a preference: how many, counted from the first.
-    fn fill_existing_nodes_with(&mut self, run: &Run) -> usize {
-        let turn = Turn { shape: run.shape, level: 0 };
+    fn fill_existing_nodes_with(&mut self, run: &PodRun) -> usize {
+        let turn = Attempt { shape: run.shape, level: 0 };
         let mut placed = 0;
         while placed < run.pods.len()
             && !self.is_spent()
             && let Some((room, count)) = self.find_room(turn, &run.pods[placed..])
         {
-            self.record(turn, Place::Room(room), &run.pods[placed..placed + count], Why::Room);
+            self.record(turn, PodPlacement::Room(room), &run.pods[placed..placed + count], PlacementReason::Room);
             placed += count;
         }
         placed

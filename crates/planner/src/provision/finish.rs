@@ -12,13 +12,13 @@ use super::Solver;
 use super::dimensions::Amounts;
 use super::join::{holding, within};
 use super::limits::maximum;
-use super::new_node::Claim;
-use super::node_template::{CapacityTypes, Entry, TemplateId};
-use super::pool_template::Template;
+use super::new_node::NewNode;
+use super::node_template::{CapacityTypes, PricedType, TemplateId};
+use super::pool_template::PoolTemplate;
 
 /// Types that a launch lists.
 #[derive(Clone)]
-pub(super) struct List {
+pub(super) struct TypeList {
     names: Arc<Vec<String>>,
     /// What daemons ask for on each of them at least.
     overhead: Resources,
@@ -50,7 +50,7 @@ impl Solver<'_> {
 
     /// Pools of which no type can be had, whatever the pods.
     fn barren(&self) -> Vec<String> {
-        let offers = |template: &Template<'_>| {
+        let offers = |template: &PoolTemplate<'_>| {
             let sound = template.requirements.iter().all(|(_, set)| !set.is_empty());
             sound && template.candidates.iter().any(|it| it.sold(&template.requirements).next().is_some())
         };
@@ -60,7 +60,7 @@ impl Solver<'_> {
         names
     }
 
-    pub(super) fn close(&mut self, claim: Claim) -> Launch {
+    pub(super) fn close(&mut self, claim: NewNode) -> Launch {
         let (seated, used) = self.seated(&claim);
         let listed = self.listed(&claim, &used);
         let list = self.list(claim.frame, listed);
@@ -91,13 +91,13 @@ impl Solver<'_> {
     }
 
     /// Entries that hold what is used, as many as a claim may list and the limits can bear.
-    fn listed(&mut self, claim: &Claim, used: &[i64]) -> Vec<usize> {
+    fn listed(&mut self, claim: &NewNode, used: &[i64]) -> Vec<usize> {
         let fitting: Vec<usize> = holding(&self.frames, claim.frame, 0, used, &claim.ports).collect();
         self.widest(claim, fitting)
     }
 
     /// Labels of which there are fewer values than `minValues` asks for, with their number; and whether there are any.
-    fn lowered(&self, claim: &Claim, used: &[i64]) -> (BTreeMap<String, u32>, bool) {
+    fn lowered(&self, claim: &NewNode, used: &[i64]) -> (BTreeMap<String, u32>, bool) {
         let found = |key: &String| self.count_values(claim.frame, key, used, &claim.ports, &claim.held);
         let lowered: BTreeMap<String, u32> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
         let asked = self.min_values(claim.frame);
@@ -111,13 +111,13 @@ impl Solver<'_> {
     }
 
     /// What launches that list these entries of a frame have in common; equal lists are one.
-    fn list(&mut self, frame: TemplateId, listed: Vec<usize>) -> List {
+    fn list(&mut self, frame: TemplateId, listed: Vec<usize>) -> TypeList {
         let own = self.frames.get(frame);
         let candidates = &self.frames.templates[own.template].candidates;
         let list = |(_, listed): &(TemplateId, Vec<usize>)| {
             let entries = || listed.iter().map(|position| &own.entries[*position]);
-            let name = |entry: &Entry| candidates[entry.candidate].offer.kind.name.clone();
-            List {
+            let name = |entry: &PricedType| candidates[entry.candidate].offer.kind.name.clone();
+            TypeList {
                 names: Arc::new(entries().map(name).collect()),
                 overhead: least(entries().map(|entry| &candidates[entry.candidate].overhead)),
                 price: MicroDollars(entries().map(|entry| entry.price).min().unwrap_or(0)),
@@ -128,7 +128,7 @@ impl Solver<'_> {
     }
 
     /// What the launch's pods request in fact, without seats that nobody took.
-    pub(super) fn seated(&self, claim: &Claim) -> (Resources, Amounts) {
+    pub(super) fn seated(&self, claim: &NewNode) -> (Resources, Amounts) {
         let mut seated = Resources::default();
         let mut attachments: Amounts = self.dimensions.amounts(&Resources::default());
         for pod in &claim.pods {
@@ -143,7 +143,7 @@ impl Solver<'_> {
     }
 
     /// As many of the fitting entries, cheapest first, as a claim may list and as the limits can bear at once.
-    fn widest(&mut self, claim: &Claim, mut fitting: Vec<usize>) -> Vec<usize> {
+    fn widest(&mut self, claim: &NewNode, mut fitting: Vec<usize>) -> Vec<usize> {
         let most = self.snapshot.policy.max_instance_types.max(1);
         let frame = self.frames.get(claim.frame);
         if !self.headroom.is_bounded(frame.template) {
@@ -169,7 +169,7 @@ impl Solver<'_> {
 }
 
 /// Requirements as objects write them: settled where only the claim can, with the capacity types that can be had.
-fn written(requirements: &Requirements, template: &Template<'_>, sold_as: CapacityTypes) -> Vec<Requirement> {
+fn written(requirements: &Requirements, template: &PoolTemplate<'_>, sold_as: CapacityTypes) -> Vec<Requirement> {
     let mut requirements = requirements.clone();
     settle(&mut requirements, template);
     let sold_as = sold_as.iter().map(CapacityType::as_str);
@@ -181,7 +181,7 @@ fn written(requirements: &Requirements, template: &Template<'_>, sold_as: Capaci
 
 /// Settles labels that nobody but the claim can give the node: where one must be there and several values are possible,
 /// one of them is chosen, for the node would otherwise come up without it.
-fn settle(requirements: &mut Requirements, template: &Template<'_>) {
+fn settle(requirements: &mut Requirements, template: &PoolTemplate<'_>) {
     let open = |(key, set): &(&str, &ValueSet)| !template.decides(key) && !set.allows(None);
     let chosen: Vec<(String, String)> =
         requirements.iter().filter(open).filter_map(|(key, set)| Some((key.to_owned(), set.any()?))).collect();

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use super::dimensions::{Amounts, add, fits};
-use super::fleet_optimizer::{self, Item, Kind, Pattern};
+use super::fleet_optimizer::{self, MachineKind, Pattern, PodItem};
 use super::join::{holding, within};
 use super::node_template::TemplateId;
-use super::open_node::Fresh;
+use super::open_node::NewNodeOption;
 use super::topology::RuleKind;
-use super::{Solver, Turn};
+use super::{Attempt, Solver};
 use crate::Resources;
 
 /// How many shapes one fleet is worked out for; the least bulky are left to join.
@@ -25,21 +25,21 @@ const FEW_PODS: u64 = 2_000;
 /// Fleets by frame.
 #[derive(Clone, Default)]
 pub(super) struct PlannedFleets {
-    of_frame: BTreeMap<TemplateId, Vec<Planned>>,
+    of_frame: BTreeMap<TemplateId, Vec<PlannedNode>>,
     /// What was worked out last, for frames that differ by their zone only.
-    last: Option<Worked>,
+    last: Option<FleetState>,
 }
 
 #[derive(Clone)]
-struct Worked {
-    kinds: Vec<Kind>,
-    items: Vec<Item>,
+struct FleetState {
+    kinds: Vec<MachineKind>,
+    items: Vec<PodItem>,
     patterns: Vec<Pattern>,
 }
 
 /// Launches that are still to be opened: pods by shape, and how often.
 #[derive(Clone)]
-struct Planned {
+struct PlannedNode {
     load: Vec<(usize, usize)>,
     times: usize,
 }
@@ -56,7 +56,11 @@ struct FleetPods {
 impl Solver<'_> {
     /// The entry and the pods by shape of the next launch in the frame's fleet that takes the turn's shape, the turn's own
     /// first; `None` when there is none or when it cannot be had any more.
-    pub(super) fn next_planned(&mut self, fresh: &Fresh, turn: Turn) -> Option<(usize, Vec<(usize, usize)>)> {
+    pub(super) fn next_planned(
+        &mut self,
+        fresh: &NewNodeOption,
+        turn: Attempt,
+    ) -> Option<(usize, Vec<(usize, usize)>)> {
         let bounded = self.headroom.is_bounded(self.frames.get(fresh.frame).template);
         if fresh.reservation.is_some() || !self.is_simple(turn.shape) {
             return None;
@@ -74,7 +78,7 @@ impl Solver<'_> {
     }
 
     /// The cheapest entry that holds a load, within the limits and with types enough.
-    fn entry_for(&self, fresh: &Fresh, turn: Turn, load: &[(usize, usize)]) -> Option<usize> {
+    fn entry_for(&self, fresh: &NewNodeOption, turn: Attempt, load: &[(usize, usize)]) -> Option<usize> {
         let mut used: Amounts = vec![0; self.demands[turn.shape].requests.len()].into();
         load.iter().for_each(|(shape, count)| add(&mut used, &self.demands[*shape].requests, *count));
         let entry = self.first_holding(fresh.frame, fresh.entry, &used, &[], &[])?;
@@ -85,12 +89,12 @@ impl Solver<'_> {
     }
 
     /// The fleet for all that waits and may go to launches of the frame.
-    fn fleet(&mut self, frame: TemplateId, turn: Turn, bounded: bool) -> Vec<Planned> {
+    fn fleet(&mut self, frame: TemplateId, turn: Attempt, bounded: bool) -> Vec<PlannedNode> {
         let guests = self.guests(frame, turn, bounded);
         let kinds = self.kinds(frame, turn.shape);
-        let items: Vec<Item> = guests
+        let items: Vec<PodItem> = guests
             .iter()
-            .map(|guest| Item {
+            .map(|guest| PodItem {
                 needs: self.demands[guest.shape].requests.to_vec(),
                 count: guest.count,
                 most: guest.most,
@@ -101,11 +105,11 @@ impl Solver<'_> {
         let worked = known.unwrap_or_else(|| {
             let (patterns, steps) = fleet_optimizer::fleet(&kinds, &items, self.most_steps());
             self.steps += steps;
-            Worked { kinds, items, patterns }
+            FleetState { kinds, items, patterns }
         });
         let shaped = |pattern: &Pattern| {
             let load = pattern.counts.iter().map(|(item, count)| (guests[*item].shape, *count)).collect();
-            Planned { load, times: pattern.times }
+            PlannedNode { load, times: pattern.times }
         };
         let fleet = worked.patterns.iter().map(shaped).collect();
         self.fleets.last = Some(worked);
@@ -121,10 +125,10 @@ impl Solver<'_> {
 
     /// Machines that launches of a frame may become within the limits, without those that others replace for less; while
     /// spot needs a choice, only what leaves one.
-    fn kinds(&self, frame: TemplateId, shape: usize) -> Vec<Kind> {
+    fn kinds(&self, frame: TemplateId, shape: usize) -> Vec<MachineKind> {
         let own = self.frames.get(frame);
         let least = self.least_types(frame, shape);
-        let mut kinds: Vec<Kind> = Vec::new();
+        let mut kinds: Vec<MachineKind> = Vec::new();
         for (position, entry) in own.entries.iter().enumerate() {
             let candidate = self.frames.candidate(frame, position);
             let replaced = kinds.iter().any(|kind| fits(&candidate.room, &kind.room));
@@ -134,13 +138,13 @@ impl Solver<'_> {
             {
                 continue;
             }
-            kinds.push(Kind { cost: entry.cost.max(1), room: candidate.room.to_vec() });
+            kinds.push(MachineKind { cost: entry.cost.max(1), room: candidate.room.to_vec() });
         }
         kinds
     }
 
     /// Shapes that wait and that the frame suits as it is, the turn's own first, then the bulkiest.
-    fn guests(&mut self, frame: TemplateId, turn: Turn, bounded: bool) -> Vec<FleetPods> {
+    fn guests(&mut self, frame: TemplateId, turn: Attempt, bounded: bool) -> Vec<FleetPods> {
         let priority = self.demands[turn.shape].shape.priority;
         let shapes = (0..self.demands.len()).filter(|shape| *shape != turn.shape);
         let peers = shapes.filter(|shape| !bounded || self.demands[*shape].shape.priority == priority);
@@ -239,7 +243,7 @@ impl PlannedFleets {
 
     /// How many pods of a shape have a place in launches that are still to be opened.
     fn planned(&self, shape: usize) -> usize {
-        let of = |planned: &Planned| {
+        let of = |planned: &PlannedNode| {
             let count = planned.load.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count);
             count * planned.times
         };

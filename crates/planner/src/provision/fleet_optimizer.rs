@@ -13,7 +13,7 @@ mod greedy;
 mod linear_program;
 mod pattern_search;
 
-use linear_program::{Column, Program};
+use linear_program::{Column, LinearProgram};
 use pattern_search::PatternSearch;
 
 /// How many items the linear program bears: its work grows with their square.
@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 120;
 
 /// What can be bought, in any number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct MachineKind {
     /// Greater than zero.
     pub(super) cost: i64,
     pub(super) room: Vec<i64>,
@@ -29,7 +29,7 @@ pub(super) struct Kind {
 
 /// Pods that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct PodItem {
     pub(super) needs: Vec<i64>,
     pub(super) count: usize,
     /// How many of them may share a machine.
@@ -49,7 +49,7 @@ pub(super) struct Pattern {
 
 /// A cheap fleet for all items that do not go elsewhere, and the steps that it took. What the linear program does not come
 /// to within so many steps is filled greedily; beyond twice as many, the fleet is less than that.
-pub(super) fn fleet(kinds: &[Kind], items: &[Item], most_steps: u64) -> (Vec<Pattern>, u64) {
+pub(super) fn fleet(kinds: &[MachineKind], items: &[PodItem], most_steps: u64) -> (Vec<Pattern>, u64) {
     let mut filler = PatternSearch::new(kinds, items);
     let mut left: Vec<usize> = items.iter().map(|item| item.count).collect();
     let mut fleet = Vec::new();
@@ -65,8 +65,8 @@ pub(super) fn fleet(kinds: &[Kind], items: &[Item], most_steps: u64) -> (Vec<Pat
 fn from_fractions(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
     let mut known = Vec::new();
     while left.iter().any(|count| *count > 0) && filler.looks < most_steps {
-        filler.have(left);
-        let Some(mut program) = Program::new(filler.kinds, filler.items, left) else { break };
+        filler.limit_counts(left);
+        let Some(mut program) = LinearProgram::new(filler.kinds, filler.items, left) else { break };
         program.improve(filler, &mut known, most_steps);
         keep(&program.solution(), left, fleet);
     }
@@ -106,18 +106,18 @@ mod tests {
 
     use super::*;
 
-    fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+    fn kinds() -> impl Strategy<Value = Vec<MachineKind>> {
         let kind = (1_i64..100, 1_i64..20, 1_i64..40)
-            .prop_map(|(cost, cpu, memory)| Kind { cost: cost * 1000, room: vec![cpu, memory] });
-        let largest = Kind { cost: 200_000, room: vec![20, 40] };
+            .prop_map(|(cost, cpu, memory)| MachineKind { cost: cost * 1000, room: vec![cpu, memory] });
+        let largest = MachineKind { cost: 200_000, room: vec![20, 40] };
         proptest::collection::vec(kind, 0..6).prop_map(move |mut kinds| {
             kinds.push(largest.clone());
             kinds
         })
     }
 
-    fn items() -> impl Strategy<Value = Vec<Item>> {
-        let item = (1_i64..10, 0_i64..20, 1_usize..12, 1_usize..4).prop_map(|(cpu, memory, count, most)| Item {
+    fn items() -> impl Strategy<Value = Vec<PodItem>> {
+        let item = (1_i64..10, 0_i64..20, 1_usize..12, 1_usize..4).prop_map(|(cpu, memory, count, most)| PodItem {
             needs: vec![cpu, memory],
             count,
             most,
@@ -126,11 +126,11 @@ mod tests {
         proptest::collection::vec(item, 1..8)
     }
 
-    fn total(kinds: &[Kind], fleet: &[Pattern]) -> i64 {
+    fn total(kinds: &[MachineKind], fleet: &[Pattern]) -> i64 {
         fleet.iter().map(|pattern| kinds[pattern.kind].cost * pattern.times as i64).sum()
     }
 
-    fn assert_carries(kinds: &[Kind], items: &[Item], fleet: &[Pattern]) {
+    fn assert_carries(kinds: &[MachineKind], items: &[PodItem], fleet: &[Pattern]) {
         let mut carried = vec![0; items.len()];
         for pattern in fleet {
             let mut used = [0; 2];
@@ -160,32 +160,32 @@ mod tests {
 
         #[test]
         fn one_shape_costs_at_most_a_machine_more_than_fractions_would(kinds in kinds(), cpu in 1_i64..10, whole in 1_usize..5) {
-            let one = Item { needs: vec![cpu, 0], count: 1, most: usize::MAX, elsewhere: None };
+            let one = PodItem { needs: vec![cpu, 0], count: 1, most: usize::MAX, elsewhere: None };
             let loads = kinds.iter().map(|kind| (kind.cost, linear_program::fits(&one.needs, &kind.room)));
             let best = loads.filter(|(_, load)| *load > 0).min_by_key(|(cost, load)| (cost * 1_000_000 / *load as i64, *load));
             let (cost, load) = best.expect("the largest machine holds one");
-            let items = [Item { count: load * whole, ..one }];
+            let items = [PodItem { count: load * whole, ..one }];
             let (fleet, _) = fleet(&kinds, &items, u64::MAX);
             let total = total(&kinds, &fleet);
             prop_assert!(total <= cost * whole as i64 + cost, "{total}: {fleet:?}");
         }
     }
 
-    fn item(cpu: i64, memory: i64, count: usize) -> Item {
-        Item { needs: vec![cpu, memory], count, most: usize::MAX, elsewhere: None }
+    fn item(cpu: i64, memory: i64, count: usize) -> PodItem {
+        PodItem { needs: vec![cpu, memory], count, most: usize::MAX, elsewhere: None }
     }
 
     #[test]
     fn what_fills_each_others_gaps_shares_machines() {
-        let kinds = [Kind { cost: 100, room: vec![4, 4] }, Kind { cost: 190, room: vec![8, 8] }];
+        let kinds = [MachineKind { cost: 100, room: vec![4, 4] }, MachineKind { cost: 190, room: vec![8, 8] }];
         let (fleet, _) = fleet(&kinds, &[item(3, 1, 10), item(1, 3, 10)], u64::MAX);
         assert_eq!(total(&kinds, &fleet), 950, "{fleet:?}");
     }
 
     #[test]
     fn who_is_cheaper_elsewhere_only_fills_gaps() {
-        let kinds = [Kind { cost: 1000, room: vec![4, 4] }];
-        let guest = Item { elsewhere: Some(10), ..item(1, 1, 9) };
+        let kinds = [MachineKind { cost: 1000, room: vec![4, 4] }];
+        let guest = PodItem { elsewhere: Some(10), ..item(1, 1, 9) };
         let (fleet, _) = fleet(&kinds, &[item(3, 3, 2), guest], u64::MAX);
         assert_eq!(total(&kinds, &fleet), 2000, "{fleet:?}");
         let guests: usize = fleet.iter().flat_map(|it| &it.counts).filter(|(item, _)| *item == 1).map(|it| it.1).sum();
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_search_without_steps_plans_nothing() {
-        let kinds = [Kind { cost: 100, room: vec![4, 4] }];
+        let kinds = [MachineKind { cost: 100, room: vec![4, 4] }];
         assert_eq!(fleet(&kinds, &[item(1, 1, 3)], 0), (Vec::new(), 0));
     }
 }

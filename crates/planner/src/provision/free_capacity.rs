@@ -10,15 +10,15 @@ const STRETCH: usize = 32;
 
 /// One row a room, in the order in which they are tried.
 #[derive(Clone)]
-pub(super) struct Ledger {
+pub(super) struct FreeCapacity {
     width: usize,
     rows: Vec<i64>,
     /// By stretch, the most of each dimension that one of its rooms has.
     most: Vec<i64>,
 }
 
-impl Ledger {
-    pub(super) fn of(rooms: &[Amounts]) -> Self {
+impl FreeCapacity {
+    pub(super) fn new(rooms: &[Amounts]) -> Self {
         let width = rooms.first().map_or(0, |row| row.len());
         let stretches = rooms.len().div_ceil(STRETCH);
         let mut ledger = Self { width, rows: rooms.concat(), most: vec![0; stretches * width] };
@@ -90,7 +90,7 @@ mod tests {
             taken in vec((0..80usize, 0..4i64), 0..40),
             asked in 1..9i64,
         ) {
-            let mut ledger = Ledger::of(&amounts.iter().map(|amount| [*amount].into()).collect::<Vec<Amounts>>());
+            let mut ledger = FreeCapacity::new(&amounts.iter().map(|amount| [*amount].into()).collect::<Vec<Amounts>>());
             let rooms = amounts.len();
             for (room, amount) in taken.into_iter().filter(|(room, _)| *room < rooms) {
                 ledger.take(room, &[amount]);

@@ -11,12 +11,12 @@ use crate::{HostPort, Pod};
 use super::dimensions::{Amounts, add, times};
 use super::existing_node::{asked, attach};
 use super::limits::{Footprint, Headroom};
-use super::new_node::Claim;
+use super::new_node::NewNode;
 use super::node_template::{NodeTemplates, TemplateId};
-use super::{Solver, Turn};
+use super::{Attempt, Solver};
 
 /// What a launch becomes with some pods more.
-pub(super) struct Joined {
+pub(super) struct JoinOption {
     frame: TemplateId,
     used: Amounts,
     entry: usize,
@@ -28,7 +28,7 @@ pub(super) struct Joined {
 /// Pods of one shape that would like to join.
 struct JoinSearch<'s, 'a> {
     solver: &'s Solver<'a>,
-    turn: Turn,
+    turn: Attempt,
     frame: TemplateId,
     first: &'a Pod,
     left: usize,
@@ -41,13 +41,13 @@ struct JoinSearch<'s, 'a> {
 impl<'a> Solver<'a> {
     /// Puts as many of the pods as possible into the first open launch that takes one. Says which, and how many.
     /// `alone` is what a launch of its own would cost, if one can be had.
-    pub(super) fn join(&mut self, turn: Turn, pods: &[usize], alone: Option<i64>) -> Option<(usize, usize)> {
+    pub(super) fn join(&mut self, turn: Attempt, pods: &[usize], alone: Option<i64>) -> Option<(usize, usize)> {
         let class = self.demands[turn.shape].levels[turn.level].class;
         let buckets = self.claims.compatible(class, &mut self.frames, &self.wants, &mut self.topology);
         for (bucket, children) in buckets.iter() {
             for child in children.iter() {
                 self.steps += 1;
-                for frame in self.settled(*child, turn, false) {
+                for frame in self.pinned_templates(*child, turn, false) {
                     if let Some((claim, joined)) = self.find_joinable(turn, (*bucket, frame), pods, alone) {
                         let count = joined.pods;
                         self.apply(turn, claim, joined, &pods[..count]);
@@ -60,13 +60,13 @@ impl<'a> Solver<'a> {
     }
 
     /// Puts pods where a launch keeps seats for their shape, as far as the rules let them go there by now.
-    pub(super) fn sit(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
+    pub(super) fn sit(&mut self, turn: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
         let class = self.demands[turn.shape].levels[turn.level].class;
         for position in self.claims.with_seats(turn.shape) {
             let frame = self.claims.list[position].frame;
             let children = self.frames.for_class(frame, class, &self.wants, &mut self.topology);
             let settled: Vec<TemplateId> =
-                children.iter().flat_map(|child| self.settled(*child, turn, false)).collect();
+                children.iter().flat_map(|child| self.pinned_templates(*child, turn, false)).collect();
             for frame in settled {
                 self.steps += 1;
                 let least = self.least_types(frame, turn.shape);
@@ -84,11 +84,11 @@ impl<'a> Solver<'a> {
 
     fn find_joinable(
         &mut self,
-        turn: Turn,
+        turn: Attempt,
         place: (usize, TemplateId),
         pods: &[usize],
         alone: Option<i64>,
-    ) -> Option<(usize, Joined)> {
+    ) -> Option<(usize, JoinOption)> {
         let least = self.least_types(place.1, turn.shape);
         let mut claims = std::mem::take(&mut self.claims);
         let mut steps = 0;
@@ -103,7 +103,7 @@ impl<'a> Solver<'a> {
         found
     }
 
-    fn apply(&mut self, turn: Turn, position: usize, joined: Joined, pods: &[usize]) {
+    fn apply(&mut self, turn: Attempt, position: usize, joined: JoinOption, pods: &[usize]) {
         let template = self.frames.get(joined.frame).template;
         let demand = &self.demands[turn.shape];
         self.claims.seat(position, turn.shape, pods.len());
@@ -127,7 +127,7 @@ impl<'a> Solver<'a> {
 
 impl JoinSearch<'_, '_> {
     /// What the launch becomes with as many of the pods as it takes at no higher price, or with one.
-    fn join(&self, claim: &Claim) -> Option<Joined> {
+    fn join(&self, claim: &NewNode) -> Option<JoinOption> {
         let demand = &self.solver.demands[self.turn.shape];
         let level = &demand.levels[self.turn.level];
         let topology = &self.solver.topology;
@@ -146,7 +146,7 @@ impl JoinSearch<'_, '_> {
     }
 
     /// How many pods go in without a larger type than for the first.
-    fn most_at_this_price(&self, claim: &Claim, asked: &[i64], one: &Joined) -> usize {
+    fn most_at_this_price(&self, claim: &NewNode, asked: &[i64], one: &JoinOption) -> usize {
         let frames = &self.solver.frames;
         let template = frames.template_of(one.frame);
         let room = &template.candidates[frames.get(one.frame).entries[one.entry].candidate].room;
@@ -155,7 +155,7 @@ impl JoinSearch<'_, '_> {
     }
 
     /// With as many pods as possible, `most` or fewer, more than one.
-    fn largest(&self, claim: &Claim, asked: &[i64], most: usize) -> Option<Joined> {
+    fn largest(&self, claim: &NewNode, asked: &[i64], most: usize) -> Option<JoinOption> {
         let (mut low, mut high) = (1, most);
         let mut best = None;
         while low < high {
@@ -172,7 +172,7 @@ impl JoinSearch<'_, '_> {
     }
 
     /// The launch with so many pods more; `None` when no type is left, too few are, or it costs too much.
-    fn with(&self, claim: &Claim, asked: &[i64], pods: usize) -> Option<Joined> {
+    fn with(&self, claim: &NewNode, asked: &[i64], pods: usize) -> Option<JoinOption> {
         let frames = &self.solver.frames;
         let frame = frames.get(self.frame);
         let unseated = pods.saturating_sub(claim.seats_for(self.turn.shape));
@@ -190,10 +190,10 @@ impl JoinSearch<'_, '_> {
         let kept = self.solver.enough_types(self.frame, entry, &used, &ports, least)
             && self.solver.keeps_values(self.frame, &used, &ports, &claim.held, &claim.lowered);
         let held = self.solver.reservation(self.frame, entry, &used, &ports, &claim.held);
-        kept.then_some(Joined { frame: self.frame, used, entry, least, held, pods })
+        kept.then_some(JoinOption { frame: self.frame, used, entry, least, held, pods })
     }
 
-    fn ports<'c>(&self, claim: &'c Claim) -> Cow<'c, [HostPort]> {
+    fn ports<'c>(&self, claim: &'c NewNode) -> Cow<'c, [HostPort]> {
         let own = &self.solver.demands[self.turn.shape].shape.ports;
         if own.is_empty() {
             return Cow::Borrowed(&claim.ports);

@@ -19,8 +19,8 @@ struct PoolHeadroom {
 }
 
 impl Headroom {
-    pub(super) fn of<'a>(pools: impl Iterator<Item = &'a Pool>) -> Self {
-        Self { pools: pools.map(PoolHeadroom::of).collect(), generation: 0 }
+    pub(super) fn new<'a>(pools: impl Iterator<Item = &'a Pool>) -> Self {
+        Self { pools: pools.map(PoolHeadroom::new).collect(), generation: 0 }
     }
 
     /// Changes whenever the answer of [`Self::first_exceeded`] may have changed.
@@ -58,7 +58,7 @@ impl Headroom {
 }
 
 impl PoolHeadroom {
-    fn of(pool: &Pool) -> Self {
+    fn new(pool: &Pool) -> Self {
         let limits = pool.limits.iter().flat_map(Resources::iter);
         let (names, left) = limits.map(|(name, limit)| (name.to_owned(), limit - pool.usage.get(name))).unzip();
         Self { names, left }

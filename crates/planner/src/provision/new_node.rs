@@ -9,14 +9,14 @@ use crate::HostPort;
 use super::dimensions::fits;
 use super::existing_node::Attached;
 use super::limits::Footprint;
-use super::node_template::{Entry, NodeTemplate, NodeTemplates, TemplateId};
-use super::pool_template::Template;
+use super::node_template::{NodeTemplate, NodeTemplates, PricedType, TemplateId};
+use super::pool_template::PoolTemplate;
 use super::requirement_sets::{ClassId, RequirementSets};
 use super::topology::{Domain, Spot, Topology};
 
 /// A launch that may still take pods.
 #[derive(Clone)]
-pub(super) struct Claim {
+pub(super) struct NewNode {
     pub(super) frame: TemplateId,
     pub(super) site: Domain,
     /// Positions of its pods in the snapshot.
@@ -40,12 +40,12 @@ pub(super) struct Claim {
 /// Launches by frame, so that what is said of one holds for all of them.
 #[derive(Clone, Default)]
 pub(super) struct NewNodes {
-    pub(super) list: Vec<Claim>,
+    pub(super) list: Vec<NewNode>,
     /// By shape, launches that keep seats for it, in the order in which they were opened.
     seats: BTreeMap<usize, Vec<usize>>,
     /// By shape, how many seats there are.
     kept: BTreeMap<usize, usize>,
-    buckets: Vec<Bucket>,
+    buckets: Vec<PriceBucket>,
     of_frame: BTreeMap<TemplateId, usize>,
     compatible: BTreeMap<ClassId, Compatible>,
     /// By shape; then by level, bucket and frame, the first launch that has not refused for good.
@@ -54,7 +54,7 @@ pub(super) struct NewNodes {
 
 /// Launches of one frame in the order in which they came to be so; those that have moved on stay listed.
 #[derive(Clone)]
-struct Bucket {
+struct PriceBucket {
     frame: TemplateId,
     claims: Vec<usize>,
 }
@@ -67,7 +67,7 @@ struct Compatible {
 }
 
 impl NewNodes {
-    pub(super) fn add(&mut self, claim: Claim) -> usize {
+    pub(super) fn add(&mut self, claim: NewNode) -> usize {
         let position = self.list.len();
         self.file(position, claim.frame);
         for (shape, kept) in claim.seats.iter().filter(|(_, kept)| *kept > 0) {
@@ -108,7 +108,7 @@ impl NewNodes {
     /// Notes that a launch has another frame now.
     pub(super) fn file(&mut self, claim: usize, frame: TemplateId) {
         let bucket = *self.of_frame.entry(frame).or_insert_with(|| {
-            self.buckets.push(Bucket { frame, claims: Vec::new() });
+            self.buckets.push(PriceBucket { frame, claims: Vec::new() });
             self.buckets.len() - 1
         });
         self.buckets[bucket].claims.push(claim);
@@ -140,7 +140,7 @@ impl NewNodes {
         &mut self,
         (shape, level): (usize, usize),
         (bucket, frame): (usize, TemplateId),
-        mut takes: impl FnMut(usize, &Claim) -> Option<T>,
+        mut takes: impl FnMut(usize, &NewNode) -> Option<T>,
     ) -> Option<(usize, T)> {
         let own = &self.buckets[bucket];
         let cursor = self.cursors.entry(shape).or_default().entry((level, bucket, frame)).or_insert(0);
@@ -162,7 +162,7 @@ impl NewNodes {
     }
 }
 
-impl Claim {
+impl NewNode {
     /// Where the launch is, for the rules.
     pub(super) fn spot<'f>(&self, frame: &'f NodeTemplate) -> Spot<'f> {
         Spot { site: Some(self.site), pins: Some(&frame.pins) }
@@ -174,9 +174,9 @@ impl Claim {
     }
 }
 
-impl Template<'_> {
+impl PoolTemplate<'_> {
     /// Whether a type holds pods that use so much and bind these ports.
-    pub(super) fn holds(&self, entry: &Entry, used: &[i64], ports: &[HostPort]) -> bool {
+    pub(super) fn holds(&self, entry: &PricedType, used: &[i64], ports: &[HostPort]) -> bool {
         let candidate = &self.candidates[entry.candidate];
         let clash = |port: &HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
         fits(used, &candidate.room) && (candidate.ports.is_empty() || !ports.iter().any(clash))

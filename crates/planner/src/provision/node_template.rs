@@ -11,9 +11,9 @@ use std::sync::Arc;
 use crate::{CapacityType, Offering, Operator, Requirement, Requirements, Toleration, ValueSet, label};
 
 use super::dimensions::{Amounts, fits};
-use super::pool_template::{Candidate, Template};
+use super::pool_template::{CandidateType, PoolTemplate};
 use super::requirement_sets::{ClassId, RequirementSetId, RequirementSets, Tolerance, first_untolerated};
-use super::topology::{Counts, Domain, GroupId, HOST, KeyId, Outlook, SpreadGroup, Topology};
+use super::topology::{Counts, Domain, GroupId, HOST, KeyId, PossibleLabels, SpreadGroup, Topology};
 
 pub(super) type TemplateId = usize;
 
@@ -23,7 +23,7 @@ pub(super) struct NodeTemplate {
     pub(super) template: usize,
     pub(super) requirements: Requirements,
     /// Types that can be had as required, by what they count for, then by name. What is reserved must be asked for by name.
-    pub(super) entries: Arc<[Entry]>,
+    pub(super) entries: Arc<[PricedType]>,
     /// Candidates whose own labels are as required, whether they can be had or not.
     alike: Arc<[usize]>,
     /// For each topology key the one value that is left, if one is.
@@ -36,7 +36,7 @@ pub(super) struct NodeTemplate {
 
 /// A type that can be had.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct PricedType {
     /// Its position among the template's candidates.
     pub(super) candidate: usize,
     /// What its cheapest offering counts for when types compete: the price for the work done, and the pool's fee.
@@ -54,7 +54,7 @@ pub(super) struct CapacityTypes(u8);
 impl CapacityTypes {
     const ALL: [CapacityType; 3] = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
 
-    fn of(one: CapacityType) -> Self {
+    fn only(one: CapacityType) -> Self {
         Self(1 << one as u8)
     }
 
@@ -63,7 +63,7 @@ impl CapacityTypes {
     }
 
     pub(super) fn contains(self, one: CapacityType) -> bool {
-        self.0 & Self::of(one).0 != 0
+        self.0 & Self::only(one).0 != 0
     }
 
     pub(super) fn iter(self) -> impl Iterator<Item = CapacityType> {
@@ -74,7 +74,7 @@ impl CapacityTypes {
 /// All frames of one plan.
 #[derive(Clone)]
 pub(super) struct NodeTemplates<'a> {
-    pub(super) templates: Arc<[Template<'a>]>,
+    pub(super) templates: Arc<[PoolTemplate<'a>]>,
     list: Vec<NodeTemplate>,
     known: BTreeMap<(usize, Requirements), TemplateId>,
     narrowed: BTreeMap<(TemplateId, RequirementSetId), Option<TemplateId>>,
@@ -91,7 +91,7 @@ pub(super) struct NodeTemplates<'a> {
 
 impl<'a> NodeTemplates<'a> {
     /// One frame a template, of the same number.
-    pub(super) fn new(templates: Vec<Template<'a>>, topology: &mut Topology<'a>) -> Self {
+    pub(super) fn new(templates: Vec<PoolTemplate<'a>>, topology: &mut Topology<'a>) -> Self {
         let mut frames = Self {
             templates: templates.into(),
             list: Vec::new(),
@@ -117,12 +117,12 @@ impl<'a> NodeTemplates<'a> {
         &self.list[frame]
     }
 
-    pub(super) fn template_of(&self, frame: TemplateId) -> &Template<'a> {
+    pub(super) fn template_of(&self, frame: TemplateId) -> &PoolTemplate<'a> {
         &self.templates[self.list[frame].template]
     }
 
     /// The type behind an entry.
-    pub(super) fn candidate(&self, frame: TemplateId, entry: usize) -> &Candidate<'a> {
+    pub(super) fn candidate(&self, frame: TemplateId, entry: usize) -> &CandidateType<'a> {
         &self.template_of(frame).candidates[self.list[frame].entries[entry].candidate]
     }
 
@@ -138,7 +138,7 @@ impl<'a> NodeTemplates<'a> {
 
     /// Frames of the growing pools whose taints are borne, soft ones aside.
     pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<TemplateId> {
-        let bears = |template: &Template<'_>| {
+        let bears = |template: &PoolTemplate<'_>| {
             first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
         };
         self.growing().filter(|base| bears(&self.templates[*base])).collect()
@@ -305,7 +305,7 @@ impl<'a> NodeTemplates<'a> {
         spread: &SpreadGroup<'_>,
         wants: &RequirementSets<'_>,
     ) -> Counts {
-        if spread.shuns(&self.template_of(frame).pool.taints) {
+        if spread.excludes_taints(&self.template_of(frame).pool.taints) {
             return Counts::Never;
         }
         let judged = || spread.counts_on(wants, |key| self.outlook(frame, key));
@@ -313,18 +313,18 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// What a label may turn out to be on a node of this frame, whatever the frame is narrowed to.
-    pub(super) fn outlook(&self, frame: TemplateId, key: &str) -> Outlook {
+    pub(super) fn outlook(&self, frame: TemplateId, key: &str) -> PossibleLabels {
         let own = &self.list[frame];
         let template = &self.templates[own.template];
         let values = self.value_names(frame, key);
         let by_type = template.sold_by.contains(key) || template.well_known().contains(key);
         let set = own.requirements.get(key);
         let free = set.is_none_or(|set| set.allows(None));
-        let without = |entry: &Entry| !template.candidates[entry.candidate].offer.carries(key);
+        let without = |entry: &PricedType| !template.candidates[entry.candidate].offer.carries(key);
         // What the claim itself brings is there only when it is settled.
         let unsettled = !by_type && set.is_none_or(|set| set.single().is_none());
         let lacking = values.is_empty() || unsettled || (by_type && free && own.entries.iter().any(without));
-        Outlook { lacking, values, open: set.filter(|_| unsettled).cloned() }
+        PossibleLabels { lacking, values, open: set.filter(|_| unsettled).cloned() }
     }
 
     /// The cheapest entry that holds these amounts alone.
@@ -356,7 +356,7 @@ impl<'a> NodeTemplates<'a> {
             .map(|(key, set)| (key.to_owned(), set.clone()))
             .collect();
         let mut alike: Vec<usize> = self.list[parent].alike.to_vec();
-        let mut entries: Vec<Entry> = self.list[parent].entries.to_vec();
+        let mut entries: Vec<PricedType> = self.list[parent].entries.to_vec();
         let mut sold = false;
         for (key, set) in changed {
             sold |= self.templates[template].sold_by.contains(key.as_str());
@@ -394,7 +394,7 @@ impl<'a> NodeTemplates<'a> {
         template: usize,
         requirements: Requirements,
         alike: Vec<usize>,
-        entries: Option<Vec<Entry>>,
+        entries: Option<Vec<PricedType>>,
         topology: &mut Topology<'a>,
     ) -> TemplateId {
         let own = &self.templates[template];
@@ -419,30 +419,30 @@ impl<'a> NodeTemplates<'a> {
     }
 }
 
-impl Template<'_> {
+impl PoolTemplate<'_> {
     /// The candidates that can be had, by what they count for, then by name.
-    fn all_priced(&self, candidates: &[usize], requirements: &Requirements) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = candidates.iter().filter_map(|it| self.priced(*it, requirements)).collect();
+    fn all_priced(&self, candidates: &[usize], requirements: &Requirements) -> Vec<PricedType> {
+        let mut entries: Vec<PricedType> = candidates.iter().filter_map(|it| self.priced(*it, requirements)).collect();
         entries.sort_by_key(|entry| (entry.cost, &self.candidates[entry.candidate].offer.kind.name));
         entries
     }
 
     /// A candidate with its cheapest offering; `None` when it cannot be had as required, or its daemons fill it.
-    fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<Entry> {
+    fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<PricedType> {
         let mut price: Option<i64> = None;
         let mut sold_as = CapacityTypes::default();
         for offering in self.candidates[candidate].offerings(requirements) {
             price = Some(price.map_or(offering.price.0, |price| price.min(offering.price.0)));
-            sold_as = sold_as.with(CapacityTypes::of(offering.capacity_type));
+            sold_as = sold_as.with(CapacityTypes::only(offering.capacity_type));
         }
         let (own, price) = (&self.candidates[candidate], price?);
         let performance = i64::from(own.offer.kind.performance.unwrap_or(1000).max(1));
         let cost = price.saturating_mul(1000) / performance + self.pool.node_fee.0;
-        own.crowded.is_none().then_some(Entry { candidate, cost, price, sold_as })
+        own.crowded.is_none().then_some(PricedType { candidate, cost, price, sold_as })
     }
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> CandidateType<'a> {
     /// Adds the values that a label can have on a node of this type that comes from one of these offerings.
     pub(super) fn values(&self, sold: impl Iterator<Item = &'a Offering>, key: &str, values: &mut BTreeSet<&'a str>) {
         let kind = self.offer.kind;

@@ -13,15 +13,15 @@ use super::dimensions::{Amounts, add, times};
 use super::existing_node::attach;
 use super::join::{holding, within};
 use super::limits::{Footprint, maximum};
-use super::new_node::Claim;
+use super::new_node::NewNode;
 use super::node_template::TemplateId;
-use super::strategy::Load;
+use super::strategy::LoadRule;
 use super::topology::Domain;
-use super::{Solver, Turn};
+use super::{Attempt, Solver};
 
 /// The best launch for one pod alone.
 #[derive(Clone)]
-pub(super) struct Fresh {
+pub(super) struct NewNodeOption {
     pub(super) frame: TemplateId,
     pub(super) entry: usize,
     cost: i64,
@@ -34,14 +34,14 @@ pub(super) struct Fresh {
 
 /// What was found out about launches of a turn's own, and when.
 #[derive(Clone)]
-pub(super) struct Alone {
+pub(super) struct SingleNodePrices {
     generation: (u64, u64),
-    best: Option<Fresh>,
+    best: Option<NewNodeOption>,
 }
 
 impl Solver<'_> {
     /// What a launch of its own would cost, as far as is known: limits and reservations may have changed since. [`Self::open`] finds out.
-    pub(super) fn price_alone(&mut self, turn: Turn) -> Option<i64> {
+    pub(super) fn price_alone(&mut self, turn: Attempt) -> Option<i64> {
         match self.alone.get(&turn) {
             Some(known) => known.best.as_ref().map(|fresh| fresh.cost),
             None => self.best_alone(turn, false).map(|fresh| fresh.cost),
@@ -51,8 +51,8 @@ impl Solver<'_> {
     /// By how much a pod may make a launch dearer that it joins: by what a launch of its own costs, or not at all.
     pub(super) fn bearable_price(&self, alone: i64) -> i64 {
         match self.manner.load {
-            Load::One | Load::Own => alone,
-            Load::Fit | Load::Fleet => 0,
+            LoadRule::One | LoadRule::Own => alone,
+            LoadRule::Fit | LoadRule::Fleet => 0,
         }
     }
 
@@ -74,7 +74,7 @@ impl Solver<'_> {
     }
 
     /// Opens a launch for the first pods. Says which, and how many of them it takes now.
-    pub(super) fn open(&mut self, turn: Turn, pods: &[usize]) -> Option<(usize, usize)> {
+    pub(super) fn open(&mut self, turn: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
         let level = &self.demands[turn.shape].levels[turn.level];
         let settles = !level.keys.is_empty() || !level.fickle.is_empty() || !self.retinue.is_empty();
         let fresh = self.best_alone(turn, settles)?;
@@ -88,7 +88,7 @@ impl Solver<'_> {
         let template = self.frames.get(fresh.frame).template;
         let held = self.reservation(fresh.frame, entry, &used, &demand.shape.ports, &[]);
         self.headroom.exchange(template, &[], &held);
-        let mut claim = Claim {
+        let mut claim = NewNode {
             frame: fresh.frame,
             site: self.next_site(),
             pods: Vec::new(),
@@ -113,20 +113,20 @@ impl Solver<'_> {
     }
 
     /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
-    fn load(&mut self, fresh: &Fresh, turn: Turn, pods: &[usize]) -> (usize, Vec<(usize, usize)>) {
-        if self.manner.load == Load::Fleet
+    fn load(&mut self, fresh: &NewNodeOption, turn: Attempt, pods: &[usize]) -> (usize, Vec<(usize, usize)>) {
+        if self.manner.load == LoadRule::Fleet
             && let Some(planned) = self.next_planned(fresh, turn)
         {
             return planned;
         }
-        let company = self.company(fresh.frame);
+        let company = self.daemon_counts(fresh.frame);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let left = if demand.share_attachments(self.snapshot, pods) { 1 } else { pods.len() };
         let room = self.topology.host_room_beside(&level.rules, None, &company);
         let cap = room.min(left.div_ceil(self.topology.breadth(&level.rules)));
         let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
-        if matches!(self.manner.load, Load::One | Load::Fit) {
+        if matches!(self.manner.load, LoadRule::One | LoadRule::Fit) {
             return (fresh.entry, vec![(turn.shape, 1)]);
         }
         let (entry, load) = self.best_load(fresh, turn, cap);
@@ -139,20 +139,20 @@ impl Solver<'_> {
 
     /// The best launch for one pod. `anew` looks again though limits and reservations are as they were: for pods whose
     /// rules depend on what was placed meanwhile.
-    fn best_alone(&mut self, turn: Turn, anew: bool) -> Option<Fresh> {
+    fn best_alone(&mut self, turn: Attempt, anew: bool) -> Option<NewNodeOption> {
         let generation = (self.headroom.generation(), self.reservations.generation());
         let known = self.alone.get(&turn).filter(|alone| alone.generation == generation && !anew);
         if let Some(known) = known {
             return known.best.clone();
         }
         let best = self.search_alone(turn);
-        self.alone.insert(turn, Alone { generation, best: best.clone() });
+        self.alone.insert(turn, SingleNodePrices { generation, best: best.clone() });
         best
     }
 
-    fn search_alone(&mut self, turn: Turn) -> Option<Fresh> {
+    fn search_alone(&mut self, turn: Attempt) -> Option<NewNodeOption> {
         let class = self.demands[turn.shape].levels[turn.level].class;
-        let mut best: Option<Fresh> = None;
+        let mut best: Option<NewNodeOption> = None;
         for base in self.frames.growing() {
             let weight = |base: usize| self.frames.templates[base].pool.weight;
             let chosen = best.as_ref().map(|fresh| self.frames.get(fresh.frame).template);
@@ -161,9 +161,10 @@ impl Solver<'_> {
             }
             let children = self.frames.for_class(base, class, &self.wants, &mut self.topology);
             for child in children.iter() {
-                for frame in self.settled(*child, turn, true) {
+                for frame in self.pinned_templates(*child, turn, true) {
                     let fresh = self.fresh(frame, turn);
-                    let better = |fresh: &Fresh| best.as_ref().is_none_or(|best| self.is_better(fresh, best, turn));
+                    let better =
+                        |fresh: &NewNodeOption| best.as_ref().is_none_or(|best| self.is_better(fresh, best, turn));
                     best = fresh.filter(better).or(best);
                 }
             }
@@ -172,8 +173,8 @@ impl Solver<'_> {
     }
 
     /// Whether one launch is better than another: with more of its daemons, cheaper for a pod alone, or else for each of many.
-    fn is_better(&self, one: &Fresh, other: &Fresh, turn: Turn) -> bool {
-        let each = |fresh: &Fresh| self.share(fresh.frame, turn.shape);
+    fn is_better(&self, one: &NewNodeOption, other: &NewNodeOption, turn: Attempt) -> bool {
+        let each = |fresh: &NewNodeOption| self.share(fresh.frame, turn.shape);
         match (one.absent, one.cost).cmp(&(other.absent, other.cost)) {
             Ordering::Less => true,
             Ordering::Equal => one.frame != other.frame && each(one) < each(other),
@@ -182,20 +183,20 @@ impl Solver<'_> {
     }
 
     /// A launch for one pod with a settled frame, if one can be had within the limits.
-    fn fresh(&mut self, frame: TemplateId, turn: Turn) -> Option<Fresh> {
+    fn fresh(&mut self, frame: TemplateId, turn: Attempt) -> Option<NewNodeOption> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         if self.retinue.is_empty() && !self.topology.allows_host(&level.rules, &demand.shunned, None) {
             return None;
         }
-        let mut drawn: Vec<Fresh> = Vec::new();
+        let mut drawn: Vec<NewNodeOption> = Vec::new();
         for id in self.reservations.available() {
             let reserved = self.frames.reserved(frame, &id, &mut self.topology);
             let fresh = reserved.and_then(|reserved| self.fresh_of(reserved, turn));
-            drawn.extend(fresh.map(|fresh| Fresh { reservation: Some(id), ..fresh }));
+            drawn.extend(fresh.map(|fresh| NewNodeOption { reservation: Some(id), ..fresh }));
         }
         let smallest = drawn.into_iter().min_by(|one, other| {
-            let room = |fresh: &Fresh| &self.frames.candidate(fresh.frame, fresh.entry).room;
+            let room = |fresh: &NewNodeOption| &self.frames.candidate(fresh.frame, fresh.entry).room;
             (one.absent, one.cost, room(one)).cmp(&(other.absent, other.cost, room(other)))
         });
         if smallest.is_some() {
@@ -204,7 +205,7 @@ impl Solver<'_> {
         self.fresh_of(frame, turn)
     }
 
-    fn fresh_of(&mut self, frame: TemplateId, turn: Turn) -> Option<Fresh> {
+    fn fresh_of(&mut self, frame: TemplateId, turn: Attempt) -> Option<NewNodeOption> {
         self.steps += 1;
         let from = self.alone_in(frame, turn.shape)?;
         let demand = &self.demands[turn.shape];
@@ -216,7 +217,7 @@ impl Solver<'_> {
         let within = within(&self.headroom, template, &wanted, &[]);
         let cost = self.frames.get(frame).entries[entry].cost;
         let absent = self.absent_daemons(frame);
-        let fresh = Fresh { frame, entry, cost, absent, reservation: None, lowered };
+        let fresh = NewNodeOption { frame, entry, cost, absent, reservation: None, lowered };
         (within && self.tolerates_daemons(frame, turn)).then_some(fresh)
     }
 
@@ -247,7 +248,7 @@ impl Solver<'_> {
     }
 
     /// The entry and the number of pods that make each pod cheapest; the most among equally cheap ways.
-    fn best_load(&self, fresh: &Fresh, turn: Turn, cap: usize) -> (usize, usize) {
+    fn best_load(&self, fresh: &NewNodeOption, turn: Attempt, cap: usize) -> (usize, usize) {
         let demand = &self.demands[turn.shape];
         if cap <= 1 {
             return (fresh.entry, 1);
@@ -271,7 +272,7 @@ impl Solver<'_> {
     }
 
     /// The entry for so many pods together, if they can go together and as cheaply as apart.
-    fn loaded(&self, fresh: &Fresh, turn: Turn, load: usize) -> Option<usize> {
+    fn loaded(&self, fresh: &NewNodeOption, turn: Attempt, load: usize) -> Option<usize> {
         let demand = &self.demands[turn.shape];
         let ports = &demand.shape.ports;
         let mut used: Amounts = vec![0; demand.requests.len()].into();

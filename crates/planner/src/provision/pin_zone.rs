@@ -5,15 +5,15 @@
 //! then the first by name.
 
 use super::node_template::TemplateId;
-use super::topology::Company;
-use super::{Solver, Turn};
+use super::topology::DaemonCounts;
+use super::{Attempt, Solver};
 
 impl Solver<'_> {
     /// What a frame becomes when every key that matters to the turn's pods, to the daemons that come along, or to a spread
     /// that may count there is settled as their rules allow; best first.
     /// A label that the new node will not have is settled too: it is in no domain, which suits those who only keep away.
     /// A launch that is still to be opened (`fresh`) brings its daemons along.
-    pub(super) fn settled(&mut self, frame: TemplateId, turn: Turn, fresh: bool) -> Vec<TemplateId> {
+    pub(super) fn pinned_templates(&mut self, frame: TemplateId, turn: Attempt, fresh: bool) -> Vec<TemplateId> {
         let mut keys = self.demands[turn.shape].levels[turn.level].keys.clone();
         keys.extend(self.keys_of_daemons(frame));
         keys.extend(self.topology.guarded_keys(frame, &self.frames, &self.wants));
@@ -37,15 +37,15 @@ impl Solver<'_> {
     }
 
     /// Those who come along with a launch of a frame that is still to be opened; while it may become narrower, at best.
-    fn daemon_counts_of(&mut self, frame: TemplateId, fresh: bool, open: bool) -> Company {
+    fn daemon_counts_of(&mut self, frame: TemplateId, fresh: bool, open: bool) -> DaemonCounts {
         match (fresh, open) {
-            (false, _) => Company::default(),
-            (true, false) => self.company(frame),
-            (true, true) => self.company(frame).at_best(),
+            (false, _) => DaemonCounts::default(),
+            (true, false) => self.daemon_counts(frame),
+            (true, true) => self.daemon_counts(frame).at_best(),
         }
     }
 
-    fn pin(&mut self, frame: TemplateId, key: usize, turn: Turn, fresh: bool) -> Vec<TemplateId> {
+    fn pin(&mut self, frame: TemplateId, key: usize, turn: Attempt, fresh: bool) -> Vec<TemplateId> {
         let values = self.frames.values(frame, key, &mut self.topology);
         let mut pinned = Vec::new();
         for domain in values.iter() {
@@ -57,7 +57,7 @@ impl Solver<'_> {
             if !self.topology.allows_beside(&level.rules, &demand.shunned, (key, Some(*domain)), &company) {
                 continue;
             }
-            let crowd = self.topology.crowd(&level.rules, key, *domain);
+            let crowd = self.topology.pods_in_domain(&level.rules, key, *domain);
             let cost = self.alone_in(child, turn.shape).map(|entry| self.frames.get(child).entries[entry].cost);
             // What only a reservation offers is paid for already.
             let reserved = self.frames.template_of(child).reserves.then_some(0);
@@ -65,6 +65,6 @@ impl Solver<'_> {
             pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, crowd, child)));
         }
         pinned.sort_by_key(|(surprises, cost, crowd, _)| (*surprises, *cost, *crowd));
-        pinned.into_iter().flat_map(|(.., child)| self.settled(child, turn, fresh)).collect()
+        pinned.into_iter().flat_map(|(.., child)| self.pinned_templates(child, turn, fresh)).collect()
     }
 }

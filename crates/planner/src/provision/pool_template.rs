@@ -12,17 +12,17 @@ use super::demand::with_volumes;
 use super::dimensions::{Amounts, Dimensions, first_lacking};
 use super::limits::{Footprint, footprint};
 use super::requirement_sets::{Tolerance, first_untolerated};
-use super::topology::{Counts, Outlook};
+use super::topology::{Counts, PossibleLabels};
 
 /// Stands for the name that a new node will have; no label value can contain a space.
 const NEW_NODE: &str = "a new name";
 
 /// A pool, ready to be asked.
-pub(super) struct Template<'a> {
+pub(super) struct PoolTemplate<'a> {
     pub(super) pool: &'a Pool,
     pub(super) requirements: Requirements,
     /// Types that the pool allows.
-    pub(super) candidates: Vec<Candidate<'a>>,
+    pub(super) candidates: Vec<CandidateType<'a>>,
     /// Label keys that offerings decide.
     pub(super) sold_by: BTreeSet<&'a str>,
     /// Whether any type can be had by a reservation.
@@ -31,7 +31,7 @@ pub(super) struct Template<'a> {
 }
 
 /// An instance type under one pool.
-pub(super) struct Candidate<'a> {
+pub(super) struct CandidateType<'a> {
     pub(super) offer: Offer<'a>,
     /// Positions of the DaemonSets whose pods come with such a node.
     pub(super) daemons: Vec<usize>,
@@ -47,7 +47,7 @@ pub(super) struct Candidate<'a> {
 }
 
 /// What all nodes of a pool, or a claim's node, will have.
-pub(super) struct Mould<'m> {
+pub(super) struct NodeOutline<'m> {
     pub(super) taints: &'m [Taint],
     pub(super) labels: &'m BTreeMap<String, String>,
     pub(super) well_known: &'m BTreeSet<String>,
@@ -61,17 +61,17 @@ pub(super) struct DaemonDemand<'a> {
 
 /// Templates in the order in which they are tried: weight, then name, both descending. Static pools that lack nodes come
 /// last, for they make none for pods.
-pub(super) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Vec<Template<'a>> {
+pub(super) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Vec<PoolTemplate<'a>> {
     let mut pools: Vec<&Pool> =
         snapshot.pools.iter().filter(|pool| pool.replicas.is_none_or(|it| it > pool.running)).collect();
     pools.sort_by_key(|pool| (pool.replicas.is_some(), Reverse((pool.weight, pool.name.as_str()))));
     let daemons = daemons(snapshot);
-    pools.into_iter().map(|pool| Template::of(snapshot, pool, &daemons, dimensions)).collect()
+    pools.into_iter().map(|pool| PoolTemplate::new(snapshot, pool, &daemons, dimensions)).collect()
 }
 
 /// What all DaemonSets ask for.
 pub(super) fn daemons(snapshot: &Snapshot) -> Vec<DaemonDemand<'_>> {
-    snapshot.daemons.iter().map(DaemonDemand::of).collect()
+    snapshot.daemons.iter().map(DaemonDemand::new).collect()
 }
 
 /// Whether any pool or node has a taint that pods avoid only where they can.
@@ -81,8 +81,8 @@ pub(super) fn has_soft_taints(snapshot: &Snapshot) -> bool {
     pools.chain(nodes).any(|taint| taint.effect == Effect::PreferNoSchedule)
 }
 
-impl<'a> Template<'a> {
-    fn of(snapshot: &'a Snapshot, pool: &'a Pool, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) -> Self {
+impl<'a> PoolTemplate<'a> {
+    fn new(snapshot: &'a Snapshot, pool: &'a Pool, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions) -> Self {
         let well_known = &snapshot.policy.well_known;
         let own: Requirements = pool.requirements.iter().collect();
         let mut requirements = own.intersection(&Requirements::from_labels(&pool.labels));
@@ -94,7 +94,7 @@ impl<'a> Template<'a> {
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
         let mut template =
             Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), reserves: false, well_known };
-        for offer in types.iter().map(Offer::of) {
+        for offer in types.iter().map(Offer::new) {
             if offer.labels_match(&template.requirements, &pool.labels, well_known) {
                 template.sold_by.extend(offer.keys());
                 template.reserves |= offer.kind.offerings.iter().any(|it| it.available && it.reservation.is_some());
@@ -105,10 +105,10 @@ impl<'a> Template<'a> {
         template
     }
 
-    fn candidate(&self, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions, offer: Offer<'a>) -> Candidate<'a> {
+    fn candidate(&self, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions, offer: Offer<'a>) -> CandidateType<'a> {
         let mut overhead = Resources::default();
         let mut ports = Vec::new();
-        let mould = Mould { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
+        let mould = NodeOutline { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
         let mut coming = Vec::new();
         let comes = |(_, demand): &(usize, &DaemonDemand<'a>)| demand.comes_with(&mould, &self.requirements, &offer);
         for (position, demand) in daemons.iter().enumerate().filter(comes) {
@@ -118,7 +118,7 @@ impl<'a> Template<'a> {
         }
         let mut room = offer.kind.allocatable.clone();
         room.subtract(&overhead);
-        Candidate {
+        CandidateType {
             room: dimensions.room(&room, &offer.kind.attach_limits),
             crowded: first_lacking(
                 &dimensions.amounts(&overhead),
@@ -147,7 +147,7 @@ impl<'a> Template<'a> {
     }
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> CandidateType<'a> {
     /// The offerings that a launch with these requirements can count on. What is reserved is drawn on by name only.
     pub(super) fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         let named = requirements.get(label::RESERVATION_ID).is_some_and(|set| set.single().is_some());
@@ -161,7 +161,7 @@ impl<'a> Candidate<'a> {
 }
 
 impl<'a> DaemonDemand<'a> {
-    fn of(daemon: &'a Daemon) -> Self {
+    fn new(daemon: &'a Daemon) -> Self {
         let shape = &daemon.shape;
         let selector: Requirements = shape.selector.iter().collect();
         let alternatives = match shape.affinity.as_slice() {
@@ -172,7 +172,7 @@ impl<'a> DaemonDemand<'a> {
     }
 
     /// Whether the DaemonSet's pod will come with a node of this mould that is made after these requirements.
-    pub(super) fn comes_with(&self, mould: &Mould<'_>, possible: &Requirements, offer: &Offer<'_>) -> bool {
+    pub(super) fn comes_with(&self, mould: &NodeOutline<'_>, possible: &Requirements, offer: &Offer<'_>) -> bool {
         self.bears(mould.taints)
             && self.alternatives.iter().any(|asked| {
                 let both = possible.intersection(asked);
@@ -188,7 +188,7 @@ impl<'a> DaemonDemand<'a> {
     }
 
     /// Whether a node is what the DaemonSet's pod asks for, when its labels are as the outlook says.
-    pub(super) fn suits(&self, outlook: impl Fn(&str) -> Outlook) -> Counts {
+    pub(super) fn suits(&self, outlook: impl Fn(&str) -> PossibleLabels) -> Counts {
         Counts::of_any(&self.alternatives, outlook)
     }
 

@@ -8,7 +8,7 @@ use crate::Resources;
 
 impl Relocator<'_> {
     /// What the cheapest single node for all pods of some nodes would count for, as far as sizes and labels go.
-    pub(crate) fn glance(&mut self, nodes: &[usize]) -> Option<i64> {
+    pub(crate) fn price_bound(&mut self, nodes: &[usize]) -> Option<i64> {
         let pods: Vec<usize> = nodes.iter().flat_map(|node| &self.own[*node]).copied().collect();
         self.cheapest_node(&pods)
     }

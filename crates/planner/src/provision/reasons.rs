@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Hint, MinValuesPolicy, Operator, PoolMismatch, Requirement, Requirements, Standing, TypesMiss, UnschedulableReason,
+    Hint, MinValuesPolicy, Operator, PoolMismatch, Requirement, Requirements, TopologyReason, TypesMismatch,
+    UnschedulableReason,
 };
 
-use super::capacity_split::Part;
+use super::capacity_split::SplitPart;
 use super::demand::Demand;
 use super::dimensions::first_lacking;
 use super::node_template::TemplateId;
-use super::pool_template::{Candidate, Template};
+use super::pool_template::{CandidateType, PoolTemplate};
 use super::topology::HOST;
-use super::{Solver, Turn};
+use super::{Attempt, Solver};
 
 /// What a type has too little of.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +28,7 @@ enum Lack {
 impl Solver<'_> {
     /// One miss a pool, in the order in which pools are tried; static pools make no nodes for pods.
     pub(super) fn misses(&mut self, shape: usize) -> Vec<PoolMismatch> {
-        let turn = Turn { shape, level: self.demands[shape].levels.len() - 1 };
+        let turn = Attempt { shape, level: self.demands[shape].levels.len() - 1 };
         let misses = self.frames.growing().map(|template| PoolMismatch {
             pool: self.frames.templates[template].pool.name.clone(),
             miss: self.miss(template, turn),
@@ -35,7 +36,7 @@ impl Solver<'_> {
         misses.collect()
     }
 
-    fn miss(&mut self, template: usize, turn: Turn) -> UnschedulableReason {
+    fn miss(&mut self, template: usize, turn: Attempt) -> UnschedulableReason {
         let own = &self.frames.templates[template];
         let class = self.wants.of_class(self.demands[turn.shape].levels[turn.level].class).clone();
         if let Some(taint) = class.first_untolerated(&own.pool.taints) {
@@ -57,8 +58,8 @@ impl Solver<'_> {
 
     /// Whether a pool could serve pods of a base if they were others of their workload.
     fn is_kept_off_spot(&mut self, template: usize, shape: usize) -> bool {
-        let Demand { part: Part::Base, shape: own, .. } = self.demands[shape] else { return false };
-        let free = |other: &Demand<'_>| other.part == Part::Free && std::ptr::eq(other.shape, own);
+        let Demand { part: SplitPart::Base, shape: own, .. } = self.demands[shape] else { return false };
+        let free = |other: &Demand<'_>| other.part == SplitPart::Free && std::ptr::eq(other.shape, own);
         let Some(other) = self.demands.iter().find(|other| free(other)) else { return false };
         let wants = other.levels.last().map(|level| self.wants.of_class(level.class).wants.clone()).unwrap_or_default();
         wants.into_iter().any(|want| {
@@ -67,7 +68,7 @@ impl Solver<'_> {
         })
     }
 
-    fn miss_of(&mut self, template: usize, want: usize, turn: Turn) -> UnschedulableReason {
+    fn miss_of(&mut self, template: usize, want: usize, turn: Attempt) -> UnschedulableReason {
         let own = &self.frames.templates[template];
         let asked = self.wants.get(want);
         if let Some(key) = own.requirements.first_conflict(asked, own.well_known()) {
@@ -92,14 +93,14 @@ impl Solver<'_> {
     }
 
     /// Why types that would do cannot be used.
-    fn miss_of_frame(&mut self, frame: TemplateId, turn: Turn) -> UnschedulableReason {
+    fn miss_of_frame(&mut self, frame: TemplateId, turn: Attempt) -> UnschedulableReason {
         if let Some((key, asked, found)) = self.values_short(frame, turn.shape) {
             return UnschedulableReason::MinValues { key, asked, found };
         }
         if let Some(miss) = self.topology_miss(frame, turn) {
             return miss;
         }
-        let settled = self.settled(frame, turn, true);
+        let settled = self.pinned_templates(frame, turn, true);
         if let Some((key, asked, found)) = settled.first().and_then(|it| self.values_short(*it, turn.shape)) {
             return UnschedulableReason::MinValues { key, asked, found };
         }
@@ -124,7 +125,7 @@ impl Solver<'_> {
     }
 
     /// The rule that no domain of the frame satisfies, if there is one.
-    fn topology_miss(&mut self, frame: TemplateId, turn: Turn) -> Option<UnschedulableReason> {
+    fn topology_miss(&mut self, frame: TemplateId, turn: Attempt) -> Option<UnschedulableReason> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         if !self.topology.allows_host(&level.rules, &demand.shunned, None) {
@@ -133,9 +134,9 @@ impl Solver<'_> {
         }
         if !self.tolerates_daemons(frame, turn) {
             let key = self.topology.key_name(HOST).to_owned();
-            return Some(UnschedulableReason::Topology { standing: Standing::Apart, key });
+            return Some(UnschedulableReason::Topology { standing: TopologyReason::Apart, key });
         }
-        if !self.settled(frame, turn, true).is_empty() {
+        if !self.pinned_templates(frame, turn, true).is_empty() {
             return None;
         }
         for key in self.demands[turn.shape].levels[turn.level].keys.clone() {
@@ -149,20 +150,20 @@ impl Solver<'_> {
                 return Some(UnschedulableReason::Requirement { key: name, own: Vec::new(), asked, near: None });
             }
             if !values.iter().any(allowed) {
-                let standing = self.topology.standing(rules, key, &values).unwrap_or(Standing::Shunned);
+                let standing = self.topology.standing(rules, key, &values).unwrap_or(TopologyReason::Shunned);
                 return Some(UnschedulableReason::Topology { standing, key: name });
             }
         }
         let keys = self.demands[turn.shape].levels[turn.level].keys.iter().map(|key| self.topology.key_name(*key));
         Some(UnschedulableReason::Topology {
-            standing: Standing::Together,
+            standing: TopologyReason::Together,
             key: keys.min().unwrap_or_default().to_owned(),
         })
     }
 
     /// Why every type falls out, counted by the first reason of each.
-    fn types_miss(&mut self, template: usize, want: usize, shape: usize) -> TypesMiss {
-        let outlook = self.outlook(template, want);
+    fn types_miss(&mut self, template: usize, want: usize, shape: usize) -> TypesMismatch {
+        let outlook = self.type_filter(template, want);
         let own = &self.frames.templates[template];
         let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
         let (mut unavailable, mut unpriced) = (outlook.others, 0);
@@ -187,9 +188,9 @@ impl Solver<'_> {
         let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Hint { key: key.clone(), types });
         let mut reliefs: Vec<Hint> = reliefs.collect();
         reliefs.sort_by(|one, other| other.types.cmp(&one.types).then_with(|| one.key.cmp(&other.key)));
-        TypesMiss {
+        TypesMismatch {
             total: outlook.total,
-            labels: labels.into_iter().map(|(key, types)| outlook.told(key, types)).collect(),
+            labels: labels.into_iter().map(|(key, types)| outlook.mismatch_of(key, types)).collect(),
             small: named.into_iter().collect(),
             unavailable,
             unpriced,
@@ -199,7 +200,7 @@ impl Solver<'_> {
     }
 
     /// What a type has too little of for one pod, daemons counted.
-    fn lacking(&self, candidate: &Candidate<'_>, shape: usize) -> Option<Lack> {
+    fn lacking(&self, candidate: &CandidateType<'_>, shape: usize) -> Option<Lack> {
         let demand = &self.demands[shape];
         let short = first_lacking(&demand.requests, &candidate.room).or(candidate.crowded);
         let clash = |port: &&crate::HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
@@ -218,7 +219,7 @@ impl Solver<'_> {
 }
 
 /// A label that the pool knows and that is written nearly like this one.
-fn near_miss(key: &str, template: &Template<'_>) -> Option<String> {
+fn near_miss(key: &str, template: &PoolTemplate<'_>) -> Option<String> {
     if template.requirements.get(key).is_some() || template.decides(key) {
         return None;
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::node_template::TemplateId;
 use super::topology::{Domain, HOST, Spot};
-use super::{Place, Solver, Turn};
+use super::{Attempt, PodPlacement, Solver};
 use crate::PodVerdict;
 
 impl Solver<'_> {
@@ -43,36 +43,36 @@ impl Solver<'_> {
         let Some(place) = self.place_of(pod) else { return true };
         let admitted = self.admits_now(shape, place, launches);
         if admitted {
-            self.count(Turn { shape, level: self.demands[shape].levels.len() - 1 }, place, 1);
+            self.count(Attempt { shape, level: self.demands[shape].levels.len() - 1 }, place, 1);
         }
         admitted
     }
 
-    pub(super) fn place_of(&self, pod: usize) -> Option<Place> {
+    pub(super) fn place_of(&self, pod: usize) -> Option<PodPlacement> {
         match self.verdicts[pod].as_ref()? {
-            PodVerdict::Existing { node, .. } => self.rooms.named(node).map(Place::Room),
-            PodVerdict::Launch { launch, .. } => Some(Place::Claim(*launch)),
+            PodVerdict::Existing { node, .. } => self.rooms.named(node).map(PodPlacement::Room),
+            PodVerdict::Launch { launch, .. } => Some(PodPlacement::Claim(*launch)),
             _ => None,
         }
     }
 
     /// Where a place is.
-    pub(super) fn spot_of(&self, place: Place) -> Spot<'_> {
+    pub(super) fn spot_of(&self, place: PodPlacement) -> Spot<'_> {
         match place {
-            Place::Room(room) => self.rooms.list[room].spot(),
-            Place::Claim(claim) => self.claims.list[claim].spot(self.frames.get(self.claims.list[claim].frame)),
+            PodPlacement::Room(room) => self.rooms.list[room].spot(),
+            PodPlacement::Claim(claim) => self.claims.list[claim].spot(self.frames.get(self.claims.list[claim].frame)),
         }
     }
 
     /// Whether the rules that a shape cannot do without hold at a place, among the nodes that there are.
-    fn admits_now(&mut self, shape: usize, place: Place, launches: &[(TemplateId, Domain)]) -> bool {
+    fn admits_now(&mut self, shape: usize, place: PodPlacement, launches: &[(TemplateId, Domain)]) -> bool {
         let demand = &self.demands[shape];
         let rules = demand.strict_rules();
         self.topology.look_at_present(rules, launches, &self.frames, &self.wants);
         let spot = self.spot_of(place);
         let keys = demand.levels.last().map_or(&[][..], |level| &level.keys).iter().copied().chain([HOST]);
         let admitted = keys.into_iter().all(|key| match place {
-            Place::Room(_) if key != HOST => self.topology.allows_at(rules, &demand.shunned, key, spot),
+            PodPlacement::Room(_) if key != HOST => self.topology.allows_at(rules, &demand.shunned, key, spot),
             _ => self.topology.allows(rules, &demand.shunned, key, self.topology.domain_at(key, spot)),
         });
         self.topology.look_ahead(rules);

@@ -11,15 +11,15 @@ use super::daemon_overhead::DaemonOverhead;
 use super::limits::{Footprint, Headroom, footprint};
 use super::node_template::TemplateId;
 use super::reservations::Reservations;
-use super::scheduler_model::{Scattered, SchedulerModel};
-use super::strategy::{ALWAYS, Load, Manner, Order};
-use super::topology::{Counted, Domain, Foreseen, GroupId, Membership};
-use super::{Kind, Place, Run, Solver};
+use super::scheduler_model::{SchedulerModel, SimulatedPlacement};
+use super::strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
+use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership};
+use super::{PodKind, PodPlacement, PodRun, Solver};
 use crate::utilization_limit::UtilizationLimit;
-use crate::{Destination, Launch, Node, PodVerdict, Purpose, Resources, Size, Snapshot, Strain};
+use crate::{Destination, Launch, Node, Overload, PodVerdict, Purpose, Resources, Size, Snapshot};
 
 /// How new nodes are made for a move: each manner is tried, the cheapest is taken.
-pub(crate) const MANNERS: [Manner; 2] = [ALWAYS[0], Manner { order: Order::Size, load: Load::Fleet }];
+pub(crate) const MANNERS: [Strategy; 2] = [ALWAYS[0], Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
 /// A pod that runs on a node which might go.
 #[derive(Clone, Copy)]
@@ -36,13 +36,13 @@ pub(crate) struct Relocator<'a> {
     pub(super) own: &'a [Vec<usize>],
     room_of: BTreeMap<usize, usize>,
     /// By group, shapes and places of pods that moves which were kept send there and that look at it, with one such pod.
-    guests: BTreeMap<GroupId, BTreeMap<(usize, Place), usize>>,
+    guests: BTreeMap<GroupId, BTreeMap<(usize, PodPlacement), usize>>,
     /// Groups that pods of the plan look at, and those that count them.
     watched: BTreeSet<GroupId>,
     watching: BTreeSet<GroupId>,
     /// Launches of trials that were kept, in the order of the solver's.
     launches: Vec<Launch>,
-    pub(super) before: Option<Before<'a>>,
+    pub(super) before: Option<Checkpoint<'a>>,
 }
 
 /// Why a trial came to nothing.
@@ -57,7 +57,7 @@ pub(crate) enum Obstacle {
         /// The node's.
         node: usize,
         /// What would be too much.
-        strain: Strain,
+        strain: Overload,
     },
     /// A static pool can have no other node in place of its own.
     Replica,
@@ -66,8 +66,8 @@ pub(crate) enum Obstacle {
 }
 
 /// What a trial may change, as it was.
-pub(super) struct Before<'a> {
-    counted: Counted<'a>,
+pub(super) struct Checkpoint<'a> {
+    counted: CountsBefore<'a>,
     headroom: Headroom,
     reservations: Reservations,
     retinue: DaemonOverhead<'a>,
@@ -78,11 +78,11 @@ pub(super) struct Before<'a> {
     /// Rooms of the nodes that go.
     pub(super) vacated: Vec<usize>,
     /// Where kube-scheduler would put its pods, once that is known.
-    pub(super) scattered: Option<Scattered>,
+    pub(super) scattered: Option<SimulatedPlacement>,
 }
 
 /// Where a trial has put everybody.
-pub(crate) struct Outcome {
+pub(crate) struct RelocationOutcome {
     /// Positions of the pods and where they go, in an order in which kube-scheduler could bind them.
     pub(crate) places: Vec<(usize, Destination)>,
     /// What must be launched; destinations count on from those that were kept before.
@@ -98,23 +98,23 @@ impl<'a> Relocator<'a> {
         (own, uses): (&'a [Vec<usize>], &'a [Size]),
         rank: impl Fn(&Node) -> K,
         ceiling: impl Fn(&Node) -> Option<UtilizationLimit>,
-        foreseen: &Foreseen,
+        foreseen: &KnownDomains,
     ) -> Self {
-        let mut solver = Solver::new(snapshot, &super::capacity_split::parts(snapshot), foreseen);
+        let mut solver = Solver::new(snapshot, &super::capacity_split::split_parts(snapshot), foreseen);
         solver.rooms.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
-        solver.rooms.watch(uses, &solver.demand_of, ceiling);
+        solver.rooms.track_utilization(uses, &solver.demand_of, ceiling);
         for (site, pods) in (0..).zip(own) {
             solver.residents.extend(pods.iter().map(|pod| LeavingPod { pod: *pod, site }));
             pods.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
         }
         solver.count_residents();
-        solver.keep_nominations(Kind::Real);
-        solver.keep_nominations(Kind::Buffer);
+        solver.keep_nominations(PodKind::Real);
+        solver.keep_nominations(PodKind::Buffer);
         let rooms = solver.rooms.list.iter().enumerate();
         let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
         let (watched, watching) = solver.groups_of_plan(own);
         let (guests, launches) = (BTreeMap::new(), Vec::new());
-        let scatter = SchedulerModel::of(&solver.rooms, &solver.dimensions);
+        let scatter = SchedulerModel::new(&solver.rooms, &solver.dimensions);
         Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
     }
 
@@ -185,7 +185,7 @@ impl<'a> Relocator<'a> {
     }
 
     /// Places on other nodes for all pods of some nodes.
-    pub(crate) fn try_existing_nodes(&mut self, nodes: &[usize]) -> Result<Outcome, Obstacle> {
+    pub(crate) fn try_existing_nodes(&mut self, nodes: &[usize]) -> Result<RelocationOutcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
             return Err(Obstacle::Pod(pod));
@@ -206,7 +206,7 @@ impl<'a> Relocator<'a> {
     }
 
     /// The same with new nodes, made in one of [`MANNERS`]. In place of a node of a static pool there is always another one.
-    pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Manner) -> Result<Outcome, Obstacle> {
+    pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Strategy) -> Result<RelocationOutcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
             return Err(Obstacle::Pod(pod));
@@ -235,15 +235,15 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    fn pods_in(&self, queue: &[Run]) -> usize {
+    fn pods_in(&self, queue: &[PodRun]) -> usize {
         queue.iter().map(|run| run.pods.len()).sum()
     }
 
     /// Vacates nodes; their pods queue, those that are hard to place first.
-    fn begin(&mut self, nodes: &[usize]) -> Vec<Run> {
+    fn begin(&mut self, nodes: &[usize]) -> Vec<PodRun> {
         let solver = &mut self.solver;
         let moved: Vec<usize> = nodes.iter().flat_map(|node| self.own[*node].iter().copied()).collect();
-        self.before = Some(Before {
+        self.before = Some(Checkpoint {
             counted: solver.topology.counted(),
             headroom: solver.headroom.clone(),
             reservations: solver.reservations.clone(),
@@ -259,13 +259,13 @@ impl<'a> Relocator<'a> {
         solver.claims.seal();
         solver.fleets = super::PlannedFleets::default();
         nodes.iter().for_each(|node| self.vacate(*node));
-        let mut runs: BTreeMap<usize, Run> = BTreeMap::new();
+        let mut runs: BTreeMap<usize, PodRun> = BTreeMap::new();
         for pod in moved {
             let shape = self.solver.demand_of[pod];
-            runs.entry(shape).or_insert_with(|| Run { shape, pods: Vec::new() }).pods.push(pod);
+            runs.entry(shape).or_insert_with(|| PodRun { shape, pods: Vec::new() }).pods.push(pod);
         }
-        let mut queue: Vec<Run> = runs.into_values().collect();
-        let name = |run: &Run| run.pods.first().map(|pod| self.solver.snapshot.pods[*pod].name.as_str());
+        let mut queue: Vec<PodRun> = runs.into_values().collect();
+        let name = |run: &PodRun| run.pods.first().map(|pod| self.solver.snapshot.pods[*pod].name.as_str());
         queue.sort_by_cached_key(|run| (self.solver.queue_key(run), name(run)));
         queue
     }
@@ -310,7 +310,7 @@ impl<'a> Relocator<'a> {
     }
 
     /// Where everybody went; who was left, if somebody was.
-    fn end(&mut self, queue: &[Run]) -> Result<Outcome, Obstacle> {
+    fn end(&mut self, queue: &[PodRun]) -> Result<RelocationOutcome, Obstacle> {
         if let Some(left) = queue.iter().find_map(|run| run.pods.first()) {
             return Err(self.solver.obstacle(*left));
         }
@@ -322,7 +322,7 @@ impl<'a> Relocator<'a> {
         let launches = launches.collect();
         let order = &self.solver.order[self.before.as_ref().map_or(0, |before| before.order)..];
         let places = order.iter().filter_map(|pod| Some((*pod, self.destination(*pod)?))).collect();
-        Ok(Outcome { places, launches })
+        Ok(RelocationOutcome { places, launches })
     }
 
     fn destination(&self, pod: usize) -> Option<Destination> {
@@ -353,9 +353,9 @@ impl<'a> Relocator<'a> {
     }
 
     /// A pod of an earlier trial whose place the last one takes away, by what it has changed of some groups.
-    fn displaced(&self, changed: &[GroupId], before: &Before<'a>) -> Option<usize> {
+    fn displaced(&self, changed: &[GroupId], before: &Checkpoint<'a>) -> Option<usize> {
         let solver = &self.solver;
-        let stays = |(shape, place): &(usize, Place)| {
+        let stays = |(shape, place): &(usize, PodPlacement)| {
             let mut rules = solver.demands[*shape].strict_rules().iter().filter(|rule| changed.contains(&rule.group));
             rules.all(|rule| solver.topology.keeps(rule, solver.spot_of(*place), &before.counted))
         };
@@ -396,8 +396,8 @@ impl<'a> Relocator<'a> {
 
     /// The launches of all trials that were kept, and what the next attempt must know from its beginning if they do not hold
     /// together after all.
-    pub(crate) fn finish(mut self) -> (Vec<Launch>, Foreseen) {
-        let surprises = self.solver.unforeseen();
+    pub(crate) fn finish(mut self) -> (Vec<Launch>, KnownDomains) {
+        let surprises = self.solver.new_domains();
         (self.launches, surprises)
     }
 }
@@ -432,7 +432,7 @@ impl<'a> Solver<'a> {
     }
 
     /// How many of the run's pods found places on nodes that are there, counted from the first.
-    fn place_run_on_nodes(&mut self, run: &Run) -> usize {
+    fn place_run_on_nodes(&mut self, run: &PodRun) -> usize {
         let mut placed = 0;
         while placed < run.pods.len() && !self.is_spent() {
             match self.place_some_on_nodes(run.shape, &run.pods[placed..]) {

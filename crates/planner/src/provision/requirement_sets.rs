@@ -20,7 +20,7 @@ pub(super) enum Tolerance {
 
 /// What pods ask of a node whatever else is there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Class<'a> {
+pub(super) struct DemandClass<'a> {
     /// Alternatives, in order; never empty.
     pub(super) wants: Vec<RequirementSetId>,
     pub(super) tolerations: &'a [Toleration],
@@ -32,8 +32,8 @@ pub(super) struct Class<'a> {
 pub(super) struct RequirementSets<'a> {
     list: Vec<Requirements>,
     known: BTreeMap<Requirements, RequirementSetId>,
-    classes: Vec<Class<'a>>,
-    known_classes: BTreeMap<Class<'a>, ClassId>,
+    classes: Vec<DemandClass<'a>>,
+    known_classes: BTreeMap<DemandClass<'a>, ClassId>,
 }
 
 impl<'a> RequirementSets<'a> {
@@ -46,7 +46,7 @@ impl<'a> RequirementSets<'a> {
         self.list.len() - 1
     }
 
-    pub(super) fn class(&mut self, class: Class<'a>) -> ClassId {
+    pub(super) fn class(&mut self, class: DemandClass<'a>) -> ClassId {
         if let Some(id) = self.known_classes.get(&class) {
             return *id;
         }
@@ -59,12 +59,12 @@ impl<'a> RequirementSets<'a> {
         &self.list[want]
     }
 
-    pub(super) fn of_class(&self, class: ClassId) -> &Class<'a> {
+    pub(super) fn of_class(&self, class: ClassId) -> &DemandClass<'a> {
         &self.classes[class]
     }
 }
 
-impl Class<'_> {
+impl DemandClass<'_> {
     /// The first taint that keeps the pod away.
     pub(super) fn first_untolerated<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         first_untolerated(self.tolerations, taints, self.tolerance)

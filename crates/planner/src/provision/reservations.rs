@@ -13,7 +13,7 @@ pub(super) struct Reservations {
 
 impl Reservations {
     /// The least that any offering says of a reservation is what it has.
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
         let mut left: BTreeMap<String, u32> = BTreeMap::new();
         let types = snapshot.catalogues.iter().flat_map(|catalogue| &catalogue.types);
         for offering in types.flat_map(|kind| &kind.offerings).filter(|offering| offering.available) {

@@ -16,7 +16,7 @@ use super::demand::Demand;
 use super::dimensions::{Amounts, Dimensions, fits};
 use super::existing_node::ExistingNodes;
 use super::topology::Domain;
-use super::{Place, Relocator, Solver};
+use super::{PodPlacement, Relocator, Solver};
 use crate::{Resources, Stage};
 
 /// Memory that goes with a thousandth of a core where sizes are compared, as pods are evicted.
@@ -26,7 +26,7 @@ const ABREAST: usize = 32;
 
 /// What rooms have left when kube-scheduler has had its way with the moves that were kept.
 pub(super) struct SchedulerModel {
-    rooms: Vec<Venue>,
+    rooms: Vec<NodeCapacity>,
     /// Those that are open, the emptiest first.
     emptiest: BTreeSet<(Reverse<i64>, usize)>,
     /// The dimensions of CPU and memory, by which it compares nodes.
@@ -36,28 +36,28 @@ pub(super) struct SchedulerModel {
 }
 
 #[derive(Clone)]
-struct Venue {
+struct NodeCapacity {
     left: Amounts,
     whole: Amounts,
 }
 
 /// What the pods of one trial do to it.
 #[derive(Default)]
-pub(super) struct Scattered {
+pub(super) struct SimulatedPlacement {
     left: BTreeMap<usize, Amounts>,
     /// Positions of pods that find no room.
     over: Vec<usize>,
 }
 
 impl SchedulerModel {
-    pub(super) fn of(rooms: &ExistingNodes<'_>, dimensions: &Dimensions) -> Self {
+    pub(super) fn new(rooms: &ExistingNodes<'_>, dimensions: &Dimensions) -> Self {
         let venue = |room: usize| {
             let whole = dimensions.amounts(&rooms.list[room].node.allocatable);
             let left = rooms.left(room).map_or_else(|| vec![0; whole.len()].into(), Amounts::from);
-            Venue { left, whole }
+            NodeCapacity { left, whole }
         };
         let sizes = [Resources::CPU, Resources::MEMORY].map(|name| dimensions.of_resource(name));
-        let venues: Vec<Venue> = (0..rooms.list.len()).map(venue).collect();
+        let venues: Vec<NodeCapacity> = (0..rooms.list.len()).map(venue).collect();
         let mut scatter = Self { rooms: venues, emptiest: BTreeSet::new(), sizes, sought: BTreeSet::new() };
         let is_up = |room: &usize| rooms.list[*room].node.stage == Stage::Initialized;
         scatter.emptiest = (0..scatter.rooms.len()).filter(is_up).map(|room| scatter.rank(room)).collect();
@@ -97,13 +97,13 @@ impl SchedulerModel {
     }
 
     /// How empty a node is, in thousandths of a node.
-    fn emptiness(&self, venue: &Venue) -> i64 {
+    fn emptiness(&self, venue: &NodeCapacity) -> i64 {
         self.shares(venue, None).iter().sum::<i64>() / 2
     }
 
     /// How much kube-scheduler likes a node for a pod: how empty it is then, and how much more even in CPU and memory. `None` where the
     /// pod has no room.
-    fn score(&self, venue: &Venue, requests: &[i64]) -> Option<i64> {
+    fn score(&self, venue: &NodeCapacity, requests: &[i64]) -> Option<i64> {
         let unevenness = |[cpu, memory]: [i64; 2]| (cpu - memory).abs() / 2;
         let (before, after) = (self.shares(venue, None), self.shares(venue, Some(requests)));
         let evener = unevenness(before) - unevenness(after);
@@ -111,7 +111,7 @@ impl SchedulerModel {
     }
 
     /// The shares of CPU and memory that a node has left, or would have left with a pod, in thousandths.
-    fn shares(&self, venue: &Venue, requests: Option<&[i64]>) -> [i64; 2] {
+    fn shares(&self, venue: &NodeCapacity, requests: Option<&[i64]>) -> [i64; 2] {
         self.sizes.map(|dimension| {
             let Some(dimension) = dimension else { return 0 };
             let left = venue.left[dimension] - requests.map_or(0, |requests| requests[dimension]);
@@ -127,16 +127,16 @@ impl SchedulerModel {
 
 /// Nodes while the pods of a trial come.
 #[derive(Clone)]
-struct Crowd<'s> {
+struct SimulatedNodes<'s> {
     scatter: &'s SchedulerModel,
-    rooms: BTreeMap<usize, Venue>,
+    rooms: BTreeMap<usize, NodeCapacity>,
     /// The launches of the trial, and the number of its first.
-    launches: Vec<Venue>,
+    launches: Vec<NodeCapacity>,
     first: usize,
 }
 
-impl<'s> Crowd<'s> {
-    fn of(scatter: &'s SchedulerModel, first: usize, launches: Vec<Venue>) -> Self {
+impl<'s> SimulatedNodes<'s> {
+    fn new(scatter: &'s SchedulerModel, first: usize, launches: Vec<NodeCapacity>) -> Self {
         Self { scatter, rooms: BTreeMap::new(), launches, first }
     }
 
@@ -145,42 +145,43 @@ impl<'s> Crowd<'s> {
         self.rooms.into_iter().map(|(room, venue)| (room, venue.left)).collect()
     }
 
-    fn venue(&self, place: Place) -> &Venue {
+    fn venue(&self, place: PodPlacement) -> &NodeCapacity {
         match place {
-            Place::Room(room) => self.rooms.get(&room).unwrap_or(&self.scatter.rooms[room]),
-            Place::Claim(claim) => &self.launches[claim - self.first],
+            PodPlacement::Room(room) => self.rooms.get(&room).unwrap_or(&self.scatter.rooms[room]),
+            PodPlacement::Claim(claim) => &self.launches[claim - self.first],
         }
     }
 
-    fn venue_mut(&mut self, place: Place) -> &mut Venue {
+    fn venue_mut(&mut self, place: PodPlacement) -> &mut NodeCapacity {
         match place {
-            Place::Room(room) => self.rooms.entry(room).or_insert_with(|| self.scatter.rooms[room].clone()),
-            Place::Claim(claim) => &mut self.launches[claim - self.first],
+            PodPlacement::Room(room) => self.rooms.entry(room).or_insert_with(|| self.scatter.rooms[room].clone()),
+            PodPlacement::Claim(claim) => &mut self.launches[claim - self.first],
         }
     }
 
-    fn put(&mut self, place: Place, requests: &[i64]) {
+    fn put(&mut self, place: PodPlacement, requests: &[i64]) {
         self.venue_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left -= asked);
     }
 
     /// Takes a pod away again.
-    fn free(&mut self, place: Place, requests: &[i64]) {
+    fn free(&mut self, place: PodPlacement, requests: &[i64]) {
         self.venue_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left += asked);
     }
 
-    fn claims(&self) -> impl Iterator<Item = Place> + use<> {
-        (self.first..self.first + self.launches.len()).map(Place::Claim)
+    fn claims(&self) -> impl Iterator<Item = PodPlacement> + use<> {
+        (self.first..self.first + self.launches.len()).map(PodPlacement::Claim)
     }
 
     /// Puts equal pods one after another where the most is left; how many found room. `most` says how many of them may be at a place.
-    fn pour(&mut self, count: usize, requests: &[i64], most: impl Fn(Place) -> usize) -> usize {
+    fn distribute(&mut self, count: usize, requests: &[i64], most: impl Fn(PodPlacement) -> usize) -> usize {
         let scatter = self.scatter;
-        let score = |crowd: &Self, place: Place| Some((scatter.score(crowd.venue(place), requests)?, Reverse(place)));
-        let offer = |crowd: &Self, place: Place| {
+        let score =
+            |crowd: &Self, place: PodPlacement| Some((scatter.score(crowd.venue(place), requests)?, Reverse(place)));
+        let offer = |crowd: &Self, place: PodPlacement| {
             score(crowd, place).map(|score| (score, most(place))).filter(|(_, more)| *more > 0)
         };
         let mut heap: BinaryHeap<_> = self.claims().filter_map(|claim| offer(self, claim)).collect();
-        let mut rooms = scatter.emptiest.iter().map(|(_, room)| Place::Room(*room));
+        let mut rooms = scatter.emptiest.iter().map(|(_, room)| PodPlacement::Room(*room));
         let mut poured = 0;
         while poured < count {
             while heap.len() < ABREAST
@@ -199,7 +200,7 @@ impl<'s> Crowd<'s> {
 
 /// In which order pods come.
 #[derive(Clone, Copy)]
-enum Coming {
+enum ArrivalOrder {
     Greatest,
     ByShape,
 }
@@ -213,14 +214,14 @@ struct PodGroup {
 }
 
 /// Pods with where the plan has them.
-type Placed = Vec<(usize, Option<Place>)>;
+type Placed = Vec<(usize, Option<PodPlacement>)>;
 
 /// The pods of a flock.
 #[derive(Default)]
 struct GroupMembers {
     pods: Vec<usize>,
     /// Where the plan has how many of them, if they have rules.
-    planned: BTreeMap<Place, usize>,
+    planned: BTreeMap<PodPlacement, usize>,
 }
 
 impl Relocator<'_> {
@@ -257,27 +258,27 @@ impl Relocator<'_> {
         before.vacated.iter().for_each(|room| self.scatter.close(*room));
     }
 
-    fn put_all(&self) -> Scattered {
-        let Some(before) = &self.before else { return Scattered::default() };
+    fn put_all(&self) -> SimulatedPlacement {
+        let Some(before) = &self.before else { return SimulatedPlacement::default() };
         let solver = &self.solver;
         let launches = solver.claims.list[before.launches..].iter().map(|claim| {
             let whole = &solver.frames.candidate(claim.frame, claim.entry).room;
-            Venue { left: whole.clone(), whole: whole.clone() }
+            NodeCapacity { left: whole.clone(), whole: whole.clone() }
         });
-        let mut crowd = Crowd::of(&self.scatter, before.launches, launches.collect());
+        let mut crowd = SimulatedNodes::new(&self.scatter, before.launches, launches.collect());
         let mut free = Vec::new();
         for pod in &solver.order[before.order..] {
             match solver.place_of(*pod) {
-                Some(Place::Claim(claim)) if claim < before.launches => {}
+                Some(PodPlacement::Claim(claim)) if claim < before.launches => {}
                 Some(place) if is_tied(solver.demand(*pod)) => crowd.put(place, &solver.demand(*pod).requests),
                 place => free.push((*pod, place)),
             }
         }
-        let flocks = solver.flocks(free);
-        let worse = [Coming::Greatest, Coming::ByShape].map(|coming| {
+        let flocks = solver.pod_groups(free);
+        let worse = [ArrivalOrder::Greatest, ArrivalOrder::ByShape].map(|coming| {
             let mut crowd = crowd.clone();
             let over = solver.scatter(&flocks, coming, &before.vacated, &mut crowd);
-            Scattered { left: crowd.left(), over }
+            SimulatedPlacement { left: crowd.left(), over }
         });
         worse.into_iter().max_by_key(|scattered| scattered.over.len()).unwrap_or_default()
     }
@@ -286,14 +287,14 @@ impl Relocator<'_> {
     /// being carried out, and those that wait. Before the first trial.
     pub(crate) fn scatter_promised(&mut self) {
         let (here, to_come) = self.promised();
-        let mut crowd = Crowd::of(&self.scatter, 0, Vec::new());
+        let mut crowd = SimulatedNodes::new(&self.scatter, 0, Vec::new());
         for (pod, place) in &here {
             place.iter().for_each(|place| crowd.free(*place, &self.solver.demand(*pod).requests));
         }
-        self.solver.scatter(&self.solver.flocks(here), Coming::Greatest, &[], &mut crowd);
+        self.solver.scatter(&self.solver.pod_groups(here), ArrivalOrder::Greatest, &[], &mut crowd);
         crowd.left().into_iter().for_each(|(room, left)| self.scatter.leave(room, left));
-        let mut crowd = Crowd::of(&self.scatter, 0, Vec::new());
-        self.solver.scatter(&self.solver.flocks(to_come), Coming::Greatest, &[], &mut crowd);
+        let mut crowd = SimulatedNodes::new(&self.scatter, 0, Vec::new());
+        self.solver.scatter(&self.solver.pod_groups(to_come), ArrivalOrder::Greatest, &[], &mut crowd);
         for (room, left) in crowd.left() {
             self.scatter.leave(room, left);
             self.scatter.sought.insert(room);
@@ -307,8 +308,8 @@ impl Relocator<'_> {
         for pod in solver.order.iter().filter(|pod| !is_tied(solver.demand(**pod))) {
             let (place, object) = (solver.place_of(*pod), &solver.snapshot.pods[*pod]);
             match place {
-                Some(Place::Room(room)) if self.scatter.is_open(room) => here.push((*pod, place)),
-                Some(Place::Room(_)) if object.leaving_node.is_none() && object.buffer.is_none() => {
+                Some(PodPlacement::Room(room)) if self.scatter.is_open(room) => here.push((*pod, place)),
+                Some(PodPlacement::Room(_)) if object.leaving_node.is_none() && object.buffer.is_none() => {
                     to_come.push((*pod, place))
                 }
                 _ => {}
@@ -324,7 +325,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Pods, with where the plan has them, by what kube-scheduler cannot tell apart.
-    fn flocks(&self, pods: Placed) -> BTreeMap<PodGroup, GroupMembers> {
+    fn pod_groups(&self, pods: Placed) -> BTreeMap<PodGroup, GroupMembers> {
         let mut flocks: BTreeMap<PodGroup, GroupMembers> = BTreeMap::new();
         for (pod, place) in pods {
             let demand = self.demand(pod);
@@ -341,40 +342,42 @@ impl<'a> Solver<'a> {
     fn scatter(
         &self,
         flocks: &BTreeMap<PodGroup, GroupMembers>,
-        coming: Coming,
+        coming: ArrivalOrder,
         vacated: &[usize],
-        crowd: &mut Crowd<'_>,
+        crowd: &mut SimulatedNodes<'_>,
     ) -> Vec<usize> {
         let requests = |flock: &PodGroup| &self.demands[flock.shape].requests;
         let mut queue: Vec<(&PodGroup, &GroupMembers)> = flocks.iter().collect();
-        if matches!(coming, Coming::Greatest) {
+        if matches!(coming, ArrivalOrder::Greatest) {
             queue.sort_by_key(|(flock, _)| Reverse(crowd.scatter.size(requests(flock))));
         }
         let mut over = Vec::new();
         for (flock, GroupMembers { pods, planned }) in queue {
             let most = |place| match place {
-                Place::Room(room) if vacated.contains(&room) => 0,
+                PodPlacement::Room(room) if vacated.contains(&room) => 0,
                 place => self.most_at(place, flock, planned.get(&place).copied().unwrap_or(0)),
             };
-            let poured = crowd.pour(pods.len(), requests(flock), most);
+            let poured = crowd.distribute(pods.len(), requests(flock), most);
             over.extend_from_slice(&pods[poured..]);
         }
         over
     }
 
     /// The domains of a place by the keys that a shape's rules are about.
-    fn domains_of(&self, demand: &Demand<'_>, place: Place) -> Vec<Option<Domain>> {
+    fn domains_of(&self, demand: &Demand<'_>, place: PodPlacement) -> Vec<Option<Domain>> {
         let keys = demand.levels.last().map_or(&[][..], |level| &level.keys);
         keys.iter().map(|key| self.topology.domain_at(*key, self.spot_of(place))).collect()
     }
 
     /// How many of a flock kube-scheduler might put at a place, where the plan has put some of them.
-    fn most_at(&self, place: Place, flock: &PodGroup, planned: usize) -> usize {
+    fn most_at(&self, place: PodPlacement, flock: &PodGroup, planned: usize) -> usize {
         let demand = &self.demands[flock.shape];
         let Some(level) = demand.levels.last() else { return 0 };
         let suits = match place {
-            Place::Room(room) => self.rooms.list[room].suits(self.wants.of_class(level.class), &self.wants),
-            Place::Claim(claim) => self.frames.suits_as_it_is(self.claims.list[claim].frame, level.class, &self.wants),
+            PodPlacement::Room(room) => self.rooms.list[room].suits(self.wants.of_class(level.class), &self.wants),
+            PodPlacement::Claim(claim) => {
+                self.frames.suits_as_it_is(self.claims.list[claim].frame, level.class, &self.wants)
+            }
         };
         if !suits {
             return 0;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::thread;
 
 use super::Solver;
-use super::capacity_split::{self, Part};
-use super::strategy::{self, Manner, Score};
-use super::topology::Foreseen;
+use super::capacity_split::{self, SplitPart};
+use super::strategy::{self, Score, Strategy};
+use super::topology::KnownDomains;
 use crate::{Plan, PodVerdict, Snapshot};
 
 /// How often a plan is begun anew, at most, because something in it was not foreseen.
@@ -20,7 +20,7 @@ const MOST_SURPRISES: usize = 4;
 const MOST_EXCHANGES: usize = 4;
 
 /// A plan with what speaks for it.
-struct Solution {
+struct StrategyResult {
     score: Score,
     plan: Plan,
     /// Pods without a place.
@@ -29,7 +29,7 @@ struct Solution {
 
 /// The best solution, the first among equals: with the shares that workloads ask for, unless fewer pods would have a place.
 pub(super) fn best(snapshot: &Snapshot) -> Plan {
-    let parts = capacity_split::parts(snapshot);
+    let parts = capacity_split::split_parts(snapshot);
     let plan = best_of(snapshot, &parts);
     let (parts, plan) = with_other_bases(snapshot, parts, plan);
     let Some(parts) = capacity_split::without_preferences(&parts, &plan) else { return plan };
@@ -38,7 +38,7 @@ pub(super) fn best(snapshot: &Snapshot) -> Plan {
 }
 
 /// The same where pods of a base that find no place leave it to others of their workload, if more pods have a place by that.
-fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[Part]>, mut plan: Plan) -> (Arc<[Part]>, Plan) {
+fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[SplitPart]>, mut plan: Plan) -> (Arc<[SplitPart]>, Plan) {
     for turn in 0..MOST_EXCHANGES {
         let Some(exchanged) = capacity_split::exchanged(snapshot, &parts, &plan, turn) else { break };
         let other = best_of(snapshot, &exchanged);
@@ -55,7 +55,7 @@ fn places_more(plan: &Plan, other: &Plan) -> bool {
     placed.len() > other.report.order.len() && other.report.order.iter().all(|pod| placed.contains(pod))
 }
 
-fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
+fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     let begun = match begin(snapshot, parts) {
         StartState::Whole(plan) => return *plan,
         StartState::Begun(solver) => solver,
@@ -65,7 +65,7 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[Part]>) -> Plan {
     let (pods, shapes) = all.first().map_or((0, 0), |first| at_issue(snapshot, &first.plan));
     let more = strategy::more(pods, shapes);
     if !more.is_empty() {
-        all.extend(side_by_side(Solver::new(snapshot, parts, &Foreseen::default()), more));
+        all.extend(side_by_side(Solver::new(snapshot, parts, &KnownDomains::default()), more));
     }
     all.retain(|solution| solution.left.is_subset(&first));
     all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
@@ -78,11 +78,11 @@ enum StartState<'a> {
     Begun(Box<Solver<'a>>),
 }
 
-fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[Part]>) -> StartState<'a> {
-    let nothing = Foreseen::default();
+fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>) -> StartState<'a> {
+    let nothing = KnownDomains::default();
     let mut solver = Solver::new(snapshot, parts, &nothing);
     if solver.fill_existing_only() {
-        if solver.unforeseen() == nothing {
+        if solver.new_domains() == nothing {
             return StartState::Whole(Box::new(solver.finish()));
         }
         // It was rehearsed and failed, and has forgotten where its pods are.
@@ -100,7 +100,7 @@ fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
 }
 
 /// Solutions in the order of their manners, all from one beginning.
-fn side_by_side(begun: Solver<'_>, manners: &[Manner]) -> Vec<Solution> {
+fn side_by_side(begun: Solver<'_>, manners: &[Strategy]) -> Vec<StrategyResult> {
     let (ones, others) = manners.split_at(manners.len().div_ceil(2));
     let copy = begun.clone();
     thread::scope(|scope| {
@@ -111,33 +111,33 @@ fn side_by_side(begun: Solver<'_>, manners: &[Manner]) -> Vec<Solution> {
     })
 }
 
-fn one_by_one(begun: Solver<'_>, manners: &[Manner]) -> Vec<Solution> {
+fn one_by_one(begun: Solver<'_>, manners: &[Strategy]) -> Vec<StrategyResult> {
     let Some((last, others)) = manners.split_last() else { return Vec::new() };
-    let mut all: Vec<Solution> = others.iter().map(|manner| solution(begun.clone(), *manner)).collect();
+    let mut all: Vec<StrategyResult> = others.iter().map(|manner| solution(begun.clone(), *manner)).collect();
     all.push(solution(begun, *last));
     all
 }
 
-fn solution(begun: Solver<'_>, manner: Manner) -> Solution {
+fn solution(begun: Solver<'_>, manner: Strategy) -> StrategyResult {
     let solver = solved(begun, manner);
     let score = solver.score();
     let plan = solver.finish();
     let placed = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
     let left =
         plan.report.pods.iter().enumerate().filter(|(_, verdict)| !placed(verdict)).map(|(pod, _)| pod).collect();
-    Solution { score, plan, left }
+    StrategyResult { score, plan, left }
 }
 
 /// One solution, begun anew while it opens domains that a spread did not count on, or leaves pods without a place whose
 /// launches would have brought along whom those who came first did not count on.
-fn solved(begun: Solver<'_>, manner: Manner) -> Solver<'_> {
+fn solved(begun: Solver<'_>, manner: Strategy) -> Solver<'_> {
     let (snapshot, parts) = (begun.snapshot, Arc::clone(&begun.parts));
-    let mut foreseen = Foreseen::default();
+    let mut foreseen = KnownDomains::default();
     let mut solver = Solver { manner, ..begun };
     solver.solve();
     for _ in 0..MOST_SURPRISES {
         let before = foreseen.clone();
-        foreseen.extend(solver.unforeseen());
+        foreseen.extend(solver.new_domains());
         if foreseen == before {
             break;
         }

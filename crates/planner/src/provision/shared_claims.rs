@@ -8,21 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{PodShape, Snapshot, label};
 
-use super::capacity_split::Part;
-use super::demand::{Compiler, Demand};
+use super::capacity_split::SplitPart;
+use super::demand::{Demand, DemandCompiler};
 use super::topology::{GroupId, Rule, Topology};
 
 /// The CSI driver of EBS, whose volumes are in one zone.
 const EBS: &str = "ebs.csi.aws.com";
 
 /// Claims that bind pods to each other, each with what that asks of them.
-pub(super) struct Shared<'a> {
+pub(super) struct SharedClaims<'a> {
     rules: BTreeMap<&'a str, Rule>,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> SharedClaims<'a> {
     /// Claims of pods to be placed that another pod has too, bound or not.
-    pub(super) fn of(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
         let mut users: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for pod in &snapshot.pods {
             for claim in binding(snapshot, &snapshot.shapes[pod.shape], &pod.claims) {
@@ -50,23 +50,23 @@ impl<'a> Shared<'a> {
     pub(super) fn demands(
         &self,
         snapshot: &'a Snapshot,
-        parts: &[Part],
-        compiler: &mut Compiler<'a, '_>,
+        parts: &[SplitPart],
+        compiler: &mut DemandCompiler<'a, '_>,
     ) -> (Vec<Demand<'a>>, Vec<usize>) {
         let mut demands: Vec<Demand<'a>> =
-            snapshot.shapes.iter().map(|shape| Demand::of(shape, Part::Free, compiler)).collect();
-        let mut known: BTreeMap<(usize, Part, Vec<GroupId>), usize> = BTreeMap::new();
+            snapshot.shapes.iter().map(|shape| Demand::new(shape, SplitPart::Free, compiler)).collect();
+        let mut known: BTreeMap<(usize, SplitPart, Vec<GroupId>), usize> = BTreeMap::new();
         let mut demand_of = Vec::with_capacity(snapshot.pods.len());
         for (pod, part) in snapshot.pods.iter().zip(parts) {
             let part = part.in_force();
             let rules: Vec<Rule> = self.rules(&pod.claims).cloned().collect();
-            if rules.is_empty() && part == Part::Free {
+            if rules.is_empty() && part == SplitPart::Free {
                 demand_of.push(pod.shape);
                 continue;
             }
             let name = (pod.shape, part, rules.iter().map(|rule| rule.group).collect());
             let demand = *known.entry(name).or_insert_with(|| {
-                demands.push(Demand::of(&snapshot.shapes[pod.shape], part, compiler).sharing(&rules));
+                demands.push(Demand::new(&snapshot.shapes[pod.shape], part, compiler).sharing(&rules));
                 demands.len() - 1
             });
             demand_of.push(demand);

@@ -4,7 +4,7 @@
 use super::Solver;
 use super::dimensions::Amounts;
 use super::existing_node::Attached;
-use super::new_node::Claim;
+use super::new_node::NewNode;
 use super::node_template::TemplateId;
 use super::topology::{Domain, KeyId};
 
@@ -78,12 +78,12 @@ impl Solver<'_> {
     }
 
     /// An empty launch of a frame, if one can be had within the limits.
-    fn replica(&mut self, frame: TemplateId) -> Option<Claim> {
+    fn replica(&mut self, frame: TemplateId) -> Option<NewNode> {
         let frame = self.unsurprising(frame);
         let nothing: Amounts = self.dimensions.amounts(&crate::Resources::default());
         let entry = self.first_holding(frame, 0, &nothing, &[], &[])?;
         let lowered = self.fewer_values(frame, &nothing, &[]);
-        Some(Claim {
+        Some(NewNode {
             frame,
             site: self.next_site(),
             pods: Vec::new(),

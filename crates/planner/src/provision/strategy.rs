@@ -7,14 +7,14 @@ use super::Solver;
 
 /// In what order pods queue and what a new launch is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Manner {
-    pub(super) order: Order,
-    pub(super) load: Load,
+pub(crate) struct Strategy {
+    pub(super) order: QueueOrder,
+    pub(super) load: LoadRule,
 }
 
 /// Who goes first among pods of one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum QueueOrder {
     /// The largest.
     Size,
     /// Those that need the most hosts, whatever their size: others can share what they need anyway.
@@ -23,7 +23,7 @@ pub(crate) enum Order {
 
 /// For what a launch is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
+pub(crate) enum LoadRule {
     /// One pod; others join while that pays.
     One,
     /// One pod; others join where they fit beside it.
@@ -35,19 +35,21 @@ pub(crate) enum Load {
 }
 
 /// Manners that every plan is made in.
-pub(super) const ALWAYS: [Manner; 2] =
-    [Manner { order: Order::Size, load: Load::Own }, Manner { order: Order::Size, load: Load::One }];
+pub(super) const ALWAYS: [Strategy; 2] = [
+    Strategy { order: QueueOrder::Size, load: LoadRule::Own },
+    Strategy { order: QueueOrder::Size, load: LoadRule::One },
+];
 
 /// Manners for plans of few pods.
-const FEW_PODS: [Manner; 4] = [
-    Manner { order: Order::Hosts, load: Load::Own },
-    Manner { order: Order::Hosts, load: Load::One },
-    Manner { order: Order::Size, load: Load::Fit },
-    Manner { order: Order::Size, load: Load::Fleet },
+const FEW_PODS: [Strategy; 4] = [
+    Strategy { order: QueueOrder::Hosts, load: LoadRule::Own },
+    Strategy { order: QueueOrder::Hosts, load: LoadRule::One },
+    Strategy { order: QueueOrder::Size, load: LoadRule::Fit },
+    Strategy { order: QueueOrder::Size, load: LoadRule::Fleet },
 ];
 
 /// Manners for plans of many pods but few shapes.
-const FEW_SHAPES: [Manner; 1] = [Manner { order: Order::Size, load: Load::Fleet }];
+const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
 /// Up to so many pods on launches, and pods times shapes, are few pods.
 const MOST_PODS: (usize, usize) = (2_000, 400_000);
@@ -57,7 +59,7 @@ const MOST_SHAPES: usize = 120;
 /// In which more manners a plan is worth being made that launches nodes for so many pods of so many shapes, or leaves them
 /// without a place. Many pods of one shape have but one fleet; few pods are no exception, for what becomes of them must not
 /// hang on whether strangers wait too.
-pub(super) fn more(pods: usize, shapes: usize) -> &'static [Manner] {
+pub(super) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
     let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
     match shapes {
         0 => &[],
@@ -80,7 +82,7 @@ impl Solver<'_> {
 
     /// How many hosts a shape's pods need at least, for the order of the queue.
     pub(super) fn hosts_needed(&self, shape: usize, pods: usize) -> Reverse<usize> {
-        if self.manner.order == Order::Size {
+        if self.manner.order == QueueOrder::Size {
             return Reverse(0);
         }
         let demand = &self.demands[shape];

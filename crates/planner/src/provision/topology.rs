@@ -17,14 +17,14 @@ mod leaving_pods;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{PodTerm, Snapshot, Standing, label};
+use crate::{PodTerm, Snapshot, TopologyReason, label};
 
-pub(crate) use bound_counts::Foreseen;
-pub(super) use bound_counts::outlook;
-pub(super) use daemon_counts::{Company, DaemonPresence};
-use group_store::Shelf;
-pub(super) use groups::{Counts, Outlook, SpreadGroup};
-pub(super) use leaving_pods::Counted;
+pub(crate) use bound_counts::KnownDomains;
+pub(super) use bound_counts::possible_labels;
+pub(super) use daemon_counts::{DaemonCounts, DaemonPresence};
+use group_store::GroupStore;
+pub(super) use groups::{Counts, PossibleLabels, SpreadGroup};
+pub(super) use leaving_pods::CountsBefore;
 
 pub(super) type GroupId = usize;
 /// A node label; 0 is the host's name.
@@ -64,7 +64,7 @@ impl Rule {
 
 /// What a group is, by which equal demands share one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind<'a> {
+enum GroupKind<'a> {
     Spread(SpreadGroup<'a>),
     Near {
         namespace: &'a str,
@@ -79,8 +79,8 @@ enum Kind<'a> {
 }
 
 #[derive(Clone)]
-struct Group<'a> {
-    kind: Kind<'a>,
+struct TopologyGroup<'a> {
+    kind: GroupKind<'a>,
     keys: Vec<KeyId>,
     /// Pods in each domain, one list a key.
     tallies: Vec<Vec<u32>>,
@@ -124,7 +124,7 @@ struct Group<'a> {
 }
 
 #[derive(Clone)]
-struct Key {
+struct TopologyKey {
     name: String,
     values: Vec<String>,
     known: BTreeMap<String, Domain>,
@@ -154,9 +154,9 @@ pub(super) enum Stand {
 #[derive(Clone)]
 pub(super) struct Topology<'a> {
     namespaces: &'a BTreeMap<String, BTreeMap<String, String>>,
-    keys: Vec<Key>,
-    groups: Shelf<'a>,
-    known: BTreeMap<Kind<'a>, GroupId>,
+    keys: Vec<TopologyKey>,
+    groups: GroupStore<'a>,
+    known: BTreeMap<GroupKind<'a>, GroupId>,
     /// Groups that may mean a pod with this label and value, by the first requirement of their selector.
     by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
     by_any_label: Vec<GroupId>,
@@ -165,7 +165,7 @@ pub(super) struct Topology<'a> {
     /// Whether a launch that brings along whom a spread counts must leave it even at once, without those that come later.
     strict: bool,
     /// The groups as they were before the plan's first pod.
-    beginning: Shelf<'a>,
+    beginning: GroupStore<'a>,
 }
 
 /// Where a pod goes, for the rules: a site and its values.
@@ -186,7 +186,7 @@ pub(super) struct Membership<'m> {
 
 /// Pods to be counted, and whether they will be where they are said to be.
 #[derive(Clone, Copy)]
-pub(super) struct Pods {
+pub(super) struct CountedPods {
     pub(super) count: u32,
     pub(super) there: Counts,
 }
@@ -196,13 +196,13 @@ impl<'a> Topology<'a> {
         let mut topology = Self {
             namespaces: &snapshot.namespaces,
             keys: Vec::new(),
-            groups: Shelf::default(),
+            groups: GroupStore::default(),
             known: BTreeMap::new(),
             by_label: BTreeMap::new(),
             by_any_label: Vec::new(),
             sites: snapshot.nodes.len(),
             strict: false,
-            beginning: Shelf::default(),
+            beginning: GroupStore::default(),
         };
         topology.key(label::HOSTNAME);
         topology
@@ -233,7 +233,7 @@ impl<'a> Topology<'a> {
 
     fn key(&mut self, name: &str) -> KeyId {
         self.keys.iter().position(|key| key.name == name).unwrap_or_else(|| {
-            self.keys.push(Key {
+            self.keys.push(TopologyKey {
                 name: name.to_owned(),
                 values: Vec::new(),
                 known: BTreeMap::new(),
@@ -299,7 +299,7 @@ impl<'a> Topology<'a> {
 
     /// Whether the rules and the anti-affinity of others allow one value of one key.
     pub(super) fn allows(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
-        self.allows_beside(rules, shunned, (key, domain), &Company::default())
+        self.allows_beside(rules, shunned, (key, domain), &DaemonCounts::default())
     }
 
     /// The same where some company comes along.
@@ -308,9 +308,9 @@ impl<'a> Topology<'a> {
         rules: &[Rule],
         shunned: &[GroupId],
         (key, domain): (KeyId, Option<Domain>),
-        company: &Company,
+        company: &DaemonCounts,
     ) -> bool {
-        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, company.of(rule.group)))
+        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, company.get(rule.group)))
             && shunned.iter().all(|group| {
                 let group = &self.groups[*group];
                 group.keys[0] != key || domain.is_none_or(|domain| at(&group.holders, domain) == 0)
@@ -360,14 +360,14 @@ impl<'a> Topology<'a> {
 
     /// How many more pods with these rules the host takes.
     pub(super) fn host_room(&self, rules: &[Rule], site: Option<Domain>) -> usize {
-        self.host_room_beside(rules, site, &Company::default())
+        self.host_room_beside(rules, site, &DaemonCounts::default())
     }
 
     /// The same where some company comes along.
-    pub(super) fn host_room_beside(&self, rules: &[Rule], site: Option<Domain>, company: &Company) -> usize {
+    pub(super) fn host_room_beside(&self, rules: &[Rule], site: Option<Domain>, company: &DaemonCounts) -> usize {
         let room = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            let there = site.map_or(0, |site| group.most(0, site)) + company.of(rule.group).most;
+            let there = site.map_or(0, |site| group.most(0, site)) + company.get(rule.group).most;
             match rule.kind {
                 _ if group.keys[0] != HOST || !rule.own => usize::MAX,
                 RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
@@ -379,22 +379,22 @@ impl<'a> Topology<'a> {
     }
 
     /// The rule about a key that refuses all of these domains, or an unopened host; `None` when it is others' doing.
-    pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<Standing> {
+    pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<TopologyReason> {
         let none = [Domain::MAX];
         let domains = if domains.is_empty() { &none } else { domains };
         let nobody = DaemonPresence::default();
         let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), nobody);
         let refuses = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
         rules.iter().find(refuses).map(|rule| match rule.kind {
-            RuleKind::Spread { max_skew, .. } => Standing::Spread { max_skew },
-            RuleKind::Near => Standing::Near,
-            RuleKind::Apart => Standing::Apart,
-            RuleKind::Alone => Standing::Claimed,
+            RuleKind::Spread { max_skew, .. } => TopologyReason::Spread { max_skew },
+            RuleKind::Near => TopologyReason::Near,
+            RuleKind::Apart => TopologyReason::Apart,
+            RuleKind::Alone => TopologyReason::Claimed,
         })
     }
 
     /// Pods that a spread or the like counts in a domain: fewer is more even.
-    pub(super) fn crowd(&self, rules: &[Rule], key: KeyId, domain: Domain) -> u32 {
+    pub(super) fn pods_in_domain(&self, rules: &[Rule], key: KeyId, domain: Domain) -> u32 {
         let spread = rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. }));
         let there = spread.filter(|rule| self.groups[rule.group].keys == [key]);
         there.map(|rule| at(&self.groups[rule.group].tallies[0], domain)).sum()
@@ -412,14 +412,14 @@ impl<'a> Topology<'a> {
         &mut self,
         membership: Membership<'_>,
         spot: Spot<'_>,
-        pods: Pods,
+        pods: CountedPods,
         suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
     ) {
         for id in membership.counts {
             let group = &self.groups[*id];
             let counted = match (&group.kind, spot.pins, spot.site) {
-                (Kind::Spread(spread), Some(_), _) => suits(*id, spread),
-                (Kind::Spread(_), None, Some(site)) => group.eligible[site as usize],
+                (GroupKind::Spread(spread), Some(_), _) => suits(*id, spread),
+                (GroupKind::Spread(_), None, Some(site)) => group.eligible[site as usize],
                 _ => Counts::Surely,
             };
             if counted != Counts::Never && pods.there == Counts::Surely {
@@ -440,7 +440,7 @@ impl<'a> Topology<'a> {
     fn note_on_site(&mut self, id: GroupId, spot: Spot<'_>, pods: u32, counted: Counts) {
         let key = self.groups[id].keys[0];
         let settled = counted == Counts::Surely && domain_at(&self.keys, key, spot).is_some();
-        if let Some(site) = spot.site.filter(|_| !settled && matches!(self.groups[id].kind, Kind::Spread(_))) {
+        if let Some(site) = spot.site.filter(|_| !settled && matches!(self.groups[id].kind, GroupKind::Spread(_))) {
             *self.groups[id].on_site.entry(site).or_default() += pods;
         }
     }
@@ -450,7 +450,7 @@ impl<'a> Topology<'a> {
         let group = &mut self.groups[id];
         for (position, key) in group.keys.iter().enumerate() {
             let settled = domain_at(&self.keys, *key, spot).is_some();
-            if let (Kind::Near { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
+            if let (GroupKind::Near { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
                 group.here.insert(site);
             }
             let sure = settled && counted == Counts::Surely;
@@ -470,7 +470,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-fn domain_at(keys: &[Key], key: KeyId, spot: Spot<'_>) -> Option<Domain> {
+fn domain_at(keys: &[TopologyKey], key: KeyId, spot: Spot<'_>) -> Option<Domain> {
     match (key, spot.pins, spot.site) {
         (HOST, ..) => spot.site,
         (_, Some(pins), _) => pins[key],
@@ -479,7 +479,7 @@ fn domain_at(keys: &[Key], key: KeyId, spot: Spot<'_>) -> Option<Domain> {
     }
 }
 
-fn possible<'k>(keys: &'k [Key], key: KeyId, spot: Spot<'_>) -> impl Iterator<Item = Domain> + use<'k> {
+fn possible<'k>(keys: &'k [TopologyKey], key: KeyId, spot: Spot<'_>) -> impl Iterator<Item = Domain> + use<'k> {
     let settled = domain_at(keys, key, spot);
     let undecided = spot.site.filter(|_| settled.is_none() && spot.pins.is_none());
     let open = undecided.and_then(|site| keys[key].open.get(&site)).map_or(&[][..], |open| &open.values);

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{InstanceType, LabelMiss, Offer, Requirements, ValueSet};
+use crate::{InstanceType, LabelMismatch, Offer, Requirements, ValueSet};
 
 use super::Solver;
-use super::pool_template::Template;
+use super::pool_template::PoolTemplate;
 
 /// A pool's types as some requirements see them.
 #[derive(Default)]
-pub(super) struct Outlook {
+pub(super) struct TypeFilter {
     /// All types of the pool's catalogue.
     pub(super) total: usize,
     /// Types that fall out by a label, counted by the first such label of each.
@@ -31,12 +31,12 @@ pub(super) struct Outlook {
 /// Values that a reason shows, and one more that says that there are others.
 const SHOWN: usize = 4;
 
-impl Outlook {
+impl TypeFilter {
     /// What so many types that fall out for the label have, and what they should have.
-    pub(super) fn told(&self, key: String, types: usize) -> LabelMiss {
+    pub(super) fn mismatch_of(&self, key: String, types: usize) -> LabelMismatch {
         let found = self.found.get(&key).into_iter().flatten().take(SHOWN).cloned().collect();
         let asked = self.requirements.get(&key).map(|set| set.to_requirements(&key)).unwrap_or_default();
-        LabelMiss { key, types, found, asked }
+        LabelMismatch { key, types, found, asked }
     }
 
     fn find(&mut self, key: &str, kind: &InstanceType) {
@@ -49,7 +49,7 @@ impl Outlook {
 
 impl Solver<'_> {
     /// How the types of a template look to pods with these requirements.
-    pub(super) fn outlook(&mut self, template: usize, want: usize) -> Arc<Outlook> {
+    pub(super) fn type_filter(&mut self, template: usize, want: usize) -> Arc<TypeFilter> {
         if let Some(known) = self.outlooks.get(&(template, want)) {
             return known.clone();
         }
@@ -58,12 +58,12 @@ impl Solver<'_> {
         let asked = self.wants.get(want);
         let requirements = own.requirements.narrowed(asked, own.well_known());
         let without = asked.iter().map(|(key, _)| (key.to_owned(), without(own, asked, key))).collect();
-        let mut outlook = Outlook { total: types.len(), without, ..Outlook::default() };
+        let mut outlook = TypeFilter { total: types.len(), without, ..TypeFilter::default() };
         // Candidates stand in the order of the types that they are.
         let mut candidates = own.candidates.iter().enumerate().peekable();
         for kind in types {
             let candidate = candidates.next_if(|(_, candidate)| std::ptr::eq(candidate.offer.kind, kind));
-            let offer = Offer::of(kind);
+            let offer = Offer::new(kind);
             match (mismatch(own, &offer, &requirements), candidate) {
                 (Some(key), _) => {
                     outlook.find(key, kind);
@@ -85,7 +85,7 @@ impl Solver<'_> {
 }
 
 /// Candidates that could be had if one of the requirements were not.
-fn without(template: &Template<'_>, asked: &Requirements, key: &str) -> Vec<usize> {
+fn without(template: &PoolTemplate<'_>, asked: &Requirements, key: &str) -> Vec<usize> {
     let mut fewer = asked.clone();
     fewer.remove(key);
     let requirements = template.requirements.narrowed(&fewer, template.well_known());
@@ -96,7 +96,7 @@ fn without(template: &Template<'_>, asked: &Requirements, key: &str) -> Vec<usiz
 }
 
 /// The first label of a type that cannot be as required.
-fn mismatch<'r>(template: &Template<'_>, offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
+fn mismatch<'r>(template: &PoolTemplate<'_>, offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
     if template.labels_match(offer, requirements) {
         return None;
     }

@@ -3,9 +3,9 @@
 //! A pod counts with what it uses, so pods of one shape differ here as nowhere else. A room that is too busy even for the one of a shape
 //! that uses least is so for good, for nodes only fill up; to others it may be open though it was not to one.
 
-use super::{Obstacle, Relocator, Solver, Turn};
+use super::{Attempt, Obstacle, Relocator, Solver};
 use crate::utilization_limit::UtilizationLimit;
-use crate::{Size, Strain};
+use crate::{Overload, Size};
 
 /// Ceilings by room, and what pods use.
 #[derive(Clone, Default)]
@@ -21,7 +21,7 @@ pub(super) struct UtilizationLimits<'a> {
 }
 
 impl<'a> UtilizationLimits<'a> {
-    pub(super) fn of(rooms: Vec<Option<UtilizationLimit>>, uses: &'a [Size], demand_of: &[usize]) -> Self {
+    pub(super) fn new(rooms: Vec<Option<UtilizationLimit>>, uses: &'a [Size], demand_of: &[usize]) -> Self {
         let shapes = demand_of.iter().max().map_or(0, |last| last + 1);
         let mut least = vec![Size { cpu: i64::MAX, memory: i64::MAX }; shapes];
         for (shape, used) in demand_of.iter().zip(uses) {
@@ -31,20 +31,20 @@ impl<'a> UtilizationLimits<'a> {
     }
 
     /// What a room would be busy with if the pod went there.
-    pub(super) fn strain(&self, room: usize, pod: usize) -> Option<Strain> {
-        self.strain_with(room, self.uses.get(pod))
+    pub(super) fn overload(&self, room: usize, pod: usize) -> Option<Overload> {
+        self.overload_with(room, self.uses.get(pod))
     }
 
     /// Whether no pod of a shape may go to a room any more.
     pub(super) fn is_too_much_for_all(&self, room: usize, shape: usize) -> bool {
-        self.strain_with(room, self.least.get(shape)).is_some()
+        self.overload_with(room, self.least.get(shape)).is_some()
     }
 
-    fn strain_with(&self, room: usize, used: Option<&Size>) -> Option<Strain> {
+    fn overload_with(&self, room: usize, used: Option<&Size>) -> Option<Overload> {
         if !self.heeded {
             return None;
         }
-        self.get(room)?.strain_with(used.copied().unwrap_or_default())
+        self.get(room)?.overload_with(used.copied().unwrap_or_default())
     }
 
     /// How many of these pods may go to a room together, counted from the first.
@@ -52,8 +52,8 @@ impl<'a> UtilizationLimits<'a> {
         let Some(mut ceiling) = self.get(room).filter(|_| self.heeded) else { return pods.len() };
         let fits = |pod: &&usize| {
             let used = self.uses.get(**pod).copied().unwrap_or_default();
-            let fits = ceiling.strain_with(used).is_none();
-            ceiling.take(used);
+            let fits = ceiling.overload_with(used).is_none();
+            ceiling.add(used);
             fits
         };
         pods.iter().take_while(fits).count()
@@ -61,7 +61,7 @@ impl<'a> UtilizationLimits<'a> {
 
     pub(super) fn take(&mut self, room: usize, pod: usize) {
         if let Some((Some(ceiling), used)) = self.rooms.get_mut(room).zip(self.uses.get(pod)) {
-            ceiling.take(*used);
+            ceiling.add(*used);
         }
     }
 
@@ -78,8 +78,8 @@ impl<'a> UtilizationLimits<'a> {
 
 impl Relocator<'_> {
     /// From now on nobody is sent where nodes would be busy then.
-    pub(crate) fn heed_ceilings(&mut self) {
-        self.solver.rooms.heed_ceilings();
+    pub(crate) fn apply_utilization_limits(&mut self) {
+        self.solver.rooms.apply_utilization_limits();
     }
 }
 
@@ -89,8 +89,8 @@ impl Solver<'_> {
         let shape = self.demand_of[position];
         let (demand, pod) = (&self.demands[shape], &self.snapshot.pods[position]);
         let busy = demand.levels.iter().enumerate().find_map(|(level, own)| {
-            let room = self.rooms.first_overloaded(Turn { shape, level })?;
-            let strain = self.rooms.strain(room, position)?;
+            let room = self.rooms.first_overloaded(Attempt { shape, level })?;
+            let strain = self.rooms.overload(room, position)?;
             let admits = self.rooms.admits(room, demand, own, pod, &self.wants, &self.topology);
             let node = usize::try_from(self.rooms.list[room].site).ok()?;
             admits.then_some(Obstacle::Busy { pod: position, node, strain })

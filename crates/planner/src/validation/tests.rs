@@ -3,29 +3,29 @@
 use std::time::Duration;
 
 use super::{ValidatedCommands, Validation};
-use crate::{Leaver, Millis, Move, MoveReason, NodeVerdict, Plan, Report, Snapshot, WhyMove};
+use crate::{CommandCause, CommandReason, DisruptedNode, Millis, NodeVerdict, Plan, PlannedCommand, Report, Snapshot};
 
-fn planned(reason: MoveReason, nodes: &[&str], replacements: usize) -> Move {
-    let leaver = |name: &&str| Leaver { node: (*name).to_owned(), claim: format!("claim-of-{name}") };
-    Move {
+fn planned(reason: CommandReason, nodes: &[&str], replacements: usize) -> PlannedCommand {
+    let leaver = |name: &&str| DisruptedNode { node: (*name).to_owned(), claim: format!("claim-of-{name}") };
+    PlannedCommand {
         reason,
         nodes: nodes.iter().map(leaver).collect(),
         replacements: (0..replacements).collect(),
         pods: Vec::new(),
         saving: None,
         cost: 0,
-        why: WhyMove::Cheaper,
+        why: CommandCause::Cheaper,
     }
 }
 
-fn cheaper(nodes: &[&str], replacements: usize) -> Vec<Move> {
-    vec![planned(MoveReason::Underutilized, nodes, replacements)]
+fn cheaper(nodes: &[&str], replacements: usize) -> Vec<PlannedCommand> {
+    vec![planned(CommandReason::Underutilized, nodes, replacements)]
 }
 
 /// What becomes of moves that a plan of this second contains.
-fn look(noted: &mut Validation, moves: &[Move], second: i64) -> ValidatedCommands {
+fn look(noted: &mut Validation, moves: &[PlannedCommand], second: i64) -> ValidatedCommands {
     let plan = Plan { moves: moves.to_vec(), ..Plan::default() };
-    noted.look(&at(second), &plan)
+    noted.update(&at(second), &plan)
 }
 
 fn at(second: i64) -> Snapshot {
@@ -43,7 +43,7 @@ fn dropped(ripe: &ValidatedCommands) -> Vec<&str> {
 
 #[test]
 fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same() {
-    for reason in [MoveReason::Empty, MoveReason::Underutilized] {
+    for reason in [CommandReason::Empty, CommandReason::Underutilized] {
         let mut noted = Validation::default();
         let moves = vec![planned(reason, &["a", "b"], 1)];
         let first = look(&mut noted, &moves, 0);
@@ -57,7 +57,7 @@ fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same
 
 #[test]
 fn what_is_wrong_already_waits_for_nothing() {
-    for reason in [MoveReason::Drifted, MoveReason::Expired, MoveReason::Unhealthy, MoveReason::Static] {
+    for reason in [CommandReason::Drifted, CommandReason::Expired, CommandReason::Unhealthy, CommandReason::Static] {
         let ripe = look(&mut Validation::default(), &[planned(reason, &["a"], 1)], 0);
         assert_eq!((ripe.begin, ripe.candidates), (vec![0], Vec::new()), "{reason}");
     }
@@ -87,7 +87,7 @@ fn only_the_move_that_changed_is_dropped() {
 fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
     let others = [
         ("another node", cheaper(&["a", "b", "c"], 2)),
-        ("another reason", vec![planned(MoveReason::Empty, &["a", "b"], 2)]),
+        ("another reason", vec![planned(CommandReason::Empty, &["a", "b"], 2)]),
         ("a replacement less", cheaper(&["a", "b"], 1)),
     ];
     for (what, other) in others {
@@ -144,10 +144,10 @@ fn a_clock_that_is_set_back_starts_the_wait_anew() {
 }
 
 /// What becomes of moves that a plan contains in which a budget keeps other nodes.
-fn beside(noted: &mut Validation, moves: &[Move], withheld: &[&str], second: i64) -> ValidatedCommands {
-    let verdict = |name: &&str| ((*name).to_owned(), NodeVerdict::Budget { reason: MoveReason::Underutilized });
+fn beside(noted: &mut Validation, moves: &[PlannedCommand], withheld: &[&str], second: i64) -> ValidatedCommands {
+    let verdict = |name: &&str| ((*name).to_owned(), NodeVerdict::Budget { reason: CommandReason::Underutilized });
     let report = Report { nodes: withheld.iter().map(verdict).collect(), ..Report::default() };
-    noted.look(&at(second), &Plan { moves: moves.to_vec(), report, ..Plan::default() })
+    noted.update(&at(second), &Plan { moves: moves.to_vec(), report, ..Plan::default() })
 }
 
 #[test]

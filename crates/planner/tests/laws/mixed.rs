@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use planner::{CapacityType, Mix, Operator, Plan, PodShape, PodVerdict, Requirement, Snapshot, label};
+use planner::{CapacitySplit, CapacityType, Operator, Plan, PodShape, PodVerdict, Requirement, Snapshot, label};
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option};
 
@@ -28,7 +28,7 @@ fn split(snapshot: &mut Snapshot, said: &[Option<(u32, Option<u8>)>]) {
         let workload = shapes.iter().position(|it| **it == *shape).unwrap();
         let (on_demand_base, spot_share) = said[workload % said.len()]?;
         let name = format!("n/workload-{workload}");
-        Some(Arc::new(Mix { workload: name.clone(), owner: name, on_demand_base, spot_share }))
+        Some(Arc::new(CapacitySplit { workload: name.clone(), owner: name, on_demand_base, spot_share }))
     };
     snapshot.pods.iter_mut().for_each(|pod| pod.mix = mix(&shapes[pod.shape]));
     for node in &mut snapshot.nodes {
@@ -41,7 +41,7 @@ fn split(snapshot: &mut Snapshot, said: &[Option<(u32, Option<u8>)>]) {
 /// The same cluster with bases alone.
 pub fn without_shares(snapshot: &Snapshot) -> Snapshot {
     let mut bare = snapshot.clone();
-    let drop = |mix: &mut Option<Arc<Mix>>| {
+    let drop = |mix: &mut Option<Arc<CapacitySplit>>| {
         if let Some(mix) = mix {
             Arc::make_mut(mix).spot_share = None;
         }
@@ -55,10 +55,10 @@ pub fn without_shares(snapshot: &Snapshot) -> Snapshot {
 
 /// Workloads of whose pods more may be on spot than the base leaves.
 pub fn broken_promises(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
-    let mut workloads: Vec<&Mix> = snapshot.pods.iter().filter_map(|pod| pod.mix.as_deref()).collect();
+    let mut workloads: Vec<&CapacitySplit> = snapshot.pods.iter().filter_map(|pod| pod.mix.as_deref()).collect();
     workloads.sort();
     workloads.dedup();
-    let broken = |mix: &&Mix| {
+    let broken = |mix: &&CapacitySplit| {
         let own = |pod: &planner::Pod| pod.buffer.is_none() && pod.mix.as_deref() == Some(*mix);
         let planned: Vec<usize> = (0..snapshot.pods.len()).filter(|pod| own(&snapshot.pods[*pod])).collect();
         let stays = |uid: &str| !planned.iter().any(|pod| snapshot.pods[*pod].uid == uid);

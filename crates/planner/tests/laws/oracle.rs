@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use planner::{
-    Launch, Nomination, Offering, Operator, Plan, PodShape, PodVerdict, Pool, Purpose, Requirement, Resources,
-    Snapshot, Why, check, label,
+    Launch, Nomination, Offering, Operator, PlacementReason, Plan, PodShape, PodVerdict, Pool, Purpose, Requirement,
+    Resources, Snapshot, check, label,
 };
 
 /// A place that the plan overlooked, as it is, for a pod that it left pending.
@@ -37,7 +37,8 @@ fn unmoved(decided: &Plan) -> Plan {
 fn nominated(decided: &Plan, pod: usize, node: &str) -> Plan {
     let mut plan = decided.clone();
     plan.nominations.push(Nomination { pod, node: node.to_owned() });
-    plan.report.pods[pod] = PodVerdict::Existing { node: node.to_owned(), why: Why::Room, dropped: Vec::new() };
+    plan.report.pods[pod] =
+        PodVerdict::Existing { node: node.to_owned(), why: PlacementReason::Room, dropped: Vec::new() };
     plan.report.order.push(pod);
     plan
 }
@@ -89,7 +90,8 @@ fn joined(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Vec<Plan> {
         for way in ways(snapshot, pool, launch, pod) {
             let mut plan = decided.clone();
             plan.launches[position] = way;
-            plan.report.pods[pod] = PodVerdict::Launch { launch: position, why: Why::Opened, dropped: Vec::new() };
+            plan.report.pods[pod] =
+                PodVerdict::Launch { launch: position, why: PlacementReason::Opened, dropped: Vec::new() };
             plan.report.order.push(pod);
             plans.push(plan);
         }
@@ -103,8 +105,11 @@ fn fresh(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Vec<Plan> {
         for way in ways(snapshot, pool, &empty(pool), pod) {
             let mut plan = decided.clone();
             plan.launches.push(way);
-            plan.report.pods[pod] =
-                PodVerdict::Launch { launch: plan.launches.len() - 1, why: Why::Opened, dropped: Vec::new() };
+            plan.report.pods[pod] = PodVerdict::Launch {
+                launch: plan.launches.len() - 1,
+                why: PlacementReason::Opened,
+                dropped: Vec::new(),
+            };
             plan.report.order.push(pod);
             plans.push(plan);
         }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, ConsolidationPolicy, Destination, Drifted, InstanceType, Launch, Leaver, MicroDollars, Millis,
-    Move, MoveReason, Node, NodeVerdict, Offering, Plan, Pool, Pressure, Purpose, Requirement, Sick, Size, Snapshot,
-    Stage, Usage, Utilization, Worth, carried_out, label,
+    BoundPod, Budgets, CommandReason, ConsolidationPolicy, Destination, DisruptedNode, Drifted, InstanceType, Launch,
+    MicroDollars, Millis, MinimumSavings, Node, NodeVerdict, Offering, Plan, PlannedCommand, Pool, Pressure, Purpose,
+    Requirement, Size, Snapshot, Stage, Unhealthy, Usage, Utilization, carried_out, label,
 };
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
@@ -22,7 +22,7 @@ type Hold = (Option<bool>, Option<usize>, i64, Option<i64>);
 type State = (Option<i64>, Option<i64>, bool, Option<i64>, Option<(i64, bool, i64)>);
 
 /// What varies about a pool: its policy, its budgets, what a move must be worth, whether use counts.
-type Terms = (ConsolidationPolicy, [u32; 4], Worth, bool);
+type Terms = (ConsolidationPolicy, [u32; 4], MinimumSavings, bool);
 
 /// Workloads that ask for rest, and until when they have it: one that rests, and two that have rested.
 const WORKLOADS: [(&str, i64); 3] = [("rests", 500), ("rested", 0), ("has long rested", -1000)];
@@ -52,10 +52,10 @@ fn terms() -> impl Strategy<Value = Terms> {
         ConsolidationPolicy::WhenEmptyOrUnderutilized,
         ConsolidationPolicy::Balanced,
     ];
-    let worth = (0u32..100, 0i64..3).prop_map(|(share, per_pod)| Worth {
+    let worth = (0u32..100, 0i64..3).prop_map(|(share, per_pod)| MinimumSavings {
         share,
         per_pod: MicroDollars(per_pod),
-        ..Worth::default()
+        ..MinimumSavings::default()
     });
     (sample::select(all.to_vec()), proptest::array::uniform4(0u32..6), worth, any::<bool>())
 }
@@ -119,7 +119,7 @@ fn suffer(node: &mut Node, (drifted, expires, ends, sick, usage): State) {
     node.drifted = drifted.map(|since| Drifted { since: Millis(since), reason: "AMIDrift".to_owned() });
     node.expires = expires.map(Millis);
     node.termination_grace = ends.then_some(60_000);
-    node.sick = sick.map(|due| Sick { due: Millis(due), condition: "Ready".to_owned() });
+    node.sick = sick.map(|due| Unhealthy { due: Millis(due), condition: "Ready".to_owned() });
     let used = |(cpu, pressed, lately): (i64, bool, i64)| Usage {
         cpu,
         memory: 1,
@@ -141,14 +141,14 @@ fn take_hold(pod: &mut BoundPod, (held, rests, cost, cpu): Hold) {
     pod.used = cpu.map(|cpu| Size { cpu, memory: 1 });
 }
 
-fn node<'a>(snapshot: &'a Snapshot, leaver: &Leaver) -> &'a Node {
+fn node<'a>(snapshot: &'a Snapshot, leaver: &DisruptedNode) -> &'a Node {
     snapshot.nodes.iter().find(|node| node.name == leaver.node).unwrap()
 }
 
 /// Moves that put up with what holds a pod: what must go at once, and what may be drained by force in the end.
-fn forces(it: &Move, node: &Node) -> bool {
-    let ends = node.termination_grace.is_some() && matches!(it.reason, MoveReason::Drifted | MoveReason::Expired);
-    ends || matches!(it.reason, MoveReason::Unhealthy | MoveReason::Static)
+fn forces(it: &PlannedCommand, node: &Node) -> bool {
+    let ends = node.termination_grace.is_some() && matches!(it.reason, CommandReason::Drifted | CommandReason::Expired);
+    ends || matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static)
 }
 
 /// Pods that go with their node though somebody holds them.
@@ -174,11 +174,11 @@ pub fn overdrawn(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
             *count += 1;
             let budgets = snapshot.pools.iter().find(|pool| pool.name == name).map(|pool| pool.disruption.budgets);
             let allowed = match it.reason {
-                MoveReason::Empty => budgets.unwrap().empty,
-                MoveReason::Underutilized => budgets.unwrap().underutilized,
-                MoveReason::Drifted => budgets.unwrap().drifted,
-                MoveReason::Expired => budgets.unwrap().expired,
-                MoveReason::Unhealthy | MoveReason::Static => u32::MAX,
+                CommandReason::Empty => budgets.unwrap().empty,
+                CommandReason::Underutilized => budgets.unwrap().underutilized,
+                CommandReason::Drifted => budgets.unwrap().drifted,
+                CommandReason::Expired => budgets.unwrap().expired,
+                CommandReason::Unhealthy | CommandReason::Static => u32::MAX,
             };
             if *count > allowed {
                 overdrawn.insert(format!("{name} for {}", it.reason));
@@ -202,7 +202,7 @@ pub fn dearer(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
         if it.saving.map(|saving| saving.0) != before.map(|before| before - least) {
             found.push(format!("{} says {:?} of {before:?} less {least}", it.reason, it.saving));
         }
-        let saves = matches!(it.reason, MoveReason::Empty | MoveReason::Underutilized);
+        let saves = matches!(it.reason, CommandReason::Empty | CommandReason::Underutilized);
         if saves && before.is_some_and(|before| most >= before && most > 0) {
             found.push(format!("{} pays up to {most} for {before:?}", it.reason));
         }
@@ -242,7 +242,8 @@ pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
         |node: &Node| snapshot.pools.iter().any(|it| Some(&it.name) == node.pool.as_ref() && it.replicas.is_some());
     plan.moves.iter().any(|it| {
         let mut nodes = it.nodes.iter().map(|leaver| node(snapshot, leaver));
-        let forced = matches!(it.reason, MoveReason::Unhealthy | MoveReason::Expired) && it.replacements.is_empty();
+        let forced =
+            matches!(it.reason, CommandReason::Unhealthy | CommandReason::Expired) && it.replacements.is_empty();
         nodes.any(|node| {
             it.pods.is_empty() && node.pods.iter().any(|pod| pod.reschedulable) || forced && is_static(node)
         })
@@ -250,13 +251,13 @@ pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
 }
 
 /// Whether a move is weighed against what its pools cost in all.
-pub fn is_weighed(snapshot: &Snapshot, it: &Move) -> bool {
+pub fn is_weighed(snapshot: &Snapshot, it: &PlannedCommand) -> bool {
     let balanced = |name: Option<&String>| {
         let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == name);
         pool.is_some_and(|pool| pool.disruption.policy == ConsolidationPolicy::Balanced)
     };
     let mut nodes = it.nodes.iter().map(|leaver| node(snapshot, leaver));
-    it.reason == MoveReason::Underutilized && nodes.any(|node| balanced(node.pool.as_ref()))
+    it.reason == CommandReason::Underutilized && nodes.any(|node| balanced(node.pool.as_ref()))
 }
 
 /// The plan with one of its moves only, as if all others came later.

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use planner::{BoundPod, MoveReason};
+use planner::{BoundPod, CommandReason};
 use planner::{
-    Budgets, CapacityType, Catalogue, ConsolidationPolicy, InstanceType, MicroDollars, Move, Node, Offering, Plan,
-    PodShape, Pool, Resources, Snapshot, label,
+    Budgets, CapacityType, Catalogue, ConsolidationPolicy, InstanceType, MicroDollars, Node, Offering, Plan,
+    PlannedCommand, PodShape, Pool, Resources, Snapshot, label,
 };
 use proptest::collection::vec;
 use proptest::prelude::Strategy;
@@ -100,7 +100,7 @@ fn node(position: usize, pods: &[i64]) -> Node {
 
 /// How many pods of a plan's first move find no room as kube-scheduler puts them, and what is said to be saved.
 pub fn left_over(snapshot: &Snapshot, plan: &Plan) -> Option<(usize, MicroDollars)> {
-    let first: &Move = plan.moves.iter().find(|it| it.reason == MoveReason::Underutilized)?;
+    let first: &PlannedCommand = plan.moves.iter().find(|it| it.reason == CommandReason::Underutilized)?;
     let going = |name: &str| first.nodes.iter().any(|leaver| leaver.node == name);
     let cpu = |pod: &BoundPod| pod.shape.requests.get(Resources::CPU);
     let (gone, there): (Vec<&Arc<Node>>, Vec<&Arc<Node>>) = snapshot.nodes.iter().partition(|node| going(&node.name));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, Budgets, CapacityType, Catalogue, Daemon, Disruption, Drifted, Effect, InstanceType, Leaving,
-    MicroDollars, Millis, Node, Offering, Operator, Pod, PodShape, Policy, Pool, Requirement, Resources, Snapshot,
-    Stage, Taint, Toleration, TolerationOperator, Worth, label,
+    MicroDollars, Millis, MinimumSavings, Node, Offering, Operator, Pod, PodShape, Policy, Pool, Requirement,
+    Resources, Snapshot, Stage, Taint, Toleration, TolerationOperator, label,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, option, sample};
@@ -134,7 +134,7 @@ fn pool() -> impl Strategy<Value = Pool> {
                 disruption: Disruption {
                     consolidate_after,
                     budgets: budgets_of(empty_budget),
-                    worth: Worth { share: 0, per_pod: MicroDollars(0), ..Worth::default() },
+                    worth: MinimumSavings { share: 0, per_pod: MicroDollars(0), ..MinimumSavings::default() },
                     ..Disruption::default()
                 },
                 ..Pool::default()

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use planner::{
     BoundPod, CapacityType, Catalogue, Daemon, HostPort, InstanceType, Launch, Leaving, MicroDollars, Node, Nomination,
-    Offering, Operator, Plan, Pod, PodShape, PodTerm, PodVerdict, Policy, Pool, Purpose, Report, Requirement,
-    Reservation, Resources, Selector, Snapshot, Spread, Taint, VolumeNeed, Why, check, label,
+    Offering, Operator, PlacementReason, Plan, Pod, PodShape, PodTerm, PodVerdict, Policy, Pool, Purpose, Report,
+    Requirement, Reservation, Resources, Selector, Snapshot, Spread, Taint, VolumeNeed, check, label,
 };
 
 const WEB: usize = 0;
@@ -133,7 +133,7 @@ fn world() -> (Snapshot, Plan) {
     };
     let report = Report { pods: vec![PodVerdict::Postponed; 8], order: (0..8).collect(), ..Report::default() };
     let mut plan = Plan { launches: vec![launch], report, ..Plan::default() };
-    plan.report.pods[WEBS[2]] = PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: Vec::new() };
+    plan.report.pods[WEBS[2]] = PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() };
     let places = [(WEBS[0], "a"), (WEBS[1], "b"), (DATABASES[0], "a"), (DATABASES[1], "b"), (CACHES, "b")];
     for (pod, zone) in places.into_iter().chain([(PORTS, "a"), (VOLUMES, "b")]) {
         sent(&mut plan, pod, zone);
@@ -147,7 +147,7 @@ fn sent(plan: &mut Plan, pod: usize, zone: &str) {
     plan.nominations.retain(|it| it.pod != pod);
     plan.launches[0].pods.retain(|it| *it != pod);
     plan.nominations.push(Nomination { pod, node: node.clone() });
-    plan.report.pods[pod] = PodVerdict::Existing { node, why: Why::Room, dropped: Vec::new() };
+    plan.report.pods[pod] = PodVerdict::Existing { node, why: PlacementReason::Room, dropped: Vec::new() };
 }
 
 /// Puts the pod on the launch.
@@ -155,7 +155,7 @@ fn launched(plan: &mut Plan, pod: usize) {
     plan.nominations.retain(|it| it.pod != pod);
     plan.launches[0].pods.push(pod);
     plan.launches[0].requests.add(&small());
-    plan.report.pods[pod] = PodVerdict::Launch { launch: 0, why: Why::Opened, dropped: Vec::new() };
+    plan.report.pods[pod] = PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() };
 }
 
 fn bound(snapshot: &mut Snapshot, node: usize, shape: PodShape) {
@@ -428,7 +428,7 @@ fn sent_without_launch(plan: &mut Plan, pod: usize, zone: &str) {
     let node = format!("node-{zone}");
     plan.nominations.retain(|it| it.pod != pod);
     plan.nominations.push(Nomination { pod, node: node.clone() });
-    plan.report.pods[pod] = PodVerdict::Existing { node, why: Why::Room, dropped: Vec::new() };
+    plan.report.pods[pod] = PodVerdict::Existing { node, why: PlacementReason::Room, dropped: Vec::new() };
 }
 
 #[test]

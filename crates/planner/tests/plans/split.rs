@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, CapacityType, Catalogue, Destination, InstanceType, MicroDollars, Mix, Move, MoveReason, Node, Offering,
-    Plan, Pod, PodShape, PodVerdict, Policy, Pool, Preference, Relocation, Resources, Snapshot, Stage, WhyMove, check,
-    label, plan,
+    BoundPod, CapacitySplit, CapacityType, Catalogue, CommandCause, CommandReason, Destination, InstanceType,
+    MicroDollars, Node, Offering, Plan, PlannedCommand, Pod, PodShape, PodVerdict, Policy, Pool, Preference,
+    Relocation, Resources, Snapshot, Stage, check, label, plan,
 };
 
 use crate::clusters::amounts;
 
-fn mix() -> Option<Arc<Mix>> {
+fn mix() -> Option<Arc<CapacitySplit>> {
     let name = "n/web".to_owned();
-    Some(Arc::new(Mix { workload: name.clone(), owner: name, on_demand_base: 2, spot_share: Some(50) }))
+    Some(Arc::new(CapacitySplit { workload: name.clone(), owner: name, on_demand_base: 2, spot_share: Some(50) }))
 }
 
 fn kind() -> InstanceType {
@@ -89,14 +89,14 @@ fn buy(plan: &mut Plan, pod: usize, capacity_types: &[&str]) {
 fn take_to(plan: &mut Plan, to: Destination) {
     let name = || "n/there".to_owned();
     let pod = Relocation { uid: name(), pod: name(), from: "od".to_owned(), to, surge: false };
-    plan.moves.push(Move {
-        reason: MoveReason::Underutilized,
+    plan.moves.push(PlannedCommand {
+        reason: CommandReason::Underutilized,
         nodes: Vec::new(),
         replacements: Vec::new(),
         pods: vec![pod],
         saving: None,
         cost: 0,
-        why: WhyMove::Cheaper,
+        why: CommandCause::Cheaper,
     });
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use planner::{
-    Budgets, Disruption, Effect, Leaver, Leaving, MicroDollars, Millis, Move, Node, Operator, Plan, PodShape,
-    PodVerdict, Pool, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
+    Budgets, DisruptedNode, Disruption, Effect, Leaving, MicroDollars, Millis, Node, Operator, Plan, PlannedCommand,
+    PodShape, PodVerdict, Pool, Requirement, Resources, Snapshot, Stage, Taint, check, label, plan,
 };
 
 use super::large;
@@ -88,8 +88,8 @@ const ROWS: [(&str, Spoil); 27] = [
     ("goes while pods are sent there", |_, plan| {
         let claim = "busy-claim".to_owned();
         let saving = Some(MicroDollars(7));
-        let leaver = Leaver { node: "busy".to_owned(), claim };
-        plan.moves = vec![Move { nodes: vec![leaver], saving, ..plan.moves[0].clone() }];
+        let leaver = DisruptedNode { node: "busy".to_owned(), claim };
+        plan.moves = vec![PlannedCommand { nodes: vec![leaver], saving, ..plan.moves[0].clone() }];
     }),
     ("goes for a reason that it has not", |snapshot, _| {
         Arc::make_mut(&mut snapshot.nodes[1]).quiet_since = Some(snapshot.now)

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use planner::{
-    BoundPod, Budgets, CapacityType, Catalogue, Destination, Disruption, InstanceType, Leaving, MicroDollars, Millis,
-    MoveReason, Node, Offering, Plan, PodShape, Pool, Pressure, Purpose, Resources, Size, Snapshot, Stage, Usage,
-    check, plan,
+    BoundPod, Budgets, CapacityType, Catalogue, CommandReason, Destination, Disruption, InstanceType, Leaving,
+    MicroDollars, Millis, Node, Offering, Plan, PodShape, Pool, Pressure, Purpose, Resources, Size, Snapshot, Stage,
+    Usage, check, plan,
 };
 
 fn amounts(cpu: i64) -> Resources {
@@ -81,7 +81,7 @@ fn reports(node: &mut Node, cpu: i64, pressed: Option<Pressure>) {
 
 /// Each row: what is done to the good case, and a part of what the checker must say of it.
 const ROWS: [(&str, Spoil); 30] = [
-    ("goes for a reason that it has not", |_, plan| plan.moves[0].reason = MoveReason::Drifted),
+    ("goes for a reason that it has not", |_, plan| plan.moves[0].reason = CommandReason::Drifted),
     ("goes for a reason that it has not", |snapshot, _| {
         snapshot.pools[0].disruption.policy = planner::ConsolidationPolicy::WhenEmpty;
     }),

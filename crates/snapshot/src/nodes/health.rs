@@ -4,7 +4,7 @@ use api::condition;
 use api::objects::{Node, NodeCondition, NodeReport};
 use api::usage::Usage;
 use jiff::{SignedDuration, Timestamp};
-use planner::Sick;
+use planner::Unhealthy;
 
 use super::Machine;
 use crate::millis;
@@ -29,7 +29,7 @@ const AGREED: SignedDuration = SignedDuration::from_secs(90);
 /// holds may have begun just now, so it does not count. `impaired` is since when EC2's own checks of the machine fail: they are no
 /// illness by themselves, for whoever gives up machines that fail them needs no kubelet, but a witness beside either.
 #[must_use]
-pub fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Sick> {
+pub fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Unhealthy> {
     let lost = [condition::FALSE, condition::UNKNOWN].iter().find_map(|status| since(node, condition::READY, status));
     let found =
         MONITORED.iter().filter_map(|(name, lasts)| Some((*name, since(node, name, condition::FALSE)?, *lasts)));
@@ -39,7 +39,7 @@ pub fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Sick> {
     let all = agreed.chain(witnessed).chain(alone);
     let all = all.filter_map(|(name, since, lasts)| Some((since.checked_add(lasts).ok()?, name)));
     let (due, condition) = all.min_by_key(|(due, _)| *due)?;
-    Some(Sick { due: millis(due), condition: condition.to_owned() })
+    Some(Unhealthy { due: millis(due), condition: condition.to_owned() })
 }
 
 fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
@@ -117,7 +117,7 @@ mod tests {
         ];
         for (conditions, expected) in rows {
             let node: Node = serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
-            let expected = expected.map(|(condition, due)| Sick {
+            let expected = expected.map(|(condition, due)| Unhealthy {
                 due: at(&format!("2026-01-01T{due}Z")),
                 condition: condition.to_owned(),
             });
@@ -142,7 +142,7 @@ mod tests {
         for (name, status, impaired, due) in rows {
             let said = json!({"type": name, "status": status, "lastTransitionTime": "2026-01-01T12:00:00Z"});
             let node: Node = serde_json::from_value(json!({"status": {"conditions": [said]}})).unwrap();
-            let expected = due.map(|due| Sick { due: millis(at(due)), condition: name.to_owned() });
+            let expected = due.map(|due| Unhealthy { due: millis(at(due)), condition: name.to_owned() });
             assert_eq!(sick(&node, impaired.map(at)), expected, "{name} is {status}, {impaired:?}");
         }
     }

@@ -5,7 +5,7 @@ use api::objects::{Container, Pod, PodSpec, Requested, pod_requests};
 use api::quantity::{CPU, MEMORY};
 use api::usage::{PodUsage, Shortage, UNKNOWN, Usage};
 use jiff::{SignedDuration, Timestamp};
-use planner::{ContainerSize, GivenBack, PodUse, Pressure, Resources, Size, Sizing, WhyFixed};
+use planner::{ContainerSize, NotResizable, PodUtilization, Pressure, Resources, RestoredRequests, Size, Sizing};
 
 use crate::millis;
 
@@ -36,7 +36,7 @@ pub(super) fn newcomers<'p>(usage: &Usage, pods: impl Iterator<Item = (&'p Pod, 
     let is_young = usage.measured_at.duration_since(usage.since) < SHOWS_AFTER;
     let more = |(pod, taken): (&Pod, &Resources)| match pod.metadata.uid.as_deref().and_then(|uid| usage.pod(uid)) {
         _ if pod.is_static() || pod.is_terminating() => Size::default(),
-        None => Size::of(taken),
+        None => Size::from_resources(taken),
         Some(seen) if !is_young && SignedDuration::from_hours(seen.hours.into()) < SHOWS_AFTER => p95(seen),
         Some(_) => Size::default(),
     };
@@ -62,7 +62,7 @@ pub fn sizing(pod: &Pod, usage: Option<&Usage>) -> Sizing {
     let least = least(&pod.spec);
     let fixed = match (requested.is_err(), &containers, least) {
         (false, Some(containers), Some(_)) => fixed(pod, containers),
-        _ => Some(WhyFixed::Unread),
+        _ => Some(NotResizable::Unread),
     };
     let seen = usage.zip(pod.metadata.uid.as_deref()).and_then(|(usage, uid)| usage.pod(uid));
     Sizing {
@@ -79,9 +79,9 @@ fn p95(pod: &PodUsage) -> Size {
     Size { cpu: whole(pod.cpu_p95.millicores()), memory: whole(pod.memory_p95.bytes()) }
 }
 
-fn used(pod: &PodUsage) -> PodUse {
+fn used(pod: &PodUsage) -> PodUtilization {
     let waits = pod.pressure != UNKNOWN && pod.pressure >= PRESSED;
-    PodUse {
+    PodUtilization {
         median_cpu: i64::try_from(pod.cpu_p50.millicores()).unwrap_or(i64::MAX),
         p95: p95(pod),
         hours: pod.hours.into(),
@@ -94,7 +94,7 @@ fn size(container: &Container, before: Option<&Requested>) -> Option<ContainerSi
     let requests = &container.resources.requests;
     let amount = |name: &str| requests.get(name).map_or(Some(0), |amount| amount.amount(name).ok());
     let requests = Size { cpu: amount(CPU)?, memory: amount(MEMORY)? };
-    let known = |name: &str, now: i64| before.and_then(|all| all.of(&container.name, name)).unwrap_or(0).max(now);
+    let known = |name: &str, now: i64| before.and_then(|all| all.amount(&container.name, name)).unwrap_or(0).max(now);
     Some(ContainerSize {
         name: container.name.clone(),
         requested: Size { cpu: known(CPU, requests.cpu), memory: known(MEMORY, requests.memory) },
@@ -109,35 +109,37 @@ fn least(spec: &PodSpec) -> Option<Size> {
     if spec.init_containers.is_empty() {
         return Some(Size::default());
     }
-    let size = |spec: &PodSpec| pod_requests(spec).ok().map(|all| Size::of(&all.into_iter().collect::<Resources>()));
+    let size = |spec: &PodSpec| {
+        pod_requests(spec).ok().map(|all| Size::from_resources(&all.into_iter().collect::<Resources>()))
+    };
     let before = PodSpec { init_containers: spec.init_containers.clone(), ..PodSpec::default() };
     let sidecars = spec.init_containers.iter().filter(|container| container.is_sidecar()).cloned();
     let beside = PodSpec { containers: sidecars.collect(), ..PodSpec::default() };
     Some(size(&before)?.minus(size(&beside)?))
 }
 
-fn fixed(pod: &Pod, containers: &[ContainerSize]) -> Option<WhyFixed> {
+fn fixed(pod: &Pod, containers: &[ContainerSize]) -> Option<NotResizable> {
     let sum = containers.iter().fold(Size::default(), |sum, it| sum.plus(it.requested));
     let restarts = |it: &ContainerSize| {
         (it.restarts_for_cpu || it.requests.cpu == 0) && (it.restarts_for_memory || it.requests.memory == 0)
     };
     let rows = [
-        (pod.is_static(), WhyFixed::Static),
-        (pod.is_daemon(), WhyFixed::Daemon),
-        (pod.annotation(annotation::RESIZE) == Some(annotation::RESIZE_NEVER), WhyFixed::Never),
-        (pod.is_guaranteed(), WhyFixed::Guaranteed),
-        (pod.spec.resources.is_some(), WhyFixed::AsAWhole),
-        (!sum.is_any(), WhyFixed::RequestsNothing),
-        (containers.iter().all(restarts), WhyFixed::Restarts),
-        (pod.is_infeasible(), WhyFixed::Infeasible),
+        (pod.is_static(), NotResizable::Static),
+        (pod.is_daemon(), NotResizable::Daemon),
+        (pod.annotation(annotation::RESIZE) == Some(annotation::RESIZE_NEVER), NotResizable::Never),
+        (pod.is_guaranteed(), NotResizable::Guaranteed),
+        (pod.spec.resources.is_some(), NotResizable::AsAWhole),
+        (!sum.is_any(), NotResizable::RequestsNothing),
+        (containers.iter().all(restarts), NotResizable::Restarts),
+        (pod.is_infeasible(), NotResizable::Infeasible),
     ];
     rows.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
 }
 
 /// When the pod got its requests back; what cannot be read counts as never.
-fn given_back(pod: &Pod) -> Option<GivenBack> {
+fn given_back(pod: &Pod) -> Option<RestoredRequests> {
     let moments = pod.annotation(annotation::GIVEN_BACK)?.split(',');
     let moments: Vec<Timestamp> = moments.filter_map(|text| text.trim().parse().ok()).collect();
     let last = moments.iter().max()?;
-    Some(GivenBack { last: millis(*last), times: u32::try_from(moments.len()).unwrap_or(u32::MAX) })
+    Some(RestoredRequests { last: millis(*last), times: u32::try_from(moments.len()).unwrap_or(u32::MAX) })
 }

@@ -37,7 +37,7 @@ impl<'a> Scene<'a> {
     /// What its pool or class can buy.
     pub(super) fn catalogue(&self, machine: &Machine<'_>) -> Option<&'a Arc<Catalogue>> {
         let class = &machine.claim?.spec.node_class_ref.name;
-        self.catalogues.of(machine.pool().map_or("", String::as_str), class)
+        self.catalogues.get(machine.pool().map_or("", String::as_str), class)
     }
 
     /// Whether single pods of the machine have a copy before they go.
@@ -272,7 +272,7 @@ fn listed<'a>(scene: &'a Scene<'_>, machine: &Machine<'_>) -> impl Iterator<Item
         (None, _) => Vec::new(),
     };
     types.into_iter().filter(move |kind| {
-        let offer = Offer::of(kind);
+        let offer = Offer::new(kind);
         offer.labels_match(&requirements, &given, &scene.well_known) && offer.offerings(&requirements).next().is_some()
     })
 }
@@ -292,7 +292,7 @@ fn likely_type<'a>(scene: &'a Scene<'_>, machine: &Machine<'_>) -> Option<&'a In
     }
     let requirements = requirements(machine.claim?);
     listed(scene, machine).min_by_key(|kind| {
-        let price = Offer::of(kind).price(&requirements);
+        let price = Offer::new(kind).price(&requirements);
         (price.is_none(), price, &kind.name)
     })
 }

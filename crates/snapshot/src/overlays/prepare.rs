@@ -23,7 +23,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn of(overlay: &NodeOverlay) -> Result<Self, OverlayError> {
+    pub(super) fn new(overlay: &NodeOverlay) -> Result<Self, OverlayError> {
         let invalid = |message: String| OverlayError::Invalid { message };
         let list: Vec<Requirement> = overlay.spec.requirements.iter().map(Requirement::from).collect();
         if let Some(fault) = list.iter().find_map(shapes::misused) {

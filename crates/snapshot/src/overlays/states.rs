@@ -169,7 +169,7 @@ fn changed<'a>(
             overlaid.capacity.insert(kind.name.clone());
         }
     }
-    let by_pool = factors.of(|key, value| match kind.labels.get(key) {
+    let by_pool = factors.factor(|key, value| match kind.labels.get(key) {
         Some(values) => values.iter().any(|own| own == value),
         None => key == label::INSTANCE_TYPE && kind.name == value,
     });

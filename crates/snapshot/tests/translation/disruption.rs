@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use planner::{
-    BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, Pressure, Sick, Usage, Utilization, Worth,
+    BoundPod, Budgets, ConsolidationPolicy, Drifted, MicroDollars, Millis, MinimumSavings, Pressure, Unhealthy, Usage,
+    Utilization,
 };
 use serde_json::{Value, json};
 use snapshot::{Built, Problem, Settings};
@@ -128,9 +129,9 @@ fn a_pool_says_what_a_move_must_be_worth() {
         let disruption = built.snapshot.pools[0].disruption.clone();
         ((disruption.policy, disruption.worth, disruption.utilization), told(&built))
     };
-    let usual = (ConsolidationPolicy::WhenEmptyOrUnderutilized, Worth::default(), Utilization::Observe);
+    let usual = (ConsolidationPolicy::WhenEmptyOrUnderutilized, MinimumSavings::default(), Utilization::Observe);
     assert_eq!(said(json!({}), json!({})), (usual, vec![]));
-    let worth = Worth { share: 25, per_pod: MicroDollars(5000), warm_up: 600_000 };
+    let worth = MinimumSavings { share: 25, per_pod: MicroDollars(5000), warm_up: 600_000 };
     let annotations = json!({
         "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
         "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",
@@ -143,7 +144,7 @@ fn a_pool_says_what_a_move_must_be_worth() {
     });
     let empty = json!({"disruption": {"consolidationPolicy": "WhenEmpty"}});
     let (what, problems) = said(empty, annotations);
-    let worth = Worth { per_pod: MicroDollars(5000), ..Worth::default() };
+    let worth = MinimumSavings { per_pod: MicroDollars(5000), ..MinimumSavings::default() };
     assert_eq!(what, (ConsolidationPolicy::WhenEmpty, worth, Utilization::Observe));
     let [saving, warm_up, utilization] = problems.as_slice() else { unreachable!("{problems:?}") };
     assert!(
@@ -201,7 +202,7 @@ fn sick_nodes_are_told_only_where_the_gate_is_open() {
         let settings = Settings { node_repair, ..Settings::default() };
         Cluster { settings, ..with(nodes, vec![]) }.build().snapshot.nodes[0].sick.clone()
     };
-    let expected = Sick { due: millis("2026-01-01T11:30:00Z"), condition: "Ready".to_owned() };
+    let expected = Unhealthy { due: millis("2026-01-01T11:30:00Z"), condition: "Ready".to_owned() };
     assert_eq!((sick(true), sick(false)), (Some(expected), None));
     assert!(!Settings::default().node_repair);
 }
@@ -380,7 +381,7 @@ fn a_node_from_the_future_has_its_whole_life_ahead() {
     let built = with(vec![(node, claim)], vec![]).build();
     assert_eq!(built.snapshot.nodes[0].expires, Some(millis("2026-01-01T14:00:00Z")));
     let plan = planner::plan(&built.snapshot);
-    assert!(plan.moves.iter().all(|it| it.reason != planner::MoveReason::Expired), "{:?}", plan.moves);
+    assert!(plan.moves.iter().all(|it| it.reason != planner::CommandReason::Expired), "{:?}", plan.moves);
 }
 
 /// A clock that was set back leaves a node in peace for as much longer; nothing goes early for it.

@@ -1,6 +1,6 @@
 //! Workloads that say how they are to be split over on-demand and spot.
 
-use planner::{Mix, PodVerdict, check, plan};
+use planner::{CapacitySplit, PodVerdict, check, plan};
 use serde_json::{Value, json};
 use snapshot::{Built, Problem};
 
@@ -38,7 +38,7 @@ fn pods_of_one_controller_that_say_the_same_belong_together() {
         let pod = built.snapshot.pods.iter().find(|pod| pod.name == format!("default/{name}")).unwrap();
         pod.mix.as_deref().cloned()
     };
-    let web = Mix {
+    let web = CapacitySplit {
         workload: "ReplicaSet default/web".to_owned(),
         owner: "web".to_owned(),
         on_demand_base: 2,
@@ -47,7 +47,11 @@ fn pods_of_one_controller_that_say_the_same_belong_together() {
     assert_eq!(mix("web-1"), Some(web.clone()));
     assert_eq!(mix("web-2"), Some(web.clone()), "a share may go without its percent sign");
     assert_eq!(built.snapshot.nodes[0].pods[0].mix.as_deref(), Some(&web), "pods that run count too");
-    assert_eq!(mix("web-3"), Some(Mix { on_demand_base: 3, ..web.clone() }), "whoever says something else is apart");
+    assert_eq!(
+        mix("web-3"),
+        Some(CapacitySplit { on_demand_base: 3, ..web.clone() }),
+        "whoever says something else is apart"
+    );
     assert_ne!(mix("api-1"), Some(web));
     assert_eq!(mix("plain"), None);
     let alone = mix("alone").unwrap();

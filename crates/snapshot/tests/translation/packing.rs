@@ -2,7 +2,7 @@
 //! and why requests of others stay.
 
 use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
-use planner::{GivenBack, Millis, Packing, Resources, Size, Sizing, WhyFixed};
+use planner::{Millis, NotResizable, Packing, Resources, RestoredRequests, Size, Sizing};
 use serde_json::{Value, json};
 use snapshot::Built;
 
@@ -12,12 +12,12 @@ const UID: &str = "12345678-9abc-def0-1234-56789abcdef0";
 
 fn seen(pressure: u8, oom_kills: u8) -> PodUsage {
     PodUsage {
-        id: PodId::of(UID).unwrap(),
-        cpu_p50: Level::of(100_000_000),
-        cpu_p95: Level::of(300_000_000),
-        cpu_peak: Level::of(900_000_000),
-        memory_p95: Level::of(500 << 20),
-        memory_peak: Level::of(600 << 20),
+        id: PodId::from_uid(UID).unwrap(),
+        cpu_p50: Level::containing(100_000_000),
+        cpu_p95: Level::containing(300_000_000),
+        cpu_peak: Level::containing(900_000_000),
+        memory_p95: Level::containing(500 << 20),
+        memory_peak: Level::containing(600 << 20),
         throttled: 0,
         pressure,
         oom_kills,
@@ -142,9 +142,9 @@ fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
     for utilization in ["pack", "ignore"] {
         let built = cluster(utilization, lowered.clone(), report(&[])).build();
         let node = &built.snapshot.nodes[0];
-        assert_eq!(Size::of(&node.used), mebibytes(1500, 2048), "{utilization}");
+        assert_eq!(Size::from_resources(&node.used), mebibytes(1500, 2048), "{utilization}");
         assert_eq!(node.used.get(Resources::PODS), 1);
-        assert_eq!(Size::of(&node.pods[0].shape.requests), mebibytes(3000, 4096), "{utilization}");
+        assert_eq!(Size::from_resources(&node.pods[0].shape.requests), mebibytes(3000, 4096), "{utilization}");
         let own = sizing(&built).unwrap();
         assert_eq!((own.requests(), own.requested()), (mebibytes(1500, 2048), mebibytes(3000, 4096)));
         assert_eq!(own.spared(), mebibytes(1500, 2048));
@@ -153,10 +153,10 @@ fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
     let status = json!([{"name": "main", "resources": {"requests": {"cpu": "3", "memory": "2Gi"}}}]);
     let pending = merged(lowered.clone(), json!({"status": {"containerStatuses": status}}));
     let node = cluster("pack", pending, report(&[])).build().snapshot.nodes[0].clone();
-    assert_eq!(Size::of(&node.used), mebibytes(3000, 2048), "the greater counts");
+    assert_eq!(Size::from_resources(&node.used), mebibytes(3000, 2048), "the greater counts");
     let garbled = merged(lowered, json!({"metadata": {"annotations": {"kerf.sh/requested": "3 cores"}}}));
     let built = cluster("pack", garbled, report(&[])).build();
-    assert_eq!(sizing(&built).unwrap().fixed, Some(WhyFixed::Unread));
+    assert_eq!(sizing(&built).unwrap().fixed, Some(NotResizable::Unread));
     let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
     assert!(told[0].contains("kerf.sh/requested does not count: \"3 cores\""), "{told:?}");
 }
@@ -173,18 +173,21 @@ fn some_requests_stay_whatever_is_used() {
         json!({"status": {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}});
     let rows = [
         (json!({}), None),
-        (json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}), Some(WhyFixed::Static)),
-        (json!({"metadata": {"ownerReferences": owned_by("DaemonSet")["ownerReferences"]}}), Some(WhyFixed::Daemon)),
-        (json!({"metadata": {"annotations": {"kerf.sh/resize": "never"}}}), Some(WhyFixed::Never)),
+        (json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}), Some(NotResizable::Static)),
+        (
+            json!({"metadata": {"ownerReferences": owned_by("DaemonSet")["ownerReferences"]}}),
+            Some(NotResizable::Daemon),
+        ),
+        (json!({"metadata": {"annotations": {"kerf.sh/resize": "never"}}}), Some(NotResizable::Never)),
         (json!({"metadata": {"annotations": {"kerf.sh/resize": "no"}}}), None),
-        (main(json!({"limits": amounts})), Some(WhyFixed::Guaranteed)),
-        (main(json!({"requests": amounts, "limits": amounts})), Some(WhyFixed::Guaranteed)),
+        (main(json!({"limits": amounts})), Some(NotResizable::Guaranteed)),
+        (main(json!({"requests": amounts, "limits": amounts})), Some(NotResizable::Guaranteed)),
         (main(json!({"requests": amounts, "limits": {"cpu": "1"}})), None),
-        (json!({"spec": {"resources": {"requests": {"cpu": "1"}}}}), Some(WhyFixed::AsAWhole)),
-        (main(json!({})), Some(WhyFixed::RequestsNothing)),
-        (policy(json!([restart("cpu"), restart("memory")])), Some(WhyFixed::Restarts)),
+        (json!({"spec": {"resources": {"requests": {"cpu": "1"}}}}), Some(NotResizable::AsAWhole)),
+        (main(json!({})), Some(NotResizable::RequestsNothing)),
+        (policy(json!([restart("cpu"), restart("memory")])), Some(NotResizable::Restarts)),
         (policy(json!([restart("cpu")])), None),
-        (infeasible, Some(WhyFixed::Infeasible)),
+        (infeasible, Some(NotResizable::Infeasible)),
     ];
     for (changes, expected) in rows {
         assert_eq!(of(web(changes.clone())).fixed, expected, "{changes}");
@@ -230,7 +233,7 @@ fn pools_say_how_far_requests_go_down_and_pods_when_they_got_them_back() {
     let back =
         |text: &str| of(web(json!({"metadata": {"annotations": {"kerf.sh/requests-given-back": text}}}))).given_back;
     let at = |text: &str| Millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond());
-    let twice = GivenBack { last: at("2026-01-01T10:00:00Z"), times: 2 };
+    let twice = RestoredRequests { last: at("2026-01-01T10:00:00Z"), times: 2 };
     assert_eq!(back("2026-01-01T09:00:00Z,2026-01-01T10:00:00Z"), Some(twice));
     assert_eq!(back("yesterday"), None);
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::status::{Conditioned, find};
 use api::{NodeClaim, annotation, condition, label, taint};
-use planner::MoveReason;
+use planner::CommandReason;
 
 use super::{Audit, name};
 use crate::market::Instance;
@@ -27,7 +27,7 @@ struct Count<'w> {
 
 impl Audit {
     /// A move has begun: its nodes are closed.
-    pub fn began(&mut self, world: &World, reason: MoveReason, claims: &[String]) {
+    pub fn began(&mut self, world: &World, reason: CommandReason, claims: &[String]) {
         for (pool, budgets) in self.budgets.clone() {
             let all: Vec<&NodeClaim> = settled(world).filter(|claim| pool_of(claim) == pool).collect();
             if !all.iter().any(|claim| claims.contains(&name(claim))) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use api::status::{Conditioned, find};
 use api::{NodeClaim, condition};
-use planner::MoveReason;
+use planner::CommandReason;
 
 use super::{Audit, name};
 use crate::clock::{HOUR, MINUTE, Moment};
@@ -111,6 +111,6 @@ impl Audit {
 /// Whether a claim goes to save money.
 fn saves(claim: &NodeClaim) -> bool {
     let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true());
-    let reasons = [MoveReason::Empty, MoveReason::Underutilized].map(MoveReason::as_str);
+    let reasons = [CommandReason::Empty, CommandReason::Underutilized].map(CommandReason::as_str);
     said.is_some_and(|said| reasons.contains(&said.reason.as_str()))
 }

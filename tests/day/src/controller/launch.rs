@@ -323,7 +323,7 @@ fn requirements(claim: &NodeClaim) -> Requirements {
 
 fn suits(asked: &Requirements, kind: &InstanceType, offering: &Offering) -> bool {
     let named = asked.get(label::INSTANCE_TYPE).is_none_or(|set| set.allows(Some(&kind.name)));
-    named && Offer::of(kind).offerings(asked).any(|found| found == offering)
+    named && Offer::new(kind).offerings(asked).any(|found| found == offering)
 }
 
 pub(super) fn name(claim: &NodeClaim) -> String {

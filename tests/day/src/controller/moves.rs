@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::status::{Conditioned, find};
 use api::{NodeClaim, Taint, annotation, condition, taint};
-use planner::{Move, MoveReason};
+use planner::{CommandReason, PlannedCommand};
 
 use super::launch::name;
 use super::{Controller, Died, Hands};
@@ -20,7 +20,7 @@ impl Controller {
     pub(super) fn begin(
         &mut self,
         hands: &mut Hands<'_>,
-        planned: &Move,
+        planned: &PlannedCommand,
         replacements: Vec<NodeClaim>,
     ) -> Result<(), Died> {
         let claims: Vec<String> = planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect();
@@ -149,7 +149,7 @@ impl Controller {
 fn judge_saving(hands: &mut Hands<'_>, id: &str, leavers: &[Arc<NodeClaim>]) {
     let whole = hands.record.moves.iter().any(|moved| moved.id == id && moved.claims.len() == leavers.len());
     let underutilized =
-        |claim: &Arc<NodeClaim>| why(claim).is_some_and(|said| said.reason == MoveReason::Underutilized.as_str());
+        |claim: &Arc<NodeClaim>| why(claim).is_some_and(|said| said.reason == CommandReason::Underutilized.as_str());
     let price = |claim: &str| hands.world.instance_of(claim).map(|instance| instance.price.0);
     let before: Option<i64> = leavers.iter().map(|claim| price(&name(claim))).sum();
     let after: Option<i64> = id.split(',').map(price).sum();

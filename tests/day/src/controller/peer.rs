@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use planner::{
-    Destination, Leaver, Leaving, Millis, Move, MoveReason, Node, Plan, Pod, PodShape, PodVerdict, Purpose, Relocation,
-    Snapshot, Stage, WhyMove, label,
+    CommandCause, CommandReason, Destination, DisruptedNode, Leaving, Millis, Node, Plan, PlannedCommand, Pod,
+    PodShape, PodVerdict, Purpose, Relocation, Snapshot, Stage, label,
 };
 
 use crate::clock::{MINUTE, Moment, SECOND};
@@ -24,7 +24,7 @@ pub struct Peer {
     /// Milliseconds for one simulation.
     pub each: i64,
     next: Moment,
-    found: Option<(Moment, MoveReason, Vec<String>)>,
+    found: Option<(Moment, CommandReason, Vec<String>)>,
 }
 
 /// What may go and how: nothing else has to be planned for it.
@@ -60,7 +60,7 @@ impl Peer {
             let mut spent = 0;
             if let Some((node, way)) = self.drifted(snapshot, &calm, &mut spent) {
                 self.next = now + spent;
-                return carried(way, snapshot, &[node], MoveReason::Drifted);
+                return carried(way, snapshot, &[node], CommandReason::Drifted);
             }
             self.found = self.search(snapshot, &calm, &mut spent);
             if let Some((at, _, _)) = &mut self.found {
@@ -73,10 +73,10 @@ impl Peer {
 
     /// The first drifted node that could go, unless there are empty ones: those go before.
     fn drifted(&self, snapshot: &Snapshot, calm: &Snapshot, spent: &mut i64) -> Option<(String, Way)> {
-        if !candidates(snapshot, MoveReason::Empty).is_empty() {
+        if !candidates(snapshot, CommandReason::Empty).is_empty() {
             return None;
         }
-        self.single(snapshot, calm, MoveReason::Drifted, spent, Moment::MAX)
+        self.single(snapshot, calm, CommandReason::Drifted, spent, Moment::MAX)
     }
 
     /// The first candidate that could go by itself, if it is found in time. Where one fails, those that are like it would as well:
@@ -85,7 +85,7 @@ impl Peer {
         &self,
         snapshot: &Snapshot,
         calm: &Snapshot,
-        reason: MoveReason,
+        reason: CommandReason,
         spent: &mut i64,
         until: Moment,
     ) -> Option<(String, Way)> {
@@ -105,20 +105,20 @@ impl Peer {
         snapshot: &Snapshot,
         calm: &Snapshot,
         spent: &mut i64,
-    ) -> Option<(Moment, MoveReason, Vec<String>)> {
+    ) -> Option<(Moment, CommandReason, Vec<String>)> {
         let pick = |reason| candidates(snapshot, reason);
-        let empty = pick(MoveReason::Empty);
+        let empty = pick(CommandReason::Empty);
         if !empty.is_empty() {
-            return Some((0, MoveReason::Empty, empty));
+            return Some((0, CommandReason::Empty, empty));
         }
-        let found = pick(MoveReason::Underutilized);
+        let found = pick(CommandReason::Underutilized);
         self.halve(calm, &found, spent)
             .or_else(|| {
                 let until = *spent + 3 * MINUTE;
-                let found = self.single(snapshot, calm, MoveReason::Underutilized, spent, until);
+                let found = self.single(snapshot, calm, CommandReason::Underutilized, spent, until);
                 found.map(|(node, _)| vec![node])
             })
-            .map(|nodes| (0, MoveReason::Underutilized, nodes))
+            .map(|nodes| (0, CommandReason::Underutilized, nodes))
     }
 
     /// The longest prefix that halving finds.
@@ -129,7 +129,7 @@ impl Peer {
         while least <= most && *spent < until {
             let middle = usize::midpoint(least, most);
             *spent += self.each;
-            if way(calm, &found[..middle], MoveReason::Underutilized).is_some() {
+            if way(calm, &found[..middle], CommandReason::Underutilized).is_some() {
                 (best, least) = (Some(found[..middle].to_vec()), middle + 1);
             } else {
                 most = middle - 1;
@@ -157,19 +157,21 @@ fn calm(snapshot: &Snapshot) -> Snapshot {
 }
 
 /// Nodes that could go for the reason, within the budgets, those that disturb least first.
-fn candidates(snapshot: &Snapshot, reason: MoveReason) -> Vec<String> {
+fn candidates(snapshot: &Snapshot, reason: CommandReason) -> Vec<String> {
     let mut found: Vec<&Arc<Node>> = Vec::new();
     for pool in &snapshot.pools {
         let budgets = pool.disruption.budgets;
         let budget = match reason {
-            MoveReason::Empty => budgets.empty,
-            MoveReason::Drifted => budgets.drifted,
+            CommandReason::Empty => budgets.empty,
+            CommandReason::Drifted => budgets.drifted,
             _ => budgets.underutilized,
         };
         let own = |node: &&Arc<Node>| node.pool.as_ref() == Some(&pool.name) && is_candidate(node);
         let suits = |node: &&Arc<Node>| match reason {
-            MoveReason::Drifted => node.drifted.is_some(),
-            MoveReason::Empty => is_quiet(node, pool, snapshot.now) && !node.pods.iter().any(|pod| pod.reschedulable),
+            CommandReason::Drifted => node.drifted.is_some(),
+            CommandReason::Empty => {
+                is_quiet(node, pool, snapshot.now) && !node.pods.iter().any(|pod| pod.reschedulable)
+            }
             _ => is_quiet(node, pool, snapshot.now) && node.pods.iter().any(|pod| pod.reschedulable),
         };
         let mut own: Vec<&Arc<Node>> = snapshot.nodes.iter().filter(own).filter(suits).collect();
@@ -191,7 +193,7 @@ fn is_quiet(node: &Node, pool: &planner::Pool, now: Millis) -> bool {
 }
 
 /// The plan in which these nodes go, if their pods find places and it takes at most one new node that is cheaper.
-fn way(calm: &Snapshot, nodes: &[String], reason: MoveReason) -> Option<Way> {
+fn way(calm: &Snapshot, nodes: &[String], reason: CommandReason) -> Option<Way> {
     let mut after = calm.clone();
     let mut pods = Vec::new();
     for name in nodes {
@@ -219,11 +221,11 @@ fn way(calm: &Snapshot, nodes: &[String], reason: MoveReason) -> Option<Way> {
     let price = |name: &String| calm.nodes.iter().find(|node| node.name == *name).and_then(|node| node.price);
     let before: i64 = nodes.iter().filter_map(price).map(|price| price.0).sum();
     let cheaper = plan.launches.iter().map(|launch| launch.price.0).sum::<i64>() < before;
-    let few = plan.launches.len() <= 1 && cheaper || reason == MoveReason::Drifted;
+    let few = plan.launches.len() <= 1 && cheaper || reason == CommandReason::Drifted;
     (placed && few).then_some(Way { plan, pods })
 }
 
-fn carried(way: Way, snapshot: &Snapshot, nodes: &[String], reason: MoveReason) -> Plan {
+fn carried(way: Way, snapshot: &Snapshot, nodes: &[String], reason: CommandReason) -> Plan {
     let Way { mut plan, pods } = way;
     let mut replacements: Vec<usize> = Vec::new();
     let relocation = |(from, uid, pod): &(String, String, usize)| {
@@ -245,17 +247,17 @@ fn carried(way: Way, snapshot: &Snapshot, nodes: &[String], reason: MoveReason) 
     replacements.iter().for_each(|launch| plan.launches[*launch].purpose = Purpose::Replacement);
     let leaver = |name: &String| {
         let node = snapshot.nodes.iter().find(|node| node.name == *name)?;
-        Some(Leaver { node: name.clone(), claim: node.claim.clone()? })
+        Some(DisruptedNode { node: name.clone(), claim: node.claim.clone()? })
     };
     plan.report.order.retain(|pod| *pod < snapshot.pods.len());
-    plan.moves = vec![Move {
+    plan.moves = vec![PlannedCommand {
         reason,
         nodes: nodes.iter().filter_map(leaver).collect(),
         replacements,
         pods: relocations,
         saving: None,
         cost: 0,
-        why: WhyMove::NothingRuns,
+        why: CommandCause::NothingRuns,
     }];
     plan
 }

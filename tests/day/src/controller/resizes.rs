@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use api::objects::Requested;
 use api::quantity::{self, CPU, MEMORY};
 use api::{Quantity, annotation};
-use planner::{ContainerResize, Resize, WhyResize};
+use planner::{ContainerResize, Resize, ResizeReason};
 
 use super::{Controller, Died, Hands};
 use crate::clock::{Moment, timestamp};
@@ -48,7 +48,7 @@ impl Controller {
 /// What the pod has to remember.
 fn notes(pod: &Running, resize: &Resize, now: Moment) -> BTreeMap<String, String> {
     let mut notes = BTreeMap::new();
-    if let Some(change) = resize.containers.first().filter(|_| resize.why == WhyResize::MakesRoom) {
+    if let Some(change) = resize.containers.first().filter(|_| resize.why == ResizeReason::MakesRoom) {
         notes.insert(annotation::REQUESTED.to_owned(), requested(change).text());
     }
     if resize.marks {

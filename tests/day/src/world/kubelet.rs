@@ -51,7 +51,7 @@ impl World {
         }
         let others = self.pods_on(&instance.id).filter(|(other, _)| *other != name);
         let all = others.fold(pod.asks, |all, (_, other)| all.plus(other.kept));
-        (!all.is_within(Size::of(&self.market.kind(instance).allocatable))).then_some(DEFERRED)
+        (!all.is_within(Size::from_resources(&self.market.kind(instance).allocatable))).then_some(DEFERRED)
     }
 }
 

@@ -108,7 +108,7 @@ pub async fn on(
 pub async fn addresses_under_way(life: &Life, ec2: &FakeCloud, now: Timestamp) -> i64 {
     let (_, in_flight) = life.market.knowledge(now);
     let subnets = ec2.subnets(&cloud::Filter::default()).await.unwrap();
-    subnets.iter().map(|subnet| in_flight.of(&subnet.id, now)).sum()
+    subnets.iter().map(|subnet| in_flight.free_in(&subnet.id, now)).sum()
 }
 
 /// Has the collector look at launch templates as of `now`.

@@ -113,7 +113,7 @@ fn machine(
     amounts: &dyn Fn(&Resources) -> Vec<f64>,
 ) -> Option<Machine> {
     let well_known = &snapshot.policy.well_known;
-    let offer = Offer::of(kind);
+    let offer = Offer::new(kind);
     let own: Requirements = pool.requirements.iter().collect();
     let own = own.intersection(&Requirements::from_labels(&pool.labels));
     let suits = |asked: &Requirements| {

@@ -206,7 +206,7 @@ fn choices<'a>(catalogue: &'a Catalogue, launch: &Launch) -> Result<Vec<(&'a Ins
         let kind = catalogue.types.iter().find(|kind| kind.name == *name);
         let kind = kind.with_context(|| format!("there is no type {name}"))?;
         let before = choices.len();
-        choices.extend(Offer::of(kind).offerings(&requirements).filter(|it| it.available).map(|it| (kind, it)));
+        choices.extend(Offer::new(kind).offerings(&requirements).filter(|it| it.available).map(|it| (kind, it)));
         ensure!(choices.len() > before, "type {name} is listed and cannot be had as required");
     }
     ensure!(!choices.is_empty(), "no types are listed");

@@ -25,7 +25,7 @@ pub(super) fn on_demand() -> anyhow::Result<Value> {
     market.set_offerings(data::type_offerings(REGION)?);
     let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
-    let class = ClassSettings::of(&class, ZONES.iter().map(zone).collect::<BTreeMap<_, _>>())?;
+    let class = ClassSettings::new(&class, ZONES.iter().map(zone).collect::<BTreeMap<_, _>>())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let source =
         Source { infos: &infos, facts, market: &market, shortages: &UnavailableOfferings::default(), images: &images };

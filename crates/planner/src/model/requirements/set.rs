@@ -23,7 +23,7 @@ pub struct ValueSet {
 impl ValueSet {
     /// What one requirement allows. A comparison with anything but one integer allows nothing.
     #[must_use]
-    pub fn of(requirement: &Requirement) -> Self {
+    pub fn from_requirement(requirement: &Requirement) -> Self {
         let values = || requirement.values.iter().cloned().collect();
         let bound = || match requirement.values.as_slice() {
             [value] => value.parse::<i64>().ok(),

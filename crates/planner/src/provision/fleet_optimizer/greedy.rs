@@ -3,7 +3,7 @@
 
 use super::linear_program::cost;
 use super::pattern_search::PatternSearch;
-use super::{Item, Kind, Pattern, take};
+use super::{MachineKind, Pattern, PodItem, take};
 
 /// How finely the best worths are searched for.
 const ROUNDS: usize = 80;
@@ -17,7 +17,7 @@ pub(super) fn fill(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &m
     }
     let worths = worths(filler.kinds, filler.items, left, filler.scarcest);
     while left.iter().any(|count| *count > 0) && filler.looks < most_steps {
-        filler.have(left);
+        filler.limit_counts(left);
         let Some(column) = filler.fullest(&worths) else { break };
         take(&column, usize::MAX, left, fleet);
     }
@@ -25,7 +25,7 @@ pub(super) fn fill(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &m
 
 /// What each item is worth when one unit of each of the two scarcest dimensions is worth so much that no machine gives
 /// more than it costs, and all items together are worth most.
-fn worths(kinds: &[Kind], items: &[Item], left: &[usize], (one, other): (usize, usize)) -> Vec<f64> {
+fn worths(kinds: &[MachineKind], items: &[PodItem], left: &[usize], (one, other): (usize, usize)) -> Vec<f64> {
     let need = |dimension: usize| -> f64 {
         items.iter().zip(left).map(|(item, left)| item.needs[dimension] as f64 * *left as f64).sum()
     };
@@ -40,8 +40,8 @@ fn worths(kinds: &[Kind], items: &[Item], left: &[usize], (one, other): (usize, 
         if total(low + third) < total(high - third) { low += third } else { high -= third }
     }
     let second = second_at(low).max(0.0);
-    let worth = |item: &Item| low * item.needs[one] as f64 + second * item.needs[other] as f64;
-    let at_most = |item: &Item| item.elsewhere.map_or(f64::INFINITY, |cost| cost as f64);
+    let worth = |item: &PodItem| low * item.needs[one] as f64 + second * item.needs[other] as f64;
+    let at_most = |item: &PodItem| item.elsewhere.map_or(f64::INFINITY, |cost| cost as f64);
     // Who asks for nothing scarce must go somewhere all the same.
     items.iter().map(|item| worth(item).min(at_most(item)).max(LEAST)).collect()
 }

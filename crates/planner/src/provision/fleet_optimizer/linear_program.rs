@@ -4,7 +4,7 @@
 //! there are no more rows than shapes, a hundred or so.
 
 use super::pattern_search::PatternSearch;
-use super::{Item, Kind};
+use super::{MachineKind, PodItem};
 
 /// What a filling must be worth beyond its cost to come in, as a share of the cost.
 pub(super) const GAIN: f64 = 5e-4;
@@ -27,14 +27,14 @@ pub(super) struct Column {
 }
 
 /// What the basis is made of.
-enum Part {
+enum BasisEntry {
     Column(Column),
     /// Pods of an item that are carried beyond those that there are.
     Surplus,
 }
 
-pub(super) struct Program {
-    basis: Vec<(Part, f64)>,
+pub(super) struct LinearProgram {
+    basis: Vec<(BasisEntry, f64)>,
     inverse: Vec<Vec<f64>>,
     /// How much of each part is used.
     amounts: Vec<f64>,
@@ -42,9 +42,9 @@ pub(super) struct Program {
     worths: Vec<f64>,
 }
 
-impl Program {
+impl LinearProgram {
     /// Begins with each item by itself where that is cheapest; `None` when one of them fits nowhere.
-    pub(super) fn new(kinds: &[Kind], items: &[Item], left: &[usize]) -> Option<Self> {
+    pub(super) fn new(kinds: &[MachineKind], items: &[PodItem], left: &[usize]) -> Option<Self> {
         let rows = items.len();
         let mut program = Self {
             basis: Vec::with_capacity(rows),
@@ -58,7 +58,7 @@ impl Program {
             program.inverse[row][row] = 1.0 / count;
             program.amounts.push(*left as f64 / count);
             let cost = column.cost;
-            program.basis.push((Part::Column(column), cost));
+            program.basis.push((BasisEntry::Column(column), cost));
         }
         program.price();
         Some(program)
@@ -79,7 +79,7 @@ impl Program {
                 self.enter_column(column);
             } else if let Some(row) = self.cheapest_row() {
                 let direction: Vec<f64> = self.inverse.iter().map(|inverse| -inverse[row]).collect();
-                self.enter(Part::Surplus, 0.0, &direction);
+                self.enter(BasisEntry::Surplus, 0.0, &direction);
             } else {
                 break;
             }
@@ -89,7 +89,7 @@ impl Program {
     /// Columns in use, and how often; a little more than computed, so that what is whole but for rounding is whole.
     pub(super) fn solution(&self) -> Vec<(&Column, f64)> {
         let used = self.basis.iter().zip(&self.amounts).filter_map(|((part, _), amount)| match part {
-            Part::Column(column) if *amount > NOTHING => Some((column, *amount + 1e-7)),
+            BasisEntry::Column(column) if *amount > NOTHING => Some((column, *amount + 1e-7)),
             _ => None,
         });
         used.collect()
@@ -121,11 +121,11 @@ impl Program {
         };
         let direction: Vec<f64> = self.inverse.iter().map(along).collect();
         let cost = column.cost;
-        self.enter(Part::Column(column), cost, &direction);
+        self.enter(BasisEntry::Column(column), cost, &direction);
     }
 
     /// Puts a part into the basis in place of the one that it uses up first.
-    fn enter(&mut self, part: Part, cost: f64, direction: &[f64]) {
+    fn enter(&mut self, part: BasisEntry, cost: f64, direction: &[f64]) {
         let ratios = direction.iter().enumerate().filter(|(_, along)| **along > NOTHING);
         let ratios = ratios.map(|(row, along)| (self.amounts[row] / along, row));
         let Some((ratio, out)) = ratios.reduce(|least, other| if other.0 < least.0 { other } else { least }) else {
@@ -151,7 +151,7 @@ impl Program {
 }
 
 /// An item by itself where that is cheapest for each of its pods.
-fn alone(kinds: &[Kind], row: usize, item: &Item, left: usize) -> Option<Column> {
+fn alone(kinds: &[MachineKind], row: usize, item: &PodItem, left: usize) -> Option<Column> {
     let ways = kinds.iter().enumerate().filter_map(|(position, kind)| {
         let count = fits(&item.needs, &kind.room).min(item.most).min(left);
         (count > 0).then(|| Column { kind: Some(position), counts: vec![(row, count)], cost: cost(kind) })
@@ -162,7 +162,7 @@ fn alone(kinds: &[Kind], row: usize, item: &Item, left: usize) -> Option<Column>
 }
 
 /// What a machine costs; a trifle more than its price, so that among equals fewer machines win.
-pub(super) fn cost(kind: &Kind) -> f64 {
+pub(super) fn cost(kind: &MachineKind) -> f64 {
     kind.cost as f64 + 1.0
 }
 

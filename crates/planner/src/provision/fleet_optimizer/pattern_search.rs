@@ -2,7 +2,7 @@
 //! the best of them mended by exchanges.
 
 use super::linear_program::{Column, GAIN, cost, fits};
-use super::{Item, Kind};
+use super::{MachineKind, PodItem};
 
 /// How many machines are filled before the best of them is taken.
 const WINDOW: usize = 8;
@@ -12,8 +12,8 @@ const EXCHANGES: usize = 4;
 const BALANCES: usize = 12;
 
 pub(super) struct PatternSearch<'a> {
-    pub(super) kinds: &'a [Kind],
-    pub(super) items: &'a [Item],
+    pub(super) kinds: &'a [MachineKind],
+    pub(super) items: &'a [PodItem],
     /// The two dimensions of which the items need most, measured by machines.
     pub(super) scarcest: (usize, usize),
     /// How many pods of each item a machine may get.
@@ -31,14 +31,14 @@ const CHEAPER: usize = 8;
 
 /// A machine with pods.
 #[derive(Clone, Default)]
-struct Load {
+struct PatternLoad {
     worth: f64,
     counts: Vec<usize>,
     left: Vec<i64>,
 }
 
 impl<'a> PatternSearch<'a> {
-    pub(super) fn new(kinds: &'a [Kind], items: &'a [Item]) -> Self {
+    pub(super) fn new(kinds: &'a [MachineKind], items: &'a [PodItem]) -> Self {
         let ratios = vec![f64::INFINITY; kinds.len()];
         Self {
             kinds,
@@ -52,7 +52,7 @@ impl<'a> PatternSearch<'a> {
     }
 
     /// Says how many pods of each item there are by now.
-    pub(super) fn have(&mut self, left: &[usize]) {
+    pub(super) fn limit_counts(&mut self, left: &[usize]) {
         self.most = self.items.iter().zip(left).map(|(item, left)| item.most.min(*left)).collect();
     }
 
@@ -91,7 +91,7 @@ impl<'a> PatternSearch<'a> {
         best.map(|(_, column)| column)
     }
 
-    fn column(&self, kind: usize, load: &Load) -> Column {
+    fn column(&self, kind: usize, load: &PatternLoad) -> Column {
         let counts = load.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
         Column { kind: Some(kind), counts, cost: cost(&self.kinds[kind]) }
     }
@@ -111,17 +111,17 @@ impl<'a> PatternSearch<'a> {
 
     /// The best filling of a machine. Only balances next to the one that was best for it before are tried: worths move
     /// slowly.
-    fn fill(&mut self, kind: usize, worths: &[f64]) -> Load {
+    fn fill(&mut self, kind: usize, worths: &[f64]) -> PatternLoad {
         let room = &self.kinds[kind].room;
         let around = match self.balances[kind] {
             Some(balance) => balance.saturating_sub(1)..(balance + 2).min(BALANCES),
             None => 0..BALANCES,
         };
         self.looks += (around.len() * self.items.len()) as u64;
-        let mut best = (Load::default(), Vec::new(), 0);
+        let mut best = (PatternLoad::default(), Vec::new(), 0);
         for balance in around {
             let order = self.order(room, worths, balance);
-            let mut load = Load { worth: 0.0, counts: vec![0; self.items.len()], left: room.clone() };
+            let mut load = PatternLoad { worth: 0.0, counts: vec![0; self.items.len()], left: room.clone() };
             self.add_all(&mut load, order.iter().copied(), worths);
             if load.worth > best.0.worth {
                 best = (load, order, balance);
@@ -151,7 +151,7 @@ impl<'a> PatternSearch<'a> {
     }
 
     /// Adds as many pods as fit, item by item.
-    fn add_all(&self, load: &mut Load, order: impl Iterator<Item = usize>, worths: &[f64]) {
+    fn add_all(&self, load: &mut PatternLoad, order: impl Iterator<Item = usize>, worths: &[f64]) {
         for item in order {
             let needs = &self.items[item].needs;
             let count = self.most[item] - load.counts[item];
@@ -162,15 +162,15 @@ impl<'a> PatternSearch<'a> {
         }
     }
 
-    fn add(&self, load: &mut Load, item: usize, count: i64, worths: &[f64]) {
+    fn add(&self, load: &mut PatternLoad, item: usize, count: i64, worths: &[f64]) {
         load.counts[item] = load.counts[item].saturating_add_signed(isize::try_from(count).unwrap_or(0));
         load.worth += worths[item] * count as f64;
         load.left.iter_mut().zip(&self.items[item].needs).for_each(|(left, need)| *left -= need * count);
     }
 
     /// The load without one of its pods and with others in its place, if some such load is worth more.
-    fn exchanged(&mut self, load: &Load, order: &[usize], worths: &[f64]) -> Option<Load> {
-        let mut best: Option<Load> = None;
+    fn exchanged(&mut self, load: &PatternLoad, order: &[usize], worths: &[f64]) -> Option<PatternLoad> {
+        let mut best: Option<PatternLoad> = None;
         let loaded: Vec<usize> = order.iter().copied().filter(|item| load.counts[*item] > 0).collect();
         self.looks += (loaded.len() * order.len() / CHEAPER) as u64;
         for out in loaded {
@@ -200,7 +200,7 @@ impl<'a> PatternSearch<'a> {
 }
 
 /// The two dimensions of which the items need most, as shares of the largest machine's.
-fn scarcest(kinds: &[Kind], items: &[Item]) -> (usize, usize) {
+fn scarcest(kinds: &[MachineKind], items: &[PodItem]) -> (usize, usize) {
     let dimensions = items.first().map_or(0, |item| item.needs.len());
     let share = |dimension: usize| {
         let need: f64 = items.iter().map(|item| item.needs[dimension] as f64 * item.count as f64).sum();

@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::provision::bound_pods::Bound;
+use crate::provision::bound_pods::BoundPods;
 use crate::provision::node_template::{NodeTemplates, TemplateId};
 use crate::provision::requirement_sets::RequirementSets;
-use crate::provision::shared_claims::Shared;
+use crate::provision::shared_claims::SharedClaims;
 use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
 
-use super::groups::{Counts, Eligibility, Outlook, SpreadGroup};
-use super::{Domain, Group, GroupId, HOST, KeyId, Kind, Membership, Pods, Prospects, Spot, Topology};
+use super::groups::{Counts, Eligibility, PossibleLabels, SpreadGroup};
+use super::{
+    CountedPods, Domain, GroupId, GroupKind, HOST, KeyId, Membership, Prospects, Spot, Topology, TopologyGroup,
+};
 
 /// What a plan must know from its beginning, for an earlier attempt found it out too late.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Foreseen {
+pub(crate) struct KnownDomains {
     /// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
     pub(in crate::provision) domains: BTreeSet<(GroupId, Option<String>)>,
     /// Groups to which pods come along with launches: those who look at them wait until all others have their places.
@@ -23,7 +25,7 @@ pub(crate) struct Foreseen {
     pub(in crate::provision) strict: bool,
 }
 
-impl Foreseen {
+impl KnownDomains {
     pub(crate) fn extend(&mut self, more: Self) {
         self.domains.extend(more.domains);
         self.joined.extend(more.joined);
@@ -32,11 +34,11 @@ impl Foreseen {
 }
 
 /// One pod that is there.
-const ONE: Pods = Pods { count: 1, there: Counts::Surely };
+const ONE: CountedPods = CountedPods { count: 1, there: Counts::Surely };
 
 impl<'a> Topology<'a> {
     /// Makes groups of the anti-affinity that bound pods and daemons hold.
-    pub(in crate::provision) fn heed_bound(&mut self, snapshot: &'a Snapshot, bound: &Bound<'a>) {
+    pub(in crate::provision) fn add_bound_terms(&mut self, snapshot: &'a Snapshot, bound: &BoundPods<'a>) {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
         for shape in bound.shapes.iter().copied().chain(daemons) {
             for term in &shape.apart {
@@ -49,9 +51,9 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn count_bound(
         &mut self,
         snapshot: &'a Snapshot,
-        bound: &Bound<'a>,
+        bound: &BoundPods<'a>,
         wants: &RequirementSets<'a>,
-        shared: &Shared<'a>,
+        shared: &SharedClaims<'a>,
     ) {
         if self.is_empty() {
             return;
@@ -103,7 +105,7 @@ impl<'a> Topology<'a> {
         if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
             return;
         }
-        let Outlook { values, lacking, .. } = outlook(snapshot, node, &self.keys[key].name);
+        let PossibleLabels { values, lacking, .. } = possible_labels(snapshot, node, &self.keys[key].name);
         let values: Vec<Domain> = values.iter().map(|value| self.domain(key, value)).collect();
         match values[..] {
             [] => {}
@@ -120,7 +122,7 @@ impl<'a> Topology<'a> {
     fn find_eligible(&mut self, snapshot: &Snapshot, wants: &RequirementSets<'a>) {
         let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
         for group in self.groups.iter_mut() {
-            let Kind::Spread(spread) = &group.kind else { continue };
+            let GroupKind::Spread(spread) = &group.kind else { continue };
             let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
             group.eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
             let key = &self.keys[group.keys[0]];
@@ -134,7 +136,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The domains of the nodes on which a spread may count pods.
-    pub(super) fn occupied(&self, group: &Group<'a>) -> BTreeSet<Domain> {
+    pub(super) fn occupied(&self, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
         let mut domains: Vec<Domain> = self.occupants(group).map(|(domain, _)| domain).collect();
         domains.sort_unstable();
         domains.dedup();
@@ -142,7 +144,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The same with the sites that are, or may come up, in each of them.
-    pub(super) fn occupants(&self, group: &Group<'a>) -> impl Iterator<Item = (Domain, Domain)> {
+    pub(super) fn occupants(&self, group: &TopologyGroup<'a>) -> impl Iterator<Item = (Domain, Domain)> {
         let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
         sites.flat_map(|(site, _)| {
             let prospects = group.prospects.get(&site);
@@ -153,7 +155,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The domains that surely are those of nodes on which a spread counts pods.
-    pub(super) fn certain(&self, group: &Group<'a>) -> BTreeSet<Domain> {
+    pub(super) fn certain(&self, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
         let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
         sites.filter_map(|(site, _)| self.domain_at(group.keys[0], Spot { site: Some(site), pins: None })).collect()
     }
@@ -164,10 +166,10 @@ impl<'a> Topology<'a> {
         &mut self,
         frames: &mut NodeTemplates<'a>,
         wants: &RequirementSets<'a>,
-        foreseen: &Foreseen,
+        foreseen: &KnownDomains,
     ) {
         for id in 0..self.groups.len() {
-            let Kind::Spread(spread) = self.groups[id].kind.clone() else { continue };
+            let GroupKind::Spread(spread) = self.groups[id].kind.clone() else { continue };
             let key = self.groups[id].keys[0];
             if key == HOST {
                 continue;
@@ -192,7 +194,7 @@ impl<'a> Topology<'a> {
     }
 
     /// Domains that launches of a frame open, or may open, and on which a spread that counts there did not count.
-    pub(in crate::provision) fn unforeseen(
+    pub(in crate::provision) fn new_domains(
         &self,
         frame: TemplateId,
         frames: &NodeTemplates<'a>,
@@ -248,9 +250,9 @@ impl<'a> Topology<'a> {
         frame: TemplateId,
         frames: &'s NodeTemplates<'a>,
         wants: &'s RequirementSets<'a>,
-    ) -> impl Iterator<Item = (GroupId, &'s Group<'a>)> {
+    ) -> impl Iterator<Item = (GroupId, &'s TopologyGroup<'a>)> {
         self.groups.iter().enumerate().filter(move |(id, group)| match &group.kind {
-            Kind::Spread(spread) => frames.counts(frame, *id, spread, wants) != Counts::Never,
+            GroupKind::Spread(spread) => frames.counts(frame, *id, spread, wants) != Counts::Never,
             _ => false,
         })
     }
@@ -259,37 +261,39 @@ impl<'a> Topology<'a> {
 impl SpreadGroup<'_> {
     /// Whether pods on a node count. A node that leaves is no domain of what is to come; a cordon is a taint.
     fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &RequirementSets<'_>) -> Counts {
-        if node.leaving.is_some() || self.shuns(&node.repelling()) {
+        if node.leaving.is_some() || self.excludes_taints(&node.repelling()) {
             return Counts::Never;
         }
         if node.stage != Stage::InFlight || node.requirements.is_empty() {
             return self.counts_with(wants, &node.labels);
         }
-        self.counts_on(wants, |key| outlook(snapshot, node, key))
+        self.counts_on(wants, |key| possible_labels(snapshot, node, key))
     }
 
     /// Whether pods on a node may count if its domain turns out to be this one.
     fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &RequirementSets<'_>) -> bool {
-        let known = |key: &str| if key == self.key { Outlook::settled(value) } else { outlook(snapshot, node, key) };
+        let known = |key: &str| {
+            if key == self.key { PossibleLabels::settled(value) } else { possible_labels(snapshot, node, key) }
+        };
         self.counts_on(wants, known) != Counts::Never
     }
 }
 
 /// What a label of a node may be. A claim in flight may come up with any value of its requirements, or of its types and
 /// all their offerings, for what is sold out now may have been bought before.
-pub(in crate::provision) fn outlook(snapshot: &Snapshot, node: &Node, key: &str) -> Outlook {
+pub(in crate::provision) fn possible_labels(snapshot: &Snapshot, node: &Node, key: &str) -> PossibleLabels {
     if let Some(value) = node.labels.get(key) {
-        return Outlook { values: BTreeSet::from([value.clone()]), lacking: false, open: None };
+        return PossibleLabels { values: BTreeSet::from([value.clone()]), lacking: false, open: None };
     }
     if node.stage != Stage::InFlight || node.requirements.is_empty() {
-        return Outlook { values: BTreeSet::new(), lacking: true, open: None };
+        return PossibleLabels { values: BTreeSet::new(), lacking: true, open: None };
     }
     let requirements: Requirements = node.requirements.iter().collect();
     let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
     let types = pool.and_then(|pool| snapshot.catalogues.get(pool.catalogue)).map_or(&[][..], |it| &it.types);
     let mut values = BTreeSet::new();
     let mut lacking = false;
-    for offer in types.iter().map(Offer::of) {
+    for offer in types.iter().map(Offer::new) {
         let alike = offer.labels_match(&requirements, &node.labels, &snapshot.policy.well_known);
         if alike && offer.offerings(&requirements).next().is_some() {
             let own = offer.kind.labels.get(key).into_iter().flatten().map(String::as_str);
@@ -306,5 +310,5 @@ pub(in crate::provision) fn outlook(snapshot: &Snapshot, node: &Node, key: &str)
     }
     values.retain(|value| asked.is_none_or(|set| set.allows(Some(value))));
     let lacking = values.is_empty() || (lacking && asked.is_none_or(|set| set.allows(None)));
-    Outlook { lacking, values, open: None }
+    PossibleLabels { lacking, values, open: None }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::provision::node_template::{NodeTemplates, TemplateId};
 use crate::provision::requirement_sets::RequirementSets;
 
-use super::{Counts, Domain, GroupId, HOST, Kind, Rule, RuleKind, Topology, at};
+use super::{Counts, Domain, GroupId, GroupKind, HOST, Rule, RuleKind, Topology, at};
 
 /// What is known of a domain that there is or may be, apart from the pods that were in it from the first.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl<'a> Topology<'a> {
         wants: &RequirementSets<'a>,
     ) -> BTreeMap<Domain, Existence> {
         let group = &self.groups[id];
-        let Kind::Spread(spread) = &group.kind else { return BTreeMap::new() };
+        let GroupKind::Spread(spread) = &group.kind else { return BTreeMap::new() };
         let key = group.keys[0];
         let mut domains: BTreeMap<Domain, Existence> = BTreeMap::new();
         let mut add = |domain, site: &Domain, sure| {

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Counts, Domain, Group, GroupId, HOST, Kind, Membership, Pods, Rule, RuleKind, Spot, SpreadGroup, Topology,
-    domain_at, possible, slot,
+    CountedPods, Counts, Domain, GroupId, GroupKind, HOST, Membership, Rule, RuleKind, Spot, SpreadGroup, Topology,
+    TopologyGroup, domain_at, possible, slot,
 };
 use crate::provision::node_template::{NodeTemplates, TemplateId};
 use crate::provision::requirement_sets::RequirementSets;
@@ -24,10 +24,10 @@ pub(in crate::provision) struct DaemonPresence {
 
 /// How many of each group come along with a node.
 #[derive(Clone, Debug, Default)]
-pub(in crate::provision) struct Company(BTreeMap<GroupId, DaemonPresence>);
+pub(in crate::provision) struct DaemonCounts(BTreeMap<GroupId, DaemonPresence>);
 
-impl Company {
-    pub(super) fn of(&self, group: GroupId) -> DaemonPresence {
+impl DaemonCounts {
+    pub(super) fn get(&self, group: GroupId) -> DaemonPresence {
         self.0.get(&group).copied().unwrap_or_default()
     }
 
@@ -37,7 +37,7 @@ impl Company {
         self
     }
 
-    fn add(&mut self, group: GroupId, pods: Pods) {
+    fn add(&mut self, group: GroupId, pods: CountedPods) {
         let presence = self.0.entry(group).or_default();
         presence.most += if pods.there == Counts::Never { 0 } else { pods.count };
         presence.sure += if pods.there == Counts::Surely { pods.count } else { 0 };
@@ -49,18 +49,18 @@ impl<'a> Topology<'a> {
     /// launches may be even together where one alone is not. `suits` says whether a spread counts pods on that launch.
     pub(in crate::provision) fn count_daemons(
         &self,
-        company: &mut Company,
+        company: &mut DaemonCounts,
         groups: &[GroupId],
-        pods: Pods,
+        pods: CountedPods,
         suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
     ) {
         for id in groups {
             let there = match &self.groups[*id].kind {
-                Kind::Spread(_) if !self.strict => continue,
-                Kind::Spread(spread) => suits(*id, spread).min(pods.there),
+                GroupKind::Spread(_) if !self.strict => continue,
+                GroupKind::Spread(spread) => suits(*id, spread).min(pods.there),
                 _ => pods.there,
             };
-            company.add(*id, Pods { there, ..pods });
+            company.add(*id, CountedPods { there, ..pods });
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Topology<'a> {
     ) {
         for id in groups {
             let group = &mut self.groups[*id];
-            let unsettled = matches!(&group.kind, Kind::Spread(spread) if suits(*id, spread) != Counts::Surely);
+            let unsettled = matches!(&group.kind, GroupKind::Spread(spread) if suits(*id, spread) != Counts::Surely);
             if unsettled || !group.constrained {
                 continue;
             }
@@ -97,7 +97,7 @@ impl<'a> Topology<'a> {
         let somewhere = Spot { site: None, pins: Some(pins) };
         for id in membership.counts {
             let group = &mut self.groups[*id];
-            if matches!(&group.kind, Kind::Spread(spread) if suits(*id, spread) == Counts::Never) {
+            if matches!(&group.kind, GroupKind::Spread(spread) if suits(*id, spread) == Counts::Never) {
                 continue;
             }
             for (position, key) in group.keys.iter().enumerate() {
@@ -153,7 +153,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The groups of which more would come to a spot than pods can bear that are placed already.
-    pub(in crate::provision) fn exceeded_by(&self, company: &Company, spot: Spot<'_>) -> Vec<GroupId> {
+    pub(in crate::provision) fn exceeded_by(&self, company: &DaemonCounts, spot: Spot<'_>) -> Vec<GroupId> {
         let bears = |(id, presence): &(&GroupId, &DaemonPresence)| {
             let group = &self.groups[**id];
             let here = |key: &usize| self.domain_at(*key, spot);
@@ -166,20 +166,20 @@ impl<'a> Topology<'a> {
     }
 
     /// Takes those who come along with a launch off what others can bear, and notes which domains it opens.
-    pub(in crate::provision) fn welcome(
+    pub(in crate::provision) fn admits_daemons(
         &mut self,
-        company: &Company,
+        company: &DaemonCounts,
         spot: Spot<'_>,
         (frame, frames, wants): (TemplateId, &NodeTemplates<'a>, &RequirementSets<'a>),
     ) {
-        let surely = |(id, group): (GroupId, &Group<'a>)| match &group.kind {
-            Kind::Spread(spread) => (id, frames.counts(frame, id, spread, wants) == Counts::Surely),
+        let surely = |(id, group): (GroupId, &TopologyGroup<'a>)| match &group.kind {
+            GroupKind::Spread(spread) => (id, frames.counts(frame, id, spread, wants) == Counts::Surely),
             _ => (id, false),
         };
         let spreads: Vec<(GroupId, bool)> = self.spreads_on(frame, frames, wants).map(surely).collect();
         for (id, surely) in spreads {
             let domain = self.domain_at(self.groups[id].keys[0], spot);
-            let (group, presence) = (&mut self.groups[id], company.of(id));
+            let (group, presence) = (&mut self.groups[id], company.get(id));
             group.opened.extend(domain);
             if let Some(certain) = &mut group.certain {
                 certain.extend(domain.filter(|_| surely));
@@ -195,7 +195,7 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn begin(&mut self, least: &BTreeMap<GroupId, u32>, strict: bool) {
         self.strict = strict;
         for id in 0..self.groups.len() {
-            if let Kind::Spread(_) = self.groups[id].kind {
+            if let GroupKind::Spread(_) = self.groups[id].kind {
                 self.groups[id].opened = self.occupied(&self.groups[id]);
                 self.groups[id].certain = strict.then(|| self.certain(&self.groups[id]));
                 self.groups[id].brought = least.get(&id).copied().unwrap_or(0);

@@ -1,9 +1,9 @@
 //! What a rule allows in one domain, by who is counted there.
 
 use super::daemon_counts::DaemonPresence;
-use super::{Domain, Group, HOST, KeyId, Rule, RuleKind, at};
+use super::{Domain, HOST, KeyId, Rule, RuleKind, TopologyGroup, at};
 
-impl Group<'_> {
+impl TopologyGroup<'_> {
     /// Whether a rule about this group allows a value of a key, where so many more of the group would come along.
     pub(super) fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>, company: DaemonPresence) -> bool {
         let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };

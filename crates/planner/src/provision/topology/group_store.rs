@@ -3,14 +3,14 @@
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use super::{Group, GroupId};
+use super::{GroupId, TopologyGroup};
 
 /// All groups, by their numbers.
 #[derive(Clone, Default)]
-pub(super) struct Shelf<'a>(Vec<Arc<Group<'a>>>);
+pub(super) struct GroupStore<'a>(Vec<Arc<TopologyGroup<'a>>>);
 
-impl<'a> Shelf<'a> {
-    pub(super) fn push(&mut self, group: Group<'a>) {
+impl<'a> GroupStore<'a> {
+    pub(super) fn push(&mut self, group: TopologyGroup<'a>) {
         self.0.push(Arc::new(group));
     }
 
@@ -22,7 +22,7 @@ impl<'a> Shelf<'a> {
         self.0.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Group<'a>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TopologyGroup<'a>> {
         self.0.iter().map(AsRef::as_ref)
     }
 
@@ -32,21 +32,21 @@ impl<'a> Shelf<'a> {
         pairs.filter(|(_, (now, before))| !Arc::ptr_eq(now, before)).map(|(group, _)| group).collect()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Group<'a>> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TopologyGroup<'a>> {
         self.0.iter_mut().map(Arc::make_mut)
     }
 }
 
-impl<'a> Index<GroupId> for Shelf<'a> {
-    type Output = Group<'a>;
+impl<'a> Index<GroupId> for GroupStore<'a> {
+    type Output = TopologyGroup<'a>;
 
-    fn index(&self, group: GroupId) -> &Group<'a> {
+    fn index(&self, group: GroupId) -> &TopologyGroup<'a> {
         &self.0[group]
     }
 }
 
-impl<'a> IndexMut<GroupId> for Shelf<'a> {
-    fn index_mut(&mut self, group: GroupId) -> &mut Group<'a> {
+impl<'a> IndexMut<GroupId> for GroupStore<'a> {
+    fn index_mut(&mut self, group: GroupId) -> &mut TopologyGroup<'a> {
         Arc::make_mut(&mut self.0[group])
     }
 }

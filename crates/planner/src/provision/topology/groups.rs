@@ -7,7 +7,7 @@ use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration
 
 use crate::provision::requirement_sets::{RequirementSetId, RequirementSets, Tolerance, first_untolerated};
 
-use super::{Group, GroupId, Kind, Rule, RuleKind, Topology};
+use super::{GroupId, GroupKind, Rule, RuleKind, Topology, TopologyGroup};
 
 /// Pods that a spread counts, and the nodes on which it counts them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,14 +34,14 @@ pub(in crate::provision) enum Counts {
 }
 
 /// What a label may turn out to be on a node: its possible values, and whether it may be missing.
-pub(in crate::provision) struct Outlook {
+pub(in crate::provision) struct PossibleLabels {
     pub(in crate::provision) values: BTreeSet<String>,
     pub(in crate::provision) lacking: bool,
     /// The values that the claim may still set, where there are more than can be listed.
     pub(in crate::provision) open: Option<ValueSet>,
 }
 
-impl Outlook {
+impl PossibleLabels {
     /// That of a label whose value is known.
     pub(in crate::provision) fn settled(value: &str) -> Self {
         Self { values: BTreeSet::from([value.to_owned()]), lacking: false, open: None }
@@ -56,12 +56,12 @@ impl Outlook {
         let surely =
             self.all().all(|it| asked.allows(it)) && self.open.as_ref().is_none_or(|open| open.is_subset(asked));
         let open = || self.open.as_ref().is_some_and(|open| !open.intersection(asked).is_empty());
-        Counts::of(surely, self.all().any(|it| asked.allows(it)) || open())
+        Counts::from_bounds(surely, self.all().any(|it| asked.allows(it)) || open())
     }
 }
 
 impl Counts {
-    fn of(surely: bool, perhaps: bool) -> Self {
+    fn from_bounds(surely: bool, perhaps: bool) -> Self {
         match (surely, perhaps) {
             (true, _) => Self::Surely,
             (false, true) => Self::Perhaps,
@@ -72,7 +72,7 @@ impl Counts {
     /// Whether a node is as one of these alternatives asks, when its labels are as the outlook says.
     pub(in crate::provision) fn of_any<'r>(
         alternatives: impl IntoIterator<Item = &'r Requirements>,
-        outlook: impl Fn(&str) -> Outlook,
+        outlook: impl Fn(&str) -> PossibleLabels,
     ) -> Self {
         let meets = |asked: &Requirements| {
             let each = asked.iter().map(|(key, set)| outlook(key).meets(set));
@@ -93,7 +93,7 @@ impl<'a> SpreadGroup<'a> {
 
 impl SpreadGroup<'_> {
     /// Whether taints keep the pod off a node in a way that matters to the spread.
-    pub(in crate::provision) fn shuns(&self, taints: &[Taint]) -> bool {
+    pub(in crate::provision) fn excludes_taints(&self, taints: &[Taint]) -> bool {
         self.tolerations.is_some_and(|own| first_untolerated(own, taints, Tolerance::Lenient).is_some())
     }
 
@@ -101,11 +101,11 @@ impl SpreadGroup<'_> {
     pub(in crate::provision) fn counts_on(
         &self,
         wants: &RequirementSets<'_>,
-        outlook: impl Fn(&str) -> Outlook,
+        outlook: impl Fn(&str) -> PossibleLabels,
     ) -> Counts {
         let carried = self.beside.iter().filter(|key| **key != label::HOSTNAME).map(|key| {
             let found = outlook(key);
-            Counts::of(!found.lacking, !found.values.is_empty())
+            Counts::from_bounds(!found.lacking, !found.values.is_empty())
         });
         let affine = Counts::of_any(self.wants.iter().flatten().map(|want| wants.get(*want)), &outlook);
         carried.chain([affine]).min().unwrap_or(Counts::Surely)
@@ -141,7 +141,7 @@ impl<'a> Topology<'a> {
     ) -> Rule {
         let mut beside: Vec<&str> = shape.spread.iter().filter(|it| it.hard).map(|it| it.key.as_str()).collect();
         beside.retain(|key| *key != spread.key);
-        let kind = Kind::Spread(SpreadGroup {
+        let kind = GroupKind::Spread(SpreadGroup {
             key: &spread.key,
             namespace: &shape.namespace,
             selector: spread.counted(),
@@ -159,21 +159,21 @@ impl<'a> Topology<'a> {
     /// The rule of affinity to pods that match all of these terms.
     pub(in crate::provision) fn near(&mut self, namespace: &'a str, terms: Vec<&'a PodTerm>) -> Rule {
         let keys: Vec<&str> = terms.iter().map(|term| term.key.as_str()).collect();
-        let group = self.intern(Kind::Near { namespace, terms: terms.clone() }, &keys);
+        let group = self.intern(GroupKind::Near { namespace, terms: terms.clone() }, &keys);
         self.groups[group].constrained = true;
         Rule { group, kind: RuleKind::Near, own: false }
     }
 
     /// The group of an anti-affinity term that a pod of the plan has.
     pub(in crate::provision) fn apart(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
-        let group = self.intern(Kind::Apart { namespace, term }, &[&term.key]);
+        let group = self.intern(GroupKind::Apart { namespace, term }, &[&term.key]);
         self.groups[group].constrained = true;
         group
     }
 
     /// The group of an anti-affinity term that somebody holds as required.
     pub(in crate::provision) fn held(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
-        let group = self.intern(Kind::Apart { namespace, term }, &[&term.key]);
+        let group = self.intern(GroupKind::Apart { namespace, term }, &[&term.key]);
         self.groups[group].held = true;
         group
     }
@@ -181,24 +181,24 @@ impl<'a> Topology<'a> {
     /// The rule of those who share a claim: one pod at a time (`single`), or all in the zone of the first.
     pub(in crate::provision) fn claim(&mut self, claim: &'a str, single: bool) -> Rule {
         let key = if single { label::HOSTNAME } else { label::ZONE };
-        let group = self.intern(Kind::Claim(claim), &[key]);
+        let group = self.intern(GroupKind::Claim(claim), &[key]);
         self.groups[group].constrained = true;
         Rule { group, kind: if single { RuleKind::Alone } else { RuleKind::Near }, own: true }
     }
 
-    fn intern(&mut self, kind: Kind<'a>, keys: &[&str]) -> GroupId {
+    fn intern(&mut self, kind: GroupKind<'a>, keys: &[&str]) -> GroupId {
         if let Some(known) = self.known.get(&kind) {
             return *known;
         }
         let id = self.groups.len();
         match kind.telling_label() {
-            _ if matches!(kind, Kind::Claim(_)) => {}
+            _ if matches!(kind, GroupKind::Claim(_)) => {}
             Some(label) => self.by_label.entry(label).or_default().push(id),
             None => self.by_any_label.push(id),
         }
         let keys: Vec<usize> = keys.iter().map(|key| self.key(key)).collect();
         self.known.insert(kind.clone(), id);
-        self.groups.push(Group {
+        self.groups.push(TopologyGroup {
             kind,
             tallies: vec![Vec::new(); keys.len()],
             maybe: vec![Vec::new(); keys.len()],
@@ -235,7 +235,7 @@ impl<'a> Topology<'a> {
     }
 
     /// The groups, of those that count a shape, whose holders it must keep away from.
-    pub(in crate::provision) fn shunning(&self, counting: &[GroupId]) -> Vec<GroupId> {
+    pub(in crate::provision) fn excluding(&self, counting: &[GroupId]) -> Vec<GroupId> {
         counting.iter().copied().filter(|group| self.groups[*group].held).collect()
     }
 }
@@ -243,7 +243,7 @@ impl<'a> Topology<'a> {
 /// Labels of every namespace.
 type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
 
-impl<'a> Kind<'a> {
+impl<'a> GroupKind<'a> {
     /// A label without which no pod is counted, where the selector asks for one value.
     fn telling_label(&self) -> Option<(&'a str, &'a str)> {
         let selector = match self {

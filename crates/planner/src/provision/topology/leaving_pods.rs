@@ -4,37 +4,37 @@
 //! is kept, whatever it changes counts as before and as after, whichever is worse for whoever asks.
 
 use super::{
-    Counts, Domain, Group, GroupId, HOST, Kind, Membership, Pods, Rule, RuleKind, Shelf, Spot, Topology, at, domain_at,
-    slot,
+    CountedPods, Counts, Domain, GroupId, GroupKind, GroupStore, HOST, Membership, Rule, RuleKind, Spot, Topology,
+    TopologyGroup, at, domain_at, slot,
 };
 
 /// One pod that is there.
-const ONE: Pods = Pods { count: 1, there: Counts::Surely };
+const ONE: CountedPods = CountedPods { count: 1, there: Counts::Surely };
 
 /// Where everybody is, to come back to.
 #[derive(Clone)]
-pub(in crate::provision) struct Counted<'a>(Shelf<'a>);
+pub(in crate::provision) struct CountsBefore<'a>(GroupStore<'a>);
 
 impl<'a> Topology<'a> {
     /// Where everybody is now.
-    pub(in crate::provision) fn counted(&self) -> Counted<'a> {
-        Counted(self.groups.clone())
+    pub(in crate::provision) fn counted(&self) -> CountsBefore<'a> {
+        CountsBefore(self.groups.clone())
     }
 
     /// Lets everybody be where they were.
-    pub(in crate::provision) fn restore(&mut self, before: Counted<'a>) {
+    pub(in crate::provision) fn restore(&mut self, before: CountsBefore<'a>) {
         self.groups = before.0;
     }
 
     /// Counts everybody as they stood before a move and as they stand after it; the groups in which that is not the same.
-    pub(in crate::provision) fn count_both_ways(&mut self, before: &Counted<'a>) -> Vec<GroupId> {
+    pub(in crate::provision) fn count_both_ways(&mut self, before: &CountsBefore<'a>) -> Vec<GroupId> {
         let changed = self.groups.changed_since(&before.0);
         changed.iter().for_each(|group| self.groups[*group].allow_for(&before.0[*group]));
         changed
     }
 
     /// Whether a pod that has its place by a rule finds it still, if it found it before.
-    pub(in crate::provision) fn keeps(&self, rule: &Rule, spot: Spot<'_>, before: &Counted<'a>) -> bool {
+    pub(in crate::provision) fn keeps(&self, rule: &Rule, spot: Spot<'_>, before: &CountsBefore<'a>) -> bool {
         let (was, is) = (&before.0[rule.group], &self.groups[rule.group]);
         let mut domains = is.keys.iter().map(|key| self.domain_at(*key, spot)).enumerate();
         domains.all(|(position, domain)| {
@@ -58,7 +58,7 @@ impl<'a> Topology<'a> {
         let spot = Spot { site: Some(site), pins: None };
         for id in membership.counts {
             let group = &mut self.groups[*id];
-            let is_spread = matches!(group.kind, Kind::Spread(_));
+            let is_spread = matches!(group.kind, GroupKind::Spread(_));
             if is_spread && group.eligible[site as usize] != Counts::Surely {
                 continue;
             }
@@ -88,7 +88,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-impl Group<'_> {
+impl TopologyGroup<'_> {
     /// Counts for certain whom both sides count, and perhaps whom either does.
     fn allow_for(&mut self, other: &Self) {
         for position in 0..self.keys.len() {
