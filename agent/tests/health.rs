@@ -115,7 +115,7 @@ async fn disks_full_read_only_and_slow() {
         ((100, 1000, 0, 0), None),
         ((110, 1100, 1, 100), None),
         ((112, 3100, 1, 2100), Some("nvme1n1 needs 1000 ms")),
-        ((112, 3100, 1, 17_100), Some("nvme1n1 has finished nothing for 15000 ms")),
+        ((112, 3100, 1, 17_100), Some("nvme1n1 completed no request for 15000 ms")),
         ((112, 3100, 0, 17_100), None),
         ((200, 3200, 0, 17_200), None),
         ((201, 12_200, 0, 26_200), Some("nvme1n1 needs 9000 ms")),
@@ -181,7 +181,7 @@ async fn names_that_nobody_resolves() {
         assert!(said.unwrap_or_default().contains(trouble.unwrap_or_default()));
     }
     let silent = look(&mut room.sampler().with_dns_port(port), &check::NO_DNS).await.unwrap();
-    assert!(silent.contains("127.0.0.1 does not answer for abc.eks.test"), "{silent}");
+    assert!(silent.contains("name server 127.0.0.1 does not resolve abc.eks.test"), "{silent}");
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn units_that_are_down_or_start_again_and_again() {
     drop(listener);
     room.systemd("LoadState=loaded\nActiveState=active\nSubState=running");
     let said = look(&mut sampler, &check::RUNTIME_FAILED).await.unwrap();
-    assert!(said.contains("containerd.sock takes no connection"), "{said}");
+    assert!(said.contains("containerd.sock refuses connections"), "{said}");
 }
 
 #[tokio::test]

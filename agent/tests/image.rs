@@ -140,7 +140,7 @@ fn an_image_with_a_fault_is_refused() {
         ("systemctl enable nodeadm-run", "systemctl disable nodeadm-run", "nodeadm is enabled too"),
         ("rm /usr/bin/kubelet", "cp /usr/bin/containerd /usr/bin/kubelet", "there is no kubelet"),
         ("echo 'mode: [' > /etc/kerf/agent.yaml", "echo 'mode: bootstrap' > /etc/kerf/agent.yaml", "MEND  settings"),
-        ("install -D /dev/null /var/lib/kerf/journal.json", "rm -r /var/lib/kerf", "it is another node's"),
+        ("install -D /dev/null /var/lib/kerf/journal.json", "rm -r /var/lib/kerf", "it belongs to another node"),
     ];
     for (fault, cure, says) in rows {
         let shell = |line: &str| assert!(script(&system, &["sh", "-c", line]).0, "{line}");

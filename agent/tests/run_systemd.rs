@@ -43,7 +43,7 @@ async fn systemd_hears_of_readiness_state_life_and_end() {
         .await;
     };
     waits_for("READY=1").await;
-    waits_for(&format!("STATUS=waiting for the API server to tell of Node {NAME}")).await;
+    waits_for(&format!("STATUS=waiting for Node {NAME} from the API server")).await;
     waits_for("WATCHDOG=1").await;
     machine.cni();
     machine.join(&api);

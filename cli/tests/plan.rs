@@ -192,7 +192,7 @@ metadata: {name: n, labels: {topology.kubernetes.io/region: REGION}}
     let unknown = ask(&["eu-north-1"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("--catalogue"), "{}", unknown.stderr);
-    assert!(ask(&["us-west-2", "eu-west-2"]).stderr.contains("say which with --region"));
+    assert!(ask(&["us-west-2", "eu-west-2"]).stderr.contains("set --region"));
 }
 
 #[test]

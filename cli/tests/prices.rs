@@ -120,10 +120,10 @@ fn a_bad_answer_leaves_the_table_as_it_was() {
     let open_end = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_owned();
     let foreign = body.replace("us-west-2", "us-east-1");
     let rows = [
-        ("cut off, length known", ok(body.len()), half.clone(), "cut off after"),
+        ("cut off, length known", ok(body.len()), half.clone(), "interrupted after"),
         ("cut off, length unknown", open_end, half, "in the middle of a record"),
         ("not there", not_found, String::new(), "check that us-west-2 is a region"),
-        ("something else", ok(5), "<html".to_owned(), "cut off after 5 bytes"),
+        ("something else", ok(5), "<html".to_owned(), "interrupted after 5 bytes"),
         ("no prices", ok(HEADING.len()), HEADING.to_owned(), "no price of a Linux machine"),
         ("no heading", ok(6), "a,b,c\n".to_owned(), "no line of headings"),
         ("another region", ok(foreign.len()), foreign, "of region \"us-east-1\", not of us-west-2"),

@@ -41,7 +41,7 @@ pub struct Told {
 
 /// Tells the story once, or leaves the stage standing with `keep`.
 pub async fn tell(keep: bool) -> ExitCode {
-    println!("Setting the stage (10 to 20 s): Kubernetes 1.36, EC2 on the wire, a machine room");
+    println!("Starting (10 to 20 s): Kubernetes 1.36, emulated EC2, node simulator");
     let mut real = real::Building::new();
     let stage = match Stage::set_with(real.parts()).await {
         Ok(stage) => stage,
@@ -68,7 +68,7 @@ pub async fn tell(keep: bool) -> ExitCode {
         stage.keep_logs();
     }
     if let Err(error) = stage.strike().await {
-        println!("The stage could not be struck in order: {error:#}");
+        println!("cleanup failed: {error:#}");
     }
     teller.end(&result, &folder)
 }
@@ -91,7 +91,7 @@ async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
 
 /// Leaves everything running until somebody stops it.
 async fn play(told: &Told) -> Result<()> {
-    println!("\nEverything keeps running. In another terminal:");
+    println!("\nEverything is running. In another terminal:");
     println!("  export KUBECONFIG={}", told.stage.control_plane.admin_kubeconfig().display());
     println!("  kubectl get nodepools,nodeclaims,nodes,pods -o wide");
     println!("  kubectl scale deployment inflate --replicas 12");

@@ -51,7 +51,7 @@ impl Teller {
 
     /// Records a part of the story that cannot run on this machine, with the reason.
     pub fn left_out(&mut self, what: &str) {
-        self.note(&format!("left out: {what}"));
+        self.note(&format!("skipped: {what}"));
         self.left_out.push(what.to_owned());
     }
 
@@ -63,7 +63,7 @@ impl Teller {
     /// The last words. `Err` when the stage could not even be set.
     pub fn end(self, result: &Result<()>, logs: &Path) -> ExitCode {
         if !self.figures.is_empty() {
-            println!("\nSeen on the way (this machine, this run)");
+            println!("\nMeasured (this machine, this run)");
             for (name, value) in &self.figures {
                 println!("  {name:<44} {value:>9}");
             }
@@ -72,13 +72,13 @@ impl Teller {
         if let Err(error) = result {
             if failed == 0 {
                 failed = 1;
-                println!("\nThe story could not go on: {error:#}");
+                println!("\nThe demo stopped: {error:#}");
             }
-            println!("\nWhere to look: {} (one log a program, one folder a machine)", logs.display());
+            println!("\nLogs: {} (one per program, one folder per node)", logs.display());
         }
         println!();
         for what in &self.left_out {
-            println!("left out  {what}");
+            println!("skipped   {what}");
         }
         println!("demo: {} passed, {failed} failed, {} skipped", self.passed, self.left_out.len());
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

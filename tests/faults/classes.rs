@@ -152,7 +152,7 @@ fn no_class() {
         scene.pod("waiting", "1", json!({label::NODEPOOL: "classless"})).await?;
         let (reason, message) = pool_says(scene, "classless", condition::NODE_CLASS_READY, condition::FALSE).await?;
         ensure!(reason == reason::NODE_CLASS_NOT_FOUND && message.contains("create it"), "{reason}: {message}");
-        scene.told("waiting", reason::FAILED_SCHEDULING, "there is no EC2NodeClass \"missing\"").await?;
+        scene.told("waiting", reason::FAILED_SCHEDULING, "EC2NodeClass \"missing\" does not exist").await?;
         ensure!(scene.launched().is_empty(), "something was launched");
         scene.api::<NodePool>().delete("classless", &DeleteParams::default()).await?;
         Ok(())

@@ -256,7 +256,7 @@ fn a_pod_that_asks_to_be_left_alone_calls_a_planned_move_off() {
         let pod = scene.pods().list(&ListParams::default().labels("app=first")).await?.items.pop().context("no pod")?;
         let asks = Patch::Merge(json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}}));
         scene.pods().patch(&pod.name_any(), &PatchParams::default(), &asks).await?;
-        scene.told(&node, reason::CONSOLIDATION_REJECTED, "asks not to be disrupted").await?;
+        scene.told(&node, reason::CONSOLIDATION_REJECTED, "karpenter.sh/do-not-disrupt").await?;
         ensure!(staying(scene).await? == before, "the pod had to leave");
         ensure!(scene.claims().await?.len() == 1, "something was bought for nothing");
         close_pool(scene).await

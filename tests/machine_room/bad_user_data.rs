@@ -36,7 +36,7 @@ fn rows() -> [Row; 5] {
                   --//\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n--//--\n";
     [
         row("no-mime", cut, "begins like MIME but is not readable multipart"),
-        row("no-yaml", "spec: [\n", "user data cannot be used: line 1"),
+        row("no-yaml", "spec: [\n", "cannot use user data: line 1"),
         row("no-node-config", script, "no application/node.eks.aws part, only text/x-shellscript"),
         row("another-kind", "apiVersion: v1\nkind: Pod\n", "this is v1 Pod"),
         Row { name: "noise", user_data: noise(), says: "neither text nor gzip nor base64" },

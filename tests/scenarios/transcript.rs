@@ -30,7 +30,7 @@ pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
     }
     plan.resizes.iter().for_each(|it| tell_resize(&mut out, it));
     if plan.saved_by_usage.0 > 0 {
-        writeln!(out, "what pods really use saves {}", price(plan.saved_by_usage)).unwrap();
+        writeln!(out, "savings by utilization: {}", price(plan.saved_by_usage)).unwrap();
     }
     for it in &plan.report.unpacked {
         writeln!(out, "pod {} on {} keeps its requests: {}", it.pod, it.node, it.why).unwrap();

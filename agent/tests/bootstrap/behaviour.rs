@@ -27,7 +27,7 @@ async fn imds_that_appears_late_is_waited_for() {
     let room = Room::new("v1.36.0");
     let bootstrap = room.bootstrap(&format!("http://{address}"));
     let refused = bootstrap.attempt(&mut Timeline::default()).await.unwrap_err();
-    assert!(format!("{refused:#}").starts_with("IMDS cannot be reached at 127.0.0.1:"), "{refused:#}");
+    assert!(format!("{refused:#}").starts_with("cannot connect to IMDS at 127.0.0.1:"), "{refused:#}");
     let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
     let fake = FakeImds::on(TcpListener::bind(address).await.unwrap(), metadata(USER_DATA));
     let plan = running.await.unwrap();
@@ -64,8 +64,8 @@ async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
     let noise = String::from_utf8(vec![b'~'; 16_384]).unwrap();
     let typo = USER_DATA.replace("cidr: 10.100.0.0/16", "enableOutpost: maybe");
     for (user_data, reason) in [
-        ("#!/bin/bash\necho hello\n", "user data cannot be used: this is no mapping of fields"),
-        (noise.as_str(), "user data cannot be used: this is no mapping of fields"),
+        ("#!/bin/bash\necho hello\n", "cannot use user data: this is no mapping of fields"),
+        (noise.as_str(), "cannot use user data: this is no mapping of fields"),
         (
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\nx\n--//--\n",
             "user data has no application/node.eks.aws part, only text/plain",
@@ -74,9 +74,9 @@ async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\nx\n",
             "user data is invalid MIME multipart: the closing line",
         ),
-        ("apiVersion: v1\nkind: Pod\n", "user data cannot be used: this is v1 Pod"),
-        ("a: [\n", "user data cannot be used: line 1, column 4: "),
-        (&typo, "user data cannot be used: line 8, column 20, spec.cluster.enableOutpost: "),
+        ("apiVersion: v1\nkind: Pod\n", "cannot use user data: this is v1 Pod"),
+        ("a: [\n", "cannot use user data: line 1, column 4: "),
+        (&typo, "cannot use user data: line 8, column 20, spec.cluster.enableOutpost: "),
         (
             &USER_DATA.replace("    name: my-cluster\n", ""),
             "invalid NodeConfig in user data: spec.cluster.name is missing",
@@ -196,7 +196,7 @@ async fn an_unreadable_kubelet_version_names_the_file_to_write() {
     let room = Room::new("who knows");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     let error = room.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err().to_string();
-    assert!(error.starts_with("kubelet's version `who knows` cannot be read"), "{error}");
+    assert!(error.starts_with("invalid version of kubelet `who knows`"), "{error}");
 }
 
 #[tokio::test]

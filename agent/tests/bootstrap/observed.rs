@@ -38,13 +38,13 @@ async fn nodeadms_files_are_waited_for_and_nothing_of_the_systems_is_written() {
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 3).await;
     let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
-    assert!(reason.starts_with("nodeadm has not written kubelet's kubeconfig"), "{reason}");
+    assert!(reason.starts_with("nodeadm did not write kubelet's kubeconfig"), "{reason}");
     assert!(reason.ends_with("see `journalctl -u nodeadm-config -u nodeadm-run`"), "{reason}");
 
     room.write(KUBECONFIG, "kind: Config");
     fake.asked("user-data", 2).await;
     let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
-    assert!(reason.starts_with("nodeadm has not written kubelet's command line"), "{reason}");
+    assert!(reason.starts_with("nodeadm did not write kubelet's command line"), "{reason}");
 
     let mut before = files(&room.root());
     room.write(ENVIRONMENT, "NODEADM_KUBELET_ARGS=\"--hostname-override=node-1\"");

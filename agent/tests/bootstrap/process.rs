@@ -28,7 +28,7 @@ async fn bootstrap_tells_systemd_and_ends_well() {
         .unwrap();
     let log = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{log}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(log.contains("bootstrap is done"), "{log}");
+    assert!(log.contains("bootstrap finished"), "{log}");
     assert!(room.root().join("var/lib/kubelet/kubeconfig").exists());
 
     socket.set_nonblocking(true).unwrap();
@@ -56,7 +56,7 @@ async fn what_it_waits_for_is_told_to_systemd() {
     child.kill().unwrap();
     child.wait().unwrap();
     let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
-    let sentence = "waiting: user data cannot be used: this is a document without apiVersion and kind";
+    let sentence = "waiting: cannot use user data: this is a document without apiVersion and kind";
     assert!(told.starts_with(&format!("STATUS={sentence}")), "{told}");
     let mut log = String::new();
     child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
@@ -67,7 +67,7 @@ async fn what_it_waits_for_is_told_to_systemd() {
 fn settings_that_cannot_be_used_end_it_at_once() {
     let room = Room::new("v1.36.0");
     for (arguments, expected) in [
-        (vec!["bootstrap", "--imds", "169.254.169.254"], "the IMDS endpoint `169.254.169.254` cannot be used"),
+        (vec!["bootstrap", "--imds", "169.254.169.254"], "invalid IMDS endpoint `169.254.169.254`"),
         (vec!["bootstrap", "--log-format", "xml"], "unknown log format"),
         (vec!["reboot"], "unknown command `reboot`; write one of bootstrap, run,"),
         (vec![], "no command given; write one of bootstrap, run,"),

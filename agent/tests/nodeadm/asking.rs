@@ -67,7 +67,7 @@ async fn what_does_not_pass_ends_it_at_once_with_ec2s_words() {
             "EC2 returned 403 UnauthorizedOperation to DescribeInstances: words",
         ),
         (Fault::Refuse(401, "AuthFailure"), "EC2 returned 401 AuthFailure to DescribeInstances: words of EC2"),
-        (Fault::Html, "EC2 answers DescribeInstances with something else than instances"),
+        (Fault::Html, "EC2 did not return instances to DescribeInstances"),
     ] {
         let stage = Stage::new("").await;
         stage.ec2.fail(&[fault]);
@@ -214,11 +214,11 @@ async fn a_proxy_that_refuses_is_named() {
     stage.set("HTTPS_PROXY", &proxy.url);
     stage.set("AWS_MAX_ATTEMPTS", "2");
     let error = name(&stage.machine()).await.unwrap_err().to_string();
-    assert!(error.contains("does not connect to ec2.us-west-2.amazonaws.com:443: it answers `HTTP/1.1 407"), "{error}");
+    assert!(error.contains("cannot connect to ec2.us-west-2.amazonaws.com:443: `HTTP/1.1 407"), "{error}");
     assert_eq!(proxy.seen().len(), 2);
     stage.set("HTTPS_PROXY", "socks5://127.0.0.1:1");
     let error = name(&stage.machine()).await.unwrap_err().to_string();
-    assert!(error.starts_with("HTTPS_PROXY in the environment cannot be used"), "{error}");
+    assert!(error.starts_with("invalid value of HTTPS_PROXY in the environment"), "{error}");
 }
 
 #[tokio::test]

@@ -291,7 +291,7 @@ async fn thirty_pods_under_one_budget_leave_one_by_one() {
     let done = until("the end", || condition(&api).filter(|it| it["status"] == "True")).await;
     let message = done["message"].as_str().expect("a message");
     assert_eq!(DrainSaid::parse(message), DrainSaid { ids: vec!["d-1".into()], evicted: 30, forced: 0, left: 0 });
-    assert!(message.contains("held by PodDisruptionBudget default/all"), "{message}");
+    assert!(message.contains("blocked by PodDisruptionBudget default/all"), "{message}");
     let state = api.state();
     let deleted = state.seen.iter().filter(|it| it.method == Method::DELETE).count();
     let asked = state.seen.iter().filter(|it| it.path.ends_with("/eviction")).count();

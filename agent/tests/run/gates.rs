@@ -120,7 +120,7 @@ async fn drivers_daemons_and_devices_are_waited_for() {
     api.state().put(proxy("proxy", "True"));
     closed(&api, "CSIDriver,Device", "CSI driver ebs.csi.aws.com has not registered").await;
     api.state().drivers = vec!["efs.csi.aws.com", "ebs.csi.aws.com"];
-    closed(&api, "Device", "the Node offers no nvidia.com/gpu").await;
+    closed(&api, "Device", "the Node has no nvidia.com/gpu").await;
     let mut with_gpu = api.state().node.clone().unwrap();
     with_gpu["status"]["allocatable"] = json!({"nvidia.com/gpu": "1"});
     api.put_node(with_gpu);

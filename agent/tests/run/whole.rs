@@ -171,7 +171,7 @@ async fn another_machines_node_is_left_alone() {
     api.put_pod("a", 1);
     machine.start();
     until("the journal", || machine.journal().filter(|it| it["notices"]["spot"].is_object())).await;
-    machine.until_phase("is another machine's (aws:///us-west-2a/i-0fedcba9876543210): doing nothing").await;
+    machine.until_phase("belongs to another instance (aws:///us-west-2a/i-0fedcba9876543210), ignoring it").await;
     assert_eq!(writes(&api), 0);
 }
 

@@ -73,7 +73,7 @@ async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() 
     let system = System::boot(layer(machine.endpoint()));
     system.systemctl(&["start", "--no-block", BOOTSTRAP]);
     let waits_because = |why: &str| {
-        let cure = "mend that, or take spec.instance.localStorage out of the NodeConfig";
+        let cure = "repair it, or remove spec.instance.localStorage from the NodeConfig";
         let sentence = format!("waiting: instance store disks are not prepared: {why}; {cure}");
         system.until(BOOTSTRAP, "StatusText", |text| text == sentence);
         assert_eq!(system.property("kubelet.service", "ActiveState"), "inactive", "it would fill the root disk");

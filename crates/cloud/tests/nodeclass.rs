@@ -171,7 +171,7 @@ async fn what_is_missing_names_itself_and_the_cure() {
             r#""placementGroupSelector": {"name": "pg"}"#.to_owned(),
             condition::PLACEMENT_GROUP_READY,
             "PlacementGroupNotFound",
-            "no placement group has the name pg",
+            "no placement group matches placementGroupSelector (name pg)",
         ),
         (
             r#""tags": {"karpenter.sh/nodepool": "mine"}"#.to_owned(),

@@ -69,7 +69,7 @@ pub enum UserDataError {
     #[error("user data is invalid MIME multipart")]
     Mime(#[source] MimeError),
     /// A NodeConfig or a settings part that cannot be read.
-    #[error("{what} cannot be used")]
+    #[error("cannot use {what}")]
     Document {
         /// Which document.
         what: String,

@@ -83,7 +83,7 @@ fn density_by_expression() {
 fn an_expression_that_gives_no_number_of_pods_is_said_and_not_followed() {
     let limits = Some(InterfaceLimits { interfaces: 3, ipv4_per_interface: 6 });
     for (expression, limits, pods, reason) in [
-        ("99 - fake_variable", limits, 17, "cannot be evaluated: column 6: there is no `fake_variable`"),
+        ("99 - fake_variable", limits, 17, "cannot be evaluated: column 6: unknown name `fake_variable`"),
         ("max_pods - 17", limits, 17, "the value 0 is not a number of pods"),
         ("-max_pods", limits, 17, "the value -17 is not a number of pods"),
         ("2147483648", limits, 17, "the value 2147483648 is not a number of pods"),

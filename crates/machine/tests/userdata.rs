@@ -81,10 +81,10 @@ fn bad_input_says_what_is_wrong_and_where() {
         ("nothing", Vec::new(), "user data is empty"),
         ("white space", b" \n".to_vec(), "user data is empty"),
         ("noise", noise, "user data is neither text nor gzip nor base64: byte 0"),
-        ("damaged gzip", damaged, "user data begins like gzip but cannot be unpacked"),
+        ("damaged gzip", damaged, "user data is invalid gzip"),
         ("a bomb", bomb, "user data unpacks to more than"),
-        ("a script", b"#!/bin/bash\necho hello\n".to_vec(), "user data cannot be used: this is no mapping of fields"),
-        ("another kind", b"apiVersion: v1\nkind: Pod\n".to_vec(), "user data cannot be used: this is v1 Pod"),
+        ("a script", b"#!/bin/bash\necho hello\n".to_vec(), "cannot use user data: this is no mapping of fields"),
+        ("another kind", b"apiVersion: v1\nkind: Pod\n".to_vec(), "cannot use user data: this is v1 Pod"),
         ("cut off", part("text/plain", "y")[..90].to_vec(), "user data is invalid MIME multipart: the closing line"),
         (
             "no NodeConfig",
@@ -94,12 +94,12 @@ fn bad_input_says_what_is_wrong_and_where() {
         (
             "wrong type in a part",
             part(NODE_CONFIG_TYPE, &format!("{HEAD}spec: {{kubelet: {{flags: 1}}}}\n")),
-            "MIME part 2 (application/node.eks.aws) cannot be used: line 3, column 25, spec.kubelet.flags: expected a list",
+            "cannot use MIME part 2 (application/node.eks.aws): line 3, column 25, spec.kubelet.flags: expected a list",
         ),
         (
             "unknown agent setting",
             part(machine::agent::MEDIA_TYPE, "unitz: []\n"),
-            "MIME part 2 (application/kerf.sh-agent+yaml) cannot be used: line 1",
+            "cannot use MIME part 2 (application/kerf.sh-agent+yaml): line 1",
         ),
     ] {
         let error = chain(&parse(&data).unwrap_err());

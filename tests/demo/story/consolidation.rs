@@ -29,7 +29,7 @@ const SEEN: i64 = USED * 3 / 4;
 const CHEAPER: &str = "c5.2xlarge";
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("6. Two half-used nodes become one cheaper one");
+    told.teller.chapter("6. Consolidation: two half-empty nodes become one cheaper node");
     let old = half_used(told).await?;
     let loads = at_work(told).await?;
     reports(told, &old).await?;
@@ -66,15 +66,15 @@ async fn half_used(told: &mut Told) -> Result<Vec<NodeClaim>> {
         stage.apply("consolidation/nodepool.yaml").await?;
         stage.apply("consolidation/half.yaml").await
     };
-    teller.line("a pool that buys m5.xlarge, and two pods of 2.5 CPUs for it", applied).await?;
-    let settled = eventually("two machines with a pod each", PATIENCE, async || {
+    teller.line("created a NodePool of m5.xlarge and two pods of 2.5 CPUs", applied).await?;
+    let settled = eventually("two nodes with a pod each", PATIENCE, async || {
         let claims = look.claims_of(POOL).await?;
         let up = claims.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).count();
         let running = look.running_of(HALF).await?.len();
         ensure!((up, running) == (2, 2), "{up} machines are up, {running} pods run");
         Ok(Some(claims))
     });
-    teller.line("each has a machine of its own, half used", settled).await
+    teller.line("each pod has its own node, half used", settled).await
 }
 
 /// The kernels of the two machines count what the pods use, from now on.
@@ -93,7 +93,7 @@ async fn at_work(told: &mut Told) -> Result<Vec<Load>> {
 async fn reports(told: &mut Told, claims: &[NodeClaim]) -> Result<()> {
     let Told { teller, stage, .. } = told;
     let usages: Api<NodeUsage> = Api::all(stage.client.clone());
-    let arrived = eventually("reports of real use", PATIENCE, async || {
+    let arrived = eventually("NodeUsage reports", PATIENCE, async || {
         let mut found = Vec::new();
         for claim in claims {
             let status = claim.status.as_ref().context("a claim without status")?;
@@ -107,7 +107,7 @@ async fn reports(told: &mut Told, claims: &[NodeClaim]) -> Result<()> {
         }
         Ok(Some(found))
     });
-    let found = teller.line("each agent reports what its machine really uses", arrived).await?;
+    let found = teller.line("each agent reports the utilization of its node", arrived).await?;
     for usage in &found {
         let (cpu, memory) = (&usage.spec.cpu.p95, &usage.spec.memory.p95);
         teller.note(&format!("{}: CPU p95 {cpu}, working set p95 {memory}", usage.name_any()));
@@ -124,8 +124,8 @@ async fn replacement(told: &mut Told, old: &[NodeClaim]) -> Result<String> {
     kinds.values.push(CHEAPER.to_owned());
     let wider = json!({"spec": {"template": {"spec": {"requirements": requirements}}}});
     let allowed = async { Ok(pools.patch(POOL, &PatchParams::default(), &Patch::Merge(wider)).await?) };
-    teller.line("the pool may buy c5.2xlarge from now on, and disrupt two nodes at a time", allowed).await?;
-    successor(told, old, "one NodeClaim is written to replace both").await
+    teller.line("the NodePool allows c5.2xlarge and the disruption of two nodes at a time", allowed).await?;
+    successor(told, old, "one NodeClaim is created to replace both").await
 }
 
 /// The claim that replaces exactly these, once it is initialized; until then their pods stay.
@@ -149,14 +149,14 @@ pub async fn successor(told: &mut Told, old: &[NodeClaim], line: &str) -> Result
         ensure!(up || now == before, "pods left before {new} was up");
         Ok(up.then_some(()))
     });
-    teller.line("nobody has to leave before it is ready", patient).await?;
+    teller.line("no pod is evicted before it is ready", patient).await?;
     Ok(new)
 }
 
 /// What was replaced is gone, all pods run on the new machine, and their budget held all the time.
 pub async fn only_is_left(told: &mut Told, new: &str, started: Timestamp) -> Result<()> {
     let Told { teller, look, observer, .. } = told;
-    let gone = eventually("what was replaced to go", PATIENCE, async || {
+    let gone = eventually("removal of the replaced nodes", PATIENCE, async || {
         let claims = look.claims_of(POOL).await?;
         let names: Vec<String> = claims.iter().map(ResourceExt::name_any).collect();
         ensure!(names == [new], "{names:?} are left");
@@ -166,11 +166,11 @@ pub async fn only_is_left(told: &mut Told, new: &str, started: Timestamp) -> Res
         ensure!(there == 2, "{there} of two pods run on {node}");
         Ok(Some(()))
     });
-    teller.line("the pods run on it, and what was replaced is gone", gone).await?;
+    teller.line("the pods run on it, and the replaced nodes are removed", gone).await?;
     let held = async {
         let fewest = observer.fewest_ready(HALF, started);
         ensure!(fewest >= 1, "no pod of {HALF} was ready for a while");
         Ok(())
     };
-    teller.line("one of the two pods was ready at every moment", held).await
+    teller.line("one of the two pods was always ready", held).await
 }

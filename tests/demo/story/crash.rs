@@ -12,7 +12,7 @@ use super::{PATIENCE, Told};
 const NOTICE: SignedDuration = SignedDuration::from_secs(60);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("4. The same with the controller dead");
+    told.teller.chapter("4. Spot interruption without the controller");
     let node = spare_room(told).await?;
     let victim = find(told, &node).await?;
     let fleets = told.stage.ec2.fleets().len();
@@ -24,21 +24,21 @@ pub async fn tell(told: &mut Told) -> Result<()> {
         ensure!(stage.ec2.interrupt(&victim.instance, deadline), "EC2 does not know {}", victim.instance);
         Ok(())
     };
-    teller.line("another instance gets its notice", given).await?;
+    teller.line("a spot interruption notice appears for another instance", given).await?;
     let wanted = look.pods().await?.len();
-    let empty = eventually("the node to empty itself", PATIENCE, async || {
+    let empty = eventually("the node to drain itself", PATIENCE, async || {
         let running = look.running().await?;
         let left = running.iter().filter(|pod| pod.spec.node_name == victim.node).count();
         ensure!(left == 0 && running.len() == wanted, "{left} pods left, {} of {wanted} run", running.len());
         Ok(Some(()))
     });
-    teller.line("the node empties itself, and all pods run in the spare room", empty).await?;
+    teller.line("the agent drains the node, and all pods run on other nodes", empty).await?;
     let quiet = async {
         let calls = stage.ec2.fleets().len();
         ensure!(calls == fleets, "{} CreateFleet calls without a controller", calls - fleets);
         Ok(())
     };
-    teller.line("nobody bought anything meanwhile", quiet).await?;
+    teller.line("no node was launched meanwhile", quiet).await?;
     let back = async { stage.start_controller() };
     teller.line("the controller is started again", back).await?;
     gone(told, &victim).await?;
@@ -51,14 +51,14 @@ pub async fn tell(told: &mut Told) -> Result<()> {
         ensure!(calls == fleets, "{} CreateFleet calls after the restart", calls - fleets);
         Ok(())
     };
-    teller.line("it carried on without launching anything twice", steady).await
+    teller.line("it continues without launching anything twice", steady).await
 }
 
 /// Takes pods away until the pods of one node fit into the free room of the others. Nodes stay meanwhile.
 async fn spare_room(told: &mut Told) -> Result<String> {
     let Told { teller, look, .. } = told;
     let never = look.consolidate_after("Never");
-    teller.line("consolidateAfter is set to Never, so that free room stays", never).await?;
+    teller.line("consolidateAfter is set to Never, so that free capacity stays", never).await?;
     let mut replicas = look.pods().await?.len();
     let chosen = eventually("one node's pods to fit elsewhere", PATIENCE, async || {
         let running = look.running().await?;
@@ -76,5 +76,5 @@ async fn spare_room(told: &mut Told) -> Result<String> {
         look.scale(replicas).await?;
         Ok(None)
     });
-    teller.line("inflate shrinks until the others have room for one node's pods", chosen).await
+    teller.line("inflate is scaled down until the pods of one node fit on the others", chosen).await
 }

@@ -17,11 +17,11 @@ use super::{PATIENCE, Told};
 const TEAM: &str = "team";
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("7. A node drifts");
+    told.teller.chapter("7. Drift");
     let started = Timestamp::now();
     let old = told.look.claims_of(POOL).await?;
     drifted(told).await?;
-    let new = successor(told, &old, "a NodeClaim is written to replace it").await?;
+    let new = successor(told, &old, "a NodeClaim is created to replace it").await?;
     only_is_left(told, &new, started).await?;
     labelled(told).await?;
     pool_goes(told).await
@@ -32,12 +32,12 @@ async fn drifted(told: &mut Told) -> Result<()> {
     let pools: Api<NodePool> = Api::all(stage.client.clone());
     let labels = json!({"spec": {"template": {"metadata": {"labels": {TEAM: "batch"}}}}});
     let changed = async { Ok(pools.patch(POOL, &PatchParams::default(), &Patch::Merge(labels)).await?) };
-    teller.line("the pool's template gets a label", changed).await?;
+    teller.line("a label is added to the NodePool's template", changed).await?;
     let drifted = eventually("drift", PATIENCE, async || {
         let claims = look.claims_of(POOL).await?;
         Ok(claims.iter().any(|claim| claim.is_true(condition::DRIFTED)).then_some(()))
     });
-    teller.line("the NodeClaim that was launched without it is Drifted", drifted).await
+    teller.line("the NodeClaim without it is Drifted", drifted).await
 }
 
 async fn labelled(told: &mut Told) -> Result<()> {
@@ -66,5 +66,5 @@ async fn pool_goes(told: &mut Told) -> Result<()> {
         })
         .await
     };
-    teller.line("the pool is deleted, and its node goes with it", gone).await
+    teller.line("the NodePool is deleted, and its node is removed", gone).await
 }

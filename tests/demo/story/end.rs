@@ -14,7 +14,7 @@ use super::{PATIENCE, Told};
 const QUIET: Duration = Duration::from_secs(10);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("9. Nothing is needed any more");
+    told.teller.chapter("9. Removal of everything");
     let emptied = empty(told).await?;
     nodes_go(told, emptied).await?;
     objects_go(told).await?;
@@ -41,27 +41,27 @@ async fn nodes_go(told: &mut Told, emptied: Timestamp) -> Result<()> {
         ensure!(nodes == 0 && claims == 0, "{nodes} Nodes and {claims} NodeClaims are left");
         Ok(Some(()))
     });
-    teller.line("the empty nodes go", gone).await?;
+    teller.line("empty nodes are removed", gone).await?;
     let patient = async {
         // The last pod may have left its node up to a look's pause before the story saw it.
         let slack = Duration::from_secs(2);
         for node in &nodes {
             let history = observer.node(node.name());
             let first = history.iter().find(|seen| seen.object.metadata.deletion_timestamp.is_some() || seen.gone);
-            let at = first.with_context(|| format!("nobody saw {} go", node.name()))?.at;
+            let at = first.with_context(|| format!("{} was not observed", node.name()))?.at;
             let waited = Duration::try_from(at.duration_since(emptied)).unwrap_or_default() + slack;
             ensure!(waited >= QUIET, "{} went after {waited:?}", node.name());
         }
         Ok(())
     };
-    teller.line("none of them before consolidateAfter was over", patient).await?;
+    teller.line("none of them before consolidateAfter ended", patient).await?;
     let ended = eventually("all instances to end", PATIENCE, async || {
         let machines = stage.ec2.machines();
         let alive: Vec<_> = machines.iter().filter(|machine| machine.instance.state != "terminated").collect();
         ensure!(alive.is_empty(), "{} is {}", alive[0].instance.id, alive[0].instance.state);
         Ok(Some(()))
     });
-    teller.line("all instances end terminated", ended).await
+    teller.line("all instances are terminated", ended).await
 }
 
 async fn objects_go(told: &mut Told) -> Result<()> {
@@ -78,7 +78,7 @@ async fn objects_go(told: &mut Told) -> Result<()> {
         })
         .await
     };
-    teller.line("NodePool and EC2NodeClass are deleted, and go", gone).await
+    teller.line("NodePool and EC2NodeClass are deleted", gone).await
 }
 
 async fn nothing_leaks(told: &mut Told) -> Result<()> {
@@ -102,7 +102,7 @@ async fn nothing_leaks(told: &mut Told) -> Result<()> {
         Ok(())
     };
     teller
-        .line("the API server forbade the controller nothing: it needs no right but those of its chart", content)
+        .line("the API server refused no request of the controller: the chart's permissions are sufficient", content)
         .await?;
     let stopped = async {
         ensure!(stage.stop_controller().await?, "its exit code was not 0");

@@ -15,7 +15,7 @@ use crate::look::APP;
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("3. EC2 takes a spot instance back");
+    told.teller.chapter("3. Spot interruption");
     let victim = victim(told).await?;
     let started = notice(told, &victim).await?;
     replacement(told, &victim, started).await?;
@@ -62,11 +62,11 @@ async fn notice(told: &mut Told, victim: &Victim) -> Result<Timestamp> {
         ensure!(stage.ec2.interrupt(&victim.instance, deadline), "EC2 does not know {}", victim.instance);
         Ok(())
     };
-    teller.line("a spot interruption notice appears in one instance's metadata", given).await?;
+    teller.line("a spot interruption notice appears in the metadata of one instance", given).await?;
     let cordoned = eventually("the node to be cordoned", PATIENCE, async || {
         Ok(look.node(&victim.node).await?.filter(|node| node.spec.unschedulable))
     });
-    teller.line("its agent cordons its own node", cordoned).await?;
+    teller.line("its agent cordons the node", cordoned).await?;
     let history = observer.node(&victim.node);
     if let Some(seen) = history.iter().find(|seen| seen.at >= started && seen.object.spec.unschedulable) {
         let took = Duration::try_from(seen.at.duration_since(started)).unwrap_or_default();
@@ -82,7 +82,7 @@ async fn notice(told: &mut Told, victim: &Victim) -> Result<Timestamp> {
         ensure!(late <= SignedDuration::from_secs(1), "the deadline is {late:?} off");
         Ok(Some(()))
     });
-    teller.line("it publishes kerf.sh/Interrupted with reason and EC2's deadline", published).await?;
+    teller.line("it sets kerf.sh/Interrupted with reason and deadline", published).await?;
     Ok(started)
 }
 
@@ -95,13 +95,13 @@ async fn replacement(told: &mut Told, victim: &Victim, started: Timestamp) -> Re
         let since = started.checked_sub(SignedDuration::from_secs(1))?;
         Ok(claims.into_iter().find(|claim| born(claim).is_some_and(|born| born >= since)))
     });
-    let fresh = teller.line("the controller starts a replacement", fresh).await?;
+    let fresh = teller.line("the controller launches a replacement", fresh).await?;
     let before = async {
         let left = look.running().await?.iter().filter(|pod| pod.spec.node_name == victim.node).count();
         ensure!(left > 0, "{} was empty before {} was written", victim.node, fresh.name_any());
         Ok(())
     };
-    teller.line("that happens before the drain is over, with no queue in between", before).await
+    teller.line("this happens before the drain ends, without a queue", before).await
 }
 
 async fn emptied(told: &mut Told, victim: &Victim, started: Timestamp) -> Result<()> {
@@ -113,7 +113,7 @@ async fn emptied(told: &mut Told, victim: &Victim, started: Timestamp) -> Result
         ensure!(left == 0 && running.len() == wanted, "{left} pods left, {} of {wanted} run", running.len());
         Ok(Some(()))
     });
-    teller.line("the node is empty, and all its pods run again elsewhere", empty).await?;
+    teller.line("the node is drained, and all its pods run on other nodes", empty).await?;
     let evicted = async {
         let pods = observer.pods_since(started);
         let ended: Vec<_> = pods
@@ -128,13 +128,13 @@ async fn emptied(told: &mut Told, victim: &Victim, started: Timestamp) -> Result
         }
         Ok(())
     };
-    teller.line("every one of them left by the Eviction API", evicted).await?;
+    teller.line("each pod was evicted by the Eviction API", evicted).await?;
     let kept = async {
         let fewest = observer.fewest_ready(APP, started);
         ensure!(fewest + 1 >= wanted, "at one moment only {fewest} of {wanted} were ready");
         Ok(())
     };
-    teller.line("the PodDisruptionBudget (at most one away) was never violated", kept).await
+    teller.line("the PodDisruptionBudget (maxUnavailable 1) was never violated", kept).await
 }
 
 /// Node, claim and instance are gone.
@@ -152,5 +152,5 @@ pub async fn gone(told: &mut Told, victim: &Victim) -> Result<()> {
         ensure!(!node && !claim, "Node there: {node}, NodeClaim there: {claim}");
         Ok(Some(()))
     });
-    teller.line("its Node and its NodeClaim are gone too", gone).await
+    teller.line("its Node and NodeClaim are removed too", gone).await
 }

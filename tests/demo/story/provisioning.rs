@@ -18,7 +18,7 @@ use super::{PATIENCE, Told};
 pub const FIRST_WAVE: usize = 5;
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("1. Five pods cannot run");
+    told.teller.chapter("1. Provisioning: five pending pods");
     start(told).await?;
     waiting_pods(told).await?;
     launch(told).await?;
@@ -33,8 +33,8 @@ async fn start(told: &mut Told) -> Result<()> {
     for (file, what) in [
         ("ec2nodeclass.yaml", "the EC2NodeClass is accepted by the API server"),
         ("nodepool.yaml", "the NodePool is accepted by the API server"),
-        ("aws-node.yaml", "a DaemonSet stands in for the CNI's"),
-        ("inflate.yaml", "inflate and its PodDisruptionBudget are there, with no replicas"),
+        ("aws-node.yaml", "a DaemonSet represents the CNI"),
+        ("inflate.yaml", "inflate and its PodDisruptionBudget are created with no replicas"),
     ] {
         teller.line(what, stage.apply(&format!("getting-started/{file}"))).await?;
     }
@@ -45,7 +45,7 @@ async fn start(told: &mut Told) -> Result<()> {
         stage.controller_lives()?;
         probe(&probes).await
     });
-    teller.line("the controller answers /readyz", ready).await?;
+    teller.line("the controller's /readyz is ok", ready).await?;
     let ready = eventually("pool and class to be ready", PATIENCE, async || Ok(look.ready().await?.then_some(())));
     teller.line("NodePool and EC2NodeClass are Ready", ready).await
 }
@@ -68,25 +68,25 @@ async fn waiting_pods(told: &mut Told) -> Result<()> {
         let claims = look.claims().await?;
         Ok((!claims.is_empty()).then_some(claims))
     });
-    teller.line("the controller sees pods that cannot run and writes NodeClaims", claims).await?;
+    teller.line("the controller creates NodeClaims for the pending pods", claims).await?;
     let told_where = eventually("an event on each pod", PATIENCE, async || {
         let told = look.nominated().await?.len();
         ensure!(told == FIRST_WAVE, "{told} of {FIRST_WAVE} pods have a Nominated event");
         Ok(Some(()))
     });
-    teller.line("an event on each pod says which NodeClaim it is meant for", told_where).await?;
+    teller.line("an event on each pod names its NodeClaim", told_where).await?;
     let fewer = async {
         let claims = look.claims().await?.len();
         ensure!((1..FIRST_WAVE).contains(&claims), "{claims} NodeClaims for {FIRST_WAVE} pods");
         Ok(())
     };
-    teller.line("there are fewer NodeClaims than pods", fewer).await
+    teller.line("several pods share a NodeClaim", fewer).await
 }
 
 async fn launch(told: &mut Told) -> Result<()> {
     let Told { teller, stage, look, observer, .. } = told;
     let fleet = eventually("one CreateFleet", PATIENCE, async || Ok(stage.ec2.fleets().first().cloned()));
-    let fleet = teller.line("it calls CreateFleet", fleet).await?;
+    let fleet = teller.line("CreateFleet is called", fleet).await?;
     let asked = stage.wire.exchanges("CreateFleet");
     let instant = async {
         let first = asked.first().context("no call on the wire")?;
@@ -101,7 +101,7 @@ async fn launch(told: &mut Told) -> Result<()> {
         ensure!(types.len() >= 5 && zones.len() >= 2, "{} types in {} zones", types.len(), zones.len());
         Ok(())
     };
-    teller.line("its overrides offer EC2 several instance types in several zones", wide).await?;
+    teller.line("its overrides have several instance types in several zones", wide).await?;
     let spot = async {
         ensure!(fleet.capacity_type == label::CAPACITY_SPOT, "it asks for {}", fleet.capacity_type);
         Ok(())
@@ -113,7 +113,7 @@ async fn launch(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller.line("its tags name cluster, pool, class and launch token", tagged).await?;
+    teller.line("its tags have cluster, NodePool, EC2NodeClass and launch token", tagged).await?;
     let template = async {
         let machine = stage.ec2.machines().into_iter().next().context("EC2 launched nothing")?;
         let text = STANDARD.decode(&machine.template.user_data).context("user data is not base64")?;
@@ -121,7 +121,7 @@ async fn launch(told: &mut Told) -> Result<()> {
         ensure!(text.contains("application/node.eks.aws"), "user data carries no NodeConfig:\n{text}");
         Ok(())
     };
-    teller.line("its launch template carries a NodeConfig as user data", template).await?;
+    teller.line("its launch template has a NodeConfig as user data", template).await?;
     let waited = observer.pods_since(jiff::Timestamp::UNIX_EPOCH);
     let unschedulable = waited.iter().find(|seen| seen.object.is_unschedulable()).map(|seen| seen.at);
     if let (Some(pending), Some(call)) = (unschedulable, asked.first()) {
@@ -143,11 +143,11 @@ async fn boot(told: &mut Told) -> Result<()> {
         ensure!(agents == machines, "{agents} agents on {machines} machines");
         Ok(Some(()))
     });
-    teller.line("each machine boots a real kerf-agent process", agents).await?;
+    teller.line("each node runs a real kerf-agent process", agents).await?;
     for (file, what) in [
-        ("etc/kubernetes/kubelet/config.json", "it read IMDS and its user data and wrote kubelet's configuration"),
+        ("etc/kubernetes/kubelet/config.json", "it read IMDS and user data and wrote kubelet's configuration"),
         ("etc/eks/kubelet/environment", "it wrote kubelet's flags"),
-        ("var/lib/kubelet/kubeconfig", "it wrote the kubeconfig with the node's own identity"),
+        ("var/lib/kubelet/kubeconfig", "it wrote a kubeconfig with the identity of the node"),
     ] {
         let written = eventually(what, PATIENCE, async || {
             let machines = stage.room.machines();
@@ -165,7 +165,7 @@ async fn boot(told: &mut Told) -> Result<()> {
         ensure!(all, "systemctl was called with {calls:?}");
         Ok(Some(()))
     });
-    teller.line("it had systemd start kubelet", started).await
+    teller.line("it started kubelet through systemd", started).await
 }
 
 /// As on EKS: a token of the instance's role, which a webhook judges, and the Node authorizer for what it may do then.
@@ -182,18 +182,18 @@ async fn identity(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller.line("no machine has a certificate: its kubeconfig asks for tokens of the instance's role", without).await?;
+    teller.line("no node has a certificate: its kubeconfig uses tokens of the instance role", without).await?;
     let judged = eventually("tokens of all nodes", PATIENCE, async || {
         let verdicts = stage.eks.verdicts();
         for machine in &machines {
             let user = format!("system:node:{}", machine.node_name());
-            ensure!(verdicts.iter().any(|verdict| verdict.user == Ok(user.clone())), "nobody came as {user}");
+            ensure!(verdicts.iter().any(|verdict| verdict.user == Ok(user.clone())), "no request as {user}");
         }
         let refused = verdicts.iter().find_map(|verdict| verdict.user.as_ref().err());
         ensure!(refused.is_none(), "a token was refused: {refused:?}");
         Ok(Some(()))
     });
-    teller.line("the API server's token webhook checks each signature, and knows each node by its role", judged).await
+    teller.line("the API server's token webhook verified each signature and mapped each role", judged).await
 }
 
 async fn registration(told: &mut Told) -> Result<()> {
@@ -220,7 +220,7 @@ async fn registration(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller.line("every Node registered with the taint kerf.sh/agent-not-ready", tainted).await?;
+    teller.line("each Node registered with the taint kerf.sh/agent-not-ready", tainted).await?;
     let labelled = async {
         for claim in &claims {
             let node = claim.status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
@@ -231,19 +231,19 @@ async fn registration(told: &mut Told) -> Result<()> {
         }
         Ok(())
     };
-    teller.line("every Node has the labels of its NodeClaim", labelled).await?;
+    teller.line("each Node has the labels of its NodeClaim", labelled).await?;
     let opened = async {
         for name in &names {
             let history = observer.node(name);
             let first = history.first().with_context(|| format!("{name} was never seen"))?;
-            ensure!(agent_word(&first.object) != Some("True"), "{name} registered with its agent's word already given");
+            ensure!(agent_word(&first.object) != Some("True"), "{name} registered with kerf.sh/Ready already True");
             let ready = history.iter().find(|seen| agent_word(&seen.object) == Some("True"));
-            let ready = &ready.with_context(|| format!("the agent of {name} never said ready"))?.object;
-            ensure!(ready.is_ready(), "the agent of {name} said ready before kubelet did");
+            let ready = &ready.with_context(|| format!("the agent of {name} never set kerf.sh/Ready"))?.object;
+            ensure!(ready.is_ready(), "the agent of {name} set kerf.sh/Ready before kubelet was ready");
         }
         Ok(())
     };
-    teller.line("gates opened after kubelet and CNI, and kerf.sh/Ready with them", opened).await?;
+    teller.line("gates opened after kubelet and CNI were ready, then kerf.sh/Ready became True", opened).await?;
     let lifted = async {
         for name in &names {
             let history = observer.node(name);
@@ -252,11 +252,11 @@ async fn registration(told: &mut Told) -> Result<()> {
                 !effects.iter().any(|effect| seen.object.has_taint(taint::AGENT_NOT_READY, effect))
             });
             let free = &free.with_context(|| format!("{name} still has the taint"))?.object;
-            ensure!(agent_word(free) == Some("True"), "{name} lost the taint before its agent said ready");
+            ensure!(agent_word(free) == Some("True"), "{name} lost the taint before kerf.sh/Ready was True");
         }
         Ok(())
     };
-    teller.line("the controller lifted that taint only after the agent's word", lifted).await
+    teller.line("the controller removed that taint only after kerf.sh/Ready was True", lifted).await
 }
 
 fn agent_word(node: &Node) -> Option<&str> {

@@ -62,7 +62,7 @@ impl Building {
 }
 
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("8. One machine is real");
+    told.teller.chapter("8. A real node");
     if let Some(reason) = &told.real.obstacle {
         told.teller.left_out(&format!("chapter 8, one real machine: {reason}"));
         return Ok(());
@@ -97,13 +97,13 @@ async fn started(told: &mut Told) -> Result<Arc<Machine>> {
         stage.apply_value(deployment()).await
     };
     teller
-        .line("a pool of machines with systemd, containerd 2.4, runc and kubelet 1.36, and two pods for it", applied)
+        .line("created a NodePool of nodes with systemd, containerd 2.4, runc and kubelet 1.36, and two pods", applied)
         .await?;
     let room = &stage.room;
     let booted = eventually("systemd", PATIENCE, async || {
         Ok(room.machines().into_iter().find(|machine| machine.system().is_some()))
     });
-    let machine = teller.line("EC2 starts one, and systemd boots Kerf's units there", booted).await?;
+    let machine = teller.line("EC2 launches one, and systemd boots Kerf's units", booted).await?;
     // One is as much as this computer's ports bear.
     let closed = Patch::Merge(json!({"spec": {"limits": {"cpu": "0"}}}));
     Api::<NodePool>::all(stage.client.clone()).patch(POOL, &PatchParams::default(), &closed).await?;
@@ -150,7 +150,7 @@ async fn waits_for_a_network(told: &mut Told, name: &str) -> Result<()> {
         ensure!(is_held(&node), "the startup taint is gone");
         Ok(Some(agent))
     });
-    let agent = teller.line("its kubelet has no network yet, so the agent holds the startup taint", waits).await?;
+    let agent = teller.line("kubelet has no network yet, so the startup taint stays", waits).await?;
     teller.note(&agent);
     Ok(())
 }
@@ -162,7 +162,7 @@ async fn takes_pods(told: &mut Told, name: &str) -> Result<()> {
         said(&node, condition::READY, condition::TRUE)?;
         Ok((!is_held(&node) && node.annotation(annotation::TIMELINE).is_some()).then_some(()))
     });
-    teller.line("the network's file comes: the gate opens, and the taint goes", open).await?;
+    teller.line("the CNI configuration appears: the gate opens and the taint is removed", open).await?;
     let run = eventually("containers", PATIENCE, async || {
         let pods = Api::<Pod>::namespaced(stage.client.clone(), "default");
         let pods = pods.list(&ListParams::default().labels(&format!("app={APP}"))).await?.items;
@@ -170,7 +170,7 @@ async fn takes_pods(told: &mut Told, name: &str) -> Result<()> {
         ensure!(run == 2, "{run} run");
         Ok(Some(()))
     });
-    teller.line("both pods run in containers of containerd's", run).await
+    teller.line("both pods run in containerd", run).await
 }
 
 fn is_in_containerd(pod: &Pod) -> bool {
@@ -194,7 +194,7 @@ async fn goes(told: &mut Told, machine: &Machine) -> Result<()> {
         .await?;
         Ok(Api::<EC2NodeClass>::all(client).delete(POOL, &now).await.map(drop)?)
     };
-    teller.line("its pool is deleted: the agent empties it, systemd powers off, its Node is gone", gone).await
+    teller.line("the NodePool is deleted: the agent drains the node, systemd powers off, the Node is removed", gone).await
 }
 
 fn said(node: &Node, kind: &str, status: &str) -> Result<String> {

@@ -13,7 +13,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     let Told { teller, stage, look, .. } = told;
     let free: usize = look.free_cpus().await?.iter().map(|(_, free)| free).sum();
     let wanted = FIRST_WAVE + free + 1;
-    teller.chapter(&format!("2. A second wave: the nodes have room for {free} more, {} come", free + 1));
+    teller.chapter(&format!("2. Scale-out: {free} more pods fit on the nodes, {} are created", free + 1));
     let old: BTreeSet<String> = look.nodes().await?.iter().map(ResourceExt::name_any).collect();
     let (claims, fleets) = (look.claims().await?.len(), stage.ec2.fleets().len());
     teller.line(&format!("inflate is scaled to {wanted}"), look.scale(wanted)).await?;
@@ -28,11 +28,11 @@ pub async fn tell(told: &mut Told) -> Result<()> {
         ensure!(on_old == FIRST_WAVE + free, "{on_old} pods run on the old nodes");
         Ok(())
     };
-    teller.line("the free room was filled first", reused).await?;
+    teller.line("free capacity was used first", reused).await?;
     let one_more = async {
         let more = (look.claims().await?.len() - claims, stage.ec2.fleets().len() - fleets);
         ensure!(more == (1, 1), "{} NodeClaims and {} CreateFleet calls more", more.0, more.1);
         Ok(())
     };
-    teller.line("only the pod that did not fit got a new NodeClaim and CreateFleet", one_more).await
+    teller.line("only the pod that did not fit got a new NodeClaim", one_more).await
 }

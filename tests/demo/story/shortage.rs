@@ -13,18 +13,18 @@ use super::{PATIENCE, Told};
 
 pub async fn tell(told: &mut Told) -> Result<()> {
     let Told { teller, stage, look, .. } = told;
-    teller.chapter("5. EC2 runs out of spot machines");
+    teller.chapter("5. Insufficient spot capacity");
     let spot = CapacityOutage { capacity_type: Some(label::CAPACITY_SPOT.to_owned()), ..CapacityOutage::default() };
     let dry = async {
         stage.ec2.dry_up(spot);
         Ok(())
     };
-    teller.line("no zone has spot machines of any type left", dry).await?;
+    teller.line("no zone has spot capacity of any type", dry).await?;
     let before: Vec<String> = look.claims().await?.iter().map(ResourceExt::name_any).collect();
     let fleets = stage.ec2.fleets().len();
     let free: usize = look.free_cpus().await?.iter().map(|(_, free)| free).sum();
     let wanted = look.running().await?.len() + free + 1;
-    teller.line(&format!("inflate is scaled to {wanted}, one more than there is room for"), look.scale(wanted)).await?;
+    teller.line(&format!("inflate is scaled to {wanted}, one more than fits"), look.scale(wanted)).await?;
     let running = eventually("all pods to run", PATIENCE, async || {
         let running = look.running().await?.len();
         ensure!(running == wanted, "{running} of {wanted} pods run");
@@ -34,7 +34,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     let calls = stage.ec2.fleets().split_off(fleets);
     let tried = async { on_demand_at_last(&calls) };
     teller
-        .line("CreateFleet for spot was refused, no pool was asked twice, and the last asked for on-demand", tried)
+        .line("CreateFleet for spot was refused, no offering was requested twice, and the last request was on-demand", tried)
         .await?;
     let one = async {
         let claims = look.claims().await?;
@@ -44,14 +44,14 @@ pub async fn tell(told: &mut Told) -> Result<()> {
         ensure!(bought == label::CAPACITY_ON_DEMAND, "it was bought as {bought}");
         Ok(())
     };
-    teller.line("all for the same NodeClaim, which nobody had to write again", one).await?;
+    teller.line("all for the same NodeClaim", one).await?;
     stage.ec2.end_droughts();
     Ok(())
 }
 
 fn on_demand_at_last(calls: &[FleetRequest]) -> Result<()> {
     let bought: Vec<&str> = calls.iter().map(|call| call.capacity_type.as_str()).collect();
-    let (last, refused) = bought.split_last().context("nobody called CreateFleet")?;
+    let (last, refused) = bought.split_last().context("CreateFleet was not called")?;
     let spot_first = !refused.is_empty() && refused.iter().all(|one| *one == label::CAPACITY_SPOT);
     ensure!(spot_first && *last == label::CAPACITY_ON_DEMAND, "CreateFleet asked for {bought:?}");
     let overrides = calls

@@ -52,7 +52,7 @@ impl Start {
 
 /// Everybody who ever came, also those who are gone.
 pub async fn tell(told: &mut Told) -> Result<()> {
-    told.teller.chapter("How each machine started");
+    told.teller.chapter("Start of each node");
     let Told { teller, observer, .. } = told;
     let published = eventually("timelines", PATIENCE, async || {
         let mut starts = Vec::new();
@@ -65,15 +65,15 @@ pub async fn tell(told: &mut Told) -> Result<()> {
         }
         Ok(Some(starts))
     });
-    let starts = teller.line("every Node carries its agent's timeline, up to its first running pod", published).await?;
+    let starts = teller.line("each Node has the timeline of its agent, up to its first running pod", published).await?;
     let ordered = async { starts.iter().try_for_each(Start::in_order) };
-    teller.line("each ran in order, and gates that were seen closed opened before the agent's word", ordered).await?;
+    teller.line("stages are in order, and closed gates opened before kerf.sh/Ready", ordered).await?;
     for line in table(&starts) {
         teller.note(&line);
     }
     for (name, stage) in [
-        ("agent's start -> kubelet up, slowest machine", "kubelet-up"),
-        ("agent's start -> ready, slowest machine", "ready"),
+        ("agent start -> kubelet running, slowest node", "kubelet-up"),
+        ("agent start -> ready, slowest node", "ready"),
     ] {
         let slowest = starts.iter().filter_map(|start| start.at(stage)).max().context("no machine started")?;
         teller.figure(name, Duration::from_millis(slowest));

@@ -244,7 +244,7 @@ fn a_machine_with_a_fault_becomes_no_image() {
     };
     let program = format!("agent={}", program("agent", "amd64").display());
     let (moto, _, Outcome { well, said }) = build(&images, boot, "packer/al2023", &[&program, "mode=bootstrap"]);
-    assert!(!well && said.contains("it is another node's"), "{said}");
+    assert!(!well && said.contains("it belongs to another node"), "{said}");
     assert!(!found(&moto, &[("name", "kerf-al2023-*")]).contains("kerf-al2023-x86_64"));
 }
 

@@ -121,7 +121,7 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
         vec![(reason::CONSOLIDATION_REJECTED, "Disruption rolled back: nominated for pending pods"); 2]
     );
     let left_out = notes(&index(), &plan(left_out()), &ripe);
-    let message = "This node is empty, but waits for the next plan: the moves of this one break a rule together (node node-1: goes twice)";
+    let message = "This node stays: empty, but the plan failed its validation and is made again (node node-1: goes twice)";
     assert_eq!(told(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);
 }
 

@@ -120,7 +120,7 @@ fn what_cannot_be_read_of_disruption_is_told_and_keeps_nobody_from_buying() {
     };
     let rows = [
         (budgets("0 9 * * mon-fri"), None),
-        (budgets("0 9 * *"), Some("spec.disruption.budgets[0] allows no node")),
+        (budgets("0 9 * *"), Some("spec.disruption.budgets[0] allows no disruption")),
         (zoned("Europe/Berlin"), None),
         (zoned("Berlin"), Some("\"Berlin\" is not a time zone")),
     ];

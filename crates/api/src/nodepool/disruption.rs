@@ -324,21 +324,21 @@ mod tests {
         let said: Vec<_> = annotated.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, said)| said.ok()).collect();
         assert_eq!(said, [None, Some(Some(3)), None]);
         let rows = [
-            "budgets[1] allows no node: \"some\" is neither",
-            "budgets[2] allows no node: \"8\" is not the day of the week",
-            "budgets[3] allows no node: \"8\" is not a duration",
-            "budgets[4] allows no node: it needs duration too, such as 8h",
-            "budgets[5] allows no node: it needs schedule too, such as @daily",
-            "budgets[6] allows no node: \"-8h\" is not a duration of 0s or more",
+            "budgets[1] allows no disruption: \"some\" is neither",
+            "budgets[2] allows no disruption: \"8\" is not the day of the week",
+            "budgets[3] allows no disruption: \"8\" is not a duration",
+            "budgets[4] allows no disruption: duration is missing, such as 8h",
+            "budgets[5] allows no disruption: schedule is missing, such as @daily",
+            "budgets[6] allows no disruption: \"-8h\" is not a duration of 0s or more",
             "budget-timezone: budgets with a schedule allow no node: \"Berlin\" is not a time zone",
-            "min-saving counts as absent: \"5\" is not a share",
-            "min-saving-per-pod counts as absent: \"much\" is not a price",
-            "warm-up counts as absent: \"-10m\" is not a duration of 0s or more",
-            "utilization counts as absent: \"Pack\" is none of",
-            "surge counts as absent: \"yes\" is not a word",
-            "pack-margin counts as absent: \"20\" is not a share",
-            "pack-floor counts as absent: \"0%\" is not a part of a request",
-            "pack-min-history counts as absent: \"400h\" is not a time that reports can tell of",
+            "min-saving is ignored: \"5\" is not a share",
+            "min-saving-per-pod is ignored: \"much\" is not a price",
+            "warm-up is ignored: \"-10m\" is not a duration of 0s or more",
+            "utilization is ignored: \"Pack\" is not",
+            "surge is ignored: unknown value \"yes\"",
+            "pack-margin is ignored: \"20\" is not a share",
+            "pack-floor is ignored: invalid percentage \"0%\"",
+            "pack-min-history is ignored: invalid duration \"400h\"",
         ];
         let faults = faulty.disruption_faults().into_iter().chain(annotated.disruption_faults());
         let faults: Vec<String> = faults.map(|fault| fault.to_string()).collect();

@@ -101,7 +101,7 @@ async fn what_aws_forbids_is_told_with_the_cure() {
             "too much user data",
             vec![(TEMPLATE, 1, large())],
             Some("UserDataSizeLimitExceeded"),
-            "make spec.userData smaller",
+            "shorten spec.userData",
         ),
         ("other user data", vec![(TEMPLATE, 1, malformed())], None, ""),
         (

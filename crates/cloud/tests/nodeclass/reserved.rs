@@ -117,7 +117,7 @@ fn a_placement_group_must_be_there() {
             Some(("False", "PlacementGroupNotFound")),
             "placement group pg-1 (name a) is deleting",
         ),
-        (Ok(None), Some(("False", "PlacementGroupNotFound")), "no placement group has the name a"),
+        (Ok(None), Some(("False", "PlacementGroupNotFound")), "no placement group matches placementGroupSelector (name a)"),
         (
             Err(failed(Kind::Unauthorized)),
             Some(("False", "PlacementGroupResolutionFailed")),

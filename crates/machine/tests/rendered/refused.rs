@@ -21,7 +21,7 @@ fn refusals_name_the_field_and_the_cure() {
         (Al2, with(&long), "EC2 takes 16384"),
         (Al2023, with(&long), "EC2 takes 16384"),
         (Windows2022, with(&long), "EC2 takes 16384"),
-        (Custom, with(&long), "user data would have 16385 bytes"),
+        (Custom, with(&long), "user data has 16385 bytes"),
         (Bottlerocket, with(&format!("[settings]\nmotd = '{long}'")), "EC2 takes 16384"),
         (Bottlerocket, with("[settings]\na = 1\na = 2\n"), "line 3, is no TOML: "),
         (Bottlerocket, with("#!/bin/sh\necho hello\n"), "line 2, is no TOML: "),

@@ -211,8 +211,8 @@ fn a_plan_without_its_later_moves_is_sound() {
         let part = whole.clone().with_moves(count, "move of large: is too bold");
         assert_eq!((part.moves.len(), part.launches.len()), (count, launches));
         assert_eq!(check(&snapshot, &part), Vec::new());
-        let told = "underutilized, but waits for the next plan: the moves of this one break a rule together (move \
-                    of large: is too bold)";
+        let told = "stays: underutilized, but the plan failed its validation and is made again (move of large: is too \
+                    bold)";
         let left_out = part.report.nodes.iter().filter(|(_, verdict)| verdict.to_string() == told);
         assert_eq!(left_out.count(), 2 - count);
     }

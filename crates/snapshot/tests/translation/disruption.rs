@@ -151,7 +151,7 @@ fn a_pool_says_what_a_move_must_be_worth() {
         saving.contains("NodePool default") && saving.contains("\"much\"") && saving.contains("write a percentage")
     );
     assert!(warm_up.contains("\"long\" is not a duration"), "{warm_up}");
-    assert!(utilization.contains("\"yes\" is none of ignore, observe and pack"), "{utilization}");
+    assert!(utilization.contains("\"yes\" is not ignore, observe or pack"), "{utilization}");
     assert_eq!(said(json!({}), json!({"kerf.sh/utilization": "ignore"})).0.2, Utilization::Ignore);
 }
 

@@ -47,8 +47,8 @@ fn a_wish_for_peace_that_cannot_be_read_is_told_of_once_a_workload() {
         waits,
     ])
     .build();
-    let protects = r#"annotation karpenter.sh/do-not-disrupt protects nothing:"#;
-    let cure = "is neither true nor a time from the pod's start above 0, such as 4h";
+    let protects = r#"annotation karpenter.sh/do-not-disrupt is ignored:"#;
+    let cure = "is neither true nor a duration above 0 since the start of the pod, such as 4h";
     assert_eq!(
         told(&built),
         [
@@ -150,12 +150,12 @@ fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
         foreign,
     ]);
     let built = cluster.build();
-    let cure = "but there is no NodeClaim of it, so it is neither given back nor replaced; give its NodeClaim too, or delete the Node, or take the label away";
+    let cure = "but no NodeClaim exists, so it is never disrupted; add its NodeClaim, or delete the Node, or remove the label";
     assert_eq!(
         told(&built),
         [
-            format!(r#"Node n2 and 1 other: label karpenter.sh/nodepool says "default", {cure}"#),
-            format!(r#"Node n4: label karpenter.sh/nodepool says "other", {cure}"#),
+            format!(r#"Node n2 and 1 other: label karpenter.sh/nodepool is "default", {cure}"#),
+            format!(r#"Node n4: label karpenter.sh/nodepool is "other", {cure}"#),
         ]
     );
     assert_eq!(subjects(&built), [("Node", "n2".to_owned()), ("Node", "n4".to_owned())]);
@@ -170,7 +170,7 @@ fn a_node_that_asks_for_peace_in_words_that_do_not_count_is_told_of() {
         cluster.claims.push(claim);
     }
     let built = cluster.build();
-    let expected = r#"Node n2 and 1 other: annotation karpenter.sh/do-not-disrupt protects nothing: "4h" is not true, and a time counts on pods only"#;
+    let expected = r#"Node n2 and 1 other: annotation karpenter.sh/do-not-disrupt is ignored: "4h" is not true, and durations are supported on pods only"#;
     assert_eq!(told(&built), [expected]);
     let held: Vec<&str> =
         built.snapshot.nodes.iter().filter(|node| node.do_not_disrupt).map(|node| node.name.as_str()).collect();
@@ -202,7 +202,7 @@ fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
         ])
     };
     let built = cluster.build();
-    let never = "it will never be evicted, so its node is not given back:";
+    let never = "can never be evicted, so its node cannot be disrupted:";
     let cure = "add a replica, or set maxUnavailable: 1";
     assert_eq!(
         told(&built),
@@ -234,10 +234,9 @@ fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
 fn a_report_that_does_not_count_says_why_once_for_all() {
     let fresh = "2026-01-01T11:59:00Z";
     let other = json!({"instance": "i-before"});
-    let no = "it does not count, so nobody knows what the node really uses";
-    let stale = format!("report is older than 15 minutes; {no}");
-    let ahead = format!("report is more than 2 minutes in the future, check the clocks; {no}");
-    let another = format!("report belongs to another instance that had the same name; {no}");
+    let stale = "ignored: report is older than 15 minutes";
+    let ahead = "ignored: report is more than 2 minutes in the future, check the clocks";
+    let another = "ignored: report belongs to another instance that had the same name";
     let rows = [
         (usage("n1", fresh, json!({})), usage("n2", fresh, json!({})), "observe", vec![]),
         (

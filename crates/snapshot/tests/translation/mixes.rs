@@ -71,8 +71,8 @@ fn what_cannot_be_read_is_named_once_and_does_not_count() {
     assert_eq!(
         told,
         [
-            r#"Pod default/api-1: kerf.sh/spot-share: "0.7" is not a share: write a whole percentage from "0%" to "100%"; until then it does not count"#,
-            r#"Pod default/web-0 and 2 others: kerf.sh/on-demand-base: "two" is not a number of pods: write a whole number such as "2"; until then it does not count"#,
+            r#"Pod default/api-1: kerf.sh/spot-share: "0.7" is not a share: write a whole percentage from "0%" to "100%"; the annotation is ignored until then"#,
+            r#"Pod default/web-0 and 2 others: kerf.sh/on-demand-base: "two" is not a number of pods: write a whole number such as "2"; the annotation is ignored until then"#,
         ]
     );
     assert!(built.problems.iter().all(|it| matches!(it, Problem::Mix { .. })));

@@ -158,7 +158,7 @@ fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
     let built = cluster("pack", garbled, report(&[])).build();
     assert_eq!(sizing(&built).unwrap().fixed, Some(NotResizable::Unread));
     let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
-    assert!(told[0].contains("kerf.sh/requested does not count: \"3 cores\""), "{told:?}");
+    assert!(told[0].contains("kerf.sh/requested is ignored: \"3 cores\""), "{told:?}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn some_requests_stay_whatever_is_used() {
     let built =
         cluster("pack", web(json!({"metadata": {"annotations": {"kerf.sh/resize": "no"}}})), report(&[])).build();
     let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
-    assert!(told[0].contains("kerf.sh/resize counts as absent: \"no\"") && told[0].contains("write never"), "{told:?}");
+    assert!(told[0].contains("kerf.sh/resize is ignored: unknown value \"no\"") && told[0].contains("write never"), "{told:?}");
 }
 
 #[test]
