@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::status::Status;
+use crate::status::AgentStatus;
 
 /// The socket, on the machine.
 const SOCKET: &str = "run/kerf/admin.sock";
@@ -51,7 +51,7 @@ impl Admin {
 }
 
 /// Answers in the background.
-pub fn answer(mut stream: UnixStream, status: &Status) {
+pub fn answer(mut stream: UnixStream, status: &AgentStatus) {
     let text = serde_json::to_vec(status).unwrap_or_default();
     tokio::spawn(async move {
         // Who hangs up does not want to know.
@@ -63,7 +63,7 @@ pub fn answer(mut stream: UnixStream, status: &Status) {
 ///
 /// # Errors
 /// When none runs, or it does not answer.
-pub async fn ask(root: &Path) -> io::Result<Status> {
+pub async fn ask(root: &Path) -> io::Result<AgentStatus> {
     let asked = async {
         let mut stream = UnixStream::connect(socket(root)).await?;
         let mut text = Vec::new();

@@ -31,15 +31,15 @@ use crate::host::{Host, HostError};
 use crate::identity::Role;
 use crate::imds::Imds;
 use crate::imds::backoff::Backoff;
-use crate::observe::{self, Other};
+use crate::observe::{self, Configurator};
 use crate::policies;
 use crate::timeline::{self, Timeline};
 
 use facts::Facts;
-use mode::{BootstrapMode, Left};
-pub use plan::{File, Plan};
-use retry_log::{LogDecision, Waiting};
-pub use state::State;
+use mode::{BootstrapMode, ObservedResult};
+pub use plan::{BootstrapPlan, PlannedFile};
+use retry_log::{LogDecision, RetryLog};
+pub use state::BootstrapState;
 
 /// Exists from when the units were restarted with the files as they are now until the next change. Below `/run`, so
 /// that a reboot starts them again.
@@ -65,21 +65,21 @@ pub struct Bootstrap {
 
 /// How bootstrap ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum BootstrapOutcome {
     /// Everything is written and started.
-    Configured(Box<Plan>),
+    Configured(Box<BootstrapPlan>),
     /// Somebody else has done that.
     Observed {
         /// The name that kubelet registers.
         node_name: String,
         /// Who, where that is known.
-        by: Option<Other>,
+        by: Option<Configurator>,
         /// What people should know.
         warnings: Vec<String>,
     },
 }
 
-impl Outcome {
+impl BootstrapOutcome {
     /// The name that kubelet registers.
     #[must_use]
     pub fn node_name(&self) -> &str {
@@ -91,7 +91,7 @@ impl Outcome {
 
     /// What was done; `None` where somebody else did it.
     #[must_use]
-    pub fn plan(self) -> Option<Plan> {
+    pub fn plan(self) -> Option<BootstrapPlan> {
         match self {
             Self::Configured(plan) => Some(*plan),
             Self::Observed { .. } => None,
@@ -103,10 +103,10 @@ impl Bootstrap {
     /// Tries until the machine is configured and its units are started; returns what was done.
     ///
     /// The state is always to be read in [`state::PATH`].
-    pub async fn run(&self) -> Outcome {
+    pub async fn run(&self) -> BootstrapOutcome {
         let mut timeline = Timeline::read(&self.host.at("/"));
         timeline.begin(Timestamp::now());
-        let mut waiting = Waiting::default();
+        let mut waiting = RetryLog::default();
         let mut attempt = 0_u32;
         loop {
             match self.attempt(&mut timeline).await {
@@ -126,7 +126,7 @@ impl Bootstrap {
     ///
     /// # Errors
     /// What stands in the way, and its cure; trying again is safe after any of them.
-    pub async fn attempt(&self, timeline: &mut Timeline) -> anyhow::Result<Outcome> {
+    pub async fn attempt(&self, timeline: &mut Timeline) -> anyhow::Result<BootstrapOutcome> {
         let root = self.host.at("/");
         let policies = policies::read(&root, &self.imds).await?;
         timeline.reach(timeline::IMDS, Timestamp::now());
@@ -136,17 +136,17 @@ impl Bootstrap {
             BootstrapMode::Configure => {
                 let mut plan = self.configure(timeline).await?;
                 plan.warnings.extend(warnings);
-                Ok(Outcome::Configured(Box::new(plan)))
+                Ok(BootstrapOutcome::Configured(Box::new(plan)))
             }
             BootstrapMode::Observe(by) => {
-                let Left { node_name, written } = mode::look(&root, by)?;
+                let ObservedResult { node_name, written } = mode::look(&root, by)?;
                 timeline.reach(timeline::CONFIG, written.unwrap_or_else(Timestamp::now));
-                Ok(Outcome::Observed { node_name, by, warnings: warnings.collect() })
+                Ok(BootstrapOutcome::Observed { node_name, by, warnings: warnings.collect() })
             }
         }
     }
 
-    async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<Plan> {
+    async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<BootstrapPlan> {
         let told = facts::user_data(&self.imds).await?;
         let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, told).await?;
         facts.interface_limits = self.unknown_limits(&facts).await;
@@ -165,7 +165,7 @@ impl Bootstrap {
     /// The interface limits of an instance type that is newer than our table.
     async fn unknown_limits(&self, facts: &Facts) -> Option<InterfaceLimits> {
         let environment = self.environment.of_node(&facts.user_data.config);
-        let patience = ec2::Patience::brief(self.backoff.seed);
+        let patience = ec2::Ec2Retries::brief(self.backoff.seed);
         let ec2 = Ec2::new(&facts.identity.region, &environment, &self.host, Arc::clone(&self.imds), patience);
         ec2.unknown_limits(&facts.identity.instance_type).await
     }
@@ -186,7 +186,7 @@ impl Bootstrap {
         }
     }
 
-    fn write_files(&self, plan: &Plan) -> anyhow::Result<()> {
+    fn write_files(&self, plan: &BootstrapPlan) -> anyhow::Result<()> {
         for file in &plan.files {
             self.put(file)?;
         }
@@ -199,7 +199,7 @@ impl Bootstrap {
         Ok(())
     }
 
-    fn put(&self, file: &File) -> anyhow::Result<()> {
+    fn put(&self, file: &PlannedFile) -> anyhow::Result<()> {
         if self.host.differs(&file.path, &file.content, file.mode) {
             self.host.remove(STARTED_PATH)?;
             self.host.write(&file.path, &file.content, file.mode)?;
@@ -208,7 +208,7 @@ impl Bootstrap {
         Ok(())
     }
 
-    async fn start_units(&self, plan: &Plan, timeline: &mut Timeline) -> anyhow::Result<()> {
+    async fn start_units(&self, plan: &BootstrapPlan, timeline: &mut Timeline) -> anyhow::Result<()> {
         if self.host.exists(STARTED_PATH) {
             return Ok(());
         }
@@ -235,24 +235,25 @@ impl Bootstrap {
         }
     }
 
-    fn finish(&self, outcome: &Outcome) {
+    fn finish(&self, outcome: &BootstrapOutcome) {
         let name = outcome.node_name();
         let (done, warnings) = match outcome {
-            Outcome::Configured(plan) => (format!("started kubelet as {name}"), &plan.warnings),
-            Outcome::Observed { by, warnings, .. } => {
-                (format!("{} configured this node as {name}", by.map_or("another program", Other::name)), warnings)
-            }
+            BootstrapOutcome::Configured(plan) => (format!("started kubelet as {name}"), &plan.warnings),
+            BootstrapOutcome::Observed { by, warnings, .. } => (
+                format!("{} configured this node as {name}", by.map_or("another program", Configurator::name)),
+                warnings,
+            ),
         };
         for warning in warnings {
             log::warn!("{warning}");
         }
-        self.record(&State::Done { node_name: name.to_owned(), since: Timestamp::now() });
+        self.record(&BootstrapState::Done { node_name: name.to_owned(), since: Timestamp::now() });
         self.host.status(&done);
         self.host.ready();
         log::info!(node = name, summary:% = done; "bootstrap finished");
     }
 
-    fn report(&self, waiting: &mut Waiting, obstacle: &anyhow::Error) {
+    fn report(&self, waiting: &mut RetryLog, obstacle: &anyhow::Error) {
         let (reason, now) = (daemon::error::chain(obstacle.as_ref()), Timestamp::now());
         match waiting.observe(&reason, now) {
             LogDecision::Changed => {
@@ -265,7 +266,7 @@ impl Bootstrap {
         }
     }
 
-    fn record(&self, state: &State) {
+    fn record(&self, state: &BootstrapState) {
         if let Err(error) = state.write(&self.host) {
             log::warn!("{}", daemon::error::chain(&error));
         }
@@ -273,7 +274,7 @@ impl Bootstrap {
 }
 
 /// Runs what the plan wants once this unit is up.
-pub(crate) async fn run_after(host: &Host, plan: &Plan, unit: &str) -> Result<(), HostError> {
+pub(crate) async fn run_after(host: &Host, plan: &BootstrapPlan, unit: &str) -> Result<(), HostError> {
     for step in plan.programs.iter().filter(|step| step.after == unit) {
         let arguments: Vec<&str> = step.arguments.iter().map(String::as_str).collect();
         host.output(&step.program, &arguments).await?;
@@ -291,10 +292,10 @@ fn stage_of(unit: &str) -> Option<&'static str> {
 }
 
 /// Whether only people can clear the obstacle (what the machine was told is wrong), or time may.
-fn state_of(obstacle: &anyhow::Error, reason: String, since: Timestamp) -> State {
+fn state_of(obstacle: &anyhow::Error, reason: String, since: Timestamp) -> BootstrapState {
     if obstacle.is::<UserDataError>() || obstacle.is::<NodeConfigError>() {
-        State::Failed { reason, since }
+        BootstrapState::Failed { reason, since }
     } else {
-        State::Waiting { reason, since }
+        BootstrapState::Waiting { reason, since }
     }
 }

@@ -47,8 +47,8 @@ impl Clock {
 
     /// The moment by which something must have been sent.
     #[must_use]
-    pub fn by(&self, moment: Millis) -> By {
-        By(i64::try_from(moment.0).unwrap_or(i64::MAX).saturating_sub(self.anchor))
+    pub fn by(&self, moment: Millis) -> ClockOffset {
+        ClockOffset(i64::try_from(moment.0).unwrap_or(i64::MAX).saturating_sub(self.anchor))
     }
 
     /// Looks at the wall: by how many milliseconds it is ahead, in steps, for what people and others read.
@@ -76,9 +76,9 @@ fn since_boot() -> i64 {
 /// A moment by which something must have been sent, in milliseconds since the boot. A machine or program that was stopped meanwhile is
 /// late, and knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct By(i64);
+pub struct ClockOffset(i64);
 
-impl By {
+impl ClockOffset {
     /// Of what may be sent at any time.
     pub const EVER: Self = Self(i64::MAX);
 
@@ -91,9 +91,9 @@ impl By {
 
 /// The wall clock as it differs from the agent's, in milliseconds: how moments are written for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wall(pub i64);
+pub struct WallOffset(pub i64);
 
-impl Wall {
+impl WallOffset {
     /// The wall's moment.
     #[must_use]
     pub fn wall_time(self, moment: Millis) -> Millis {
@@ -123,7 +123,7 @@ mod tests {
         let clock = Clock::anchored(Some(5_000));
         let again = Clock::anchored(Some(clock.anchor()));
         assert!(again.now().since(clock.now()).as_secs() < 2 && clock.now() <= again.now());
-        let wall = Wall(-3_600_000);
+        let wall = WallOffset(-3_600_000);
         assert_eq!(wall.ours(wall.wall_time(Millis(10_000_000))), Millis(10_000_000));
     }
 
@@ -132,7 +132,8 @@ mod tests {
         let clock = Clock::anchored(None);
         let now = clock.now();
         let minute = std::time::Duration::from_secs(60);
-        let late = [clock.by(now), clock.by(now - minute), clock.by(now + minute), By::EVER].map(By::is_over);
+        let late = [clock.by(now), clock.by(now - minute), clock.by(now + minute), ClockOffset::EVER]
+            .map(ClockOffset::is_over);
         assert_eq!(late, [true, true, false, false]);
     }
 }

@@ -26,7 +26,7 @@ pub use exec::{Command, Variable, credential};
 pub use follow::{WatchEvent, Watched, follow};
 pub use objects::{Metadata, Node, NodeCondition, Owner, Pod, Toleration};
 
-use crate::clock::By;
+use crate::clock::ClockOffset;
 use crate::identity::Role;
 use http::Http;
 
@@ -38,14 +38,14 @@ const APPLY: &str = "application/apply-patch+yaml";
 
 /// The API server, and as which Node we speak to it.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct ConnectionState {
     /// The client.
     pub cluster: Arc<Cluster>,
     /// Our Node's name.
     pub node: String,
 }
 
-impl PartialEq for Link {
+impl PartialEq for ConnectionState {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.cluster, &other.cluster) && self.node == other.node
     }
@@ -129,7 +129,7 @@ impl Cluster {
         name: &str,
         uid: &str,
         grace: Option<u64>,
-        by: By,
+        by: ClockOffset,
     ) -> Result<(), ClusterError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
         let body = json!({
@@ -151,7 +151,7 @@ impl Cluster {
         name: &str,
         uid: &str,
         grace: u64,
-        by: By,
+        by: ClockOffset,
     ) -> Result<(), ClusterError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
         let mut body = delete_options(uid, Some(grace));
@@ -243,7 +243,7 @@ impl Cluster {
         kind: &'static str,
         body: &Value,
     ) -> impl Future<Output = Result<(), ClusterError>> {
-        self.write_by(method, path, kind, body, By::EVER)
+        self.write_by(method, path, kind, body, ClockOffset::EVER)
     }
 
     async fn write_by(
@@ -252,7 +252,7 @@ impl Cluster {
         path: &str,
         kind: &'static str,
         body: &Value,
-        by: By,
+        by: ClockOffset,
     ) -> Result<(), ClusterError> {
         let body = body.to_string().into();
         self.http.call_by(method, path, Some((kind, body)), by).await.map(drop)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde::Serialize;
 
-use crate::bootstrap::State;
+use crate::bootstrap::BootstrapState;
 use crate::cluster::{Access, Cluster, Credentials};
 use crate::identity::Role;
 use crate::imds::Imds;
@@ -26,7 +26,7 @@ const CLOCK: SignedDuration = SignedDuration::from_mins(4);
 /// How a check went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum DoctorVerdict {
     /// As it should be.
     Ok,
     /// Not needed at once, or not yet there.
@@ -37,11 +37,11 @@ pub enum Verdict {
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct DoctorFinding {
     /// What was looked at.
     pub check: &'static str,
     /// How it went.
-    pub verdict: Verdict,
+    pub verdict: DoctorVerdict,
     /// In a sentence: what is there, or what is wrong and how to mend it.
     pub says: String,
 }
@@ -51,36 +51,36 @@ pub struct Finding {
 #[serde(transparent)]
 pub struct Diagnosis {
     /// The checks.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<DoctorFinding>,
 }
 
 impl Diagnosis {
     /// Whether nothing is broken.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.findings.iter().all(|finding| finding.verdict != Verdict::Broken)
+        self.findings.iter().all(|finding| finding.verdict != DoctorVerdict::Broken)
     }
 
-    fn note(&mut self, check: &'static str, verdict: Verdict, says: impl Into<String>) {
-        self.findings.push(Finding { check, verdict, says: says.into() });
+    fn note(&mut self, check: &'static str, verdict: DoctorVerdict, says: impl Into<String>) {
+        self.findings.push(DoctorFinding { check, verdict, says: says.into() });
     }
 
     /// Good news, or an error with its causes.
     fn judge(&mut self, check: &'static str, looked: Result<String, &(dyn Error + 'static)>) {
         match looked {
-            Ok(says) => self.note(check, Verdict::Ok, says),
-            Err(error) => self.note(check, Verdict::Broken, daemon::error::chain(error)),
+            Ok(says) => self.note(check, DoctorVerdict::Ok, says),
+            Err(error) => self.note(check, DoctorVerdict::Broken, daemon::error::chain(error)),
         }
     }
 }
 
 impl Display for Diagnosis {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        for Finding { check, verdict, says } in &self.findings {
+        for DoctorFinding { check, verdict, says } in &self.findings {
             let mark = match verdict {
-                Verdict::Ok => "ok",
-                Verdict::Warning => "look",
-                Verdict::Broken => "MEND",
+                DoctorVerdict::Ok => "ok",
+                DoctorVerdict::Warning => "look",
+                DoctorVerdict::Broken => "MEND",
             };
             writeln!(out, "{mark:<5} {check:<12} {says}")?;
         }
@@ -117,23 +117,27 @@ async fn metadata(found: &mut Diagnosis, imds: &Imds) -> Option<String> {
 
 /// The files that bootstrap, kubelet and we need; gives the way to the API server.
 fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
-    match State::read(root) {
-        Some(State::Done { .. }) => found.note("bootstrap", Verdict::Ok, "done"),
-        Some(state) => found.note("bootstrap", Verdict::Broken, state.to_string()),
+    match BootstrapState::read(root) {
+        Some(BootstrapState::Done { .. }) => found.note("bootstrap", DoctorVerdict::Ok, "done"),
+        Some(state) => found.note("bootstrap", DoctorVerdict::Broken, state.to_string()),
         None => found.note(
             "bootstrap",
-            Verdict::Warning,
+            DoctorVerdict::Warning,
             "no report in this boot; see `systemctl status kerf-agent-bootstrap`",
         ),
     }
     if let Some(other) = observe::other(root) {
-        found.note("bootstrap", Verdict::Ok, format!("{} configures this node; the agent only observes", other.name()));
+        found.note(
+            "bootstrap",
+            DoctorVerdict::Ok,
+            format!("{} configures this node; the agent only observes", other.name()),
+        );
     }
     match Journal::peek(root) {
-        Some(journal) => found.note("journal", Verdict::Ok, format!("of {}", journal.instance)),
+        Some(journal) => found.note("journal", DoctorVerdict::Ok, format!("of {}", journal.instance)),
         None => found.note(
             "journal",
-            Verdict::Warning,
+            DoctorVerdict::Warning,
             "missing or not readable (are you root?); see `systemctl status kerf-agent`",
         ),
     }
@@ -143,10 +147,10 @@ fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
         |access: &Access| format!("{} for {}, by {}", path.display(), access.server(), access.credentials.describe());
     found.judge("kubeconfig", access.as_ref().map(server).map_err(|error| error as &dyn Error));
     match observe::node_name(root) {
-        Some(name) => found.note("node name", Verdict::Ok, name),
+        Some(name) => found.note("node name", DoctorVerdict::Ok, name),
         None => found.note(
             "node name",
-            Verdict::Warning,
+            DoctorVerdict::Warning,
             "kubelet's command line has no --hostname-override; using the host name from metadata",
         ),
     }
@@ -156,9 +160,9 @@ fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
 async fn api(found: &mut Diagnosis, cluster: &Cluster, root: &Path, instance: Option<&str>) {
     let name = observe::node_name(root).unwrap_or_default();
     match cluster.node(&name).await {
-        Err(error) => found.note("api server", Verdict::Broken, daemon::error::chain(&error)),
+        Err(error) => found.note("api server", DoctorVerdict::Broken, daemon::error::chain(&error)),
         Ok(node) => {
-            found.note("api server", Verdict::Ok, "reachable, credentials accepted");
+            found.note("api server", DoctorVerdict::Ok, "reachable, credentials accepted");
             let id = node.map(|node| node.spec.provider_id);
             registered(found, &name, id.as_deref(), instance);
         }
@@ -166,10 +170,10 @@ async fn api(found: &mut Diagnosis, cluster: &Cluster, root: &Path, instance: Op
     let behind = cluster.clock_is_behind();
     let behind = behind.round(Unit::Minute).unwrap_or(behind);
     match behind.abs() < CLOCK {
-        true => found.note("clock", Verdict::Ok, "as the API server's"),
+        true => found.note("clock", DoctorVerdict::Ok, "as the API server's"),
         false => found.note(
             "clock",
-            Verdict::Broken,
+            DoctorVerdict::Broken,
             format!("{behind:#} behind the API server's; correct it (see `chronyc tracking`)"),
         ),
     }
@@ -180,13 +184,13 @@ fn registered(found: &mut Diagnosis, name: &str, provider_id: Option<&str>, inst
     match (provider_id, instance) {
         (None, _) => found.note(
             "node",
-            Verdict::Warning,
+            DoctorVerdict::Warning,
             format!("kubelet did not register {name}; see `journalctl -u kubelet`"),
         ),
         (Some(id), Some(instance)) if of != Some(instance) => {
             let cure = "delete the Node if that instance is terminated, else rename this one";
-            found.note("node", Verdict::Broken, format!("{name} belongs to another instance ({id}): {cure}"));
+            found.note("node", DoctorVerdict::Broken, format!("{name} belongs to another instance ({id}): {cure}"));
         }
-        (Some(id), _) => found.note("node", Verdict::Ok, format!("{name} belongs to this instance ({id})")),
+        (Some(id), _) => found.note("node", DoctorVerdict::Ok, format!("{name} belongs to this instance ({id})")),
     }
 }

@@ -1,16 +1,16 @@
 //! Between Kubernetes' pods and the drain: what a pod is to a drain, and how one of its requests is carried out.
 
 use api::{annotation, taint};
-use drain::{Action, Care, Millis, PodOnNode, Reply, Settings};
+use drain::{Action, BudgetPolicy, Millis, PodOnNode, Reply, Settings};
 use machine::agent::drain::DrainSettings;
 
-use crate::clock::{By, Wall};
+use crate::clock::{ClockOffset, WallOffset};
 use crate::cluster::{Cluster, ClusterError, Pod};
 use crate::notices::moment;
 
 /// What a drain needs to know of these pods at `now`, all moments by the agent's clock.
 #[must_use]
-pub fn pods_on_node(pods: &[Pod], wall: Wall, now: Millis) -> Vec<PodOnNode> {
+pub fn pods_on_node(pods: &[Pod], wall: WallOffset, now: Millis) -> Vec<PodOnNode> {
     let ours = |pod: PodOnNode| PodOnNode { deletion: pod.deletion.map(|at| wall.ours(at)), ..pod };
     pods.iter().map(|pod| ours(pod_on_node(pod, wall.wall_time(now)))).collect()
 }
@@ -71,17 +71,17 @@ pub fn rules(said: &DrainSettings, seed: u64, termination: bool) -> Settings {
     if termination { own.as_terminating() } else { own }
 }
 
-fn care(said: machine::agent::drain::Care) -> Care {
+fn care(said: machine::agent::drain::Care) -> BudgetPolicy {
     match said {
-        machine::agent::drain::Care::Evict => Care::Evict,
-        machine::agent::drain::Care::Hold => Care::Hold,
-        machine::agent::drain::Care::Leave => Care::Leave,
+        machine::agent::drain::Care::Evict => BudgetPolicy::Evict,
+        machine::agent::drain::Care::Hold => BudgetPolicy::Hold,
+        machine::agent::drain::Care::Leave => BudgetPolicy::Leave,
     }
 }
 
 /// Sends one request of a drain, if that is possible before `by`, and says what came of it. [`Action::List`] is no request for a pod
 /// and gives `None`.
-pub async fn request(cluster: &Cluster, action: &Action, by: By) -> Option<(String, Reply)> {
+pub async fn request(cluster: &Cluster, action: &Action, by: ClockOffset) -> Option<(String, Reply)> {
     let (uid, sent) = match action {
         Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace, by).await),
         Action::Delete { namespace, pod, uid, grace } => {

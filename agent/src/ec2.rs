@@ -22,7 +22,7 @@ use crate::identity::signing::{self, Keys, Signer};
 use crate::identity::{Role, sts};
 use crate::imds::Imds;
 use crate::imds::backoff::Backoff;
-use connection::Way;
+use connection::ServerRoute;
 use proxy::Server;
 
 pub use error::Ec2Error;
@@ -43,7 +43,7 @@ const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 
 /// How long to insist on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct Ec2Retries {
     /// How long one exchange may take.
     pub exchange: Duration,
     /// How often to send a request at most, unless `AWS_MAX_ATTEMPTS` says otherwise.
@@ -56,7 +56,7 @@ pub struct Patience {
     pub limit: Duration,
 }
 
-impl Patience {
+impl Ec2Retries {
     /// That of EKS's bootstrap: 30 attempts of half a minute; for the name 15 s, then up to 2 min, 10 min in all.
     #[must_use]
     pub const fn nodeadm(seed: u64) -> Self {
@@ -102,7 +102,7 @@ pub struct Ec2<'a> {
     environment: &'a Environment,
     host: &'a Host,
     role: Role,
-    patience: Patience,
+    patience: Ec2Retries,
 }
 
 impl<'a> Ec2<'a> {
@@ -113,7 +113,7 @@ impl<'a> Ec2<'a> {
         environment: &'a Environment,
         host: &'a Host,
         imds: Arc<Imds>,
-        patience: Patience,
+        patience: Ec2Retries,
     ) -> Self {
         Self { service: EC2, region, environment, host, role: Role::new(imds), patience }
     }
@@ -209,7 +209,8 @@ impl<'a> Ec2<'a> {
             body.push_str(&format!("&{}={}", signing::encode(name), signing::encode(value)));
         }
         let request = self.signed(server, body).await?;
-        let way = Way { server, proxy: proxy.as_ref(), bundle: connection::bundle(self.environment, self.host) };
+        let way =
+            ServerRoute { server, proxy: proxy.as_ref(), bundle: connection::bundle(self.environment, self.host) };
         let (status, answer) = way.exchange(request).await?;
         let answer = String::from_utf8_lossy(&answer).into_owned();
         if status.is_success() { Ok(answer) } else { Err(refused(action, status.as_u16(), &answer)) }

@@ -71,12 +71,12 @@ impl FileReplacement {
 
 /// A file that may be there, and that stays open between two looks.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct FileBackup {
     path: PathBuf,
     file: Option<File>,
 }
 
-impl Kept {
+impl FileBackup {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, file: None }
     }

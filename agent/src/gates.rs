@@ -10,15 +10,15 @@ use api::{Quantity, condition, reason};
 use drain::Millis;
 use machine::agent::gates::{DaemonSetGate, GateSettings, Target};
 
-use crate::bootstrap::State;
-use crate::clock::Wall;
+use crate::bootstrap::BootstrapState;
+use crate::clock::WallOffset;
 use crate::cluster::Node;
 use crate::hysteresis::Hysteresis;
-use crate::report::Statement;
+use crate::report::ConditionUpdate;
 
 pub use cni::trouble as cni_trouble;
-pub use gate::{Answer, Gate, Kind};
-pub use prober::{Finding, Probers};
+pub use gate::{Gate, GateAnswer, GateKind};
+pub use prober::{ProbeResult, Probers};
 
 use gate::{FACT, POD};
 
@@ -52,19 +52,21 @@ impl Gates {
     pub fn new(settings: &GateSettings, now: Millis) -> Self {
         let once = Hysteresis::AT_ONCE;
         let asked = Hysteresis::times(3);
-        let mut gates =
-            vec![Gate::new(Kind::Bootstrap, "", once, FACT, now), Gate::new(Kind::Kubelet, "", once, FACT, now)];
+        let mut gates = vec![
+            Gate::new(GateKind::Bootstrap, "", once, FACT, now),
+            Gate::new(GateKind::Kubelet, "", once, FACT, now),
+        ];
         if settings.cni.enabled {
-            gates.push(Gate::new(Kind::Cni, "", once, asked, now));
-            gates.push(Gate::new(Kind::Cni, "network", once, FACT, now));
+            gates.push(Gate::new(GateKind::Cni, "", once, asked, now));
+            gates.push(Gate::new(GateKind::Cni, "network", once, FACT, now));
         }
-        let drivers = settings.csi_drivers.iter().map(|name| Gate::new(Kind::CsiDriver, name, once, asked, now));
+        let drivers = settings.csi_drivers.iter().map(|name| Gate::new(GateKind::CsiDriver, name, once, asked, now));
         gates.extend(drivers);
-        gates.extend(settings.devices.iter().map(|name| Gate::new(Kind::Device, name, once, FACT, now)));
-        gates.extend(settings.daemon_sets.iter().map(|set| Gate::new(Kind::DaemonSet, &set.name, once, POD, now)));
+        gates.extend(settings.devices.iter().map(|name| Gate::new(GateKind::Device, name, once, FACT, now)));
+        gates.extend(settings.daemon_sets.iter().map(|set| Gate::new(GateKind::DaemonSet, &set.name, once, POD, now)));
         let probes = settings.probes.iter().map(|probe| {
             let rising = Hysteresis::times(probe.success_threshold);
-            Gate::new(Kind::Probe, &probe.name, rising, Hysteresis::times(probe.failure_threshold), now)
+            Gate::new(GateKind::Probe, &probe.name, rising, Hysteresis::times(probe.failure_threshold), now)
         });
         gates.extend(probes);
         Self { settings: settings.clone(), gates }
@@ -88,20 +90,20 @@ impl Gates {
     }
 
     /// Takes in what a look or a call has found.
-    pub fn take(&mut self, gate: GateId, answer: Answer, now: Millis) {
+    pub fn take(&mut self, gate: GateId, answer: GateAnswer, now: Millis) {
         if let Some(gate) = self.gates.get_mut(gate.0) {
             gate.take(answer, now);
         }
     }
 
     /// Takes in what bootstrap and our Node say; without a Node nothing is known of kubelet, network and devices.
-    pub fn observe(&mut self, bootstrap: Option<&State>, node: Option<&Node>, now: Millis) {
+    pub fn observe(&mut self, bootstrap: Option<&BootstrapState>, node: Option<&Node>, now: Millis) {
         for gate in &mut self.gates {
             let answer = match (gate.kind(), node) {
-                (Kind::Bootstrap, _) => Some(bootstrapped(bootstrap)),
-                (Kind::Kubelet, Some(node)) => Some(kubelet(node)),
-                (Kind::Cni, Some(node)) if gate.which() == "network" => Some(network(node)),
-                (Kind::Device, Some(node)) => Some(device(node, gate.which())),
+                (GateKind::Bootstrap, _) => Some(bootstrapped(bootstrap)),
+                (GateKind::Kubelet, Some(node)) => Some(kubelet(node)),
+                (GateKind::Cni, Some(node)) if gate.which() == "network" => Some(network(node)),
+                (GateKind::Device, Some(node)) => Some(device(node, gate.which())),
                 _ => None,
             };
             if let Some(answer) = answer {
@@ -113,7 +115,7 @@ impl Gates {
     /// The condition `kerf.sh/Ready` that follows; nothing while an agent that has just started again has no reason to doubt what the
     /// Node says already.
     #[must_use]
-    pub fn news(&self, node: &Node, wall: Wall) -> Option<Statement> {
+    pub fn news(&self, node: &Node, wall: WallOffset) -> Option<ConditionUpdate> {
         let mut closed = self.gates.iter().filter(|gate| !gate.is_open()).peekable();
         let stands = node.condition(condition::AGENT_READY).is_some_and(|it| it.status == condition::TRUE);
         let doubtless = stands && closed.peek().is_some() && closed.all(Gate::is_undecided);
@@ -122,11 +124,11 @@ impl Gates {
 
     /// Which gates are open.
     #[must_use]
-    pub fn statement(&self, wall: Wall) -> Statement {
+    pub fn statement(&self, wall: WallOffset) -> ConditionUpdate {
         let closed: Vec<&Gate> = self.gates.iter().filter(|gate| !gate.is_open()).collect();
         if closed.is_empty() {
             let names: Vec<String> = self.gates.iter().map(Gate::name).collect();
-            return Statement {
+            return ConditionUpdate {
                 kind: condition::AGENT_READY,
                 status: condition::TRUE,
                 reason: reason::GATES_OPEN.to_owned(),
@@ -136,7 +138,7 @@ impl Gates {
         let mut kinds: Vec<&str> = closed.iter().map(|gate| gate.kind().as_str()).collect();
         kinds.dedup();
         let complaints: Vec<String> = closed.iter().map(|gate| gate.complaint(wall)).collect();
-        Statement {
+        ConditionUpdate {
             kind: condition::AGENT_READY,
             status: condition::FALSE,
             reason: kinds.join(","),
@@ -145,38 +147,38 @@ impl Gates {
     }
 }
 
-fn bootstrapped(state: Option<&State>) -> Answer {
+fn bootstrapped(state: Option<&BootstrapState>) -> GateAnswer {
     match state {
-        Some(State::Done { .. }) => Answer::Holds,
-        Some(State::Waiting { reason, .. }) => Answer::Fails(format!("bootstrap is waiting: {reason}")),
-        Some(State::Failed { reason, .. }) => Answer::Fails(format!("bootstrap failed: {reason}")),
-        None => Answer::Fails("no report of bootstrap since the boot".to_owned()),
+        Some(BootstrapState::Done { .. }) => GateAnswer::Holds,
+        Some(BootstrapState::Waiting { reason, .. }) => GateAnswer::Fails(format!("bootstrap is waiting: {reason}")),
+        Some(BootstrapState::Failed { reason, .. }) => GateAnswer::Fails(format!("bootstrap failed: {reason}")),
+        None => GateAnswer::Fails("no report of bootstrap since the boot".to_owned()),
     }
 }
 
-fn kubelet(node: &Node) -> Answer {
+fn kubelet(node: &Node) -> GateAnswer {
     match node.condition(condition::READY) {
-        Some(ready) if ready.status == condition::TRUE => Answer::Holds,
-        Some(ready) => Answer::Fails(format!("kubelet is not ready: {}", ready.message)),
-        None => Answer::Fails("no report of kubelet yet".to_owned()),
+        Some(ready) if ready.status == condition::TRUE => GateAnswer::Holds,
+        Some(ready) => GateAnswer::Fails(format!("kubelet is not ready: {}", ready.message)),
+        None => GateAnswer::Fails("no report of kubelet yet".to_owned()),
     }
 }
 
 /// Network plugins without files of their own (and cloud controllers) speak through conditions; who says nothing has no complaint.
-fn network(node: &Node) -> Answer {
+fn network(node: &Node) -> GateAnswer {
     let bad = [(condition::NETWORK_UNAVAILABLE, condition::TRUE), (condition::NETWORKING_READY, condition::FALSE)];
     let complaint = bad.iter().find_map(|(kind, status)| node.condition(kind).filter(|it| it.status == *status));
-    complaint.map_or(Answer::Holds, |it| {
-        Answer::Fails(format!("the Node's condition {} is {}: {}", it.kind, it.status, it.message))
+    complaint.map_or(GateAnswer::Holds, |it| {
+        GateAnswer::Fails(format!("the Node's condition {} is {}: {}", it.kind, it.status, it.message))
     })
 }
 
-fn device(node: &Node, name: &str) -> Answer {
+fn device(node: &Node, name: &str) -> GateAnswer {
     let there = node.status.allocatable.get(name).and_then(|amount| Quantity(amount.clone()).millis().ok());
     if there.unwrap_or(0) > 0 {
-        return Answer::Holds;
+        return GateAnswer::Holds;
     }
-    Answer::Fails(format!("the Node has no {name}; its device plugin did not register it"))
+    GateAnswer::Fails(format!("the Node has no {name}; its device plugin did not register it"))
 }
 
 #[cfg(test)]

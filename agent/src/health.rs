@@ -20,10 +20,10 @@ use api::condition;
 use drain::Millis;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Wall;
+use crate::clock::WallOffset;
 use crate::cluster::Node;
 use crate::hysteresis::{Hysteresis, Verdict};
-use crate::report::{NodeEvent, Statement, rfc3339};
+use crate::report::{ConditionUpdate, NodeEvent, rfc3339};
 
 pub use check::Check;
 pub use sampler::{Sampler, watch};
@@ -48,7 +48,7 @@ const WELL: [(&str, &str); 5] = [
 
 /// What a look at the machine has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct CheckRun {
     /// For which trouble it looked.
     pub check: Check,
     /// The trouble in a sentence, if it is there.
@@ -79,9 +79,9 @@ pub struct Quota {
 
 /// What was found at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
+pub struct HealthSample {
     /// Looks.
-    pub looks: Vec<Look>,
+    pub looks: Vec<CheckRun>,
     /// Incidents since the last sample.
     pub incidents: Vec<Incident>,
 }
@@ -115,19 +115,19 @@ struct Series {
 /// The machine's health, as it is told on the machine itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Wellbeing {
+pub struct HealthReport {
     /// Somebody has looked.
     pub looked: bool,
     /// Another agent has the say of the Node's conditions, so they say nothing of this.
     pub silent: bool,
     /// What is wrong, the longest first.
-    pub troubles: Vec<Wrong>,
+    pub troubles: Vec<HealthProblem>,
 }
 
 /// One trouble.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Wrong {
+pub struct HealthProblem {
     /// The condition that it is about.
     pub condition: String,
     /// In one word.
@@ -142,7 +142,7 @@ pub struct Wrong {
 
 /// A trouble that counts now.
 #[derive(Clone, Copy, Debug)]
-struct Trouble<'a> {
+struct ActiveProblem<'a> {
     check: &'a Check,
     since: Millis,
     text: &'a str,
@@ -150,7 +150,7 @@ struct Trouble<'a> {
 
 impl Health {
     /// Takes a sample in, whose incidents carry the wall's time.
-    pub fn take(&mut self, sample: Sample, wall: Wall, now: Millis) {
+    pub fn take(&mut self, sample: HealthSample, wall: WallOffset, now: Millis) {
         self.known = true;
         for look in sample.looks {
             self.look(look, now);
@@ -164,8 +164,8 @@ impl Health {
     }
 
     /// Takes one look in; also without a sampler, for what the agent knows anyway.
-    pub fn look(&mut self, look: Look, now: Millis) {
-        let Look { check, trouble } = look;
+    pub fn look(&mut self, look: CheckRun, now: Millis) {
+        let CheckRun { check, trouble } = look;
         let patience = Hysteresis::over(check.patience());
         let fresh =
             || CheckState { verdict: Verdict::new(true, patience, patience, now), text: String::new(), good: true };
@@ -197,12 +197,15 @@ impl Health {
         }
     }
 
-    fn troubles(&self) -> Vec<Trouble<'_>> {
+    fn troubles(&self) -> Vec<ActiveProblem<'_>> {
         let looked = self.looks.iter().filter(|(_, looked)| !looked.verdict.is_good());
-        let looked =
-            looked.map(|(check, looked)| Trouble { check, since: looked.verdict.since(), text: looked.text.as_str() });
+        let looked = looked.map(|(check, looked)| ActiveProblem {
+            check,
+            since: looked.verdict.since(),
+            text: looked.text.as_str(),
+        });
         let happened = self.incidents.iter().filter_map(|(check, series)| {
-            series.since.map(|since| Trouble { check, since, text: series.text.as_str() })
+            series.since.map(|since| ActiveProblem { check, since, text: series.text.as_str() })
         });
         let mut troubles: Vec<_> = looked.chain(happened).collect();
         troubles.sort_by_key(|trouble| (trouble.since, trouble.check));
@@ -211,7 +214,7 @@ impl Health {
 
     /// The conditions: none before the first sample, and none while another agent has the say of them.
     #[must_use]
-    pub fn statements(&self, node: &Node, wall: Wall, now: Millis) -> Vec<Statement> {
+    pub fn statements(&self, node: &Node, wall: WallOffset, now: Millis) -> Vec<ConditionUpdate> {
         if !self.known || other_agent(node, wall.wall_time(now)) {
             return Vec::new();
         }
@@ -227,7 +230,7 @@ impl Health {
     /// An event for each trouble that counts now, at most one an hour and reason.
     #[must_use]
     pub fn tidings(&self) -> Vec<NodeEvent> {
-        let tiding = |trouble: &Trouble<'_>| NodeEvent {
+        let tiding = |trouble: &ActiveProblem<'_>| NodeEvent {
             key: format!("{TIDING}{}-{}", trouble.check.reason, trouble.since.0 / 3_600_000),
             warning: true,
             reason: trouble.check.condition,
@@ -238,20 +241,20 @@ impl Health {
 
     /// How the machine is; `silent` where another agent has the say.
     #[must_use]
-    pub fn wellbeing(&self, silent: bool, wall: Wall) -> Wellbeing {
-        let wrong = |trouble: &Trouble<'_>| Wrong {
+    pub fn wellbeing(&self, silent: bool, wall: WallOffset) -> HealthReport {
+        let wrong = |trouble: &ActiveProblem<'_>| HealthProblem {
             condition: trouble.check.condition.to_owned(),
             reason: trouble.check.reason.to_string(),
             fatal: trouble.check.fatal,
             since: rfc3339(wall.wall_time(trouble.since)),
             message: trouble.text.to_owned(),
         };
-        Wellbeing { looked: self.known, silent, troubles: self.troubles().iter().map(wrong).collect() }
+        HealthReport { looked: self.known, silent, troubles: self.troubles().iter().map(wrong).collect() }
     }
 
     /// What is wrong, in a line; `None` when nothing is.
     #[must_use]
-    pub fn summary(&self, wall: Wall) -> Option<String> {
+    pub fn summary(&self, wall: WallOffset) -> Option<String> {
         let said: Vec<String> = self.troubles().iter().map(|trouble| said(trouble, wall)).collect();
         (!said.is_empty()).then(|| said.join("; "))
     }
@@ -273,19 +276,19 @@ impl Series {
     }
 }
 
-fn said(trouble: &Trouble<'_>, wall: Wall) -> String {
+fn said(trouble: &ActiveProblem<'_>, wall: WallOffset) -> String {
     format!("{} since {}: {}", trouble.check.reason, rfc3339(wall.wall_time(trouble.since)), trouble.text)
 }
 
 /// One condition: False for what is fatal, else True, with what is only told in its message.
-fn statement(kind: &'static str, well: &str, troubles: &[Trouble<'_>], wall: Wall) -> Statement {
+fn statement(kind: &'static str, well: &str, troubles: &[ActiveProblem<'_>], wall: WallOffset) -> ConditionUpdate {
     let own: Vec<_> = troubles.iter().filter(|trouble| trouble.check.condition == kind).collect();
     let fatal = own.iter().find(|trouble| trouble.check.fatal);
     let message = match own.as_slice() {
         [] => "no problem".to_owned(),
         own => own.iter().map(|trouble| said(trouble, wall)).collect::<Vec<_>>().join("; "),
     };
-    Statement {
+    ConditionUpdate {
         kind,
         status: if fatal.is_some() { condition::FALSE } else { condition::TRUE },
         reason: fatal.map_or_else(|| well.to_owned(), |trouble| trouble.check.reason.to_string()),
@@ -303,7 +306,7 @@ pub fn other_agent(node: &Node, now: Millis) -> bool {
 
 /// Whether what we said of health is so old at `now`, by the wall, that it is to be said again, unchanged.
 #[must_use]
-pub fn is_old(node: &Node, said: &Statement, now: Millis) -> bool {
+pub fn is_old(node: &Node, said: &ConditionUpdate, now: Millis) -> bool {
     let health = WELL.iter().any(|(kind, _)| *kind == said.kind);
     let heartbeat = node.condition(said.kind).and_then(|found| found.last_heartbeat_time);
     health && age(heartbeat, now).is_none_or(|age| age >= RENEWAL)

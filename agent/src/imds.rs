@@ -109,7 +109,7 @@ pub struct Imds {
 
 /// An answer of the metadata service.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ImdsResponse {
     /// The item; `None` when IMDS says 404.
     pub body: Option<Bytes>,
     /// The service's clock, from the `Date` header, in whole seconds.
@@ -119,11 +119,11 @@ pub struct Answer {
 #[derive(Debug, Default)]
 struct Session {
     connection: Option<Connection>,
-    token: Option<Token>,
+    token: Option<SessionToken>,
 }
 
 #[derive(Debug, Clone)]
-struct Token {
+struct SessionToken {
     value: String,
     refresh_at: Instant,
 }
@@ -161,7 +161,7 @@ impl Imds {
     ///
     /// # Errors
     /// [`ImdsError`]; the client stays usable.
-    pub async fn ask(&self, path: &str) -> Result<Answer, ImdsError> {
+    pub async fn ask(&self, path: &str) -> Result<ImdsResponse, ImdsError> {
         let mut session = self.session.lock().await;
         let mut reply = self.authorized(&mut session, path).await?;
         if reply.status == StatusCode::UNAUTHORIZED {
@@ -169,8 +169,8 @@ impl Imds {
             reply = self.authorized(&mut session, path).await?;
         }
         match reply.status {
-            StatusCode::OK => Ok(Answer { date: reply.date(), body: Some(reply.body) }),
-            StatusCode::NOT_FOUND => Ok(Answer { date: reply.date(), body: None }),
+            StatusCode::OK => Ok(ImdsResponse { date: reply.date(), body: Some(reply.body) }),
+            StatusCode::NOT_FOUND => Ok(ImdsResponse { date: reply.date(), body: None }),
             status => Err(ImdsError::Status { path: path.to_owned(), status: status.as_u16() }),
         }
     }
@@ -184,7 +184,7 @@ impl Imds {
         self.exchange(session, Method::GET, path, header).await
     }
 
-    async fn renew(&self, session: &mut Session) -> Result<Token, ImdsError> {
+    async fn renew(&self, session: &mut Session) -> Result<SessionToken, ImdsError> {
         const PATH: &str = "api/token";
         let ttl = TOKEN_TTL.as_secs().to_string();
         let asked_at = Instant::now();
@@ -195,8 +195,10 @@ impl Imds {
         let content = || ImdsError::Content { path: PATH.to_owned(), expected: "a token" };
         let value = plain_text(&reply.body).ok_or_else(content)?;
         let granted = reply.headers.get(TTL_HEADER).and_then(|ttl| ttl.to_str().ok()?.parse().ok());
-        let token =
-            Token { value, refresh_at: asked_at + refresh_after(granted.map_or(TOKEN_TTL, Duration::from_secs)) };
+        let token = SessionToken {
+            value,
+            refresh_at: asked_at + refresh_after(granted.map_or(TOKEN_TTL, Duration::from_secs)),
+        };
         session.token = Some(token.clone());
         Ok(token)
     }

@@ -11,7 +11,7 @@ use machine::document::{Fault, read_json};
 use serde::{Deserialize, Serialize};
 
 use crate::files::replace_durably;
-use crate::notices::Ledger;
+use crate::notices::NoticeStore;
 
 /// Below the machine's root.
 pub(crate) const FILE: &str = "var/lib/kerf/journal.json";
@@ -29,26 +29,26 @@ pub struct Journal {
     pub boot: Option<String>,
     /// What was announced.
     #[serde(default)]
-    pub notices: Ledger,
+    pub notices: NoticeStore,
     /// Why the node is emptied.
     #[serde(default)]
-    pub order: Option<Order>,
+    pub order: Option<OrderRecord>,
     /// What somebody asks for by the Node's annotation.
     #[serde(default)]
-    pub asked: Option<drain::Order>,
+    pub asked: Option<drain::DrainOrder>,
     /// The drain that follows the order.
     pub drain: Option<Drain>,
     /// The drain's outcome, from the moment that it was over.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<DrainOutcome>,
     /// The Auto Scaling group's notice whose lifecycle hook is completed.
     #[serde(default)]
     pub completed: Option<String>,
     /// What on the Node is this agent's own; written before it is done.
     #[serde(default)]
-    pub ours: Ours,
+    pub ours: OwnedMarks,
     /// What an interruption that is over left on the Node, until it is cleared away.
     #[serde(default)]
-    pub leftover: Option<Ours>,
+    pub leftover: Option<OwnedMarks>,
     /// The moment 0 of the agent's clock, in milliseconds of Unix time, less the machine's time since it booted: deadlines survive a
     /// restart even if somebody sets the clock.
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct Journal {
 /// Marks on the Node that this agent made and nobody else: what there is to take back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Ours {
+pub struct OwnedMarks {
     /// The cordon.
     pub cordoned: bool,
     /// The label that keeps load balancers away.
@@ -71,7 +71,7 @@ pub struct Ours {
     pub said: bool,
 }
 
-impl Ours {
+impl OwnedMarks {
     /// The marks of both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
@@ -97,7 +97,7 @@ impl Ours {
 
 /// Why the node is emptied, and by when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct OrderRecord {
     /// The same order has the same id over restarts.
     pub id: String,
     /// The condition's and the event's reason.
@@ -112,7 +112,7 @@ pub struct Order {
 
 /// How a drain went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct DrainOutcome {
     /// Everything that had to go was gone before the deadline.
     pub complete: bool,
     /// Figures, and the names of the pods that were left.
@@ -153,13 +153,13 @@ impl Journal {
             version: VERSION,
             instance: instance.to_owned(),
             boot,
-            notices: Ledger::default(),
+            notices: NoticeStore::default(),
             order: None,
             asked: None,
             drain: None,
             outcome: None,
             completed: None,
-            ours: Ours::default(),
+            ours: OwnedMarks::default(),
             leftover: None,
             anchor: None,
             told: BTreeSet::new(),
@@ -216,9 +216,9 @@ impl Journal {
     }
 
     /// What the Node still says if the machine boots again.
-    fn left(&self) -> Option<Ours> {
+    fn left(&self) -> Option<OwnedMarks> {
         let left = self.ours.with(self.leftover.unwrap_or_default());
-        (left != Ours::default()).then_some(left)
+        (left != OwnedMarks::default()).then_some(left)
     }
 
     /// Replaces the file as a whole, and returns when it is on the disk.

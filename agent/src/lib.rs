@@ -44,9 +44,9 @@ use imds::Imds;
 use imds::backoff::Backoff;
 use nodeadm::Machine;
 use nodeadm::link::hook;
-use nodeadm::metadata::Patience;
+use nodeadm::metadata::MetadataRetries;
 use settings::{Command, Settings};
-use status::Status;
+use status::AgentStatus;
 
 /// Does what `settings` ask for, to its end.
 ///
@@ -86,7 +86,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             runtime.block_on(guarding).context("the agent ended")?
         }
         Command::Status { output } => {
-            output.print(&runtime.block_on(Status::read(&settings.root)));
+            output.print(&runtime.block_on(AgentStatus::read(&settings.root)));
             Ok(())
         }
         Command::Doctor { output, offline } => {
@@ -115,9 +115,9 @@ fn machine(settings: &Settings, imds: Imds) -> Machine {
         imds: Arc::new(imds),
         environment: Environment::of_process(),
         credential_provider: settings.credential_provider.clone(),
-        patience: Patience::nodeadm(seed()),
-        ec2: ec2::Patience::nodeadm(seed()),
-        links: hook::Patience::NODEADM,
+        patience: MetadataRetries::nodeadm(seed()),
+        ec2: ec2::Ec2Retries::nodeadm(seed()),
+        links: hook::HookTimeouts::NODEADM,
     }
 }
 

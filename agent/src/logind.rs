@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use bus::{Bus, Lock};
 pub use wire::{Argument, Message, WireError, decode};
 
-use crate::notices::{News, Reading, Said};
+use crate::notices::{NoticeReading, NoticeValue, WatchUpdate};
 
 /// Below the machine's root.
 const SOCKET: &str = "run/dbus/system_bus_socket";
@@ -93,7 +93,7 @@ impl Delay {
 }
 
 /// Listens until nobody listens to us. `root` is the prefix of the bus's socket.
-pub async fn watch(root: PathBuf, delay: Delay, told: Sender<News>) {
+pub async fn watch(root: PathBuf, delay: Delay, told: Sender<WatchUpdate>) {
     let mut said = None;
     let mut wait = RETRY.0;
     while !told.is_closed() {
@@ -112,7 +112,7 @@ pub async fn watch(root: PathBuf, delay: Delay, told: Sender<News>) {
 }
 
 /// One connection's life. Ends well only when nobody listens to us any more.
-async fn listen(root: &Path, delay: &Delay, told: &Sender<News>, heard: &mut bool) -> Result<(), LogindError> {
+async fn listen(root: &Path, delay: &Delay, told: &Sender<WatchUpdate>, heard: &mut bool) -> Result<(), LogindError> {
     let mut bus = Bus::connect(root.join(SOCKET)).await?;
     bus.add_match(MATCH).await?;
     *heard = true;
@@ -131,7 +131,7 @@ async fn listen(root: &Path, delay: &Delay, told: &Sender<News>, heard: &mut boo
         match signal.arguments.first().filter(|_| ours) {
             Some(Argument::Flag(true)) => announce(&mut bus, told).await?,
             Some(Argument::Flag(false)) => {
-                tell(told, Said::Shutdown(None)).await;
+                tell(told, NoticeValue::Shutdown(None)).await;
                 hold(&mut bus, delay).await?;
             }
             _ => {}
@@ -139,20 +139,20 @@ async fn listen(root: &Path, delay: &Delay, told: &Sender<News>, heard: &mut boo
     }
 }
 
-async fn announce(bus: &mut Bus, told: &Sender<News>) -> Result<(), LogindError> {
+async fn announce(bus: &mut Bus, told: &Sender<WatchUpdate>) -> Result<(), LogindError> {
     // kubelet may have raised it since we last looked.
     let patience = match property(bus, "InhibitDelayMaxUSec").await? {
         Some(Argument::Number(micros)) => Duration::from_micros(micros),
         _ => PATIENCE,
     };
     log::warn!(patience = patience.as_secs(); "the operating system shuts down");
-    tell(told, Said::Shutdown(Some(patience))).await;
+    tell(told, NoticeValue::Shutdown(Some(patience))).await;
     Ok(())
 }
 
-async fn tell(told: &Sender<News>, said: Said) {
+async fn tell(told: &Sender<WatchUpdate>, said: NoticeValue) {
     // Nobody listening is found out by the loop.
-    drop(told.send(News::Said(Reading { said, heard: None })).await);
+    drop(told.send(WatchUpdate::Said(NoticeReading { said, heard: None })).await);
 }
 
 /// Takes the lock. That it is refused is no reason not to listen.

@@ -5,7 +5,7 @@
 
 use daemon::metric::{Kind, Metric, Metrics};
 
-use crate::report::Statement;
+use crate::report::ConditionUpdate;
 use crate::timeline::Timeline;
 
 /// As the Node Termination Handler counts: what was done to the Node, and whether it went well.
@@ -50,7 +50,7 @@ pub const TABLE: &[Metric] = &[ACTIONS, EVENTS_ERROR, STAGE, CONDITION, API_ANSW
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// Shows the conditions.
-pub fn show_conditions(metrics: &Metrics, said: &[Statement]) {
+pub fn show_conditions(metrics: &Metrics, said: &[ConditionUpdate]) {
     for statement in said {
         for status in STATUSES {
             let is = f64::from(u8::from(statement.status == status));

@@ -23,7 +23,7 @@ use crate::imds::Imds;
 
 use command::{Internal, Nodeadm};
 use link::{hook, udev};
-use metadata::{Metadata, Patience};
+use metadata::{Metadata, MetadataRetries};
 
 /// What the commands act on and with.
 #[derive(Debug)]
@@ -37,11 +37,11 @@ pub struct Machine {
     /// Where the credential provider for ECR is, if it is; the NodeConfig's environment may say otherwise.
     pub credential_provider: String,
     /// How long to insist on an answer of metadata.
-    pub patience: Patience,
+    pub patience: MetadataRetries,
     /// How long to insist on an answer of EC2.
-    pub ec2: ec2::Patience,
+    pub ec2: ec2::Ec2Retries,
     /// How long to wait for network interfaces.
-    pub links: hook::Patience,
+    pub links: hook::HookTimeouts,
 }
 
 impl Machine {

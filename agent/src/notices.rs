@@ -10,22 +10,22 @@ use drain::Millis;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use maintenance::{Maintenance, Standing, parse_maintenance};
-pub use store::{Demand, Entry, Ledger, Stance, State, Terms};
-pub use watch::{Item, News, Reach, Watcher, watch};
+pub use maintenance::{Maintenance, MaintenanceState, parse_maintenance};
+pub use store::{NoticeAction, NoticeResponse, NoticeState, NoticeStore, NoticeTerms, StoredNotice};
+pub use watch::{Item, Reachability, WatchUpdate, Watcher, watch};
 
 /// What a source says now. The same said twice changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct NoticeReading {
     /// What.
-    pub said: Said,
+    pub said: NoticeValue,
     /// What EC2's clock said with it, if it did.
     pub heard: Option<Millis>,
 }
 
 /// The sources' words. That a source says nothing (404) or fails is no word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum NoticeValue {
     /// EC2 takes the spot instance back at `time`, by EC2's clock.
     Spot {
         /// `terminate`, `stop` or `hibernate`.
@@ -50,7 +50,7 @@ pub enum Said {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// Of which kind.
-    pub kind: Kind,
+    pub kind: ImdsNoticeKind,
     /// Its identity follows from its content: the same notice, read twice or after a restart, is one.
     pub id: String,
     /// By EC2's clock: when the machine is taken, when the window opens, or when it was announced.
@@ -59,7 +59,7 @@ pub struct Notice {
 
 /// Kinds of announcements, the least urgent first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum ImdsNoticeKind {
     /// The spot instance is at elevated risk.
     Rebalance,
     /// EC2 is going to touch the machine.
@@ -80,7 +80,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl ImdsNoticeKind {
     /// Of two the higher one leads.
     #[must_use]
     pub fn rank(&self) -> u8 {

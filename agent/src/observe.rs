@@ -24,14 +24,14 @@ const UNIT_FOLDERS: [&str; 2] = ["etc/systemd/system", "usr/lib/systemd/system"]
 
 /// Who else configures a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Other {
+pub enum Configurator {
     /// EKS's nodeadm: one of its units is enabled and not masked.
     Nodeadm,
     /// Bottlerocket, by its os-release.
     Bottlerocket,
 }
 
-impl Other {
+impl Configurator {
     /// Its name, for people.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -53,11 +53,11 @@ impl Other {
 
 /// Who else configures the machine below `root`; `None` where nobody does.
 #[must_use]
-pub fn other(root: &Path) -> Option<Other> {
+pub fn other(root: &Path) -> Option<Configurator> {
     if is_bottlerocket(root) {
-        return Some(Other::Bottlerocket);
+        return Some(Configurator::Bottlerocket);
     }
-    UNITS.iter().any(|unit| is_enabled(root, unit)).then_some(Other::Nodeadm)
+    UNITS.iter().any(|unit| is_enabled(root, unit)).then_some(Configurator::Nodeadm)
 }
 
 /// Where kubelet's kubeconfig is below `root`, or where it will be.
@@ -135,9 +135,9 @@ mod tests {
         }
     }
 
-    struct Room(PathBuf);
+    struct SocketFolder(PathBuf);
 
-    impl Room {
+    impl SocketFolder {
         fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("kerf-observe-{name}-{}", std::process::id()));
             drop(fs::remove_dir_all(&folder));
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    impl Drop for Room {
+    impl Drop for SocketFolder {
         fn drop(&mut self) {
             drop(fs::remove_dir_all(&self.0));
         }
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn nodeadm_is_seen_when_it_is_enabled_and_not_when_it_only_lies_there() {
-        let room = Room::new("nodeadm");
+        let room = SocketFolder::new("nodeadm");
         room.put("usr/lib/systemd/system/nodeadm-run.service", "");
         room.put("etc/os-release", "ID=\"amzn\"\n");
         assert_eq!(other(&room.0), None);
         room.put("etc/systemd/system/multi-user.target.wants/nodeadm-run.service", "");
-        assert_eq!(other(&room.0), Some(Other::Nodeadm));
+        assert_eq!(other(&room.0), Some(Configurator::Nodeadm));
         assert!(symlink("/dev/null", room.0.join("etc/systemd/system/nodeadm-run.service")).is_ok());
         assert_eq!(other(&room.0), None, "masked");
         assert_eq!(kubeconfig(&room.0), room.0.join("var/lib/kubelet/kubeconfig"));
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn bottlerocket_has_its_own_places() {
-        let room = Room::new("bottlerocket");
+        let room = SocketFolder::new("bottlerocket");
         room.put("etc/os-release", "NAME=Bottlerocket\nID=bottlerocket\n");
-        assert_eq!(other(&room.0), Some(Other::Bottlerocket));
+        assert_eq!(other(&room.0), Some(Configurator::Bottlerocket));
         assert_eq!((kubeconfig(&room.0), node_name(&room.0)), (room.0.join(KUBECONFIGS[1]), None));
         room.put(KUBECONFIGS[1], "");
         room.put(COMMAND_LINES[2], "ExecStart=/usr/bin/kubelet --hostname-override ip-2.ec2.internal");

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use machine::agent::notices::Rebalance;
 use serde_json::{Value, json};
 
-use crate::clock::Wall;
+use crate::clock::WallOffset;
 use crate::cluster::Node;
-use crate::journal::{self, Order, Ours};
-use crate::notices::{Entry, Kind};
+use crate::journal::{self, OrderRecord, OwnedMarks};
+use crate::notices::{ImdsNoticeKind, StoredNotice};
 
 /// Who the events are from.
 const COMPONENT: &str = "kerf-agent";
@@ -20,7 +20,7 @@ const NAMED: usize = 3;
 
 /// A condition as the agent wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statement {
+pub struct ConditionUpdate {
     /// Its type.
     pub kind: &'static str,
     /// `True` or `False`.
@@ -53,10 +53,10 @@ pub fn rfc3339(moment: Millis) -> String {
 
 /// The condition `kerf.sh/Interrupted` of a node that is emptied.
 #[must_use]
-pub fn interrupted(order: &Order, drain: Option<&Drain>, wall: Wall) -> Statement {
+pub fn interrupted(order: &OrderRecord, drain: Option<&Drain>, wall: WallOffset) -> ConditionUpdate {
     let deadline = order.deadline.map(|at| format!("deadline={} ", rfc3339(wall.wall_time(at)))).unwrap_or_default();
     let drain = drain.map(|drain| format!(" drain: {}", progress(drain))).unwrap_or_default();
-    Statement {
+    ConditionUpdate {
         kind: condition::INTERRUPTED,
         status: condition::TRUE,
         reason: order.reason.clone(),
@@ -66,11 +66,11 @@ pub fn interrupted(order: &Order, drain: Option<&Drain>, wall: Wall) -> Statemen
 
 /// The condition `kerf.sh/Interrupted` of a node that is at risk, but not emptied.
 #[must_use]
-pub fn at_risk(entry: &Entry, policy: Rebalance) -> Statement {
+pub fn at_risk(entry: &StoredNotice, policy: Rebalance) -> ConditionUpdate {
     let since = rfc3339(entry.notice.time);
     let said = RiskSaid { id: entry.notice.id.clone(), replace: policy == Rebalance::Replace };
     let next = if said.replace { "drain starts when its replacement is approved" } else { "no drain yet" };
-    Statement {
+    ConditionUpdate {
         kind: condition::INTERRUPTED,
         status: condition::TRUE,
         reason: reason::REBALANCE_RECOMMENDATION.to_owned(),
@@ -80,24 +80,24 @@ pub fn at_risk(entry: &Entry, policy: Rebalance) -> Statement {
 
 /// The condition `kerf.sh/MaintenanceScheduled`, with the maintenance that comes first and when the drain for it begins.
 #[must_use]
-pub fn maintenance(next: Option<(&Entry, Option<Millis>)>, wall: Wall) -> Statement {
+pub fn maintenance(next: Option<(&StoredNotice, Option<Millis>)>, wall: WallOffset) -> ConditionUpdate {
     let kind = condition::MAINTENANCE_SCHEDULED;
     let Some((entry, due)) = next else {
         let message = "no scheduled maintenance any more".to_owned();
         let reason = reason::INTERRUPTION_OVER.to_owned();
-        return Statement { kind, status: condition::FALSE, reason, message };
+        return ConditionUpdate { kind, status: condition::FALSE, reason, message };
     };
     let code = entry.notice.kind.name();
     let drain = due.map_or_else(|| "none".to_owned(), |due| rfc3339(wall.wall_time(due)));
     let message =
         format!("id={} code={code} notBefore={} drain={drain}", entry.notice.id, rfc3339(wall.wall_time(entry.at)));
-    Statement { kind, status: condition::TRUE, reason: reason::SCHEDULED_EVENT.to_owned(), message }
+    ConditionUpdate { kind, status: condition::TRUE, reason: reason::SCHEDULED_EVENT.to_owned(), message }
 }
 
 /// Takes back the condition `kerf.sh/Interrupted`.
 #[must_use]
-pub fn interruption_over() -> Statement {
-    Statement {
+pub fn interruption_over() -> ConditionUpdate {
+    ConditionUpdate {
         kind: condition::INTERRUPTED,
         status: condition::FALSE,
         reason: reason::INTERRUPTION_OVER.to_owned(),
@@ -108,7 +108,7 @@ pub fn interruption_over() -> Statement {
 /// The merge patch that takes back what an interruption did to the Node's specification and metadata, as far as it was ours. `None`
 /// when nothing of it is left.
 #[must_use]
-pub fn undo_patch(node: &Node, leftover: Ours) -> Option<Value> {
+pub fn undo_patch(node: &Node, leftover: OwnedMarks) -> Option<Value> {
     let mut patch = json!({});
     if leftover.cordoned && node.spec.unschedulable {
         patch["spec"]["unschedulable"] = json!(false);
@@ -138,10 +138,10 @@ fn progress(drain: &Drain) -> String {
 pub fn drained(
     drain: &Drain,
     orders: &DrainOrders,
-    outcome: Option<&journal::Outcome>,
-    wall: Wall,
+    outcome: Option<&journal::DrainOutcome>,
+    wall: WallOffset,
     now: Millis,
-) -> Statement {
+) -> ConditionUpdate {
     let report = drain.report(now);
     let (status, reason, words) = match outcome {
         None => (condition::FALSE, reason::DRAINING, draining(drain)),
@@ -153,7 +153,7 @@ pub fn drained(
     let said = DrainSaid { ids, evicted: report.evicted, forced: report.forced, left };
     let since = rfc3339(wall.wall_time(drain.started()));
     let message = format!("{said} since={since}; {words}");
-    Statement { kind: condition::NODE_DRAINED, status, reason: reason.to_owned(), message }
+    ConditionUpdate { kind: condition::NODE_DRAINED, status, reason: reason.to_owned(), message }
 }
 
 /// What a drain waits for.
@@ -164,8 +164,8 @@ fn draining(drain: &Drain) -> String {
 
 /// The condition `kerf.sh/Drained` once nobody wants the node empty any more.
 #[must_use]
-pub fn drain_withdrawn() -> Statement {
-    Statement {
+pub fn drain_withdrawn() -> ConditionUpdate {
+    ConditionUpdate {
         kind: condition::NODE_DRAINED,
         status: condition::FALSE,
         reason: reason::DRAIN_WITHDRAWN.to_owned(),
@@ -182,7 +182,7 @@ pub fn outcome(drain: &Drain, now: Millis) -> (bool, String) {
 
 /// What a Node should be while its machine is about to go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedMarks {
     /// It takes no new pods.
     pub cordon: bool,
     /// Load balancers leave it out.
@@ -193,17 +193,17 @@ pub struct Wanted {
     pub say: bool,
 }
 
-impl Wanted {
+impl WantedMarks {
     /// The marks that this asks for.
     #[must_use]
-    pub fn marks(&self) -> Ours {
-        Ours { cordoned: self.cordon, excluded: self.exclude, dated: self.deadline.is_some(), said: self.say }
+    pub fn marks(&self) -> OwnedMarks {
+        OwnedMarks { cordoned: self.cordon, excluded: self.exclude, dated: self.deadline.is_some(), said: self.say }
     }
 }
 
 /// The merge patch that makes the Node what is wanted, as far as it is not so already. `None` when there is nothing to change.
 #[must_use]
-pub fn wanted_patch(node: &Node, wanted: &Wanted, wall: Wall) -> Option<Value> {
+pub fn wanted_patch(node: &Node, wanted: &WantedMarks, wall: WallOffset) -> Option<Value> {
     let mut patch = json!({});
     if wanted.cordon && !node.spec.unschedulable {
         patch["spec"]["unschedulable"] = json!(true);
@@ -221,7 +221,7 @@ pub fn wanted_patch(node: &Node, wanted: &Wanted, wall: Wall) -> Option<Value> {
 /// The strategic merge patch of the Node's status for these conditions. `flipped` says whose status changes: only theirs is the
 /// transition time that is set.
 #[must_use]
-pub fn status_patch(said: &[Statement], flipped: impl Fn(&Statement) -> bool, now: Millis) -> Value {
+pub fn status_patch(said: &[ConditionUpdate], flipped: impl Fn(&ConditionUpdate) -> bool, now: Millis) -> Value {
     let at = rfc3339(now);
     let conditions: Vec<Value> = said
         .iter()
@@ -245,20 +245,22 @@ pub fn status_patch(said: &[Statement], flipped: impl Fn(&Statement) -> bool, no
 impl NodeEvent {
     /// What was announced.
     #[must_use]
-    pub fn announced(entry: &Entry, wall: Wall) -> Self {
+    pub fn announced(entry: &StoredNotice, wall: WallOffset) -> Self {
         let at = rfc3339(wall.wall_time(entry.at));
         let (warning, reason, message) = match &entry.notice.kind {
-            Kind::Spot { action } => {
+            ImdsNoticeKind::Spot { action } => {
                 (true, reason::SPOT_INTERRUPTION, format!("Spot interruption ({action}) at {at}; draining"))
             }
-            Kind::Shutdown => (true, reason::INSTANCE_SHUTDOWN, "The operating system shuts down; draining".to_owned()),
-            Kind::Scaling => {
+            ImdsNoticeKind::Shutdown => {
+                (true, reason::INSTANCE_SHUTDOWN, "The operating system shuts down; draining".to_owned())
+            }
+            ImdsNoticeKind::Scaling => {
                 (true, reason::ASG_LIFECYCLE, "The Auto Scaling group terminates this instance; draining".to_owned())
             }
-            Kind::Maintenance { code, .. } => {
+            ImdsNoticeKind::Maintenance { code, .. } => {
                 (true, reason::SCHEDULED_EVENT, format!("Scheduled maintenance {code} at {at} or later"))
             }
-            Kind::Rebalance => {
+            ImdsNoticeKind::Rebalance => {
                 let message = format!("Rebalance recommendation since {at}");
                 (false, reason::REBALANCE_RECOMMENDATION, message)
             }
@@ -268,7 +270,7 @@ impl NodeEvent {
 
     /// What was announced will not be, or has been.
     #[must_use]
-    pub fn over(entry: &Entry) -> Self {
+    pub fn over(entry: &StoredNotice) -> Self {
         let what = entry.notice.kind.name();
         Self {
             key: format!("over-{}", entry.notice.id),
@@ -280,8 +282,8 @@ impl NodeEvent {
 
     /// The drain is over, that had until `by` for it.
     #[must_use]
-    pub fn drained(orders: &DrainOrders, outcome: &journal::Outcome, by: Option<Millis>) -> Self {
-        let journal::Outcome { complete, summary } = outcome;
+    pub fn drained(orders: &DrainOrders, outcome: &journal::DrainOutcome, by: Option<Millis>) -> Self {
+        let journal::DrainOutcome { complete, summary } = outcome;
         let by = by.map(|at| format!(" by {}", rfc3339(at))).unwrap_or_default();
         let ids: Vec<&str> = orders.ids().collect();
         Self {

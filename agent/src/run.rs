@@ -19,19 +19,19 @@ use machine::agent::mode::Listen;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
-use crate::bootstrap::State;
-use crate::clock::{Clock, Wall};
-use crate::cluster::{Access, Cluster, Link, Node, Pod, WatchEvent, Watched, follow};
+use crate::bootstrap::BootstrapState;
+use crate::clock::{Clock, WallOffset};
+use crate::cluster::{Access, Cluster, ConnectionState, Node, Pod, WatchEvent, Watched, follow};
 use crate::drain::pods_on_node;
 use crate::files::FileReplacement;
-use crate::gates::{Finding, Probers};
-use crate::health::{self, Look, Sample, Sampler};
+use crate::gates::{ProbeResult, Probers};
+use crate::health::{self, CheckRun, HealthSample, Sampler};
 use crate::host::Host;
 use crate::identity::Role;
 use crate::imds::{Imds, ImdsError};
 use crate::journal::{Journal, boot_id};
 use crate::logind::{self, Delay};
-use crate::notices::{self, News};
+use crate::notices::{self, WatchUpdate};
 use crate::observe;
 use crate::policies::{self, Policies};
 use crate::report::fnv;
@@ -86,12 +86,12 @@ struct Agent {
     actor: Actor,
     nodes: Receiver<WatchEvent<Node>>,
     pods: Receiver<WatchEvent<Pod>>,
-    notices: Receiver<News>,
+    notices: Receiver<WatchUpdate>,
     /// Makes a shutdown wait for the drain.
     delay: Delay,
     probers: Probers,
-    findings: Receiver<Finding>,
-    samples: Receiver<Sample>,
+    findings: Receiver<ProbeResult>,
+    samples: Receiver<HealthSample>,
     clock: Clock,
     systemd: Systemd,
     local: Local,
@@ -103,7 +103,7 @@ struct Agent {
 impl Agent {
     /// Learns from metadata which machine this is, and takes up its journal.
     async fn start(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> Self {
-        let Told { instance, hostname, policies } = who_am_i(root, &imds).await;
+        let StatusSent { instance, hostname, policies } = who_am_i(root, &imds).await;
         if let Some(problem) = &policies.problem {
             log::error!(error:% = problem; "invalid agent settings");
         }
@@ -128,7 +128,7 @@ impl Agent {
         Self {
             root: root.to_owned(),
             life,
-            bootstrap: FileReplacement::new(State::file(root)),
+            bootstrap: FileReplacement::new(BootstrapState::file(root)),
             hostname,
             role: Arc::new(role),
             access: None,
@@ -219,13 +219,13 @@ impl Agent {
     /// Local facts: files that others write, and the clock that somebody may set.
     fn look_around(&mut self) {
         let ahead = self.clock.look();
-        self.take(Input::Wall(Wall(ahead)));
+        self.take(Input::Wall(WallOffset(ahead)));
         if !self.bootstrap.is_new() {
             return;
         }
-        let said = State::read(&self.root);
+        let said = BootstrapState::read(&self.root);
         // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
-        if matches!(said, Some(State::Done { .. })) {
+        if matches!(said, Some(BootstrapState::Done { .. })) {
             self.renew();
             self.local.bootstrapped();
         }
@@ -252,7 +252,7 @@ impl Agent {
         self.life.rename(&name);
         let cluster = Arc::new(Cluster::new(access.clone(), CALL).with_role(Arc::clone(&self.role)));
         self.access = Some(access);
-        self.probers.use_link(Link { cluster: Arc::clone(&cluster), node: name.clone() });
+        self.probers.use_link(ConnectionState { cluster: Arc::clone(&cluster), node: name.clone() });
         let (told, nodes) = mpsc::channel(8);
         self.nodes = nodes;
         tokio::spawn(follow(Arc::clone(&cluster), Watched::node(&name), told));
@@ -273,9 +273,9 @@ impl Agent {
     }
 
     /// Where usage may be reported: to nobody until the Node is proven to be ours.
-    fn destination(&self) -> Option<Link> {
+    fn destination(&self) -> Option<ConnectionState> {
         self.life.node()?;
-        Some(Link { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
+        Some(ConnectionState { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
     }
 
     fn heard_node(&mut self, heard: WatchEvent<Node>) {
@@ -290,10 +290,10 @@ impl Agent {
         }
     }
 
-    fn heard_metadata(&mut self, news: News) {
+    fn heard_metadata(&mut self, news: WatchUpdate) {
         let input = match news {
-            News::Said(reading) => Input::Reading(reading),
-            News::Reach(reach) => Input::Reach(reach),
+            WatchUpdate::Said(reading) => Input::Reading(reading),
+            WatchUpdate::Reach(reach) => Input::Reach(reach),
         };
         self.take(input);
     }
@@ -318,7 +318,7 @@ impl Agent {
 
     /// Whether the API server answers is part of how the machine is.
     fn reached(&mut self, trouble: Option<&str>) {
-        self.take(Input::Look(Look { check: health::check::NO_API, trouble: trouble.map(str::to_owned) }));
+        self.take(Input::Look(CheckRun { check: health::check::NO_API, trouble: trouble.map(str::to_owned) }));
     }
 
     /// Connects anew if bootstrap has written another kubeconfig or name since.
@@ -373,7 +373,7 @@ impl Agent {
 }
 
 /// Looks at the machine, if anybody wants it to.
-fn sampled(root: &Path, policies: &Policies) -> Receiver<Sample> {
+fn sampled(root: &Path, policies: &Policies) -> Receiver<HealthSample> {
     let (told, samples) = mpsc::channel(2);
     let settings = policies.settings.health.clone();
     if settings.enabled {
@@ -384,14 +384,14 @@ fn sampled(root: &Path, policies: &Policies) -> Receiver<Sample> {
 }
 
 /// What metadata tells of this machine.
-struct Told {
+struct StatusSent {
     instance: String,
     hostname: String,
     policies: Policies,
 }
 
 /// Asks metadata until it answers.
-async fn who_am_i(root: &Path, imds: &Imds) -> Told {
+async fn who_am_i(root: &Path, imds: &Imds) -> StatusSent {
     let mut wait = Duration::from_millis(250);
     let mut said = None;
     loop {
@@ -410,9 +410,9 @@ async fn who_am_i(root: &Path, imds: &Imds) -> Told {
     }
 }
 
-async fn ask_who(root: &Path, imds: &Imds) -> Result<Told, ImdsError> {
+async fn ask_who(root: &Path, imds: &Imds) -> Result<StatusSent, ImdsError> {
     let identity = imds.identity().await?;
     let hostname = imds.local_hostname().await?;
     let policies = policies::read(root, imds).await?;
-    Ok(Told { instance: identity.instance_id, hostname, policies })
+    Ok(StatusSent { instance: identity.instance_id, hostname, policies })
 }

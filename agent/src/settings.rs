@@ -15,8 +15,8 @@ use log::LevelFilter;
 use machine::agent::mode::Listen;
 use serde::Serialize;
 
-pub use arguments::Refused;
-use arguments::{Environment, Line};
+pub use arguments::ArgumentError;
+use arguments::{CommandLine, Environment};
 
 use crate::host::{Host, Topology};
 use crate::imds::{Imds, ImdsError};
@@ -90,8 +90,8 @@ pub enum Command {
 }
 
 impl Command {
-    fn from_line(line: &Line<'_>) -> Result<Self, Refused> {
-        let sources = || Ok::<_, Refused>(Sources { sources: line.values("config-source")? });
+    fn from_line(line: &CommandLine<'_>) -> Result<Self, ArgumentError> {
+        let sources = || Ok::<_, ArgumentError>(Sources { sources: line.values("config-source")? });
         Ok(match line.words.as_str() {
             "run" => Self::Run { metrics: line.value("metrics")? },
             "status" => Self::Status { output: line.needed("output")? },
@@ -158,11 +158,11 @@ impl Settings {
     /// What the process ends with where they cannot be understood, or where only help is asked for; that has been printed.
     pub fn from_process() -> Result<Self, ExitCode> {
         Self::read(std::env::args_os(), &|name| std::env::var_os(name)).map_err(|refused| match refused {
-            Refused::Told(text) => {
+            ArgumentError::Told(text) => {
                 print!("{text}");
                 ExitCode::SUCCESS
             }
-            Refused::Wrong(why) => {
+            ArgumentError::Wrong(why) => {
                 eprint!("kerf-agent: {why}");
                 ExitCode::from(MISUSED)
             }
@@ -173,7 +173,10 @@ impl Settings {
     ///
     /// # Errors
     /// [`Refused`], with what to write instead.
-    pub fn read(arguments: impl IntoIterator<Item = OsString>, environment: Environment<'_>) -> Result<Self, Refused> {
+    pub fn read(
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: Environment<'_>,
+    ) -> Result<Self, ArgumentError> {
         let line = table::TABLE.read(spelt_out(arguments).into_iter().skip(1), environment)?;
         Ok(Self {
             command: Command::from_line(&line)?,

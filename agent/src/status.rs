@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::admin;
-use crate::bootstrap::State;
+use crate::bootstrap::BootstrapState;
 use crate::cluster::{Access, Credentials};
-use crate::health::{Wellbeing, Wrong};
-use crate::journal::{Journal, Outcome};
-use crate::observe::{self, Other};
-use crate::report::{Statement, rfc3339};
+use crate::health::{HealthProblem, HealthReport};
+use crate::journal::{DrainOutcome, Journal};
+use crate::observe::{self, Configurator};
+use crate::report::{ConditionUpdate, rfc3339};
 use crate::timeline::Timeline;
 use crate::usage;
 
 /// Where everything stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct AgentStatus {
     /// Whether an agent runs; otherwise all of this is what was left.
     pub running: bool,
     /// Its version.
@@ -30,15 +30,15 @@ pub struct Status {
     /// In one line: what it does, or what it waits for.
     pub phase: String,
     /// What bootstrap says.
-    pub bootstrap: Option<State>,
+    pub bootstrap: Option<BootstrapState>,
     /// The Node's conditions as the agent sees them: gates, health, interruption.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<ConditionStatus>,
     /// How the machine is; only a running agent knows.
-    pub health: Option<Wellbeing>,
+    pub health: Option<HealthReport>,
     /// What was announced.
     pub notices: Value,
     /// The drain, if there is or was one.
-    pub drain: Option<Emptying>,
+    pub drain: Option<DrainStatus>,
     /// The last usage report.
     pub usage: Value,
     /// The start.
@@ -64,7 +64,7 @@ pub struct Identity {
 /// One condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Condition {
+pub struct ConditionStatus {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
@@ -79,7 +79,7 @@ pub struct Condition {
 /// A drain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Emptying {
+pub struct DrainStatus {
     /// Why the node is emptied.
     pub why: String,
     /// When the machine may be gone.
@@ -89,10 +89,10 @@ pub struct Emptying {
     /// Pods whose last request was refused, with the API server's words.
     pub blocked: Vec<String>,
     /// How it ended.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<DrainOutcome>,
 }
 
-impl Status {
+impl AgentStatus {
     /// Asks the running agent, else looks at the files below `root`.
     pub async fn read(root: &Path) -> Self {
         match admin::ask(root).await {
@@ -117,7 +117,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             identity: identity(root, journal),
             phase: String::new(),
-            bootstrap: State::read(root),
+            bootstrap: BootstrapState::read(root),
             conditions: Vec::new(),
             health: None,
             notices: journal.map(announced).unwrap_or_default(),
@@ -128,8 +128,8 @@ impl Status {
     }
 }
 
-impl From<&Statement> for Condition {
-    fn from(said: &Statement) -> Self {
+impl From<&ConditionUpdate> for ConditionStatus {
+    fn from(said: &ConditionUpdate) -> Self {
         Self {
             kind: said.kind.to_owned(),
             status: said.status.to_owned(),
@@ -146,7 +146,7 @@ fn identity(root: &Path, journal: Option<&Journal>) -> Identity {
         node: observe::node_name(root),
         api_server: access.as_ref().map(Access::server),
         credentials: access.map(|access| access.credentials.describe()),
-        configured_by: observe::other(root).map(Other::name).map(str::to_owned),
+        configured_by: observe::other(root).map(Configurator::name).map(str::to_owned),
     }
 }
 
@@ -155,9 +155,9 @@ fn announced(journal: &Journal) -> Value {
     serde_json::to_value(&journal.notices).unwrap_or_default()
 }
 
-fn emptying(journal: &Journal) -> Option<Emptying> {
+fn emptying(journal: &Journal) -> Option<DrainStatus> {
     let drain = journal.drain.as_ref()?;
-    Some(Emptying {
+    Some(DrainStatus {
         why: journal.order.as_ref().map(|order| order.why.clone()).unwrap_or_default(),
         deadline: drain.settings().deadline.map(rfc3339),
         progress: drain.progress().to_string(),
@@ -184,7 +184,7 @@ impl Credentials {
     }
 }
 
-impl Display for Status {
+impl Display for AgentStatus {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let mut line = |name: &str, text: &str| writeln!(out, "{name:<12} {text}");
         line("agent", &format!("{} {}", self.version, if self.running { "running" } else { "not running" }))?;
@@ -208,7 +208,7 @@ impl Display for Status {
     }
 }
 
-impl Status {
+impl AgentStatus {
     fn health_lines(&self, line: &mut impl FnMut(&str, &str) -> fmt::Result) -> fmt::Result {
         let Some(health) = &self.health else { return line("health", "not known") };
         match (health.looked, health.troubles.is_empty()) {
@@ -216,7 +216,7 @@ impl Status {
             (true, true) => line("health", "no problem")?,
             (_, false) => {}
         }
-        for Wrong { condition, reason, fatal, since, message } in &health.troubles {
+        for HealthProblem { condition, reason, fatal, since, message } in &health.troubles {
             let weight = if *fatal { "is False" } else { "stays True" };
             line("health", &format!("{reason} since {since}: {message} ({condition} {weight})"))?;
         }
@@ -237,7 +237,7 @@ impl Identity {
     }
 }
 
-impl Emptying {
+impl DrainStatus {
     fn lines(&self, line: &mut impl FnMut(&str, &str) -> fmt::Result) -> fmt::Result {
         let by = self.deadline.as_ref().map(|deadline| format!(", by {deadline}")).unwrap_or_default();
         line("drain", &format!("{}{by}: {}", self.why, self.progress))?;

@@ -21,19 +21,19 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A connection.
-pub(crate) type Wire = Box<dyn Stream>;
+pub(crate) type Transport = Box<dyn Stream>;
 
 /// A connection that speaks HTTP/1.1.
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
 /// What moves a connection's bytes while somebody polls it.
-pub(crate) type Driver = Connection<TokioIo<Wire>, Full<Bytes>>;
+pub(crate) type Driver = Connection<TokioIo<Transport>, Full<Bytes>>;
 
 /// Begins to speak HTTP/1.1; the caller drives.
 ///
 /// # Errors
 /// What the HTTP library says.
-pub(crate) async fn handshake(wire: Wire) -> hyper::Result<(Sender, Driver)> {
+pub(crate) async fn handshake(wire: Transport) -> hyper::Result<(Sender, Driver)> {
     http1::handshake(TokioIo::new(wire)).await
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn handshake(wire: Wire) -> hyper::Result<(Sender, Driver)> {
 ///
 /// # Errors
 /// What the HTTP library says.
-pub(crate) async fn speak(wire: Wire) -> hyper::Result<Sender> {
+pub(crate) async fn speak(wire: Transport) -> hyper::Result<Sender> {
     let (sender, driver) = handshake(wire).await?;
     tokio::spawn(async move {
         if let Err(error) = driver.await {
@@ -55,6 +55,6 @@ pub(crate) async fn speak(wire: Wire) -> hyper::Result<Sender> {
 ///
 /// # Errors
 /// What the other side or the checks of its certificate say.
-pub(crate) async fn secure(config: ClientConfig, name: ServerName<'static>, wire: Wire) -> io::Result<Wire> {
+pub(crate) async fn secure(config: ClientConfig, name: ServerName<'static>, wire: Transport) -> io::Result<Transport> {
     Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, wire).await?))
 }

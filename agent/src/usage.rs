@@ -23,16 +23,16 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::cluster::Link;
+use crate::cluster::ConnectionState;
 use crate::files::replace;
 use crate::host::Host;
 use crate::report::fnv;
 use report::ReportSummary;
-use timing::Pace;
+use timing::SampleTiming;
 
 pub use history::History;
 pub use report::report;
-pub use sampler::{NodeSample, PodSample, Sample, Sampler};
+pub use sampler::{NodeSample, PodSample, Sampler, UsageSample};
 pub use windows::Part;
 
 /// History goes to the disk this often.
@@ -47,7 +47,7 @@ const END: Duration = Duration::from_secs(2);
 /// The last look, for people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Last {
+pub struct LastReport {
     /// When.
     pub measured_at: Timestamp,
     /// Since when there is history.
@@ -71,8 +71,8 @@ pub struct Last {
 /// The running task, by which the rest of the agent talks to it.
 #[derive(Debug)]
 pub struct Usage {
-    destination: watch::Sender<Option<Link>>,
-    last: watch::Receiver<Option<Last>>,
+    destination: watch::Sender<Option<ConnectionState>>,
+    last: watch::Receiver<Option<LastReport>>,
     task: JoinHandle<()>,
 }
 
@@ -83,7 +83,7 @@ impl Usage {
         let (destination, told) = watch::channel(None);
         let (tell, last) = watch::channel(None);
         let enabled = settings.enabled;
-        let work = Work::new(root, instance, settings, tell);
+        let work = UsageTask::new(root, instance, settings, tell);
         let task = tokio::spawn(async move {
             if enabled {
                 work.run(told).await;
@@ -93,7 +93,7 @@ impl Usage {
     }
 
     /// Says where reports go from now on: to nobody while the Node is not proven to be this machine's.
-    pub fn report_to(&self, destination: Option<Link>) {
+    pub fn report_to(&self, destination: Option<ConnectionState>) {
         self.destination.send_if_modified(|current| {
             let changed = *current != destination;
             if changed {
@@ -105,7 +105,7 @@ impl Usage {
 
     /// The last look; `None` before the first that saw something, and when nobody looks.
     #[must_use]
-    pub fn last(&self) -> Option<Last> {
+    pub fn last(&self) -> Option<LastReport> {
         self.last.borrow().clone()
     }
 
@@ -118,25 +118,25 @@ impl Usage {
     }
 }
 
-struct Work {
+struct UsageTask {
     root: PathBuf,
     instance: String,
     period: Duration,
     cpus: u32,
     sampler: Sampler,
     history: History,
-    pace: Pace,
+    pace: SampleTiming,
     started: Instant,
     looked: Duration,
     kept: Duration,
     reported_at: Option<Timestamp>,
     /// What was said last.
     trouble: Option<String>,
-    last: watch::Sender<Option<Last>>,
+    last: watch::Sender<Option<LastReport>>,
 }
 
-impl Work {
-    fn new(root: &Path, instance: &str, settings: &UsageSettings, last: watch::Sender<Option<Last>>) -> Self {
+impl UsageTask {
+    fn new(root: &Path, instance: &str, settings: &UsageSettings, last: watch::Sender<Option<LastReport>>) -> Self {
         let now = Timestamp::now();
         let history = checkpoint::read(root, instance, now).unwrap_or_else(|error| {
             log::warn!("{}", daemon::error::chain(&error));
@@ -149,7 +149,7 @@ impl Work {
             cpus: Host::new(root, "").cpus(),
             sampler: Sampler::new(root, &settings.cgroup_root),
             history: history.unwrap_or_else(|| History::new(now)),
-            pace: Pace::new(fnv(instance), settings.every()),
+            pace: SampleTiming::new(fnv(instance), settings.every()),
             started: Instant::now(),
             looked: Duration::ZERO,
             kept: Duration::ZERO,
@@ -159,7 +159,7 @@ impl Work {
         }
     }
 
-    async fn run(mut self, mut told: watch::Receiver<Option<Link>>) {
+    async fn run(mut self, mut told: watch::Receiver<Option<ConnectionState>>) {
         let mut next = Instant::now();
         let mut looks: u32 = 0;
         loop {
@@ -180,7 +180,7 @@ impl Work {
         }
     }
 
-    async fn turn(&mut self, destination: Option<Link>) {
+    async fn turn(&mut self, destination: Option<ConnectionState>) {
         self.look();
         self.report(destination).await;
         if self.started.elapsed().saturating_sub(self.kept) >= CHECKPOINT {
@@ -196,7 +196,7 @@ impl Work {
         self.history.take(&sample, self.cpus, period, Timestamp::now());
     }
 
-    async fn report(&mut self, destination: Option<Link>) {
+    async fn report(&mut self, destination: Option<ConnectionState>) {
         let now = Timestamp::now();
         let Some(mut spec) = report::overview(&mut self.history, &self.instance, now) else { return };
         let gist = ReportSummary::from_history(&mut self.history, now);
@@ -218,7 +218,7 @@ impl Work {
     }
 
     /// Writes a report, and says once why it was not taken.
-    async fn write(&mut self, destination: &Link, spec: &NodeUsageSpec) -> bool {
+    async fn write(&mut self, destination: &ConnectionState, spec: &NodeUsageSpec) -> bool {
         let trouble = match destination.cluster.apply_node_usage(&destination.node, spec).await {
             Ok(()) => None,
             Err(error) => Some(match error.status() {
@@ -235,8 +235,8 @@ impl Work {
         self.trouble.is_none()
     }
 
-    fn summary(&self, spec: &NodeUsageSpec) -> Last {
-        Last {
+    fn summary(&self, spec: &NodeUsageSpec) -> LastReport {
+        LastReport {
             measured_at: spec.measured_at.0,
             since: spec.since.0,
             cpu_p95: spec.cpu.p95.to_string(),

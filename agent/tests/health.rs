@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 
-use agent::health::{Check, Sample, Sampler, check};
+use agent::health::{Check, HealthSample, Sampler, check};
 use agent::host::Host;
 use drain::Millis;
 use machine::agent::health::{HealthSettings, Percent};
@@ -62,7 +62,7 @@ impl Room {
     }
 }
 
-fn found(sample: &Sample, check: &Check) -> Option<String> {
+fn found(sample: &HealthSample, check: &Check) -> Option<String> {
     let look = sample.looks.iter().find(|look| look.check == *check);
     look.unwrap_or_else(|| unreachable!("nobody looked for {check:?}: {sample:?}")).trouble.clone()
 }

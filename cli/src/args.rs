@@ -150,7 +150,7 @@ pub struct UserData {
     pub kind: Option<String>,
     /// How it is bought [default: spot where the pool allows it]
     #[arg(long, value_name = "WORD", value_enum)]
-    pub capacity_type: Option<Bought>,
+    pub capacity_type: Option<CapacityTypeArg>,
     /// Print it in base64, as a launch template takes it
     #[arg(long)]
     pub base64: bool,
@@ -184,7 +184,7 @@ pub struct Cluster {
 
 /// How a machine is bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Bought {
+pub enum CapacityTypeArg {
     /// From spare capacity
     Spot,
     /// At the list price
@@ -193,7 +193,7 @@ pub enum Bought {
     Reserved,
 }
 
-impl Bought {
+impl CapacityTypeArg {
     /// The value of label `karpenter.sh/capacity-type`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::input::Objects;
 
 pub use custom::{Custom, read as read_custom};
-pub(crate) use embedded::World;
+pub(crate) use embedded::EmbeddedCatalogue;
 pub(crate) use spot::guess;
 pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
@@ -31,7 +31,7 @@ pub const DEFAULT_REGION: &str = REGIONS[0];
 
 /// Where the catalogue comes from.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct CatalogueOptions {
     /// A catalogue in place of EC2's.
     pub file: Option<PathBuf>,
     /// The region; `None` for the one that the objects speak of.
@@ -48,7 +48,7 @@ pub struct Wish {
 
 /// Catalogues by node class, with what deserves a word.
 #[derive(Clone, Debug, Default)]
-pub struct Offer {
+pub struct CatalogueSet {
     /// What can be bought, by the node class's name.
     pub catalogues: BTreeMap<String, Arc<Catalogue>>,
     /// What deserves a word.
@@ -63,7 +63,7 @@ pub struct Offer {
 ///
 /// # Errors
 /// When a file cannot be read, or the region is not known.
-pub fn offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offer, Failure> {
+pub fn offer(objects: &Objects, wish: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
     let mut offer = match &wish.file {
         Some(path) => custom_offer(objects, custom::read(path)?, path),
         None => embedded_offer(objects, wish, now)?,
@@ -108,10 +108,10 @@ fn unready(class: &EC2NodeClass) -> Option<String> {
 }
 
 /// One catalogue stands for every class; what a class says of its machines is not looked at.
-fn custom_offer(objects: &Objects, custom: Custom, path: &std::path::Path) -> Offer {
+fn custom_offer(objects: &Objects, custom: Custom, path: &std::path::Path) -> CatalogueSet {
     let Custom { types, warnings } = custom;
     let labels = types.iter().flat_map(|kind| kind.labels.keys()).filter(|key| !label::is_well_known(key)).cloned();
-    let mut offer = Offer { warnings, labels: labels.collect(), ..Offer::default() };
+    let mut offer = CatalogueSet { warnings, labels: labels.collect(), ..CatalogueSet::default() };
     for reference in named(objects) {
         if let Some(why) = class(objects, &reference.name).and_then(unready) {
             offer.warnings.push(why);
@@ -124,10 +124,14 @@ fn custom_offer(objects: &Objects, custom: Custom, path: &std::path::Path) -> Of
     offer
 }
 
-fn embedded_offer(objects: &Objects, wish: &Wish, now: Timestamp) -> Result<Offer, Failure> {
+fn embedded_offer(objects: &Objects, wish: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
     let region = region(objects, wish.region.as_deref())?;
-    let world = World::of(&region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
-    let mut offer = Offer { sources: vec![world.source.clone()], warnings: world.warnings.clone(), ..Offer::default() };
+    let world = EmbeddedCatalogue::new(&region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
+    let mut offer = CatalogueSet {
+        sources: vec![world.source.clone()],
+        warnings: world.warnings.clone(),
+        ..CatalogueSet::default()
+    };
     offer.warnings.extend(spot::warning(objects).filter(|_| world.spot_is_estimated));
     let settings = cloud::Settings { region: region.clone(), ..wish.settings.clone() };
     for reference in named(objects) {

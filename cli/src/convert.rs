@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use crate::input::{self, File, InputError, InputErrors};
 use class::Age;
-use document::{Document, Sheet};
+use document::{Document, SourceText};
 use object::{Object, Sort};
 use tree::Node;
 
@@ -53,10 +53,10 @@ pub fn convert_text(name: &str, text: &str) -> Result<Converted, InputErrors> {
 }
 
 fn texts(files: &[File]) -> Result<Converted, InputErrors> {
-    let mut sheets: Vec<Sheet> = files.iter().map(Sheet::read).collect();
+    let mut sheets: Vec<SourceText> = files.iter().map(SourceText::read).collect();
     let mut errors: Vec<InputError> = sheets.iter_mut().flat_map(|sheet| std::mem::take(&mut sheet.errors)).collect();
     errors.extend(document::mixed(&sheets));
-    let mut objects: Vec<&mut Object> = sheets.iter_mut().flat_map(Sheet::objects).collect();
+    let mut objects: Vec<&mut Object> = sheets.iter_mut().flat_map(SourceText::objects).collect();
     modernise(&mut objects);
     namesakes(&mut objects);
     move_kubelets(&mut objects);

@@ -7,10 +7,10 @@ use planner::{PlacementReason, PodShape, PodVerdict};
 
 use crate::failure::{Failure, PLACED, UNPLACED};
 use crate::money::rounded;
-use crate::plan_input::Answer;
+use crate::plan_input::PlanAnswer;
 use crate::plan_report;
 use crate::table::{Paint, asked, counted, wrap};
-use crate::view::{self, Machine};
+use crate::view::{self, NodeRow};
 
 const WIDTH: usize = 80;
 /// Types that a story names.
@@ -20,9 +20,9 @@ const TYPES: usize = 8;
 ///
 /// # Errors
 /// When there is no such pod; the message names similar ones.
-pub fn story(answer: &Answer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
+pub fn story(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
     let full_name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
-    let mut story = Story { paint: Paint(colours), lines: Vec::new() };
+    let mut story = Explanation { paint: Paint(colours), lines: Vec::new() };
     let pods = &answer.built.snapshot.pods;
     let position = pods.iter().position(|pod| pod.name == full_name);
     let object = view::object(answer, &full_name);
@@ -37,12 +37,12 @@ pub fn story(answer: &Answer, name: &str, colours: bool) -> Result<(String, u8),
     Ok((story.lines.join("\n") + "\n", code))
 }
 
-struct Story {
+struct Explanation {
     paint: Paint,
     lines: Vec<String>,
 }
 
-impl Story {
+impl Explanation {
     fn heading(&mut self, text: &str) {
         self.lines.push(String::new());
         self.lines.push(self.paint.bold(text));
@@ -52,14 +52,14 @@ impl Story {
         self.lines.extend(wrap(text, WIDTH, "  "));
     }
 
-    fn title(&mut self, answer: &Answer, full_name: &str, object: Option<&Pod>) {
+    fn title(&mut self, answer: &PlanAnswer, full_name: &str, object: Option<&Pod>) {
         let owner = object.filter(|pod| pod.controller().is_some()).map(|pod| view::owner(answer, pod));
         let owner = owner.map(|owner| format!(", of {owner}")).unwrap_or_default();
         self.lines.push(self.paint.bold(&format!("Pod {full_name}{owner}")));
     }
 
     /// A pod that the planner looked at.
-    fn planned(&mut self, answer: &Answer, position: usize) -> u8 {
+    fn planned(&mut self, answer: &PlanAnswer, position: usize) -> u8 {
         let snapshot = &answer.built.snapshot;
         let pod = &snapshot.pods[position];
         self.asks(&snapshot.shapes[pod.shape], &pod.claims);
@@ -117,7 +117,7 @@ impl Story {
     }
 
     /// What the pod's new node may be.
-    fn launch(&mut self, answer: &Answer, launch: usize, name: &str) {
+    fn launch(&mut self, answer: &PlanAnswer, launch: usize, name: &str) {
         let launch = &answer.plan.launches[launch];
         self.heading(&format!("NEW NODE {name}"));
         self.say(&format!("pool {}, with {}", launch.pool, asks::terms(&launch.requirements)));
@@ -128,7 +128,7 @@ impl Story {
     }
 
     /// The machine that the pod goes to, and who else does.
-    fn machine(&mut self, answer: &Answer, machine: Option<Machine>, position: usize) {
+    fn machine(&mut self, answer: &PlanAnswer, machine: Option<NodeRow>, position: usize) {
         let Some(machine) = machine else { return };
         self.heading("OTHER PODS ON IT");
         let price = machine.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Story {
     }
 
     /// A pod that the planner did not look at.
-    fn left_alone(&mut self, answer: &Answer, full_name: &str, object: Option<&Pod>) -> u8 {
+    fn left_alone(&mut self, answer: &PlanAnswer, full_name: &str, object: Option<&Pod>) -> u8 {
         self.heading("ANSWER");
         if let Some(ignored) = answer.built.ignored.iter().find(|ignored| ignored.pod == full_name) {
             self.say(&format!("Ignored: {}.", ignored.reason));
@@ -164,7 +164,7 @@ impl Story {
 }
 
 /// The machine that the pod goes to.
-fn place(answer: &Answer, verdict: &PodVerdict) -> Option<Machine> {
+fn place(answer: &PlanAnswer, verdict: &PodVerdict) -> Option<NodeRow> {
     match verdict {
         PodVerdict::Launch { launch, .. } => view::launched(answer).into_iter().nth(*launch),
         PodVerdict::Existing { node, .. } => view::existing(answer).into_iter().find(|it| it.name == *node),
@@ -190,7 +190,7 @@ fn needless(pod: &Pod) -> String {
 }
 
 /// No such pod: names of the same workload or with the same letters help.
-fn unknown(answer: &Answer, full_name: &str) -> Failure {
+fn unknown(answer: &PlanAnswer, full_name: &str) -> Failure {
     let name = full_name.rsplit('/').next().unwrap_or_default();
     let all = answer.cluster.objects.pods.iter().map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
     let close: Vec<String> = all.filter(|known| known.contains(name) || name.contains(stem(known))).take(5).collect();

@@ -23,7 +23,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 3] = [
 
 /// What is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum LiveKinds {
     /// What people write: pools and classes of every version.
     Written,
     /// These, the claims, and the programs that run.
@@ -34,7 +34,7 @@ pub enum Wish {
 ///
 /// # Errors
 /// When there is no cluster, or it does not answer; the sentence holds the cure.
-pub fn read(wish: Wish) -> Result<Vec<Value>, Failure> {
+pub fn read(wish: LiveKinds) -> Result<Vec<Value>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
     // Another part of the program may have chosen the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -47,20 +47,20 @@ pub fn read(wish: Wish) -> Result<Vec<Value>, Failure> {
 /// As [`read`].
 pub fn manifests() -> Result<String, Failure> {
     let mut texts = Vec::new();
-    for object in read(Wish::Written)? {
+    for object in read(LiveKinds::Written)? {
         texts.push(serde_saphyr::to_string(&object).map_err(|error| Failure::fault(error.to_string()))?);
     }
     Ok(texts.join("---\n"))
 }
 
-async fn all(wish: Wish) -> Result<Vec<Value>, Failure> {
+async fn all(wish: LiveKinds) -> Result<Vec<Value>, Failure> {
     let config = Config::infer()
         .await
         .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or use files", told(&error))))?;
     let client = Client::try_from(config).map_err(|error| Failure::usage(told(&error)))?;
     let mut objects = Vec::new();
     for (group, versions, plural, kind) in KINDS {
-        if wish == Wish::Written && kind == "NodeClaim" {
+        if wish == LiveKinds::Written && kind == "NodeClaim" {
             continue;
         }
         for version in versions {
@@ -70,7 +70,7 @@ async fn all(wish: Wish) -> Result<Vec<Value>, Failure> {
             }
         }
     }
-    if wish == Wish::Everything {
+    if wish == LiveKinds::Everything {
         for (group, version, plural, kind) in PROGRAMS {
             objects.extend(list(&client, group, version, plural, kind).await?.unwrap_or_default());
         }

@@ -4,9 +4,9 @@ mod defaults;
 
 use jiff::Timestamp;
 use planner::{MinValuesPolicy, Plan, PreferencePolicy, ValidatedPlan};
-use snapshot::{Built, Input, Problem, UsageError};
+use snapshot::{Input, Problem, SnapshotResult, UsageError};
 
-use crate::catalogue::{self, Offer, Wish};
+use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
 use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
 use crate::workload;
@@ -19,7 +19,7 @@ pub struct Conditions {
     /// Breaks ties that nothing else breaks.
     pub seed: u64,
     /// What can be bought.
-    pub wish: Wish,
+    pub wish: CatalogueOptions,
     /// What preferences count for.
     pub preferences: PreferencePolicy,
     /// What happens when `minValues` cannot be met.
@@ -35,7 +35,7 @@ impl Conditions {
         Self {
             now,
             seed: 0,
-            wish: Wish { reserved: true, ..Wish::default() },
+            wish: CatalogueOptions { reserved: true, ..CatalogueOptions::default() },
             preferences: PreferencePolicy::default(),
             min_values: MinValuesPolicy::default(),
             gates: Gates::default(),
@@ -72,27 +72,27 @@ pub enum Gate {
 
 /// A cluster with what can be bought for it: everything that a snapshot is made of.
 #[derive(Clone, Debug)]
-pub struct Cluster {
+pub struct PlanInput {
     /// The objects, workloads expanded, defaults written.
     pub objects: Objects,
     /// What can be bought.
-    pub offer: Offer,
+    pub offer: CatalogueSet,
     /// What deserves a word, sorted.
     pub warnings: Vec<String>,
 }
 
 /// A plan with everything that it was made from.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct PlanAnswer {
     /// The cluster.
-    pub cluster: Cluster,
+    pub cluster: PlanInput,
     /// The planner's input and what did not go into it.
-    pub built: Built,
+    pub built: SnapshotResult,
     /// The plan.
     pub plan: Plan,
 }
 
-impl Cluster {
+impl PlanInput {
     /// Completes what was read: expands workloads, writes what the API server and controllers would have written, and
     /// finds what can be bought.
     ///
@@ -111,7 +111,7 @@ impl Cluster {
     }
 
     /// The planner's input.
-    pub fn snapshot(&self, conditions: &Conditions) -> Built {
+    pub fn snapshot(&self, conditions: &Conditions) -> SnapshotResult {
         let it = &self.objects;
         let settings = snapshot::Settings {
             preferences: conditions.preferences,
@@ -148,7 +148,7 @@ impl Cluster {
     }
 }
 
-impl Answer {
+impl PlanAnswer {
     /// The same once all moves are done: pods that moved are pods with a place like others.
     #[must_use]
     pub fn after_moves(&self) -> Self {
@@ -172,8 +172,8 @@ fn told(problem: &Problem) -> String {
 ///
 /// # Errors
 /// When a catalogue or price file cannot be read, or when the check finds a fault in the places of pods.
-pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, Failure> {
-    let mut cluster = Cluster::new(manifests, conditions)?;
+pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<PlanAnswer, Failure> {
+    let mut cluster = PlanInput::new(manifests, conditions)?;
     let built = cluster.snapshot(conditions);
     cluster.warnings.extend(built.problems.iter().map(told));
     cluster.warnings.extend(defaults::unserved(&cluster.objects, &built));
@@ -188,5 +188,5 @@ pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<Answer, F
     }
     cluster.warnings.sort();
     cluster.warnings.dedup();
-    Ok(Answer { cluster, built, plan })
+    Ok(PlanAnswer { cluster, built, plan })
 }

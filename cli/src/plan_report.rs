@@ -13,15 +13,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::money::dollars;
-use crate::plan_input::Answer;
-pub use disruption::{Disruption, Moved, Place, Resized, StayingNode, Unpacked};
+use crate::plan_input::PlanAnswer;
+pub use disruption::{CommandReport, Disruption, NotResizedPod, PodPlace, Resized, StayingNode};
 pub(crate) use interrupted::INTERRUPTED;
-pub use mixes::Split;
+pub use mixes::SplitReport;
 
 /// Everything that a plan says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct PlanReport {
     /// Machines to launch.
     pub node_claims: Vec<NewClaim>,
     /// Pods newly placed on nodes that exist or are on their way.
@@ -31,9 +31,9 @@ pub struct Outcome {
     /// Pods left alone on purpose.
     pub ignored: Vec<IgnoredPod>,
     /// Workloads that are split over on-demand and spot.
-    pub splits: Vec<Split>,
+    pub splits: Vec<SplitReport>,
     /// Nodes that the plan gives back.
-    pub removals: Vec<GivenBack>,
+    pub removals: Vec<RemovedNode>,
     /// What goes, what it takes and saves, and why the rest stays.
     pub disruption: Disruption,
     /// What all nodes cost.
@@ -110,7 +110,7 @@ pub struct IgnoredPod {
 /// A node that the plan gives back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GivenBack {
+pub struct RemovedNode {
     /// The Node's name, or the NodeClaim's while it has no Node.
     pub node: String,
     /// Karpenter's word for it.
@@ -130,10 +130,10 @@ pub struct Cost {
 
 /// Puts an answer into words.
 #[must_use]
-pub fn outcome(answer: &Answer) -> Outcome {
+pub fn outcome(answer: &PlanAnswer) -> PlanReport {
     let (before, after) = cost::before_and_after(answer);
     let names = names(answer);
-    Outcome {
+    PlanReport {
         node_claims: claims(answer, &names),
         existing: existing(answer),
         unschedulable: unschedulable(answer),
@@ -147,7 +147,7 @@ pub fn outcome(answer: &Answer) -> Outcome {
 }
 
 /// What deserves a word, the room that buffers do not get included: nobody waits for it, so it is no pod without a place.
-fn warnings(answer: &Answer) -> Vec<String> {
+fn warnings(answer: &PlanAnswer) -> Vec<String> {
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
     for (pod, verdict) in answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods) {
         if let Some(buffer) = pod.buffer.as_deref().filter(|_| is_unplaced(verdict)) {
@@ -167,30 +167,30 @@ fn warnings(answer: &Answer) -> Vec<String> {
     all
 }
 
-fn removals(answer: &Answer) -> Vec<GivenBack> {
+fn removals(answer: &PlanAnswer) -> Vec<RemovedNode> {
     let price = |name: &str| {
         let node = answer.built.snapshot.nodes.iter().find(|node| node.name == name);
         node.and_then(|node| cost::price(answer, node)).map(dollars)
     };
-    let one = |it: &planner::PlannedCommand, leaver: &planner::DisruptedNode| GivenBack {
+    let one = |it: &planner::PlannedCommand, leaver: &planner::DisruptedNode| RemovedNode {
         node: leaver.node.clone(),
         reason: it.reason.to_string(),
         price_per_hour: price(&leaver.node),
     };
     let all = answer.plan.moves.iter().flat_map(|it| it.nodes.iter().map(move |leaver| one(it, leaver)));
-    let mut list: Vec<GivenBack> = all.collect();
+    let mut list: Vec<RemovedNode> = all.collect();
     list.sort_by(|one, other| one.node.cmp(&other.node));
     list
 }
 
-fn ignored(answer: &Answer) -> Vec<IgnoredPod> {
+fn ignored(answer: &PlanAnswer) -> Vec<IgnoredPod> {
     let one = |it: &snapshot::Ignored| IgnoredPod { pod: it.pod.clone(), reason: it.reason.to_string() };
     answer.built.ignored.iter().map(one).collect()
 }
 
 /// Names for the launches: the pool's and the first numbers that no claim or node has.
 #[must_use]
-pub fn names(answer: &Answer) -> Vec<String> {
+pub fn names(answer: &PlanAnswer) -> Vec<String> {
     let nodes = &answer.built.snapshot.nodes;
     let taken: BTreeSet<&str> =
         nodes.iter().flat_map(|node| std::iter::once(&node.name).chain(&node.claim)).map(String::as_str).collect();
@@ -208,7 +208,7 @@ pub fn names(answer: &Answer) -> Vec<String> {
     names
 }
 
-fn claims(answer: &Answer, names: &[String]) -> Vec<NewClaim> {
+fn claims(answer: &PlanAnswer, names: &[String]) -> Vec<NewClaim> {
     let mut arriving = disruption::arriving(answer);
     let instead = interrupted::bought(answer);
     let named = names.iter().zip(&answer.plan.launches).enumerate();
@@ -261,13 +261,13 @@ pub(crate) fn amounts(resources: &Resources) -> BTreeMap<String, String> {
 }
 
 /// Names of pods in the order of names.
-fn pods(answer: &Answer, positions: impl Iterator<Item = usize>) -> Vec<String> {
+fn pods(answer: &PlanAnswer, positions: impl Iterator<Item = usize>) -> Vec<String> {
     let mut names: Vec<String> = positions.map(|pod| answer.built.snapshot.pods[pod].name.clone()).collect();
     names.sort();
     names
 }
 
-fn existing(answer: &Answer) -> Vec<Placed> {
+fn existing(answer: &PlanAnswer) -> Vec<Placed> {
     let mut by_node: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for nomination in &answer.plan.nominations {
         by_node.entry(&nomination.node).or_default().push(nomination.pod);
@@ -278,7 +278,7 @@ fn existing(answer: &Answer) -> Vec<Placed> {
         .collect()
 }
 
-fn unschedulable(answer: &Answer) -> Vec<UnschedulablePod> {
+fn unschedulable(answer: &PlanAnswer) -> Vec<UnschedulablePod> {
     let all = answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods);
     let without = all.filter(|(pod, verdict)| pod.buffer.is_none() && is_unplaced(verdict));
     without

@@ -11,10 +11,10 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 
 use crate::args::{Command, Format, Origin, Subject, Verb};
-use crate::catalogue::Wish;
+use crate::catalogue::CatalogueOptions;
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
-use crate::plan_input::{self, Answer, Conditions};
-use crate::plan_report::{Outcome, outcome};
+use crate::plan_input::{self, Conditions, PlanAnswer};
+use crate::plan_report::{PlanReport, outcome};
 use crate::{adopt, convert, explain, input, live, prices, table, types, userdata};
 
 /// Notes that are told one by one.
@@ -83,7 +83,7 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
         }
         Verb::Adopt(wish) => {
             let report = match wish.paths.as_slice() {
-                [] => adopt::report(&live::read(live::Wish::Everything)?),
+                [] => adopt::report(&live::read(live::LiveKinds::Everything)?),
                 paths => adopt::check(paths, &mut io::stdin().lock())?,
             };
             print(&report.to_string())?;
@@ -108,12 +108,12 @@ fn completions(shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-fn code(outcome: &Outcome) -> u8 {
+fn code(outcome: &PlanReport) -> u8 {
     if outcome.unschedulable.is_empty() { PLACED } else { UNPLACED }
 }
 
 /// Reads the objects, tells notes with their positions on standard error, and plans.
-fn answer(subject: &Subject) -> Result<Answer, Failure> {
+fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
     let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
     tell(&manifests.notes);
     manifests.warnings.extend(subject.settings.unmet());
@@ -149,7 +149,7 @@ fn conditions(subject: &Subject) -> Conditions {
     Conditions {
         now: subject.now.unwrap_or_else(Timestamp::now),
         seed: subject.seed,
-        wish: Wish {
+        wish: CatalogueOptions {
             file: subject.catalogue.clone(),
             region: subject.region.clone(),
             spot_prices: subject.spot_prices.clone(),
@@ -169,7 +169,7 @@ fn colours() -> bool {
     io::stdout().is_terminal() && !dumb && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-fn text(answer: &Answer, outcome: &Outcome, format: Format) -> Result<String, Failure> {
+fn text(answer: &PlanAnswer, outcome: &PlanReport, format: Format) -> Result<String, Failure> {
     match format {
         Format::Table => Ok(table::table(answer, outcome, colours())),
         Format::Json => Ok(serde_json::to_string_pretty(outcome).map_err(Failure::internal)? + "\n"),

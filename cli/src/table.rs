@@ -5,9 +5,9 @@ mod text;
 use planner::Resources;
 
 use crate::money::rounded;
-use crate::plan_input::Answer;
-use crate::plan_report::{INTERRUPTED, Moved, Outcome, Split, cost};
-use crate::view::{self, Machine};
+use crate::plan_input::PlanAnswer;
+use crate::plan_report::{CommandReport, INTERRUPTED, PlanReport, SplitReport, cost};
+use crate::view::{self, NodeRow};
 pub(crate) use text::{Paint, fit, wrap};
 
 const WIDTH: usize = 80;
@@ -19,7 +19,7 @@ const MONTH: i64 = 730;
 
 /// The whole table.
 #[must_use]
-pub fn table(answer: &Answer, outcome: &Outcome, colours: bool) -> String {
+pub fn table(answer: &PlanAnswer, outcome: &PlanReport, colours: bool) -> String {
     let mut table = Table { paint: Paint(colours), lines: Vec::new() };
     table.headline(answer, outcome);
     let after = answer.after_moves();
@@ -51,7 +51,7 @@ impl Table {
         self.lines.push(self.paint.bold(text));
     }
 
-    fn headline(&mut self, answer: &Answer, outcome: &Outcome) {
+    fn headline(&mut self, answer: &PlanAnswer, outcome: &PlanReport) {
         let launched = answer.plan.launches.iter().flat_map(|launch| &launch.pods);
         let all = launched.chain(answer.plan.nominations.iter().map(|nomination| &nomination.pod));
         // Room that a buffer keeps is no pod yet.
@@ -67,7 +67,7 @@ impl Table {
         self.lines.push(self.paint.bold(&parts.join(", ")));
     }
 
-    fn machines(&mut self, heading: &str, answer: &Answer, machines: &[Machine]) {
+    fn machines(&mut self, heading: &str, answer: &PlanAnswer, machines: &[NodeRow]) {
         if machines.is_empty() {
             return;
         }
@@ -106,7 +106,7 @@ impl Table {
     }
 
     /// `cpu ########------  88 %`.
-    fn gauge(&self, name: &str, machine: &Machine, resource: &str) -> String {
+    fn gauge(&self, name: &str, machine: &NodeRow, resource: &str) -> String {
         let (used, of) = (machine.used.get(resource).max(0), machine.allocatable.get(resource));
         if of <= 0 {
             return format!("{name} {:<width$}", "unknown", width = BAR + 6);
@@ -117,7 +117,7 @@ impl Table {
         format!("{name} {} {percent:>3} %", self.paint.level(&bar, percent))
     }
 
-    fn splits(&mut self, outcome: &Outcome) {
+    fn splits(&mut self, outcome: &PlanReport) {
         if outcome.splits.is_empty() {
             return;
         }
@@ -128,8 +128,8 @@ impl Table {
         }
     }
 
-    fn moves(&mut self, heading: &str, outcome: &Outcome, belongs: impl Fn(&&Moved) -> bool) {
-        let own: Vec<&Moved> = outcome.disruption.moves.iter().filter(belongs).collect();
+    fn moves(&mut self, heading: &str, outcome: &PlanReport, belongs: impl Fn(&&CommandReport) -> bool) {
+        let own: Vec<&CommandReport> = outcome.disruption.moves.iter().filter(belongs).collect();
         if own.is_empty() {
             return;
         }
@@ -147,7 +147,7 @@ impl Table {
         }
     }
 
-    fn resizes(&mut self, outcome: &Outcome) {
+    fn resizes(&mut self, outcome: &PlanReport) {
         let disruption = &outcome.disruption;
         if disruption.resizes.is_empty() {
             return;
@@ -190,7 +190,7 @@ impl Table {
         }
     }
 
-    fn cost(&mut self, answer: &Answer, outcome: &Outcome) {
+    fn cost(&mut self, answer: &PlanAnswer, outcome: &PlanReport) {
         self.heading("COST");
         let (before, after) = cost::before_and_after(answer);
         let month = rounded(after.saturating_mul(MONTH));
@@ -214,7 +214,7 @@ impl Table {
 }
 
 /// Why nodes go, what comes for them, and how many pods move.
-fn story(it: &Moved) -> String {
+fn story(it: &CommandReport) -> String {
     let mut story = it.why.clone();
     if !it.replacements.is_empty() {
         // Nobody who is taken waits for what comes.
@@ -230,7 +230,7 @@ fn story(it: &Moved) -> String {
 }
 
 /// What became of a workload's split, and what was asked for.
-fn said(split: &Split) -> String {
+fn said(split: &SplitReport) -> String {
     let counts = [(split.unknown, "on nodes of unknown capacity type"), (split.waiting, "unschedulable")];
     let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     let rest: String = rest.collect();
@@ -251,11 +251,11 @@ pub(crate) fn asked(on_demand_base: u32, spot_share: Option<u8>) -> String {
 /// Machines one after another that differ only in their names.
 struct Group<'a> {
     name: String,
-    machine: &'a Machine,
+    machine: &'a NodeRow,
     owners: Vec<(String, usize)>,
 }
 
-fn alike<'a>(answer: &Answer, machines: &'a [Machine]) -> Vec<Group<'a>> {
+fn alike<'a>(answer: &PlanAnswer, machines: &'a [NodeRow]) -> Vec<Group<'a>> {
     let mut groups: Vec<(Group<'a>, usize)> = Vec::new();
     for machine in machines {
         let owners = view::owners(answer, &machine.pods);

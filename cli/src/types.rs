@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use planner::{InstanceType, Requirements, ValueSet};
 
 use crate::args::{Format, Types};
-use crate::catalogue::{World, assumed, guess};
+use crate::catalogue::{EmbeddedCatalogue, assumed, guess};
 use crate::failure::Failure;
 
 pub use selector::Selector;
@@ -65,7 +65,7 @@ pub(crate) fn text(
 }
 
 fn find(wish: &Types, class: Option<EC2NodeClass>, now: Timestamp) -> Result<Found, Failure> {
-    let world = World::of(&wish.region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
+    let world = EmbeddedCatalogue::new(&wish.region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
     let class = class.unwrap_or_else(|| of_family(wish.family.unwrap_or(AmiFamily::Al2023)));
     let settings = cloud::Settings { region: world.region.clone(), ..wish.sizes.cloud() };
     let sizes = ClassSettings::new(&class, assumed::zones(&class, &world.zones)).map_err(Failure::input)?;

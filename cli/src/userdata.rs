@@ -6,7 +6,7 @@ use std::path::Path;
 
 use api::nodeclass::AmiFamily;
 use api::{EC2NodeClass, NodePool, Operator, label};
-use cloud::launch::Ask;
+use cloud::launch::LaunchRequest;
 use cloud::types::{self, ClassSettings};
 use cloud::{Settings, data, user_data};
 use planner::Resources;
@@ -19,7 +19,7 @@ use crate::input::{self, Objects};
 const INSTANCE_LABELS: &str = "karpenter.k8s.aws/instance-";
 
 /// The document, and what its reader should know of it.
-pub struct Answer {
+pub struct RenderedUserData {
     /// As it reaches the machine.
     pub text: String,
     /// One sentence each.
@@ -30,7 +30,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// When a file cannot be read, does not hold what it should, or the class's user data cannot be merged; the file is named.
-pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<Answer, Failure> {
+pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<RenderedUserData, Failure> {
     let (classes, pools, mut notes) = objects(wish, stdin)?;
     let pool = pool(&pools, &wish.pool)?;
     let class = class(&classes, pool, &wish.class)?;
@@ -49,7 +49,7 @@ pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<Answer, Failure> 
         .map_err(|error| at(error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))))?;
     notes.extend(document.warnings.iter().map(|warning| format!("EC2NodeClass {name}: {warning}")));
     let text = if wish.base64 { machine::userdata::encode(&document.text) + "\n" } else { document.text };
-    Ok(Answer { text, notes })
+    Ok(RenderedUserData { text, notes })
 }
 
 /// What lies at both places; standard input is read once for both.
@@ -146,7 +146,7 @@ fn capacity_type(pool: &NodePool) -> &'static str {
 }
 
 /// What a claim of the pool asks for, before any pod narrows it.
-fn ask(pool: &NodePool) -> Ask {
+fn ask(pool: &NodePool) -> LaunchRequest {
     let template = &pool.spec.template;
     let name = pool.metadata.name.clone().unwrap_or_default();
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
@@ -162,12 +162,12 @@ fn ask(pool: &NodePool) -> Ask {
     let class = &template.spec.node_class_ref;
     labels.insert(label::NODEPOOL.to_owned(), name.clone());
     labels.insert(label::node_class_key(&class.group, &class.kind), class.name.clone());
-    Ask {
+    LaunchRequest {
         pool: name,
         labels,
         taints: template.spec.taints.clone().unwrap_or_default(),
         startup_taints: template.spec.startup_taints.clone().unwrap_or_default(),
-        ..Ask::default()
+        ..LaunchRequest::default()
     }
 }
 

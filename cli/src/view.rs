@@ -6,12 +6,12 @@ use api::label;
 use api::objects::{Pod, ReplicaSet};
 use planner::{InstanceType, Launch, Offer, Offering, Requirements, Resources};
 
-use crate::plan_input::Answer;
+use crate::plan_input::PlanAnswer;
 use crate::plan_report::{self, cost};
 
 /// One machine of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct NodeRow {
     /// The claim's or node's name.
     pub name: String,
     /// The cheapest type that it may become, or the type that it is; empty when unknown.
@@ -32,7 +32,7 @@ pub struct Machine {
     pub pods: Vec<usize>,
 }
 
-impl Machine {
+impl NodeRow {
     /// Whether the two differ in nothing but their names and pods.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
@@ -43,16 +43,16 @@ impl Machine {
 
 /// The machines to launch, in the order of the plan.
 #[must_use]
-pub fn launched(answer: &Answer) -> Vec<Machine> {
+pub fn launched(answer: &PlanAnswer) -> Vec<NodeRow> {
     let named = plan_report::names(answer).into_iter().zip(&answer.plan.launches);
     named.map(|(name, launch)| of_launch(answer, name, launch)).collect()
 }
 
-fn of_launch(answer: &Answer, name: String, launch: &Launch) -> Machine {
+fn of_launch(answer: &PlanAnswer, name: String, launch: &Launch) -> NodeRow {
     let requirements: Requirements = launch.requirements.iter().collect();
     let kind = launch.instance_types.first().and_then(|kind| instance_type(answer, &launch.pool, kind));
     let offering = kind.and_then(|kind| cheapest(kind, &requirements));
-    Machine {
+    NodeRow {
         name,
         kind: launch.instance_types.first().cloned().unwrap_or_default(),
         others: launch.instance_types.len().saturating_sub(1),
@@ -67,7 +67,7 @@ fn of_launch(answer: &Answer, name: String, launch: &Launch) -> Machine {
 
 /// Nodes and claims that get pods, by name.
 #[must_use]
-pub fn existing(answer: &Answer) -> Vec<Machine> {
+pub fn existing(answer: &PlanAnswer) -> Vec<NodeRow> {
     let snapshot = &answer.built.snapshot;
     let mut by_node: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for nomination in &answer.plan.nominations {
@@ -78,7 +78,7 @@ pub fn existing(answer: &Answer) -> Vec<Machine> {
         let mut used = node.used.clone();
         pods.iter().for_each(|pod| used.add(&snapshot.shapes[snapshot.pods[*pod].shape].requests));
         let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
-        Machine {
+        NodeRow {
             name: node.name.clone(),
             kind: node.instance_type.clone().unwrap_or_default(),
             others: 0,
@@ -90,13 +90,13 @@ pub fn existing(answer: &Answer) -> Vec<Machine> {
             pods,
         }
     };
-    let mut list: Vec<Machine> = nodes.map(machine).collect();
+    let mut list: Vec<NodeRow> = nodes.map(machine).collect();
     list.sort_by(|one, other| one.name.cmp(&other.name));
     list
 }
 
 /// A type as the pool's catalogue has it.
-fn instance_type<'a>(answer: &'a Answer, pool: &str, name: &str) -> Option<&'a InstanceType> {
+fn instance_type<'a>(answer: &'a PlanAnswer, pool: &str, name: &str) -> Option<&'a InstanceType> {
     let snapshot = &answer.built.snapshot;
     let pool = snapshot.pools.iter().find(|one| one.name == pool)?;
     snapshot.catalogues.get(pool.catalogue)?.types.iter().find(|kind| kind.name == name)
@@ -118,7 +118,7 @@ fn zones(kind: &InstanceType, requirements: &Requirements) -> String {
 
 /// Who the pods belong to, with their number: `Deployment shop/web`, or `Pod shop/one`.
 #[must_use]
-pub fn owners(answer: &Answer, pods: &[usize]) -> Vec<(String, usize)> {
+pub fn owners(answer: &PlanAnswer, pods: &[usize]) -> Vec<(String, usize)> {
     let mut groups: BTreeMap<String, usize> = BTreeMap::new();
     for pod in pods {
         let pod = &answer.built.snapshot.pods[*pod];
@@ -133,7 +133,7 @@ pub fn owners(answer: &Answer, pods: &[usize]) -> Vec<(String, usize)> {
 
 /// The pod of that `namespace/name`.
 #[must_use]
-pub fn object<'a>(answer: &'a Answer, full_name: &str) -> Option<&'a Pod> {
+pub fn object<'a>(answer: &'a PlanAnswer, full_name: &str) -> Option<&'a Pod> {
     let pods = &answer.cluster.objects.pods;
     let wanted = full_name.split_once('/').unwrap_or(("", full_name));
     let first = pods.partition_point(|pod| (pod.namespace(), pod.name()) < wanted);
@@ -142,7 +142,7 @@ pub fn object<'a>(answer: &'a Answer, full_name: &str) -> Option<&'a Pod> {
 
 /// Who a pod belongs to; the Deployment rather than its ReplicaSet.
 #[must_use]
-pub fn owner(answer: &Answer, pod: &Pod) -> String {
+pub fn owner(answer: &PlanAnswer, pod: &Pod) -> String {
     let namespace = pod.namespace();
     let Some(owner) = pod.controller() else { return format!("Pod {namespace}/{}", pod.name()) };
     if owner.kind == "ReplicaSet" {
@@ -156,7 +156,7 @@ pub fn owner(answer: &Answer, pod: &Pod) -> String {
 }
 
 /// The ReplicaSet of that name, if it is given.
-fn replica_set<'a>(answer: &'a Answer, namespace: &str, name: &str) -> Option<&'a ReplicaSet> {
+fn replica_set<'a>(answer: &'a PlanAnswer, namespace: &str, name: &str) -> Option<&'a ReplicaSet> {
     let sets = &answer.cluster.objects.replica_sets;
     let wanted = (Some(namespace), Some(name));
     let first = sets.partition_point(|set| key(set) < wanted);

@@ -16,7 +16,7 @@ use pods::{Owner, made_from};
 /// Adds the pods that workloads call for and the claims that come with pods, and gives pods what the API server and the
 /// scheduler would have written. Returns what deserves a word.
 pub fn expand(objects: &mut Objects) -> Vec<String> {
-    let known = Known::of(objects);
+    let known = WorkloadIndex::new(objects);
     let mut made = Made { taken: known.names.clone(), pods: Vec::new() };
     for set in &objects.replica_sets {
         replica_set(&known, set, &mut made);
@@ -46,7 +46,7 @@ pub(crate) fn key(metadata: &ObjectMeta) -> (&str, &str) {
 
 /// What the given pods cover.
 #[derive(Default)]
-struct Known {
+struct WorkloadIndex {
     /// Pods that live and are to stay, by namespace and their controller's kind and name.
     owned: BTreeMap<(String, String, String), usize>,
     /// Labels of such pods without a controller, by namespace.
@@ -55,8 +55,8 @@ struct Known {
     names: BTreeSet<(String, String)>,
 }
 
-impl Known {
-    fn of(objects: &Objects) -> Self {
+impl WorkloadIndex {
+    fn new(objects: &Objects) -> Self {
         let mut known = Self::default();
         for pod in objects.pods.iter().filter(|pod| !pod.is_terminal()) {
             known.names.insert((pod.namespace().to_owned(), pod.name().to_owned()));
@@ -112,7 +112,7 @@ fn count(replicas: i32) -> usize {
     usize::try_from(replicas).unwrap_or(0)
 }
 
-fn replica_set(known: &Known, set: &ReplicaSet, made: &mut Made) {
+fn replica_set(known: &WorkloadIndex, set: &ReplicaSet, made: &mut Made) {
     if set.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -122,7 +122,7 @@ fn replica_set(known: &Known, set: &ReplicaSet, made: &mut Made) {
     made.numbered(&owner, &set.spec.template, count(set.spec.replicas()).saturating_sub(covered));
 }
 
-fn deployment(objects: &Objects, known: &Known, deployment: &Deployment, made: &mut Made) {
+fn deployment(objects: &Objects, known: &WorkloadIndex, deployment: &Deployment, made: &mut Made) {
     if deployment.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -164,7 +164,7 @@ fn belongs(set: &ReplicaSet, deployment: &str) -> bool {
 }
 
 /// Pods whose ReplicaSet is not among the objects but is called like one of the Deployment's: `NAME-HASH`.
-fn of_sets_not_given(objects: &Objects, known: &Known, namespace: &str, deployment: &str) -> usize {
+fn of_sets_not_given(objects: &Objects, known: &WorkloadIndex, namespace: &str, deployment: &str) -> usize {
     let given = |name: &str| objects.replica_sets.iter().any(|set| key(&set.metadata) == (namespace, name));
     let begins = (namespace.to_owned(), "ReplicaSet".to_owned(), format!("{deployment}-"));
     let from_here = known.owned.range(begins..).take_while(|((space, kind, name), _)| {
@@ -174,7 +174,7 @@ fn of_sets_not_given(objects: &Objects, known: &Known, namespace: &str, deployme
     own.map(|(_, count)| count).sum()
 }
 
-fn stateful_set(known: &Known, set: &StatefulSet, made: &mut Made) {
+fn stateful_set(known: &WorkloadIndex, set: &StatefulSet, made: &mut Made) {
     if set.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -195,7 +195,7 @@ fn stateful_set(known: &Known, set: &StatefulSet, made: &mut Made) {
     }
 }
 
-fn job(objects: &Objects, known: &Known, job: &Job, made: &mut Made) {
+fn job(objects: &Objects, known: &WorkloadIndex, job: &Job, made: &mut Made) {
     if job.metadata.deletion_timestamp.is_some() {
         return;
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::page::{Block, blocks, copy, here};
 use api::label;
-use cli::plan_input::{Answer, Conditions};
+use cli::plan_input::{Conditions, PlanAnswer};
 use cli::view;
 
 /// Examples that are told of elsewhere than in `docs/how-to`.
@@ -240,7 +240,7 @@ fn places(example: &str) -> Vec<String> {
     counts.into_iter().map(|(who, count)| format!("{count} x {who}")).collect()
 }
 
-fn count(answer: &Answer, pods: &[usize], place: &str, counts: &mut BTreeMap<String, usize>) {
+fn count(answer: &PlanAnswer, pods: &[usize], place: &str, counts: &mut BTreeMap<String, usize>) {
     for (owner, count) in view::owners(answer, pods) {
         *counts.entry(format!("{owner} on {place}")).or_default() += count;
     }

@@ -17,7 +17,7 @@ use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::{Plan, PlanCache, ValidatedCommands, ValidatedPlan, Validation};
-use snapshot::{Built, Input, Memory};
+use snapshot::{Input, SnapshotCache, SnapshotResult};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
@@ -72,7 +72,7 @@ pub struct Provisioner {
     gauges: NodeGauges,
     scores: ConsolidationScores,
     /// What was translated for the last plan and has not changed since.
-    memory: Mutex<Memory>,
+    memory: Mutex<SnapshotCache>,
 }
 
 impl Provisioner {
@@ -137,7 +137,8 @@ impl Provisioner {
         }
         let started = Instant::now();
         let now = self.cluster.now();
-        let (built, generations) = self.cluster.read(|index| (self.snapshot(index, now), Generations::of(index)));
+        let (built, generations) =
+            self.cluster.read(|index| (self.snapshot(index, now), Generations::from_index(index)));
         self.market.learn_pools(own_catalogues(&built));
         let Some((built, plan)) = self.plan(built, started).await else {
             return NextPass::REGULAR;
@@ -145,7 +146,7 @@ impl Provisioner {
         let took = started.elapsed();
         let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).update(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
-        for work in self.verdicts.replace(PlanResults::of(&generations, &built, &plan)) {
+        for work in self.verdicts.replace(PlanResults::new(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
         }
         let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
@@ -155,7 +156,7 @@ impl Provisioner {
     }
 
     /// The plan for a snapshot: the last one where the cluster has been at rest since, else a new one, or what is sound of it.
-    async fn plan(&self, built: Built, started: Instant) -> Option<(Built, Arc<Plan>)> {
+    async fn plan(&self, built: SnapshotResult, started: Instant) -> Option<(SnapshotResult, Arc<Plan>)> {
         if let Some((rest, plan)) = &*self.rest()
             && rest.is_valid(&built.snapshot)
         {
@@ -188,7 +189,7 @@ impl Provisioner {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn snapshot(&self, index: &Index, now: Timestamp) -> Built {
+    fn snapshot(&self, index: &Index, now: Timestamp) -> SnapshotResult {
         let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
         nominations.forget_arrived(|pod| index.waits(pod));
@@ -230,7 +231,7 @@ impl Provisioner {
     }
 
     /// Everything but the claims is of no consequence if it fails: the next pass says it again.
-    async fn carry_out(&self, built: &Built, plan: &Plan, ripe: &ValidatedCommands, now: Timestamp) {
+    async fn carry_out(&self, built: &SnapshotResult, plan: &Plan, ripe: &ValidatedCommands, now: Timestamp) {
         let outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
         self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
         self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);
@@ -254,7 +255,7 @@ impl Provisioner {
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
         let stays = self.cluster.read(|index| node_events::notes(index, plan, ripe));
         for dropped in &ripe.dropped {
-            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[CommandKind::of(dropped).consolidation()], 1.0);
+            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[CommandKind::from_rejected(dropped).consolidation()], 1.0);
         }
         let closed = self.resizer.is_closed(now);
         let advice = self.cluster.read(|index| self.adviser.look(index, closed, &self.metrics, now));
@@ -298,7 +299,7 @@ impl Provisioner {
         }
     }
 
-    fn arrange_promises(&self, built: &Built, plan: &Plan) {
+    fn arrange_promises(&self, built: &SnapshotResult, plan: &Plan) {
         let pods = plan.report.order.iter().map(|pod| built.snapshot.pods[*pod].uid.as_str());
         self.nominations.lock().unwrap_or_else(PoisonError::into_inner).arrange(pods);
     }
@@ -318,7 +319,7 @@ fn plan_id(now: Timestamp) -> u64 {
     now.as_nanosecond().unsigned_abs() as u64
 }
 
-fn checked_plan(built: Built) -> (Built, ValidatedPlan) {
+fn checked_plan(built: SnapshotResult) -> (SnapshotResult, ValidatedPlan) {
     let checked = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
     (built, checked)
 }
@@ -328,7 +329,7 @@ fn told(findings: &[planner::Finding]) -> String {
 }
 
 /// What pools can buy where overlays or factors speak of it.
-fn own_catalogues(built: &Built) -> BTreeMap<String, Arc<planner::Catalogue>> {
+fn own_catalogues(built: &SnapshotResult) -> BTreeMap<String, Arc<planner::Catalogue>> {
     let pools = built.snapshot.pools.iter().filter(|pool| built.overlaid.contains_key(&pool.name));
     let own =
         pools.filter_map(|pool| Some((pool.name.clone(), Arc::clone(built.snapshot.catalogues.get(pool.catalogue)?))));

@@ -209,7 +209,7 @@ impl Reconciler {
     fn expected(&self, view: &nodeclaim::NodeClaimView) -> Vec<Arc<Pod>> {
         let claim = view.claim.metadata.name.as_deref().unwrap_or_default();
         let Some(node) = view.nodes.first() else { return Vec::new() };
-        let promised = self.nominations.lock().unwrap_or_else(PoisonError::into_inner).of([claim, node.name()]);
+        let promised = self.nominations.lock().unwrap_or_else(PoisonError::into_inner).pods_on([claim, node.name()]);
         self.cluster.read(|index| promised.iter().filter_map(|uid| index.waiting_pod(uid)).cloned().collect())
     }
 
@@ -385,7 +385,7 @@ fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<n
             (other.as_ref(), node.map(AsRef::as_ref))
         })
         .collect();
-    Some(nodeclaim::GateLimit::of(claim, timeout, &pool, now))
+    Some(nodeclaim::GateLimit::new(claim, timeout, &pool, now))
 }
 
 fn node_view(index: &Index, name: &str, now: Timestamp) -> Option<node::NodeView> {

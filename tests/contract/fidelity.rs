@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws::AwsCloud;
 use cloud::fake::Input;
 use cloud::{
-    BlockDevice, Cloud, CloudError, ConnectionTracking, Filter, FleetConfig, FleetOverride, FleetRequest, Kind,
+    BlockDevice, Cloud, CloudError, ConnectionTracking, ErrorKind, Filter, FleetConfig, FleetOverride, FleetRequest,
     LaunchTemplateRequest, MetadataOptions, Placement, ReservationSpecification, SpotPrice, Tags,
 };
 
@@ -165,7 +165,7 @@ async fn refusals_of_the_fake() {
     let in_memory = line.fake.create_fleet(&request).await.unwrap_err();
     let over_the_wire: CloudError = line.aws.create_fleet(&request).await.unwrap_err();
     assert_eq!(over_the_wire, in_memory);
-    assert_eq!(over_the_wire.kind, Kind::NotFound);
+    assert_eq!(over_the_wire.kind, ErrorKind::NotFound);
 }
 
 #[tokio::test]

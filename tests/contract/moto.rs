@@ -8,8 +8,8 @@ use anyhow::{Result, bail, ensure};
 use aws::AwsCloud;
 use cloud::contract::Abilities;
 use cloud::{
-    Call, CapacityReservation, Cloud, CloudError, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image,
-    Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, Kind, LaunchTemplate,
+    Call, CapacityReservation, Cloud, CloudError, ClusterDescription, ErrorKind, Filter, FleetAnswer, FleetRequest,
+    Image, Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate,
     LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
     RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
@@ -159,7 +159,7 @@ pub struct Translated(pub AwsCloud);
 impl Cloud for Translated {
     fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
         let not_found = |error: CloudError| match error.code.as_str() {
-            "MissingParameter" => CloudError { kind: Kind::NotFound, ..error },
+            "MissingParameter" => CloudError { kind: ErrorKind::NotFound, ..error },
             _ => error,
         };
         Box::pin(async move { self.0.delete_launch_template(name).await.map_err(not_found) })

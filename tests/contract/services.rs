@@ -4,8 +4,8 @@
 use aws::AwsCloud;
 use cloud::fake::Input;
 use cloud::{
-    CapacityReservation, Cloud, CloudError, ClusterDescription, FleetRequest, InstanceProfileRequest, InstanceStatus,
-    InterfaceKind, Kind, LaunchTemplateRequest, NetworkInterface, PlacementGroup, PlacementGroupQuery,
+    CapacityReservation, Cloud, CloudError, ClusterDescription, ErrorKind, FleetRequest, InstanceProfileRequest,
+    InstanceStatus, InterfaceKind, LaunchTemplateRequest, NetworkInterface, PlacementGroup, PlacementGroupQuery,
     ReservationFilter, RunInstancesProbe, StatusEvent,
 };
 use serde_json::json;
@@ -142,8 +142,8 @@ async fn questions_launch_nothing() {
     line.wire.order("CreateFleet(DryRun)", 1, Fault::unauthorized());
     line.wire.order("RunInstances(DryRun)", 1, Fault::throttled());
     let denied = line.aws.dry_run_create_fleet(&request).await.unwrap_err();
-    assert_eq!((denied.kind, denied.call), (Kind::Unauthorized, "CreateFleet(DryRun)"));
-    assert_eq!(line.aws.dry_run_run_instances(&probe).await.unwrap_err().kind, Kind::Throttled, "tried once");
+    assert_eq!((denied.kind, denied.call), (ErrorKind::Unauthorized, "CreateFleet(DryRun)"));
+    assert_eq!(line.aws.dry_run_run_instances(&probe).await.unwrap_err().kind, ErrorKind::Throttled, "tried once");
     assert!(line.fake.machines().is_empty());
 }
 
@@ -178,7 +178,7 @@ async fn instances_that_ail() {
 }
 
 /// Kind and code of what must fail.
-fn refusal<T: std::fmt::Debug>(answer: Result<T, CloudError>) -> (Kind, String) {
+fn refusal<T: std::fmt::Debug>(answer: Result<T, CloudError>) -> (ErrorKind, String) {
     let error = answer.unwrap_err();
     (error.kind, error.code)
 }
@@ -191,15 +191,15 @@ async fn an_instance_profile_lives(cloud: &AwsCloud, role: &str, other: &str, by
     cloud.create_instance_profile(&request).await.unwrap();
     assert_eq!(
         refusal(cloud.create_instance_profile(&request).await),
-        (Kind::AlreadyExists, text("EntityAlreadyExists"))
+        (ErrorKind::AlreadyExists, text("EntityAlreadyExists"))
     );
     let missing = cloud.add_role_to_instance_profile("kerf_1", "nobody").await.unwrap_err();
-    assert_eq!(missing.kind, Kind::NotFound);
+    assert_eq!(missing.kind, ErrorKind::NotFound);
     assert!(missing.message.to_lowercase().contains("role"), "{missing}");
     cloud.add_role_to_instance_profile("kerf_1", role).await.unwrap();
     assert_eq!(
         refusal(cloud.add_role_to_instance_profile("kerf_1", other).await),
-        (Kind::Invalid, text("LimitExceeded"))
+        (ErrorKind::Invalid, text("LimitExceeded"))
     );
     let seen = cloud.instance_profile("kerf_1").await.unwrap().unwrap();
     assert_eq!((&seen.path, seen.roles.as_slice(), &seen.tags), (&request.path, &[text(role)][..], &request.tags));
@@ -208,13 +208,13 @@ async fn an_instance_profile_lives(cloud: &AwsCloud, role: &str, other: &str, by
     if !by_moto {
         assert_eq!(cloud.instance_profiles("/karpenter/us-west-2/other/").await.unwrap(), []);
     }
-    assert_eq!(refusal(cloud.delete_instance_profile("kerf_1").await), (Kind::Invalid, text("DeleteConflict")));
+    assert_eq!(refusal(cloud.delete_instance_profile("kerf_1").await), (ErrorKind::Invalid, text("DeleteConflict")));
     cloud.remove_role_from_instance_profile("kerf_1", role).await.unwrap();
     if !by_moto {
-        assert_eq!(refusal(cloud.remove_role_from_instance_profile("kerf_1", role).await).0, Kind::NotFound);
+        assert_eq!(refusal(cloud.remove_role_from_instance_profile("kerf_1", role).await).0, ErrorKind::NotFound);
     }
     cloud.delete_instance_profile("kerf_1").await.unwrap();
-    assert_eq!(refusal(cloud.delete_instance_profile("kerf_1").await), (Kind::NotFound, text("NoSuchEntity")));
+    assert_eq!(refusal(cloud.delete_instance_profile("kerf_1").await), (ErrorKind::NotFound, text("NoSuchEntity")));
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn moto_judges_the_other_services() {
         moto.create_role(role).await.unwrap();
     }
     an_instance_profile_lives(&cloud, "nodes", "other", true).await;
-    assert_eq!(cloud.queue_url("kerf").await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(cloud.queue_url("kerf").await.unwrap_err().kind, ErrorKind::NotFound);
     moto.sqs("CreateQueue", json!({"QueueName": "kerf"})).await.unwrap();
     let url = cloud.queue_url("kerf").await.unwrap();
     for number in 0..12 {
@@ -249,8 +249,8 @@ async fn moto_judges_the_other_services() {
     }
     twelve_messages_go(&cloud, &url).await;
     moto.sqs("DeleteQueue", json!({"QueueUrl": url})).await.unwrap();
-    assert_eq!(cloud.receive_messages(&url).await.unwrap_err().kind, Kind::NotFound);
-    assert_eq!(cloud.cluster("kerf").await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(cloud.receive_messages(&url).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(cloud.cluster("kerf").await.unwrap_err().kind, ErrorKind::NotFound);
     moto.create_cluster("kerf", "10.100.0.0/16").await.unwrap();
     let cluster = cloud.cluster("kerf").await.unwrap();
     assert_eq!(cluster.service_cidr, "10.100.0.0/16");
@@ -262,7 +262,7 @@ async fn moto_judges_the_other_services() {
     let lacks = [
         cloud.on_demand_prices().await.is_err(),
         !cloud.instance_profiles("/b/").await.unwrap().is_empty(),
-        cloud.remove_role_from_instance_profile("p", "nodes").await.unwrap_err().kind == Kind::Server,
+        cloud.remove_role_from_instance_profile("p", "nodes").await.unwrap_err().kind == ErrorKind::Server,
     ];
     for (what, lacks) in MOTO_LACKS.iter().zip(lacks) {
         assert!(lacks, "moto can do this now: {what}");
@@ -288,7 +288,7 @@ async fn a_cluster() {
     let six = ClusterDescription { service_cidr: text("fd30::/108"), ..line.fake.cluster("kerf").await.unwrap() };
     line.fake.set_cluster("six", six.clone());
     assert_eq!(line.aws.cluster("six").await.unwrap(), six);
-    assert_eq!(line.aws.cluster("none").await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(line.aws.cluster("none").await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
 /// Of twelve messages ten come at once, two later; all can be deleted, and what is no receipt is told.
@@ -306,7 +306,7 @@ async fn twelve_messages_go(cloud: &AwsCloud, url: &str) {
 #[tokio::test]
 async fn messages_come_and_go() {
     let line = Line::new().await;
-    assert_eq!(line.aws.queue_url("kerf").await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(line.aws.queue_url("kerf").await.unwrap_err().kind, ErrorKind::NotFound);
     line.fake.create_queue("kerf");
     let url = line.aws.queue_url("kerf").await.unwrap();
     assert_eq!(line.aws.receive_messages(&url).await.unwrap(), []);
@@ -317,5 +317,5 @@ async fn messages_come_and_go() {
     assert_eq!(line.fake.queue_length("kerf"), 0);
     assert_eq!(line.wire.exchanges("DeleteMessageBatch").len(), 2, "ten a call");
     line.fake.remove_queue("kerf");
-    assert_eq!(line.aws.receive_messages(&url).await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(line.aws.receive_messages(&url).await.unwrap_err().kind, ErrorKind::NotFound);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws::{AwsCloud, Settings};
-use cloud::{Cloud, CloudError, Instance, Kind};
+use cloud::{Cloud, CloudError, ErrorKind, Instance};
 use http::StatusCode;
 use world::ec2wire::Fault;
 
@@ -25,18 +25,18 @@ async fn launch_under(fault: Fault) -> (CloudError, usize) {
 #[tokio::test]
 async fn faults_become_kinds() {
     let rows = [
-        (Fault::throttled(), Kind::Throttled, "RequestLimitExceeded", 0),
-        (Fault::unauthorized(), Kind::Unauthorized, "UnauthorizedOperation", 0),
-        (Fault::internal_error(), Kind::Server, "InternalError", 0),
-        (Fault::Garble(StatusCode::BAD_GATEWAY), Kind::Server, "", 0),
-        (Fault::Drop, Kind::Transport, "", 0),
-        (Fault::LoseReply, Kind::Transport, "", 1),
+        (Fault::throttled(), ErrorKind::Throttled, "RequestLimitExceeded", 0),
+        (Fault::unauthorized(), ErrorKind::Unauthorized, "UnauthorizedOperation", 0),
+        (Fault::internal_error(), ErrorKind::Server, "InternalError", 0),
+        (Fault::Garble(StatusCode::BAD_GATEWAY), ErrorKind::Server, "", 0),
+        (Fault::Drop, ErrorKind::Transport, "", 0),
+        (Fault::LoseReply, ErrorKind::Transport, "", 1),
     ];
     for (fault, kind, code, launched) in rows {
         let (error, machines) = launch_under(fault.clone()).await;
         assert_eq!((error.kind, error.code.as_str(), machines), (kind, code, launched), "{fault:?}: {error}");
         assert!(!error.message.is_empty(), "{fault:?}");
-        assert_eq!(error.outcome_unknown(), matches!(kind, Kind::Server | Kind::Transport));
+        assert_eq!(error.outcome_unknown(), matches!(kind, ErrorKind::Server | ErrorKind::Transport));
     }
 }
 
@@ -47,7 +47,7 @@ async fn a_slow_answer_is_no_answer() {
     line.wire.order(LAUNCH, 1, Fault::Slow(Duration::from_secs(600)));
     let short = Settings { attempt_timeout: Duration::from_millis(200), ..settings(&line.wire.url()) };
     let error = AwsCloud::connect(&short).await.create_fleet(&request).await.unwrap_err();
-    assert_eq!(error.kind, Kind::Transport, "{error}");
+    assert_eq!(error.kind, ErrorKind::Transport, "{error}");
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn nobody_listens() {
     let url = line.wire.url();
     drop(line);
     let error = AwsCloud::connect(&settings(&url)).await.type_offerings().await.unwrap_err();
-    assert_eq!(error.kind, Kind::Transport, "{error}");
+    assert_eq!(error.kind, ErrorKind::Transport, "{error}");
     assert!(error.to_string().contains("onnect"), "the message names the cause: {error}");
 }
 
@@ -86,7 +86,7 @@ async fn a_launch_is_tried_once_a_call() {
     assert!(lost.outcome_unknown(), "{lost}");
     assert_eq!(line.wire.exchanges(LAUNCH).len(), 1);
     let refused = line.aws.create_fleet(&request).await.unwrap_err();
-    assert_eq!(refused.kind, Kind::Unauthorized);
+    assert_eq!(refused.kind, ErrorKind::Unauthorized);
     let answer = line.aws.create_fleet(&request).await.unwrap();
     assert_eq!((answer.instances.len(), line.fake.machines().len()), (1, 1));
 }
@@ -107,7 +107,7 @@ async fn the_sdk_gives_up() {
         line.wire.order("DescribeSubnets", nth, Fault::throttled());
     }
     let error = line.aws.subnets(&cloud::Filter::default()).await.unwrap_err();
-    assert_eq!(error.kind, Kind::Throttled);
+    assert_eq!(error.kind, ErrorKind::Throttled);
     assert_eq!(line.wire.exchanges("DescribeSubnets").len(), 2, "two attempts, not more");
 }
 
@@ -116,7 +116,7 @@ async fn what_no_retry_helps_is_not_retried() {
     let line = Line::with_attempts(3).await;
     line.wire.order("DescribeSubnets", 1, Fault::unauthorized());
     let error = line.aws.subnets(&cloud::Filter::default()).await.unwrap_err();
-    assert_eq!(error.kind, Kind::Unauthorized);
+    assert_eq!(error.kind, ErrorKind::Unauthorized);
     assert_eq!(line.wire.exchanges("DescribeSubnets").len(), 1);
 }
 
@@ -137,7 +137,7 @@ async fn a_broken_page_breaks_the_whole_answer() {
     let line = Line::new().await;
     line.wire.order("DescribeInstanceTypes", 3, Fault::internal_error());
     let error = line.aws.instance_types().await.unwrap_err();
-    assert_eq!(error.kind, Kind::Server);
+    assert_eq!(error.kind, ErrorKind::Server);
 }
 
 /// What the fake itself calls a transport failure is one at the other end, too.
@@ -147,5 +147,5 @@ async fn faults_of_the_fake_cross_the_wire() {
     let request = launchable(&line.fake, "inner").await;
     line.fake.fail(LAUNCH, 1, cloud::fake::Fault::Lost);
     let error = line.aws.create_fleet(&request).await.unwrap_err();
-    assert_eq!((error.kind, line.fake.machines().len()), (Kind::Transport, 1));
+    assert_eq!((error.kind, line.fake.machines().len()), (ErrorKind::Transport, 1));
 }

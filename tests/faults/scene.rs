@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use api::objects::Pod;
 use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, NodePool, condition};
-use cloud::fake::Machine;
+use cloud::fake::FakeInstance;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -174,12 +174,12 @@ impl Scene {
     }
 
     /// Instances that live now.
-    pub fn living(&self) -> Vec<Machine> {
+    pub fn living(&self) -> Vec<FakeInstance> {
         self.stage.living()
     }
 
     /// Instances that this scenario launched, living or not.
-    pub fn launched(&self) -> Vec<Machine> {
+    pub fn launched(&self) -> Vec<FakeInstance> {
         let mut machines = self.stage.ec2.machines();
         machines.retain(|machine| !self.before.contains(&machine.instance.id));
         machines

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api::{label, taint};
-use cloud::fake::{FakeCloud, Machine};
+use cloud::fake::{FakeCloud, FakeInstance};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
@@ -50,9 +50,9 @@ impl Machines {
 
 /// Registers who is new, and says whether that was done: what fails is tried again at the next look.
 async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registered: &mut BTreeSet<String>) -> bool {
-    let up = |machine: &Machine| machine.instance.state == "running" && !registered.contains(&machine.instance.id);
-    let new: Vec<Machine> = ec2.machines().into_iter().filter(up).collect();
-    let register = |machine: Machine| async move {
+    let up = |machine: &FakeInstance| machine.instance.state == "running" && !registered.contains(&machine.instance.id);
+    let new: Vec<FakeInstance> = ec2.machines().into_iter().filter(up).collect();
+    let register = |machine: FakeInstance| async move {
         let done = register(nodes, &machine, catalogue).await;
         done.inspect_err(|error| log::warn!("{}: {error:#}", machine.instance.id)).ok().map(|()| machine.instance.id)
     };
@@ -62,13 +62,13 @@ async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registe
     all
 }
 
-async fn register(nodes: &Api<Node>, machine: &Machine, catalogue: &Catalogue) -> Result<()> {
+async fn register(nodes: &Api<Node>, machine: &FakeInstance, catalogue: &Catalogue) -> Result<()> {
     let node = node(machine, catalogue)?;
     nodes.create(&PostParams::default(), &node).await.map(drop).context("its Node is refused")
 }
 
 /// As kubelet and the cloud controller leave it.
-fn node(machine: &Machine, catalogue: &Catalogue) -> Result<Node> {
+fn node(machine: &FakeInstance, catalogue: &Catalogue) -> Result<Node> {
     let instance = &machine.instance;
     let (capacity, allocatable) = catalogue.sizes(&instance.instance_type)?;
     let arch = if machine.architecture == "arm64" { label::ARCH_ARM64 } else { label::ARCH_AMD64 };

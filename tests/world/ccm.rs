@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api::label;
-use cloud::fake::{FakeCloud, Machine};
+use cloud::fake::{FakeCloud, FakeInstance};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
@@ -67,7 +67,7 @@ async fn look(nodes: &Api<Node>, cloud: &FakeCloud) -> Result<()> {
 }
 
 /// The running instance behind a Node that waits; `None` for every other Node.
-fn instance_of(node: &Node, cloud: &FakeCloud) -> Option<Machine> {
+fn instance_of(node: &Node, cloud: &FakeCloud) -> Option<FakeInstance> {
     let spec = node.spec.as_ref()?;
     spec.taints.as_ref()?.iter().find(|taint| taint.key == UNINITIALIZED)?;
     let machine = cloud.machine(spec.provider_id.as_ref()?.rsplit('/').next()?)?;
@@ -75,7 +75,13 @@ fn instance_of(node: &Node, cloud: &FakeCloud) -> Option<Machine> {
 }
 
 /// Addresses first: a Node without its taint is complete.
-async fn initialize(nodes: &Api<Node>, node: &Node, name: &str, machine: &Machine, cloud: &FakeCloud) -> Result<()> {
+async fn initialize(
+    nodes: &Api<Node>,
+    node: &Node,
+    name: &str,
+    machine: &FakeInstance,
+    cloud: &FakeCloud,
+) -> Result<()> {
     let params = PatchParams::default();
     let status = Patch::Merge(json!({"status": {"addresses": addresses(machine)}}));
     nodes.patch_status(name, &params, &status).await.context("its addresses")?;
@@ -98,7 +104,7 @@ fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-fn addresses(machine: &Machine) -> Value {
+fn addresses(machine: &FakeInstance) -> Value {
     let instance = &machine.instance;
     json!([
         {"type": "InternalIP", "address": instance.private_ip},
@@ -107,7 +113,7 @@ fn addresses(machine: &Machine) -> Value {
     ])
 }
 
-fn labels(machine: &Machine, zone_id: Option<String>) -> Value {
+fn labels(machine: &FakeInstance, zone_id: Option<String>) -> Value {
     let instance = &machine.instance;
     let region = instance.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
     let mut labels = json!({

@@ -169,7 +169,7 @@ struct Room {
     types: BTreeMap<String, InstanceTypeInfo>,
     machines: Shared,
     /// What each live machine hears of its instance; `None` is the power cut.
-    running: BTreeMap<String, watch::Sender<Option<cloud::fake::Machine>>>,
+    running: BTreeMap<String, watch::Sender<Option<cloud::fake::FakeInstance>>>,
 }
 
 impl Room {
@@ -220,7 +220,7 @@ impl Room {
         }
     }
 
-    fn boot(&mut self, id: &str, instance: cloud::fake::Machine, lives: &mut JoinSet<()>) {
+    fn boot(&mut self, id: &str, instance: cloud::fake::FakeInstance, lives: &mut JoinSet<()>) {
         let blueprint = Blueprint::new(&self.options, &self.types, &instance);
         let parts = self.options.real.get().cloned().filter(|_| real::wanted(&instance));
         let machine = Arc::new(Machine::new(id, &blueprint));

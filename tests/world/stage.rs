@@ -17,7 +17,7 @@ use crate::network::Network;
 use crate::process::Process;
 use anyhow::{Context, Result};
 use cloud::Cloud;
-use cloud::fake::{FakeCloud, Machine};
+use cloud::fake::{FakeCloud, FakeInstance};
 use kube::Client;
 use serde_json::json;
 
@@ -197,8 +197,8 @@ impl Stage {
 
     /// Instances that live now.
     #[must_use]
-    pub fn living(&self) -> Vec<Machine> {
-        let ended = |machine: &Machine| matches!(machine.instance.state.as_str(), "terminated" | "shutting-down");
+    pub fn living(&self) -> Vec<FakeInstance> {
+        let ended = |machine: &FakeInstance| matches!(machine.instance.state.as_str(), "terminated" | "shutting-down");
         self.ec2.machines().into_iter().filter(|machine| !ended(machine)).collect()
     }
 

@@ -12,7 +12,7 @@ use machine::tables;
 use toml::{Table, Value};
 
 use super::facts::Facts;
-use super::plan::{Part, Plan};
+use super::plan::{BootstrapPlan, PlanPart};
 use template::Schema;
 
 pub use soci::{SOCI_CONFIG, SOCI_DROP_IN, SOCI_ENDPOINT};
@@ -35,7 +35,7 @@ const SOCI_CPUS: u32 = 4;
 /// Least memory for it, bytes: 7 GiB, which is what the kernel sees of 8.
 const SOCI_MEMORY_BYTES: u64 = 7 << 30;
 
-pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError> {
+pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeConfigError> {
     let spec = &facts.user_data.config.spec.containerd;
     let Some(version) = facts.software.containerd else {
         plan.warn(
@@ -55,8 +55,8 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError>
     };
     config.insert("version".to_owned(), Value::Integer(schema.version()));
     migrate::to_minor(&mut config, version);
-    plan.put(Part::Containerd, CONFIG, tables::pretty(&config));
-    plan.put(Part::Containerd, BASE_RUNTIME_SPEC, base_spec::render(&spec.base_runtime_spec));
+    plan.put(PlanPart::Containerd, CONFIG, tables::pretty(&config));
+    plan.put(PlanPart::Containerd, BASE_RUNTIME_SPEC, base_spec::render(&spec.base_runtime_spec));
     soci::add(plan, facts);
     Ok(())
 }
@@ -98,7 +98,7 @@ fn not_for_version_1(user: &Table) -> NodeConfigError {
 
 /// The user's configuration over the template's. containerd refuses a folder of registry hosts beside hosts in the
 /// configuration itself, so ours yields to the user's.
-fn laid_over(plan: &mut Plan, mut template: Table, user: Table) -> Table {
+fn laid_over(plan: &mut BootstrapPlan, mut template: Table, user: Table) -> Table {
     for plugin in [template::CRI, template::IMAGES] {
         let path = ["plugins", plugin, "registry"];
         let given = lookup(&user, &path).and_then(|registry| REGISTRY_HOSTS.iter().find(|hosts| has(registry, hosts)));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::environment;
 use super::facts::Facts;
-use super::plan::{Part, Plan};
+use super::plan::{BootstrapPlan, PlanPart};
 
 /// The configuration that kubelet reads.
 pub const CONFIG: &str = "/etc/eks/image-credential-provider/config.json";
@@ -44,9 +44,9 @@ pub(super) fn named_by(config: &NodeConfig) -> Option<&str> {
     machine.get(PROVIDER_VARIABLE).map(String::as_str)
 }
 
-pub(super) fn add(plan: &mut Plan, facts: &Facts) {
+pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) {
     match &facts.software.credential_provider {
-        Some(provider) => plan.put(Part::Kubelet, CONFIG, json::pretty(&config(facts, provider))),
+        Some(provider) => plan.put(PlanPart::Kubelet, CONFIG, json::pretty(&config(facts, provider))),
         None => plan.warn(format!(
             "no credential provider for ECR at {DEFAULT_PROVIDER}; private images of ECR cannot be pulled: install \
              it, or set {PROVIDER_VARIABLE}"

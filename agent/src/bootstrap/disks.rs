@@ -4,7 +4,7 @@ pub mod unit;
 
 use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy};
 
-use super::plan::Plan;
+use super::plan::BootstrapPlan;
 
 /// Where disks are mounted unless the NodeConfig says otherwise.
 const MOUNT_PATH: &str = "/mnt/k8s-disks/";
@@ -45,7 +45,7 @@ impl LocalDisks {
     }
 }
 
-pub(super) fn add(plan: &mut Plan, storage: &LocalStorage) {
+pub(super) fn add(plan: &mut BootstrapPlan, storage: &LocalStorage) {
     plan.disks = local_disks(storage);
     if storage.strategy == Some(LocalStorageStrategy::Mount) && !storage.disabled_mounts.is_empty() {
         plan.warn("spec.instance.localStorage.disabledMounts has no effect with strategy Mount");

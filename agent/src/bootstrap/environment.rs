@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use machine::quote::quote;
 
-use super::plan::{Part, Plan};
+use super::plan::{BootstrapPlan, PlanPart};
 
 /// The pseudo-service whose variables are for the whole machine.
 pub const WHOLE_MACHINE: &str = "default";
@@ -14,16 +14,16 @@ pub const MANAGER_DROP_IN: &str = "/etc/systemd/system.conf.d/environment.conf";
 
 type Variables = BTreeMap<String, String>;
 
-pub(super) fn add(plan: &mut Plan, environment: &BTreeMap<String, Variables>) {
+pub(super) fn add(plan: &mut BootstrapPlan, environment: &BTreeMap<String, Variables>) {
     for (service, variables) in environment {
         let variables = named(plan, service, variables);
         if variables.is_empty() {
             continue;
         }
         if service == WHOLE_MACHINE {
-            plan.put(Part::System, MANAGER_DROP_IN, render("Manager", "DefaultEnvironment", &variables));
+            plan.put(PlanPart::System, MANAGER_DROP_IN, render("Manager", "DefaultEnvironment", &variables));
         } else if is_unit_name(service) {
-            plan.put(Part::System, &drop_in(service), render("Service", "Environment", &variables));
+            plan.put(PlanPart::System, &drop_in(service), render("Service", "Environment", &variables));
         } else {
             plan.warn(format!(
                 "spec.instance.environment.{} has no effect: it is not a service; write the name of a unit",
@@ -34,7 +34,7 @@ pub(super) fn add(plan: &mut Plan, environment: &BTreeMap<String, Variables>) {
 }
 
 /// The variables whose names systemd takes; it reads over a line with any other.
-fn named(plan: &mut Plan, service: &str, variables: &Variables) -> Variables {
+fn named(plan: &mut BootstrapPlan, service: &str, variables: &Variables) -> Variables {
     let (named, nameless): (Variables, Variables) =
         variables.clone().into_iter().partition(|(name, _)| is_variable_name(name));
     for name in nameless.keys() {

@@ -77,7 +77,7 @@ pub struct Software {
 
 /// What metadata and EC2 say of the machine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Place {
+pub struct Location {
     /// Who the instance is.
     pub identity: IdentityDocument,
     /// Its private DNS name; may be empty where nodes are named by instance id.
@@ -92,7 +92,7 @@ pub struct Place {
 /// The first thing that is missing or wrong, with its cure.
 pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
     user_data.config.validate().context(NOT_FOLLOWED)?;
-    let place = Place {
+    let place = Location {
         identity: imds.identity().await?,
         hostname: hostname(imds, &user_data.config).await?,
         node_ip: node_ip(imds, &user_data.config).await?,
@@ -104,7 +104,7 @@ pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserDat
 ///
 /// # Errors
 /// The first thing that is missing or wrong, with its cure.
-pub async fn look(host: &Host, place: Place, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
+pub async fn look(host: &Host, place: Location, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
     let config = &user_data.config;
     Ok(Facts {
         identity: place.identity,

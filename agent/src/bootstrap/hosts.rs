@@ -5,21 +5,21 @@ use machine::nodeconfig::NodeConfigError;
 use machine::quote::quote;
 
 use super::facts::Facts;
-use super::plan::{Part, Plan};
+use super::plan::{BootstrapPlan, PlanPart};
 
 /// The machine's static names.
 pub const PATH: &str = "/etc/hosts";
 const BEGIN: &str = "# BEGIN kerf-agent: the cluster's API server";
 const END: &str = "# END kerf-agent";
 
-pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError> {
+pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeConfigError> {
     let cluster = &facts.user_data.config.spec.cluster;
     if !cluster.on_outpost() {
         return Ok(());
     }
     let name = api_host(&cluster.api_server_endpoint)?;
     let lines: String = facts.api_addresses.iter().map(|address| format!("{address}\t{name}\n")).collect();
-    plan.put(Part::Kubelet, PATH, with_block(&facts.software.hosts, &lines));
+    plan.put(PlanPart::Kubelet, PATH, with_block(&facts.software.hosts, &lines));
     Ok(())
 }
 

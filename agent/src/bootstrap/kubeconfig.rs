@@ -2,17 +2,17 @@
 //! role. On an Outpost kubelet exchanges the token for a certificate once, to live on when the region is out of reach.
 
 use super::facts::{CLIENT_CERTIFICATE, Facts};
-use super::plan::{CA_BUNDLE, Part, Plan};
+use super::plan::{BootstrapPlan, CA_BUNDLE, PlanPart};
 
 /// kubelet's kubeconfig.
 pub const KUBECONFIG: &str = "/var/lib/kubelet/kubeconfig";
 /// With what kubelet asks for its certificate; on Outposts only.
 pub const BOOTSTRAP_KUBECONFIG: &str = "/var/lib/kubelet/bootstrap-kubeconfig";
 
-pub(super) fn add(plan: &mut Plan, facts: &Facts) {
+pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) {
     let on_outpost = facts.user_data.config.spec.cluster.on_outpost();
     let path = if on_outpost { BOOTSTRAP_KUBECONFIG } else { KUBECONFIG };
-    plan.put(Part::Kubelet, path, render(facts));
+    plan.put(PlanPart::Kubelet, path, render(facts));
 }
 
 fn render(facts: &Facts) -> String {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::containerd;
 use super::facts::Facts;
-use super::plan::{CA_BUNDLE, Part, Plan};
+use super::plan::{BootstrapPlan, CA_BUNDLE, PlanPart};
 
 pub use command_line::KUBELET_ENVIRONMENT;
 
@@ -41,7 +41,7 @@ const DROP_INS_SINCE: u32 = 29;
 /// kubelet ends pods itself at a shutdown from this minor release on.
 const SHUTDOWN_SINCE: u32 = 34;
 
-pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError> {
+pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeConfigError> {
     let mut main = fixed();
     main.extend(computed(plan, facts)?);
     let user = facts.user_data.config.spec.kubelet.config.clone();
@@ -51,10 +51,14 @@ pub(super) fn add(plan: &mut Plan, facts: &Facts) -> Result<(), NodeConfigError>
     } else {
         merge_json(&mut main, user);
     }
-    plan.put(Part::Kubelet, KUBELET_CONFIG, json::pretty(&Value::Object(main)));
+    plan.put(PlanPart::Kubelet, KUBELET_CONFIG, json::pretty(&Value::Object(main)));
     let flags = command_line::environment(facts, &plan.node_name, drop_in.is_some());
-    plan.put_or_remove(Part::Kubelet, KUBELET_DROP_IN, drop_in.map(|drop_in| json::pretty(&Value::Object(drop_in))));
-    plan.put(Part::Kubelet, KUBELET_ENVIRONMENT, flags);
+    plan.put_or_remove(
+        PlanPart::Kubelet,
+        KUBELET_DROP_IN,
+        drop_in.map(|drop_in| json::pretty(&Value::Object(drop_in))),
+    );
+    plan.put(PlanPart::Kubelet, KUBELET_ENVIRONMENT, flags);
     Ok(())
 }
 
@@ -102,7 +106,7 @@ fn fixed() -> Map<String, Value> {
 }
 
 /// What depends on machine, cluster and release.
-fn computed(plan: &mut Plan, facts: &Facts) -> Result<Map<String, Value>, NodeConfigError> {
+fn computed(plan: &mut BootstrapPlan, facts: &Facts) -> Result<Map<String, Value>, NodeConfigError> {
     let spec = &facts.user_data.config.spec;
     let limits = pods::interface_limits(&facts.identity.instance_type).or(facts.interface_limits);
     let density = pods::density(limits, &spec.kubelet.max_pods_expression);

@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use machine::agent::mode::Mode;
 
-use crate::observe::{self, Other};
+use crate::observe::{self, Configurator};
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,16 +13,16 @@ pub enum BootstrapMode {
     /// Write kubelet's files and start it.
     Configure,
     /// Write nothing of the operating system's; wait for what the other writes, where it is known who that is.
-    Observe(Option<Other>),
+    Observe(Option<Configurator>),
 }
 
 /// The duty that follows from the settings and from who else is there, and what people should know about it.
 #[must_use]
-pub fn duty(mode: Mode, other: Option<Other>) -> (BootstrapMode, Option<&'static str>) {
+pub fn duty(mode: Mode, other: Option<Configurator>) -> (BootstrapMode, Option<&'static str>) {
     match (mode, other) {
         (Mode::Auto | Mode::Bootstrap, None) => (BootstrapMode::Configure, None),
-        (Mode::Bootstrap, Some(Other::Nodeadm)) => (BootstrapMode::Configure, Some(TWO)),
-        (Mode::Bootstrap, Some(Other::Bottlerocket)) => (BootstrapMode::Observe(other), Some(READ_ONLY)),
+        (Mode::Bootstrap, Some(Configurator::Nodeadm)) => (BootstrapMode::Configure, Some(TWO)),
+        (Mode::Bootstrap, Some(Configurator::Bottlerocket)) => (BootstrapMode::Observe(other), Some(READ_ONLY)),
         (Mode::Auto, Some(_)) | (Mode::Observe, _) => (BootstrapMode::Observe(other), None),
     }
 }
@@ -36,17 +36,17 @@ const READ_ONLY: &str = "Bottlerocket configures kubelet by its settings; `mode:
 #[error("{who} did not write {what} yet; {}", where_to_look(*who_is))]
 pub struct NotYet {
     who: &'static str,
-    who_is: Option<Other>,
+    who_is: Option<Configurator>,
     what: String,
 }
 
-fn where_to_look(other: Option<Other>) -> &'static str {
-    other.map_or("check which program configures this node, or set `mode: bootstrap`", Other::where_to_look)
+fn where_to_look(other: Option<Configurator>) -> &'static str {
+    other.map_or("check which program configures this node, or set `mode: bootstrap`", Configurator::where_to_look)
 }
 
 /// What the other has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct ObservedResult {
     /// The name that kubelet registers.
     pub node_name: String,
     /// When the kubeconfig was written.
@@ -57,12 +57,12 @@ pub struct Left {
 ///
 /// # Errors
 /// [`NotYet`], naming what is missing and where to look.
-pub fn look(root: &Path, other: Option<Other>) -> Result<Left, NotYet> {
-    let missing = |what: String| NotYet { who: other.map_or("nobody", Other::name), who_is: other, what };
+pub fn look(root: &Path, other: Option<Configurator>) -> Result<ObservedResult, NotYet> {
+    let missing = |what: String| NotYet { who: other.map_or("nobody", Configurator::name), who_is: other, what };
     let path = observe::kubeconfig(root);
     let metadata = std::fs::metadata(&path).map_err(|_| missing(format!("kubelet's kubeconfig {}", path.display())))?;
     let node_name = observe::node_name(root).ok_or_else(|| missing("kubelet's command line".to_owned()))?;
-    Ok(Left { node_name, written: metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok()) })
+    Ok(ObservedResult { node_name, written: metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok()) })
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn only_one_program_configures_a_machine_unless_people_insist() {
-        let (nodeadm, bottlerocket) = (Some(Other::Nodeadm), Some(Other::Bottlerocket));
+        let (nodeadm, bottlerocket) = (Some(Configurator::Nodeadm), Some(Configurator::Bottlerocket));
         let rows = [
             (Mode::Auto, None, BootstrapMode::Configure, false),
             (Mode::Auto, nodeadm, BootstrapMode::Observe(nodeadm), false),

@@ -12,13 +12,13 @@ pub const CA_BUNDLE: &str = "/etc/kubernetes/pki/ca.crt";
 
 /// What to do to a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct BootstrapPlan {
     /// The name that kubelet registers.
     pub node_name: String,
     /// `aws:///ZONE/INSTANCE-ID`.
     pub provider_id: String,
     /// Files to write, in order; no path twice.
-    pub files: Vec<File>,
+    pub files: Vec<PlannedFile>,
     /// Files of an earlier plan that must not stay.
     pub absent: Vec<String>,
     /// What becomes of instance store disks, before the daemons start; `None` leaves them alone.
@@ -35,7 +35,7 @@ pub struct Plan {
 
 /// One file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct PlannedFile {
     /// Absolute path on the machine.
     pub path: String,
     /// Its whole content.
@@ -43,12 +43,12 @@ pub struct File {
     /// Permission bits.
     pub mode: u32,
     /// Whose file it is.
-    pub part: Part,
+    pub part: PlanPart,
 }
 
 /// Which part of the machine a file configures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum PlanPart {
     /// The machine below Kubernetes: environment and name resolution.
     System,
     /// The container runtime.
@@ -68,9 +68,9 @@ pub struct Program {
     pub arguments: Vec<String>,
 }
 
-impl File {
+impl PlannedFile {
     /// A file with mode 0644, as all of a node's are.
-    pub(super) fn new(part: Part, path: &str, content: impl Into<Vec<u8>>) -> Self {
+    pub(super) fn new(part: PlanPart, path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self { path: path.to_owned(), content: content.into(), mode: 0o644, part }
     }
 }
@@ -79,41 +79,41 @@ impl File {
 ///
 /// # Errors
 /// [`NodeConfigError`] for a NodeConfig that cannot be followed, naming field and cure.
-pub fn plan(facts: &Facts) -> Result<Plan, NodeConfigError> {
+pub fn plan(facts: &Facts) -> Result<BootstrapPlan, NodeConfigError> {
     let config = &facts.user_data.config;
     config.validate()?;
-    let mut plan = Plan {
+    let mut plan = BootstrapPlan {
         node_name: node_name(facts),
         provider_id: format!("aws:///{}/{}", facts.identity.availability_zone, facts.identity.instance_id),
         units: facts.user_data.agent.units.clone(),
         warnings: facts.user_data.warnings.clone(),
-        ..Plan::default()
+        ..BootstrapPlan::default()
     };
     disks::add(&mut plan, &config.spec.instance.local_storage);
     environment::add(&mut plan, &config.spec.instance.environment);
     resolved::add(&mut plan, &config.spec.instance.network);
     containerd::add(&mut plan, facts)?;
     hosts::add(&mut plan, facts)?;
-    plan.put(Part::Kubelet, CA_BUNDLE, config.spec.cluster.ca_bundle()?);
+    plan.put(PlanPart::Kubelet, CA_BUNDLE, config.spec.cluster.ca_bundle()?);
     kubeconfig::add(&mut plan, facts);
     credentials::add(&mut plan, facts);
     kubelet::add(&mut plan, facts)?;
     Ok(plan)
 }
 
-impl Plan {
+impl BootstrapPlan {
     /// The planned content of a path.
     #[must_use]
-    pub fn file(&self, path: &str) -> Option<&File> {
+    pub fn file(&self, path: &str) -> Option<&PlannedFile> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    pub(super) fn put(&mut self, part: Part, path: &str, content: impl Into<Vec<u8>>) {
-        self.files.push(File::new(part, path, content));
+    pub(super) fn put(&mut self, part: PlanPart, path: &str, content: impl Into<Vec<u8>>) {
+        self.files.push(PlannedFile::new(part, path, content));
     }
 
     /// Writes the file, or sees to it that an earlier plan's one goes.
-    pub(super) fn put_or_remove(&mut self, part: Part, path: &str, content: Option<String>) {
+    pub(super) fn put_or_remove(&mut self, part: PlanPart, path: &str, content: Option<String>) {
         match content {
             Some(content) => self.put(part, path, content),
             None => self.absent.push(path.to_owned()),

@@ -2,7 +2,7 @@
 //! knows that interfaces are the network plugin's from now on.
 
 use super::disks::LocalDisks;
-use super::plan::Plan;
+use super::plan::BootstrapPlan;
 use crate::host::{Host, HostError};
 
 /// Exists once daemons are being started: interfaces that appear from then on are not systemd-networkd's. EKS's own
@@ -23,7 +23,7 @@ pub(super) fn mark(host: &Host) -> Result<(), HostError> {
 ///
 /// # Errors
 /// [`HostError`] when the mark cannot be written, or disks cannot be prepared: daemons would fill the root disk then.
-pub async fn prepare(host: &Host, plan: &Plan) -> Result<(), HostError> {
+pub async fn prepare(host: &Host, plan: &BootstrapPlan) -> Result<(), HostError> {
     mark(host)?;
     match &plan.disks {
         Some(disks) => set_up(host, disks).await,

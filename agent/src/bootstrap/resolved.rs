@@ -3,24 +3,24 @@
 use machine::nodeconfig::Network;
 use machine::quote::quote;
 
-use super::plan::{Part, Plan};
+use super::plan::{BootstrapPlan, PlanPart};
 
 /// The drop-in; below `/run`, so that a reboot begins without it.
 pub const DROP_IN: &str = "/run/systemd/resolved.conf.d/40-eks.conf";
 const UNIT: &str = "systemd-resolved.service";
 
-pub(super) fn add(plan: &mut Plan, network: &Network) {
+pub(super) fn add(plan: &mut BootstrapPlan, network: &Network) {
     let nameservers = words(plan, "nameservers", &network.nameservers);
     let network = Network { domains: words(plan, "domains", &network.domains), nameservers };
     let content = (!network.is_empty()).then(|| render(&network));
     if content.is_some() {
         plan.system_units.push(UNIT.to_owned());
     }
-    plan.put_or_remove(Part::System, DROP_IN, content);
+    plan.put_or_remove(PlanPart::System, DROP_IN, content);
 }
 
 /// The values that are names or addresses. Anything else would be several, or the next line of the file.
-fn words(plan: &mut Plan, field: &str, values: &[String]) -> Vec<String> {
+fn words(plan: &mut BootstrapPlan, field: &str, values: &[String]) -> Vec<String> {
     let (words, others): (Vec<String>, Vec<String>) = values.iter().cloned().partition(|value| is_word(value));
     for other in others {
         let other = quote(&other);

@@ -6,7 +6,7 @@ const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
 /// What was said so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct RetryLog {
     current: Option<Reason>,
 }
 
@@ -31,7 +31,7 @@ pub enum LogDecision {
     Nothing,
 }
 
-impl Waiting {
+impl RetryLog {
     /// Takes note that `reason` stands in the way at `now`.
     pub fn observe(&mut self, reason: &str, now: Timestamp) -> LogDecision {
         match &mut self.current {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_change_at_once_and_the_same_every_minute() {
         let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-        let mut waiting = Waiting::default();
+        let mut waiting = RetryLog::default();
         for (seconds, reason, expected) in [
             (0, "a", LogDecision::Changed),
             (1, "a", LogDecision::Nothing),

@@ -16,7 +16,7 @@ pub const PATH: &str = "/run/kerf/bootstrap.json";
 /// Where bootstrap stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum State {
+pub enum BootstrapState {
     /// Something is not there yet; it is tried again.
     Waiting {
         /// One sentence: what, and the cure.
@@ -40,7 +40,7 @@ pub enum State {
     },
 }
 
-impl Display for State {
+impl Display for BootstrapState {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Waiting { reason, since } => write!(out, "waiting since {since}: {reason}"),
@@ -50,7 +50,7 @@ impl Display for State {
     }
 }
 
-impl State {
+impl BootstrapState {
     /// Where it is below `root`.
     #[must_use]
     pub fn file(root: &Path) -> PathBuf {

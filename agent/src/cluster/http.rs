@@ -19,9 +19,9 @@ use super::bearer::Bearer;
 use super::clock::Clock;
 use super::error::{ClusterError, refused};
 use super::tls;
-use crate::clock::By;
+use crate::clock::ClockOffset;
 use crate::identity::Role;
-use crate::transport::{self, Sender, Wire};
+use crate::transport::{self, Sender, Transport};
 
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ impl Http {
         path: &str,
         body: Option<(&'static str, Bytes)>,
     ) -> impl Future<Output = Result<Bytes, ClusterError>> {
-        self.call_by(method, path, body, By::EVER)
+        self.call_by(method, path, body, ClockOffset::EVER)
     }
 
     /// The same, but nothing is sent from `by` on.
@@ -68,7 +68,7 @@ impl Http {
         method: Method,
         path: &str,
         body: Option<(&'static str, Bytes)>,
-        by: By,
+        by: ClockOffset,
     ) -> Result<Bytes, ClusterError> {
         let what = format!("{method} {path}");
         let called = timeout(self.patience, async {
@@ -89,7 +89,7 @@ impl Http {
         path: &str,
         body: Option<(&'static str, Bytes)>,
         what: &str,
-        by: By,
+        by: ClockOffset,
     ) -> Result<Bytes, ClusterError> {
         let mut sender = self.sender().await?;
         let request = self.request(method, path, body).await?;
@@ -199,7 +199,7 @@ impl Http {
         let stream = stream.unwrap_or_else(|late| Err(late.into())).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         self.forget_unheard(&stream).map_err(failed)?;
-        let mut wire: Wire = Box::new(stream);
+        let mut wire: Transport = Box::new(stream);
         if self.access.tls {
             wire = tls::handshake(&self.access, wire).await?;
         }

@@ -6,10 +6,10 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::access::{Access, Credentials};
 use super::error::ClusterError;
-use crate::transport::{self, Wire};
+use crate::transport::{self, Transport};
 
 /// Completes a TLS handshake.
-pub(super) async fn handshake(access: &Access, wire: Wire) -> Result<Wire, ClusterError> {
+pub(super) async fn handshake(access: &Access, wire: Transport) -> Result<Transport, ClusterError> {
     let name = ServerName::try_from(access.host.clone());
     let name = name.map_err(|error| unusable("server name", error))?;
     let connected = transport::secure(config(access)?, name, wire).await;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use machine::agent::{self, AgentSettings};
 
-use super::{Diagnosis, Verdict};
+use super::{Diagnosis, DoctorVerdict};
 use crate::bootstrap::mode::{BootstrapMode, duty};
 use crate::journal;
 use crate::{observe, policies};
@@ -24,32 +24,36 @@ pub fn examine(root: &Path) -> Diagnosis {
     let settings = settings(&mut found, root);
     let (duty, doubt) = duty(settings.mode, observe::other(root));
     match (duty, doubt) {
-        (_, Some(doubt)) => found.note("mode", Verdict::Broken, doubt),
-        (BootstrapMode::Configure, None) => found.note("mode", Verdict::Ok, "the agent configures the node"),
+        (_, Some(doubt)) => found.note("mode", DoctorVerdict::Broken, doubt),
+        (BootstrapMode::Configure, None) => found.note("mode", DoctorVerdict::Ok, "the agent configures the node"),
         (BootstrapMode::Observe(Some(other)), None) => {
-            found.note("mode", Verdict::Ok, format!("{} configures the node; the agent observes", other.name()));
+            found.note("mode", DoctorVerdict::Ok, format!("{} configures the node; the agent observes", other.name()));
         }
         (BootstrapMode::Observe(None), None) => {
             let cure = "enable nodeadm-config and nodeadm-run, or write mode: bootstrap";
-            found.note("mode", Verdict::Broken, format!("no program configures the node: {cure}"));
+            found.note("mode", DoctorVerdict::Broken, format!("no program configures the node: {cure}"));
         }
     }
     for program in PROGRAMS {
         match FOLDERS.iter().map(|folder| root.join(folder).join(program)).find(|path| path.exists()) {
-            Some(path) => found.note("programs", Verdict::Ok, path.display().to_string()),
-            None => found.note("programs", Verdict::Broken, format!("{program} is missing: use an EKS image as base")),
+            Some(path) => found.note("programs", DoctorVerdict::Ok, path.display().to_string()),
+            None => {
+                found.note("programs", DoctorVerdict::Broken, format!("{program} is missing: use an EKS image as base"))
+            }
         }
     }
     for unit in UNITS {
         match observe::is_enabled(root, unit) {
-            true => found.note("units", Verdict::Ok, format!("{unit} is enabled")),
-            false => {
-                found.note("units", Verdict::Broken, format!("{unit} is not enabled: run `systemctl preset {unit}`"))
-            }
+            true => found.note("units", DoctorVerdict::Ok, format!("{unit} is enabled")),
+            false => found.note(
+                "units",
+                DoctorVerdict::Broken,
+                format!("{unit} is not enabled: run `systemctl preset {unit}`"),
+            ),
         }
     }
     for path in REMAINS.map(|path| root.join(path)).iter().filter(|path| path.exists()) {
-        found.note("remains", Verdict::Broken, format!("delete {}: it belongs to another node", path.display()));
+        found.note("remains", DoctorVerdict::Broken, format!("delete {}: it belongs to another node", path.display()));
     }
     found
 }
@@ -58,7 +62,7 @@ pub fn examine(root: &Path) -> Diagnosis {
 fn settings(found: &mut Diagnosis, root: &Path) -> AgentSettings {
     let path = root.join(policies::FILE);
     let Ok(text) = fs::read_to_string(&path) else {
-        found.note("settings", Verdict::Ok, "the defaults, unless user data sets them");
+        found.note("settings", DoctorVerdict::Ok, "the defaults, unless user data sets them");
         return AgentSettings::default();
     };
     let read = agent::parse(&text);

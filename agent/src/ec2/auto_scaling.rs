@@ -7,7 +7,7 @@ use std::time::Duration;
 use machine::agent::notices::LifecycleHook;
 use thiserror::Error;
 
-use super::{Ec2, Ec2Error, Patience, Service};
+use super::{Ec2, Ec2Error, Ec2Retries, Service};
 use crate::environment::Environment;
 use crate::host::Host;
 use crate::imds::{Imds, ImdsError};
@@ -48,7 +48,7 @@ pub async fn complete(
         Some(group) => group.clone(),
         None => tagged(&imds).await?.ok_or(CompleteError::NoGroup)?,
     };
-    let patience = Patience { exchange: Duration::from_secs(10), attempts: ATTEMPTS, ..Patience::nodeadm(0) };
+    let patience = Ec2Retries { exchange: Duration::from_secs(10), attempts: ATTEMPTS, ..Ec2Retries::nodeadm(0) };
     let client = Ec2 { service: AUTO_SCALING, ..Ec2::new(&identity.region, environment, host, imds, patience) };
     let parameters = [
         ("AutoScalingGroupName", group.as_str()),

@@ -15,7 +15,7 @@ use super::error::Ec2Error;
 use super::proxy::{Proxy, Server};
 use crate::environment::Environment;
 use crate::host::Host;
-use crate::transport::{self, Wire};
+use crate::transport::{self, Transport};
 
 /// Answers to what we ask have a few KiB.
 const BODY_LIMIT: usize = 1_048_576;
@@ -26,14 +26,14 @@ const BUNDLES: [&str; 2] = ["/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
 /// The way to a server.
 #[derive(Debug)]
-pub(super) struct Way<'a> {
+pub(super) struct ServerRoute<'a> {
     pub(super) server: &'a Server,
     pub(super) proxy: Option<&'a Proxy>,
     /// The file of trusted certificates; read only if there is TLS on the way.
     pub(super) bundle: Option<PathBuf>,
 }
 
-impl Way<'_> {
+impl ServerRoute<'_> {
     /// Sends a request whose URI is a path, and returns status and body.
     pub(super) async fn exchange(&self, mut request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), Ec2Error> {
         let stream = self.connect().await?;
@@ -59,11 +59,11 @@ impl Way<'_> {
         }
     }
 
-    async fn connect(&self) -> Result<Wire, Ec2Error> {
+    async fn connect(&self) -> Result<Transport, Ec2Error> {
         let first = self.proxy.map_or(self.server, |proxy| &proxy.server);
         let stream = TcpStream::connect((first.host.as_str(), first.port)).await;
         let stream = stream.map_err(|source| Ec2Error::Connect { server: first.authority(true), source })?;
-        let mut wire: Wire = Box::new(stream);
+        let mut wire: Transport = Box::new(stream);
         if let Some(proxy) = self.proxy {
             if proxy.server.tls {
                 wire = self.secure(&proxy.server, wire).await?;
@@ -75,7 +75,7 @@ impl Way<'_> {
         if self.server.tls { self.secure(self.server, wire).await } else { Ok(wire) }
     }
 
-    async fn tunnel(&self, proxy: &Proxy, wire: &mut Wire) -> Result<(), Ec2Error> {
+    async fn tunnel(&self, proxy: &Proxy, wire: &mut Transport) -> Result<(), Ec2Error> {
         let server = self.server.authority(true);
         let authorization = proxy.authorization.as_ref();
         let authorization = authorization.map_or(String::new(), |value| format!("Proxy-Authorization: {value}\r\n"));
@@ -89,7 +89,7 @@ impl Way<'_> {
         Err(Ec2Error::Proxy { proxy: proxy.server.authority(true), server, answer })
     }
 
-    async fn secure(&self, server: &Server, wire: Wire) -> Result<Wire, Ec2Error> {
+    async fn secure(&self, server: &Server, wire: Transport) -> Result<Transport, Ec2Error> {
         let failed = |source| Ec2Error::Connect { server: server.authority(true), source };
         let name = ServerName::try_from(server.host.clone()).map_err(|error| failed(std::io::Error::other(error)))?;
         transport::secure(self.tls()?, name, wire).await.map_err(failed)
@@ -123,7 +123,7 @@ pub(super) fn bundle(environment: &Environment, host: &Host) -> Option<PathBuf> 
 }
 
 /// The first line of an answer whose head is read to its end, byte by byte: what follows it is not ours.
-async fn head(wire: &mut Wire) -> std::io::Result<String> {
+async fn head(wire: &mut Transport) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(wire.read_u8().await?);

@@ -8,11 +8,11 @@ use hyper::{Method, Request};
 use machine::agent::gates::{HttpTarget, Target};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::Answer;
+use super::GateAnswer;
 use crate::transport;
 
 /// Asks, below the machine's root.
-pub(super) async fn ask(root: &Path, target: &Target) -> Answer {
+pub(super) async fn ask(root: &Path, target: &Target) -> GateAnswer {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let answered = match target {
         Target::File(file) => {
@@ -29,7 +29,7 @@ pub(super) async fn ask(root: &Path, target: &Target) -> Answer {
         }
         Target::Http(page) => get(page).await,
     };
-    answered.map_or_else(Answer::Fails, |()| Answer::Holds)
+    answered.map_or_else(GateAnswer::Fails, |()| GateAnswer::Holds)
 }
 
 /// Whether the page answers with 2xx or 3xx, as kubelet's own probes want it.

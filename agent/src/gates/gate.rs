@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use drain::Millis;
 
-use crate::clock::Wall;
+use crate::clock::WallOffset;
 use crate::hysteresis::{Hysteresis, Verdict};
 use crate::report::rfc3339;
 
 /// What a gate is about: the word that stands in the condition's reason and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum GateKind {
     /// bootstrap is done.
     Bootstrap,
     /// kubelet says Ready.
@@ -27,7 +27,7 @@ pub enum Kind {
     Probe,
 }
 
-impl Kind {
+impl GateKind {
     /// One word.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -45,7 +45,7 @@ impl Kind {
 
 /// What was found at a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum GateAnswer {
     /// It is as it must be.
     Holds,
     /// It is not, and why.
@@ -62,7 +62,7 @@ pub(super) const POD: Hysteresis = Hysteresis::over(Duration::from_secs(60));
 /// A gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    kind: Kind,
+    kind: GateKind,
     /// Which one of its kind; empty where there is one only.
     which: String,
     verdict: Verdict,
@@ -72,22 +72,22 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new(kind: Kind, which: &str, rising: Hysteresis, falling: Hysteresis, now: Millis) -> Self {
+    pub(super) fn new(kind: GateKind, which: &str, rising: Hysteresis, falling: Hysteresis, now: Millis) -> Self {
         let verdict = Verdict::new(false, rising, falling, now);
         Self { kind, which: which.to_owned(), verdict, why: "not evaluated yet".to_owned(), decided: false }
     }
 
     /// Takes in what was found.
-    pub(super) fn take(&mut self, answer: Answer, now: Millis) {
+    pub(super) fn take(&mut self, answer: GateAnswer, now: Millis) {
         let turned = match answer {
-            Answer::Holds => self.verdict.take(true, now),
-            Answer::Fails(why) => {
+            GateAnswer::Holds => self.verdict.take(true, now),
+            GateAnswer::Fails(why) => {
                 self.decided = true;
                 let closed = self.verdict.take(false, now);
                 self.why = why;
                 closed
             }
-            Answer::Unknown(why) => {
+            GateAnswer::Unknown(why) => {
                 self.why = why;
                 false
             }
@@ -101,7 +101,7 @@ impl Gate {
 
     /// What it is about.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> GateKind {
         self.kind
     }
 
@@ -134,7 +134,7 @@ impl Gate {
     }
 
     /// Why it is closed, in a sentence.
-    pub(super) fn complaint(&self, wall: Wall) -> String {
+    pub(super) fn complaint(&self, wall: WallOffset) -> String {
         format!("{} since {}: {}", self.name(), rfc3339(wall.wall_time(self.since())), self.why)
     }
 }

@@ -8,21 +8,21 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::watch::{self, Receiver};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Answer, GateId, Gates, Question, ask, cni};
-use crate::cluster::{ClusterError, Link, Pod};
+use super::{GateAnswer, GateId, Gates, Question, ask, cni};
+use crate::cluster::{ClusterError, ConnectionState, Pod};
 
 /// What was found at a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct ProbeResult {
     /// At which.
     pub gate: GateId,
     /// What.
-    pub answer: Answer,
+    pub answer: GateAnswer,
 }
 
 /// When a question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct ProbeTiming {
     pub(super) delay: Duration,
     /// After a bad answer.
     pub(super) closed: Duration,
@@ -35,11 +35,11 @@ pub(super) struct Pace {
 /// was waited for it anyway.
 const WEARINESS: u32 = 60;
 /// Files are looked at often: it costs microseconds, and a node waits for them.
-const FILES: Pace = Pace::new(1, 10);
+const FILES: ProbeTiming = ProbeTiming::new(1, 10);
 /// The API server is asked rarely once the gate is open.
-const CALLS: Pace = Pace::new(2, 60);
+const CALLS: ProbeTiming = ProbeTiming::new(2, 60);
 
-impl Pace {
+impl ProbeTiming {
     const fn new(closed: u64, open: u64) -> Self {
         Self {
             delay: Duration::ZERO,
@@ -58,13 +58,13 @@ impl Pace {
 /// The tasks that ask.
 #[derive(Debug)]
 pub struct Probers {
-    link: watch::Sender<Option<Link>>,
+    link: watch::Sender<Option<ConnectionState>>,
 }
 
 impl Probers {
     /// Starts to ask what `gates` want to know of the machine below `root`.
     #[must_use]
-    pub fn start(gates: &Gates, root: PathBuf, told: &Sender<Finding>) -> Self {
+    pub fn start(gates: &Gates, root: PathBuf, told: &Sender<ProbeResult>) -> Self {
         let (link, linked) = watch::channel(None);
         for (gate, question, pace) in gates.questions() {
             let asker =
@@ -75,7 +75,7 @@ impl Probers {
     }
 
     /// The API server is spoken to in this way from now on.
-    pub fn use_link(&self, link: Link) {
+    pub fn use_link(&self, link: ConnectionState) {
         self.link.send_replace(Some(link));
     }
 }
@@ -83,10 +83,10 @@ impl Probers {
 struct ProbeContext {
     gate: GateId,
     question: Question,
-    pace: Pace,
+    pace: ProbeTiming,
     root: PathBuf,
-    linked: Receiver<Option<Link>>,
-    told: Sender<Finding>,
+    linked: Receiver<Option<ConnectionState>>,
+    told: Sender<ProbeResult>,
 }
 
 impl ProbeContext {
@@ -95,9 +95,9 @@ impl ProbeContext {
         let mut closed = None;
         loop {
             let answer = timeout(self.pace.timeout, self.ask()).await.unwrap_or_else(|_| self.late());
-            closed = if answer == Answer::Holds { None } else { closed.or_else(|| Some(Instant::now())) };
+            closed = if answer == GateAnswer::Holds { None } else { closed.or_else(|| Some(Instant::now())) };
             let wait = closed.map_or(self.pace.open, |since| self.pace.wait(since.elapsed()));
-            if self.told.send(Finding { gate: self.gate, answer }).await.is_err() {
+            if self.told.send(ProbeResult { gate: self.gate, answer }).await.is_err() {
                 return;
             }
             tokio::select! {
@@ -107,17 +107,17 @@ impl ProbeContext {
         }
     }
 
-    fn late(&self) -> Answer {
+    fn late(&self) -> GateAnswer {
         let why = format!("no response within {} ms", self.pace.timeout.as_millis());
         match self.question {
-            Question::Target(_) | Question::Cni(_) => Answer::Fails(why),
-            Question::CsiDriver(_) | Question::DaemonSet(_) => Answer::Unknown(why),
+            Question::Target(_) | Question::Cni(_) => GateAnswer::Fails(why),
+            Question::CsiDriver(_) | Question::DaemonSet(_) => GateAnswer::Unknown(why),
         }
     }
 
-    async fn ask(&self) -> Answer {
+    async fn ask(&self) -> GateAnswer {
         match &self.question {
-            Question::Cni(gate) => cni::trouble(&self.root, gate).map_or(Answer::Holds, Answer::Fails),
+            Question::Cni(gate) => cni::trouble(&self.root, gate).map_or(GateAnswer::Holds, GateAnswer::Fails),
             Question::Target(target) => ask::ask(&self.root, target).await,
             Question::CsiDriver(name) => {
                 let Some(link) = self.link() else { return unlinked() };
@@ -135,20 +135,20 @@ impl ProbeContext {
         }
     }
 
-    fn link(&self) -> Option<Link> {
+    fn link(&self) -> Option<ConnectionState> {
         self.linked.borrow().clone()
     }
 }
 
-fn unlinked() -> Answer {
-    Answer::Unknown("no kubeconfig yet".to_owned())
+fn unlinked() -> GateAnswer {
+    GateAnswer::Unknown("no kubeconfig yet".to_owned())
 }
 
-fn judged<T>(answer: Result<T, ClusterError>, judge: impl FnOnce(T) -> Result<(), String>) -> Answer {
+fn judged<T>(answer: Result<T, ClusterError>, judge: impl FnOnce(T) -> Result<(), String>) -> GateAnswer {
     match answer.map(judge) {
-        Ok(Ok(())) => Answer::Holds,
-        Ok(Err(why)) => Answer::Fails(why),
-        Err(error) => Answer::Unknown(daemon::error::chain(&error)),
+        Ok(Ok(())) => GateAnswer::Holds,
+        Ok(Err(why)) => GateAnswer::Fails(why),
+        Err(error) => GateAnswer::Unknown(daemon::error::chain(&error)),
     }
 }
 
@@ -165,9 +165,9 @@ fn ready(name: &str, pods: &[Pod]) -> Result<(), String> {
 
 impl Gates {
     /// What only a look or a call tells, and when to ask.
-    pub(super) fn questions(&self) -> Vec<(GateId, Question, Pace)> {
+    pub(super) fn questions(&self) -> Vec<(GateId, Question, ProbeTiming)> {
         let settings = self.settings();
-        let mut all: Vec<(String, Question, Pace)> = Vec::new();
+        let mut all: Vec<(String, Question, ProbeTiming)> = Vec::new();
         if settings.cni.enabled {
             all.push(("CNI".to_owned(), Question::Cni(settings.cni.clone()), FILES));
         }
@@ -176,7 +176,7 @@ impl Gates {
         let sets = settings.daemon_sets.iter();
         all.extend(sets.map(|set| (format!("DaemonSet {}", set.name), Question::DaemonSet(set.clone()), CALLS)));
         all.extend(settings.probes.iter().map(|probe| {
-            let pace = Pace {
+            let pace = ProbeTiming {
                 delay: probe.initial_delay.0,
                 closed: probe.period.0,
                 open: probe.period.0,
@@ -199,7 +199,7 @@ mod tests {
         for (closed, wait) in rows {
             assert_eq!(FILES.wait(seconds(closed)), seconds(wait), "{closed}");
         }
-        let probe = Pace { closed: seconds(30), open: seconds(30), ..FILES };
+        let probe = ProbeTiming { closed: seconds(30), open: seconds(30), ..FILES };
         assert_eq!(probe.wait(seconds(86_400)), seconds(30), "the user's period stays");
     }
 }

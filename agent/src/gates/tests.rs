@@ -26,32 +26,32 @@ fn ready() -> Value {
     json!([{"type": "Ready", "status": "True"}])
 }
 
-fn done() -> State {
-    State::Done { node_name: "n".into(), since: jiff::Timestamp::UNIX_EPOCH }
+fn done() -> BootstrapState {
+    BootstrapState::Done { node_name: "n".into(), since: jiff::Timestamp::UNIX_EPOCH }
 }
 
-fn fails(why: &str) -> Answer {
-    Answer::Fails(why.to_owned())
+fn fails(why: &str) -> GateAnswer {
+    GateAnswer::Fails(why.to_owned())
 }
 
 /// Gates on a Node whose files are fine.
 fn opened(text: &str, now: Millis) -> Gates {
     let mut gates = Gates::new(&settings(text), now);
     let cni = gates.id("CNI").unwrap();
-    gates.take(cni, Answer::Holds, now);
+    gates.take(cni, GateAnswer::Holds, now);
     gates.observe(Some(&done()), Some(&node(&ready())), now);
     gates
 }
 
 fn said(gates: &Gates) -> (&'static str, String, String) {
-    let said = gates.statement(Wall::default());
+    let said = gates.statement(WallOffset::default());
     (said.status, said.reason, said.message)
 }
 
 #[test]
 fn each_closed_gate_is_named_with_why_and_since_when() {
-    let waiting = State::Waiting { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
-    let failed = State::Failed { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
+    let waiting = BootstrapState::Waiting { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
+    let failed = BootstrapState::Failed { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
     let (good, sick) = (ready(), json!([{"type": "Ready", "status": "False", "message": "PLEG is not healthy"}]));
     let cut = json!([{"type": "Ready", "status": "True"}, {"type": "NetworkUnavailable", "status": "True", "message": "no route"}]);
     let ill =
@@ -84,7 +84,7 @@ fn each_closed_gate_is_named_with_why_and_since_when() {
     for (bootstrap, conditions, text, reason, message) in rows {
         let mut gates = Gates::new(&settings(text), at(0));
         let cni = gates.id("CNI").unwrap();
-        gates.take(cni, Answer::Holds, at(1));
+        gates.take(cni, GateAnswer::Holds, at(1));
         gates.observe(bootstrap.as_ref(), Some(&node(conditions)), at(1));
         let expected = ("False", reason.to_owned(), message.replace("SINCE", since));
         assert_eq!(said(&gates), expected, "{text} {conditions}");
@@ -116,11 +116,11 @@ fn an_open_gate_forgives_for_a_while_and_then_names_the_first_bad_moment() {
 fn an_api_server_that_is_away_closes_nothing_and_opens_nothing() {
     let mut gates = opened("{csiDrivers: [ebs]}", at(0));
     let driver = gates.id("CSIDriver ebs").unwrap();
-    gates.take(driver, Answer::Unknown("no route".into()), at(1));
+    gates.take(driver, GateAnswer::Unknown("no route".into()), at(1));
     assert!(said(&gates).2.ends_with("no route"), "{}", said(&gates).2);
-    gates.take(driver, Answer::Holds, at(2));
+    gates.take(driver, GateAnswer::Holds, at(2));
     for second in 3..100 {
-        gates.take(driver, Answer::Unknown("no route".into()), at(second));
+        gates.take(driver, GateAnswer::Unknown("no route".into()), at(second));
     }
     assert_eq!(said(&gates).0, "True");
     for second in 100..103 {
@@ -136,20 +136,20 @@ fn an_agent_that_has_just_started_does_not_doubt_what_stands() {
     let stands = node(&json!([{"type": "Ready", "status": "True"}, {"type": "kerf.sh/Ready", "status": "True"}]));
     let mut gates = Gates::new(&settings("{csiDrivers: [ebs]}"), at(0));
     gates.observe(Some(&done()), Some(&stands), at(0));
-    assert_eq!(gates.news(&stands, Wall::default()), None);
+    assert_eq!(gates.news(&stands, WallOffset::default()), None);
     assert_eq!(
-        gates.news(&node(&ready()), Wall::default()).map(|said| said.status),
+        gates.news(&node(&ready()), WallOffset::default()).map(|said| said.status),
         Some("False"),
         "nobody has said True yet"
     );
     let cni = gates.id("CNI").unwrap();
     let mut closed = gates.clone();
     closed.take(cni, fails("no CNI"), at(1));
-    assert_eq!(closed.news(&stands, Wall::default()).map(|said| said.reason), Some("CNI,CSIDriver".to_owned()));
+    assert_eq!(closed.news(&stands, WallOffset::default()).map(|said| said.reason), Some("CNI,CSIDriver".to_owned()));
     let driver = gates.id("CSIDriver ebs").unwrap();
-    gates.take(cni, Answer::Holds, at(1));
-    gates.take(driver, Answer::Holds, at(1));
-    assert_eq!(gates.news(&stands, Wall::default()).map(|said| said.status), Some("True"));
+    gates.take(cni, GateAnswer::Holds, at(1));
+    gates.take(driver, GateAnswer::Holds, at(1));
+    assert_eq!(gates.news(&stands, WallOffset::default()).map(|said| said.status), Some("True"));
 }
 
 proptest! {
@@ -166,7 +166,7 @@ proptest! {
         let (mut open, mut turned) = (false, 0);
         let answers: Vec<bool> = answers.into_iter().chain(std::iter::repeat_n(truth, 5)).collect();
         for (good, count) in answers.into_iter().zip(1_u64..) {
-            gates.take(id, if good { Answer::Holds } else { fails("no") }, at(count));
+            gates.take(id, if good { GateAnswer::Holds } else { fails("no") }, at(count));
             let now = said(&gates).0 == "True";
             if now != open {
                 let least = if now { success } else { failure };

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::{Look, check};
+use super::{CheckRun, check};
 use crate::host::hardware::NVIDIA;
 
 const DEVICES: &str = "sys/bus/pci/devices";
@@ -37,10 +37,10 @@ impl Accelerators {
     }
 
     /// One look for each kind that the machine has.
-    pub(super) fn look(&self) -> Vec<Look> {
+    pub(super) fn look(&self) -> Vec<CheckRun> {
         let kinds = [(&self.nvidia, check::NVIDIA_LOST), (&self.neuron, check::NEURON_LOST)];
         let there = kinds.into_iter().filter(|(devices, _)| !devices.is_empty());
-        there.map(|(devices, check)| Look { check, trouble: lost(devices) }).collect()
+        there.map(|(devices, check)| CheckRun { check, trouble: lost(devices) }).collect()
     }
 }
 

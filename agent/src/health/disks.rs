@@ -7,7 +7,7 @@ use machine::agent::health::Percent;
 use nix::sys::statvfs::statvfs;
 
 use super::text::Text;
-use super::{Look, check};
+use super::{CheckRun, check};
 use crate::observe;
 
 /// What a node needs to write to, below the machine's root.
@@ -30,12 +30,12 @@ fn fill(path: &Path) -> Option<u64> {
 }
 
 /// Whether there is room.
-pub(super) fn full(root: &Path, limit: Percent) -> Look {
+pub(super) fn full(root: &Path, limit: Percent) -> CheckRun {
     let full = FOLDERS.iter().find_map(|folder| {
         let fill = fill(&root.join(folder.trim_start_matches('/')))?;
         (fill >= u64::from(limit.0)).then(|| format!("{folder} is {fill} % full, in bytes or inodes"))
     });
-    Look { check: check::DISK_FULL, trouble: full }
+    CheckRun { check: check::DISK_FULL, trouble: full }
 }
 
 /// Mount points as they are told, and whether the file system below can be written. Its own flag counts, not the mount's: the
@@ -65,7 +65,7 @@ impl Mounts {
         Self { mounts: Text::new(root.join("proc/self/mountinfo")), sealed: observe::is_bottlerocket(root) }
     }
 
-    pub(super) fn look(&mut self) -> Vec<Look> {
+    pub(super) fn look(&mut self) -> Vec<CheckRun> {
         let Some(text) = self.mounts.read() else { return Vec::new() };
         let mounts = read_only(text);
         let below = |folder: &str| {
@@ -82,11 +82,11 @@ impl Mounts {
         // What lies on the root is the root's trouble.
         let folder = folders.into_iter().find(|folder| below(folder) != Some("/") && is_read_only(folder));
         vec![
-            Look {
+            CheckRun {
                 check: check::READ_ONLY_ROOT,
                 trouble: root.then(|| "the root file system is read-only".to_owned()),
             },
-            Look { check: check::READ_ONLY, trouble: folder.map(|folder| format!("{folder} is not writable")) },
+            CheckRun { check: check::READ_ONLY, trouble: folder.map(|folder| format!("{folder} is not writable")) },
         ]
     }
 }
@@ -112,7 +112,7 @@ impl Speed {
         Self { stats: Text::new(root.join("proc/diskstats")), before: BTreeMap::new() }
     }
 
-    pub(super) fn look(&mut self) -> Vec<Look> {
+    pub(super) fn look(&mut self) -> Vec<CheckRun> {
         let (mut slow, mut hung) = (None, None);
         let Some(text) = self.stats.read() else { return Vec::new() };
         for (name, now) in text.lines().filter_map(totals) {
@@ -125,7 +125,7 @@ impl Speed {
                 None => drop(self.before.insert(name.to_owned(), now)),
             }
         }
-        vec![Look { check: check::DISK_SLOW, trouble: slow }, Look { check: check::DISK_HUNG, trouble: hung }]
+        vec![CheckRun { check: check::DISK_SLOW, trouble: slow }, CheckRun { check: check::DISK_HUNG, trouble: hung }]
     }
 }
 

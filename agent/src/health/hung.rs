@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Look, check};
+use super::{CheckRun, check};
 
 /// Tasks that are remembered; the kernel itself names ten by default.
 const MOST: usize = 16;
@@ -40,7 +40,7 @@ impl Hung {
     }
 
     /// Whether one of them hangs still; those that went on, or ended, are forgotten.
-    pub(super) fn look(&mut self) -> Look {
+    pub(super) fn look(&mut self) -> CheckRun {
         let proc = &self.proc;
         self.named.retain_mut(|task| hangs(proc, task));
         let trouble = self.named.first().map(|task| {
@@ -48,7 +48,7 @@ impl Hung {
             let more = if others == 0 { String::new() } else { format!(" and {others} more") };
             format!("task {} ({}) is blocked in the kernel{more}", task.name, task.id)
         });
-        Look { check: check::TASK_HUNG, trouble }
+        CheckRun { check: check::TASK_HUNG, trouble }
     }
 }
 

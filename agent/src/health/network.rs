@@ -10,7 +10,7 @@ use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
 use super::text::Text;
-use super::{Look, check};
+use super::{CheckRun, check};
 
 /// For one answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,12 +30,12 @@ impl Routes {
         Self { v4: Text::new(net.join("route")), v6: Text::new(net.join("ipv6_route")) }
     }
 
-    pub(super) fn look(&mut self) -> Option<Look> {
+    pub(super) fn look(&mut self) -> Option<CheckRun> {
         let v4 = self.v4.read().map(|text| text.lines().any(is_default_v4));
         let v6 = self.v6.read().map(|text| text.lines().any(is_default_v6));
         let there = v4.into_iter().chain(v6).reduce(|one, other| one || other)?;
         let trouble = (!there).then(|| "no default route for IPv4 or IPv6".to_owned());
-        Some(Look { check: check::NO_ROUTE, trouble })
+        Some(CheckRun { check: check::NO_ROUTE, trouble })
     }
 }
 
@@ -65,11 +65,11 @@ pub(super) fn name_server(root: &Path, port: u16) -> Option<SocketAddr> {
 }
 
 /// Whether the name server answers a question for `name`: one look for those who are told at once, and one for those who act on it.
-pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> [Look; 2] {
+pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> [CheckRun; 2] {
     let asked = timeout(PATIENCE, ask(server, name, id)).await;
     let answered = asked.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
     let trouble = answered.err().map(|error| format!("name server {} does not resolve {name}: {error}", server.ip()));
-    [Look { check: check::NO_DNS, trouble: trouble.clone() }, Look { check: check::NAMES_LOST, trouble }]
+    [CheckRun { check: check::NO_DNS, trouble: trouble.clone() }, CheckRun { check: check::NAMES_LOST, trouble }]
 }
 
 async fn ask(server: SocketAddr, name: &str, id: u16) -> Result<(), Error> {

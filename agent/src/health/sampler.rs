@@ -14,7 +14,7 @@ use super::hung::Hung;
 use super::kmsg::Kmsg;
 use super::network::{self, Routes};
 use super::units::{self, Unit};
-use super::{Look, Sample, check};
+use super::{CheckRun, HealthSample, check};
 use crate::cluster::Access;
 use crate::host::Host;
 use crate::notices::moment;
@@ -71,8 +71,8 @@ impl Sampler {
     }
 
     /// One look.
-    pub async fn sample(&mut self, now: Millis) -> Sample {
-        let mut sample = Sample { looks: Vec::new(), incidents: self.kmsg.read() };
+    pub async fn sample(&mut self, now: Millis) -> HealthSample {
+        let mut sample = HealthSample { looks: Vec::new(), incidents: self.kmsg.read() };
         let hung = sample.incidents.iter().filter(|incident| incident.check == check::HUNG_TASK);
         hung.for_each(|incident| self.hung.hear(&incident.text));
         sample.looks.push(self.hung.look());
@@ -89,7 +89,7 @@ impl Sampler {
         sample
     }
 
-    async fn units(&mut self, sample: &mut Sample, now: Millis) {
+    async fn units(&mut self, sample: &mut HealthSample, now: Millis) {
         let watched = self.settings.units.clone();
         if !watched.kubelet.is_empty() {
             let (look, restart) = units::kubelet(&mut self.kubelet, &self.host, now).await;
@@ -104,7 +104,7 @@ impl Sampler {
     }
 
     /// Whether the API server's name can be resolved; nothing to ask where it is an address.
-    async fn names(&self) -> Option<[Look; 2]> {
+    async fn names(&self) -> Option<[CheckRun; 2]> {
         let access = Access::read(&self.root, &observe::kubeconfig(&self.root)).ok()?;
         let name = access.host.as_str();
         let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
@@ -114,7 +114,7 @@ impl Sampler {
 }
 
 /// Looks at the machine again and again until nobody listens.
-pub async fn watch(mut sampler: Sampler, told: Sender<Sample>) {
+pub async fn watch(mut sampler: Sampler, told: Sender<HealthSample>) {
     let period = sampler.settings.period.0.max(Duration::from_secs(1));
     loop {
         let sample = sampler.sample(moment(Timestamp::now())).await;

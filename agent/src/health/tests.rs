@@ -13,15 +13,15 @@ fn node(conditions: Value) -> Node {
     serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap()
 }
 
-fn look(check: &Check, trouble: bool) -> Sample {
-    Sample {
-        looks: vec![Look { check: check.clone(), trouble: trouble.then(|| "it hurts".into()) }],
+fn look(check: &Check, trouble: bool) -> HealthSample {
+    HealthSample {
+        looks: vec![CheckRun { check: check.clone(), trouble: trouble.then(|| "it hurts".into()) }],
         incidents: vec![],
     }
 }
 
 fn said(health: &Health, kind: &str, now: Millis) -> Option<(&'static str, String, String)> {
-    let all = health.statements(&node(json!([])), Wall::default(), now);
+    let all = health.statements(&node(json!([])), WallOffset::default(), now);
     let found = all.into_iter().find(|it| it.kind == kind)?;
     Some((found.status, found.reason, found.message))
 }
@@ -35,22 +35,22 @@ fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
     for check in plain.into_iter().chain(lasting) {
         let (mut health, patience) = (Health::default(), check.patience().as_secs());
         assert_eq!(said(&health, check.condition, at(0)), None, "not evaluated yet");
-        health.take(look(&check, false), Wall::default(), at(0));
+        health.take(look(&check, false), WallOffset::default(), at(0));
         let (status, well, message) = said(&health, check.condition, at(0)).unwrap();
         assert_eq!((status, message.as_str()), ("True", "kerf-agent: no trouble"));
         assert!(well.ends_with("IsReady"), "{well}");
-        health.take(look(&check, true), Wall::default(), at(10));
-        health.take(look(&check, true), Wall::default(), at(9 + patience));
+        health.take(look(&check, true), WallOffset::default(), at(10));
+        health.take(look(&check, true), WallOffset::default(), at(9 + patience));
         assert_eq!(said(&health, check.condition, at(9)).unwrap().0, "True");
-        health.take(look(&check, true), Wall::default(), at(10 + patience));
+        health.take(look(&check, true), WallOffset::default(), at(10 + patience));
         let expected = format!("kerf-agent: {} since 2026-01-01T12:00:10Z: it hurts", check.reason);
         assert_eq!(said(&health, check.condition, at(999)), Some(("False", check.reason.to_string(), expected)));
         assert_eq!(health.tidings()[0].message, format!("{}: it hurts", check.reason));
-        health.take(look(&check, false), Wall::default(), at(2000));
+        health.take(look(&check, false), WallOffset::default(), at(2000));
         assert_eq!(said(&health, check.condition, at(2000)).unwrap().0, "False");
-        health.take(look(&check, false), Wall::default(), at(2000 + patience));
+        health.take(look(&check, false), WallOffset::default(), at(2000 + patience));
         assert_eq!(said(&health, check.condition, at(9999)).unwrap().0, "True");
-        assert_eq!((health.tidings().len(), health.summary(Wall::default())), (0, None));
+        assert_eq!((health.tidings().len(), health.summary(WallOffset::default())), (0, None));
     }
 }
 
@@ -58,7 +58,7 @@ fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
 fn a_warning_is_told_but_the_condition_stays_true() {
     let mut health = Health::default();
     for second in [0, 60] {
-        health.take(look(&check::NO_DNS, true), Wall::default(), at(second));
+        health.take(look(&check::NO_DNS, true), WallOffset::default(), at(second));
     }
     let (status, reason, message) = said(&health, "NetworkingReady", at(60)).unwrap();
     assert_eq!((status, reason.as_str()), ("True", "NetworkingIsReady"));
@@ -77,7 +77,7 @@ fn what_happens_again_and_again_is_trouble_until_it_has_not_for_a_while() {
         text: format!("killed at {second}"),
     };
     let take = |health: &mut Health, incidents: Vec<Incident>, now| {
-        health.take(Sample { looks: vec![], incidents }, Wall::default(), at(now));
+        health.take(HealthSample { looks: vec![], incidents }, WallOffset::default(), at(now));
     };
     take(&mut health, vec![oom(0), oom(1)], 10);
     assert_eq!(said(&health, "KernelReady", at(10)).unwrap().0, "True", "twice is no loop");
@@ -97,8 +97,8 @@ fn what_happens_again_and_again_is_trouble_until_it_has_not_for_a_while() {
 fn an_api_server_that_is_lost_for_long_is_told_and_one_that_is_lost_again_and_again_is_fatal() {
     let mut health = Health::default();
     let heard = |health: &mut Health, trouble: bool, second| {
-        health.look(Look { check: check::NO_API, trouble: trouble.then(|| "refused".into()) }, at(second));
-        health.take(Sample::default(), Wall::default(), at(second));
+        health.look(CheckRun { check: check::NO_API, trouble: trouble.then(|| "refused".into()) }, at(second));
+        health.take(HealthSample::default(), WallOffset::default(), at(second));
         said(health, "NetworkingReady", at(second)).unwrap()
     };
     // Each failed try of one long outage is no loss of its own.
@@ -121,13 +121,13 @@ fn an_api_server_that_is_lost_for_long_is_told_and_one_that_is_lost_again_and_ag
 #[test]
 fn where_another_agent_speaks_ours_is_silent_and_comes_back_when_it_is_gone() {
     let mut health = Health::default();
-    health.take(look(&check::DISK_FULL, false), Wall::default(), at(0));
+    health.take(look(&check::DISK_FULL, false), WallOffset::default(), at(0));
     let with = |message: &str, seconds: u64| {
         let heartbeat = rfc3339(at(seconds));
         node(json!([{"type": "KernelReady", "status": "True", "message": message, "lastHeartbeatTime": heartbeat}]))
     };
     let kinds = |node: &Node, now: Millis| {
-        health.statements(node, Wall::default(), now).iter().map(|it| it.kind).collect::<Vec<_>>()
+        health.statements(node, WallOffset::default(), now).iter().map(|it| it.kind).collect::<Vec<_>>()
     };
     assert!(kinds(&with("Kernel is running properly", 0), at(899)).is_empty());
     assert!(other_agent(&with("", 0), at(10)));
@@ -140,12 +140,12 @@ fn where_another_agent_speaks_ours_is_silent_and_comes_back_when_it_is_gone() {
 #[test]
 fn ours_are_renewed_every_five_minutes() {
     let mut health = Health::default();
-    health.take(look(&check::DISK_FULL, false), Wall::default(), at(0));
-    let said = health.statements(&node(json!([])), Wall::default(), at(0)).remove(0);
+    health.take(look(&check::DISK_FULL, false), WallOffset::default(), at(0));
+    let said = health.statements(&node(json!([])), WallOffset::default(), at(0)).remove(0);
     let stands = |seconds| node(json!([{"type": said.kind, "lastHeartbeatTime": rfc3339(at(seconds))}]));
     assert!(!is_old(&stands(0), &said, at(299)));
     assert!(is_old(&stands(0), &said, at(300)));
-    let ready = Statement { kind: "kerf.sh/Ready", ..said };
+    let ready = ConditionUpdate { kind: "kerf.sh/Ready", ..said };
     assert!(!is_old(&node(json!([])), &ready, at(9999)), "others have no need of it");
 }
 
@@ -161,7 +161,7 @@ proptest! {
         let (mut now, mut status, mut turned) = (0, "True", 0);
         for (trouble, pause) in looks.into_iter().chain(std::iter::repeat_n((truth, 15), 5)) {
             now += pause;
-            health.take(look(&check, trouble), Wall::default(), at(now));
+            health.take(look(&check, trouble), WallOffset::default(), at(now));
             let said = said(&health, check.condition, at(now)).unwrap().0;
             if said != status {
                 prop_assert!(now - turned >= patience, "after {} s", now - turned);

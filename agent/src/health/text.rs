@@ -4,20 +4,20 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::files::Kept;
+use crate::files::FileBackup;
 
 /// More than any of these files has; what is beyond is left out.
 const MOST: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Text {
-    file: Kept,
+    file: FileBackup,
     buffer: Vec<u8>,
 }
 
 impl Text {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { file: Kept::new(path), buffer: Vec::new() }
+        Self { file: FileBackup::new(path), buffer: Vec::new() }
     }
 
     /// The text as it is now; `None` where there is no such file.

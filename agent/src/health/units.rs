@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 
 use super::check::{self, Check};
 use super::text::Text;
-use super::{Incident, Look, Quota};
+use super::{CheckRun, Incident, Quota};
 use crate::host::Host;
 
 /// Where the runtime listens, below the machine's root.
@@ -96,7 +96,7 @@ enum State {
 }
 
 /// kubelet's unit; no look where nobody knows.
-pub(super) async fn kubelet(unit: &mut Unit, host: &Host, now: Millis) -> (Option<Look>, Option<Incident>) {
+pub(super) async fn kubelet(unit: &mut Unit, host: &Host, now: Millis) -> (Option<CheckRun>, Option<Incident>) {
     let (runs, incident) = unit.restarted(now);
     let state = if runs { State::Runs } else { unit.state(host).await };
     let trouble = match state {
@@ -104,7 +104,7 @@ pub(super) async fn kubelet(unit: &mut Unit, host: &Host, now: Millis) -> (Optio
         State::Runs => None,
         State::Down(why) => Some(why),
     };
-    (Some(Look { check: check::KUBELET_FAILED, trouble }), incident)
+    (Some(CheckRun { check: check::KUBELET_FAILED, trouble }), incident)
 }
 
 /// The runtime's unit. Its shims outlive it in its control group, so its socket tells whether it runs.
@@ -113,7 +113,7 @@ pub(super) async fn runtime(
     root: &Path,
     host: &Host,
     now: Millis,
-) -> (Option<Look>, Option<Incident>) {
+) -> (Option<CheckRun>, Option<Incident>) {
     let (_, incident) = unit.restarted(now);
     let socket: PathBuf = root.join(SOCKET);
     let trouble = match UnixStream::connect(&socket).await {
@@ -127,5 +127,5 @@ pub(super) async fn runtime(
             Some(format!("{why}: /{SOCKET} refuses connections: {error}"))
         }
     };
-    (Some(Look { check: check::RUNTIME_FAILED, trouble }), incident)
+    (Some(CheckRun { check: check::RUNTIME_FAILED, trouble }), incident)
 }

@@ -73,16 +73,16 @@ pub struct Credentials {
 pub struct Role {
     imds: Arc<Imds>,
     fips: bool,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<CachedCredentials>>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct CachedCredentials {
     credentials: Credentials,
     asked: Timestamp,
 }
 
-impl Held {
+impl CachedCredentials {
     /// Whether to go on with these without asking.
     fn will_do(&self, now: Timestamp) -> bool {
         let end = self.credentials.end;
@@ -126,7 +126,7 @@ impl Role {
         let asked = self.ask().await;
         let known = held.take().map(|held| held.credentials);
         let credentials = choose(known, asked, now)?;
-        *held = Some(Held { credentials: credentials.clone(), asked: now });
+        *held = Some(CachedCredentials { credentials: credentials.clone(), asked: now });
         Ok(credentials)
     }
 
@@ -225,9 +225,9 @@ mod tests {
 
     #[test]
     fn they_are_asked_for_anew_five_minutes_before_their_end_and_then_not_all_the_time() {
-        let held = Held { credentials: until(1000, "a"), asked: at(0) };
+        let held = CachedCredentials { credentials: until(1000, "a"), asked: at(0) };
         assert!(held.will_do(at(699)) && !held.will_do(at(700)) && !held.will_do(at(999)));
-        let held = Held { credentials: until(1000, "a"), asked: at(800) };
+        let held = CachedCredentials { credentials: until(1000, "a"), asked: at(800) };
         assert!(held.will_do(at(829)) && !held.will_do(at(830)) && !held.will_do(at(1000)));
     }
 

@@ -8,7 +8,7 @@ use super::Audience;
 #[must_use]
 pub fn audience(program: &str, arguments: &[String], environment: &[(String, String)]) -> Option<Audience> {
     let name = program.rsplit('/').next().unwrap_or(program);
-    let words = Words::read(arguments)?;
+    let words = CommandWords::read(arguments)?;
     let cluster = match (name, words.plain.as_slice()) {
         ("aws", ["eks", "get-token"]) => words.one_of(&["--cluster-name", "--cluster-id"]),
         ("aws-iam-authenticator", ["token"]) => words.one_of(&["-i", "--cluster-id"]),
@@ -30,12 +30,12 @@ pub fn audience(program: &str, arguments: &[String], environment: &[(String, Str
 }
 
 /// A command line: words by themselves, and options with their values.
-struct Words<'a> {
+struct CommandWords<'a> {
     plain: Vec<&'a str>,
     options: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> CommandWords<'a> {
     /// Every option here takes a value, behind a blank or `=`; one without is not understood.
     fn read(arguments: &'a [String]) -> Option<Self> {
         let mut words = Self { plain: Vec::new(), options: Vec::new() };

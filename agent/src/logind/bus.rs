@@ -49,7 +49,7 @@ impl Drop for Lock {
 }
 
 /// An answer, with the descriptor that came along.
-pub(super) struct Answer {
+pub(super) struct BusReply {
     pub(super) message: Message,
     pub(super) descriptor: Option<Lock>,
 }
@@ -79,7 +79,7 @@ impl Bus {
         interface: &str,
         member: &'static str,
         arguments: &[&str],
-    ) -> Result<Answer, LogindError> {
+    ) -> Result<BusReply, LogindError> {
         self.serial = self.serial.wrapping_add(1).max(1);
         let call = Call { serial: self.serial, destination, path, interface, member, arguments };
         self.send(&encode(&call)).await?;
@@ -98,7 +98,7 @@ impl Bus {
         }
     }
 
-    async fn answer(&mut self, member: &'static str) -> Result<Answer, LogindError> {
+    async fn answer(&mut self, member: &'static str) -> Result<BusReply, LogindError> {
         loop {
             let answer = self.message().await?;
             let message = &answer.message;
@@ -152,14 +152,14 @@ impl Bus {
     }
 
     /// The next whole message.
-    async fn message(&mut self) -> Result<Answer, LogindError> {
+    async fn message(&mut self) -> Result<BusReply, LogindError> {
         loop {
             if let Some(end) = length(&self.bytes)?.filter(|end| *end <= self.bytes.len()) {
                 let bytes: Vec<u8> = self.bytes.drain(..end).collect();
                 let message = decode(&bytes)?;
                 let carries = message.arguments.iter().any(|it| matches!(it, Argument::Descriptor(_)));
                 let descriptor = if carries { self.descriptors.pop_front() } else { None };
-                return Ok(Answer { message, descriptor });
+                return Ok(BusReply { message, descriptor });
             }
             self.receive().await?;
         }

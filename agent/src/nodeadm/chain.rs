@@ -5,11 +5,11 @@ use thiserror::Error;
 
 use super::Machine;
 use super::cache::Enriched;
-use super::source::{Found, Source};
+use super::source::{Source, SourceContent};
 
 /// What all sources together say.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Gathered {
+pub struct MergedConfig {
     /// The sum of all NodeConfigs; `None` when no source holds one.
     pub config: Option<NodeConfig>,
     /// What was read over, one sentence each.
@@ -22,19 +22,19 @@ pub struct Gathered {
 ///
 /// # Errors
 /// The first source that is unusable, as opposed to empty.
-pub async fn gather(sources: &[Source], machine: &Machine) -> anyhow::Result<Gathered> {
-    let mut gathered = Gathered::default();
+pub async fn gather(sources: &[Source], machine: &Machine) -> anyhow::Result<MergedConfig> {
+    let mut gathered = MergedConfig::default();
     for source in sources {
         gathered.add(source, source.read(machine).await?);
     }
     Ok(gathered)
 }
 
-impl Gathered {
-    fn add(&mut self, source: &Source, found: Found) {
+impl MergedConfig {
+    fn add(&mut self, source: &Source, found: SourceContent) {
         match found {
-            Found::Nothing(reason) => self.nothing.push(format!("{source}: {reason}")),
-            Found::Config { config, warnings } => {
+            SourceContent::Nothing(reason) => self.nothing.push(format!("{source}: {reason}")),
+            SourceContent::Config { config, warnings } => {
                 self.config.get_or_insert_with(NodeConfig::new).merge(*config);
                 self.warnings.extend(warnings.into_iter().map(|warning| format!("{source}: {warning}")));
             }
@@ -76,7 +76,7 @@ pub enum Choice {
 ///
 /// # Errors
 /// [`NoConfig`] when there is neither.
-pub fn choose(gathered: Gathered, kept: Option<Enriched>) -> Result<Choice, NoConfig> {
+pub fn choose(gathered: MergedConfig, kept: Option<Enriched>) -> Result<Choice, NoConfig> {
     match kept {
         None => Ok(Choice::Fresh { config: gathered.into_config()?, replaces: false }),
         Some(kept) => Ok(match gathered.config {

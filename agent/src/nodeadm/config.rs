@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use machine::yaml;
 
 use super::Machine;
-use super::chain::{self, Gathered};
+use super::chain::{self, MergedConfig};
 use super::command::{Config, Sources};
 
 pub(super) async fn run(machine: &Machine, command: &Config) -> anyhow::Result<()> {
@@ -16,19 +16,19 @@ pub(super) async fn run(machine: &Machine, command: &Config) -> anyhow::Result<(
     }
 }
 
-async fn gather(machine: &Machine, sources: &Sources) -> anyhow::Result<Gathered> {
+async fn gather(machine: &Machine, sources: &Sources) -> anyhow::Result<MergedConfig> {
     chain::gather(&sources.sources, machine).await
 }
 
 /// Stricter than `init`: a field that would be read over is most likely misspelt.
-fn check(gathered: Gathered) -> anyhow::Result<()> {
+fn check(gathered: MergedConfig) -> anyhow::Result<()> {
     let unknown = gathered.warnings.join("; ");
     gathered.into_config()?.validate().context("invalid NodeConfig")?;
     anyhow::ensure!(unknown.is_empty(), "unknown fields in the NodeConfig: {unknown}");
     Ok(())
 }
 
-fn dump(gathered: Gathered) -> anyhow::Result<()> {
+fn dump(gathered: MergedConfig) -> anyhow::Result<()> {
     for warning in &gathered.warnings {
         log::warn!("{warning}");
     }

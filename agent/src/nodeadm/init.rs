@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use super::cache::Enriched;
-use super::chain::{self, Choice, Gathered, choose};
+use super::chain::{self, Choice, MergedConfig, choose};
 use super::command::{Init, Phase};
 use super::phases::Phases;
 use super::{Machine, enrich};
@@ -30,7 +30,7 @@ pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()>
     Ok(())
 }
 
-fn tell(gathered: &Gathered) {
+fn tell(gathered: &MergedConfig) {
     for warning in &gathered.warnings {
         log::warn!("{warning}");
     }

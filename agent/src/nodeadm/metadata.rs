@@ -9,14 +9,14 @@ use crate::imds::{IdentityDocument, Imds, ImdsError};
 
 /// How long to insist on an answer of the metadata service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct MetadataRetries {
     /// How often to ask at most.
     pub attempts: u32,
     /// The waits between.
     pub backoff: Backoff,
 }
 
-impl Patience {
+impl MetadataRetries {
     /// That of EKS's bootstrap: 60 attempts, at most a second apart. Half a minute and more passes before it gives up.
     #[must_use]
     pub const fn nodeadm(seed: u64) -> Self {
@@ -31,7 +31,7 @@ pub struct Metadata<'a> {
     /// The service.
     pub imds: &'a Imds,
     /// How long to insist.
-    pub patience: Patience,
+    pub patience: MetadataRetries,
 }
 
 impl Metadata<'_> {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn half_a_minute_passes_before_it_gives_up() {
         for seed in 0..100 {
-            let patience = Patience::nodeadm(seed);
+            let patience = MetadataRetries::nodeadm(seed);
             let waits: Duration = (0..patience.attempts - 1).map(|attempt| patience.backoff.delay(attempt)).sum();
             assert!(waits > Duration::from_secs(25) && waits < Duration::from_secs(60), "{waits:?}");
         }

@@ -7,8 +7,8 @@ use machine::userdata::UserData;
 
 use super::cache::Enriched;
 use super::{Machine, enrich, units};
-use crate::bootstrap::facts::{self, Facts, NO_IPV6, Place};
-use crate::bootstrap::plan::{self, File, Part, Plan};
+use crate::bootstrap::facts::{self, Facts, Location, NO_IPV6};
+use crate::bootstrap::plan::{self, BootstrapPlan, PlanPart, PlannedFile};
 use crate::bootstrap::prepare::prepare;
 use crate::environment::Environment;
 use crate::imds::IdentityDocument;
@@ -38,7 +38,7 @@ impl Phases<'_> {
         }
         let mut system_changed = false;
         for file in plan.files.iter().filter(|file| self.concerns(file.part)) {
-            system_changed |= self.put(file)? && file.part == Part::System;
+            system_changed |= self.put(file)? && file.part == PlanPart::System;
         }
         for path in &plan.absent {
             self.machine.host.remove(path)?;
@@ -49,7 +49,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    fn put(&self, file: &File) -> anyhow::Result<bool> {
+    fn put(&self, file: &PlannedFile) -> anyhow::Result<bool> {
         let changed = self.machine.host.write(&file.path, &file.content, file.mode)?;
         if changed {
             log::info!(path = file.path.as_str(); "wrote file");
@@ -70,7 +70,7 @@ impl Phases<'_> {
     async fn facts(&self) -> anyhow::Result<Facts> {
         let config = self.enriched.config();
         let instance = self.enriched.status.instance.clone();
-        let place = Place {
+        let place = Location {
             hostname: instance.private_dns_name,
             node_ip: self.node_ip(&config).await?,
             identity: IdentityDocument {
@@ -92,16 +92,16 @@ impl Phases<'_> {
         metadata.ipv6(&self.enriched.status.instance.mac).await?.context(NO_IPV6)
     }
 
-    fn plan(&self, facts: &Facts) -> anyhow::Result<Plan> {
+    fn plan(&self, facts: &Facts) -> anyhow::Result<BootstrapPlan> {
         plan::plan(facts).context("invalid NodeConfig")
     }
 
-    fn concerns(&self, part: Part) -> bool {
+    fn concerns(&self, part: PlanPart) -> bool {
         let named = |daemon: &str| self.daemons.iter().any(|name| name == daemon);
         match part {
-            Part::System => true,
-            Part::Containerd => named("containerd"),
-            Part::Kubelet => named("kubelet"),
+            PlanPart::System => true,
+            PlanPart::Containerd => named("containerd"),
+            PlanPart::Kubelet => named("kubelet"),
         }
     }
 }

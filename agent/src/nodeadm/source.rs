@@ -51,7 +51,7 @@ impl fmt::Display for Source {
 
 /// What a source holds.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum SourceContent {
     /// One or several NodeConfigs, merged in order.
     Config {
         /// Their sum.
@@ -69,7 +69,7 @@ impl Source {
     /// # Errors
     /// What makes the source unusable, as opposed to empty: metadata that does not answer, a path that does not
     /// exist, a file that is no NodeConfig, packed user data that is damaged.
-    pub async fn read(&self, machine: &Machine) -> anyhow::Result<Found> {
+    pub async fn read(&self, machine: &Machine) -> anyhow::Result<SourceContent> {
         let found = match self {
             Self::UserData => from_user_data(machine).await,
             Self::Path(path) => from_path(&machine.host.locate(path)),
@@ -78,13 +78,13 @@ impl Source {
     }
 }
 
-async fn from_user_data(machine: &Machine) -> anyhow::Result<Found> {
+async fn from_user_data(machine: &Machine) -> anyhow::Result<SourceContent> {
     let Some(raw) = machine.metadata().user_data().await? else {
-        return Ok(Found::Nothing("the instance has no user data".to_owned()));
+        return Ok(SourceContent::Nothing("the instance has no user data".to_owned()));
     };
     match userdata::parse(&raw) {
-        Ok(user_data) => Ok(Found::Config { config: Box::new(user_data.config), warnings: user_data.warnings }),
-        Err(error) if may_be_for_others(&error) => Ok(Found::Nothing(daemon::error::chain(&error))),
+        Ok(user_data) => Ok(SourceContent::Config { config: Box::new(user_data.config), warnings: user_data.warnings }),
+        Err(error) if may_be_for_others(&error) => Ok(SourceContent::Nothing(daemon::error::chain(&error))),
         Err(error) => Err(error.into()),
     }
 }
@@ -100,13 +100,13 @@ fn may_be_for_others(error: &UserDataError) -> bool {
     }
 }
 
-fn from_path(path: &Path) -> anyhow::Result<Found> {
+fn from_path(path: &Path) -> anyhow::Result<SourceContent> {
     if !path.is_dir() {
         return from_files(&[path.to_owned()]);
     }
     let files = documents(path)?;
     if files.is_empty() {
-        return Ok(Found::Nothing(format!("{} holds no .yaml, .yml or .json file", path.display())));
+        return Ok(SourceContent::Nothing(format!("{} holds no .yaml, .yml or .json file", path.display())));
     }
     from_files(&files)
 }
@@ -130,7 +130,7 @@ fn is_document(path: &Path) -> bool {
     !is_hidden && EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-fn from_files(files: &[PathBuf]) -> anyhow::Result<Found> {
+fn from_files(files: &[PathBuf]) -> anyhow::Result<SourceContent> {
     let mut sum = NodeConfig::new();
     let mut all = Vec::new();
     for file in files {
@@ -140,7 +140,7 @@ fn from_files(files: &[PathBuf]) -> anyhow::Result<Found> {
         all.extend(parsed.warnings.into_iter().map(|warning| format!("{name}: {warning}")));
         sum.merge(parsed.config);
     }
-    Ok(Found::Config { config: Box::new(sum), warnings: all })
+    Ok(SourceContent::Config { config: Box::new(sum), warnings: all })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Machine;
-use crate::bootstrap::plan::Plan;
+use crate::bootstrap::plan::BootstrapPlan;
 use crate::bootstrap::run_after;
 use crate::host::{Host, HostError};
 
@@ -22,7 +22,7 @@ pub(super) async fn restart(machine: &Machine, units: &[String]) -> Result<(), H
 
 /// Starts the units of the daemons that were asked for, in order, each once the one before is active and its programs
 /// have run.
-pub(super) async fn start(machine: &Machine, plan: &Plan, daemons: &[String]) -> Result<(), HostError> {
+pub(super) async fn start(machine: &Machine, plan: &BootstrapPlan, daemons: &[String]) -> Result<(), HostError> {
     let wanted = |unit: &&String| daemons.iter().any(|name| unit.strip_suffix(".service").unwrap_or(unit) == name);
     let units: Vec<&String> = plan.units.iter().filter(wanted).collect();
     if units.is_empty() {

@@ -22,7 +22,7 @@ pub struct Maintenance {
     /// What will be done, such as `instance-reboot`.
     pub code: String,
     /// Where it stands.
-    pub standing: Standing,
+    pub standing: MaintenanceState,
     /// When the window opens.
     pub not_before: Millis,
     /// When it closes.
@@ -31,7 +31,7 @@ pub struct Maintenance {
 
 /// Where a maintenance stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MaintenanceState {
     /// It is still to come.
     Active,
     /// It is done.
@@ -84,15 +84,15 @@ impl Written {
     }
 
     /// Some entries say it in `State`, some in front of their description.
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> MaintenanceState {
         let state = self.state.to_ascii_lowercase();
         let says = |word: &str| state == word || prefixed(&self.description, word);
         if says("canceled") || says("cancelled") {
-            Standing::Canceled
+            MaintenanceState::Canceled
         } else if says("completed") {
-            Standing::Completed
+            MaintenanceState::Completed
         } else {
-            Standing::Active
+            MaintenanceState::Active
         }
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         let expected = Maintenance {
             event: "instance-event-0d59937288b749b32".into(),
             code: "system-reboot".into(),
-            standing: Standing::Active,
+            standing: MaintenanceState::Active,
             not_before: Millis(1_548_061_243_000),
             not_after: Some(Millis(1_548_062_243_000)),
         };
@@ -142,12 +142,12 @@ mod tests {
     #[test]
     fn what_is_over_says_so_in_one_of_two_places() {
         let rows = [
-            (r#""State":"active","Description":"x""#, Standing::Active),
-            (r#""State":"completed""#, Standing::Completed),
-            (r#""State":"Canceled""#, Standing::Canceled),
-            (r#""State":"active","Description":"[Canceled] scheduled reboot""#, Standing::Canceled),
-            (r#""Description":"[Completed] scheduled reboot""#, Standing::Completed),
-            (r#""Description":"[Urgent] scheduled reboot""#, Standing::Active),
+            (r#""State":"active","Description":"x""#, MaintenanceState::Active),
+            (r#""State":"completed""#, MaintenanceState::Completed),
+            (r#""State":"Canceled""#, MaintenanceState::Canceled),
+            (r#""State":"active","Description":"[Canceled] scheduled reboot""#, MaintenanceState::Canceled),
+            (r#""Description":"[Completed] scheduled reboot""#, MaintenanceState::Completed),
+            (r#""Description":"[Urgent] scheduled reboot""#, MaintenanceState::Active),
         ];
         for (fields, standing) in rows {
             let text = format!(r#"[{{"Code":"c","NotBefore":"1 Jan 2019 09:00:43 GMT",{fields}}}]"#);

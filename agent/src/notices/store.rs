@@ -15,9 +15,9 @@ use drain::Millis;
 use machine::agent::notices::{NoticeSettings, Rebalance};
 use serde::{Deserialize, Serialize};
 
-use super::maintenance::{Maintenance, Standing};
-use super::{Kind, Notice, Reading, Said};
-use crate::clock::Wall;
+use super::maintenance::{Maintenance, MaintenanceState};
+use super::{ImdsNoticeKind, Notice, NoticeReading, NoticeValue};
+use crate::clock::WallOffset;
 
 /// A window that is open already may mean this very minute: so much is taken all the same, as of a spot notice.
 const AT_ONCE: Duration = Duration::from_secs(120);
@@ -39,13 +39,13 @@ const MOST: usize = 64;
 /// Everything that was announced in this boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Ledger {
-    entries: BTreeMap<String, Entry>,
+pub struct NoticeStore {
+    entries: BTreeMap<String, StoredNotice>,
 }
 
 /// One notice and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct StoredNotice {
     /// What was announced.
     pub notice: Notice,
     /// When it was first read, by our clock.
@@ -53,7 +53,7 @@ pub struct Entry {
     /// The notice's time by our clock.
     pub at: Millis,
     /// Whether it still counts.
-    pub state: State,
+    pub state: NoticeState,
     /// How often its source has begun anew.
     #[serde(default)]
     round: u32,
@@ -64,7 +64,7 @@ pub struct Entry {
 
 /// Whether a notice counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum NoticeState {
     /// It does.
     Active,
     /// Its source called it off, or it is done.
@@ -75,7 +75,7 @@ pub enum State {
 
 /// By which rules notices count.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
+pub struct NoticeTerms<'a> {
     /// The machine's settings.
     pub settings: &'a NoticeSettings,
     /// What a recommendation does on this Node.
@@ -86,7 +86,7 @@ pub struct Terms<'a> {
 
 /// How much a notice asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Demand {
+pub enum NoticeAction {
     /// Nothing, but that it is told.
     #[default]
     Tell,
@@ -98,44 +98,44 @@ pub enum Demand {
 
 /// What follows from all notices together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stance<'a> {
+pub struct NoticeResponse<'a> {
     /// The most that any of them asks for.
-    pub demand: Demand,
+    pub demand: NoticeAction,
     /// The most urgent of those who do.
-    pub leading: Option<&'a Entry>,
+    pub leading: Option<&'a StoredNotice>,
     /// When the machine may be gone.
     pub deadline: Option<Millis>,
     /// When pods must be gone, whatever their budgets say. A shutdown has none: kubelet stops its pods itself, and gives each its time.
     pub forced: Option<Millis>,
 }
 
-impl Ledger {
+impl NoticeStore {
     /// Takes a reading in; whether anything is new.
-    pub fn read(&mut self, reading: &Reading, wall: Wall, now: Millis) -> bool {
+    pub fn read(&mut self, reading: &NoticeReading, wall: WallOffset, now: Millis) -> bool {
         let ours = |time| ours(time, reading.heard, wall, now);
         match &reading.said {
-            Said::Spot { action, time } => {
+            NoticeValue::Spot { action, time } => {
                 let id = format!("spot-{action}-{}", time.0);
-                self.announced("spot", Kind::Spot { action: action.clone() }, id, *time, ours(*time), now)
+                self.announced("spot", ImdsNoticeKind::Spot { action: action.clone() }, id, *time, ours(*time), now)
             }
-            Said::Rebalance { time } => {
+            NoticeValue::Rebalance { time } => {
                 let id = format!("rebalance-{}", time.0);
-                self.announced("rebalance", Kind::Rebalance, id, *time, ours(*time), now)
+                self.announced("rebalance", ImdsNoticeKind::Rebalance, id, *time, ours(*time), now)
             }
-            Said::Maintenance(list) => self.maintenance(list, &ours, now),
-            Said::Scaling(state) => self.scaling(state, now),
-            Said::Shutdown(Some(patience)) => {
+            NoticeValue::Maintenance(list) => self.maintenance(list, &ours, now),
+            NoticeValue::Scaling(state) => self.scaling(state, now),
+            NoticeValue::Shutdown(Some(patience)) => {
                 let end = now + patience.saturating_sub(SHUTDOWN_RESERVE);
-                self.announced("shutdown", Kind::Shutdown, "shutdown".to_owned(), end, end, now)
+                self.announced("shutdown", ImdsNoticeKind::Shutdown, "shutdown".to_owned(), end, end, now)
             }
-            Said::Shutdown(None) => self.over("shutdown"),
+            NoticeValue::Shutdown(None) => self.over("shutdown"),
         }
     }
 
     /// Time alone ends one thing: a hibernation out of which the machine has come back.
     pub fn pass(&mut self, now: Millis) -> bool {
         let slept = self.entries.get("spot").is_some_and(|entry| {
-            matches!(&entry.notice.kind, Kind::Spot { action } if action == "hibernate")
+            matches!(&entry.notice.kind, ImdsNoticeKind::Spot { action } if action == "hibernate")
                 && now >= entry.at + AWAKE_AGAIN
         });
         slept && self.over("spot")
@@ -143,71 +143,82 @@ impl Ledger {
 
     /// What follows now.
     #[must_use]
-    pub fn stance(&self, terms: &Terms<'_>, now: Millis) -> Stance<'_> {
-        let asked = || self.active().map(|entry| (entry.demand(terms, now), entry));
+    pub fn response(&self, terms: &NoticeTerms<'_>, now: Millis) -> NoticeResponse<'_> {
+        let asked = || self.active().map(|entry| (entry.action(terms, now), entry));
         let Some(demand) = asked().map(|(demand, _)| demand).max() else {
-            return Stance::default();
+            return NoticeResponse::default();
         };
         let strongest = || asked().filter(|(asked, _)| *asked == demand).map(|(_, entry)| entry);
         let leading = strongest().max_by_key(|entry| (entry.notice.kind.rank(), Reverse(entry.at)));
-        let drains = || strongest().filter(|_| demand == Demand::Drain);
+        let drains = || strongest().filter(|_| demand == NoticeAction::Drain);
         let deadline = drains().filter_map(|entry| entry.end(terms)).min();
-        let forces = |entry: &&Entry| entry.notice.kind != Kind::Shutdown;
+        let forces = |entry: &&StoredNotice| entry.notice.kind != ImdsNoticeKind::Shutdown;
         let forced = drains().filter(forces).filter_map(|entry| entry.end(terms)).min();
-        Stance { demand, leading, deadline, forced }
+        NoticeResponse { demand, leading, deadline, forced }
     }
 
     /// When the stance changes by itself.
     #[must_use]
-    pub fn changes_at(&self, terms: &Terms<'_>, now: Millis) -> Option<Millis> {
+    pub fn changes_at(&self, terms: &NoticeTerms<'_>, now: Millis) -> Option<Millis> {
         self.active().filter_map(|entry| entry.due(terms)).filter(|at| *at > now).min()
     }
 
     /// The notices that count, in the order of their keys.
-    pub fn active(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values().filter(|entry| entry.state == State::Active)
+    pub fn active(&self) -> impl Iterator<Item = &StoredNotice> {
+        self.entries.values().filter(|entry| entry.state == NoticeState::Active)
     }
 
     /// All that were read, for events.
-    pub fn all(&self) -> impl Iterator<Item = &Entry> {
+    pub fn all(&self) -> impl Iterator<Item = &StoredNotice> {
         self.entries.values()
     }
 
     /// What the next boot must know: a maintenance that meant a reboot is done, however long EC2 goes on listing it.
     #[must_use]
     pub fn rebooted(mut self) -> Self {
-        let meant = |entry: &Entry| match &entry.notice.kind {
-            Kind::Maintenance { code, .. } => code.ends_with("-reboot"),
+        let meant = |entry: &StoredNotice| match &entry.notice.kind {
+            ImdsNoticeKind::Maintenance { code, .. } => code.ends_with("-reboot"),
             _ => false,
         };
-        self.entries.retain(|_, entry| meant(entry) && entry.state != State::Over);
-        self.entries.values_mut().for_each(|entry| entry.state = State::Before);
+        self.entries.retain(|_, entry| meant(entry) && entry.state != NoticeState::Over);
+        self.entries.values_mut().for_each(|entry| entry.state = NoticeState::Before);
         self
     }
 
     /// A source says `id` with `time` (`at` by our clock). The first word counts, but its end may come nearer.
-    fn announced(&mut self, key: &str, kind: Kind, id: String, time: Millis, at: Millis, now: Millis) -> bool {
+    fn announced(
+        &mut self,
+        key: &str,
+        kind: ImdsNoticeKind,
+        id: String,
+        time: Millis,
+        at: Millis,
+        now: Millis,
+    ) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             self.make_room();
             let notice = Notice { kind, id, time };
-            self.entries
-                .insert(key.to_owned(), Entry { notice, seen: now, at, state: State::Active, round: 0, missing: None });
+            self.entries.insert(
+                key.to_owned(),
+                StoredNotice { notice, seen: now, at, state: NoticeState::Active, round: 0, missing: None },
+            );
             return true;
         };
         match entry.state {
-            State::Before => false,
-            State::Active => {
-                let sooner =
-                    matches!(kind, Kind::Spot { .. } | Kind::Shutdown) && time < entry.notice.time && at < entry.at;
+            NoticeState::Before => false,
+            NoticeState::Active => {
+                let sooner = matches!(kind, ImdsNoticeKind::Spot { .. } | ImdsNoticeKind::Shutdown)
+                    && time < entry.notice.time
+                    && at < entry.at;
                 if sooner {
                     (entry.notice.time, entry.at) = (time, at);
                 }
                 sooner
             }
-            State::Over => {
+            NoticeState::Over => {
                 let round = entry.round.saturating_add(1);
                 let notice = Notice { kind, id: format!("{id}-{round}"), time };
-                *entry = Entry { notice, seen: now, at, state: State::Active, round, missing: None };
+                *entry = StoredNotice { notice, seen: now, at, state: NoticeState::Active, round, missing: None };
                 true
             }
         }
@@ -219,12 +230,12 @@ impl Ledger {
         for event in agreed(list) {
             let key = format!("{MAINTENANCE}{}", event.event);
             changed |= match event.standing {
-                Standing::Active => self.scheduled(&key, event, ours(event.not_before), now),
-                Standing::Completed | Standing::Canceled => self.over(&key),
+                MaintenanceState::Active => self.scheduled(&key, event, ours(event.not_before), now),
+                MaintenanceState::Completed | MaintenanceState::Canceled => self.over(&key),
             };
         }
         for (key, entry) in &mut self.entries {
-            let Some(event) = key.strip_prefix(MAINTENANCE).filter(|_| entry.state != State::Over) else {
+            let Some(event) = key.strip_prefix(MAINTENANCE).filter(|_| entry.state != NoticeState::Over) else {
                 continue;
             };
             changed |= entry.listed(list.iter().any(|listed| listed.event == event), now);
@@ -234,12 +245,12 @@ impl Ledger {
 
     /// EC2 may move the window, either way.
     fn scheduled(&mut self, key: &str, event: &Maintenance, at: Millis, now: Millis) -> bool {
-        let kind = Kind::Maintenance { code: event.code.clone(), until: event.not_after };
+        let kind = ImdsNoticeKind::Maintenance { code: event.code.clone(), until: event.not_after };
         let time = event.not_before;
         if self.announced(key, kind.clone(), key.to_owned(), time, at, now) {
             return true;
         }
-        let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.state == State::Active) else {
+        let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.state == NoticeState::Active) else {
             return false;
         };
         let moved = entry.notice.time != time || entry.notice.kind != kind;
@@ -252,7 +263,7 @@ impl Ledger {
     fn scaling(&mut self, state: &str, now: Millis) -> bool {
         match state {
             "Terminated" | "Warmed:Terminated" => {
-                self.announced("scaling", Kind::Scaling, "scaling".to_owned(), now, now, now)
+                self.announced("scaling", ImdsNoticeKind::Scaling, "scaling".to_owned(), now, now, now)
             }
             // Only words that say that it stays: what is not known changes nothing.
             "InService" | "Standby" | "EnteringStandby" | "Detached" => self.over("scaling"),
@@ -261,10 +272,10 @@ impl Ledger {
     }
 
     fn over(&mut self, key: &str) -> bool {
-        let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.state != State::Over) else {
+        let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.state != NoticeState::Over) else {
             return false;
         };
-        entry.state = State::Over;
+        entry.state = NoticeState::Over;
         true
     }
 
@@ -272,7 +283,7 @@ impl Ledger {
         if self.entries.len() < MOST {
             return;
         }
-        let over = self.entries.iter().filter(|(_, entry)| entry.state != State::Active);
+        let over = self.entries.iter().filter(|(_, entry)| entry.state != NoticeState::Active);
         let oldest = over.min_by_key(|(_, entry)| entry.seen).map(|(key, _)| key.clone());
         if let Some(key) = oldest {
             self.entries.remove(&key);
@@ -280,7 +291,7 @@ impl Ledger {
     }
 }
 
-impl Entry {
+impl StoredNotice {
     /// Whether the newest list has it; whether that changes anything.
     fn listed(&mut self, there: bool, now: Millis) -> bool {
         if there {
@@ -292,46 +303,46 @@ impl Entry {
         };
         let withdrawn = now >= since + WITHDRAWN_AFTER;
         if withdrawn {
-            self.state = State::Over;
+            self.state = NoticeState::Over;
         }
         withdrawn
     }
 
     /// What it asks for at `now`.
     #[must_use]
-    pub fn demand(&self, terms: &Terms<'_>, now: Millis) -> Demand {
-        let drain_if = |wanted: bool| if wanted { Demand::Drain } else { Demand::Tell };
+    pub fn action(&self, terms: &NoticeTerms<'_>, now: Millis) -> NoticeAction {
+        let drain_if = |wanted: bool| if wanted { NoticeAction::Drain } else { NoticeAction::Tell };
         match &self.notice.kind {
-            Kind::Spot { .. } => Demand::Drain,
-            Kind::Shutdown => drain_if(terms.settings.shutdown.enabled),
-            Kind::Scaling => drain_if(terms.settings.auto_scaling.enabled),
-            Kind::Maintenance { .. } => drain_if(self.due(terms).is_some_and(|due| now >= due)),
-            Kind::Rebalance => match terms.rebalance {
-                Rebalance::Ignore => Demand::Tell,
-                Rebalance::Cordon => Demand::Cordon,
-                Rebalance::Replace if terms.approved == Some(self.notice.id.as_str()) => Demand::Drain,
+            ImdsNoticeKind::Spot { .. } => NoticeAction::Drain,
+            ImdsNoticeKind::Shutdown => drain_if(terms.settings.shutdown.enabled),
+            ImdsNoticeKind::Scaling => drain_if(terms.settings.auto_scaling.enabled),
+            ImdsNoticeKind::Maintenance { .. } => drain_if(self.due(terms).is_some_and(|due| now >= due)),
+            ImdsNoticeKind::Rebalance => match terms.rebalance {
+                Rebalance::Ignore => NoticeAction::Tell,
+                Rebalance::Cordon => NoticeAction::Cordon,
+                Rebalance::Replace if terms.approved == Some(self.notice.id.as_str()) => NoticeAction::Drain,
                 // Pods that came now would have to go again.
-                Rebalance::Replace => Demand::Cordon,
+                Rebalance::Replace => NoticeAction::Cordon,
             },
         }
     }
 
     /// From when on a maintenance asks for a drain.
     #[must_use]
-    pub fn due(&self, terms: &Terms<'_>) -> Option<Millis> {
+    pub fn due(&self, terms: &NoticeTerms<'_>) -> Option<Millis> {
         let maintenance = &terms.settings.maintenance;
-        let counts = matches!(self.notice.kind, Kind::Maintenance { .. }) && maintenance.enabled;
+        let counts = matches!(self.notice.kind, ImdsNoticeKind::Maintenance { .. }) && maintenance.enabled;
         counts.then(|| self.at - maintenance.lead.0)
     }
 
     /// When the machine may be gone, by our clock.
     #[must_use]
-    pub fn end(&self, terms: &Terms<'_>) -> Option<Millis> {
+    pub fn end(&self, terms: &NoticeTerms<'_>) -> Option<Millis> {
         match &self.notice.kind {
-            Kind::Spot { .. } | Kind::Shutdown => Some(self.at),
-            Kind::Scaling => Some(self.seen + terms.settings.auto_scaling.within.0),
-            Kind::Maintenance { .. } => Some(self.at.max(self.seen + AT_ONCE)),
-            Kind::Rebalance => None,
+            ImdsNoticeKind::Spot { .. } | ImdsNoticeKind::Shutdown => Some(self.at),
+            ImdsNoticeKind::Scaling => Some(self.seen + terms.settings.auto_scaling.within.0),
+            ImdsNoticeKind::Maintenance { .. } => Some(self.at.max(self.seen + AT_ONCE)),
+            ImdsNoticeKind::Rebalance => None,
         }
     }
 }
@@ -339,7 +350,7 @@ impl Entry {
 /// Each event once. Of entries that contradict each other the one that is over counts, then the one that comes first: a list that
 /// says both would call it off and announce it anew each time it is read.
 fn agreed(list: &[Maintenance]) -> impl Iterator<Item = &Maintenance> {
-    let rank = |it: &Maintenance| (it.standing == Standing::Active, it.not_before, it.not_after);
+    let rank = |it: &Maintenance| (it.standing == MaintenanceState::Active, it.not_before, it.not_after);
     let mut agreed: BTreeMap<&str, &Maintenance> = BTreeMap::new();
     for event in list {
         let known = agreed.entry(&event.event).or_insert(event);
@@ -351,7 +362,7 @@ fn agreed(list: &[Maintenance]) -> impl Iterator<Item = &Maintenance> {
 }
 
 /// EC2's moment by our clock. Where EC2's clock does not agree with the wall's, it is the time that is left which counts.
-fn ours(time: Millis, heard: Option<Millis>, wall: Wall, now: Millis) -> Millis {
+fn ours(time: Millis, heard: Option<Millis>, wall: WallOffset, now: Millis) -> Millis {
     let shown = wall.wall_time(now);
     let differs = |heard: Millis| heard.since(shown).max(shown.since(heard)) > CLOCKS_AGREE;
     match heard.filter(|heard| *heard >= SANE && differs(*heard)) {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Reading, Said, moment, parse_maintenance};
+use super::{NoticeReading, NoticeValue, moment, parse_maintenance};
 use crate::imds::backoff::fraction;
 use crate::imds::{Imds, ImdsError};
 
@@ -26,16 +26,16 @@ const WORD: usize = 64;
 
 /// What a watcher has to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum WatchUpdate {
     /// A source said something.
-    Said(Reading),
+    Said(NoticeReading),
     /// How metadata answers this watcher; told with each turn that brought trouble or its end, else every few seconds.
-    Reach(Reach),
+    Reach(Reachability),
 }
 
 /// Whether metadata answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct Reachability {
     /// Whose questions: the interruption is asked for over a connection of its own.
     pub watcher: Watcher,
     /// Questions of the last turn that had no answer.
@@ -58,7 +58,7 @@ pub enum Watcher {
 pub struct Item {
     path: &'static str,
     expected: &'static str,
-    read: fn(&[u8]) -> Option<Said>,
+    read: fn(&[u8]) -> Option<NoticeValue>,
 }
 
 impl Item {
@@ -67,7 +67,7 @@ impl Item {
 
     /// What `body` says; `None` when it is not what was asked for.
     #[must_use]
-    pub fn read(&self, body: &[u8]) -> Option<Said> {
+    pub fn read(&self, body: &[u8]) -> Option<NoticeValue> {
         (self.read)(body)
     }
 }
@@ -81,12 +81,12 @@ const REBALANCE: Item = Item {
 const MAINTENANCE: Item = Item {
     path: "meta-data/events/maintenance/scheduled",
     expected: "a list of scheduled maintenance",
-    read: |body| parse_maintenance(body).ok().map(Said::Maintenance),
+    read: |body| parse_maintenance(body).ok().map(NoticeValue::Maintenance),
 };
 const SCALING: Item =
     Item { path: "meta-data/autoscaling/target-lifecycle-state", expected: "a lifecycle state", read: scaling };
 
-fn spot(body: &[u8]) -> Option<Said> {
+fn spot(body: &[u8]) -> Option<NoticeValue> {
     #[derive(Deserialize)]
     struct InstanceAction {
         action: String,
@@ -94,23 +94,23 @@ fn spot(body: &[u8]) -> Option<Said> {
     }
     let InstanceAction { action, time } = read_json(body).ok()?;
     let named = matches!(action.as_str(), "terminate" | "stop" | "hibernate");
-    named.then(|| Said::Spot { action, time: moment(time) })
+    named.then(|| NoticeValue::Spot { action, time: moment(time) })
 }
 
-fn rebalance(body: &[u8]) -> Option<Said> {
+fn rebalance(body: &[u8]) -> Option<NoticeValue> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Rebalance {
         notice_time: Timestamp,
     }
     let read: Rebalance = read_json(body).ok()?;
-    Some(Said::Rebalance { time: moment(read.notice_time) })
+    Some(NoticeValue::Rebalance { time: moment(read.notice_time) })
 }
 
-fn scaling(body: &[u8]) -> Option<Said> {
+fn scaling(body: &[u8]) -> Option<NoticeValue> {
     let word = std::str::from_utf8(body).ok()?.trim();
     let plain = !word.is_empty() && word.len() <= WORD && word.chars().all(|it| it.is_ascii_alphabetic() || it == ':');
-    plain.then(|| Said::Scaling(word.to_owned()))
+    plain.then(|| NoticeValue::Scaling(word.to_owned()))
 }
 
 /// The moments of one rhythm: all questions of a machine have their turns on one grid.
@@ -130,7 +130,7 @@ impl PollInterval {
 
 /// Watches until nobody listens any more. Ends early only for the spot watcher, on a machine that is known not to be spot. The seed
 /// says where in the rhythm this machine begins: those that booted together ask apart.
-pub async fn watch(imds: Arc<Imds>, told: Sender<News>, seed: u64) {
+pub async fn watch(imds: Arc<Imds>, told: Sender<WatchUpdate>, seed: u64) {
     let origin = Instant::now() + SPOT_EVERY.mul_f64(fraction(seed));
     let origin = origin.checked_sub(SPOT_EVERY).unwrap_or(origin);
     let spot = watch_spot(imds.twin(), told.clone(), PollInterval { origin, every: SPOT_EVERY });
@@ -139,7 +139,7 @@ pub async fn watch(imds: Arc<Imds>, told: Sender<News>, seed: u64) {
     tokio::join!(spot, rest);
 }
 
-async fn watch_spot(imds: Imds, told: Sender<News>, rhythm: PollInterval) {
+async fn watch_spot(imds: Imds, told: Sender<WatchUpdate>, rhythm: PollInterval) {
     let kind = tokio::select! {
         kind = kind_of_machine(&imds, &told) => kind,
         () = watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]) => return,
@@ -148,12 +148,12 @@ async fn watch_spot(imds: Imds, told: Sender<News>, rhythm: PollInterval) {
         watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]).await;
     } else {
         log::info!(kind = kind.as_str(); "not a spot instance: no spot interruption notices");
-        drop(told.send(News::Reach(Reach { watcher: Watcher::Spot, failed: 0, problem: None })).await);
+        drop(told.send(WatchUpdate::Reach(Reachability { watcher: Watcher::Spot, failed: 0, problem: None })).await);
     }
 }
 
 /// Asked until metadata says it; an unknown machine counts as spot meanwhile.
-async fn kind_of_machine(imds: &Imds, told: &Sender<News>) -> String {
+async fn kind_of_machine(imds: &Imds, told: &Sender<WatchUpdate>) -> String {
     loop {
         match imds.instance_life_cycle().await {
             Ok(kind) => return kind,
@@ -168,14 +168,14 @@ async fn kind_of_machine(imds: &Imds, told: &Sender<News>) -> String {
     }
 }
 
-async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, rhythm: PollInterval, items: &[Item]) {
+async fn watch_items(imds: &Imds, told: &Sender<WatchUpdate>, watcher: Watcher, rhythm: PollInterval, items: &[Item]) {
     let mut well: Option<Instant> = None;
     while !told.is_closed() {
-        let mut reach = Reach { watcher, failed: 0, problem: None };
+        let mut reach = Reachability { watcher, failed: 0, problem: None };
         for item in items {
             match ask(imds, item).await {
                 // Nobody listening is found out by the loop.
-                Ok(Some(reading)) => drop(told.send(News::Said(reading)).await),
+                Ok(Some(reading)) => drop(told.send(WatchUpdate::Said(reading)).await),
                 Ok(None) => {}
                 Err(error) => {
                     reach.failed += 1;
@@ -185,13 +185,13 @@ async fn watch_items(imds: &Imds, told: &Sender<News>, watcher: Watcher, rhythm:
         }
         if reach.problem.is_some() || well.is_none_or(|at| at.elapsed() >= QUIET) {
             well = reach.problem.is_none().then(Instant::now);
-            drop(told.send(News::Reach(reach)).await);
+            drop(told.send(WatchUpdate::Reach(reach)).await);
         }
         sleep_until(rhythm.next(Instant::now())).await;
     }
 }
 
-async fn ask(imds: &Imds, item: &Item) -> Result<Option<Reading>, ImdsError> {
+async fn ask(imds: &Imds, item: &Item) -> Result<Option<NoticeReading>, ImdsError> {
     let answer = imds.ask(item.path).await?;
     let Some(body) = answer.body else {
         return Ok(None);
@@ -199,7 +199,7 @@ async fn ask(imds: &Imds, item: &Item) -> Result<Option<Reading>, ImdsError> {
     let said = item.read(&body);
     let said = said.ok_or_else(|| ImdsError::Content { path: item.path.to_owned(), expected: item.expected })?;
     let heard: Option<Millis> = answer.date.map(moment);
-    Ok(Some(Reading { said, heard }))
+    Ok(Some(NoticeReading { said, heard }))
 }
 
 #[cfg(test)]

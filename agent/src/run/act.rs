@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::annotation;
-use drain::{Action, First, Millis};
+use drain::{Action, FirstOwner, Millis};
 use machine::agent::notices::LifecycleHook;
 use tokio::task::JoinSet;
 
 use super::lifecycle::{AgentAction, Input, Lifecycle};
-use crate::clock::{Clock, Wall};
+use crate::clock::{Clock, WallOffset};
 use crate::cluster::{Cluster, ClusterError};
 use crate::drain::{pods_on_node, request};
 use crate::ec2::auto_scaling;
@@ -119,7 +119,7 @@ impl Actor {
             }
             AgentAction::ReadNode(first) => {
                 self.begin(async move {
-                    if let First::TakeBack(words) = first {
+                    if let FirstOwner::TakeBack(words) = first {
                         said("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
                     }
                     Some(read(&cluster, &name, now).await)
@@ -132,7 +132,7 @@ impl Actor {
                 self.begin(async move { list(&cluster, &name, wall, now).await });
             }
             AgentAction::Drain(action) => {
-                let by = clock.by(life.asks_until(now));
+                let by = clock.by(life.polls_until(now));
                 self.begin(async move {
                     let (uid, reply) = request(&cluster, &action, by).await?;
                     Some(Input::Reply(uid, reply))
@@ -142,7 +142,7 @@ impl Actor {
     }
 }
 
-async fn list(cluster: &Cluster, node: &str, wall: Wall, now: Millis) -> Option<Input> {
+async fn list(cluster: &Cluster, node: &str, wall: WallOffset, now: Millis) -> Option<Input> {
     match cluster.pods(node).await {
         Ok(pods) => Some(Input::Pods(pods_on_node(&pods, wall, now))),
         Err(error) => {

@@ -22,33 +22,33 @@ mod shutdown;
 mod timeline;
 mod volumes;
 
-use drain::{Action, First, Millis, PodOnNode, Reply};
+use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::gates::GateSettings;
 use machine::agent::notices::LifecycleHook;
 use serde_json::Value;
 
-use crate::bootstrap::state::State;
-use crate::clock::Wall;
+use crate::bootstrap::state::BootstrapState;
+use crate::clock::WallOffset;
 use crate::cluster::Node;
-use crate::gates::{Finding, Gates};
-use crate::health::{self, Health, Look, Sample, Wellbeing, check};
+use crate::gates::{Gates, ProbeResult};
+use crate::health::{self, CheckRun, Health, HealthReport, HealthSample, check};
 use crate::journal::Journal;
-use crate::notices::{Reach, Reading};
-use crate::report::{self, NodeEvent, Statement, Wanted};
+use crate::notices::{NoticeReading, Reachability};
+use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
 
-use agent_state::{Known, Seen};
+use agent_state::{AgentState, ObservedNode};
 use conditions::Conditions;
-use drain_requests::Asked;
+use drain_requests::DrainRequests;
 use events::Events;
 use metadata::Metadata;
-use node_drain::Emptying;
-use node_patch::{NodePatcher, Wish};
+use node_drain::NodeDrain;
+use node_patch::{NodePatch, NodePatcher};
 use notices::Notices;
 use scaling::Scaling;
 use service::Service;
 use shutdown::Shutdown;
-use timeline::Course;
+use timeline::TimelineMark;
 use volumes::Volumes;
 
 /// A step to carry out. What came of it returns as an [`Input`].
@@ -67,7 +67,7 @@ pub enum AgentAction {
     /// Carry out a request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
     /// Read the Node, from where all writes are seen, after taking the controller's mark off it where that is due: [`Input::NodeRead`].
-    ReadNode(First),
+    ReadNode(FirstOwner),
     /// Look whether the volume's VolumeAttachment is still there: [`Input::Detached`] if it is not.
     LookAttached {
         /// As the Node names it.
@@ -91,19 +91,19 @@ pub enum Input {
     /// All pods of this node.
     Pods(Vec<PodOnNode>),
     /// What was found at a gate.
-    Gate(Finding),
+    Gate(ProbeResult),
     /// How the machine was found at a look, by the wall's clock.
-    Health(Sample),
+    Health(HealthSample),
     /// What the agent found without looking for it, such as an API server that does not answer.
-    Look(Look),
+    Look(CheckRun),
     /// What bootstrap says.
-    Bootstrap(Option<State>),
+    Bootstrap(Option<BootstrapState>),
     /// A source of notices says something (again).
-    Reading(Reading),
+    Reading(NoticeReading),
     /// Whether metadata answers.
-    Reach(Reach),
+    Reach(Reachability),
     /// How far the wall clock is ahead of the agent's.
-    Wall(Wall),
+    Wall(WallOffset),
     /// How the start of this node went so far, as the Node's annotation shall have it.
     Timeline(String),
     /// The answer to a request of the drain, by the pod's UID.
@@ -124,7 +124,7 @@ pub enum Input {
 #[derive(Debug)]
 pub struct Lifecycle {
     /// Who we are, what the Node says and what the disk remembers: every duty may look.
-    known: Known,
+    known: AgentState,
     /// Whether this node may serve.
     service: Service,
     /// How the machine is.
@@ -134,23 +134,23 @@ pub struct Lifecycle {
     /// Whether EC2 can announce anything.
     metadata: Metadata,
     /// What somebody asks for.
-    asked: Asked,
+    asked: DrainRequests,
     /// Whether the operating system may go down.
     shutdown: Shutdown,
     /// Whether the Auto Scaling group knows.
     scaling: Scaling,
     /// Emptying the node.
-    emptying: Emptying,
+    emptying: NodeDrain,
     /// What stands in the Node's specification and metadata.
     marks: NodePatcher,
     /// The Node's conditions.
     conditions: Conditions,
     /// How the start went.
-    course: Course,
+    course: TimelineMark,
     /// What people are told.
     events: Events,
     /// The conditions that the last step found the Node should have.
-    said: Vec<Statement>,
+    said: Vec<ConditionUpdate>,
 }
 
 impl Lifecycle {
@@ -160,20 +160,20 @@ impl Lifecycle {
         if let Some(drain) = &mut journal.drain {
             drain.resume(now);
         }
-        let emptying = Emptying::carried_on(&journal, now);
+        let emptying = NodeDrain::carried_on(&journal, now);
         Self {
-            known: Known::new(name, journal),
+            known: AgentState::new(name, journal),
             service: Service::new(Gates::new(&GateSettings::default(), now)),
             health: Health::default(),
             notices: Notices::default(),
             metadata: Metadata::default(),
-            asked: Asked::default(),
+            asked: DrainRequests::default(),
             shutdown: Shutdown::default(),
             scaling: Scaling::default(),
             emptying,
             marks: NodePatcher::new(now),
             conditions: Conditions::default(),
-            course: Course::default(),
+            course: TimelineMark::default(),
             events: Events::default(),
             said: Vec::new(),
         }
@@ -193,7 +193,7 @@ impl Lifecycle {
 
     /// The wall clock, as it differs from ours.
     #[must_use]
-    pub fn wall(&self) -> Wall {
+    pub fn wall(&self) -> WallOffset {
         self.known.wall
     }
 
@@ -211,8 +211,8 @@ impl Lifecycle {
 
     /// Until when requests of the drain may be sent.
     #[must_use]
-    pub fn asks_until(&self, now: Millis) -> Millis {
-        self.emptying.asks_until(now)
+    pub fn polls_until(&self, now: Millis) -> Millis {
+        self.emptying.polls_until(now)
     }
 
     /// What the machine's settings say.
@@ -243,7 +243,7 @@ impl Lifecycle {
 
     /// The same for those who want to know more.
     #[must_use]
-    pub fn wellbeing(&self, now: Millis) -> Wellbeing {
+    pub fn wellbeing(&self, now: Millis) -> HealthReport {
         self.health.wellbeing(self.other_agent_owns_health(now), self.known.wall)
     }
 
@@ -261,10 +261,12 @@ impl Lifecycle {
     pub fn summary(&self) -> String {
         let name = &self.known.name;
         match &self.known.seen {
-            Seen::Unheard => format!("waiting for Node {name} from the API server"),
-            Seen::Absent => format!("waiting for kubelet to register Node {name}"),
-            Seen::Foreign(id) => format!("Node {name} belongs to another instance ({id}), ignoring it"),
-            Seen::Ours(_) => self.emptying.summary(&self.known).unwrap_or_else(|| self.service.summary(&self.known)),
+            ObservedNode::Unheard => format!("waiting for Node {name} from the API server"),
+            ObservedNode::Absent => format!("waiting for kubelet to register Node {name}"),
+            ObservedNode::Foreign(id) => format!("Node {name} belongs to another instance ({id}), ignoring it"),
+            ObservedNode::Ours(_) => {
+                self.emptying.summary(&self.known).unwrap_or_else(|| self.service.summary(&self.known))
+            }
         }
     }
 
@@ -272,9 +274,9 @@ impl Lifecycle {
     pub fn take(&mut self, input: Input, now: Millis) {
         match input {
             Input::Node(node) => {
-                self.known.hear(node);
+                self.known.update_node(node);
                 self.asked.read(&mut self.known);
-                self.emptying.hear(&self.known, now);
+                self.emptying.observe(&self.known, now);
                 Volumes::hear(&mut self.known, now);
             }
             Input::NodeRead(began, node) => {
@@ -290,12 +292,12 @@ impl Lifecycle {
             Input::Timeline(line) => self.course.take(line),
             Input::Reading(reading) => {
                 if self.notices.read(&mut self.known, &reading, now) {
-                    self.hurry(now);
+                    self.retry_soon(now);
                 }
             }
             Input::Reach(reach) => {
                 self.metadata.reach(reach, now);
-                self.health.look(Look { check: check::NO_IMDS, trouble: self.metadata.problem() }, now);
+                self.health.look(CheckRun { check: check::NO_IMDS, trouble: self.metadata.problem() }, now);
             }
             Input::Wall(wall) => self.known.wall = wall,
             Input::Detached(volume) => Volumes::detached(&mut self.known, &volume, now),
@@ -312,7 +314,7 @@ impl Lifecycle {
         self.notices.pass(&mut self.known, now);
         let order = self.notices.order(&self.known, now);
         if self.emptying.follow(&mut self.known, order, now) {
-            self.hurry(now);
+            self.retry_soon(now);
         }
         let wanted = self.wanted(now);
         notices::sort_marks(&mut self.known, &wanted);
@@ -322,19 +324,19 @@ impl Lifecycle {
         self.acts(&wanted, now)
     }
 
-    fn acts(&mut self, wanted: &Wanted, now: Millis) -> Vec<AgentAction> {
+    fn acts(&mut self, wanted: &WantedMarks, now: Millis) -> Vec<AgentAction> {
         let mut acts = Vec::new();
         self.service.observe(&self.known, now);
-        let wishes = self.wishes(wanted);
+        let wishes = self.node_patches(wanted);
         acts.extend(self.marks.patch(&mut self.known, wishes, now).map(AgentAction::PatchNode));
-        let said = self.statements(now);
+        let said = self.condition_updates(now);
         acts.extend(self.conditions.patch(&self.known, &said, now).map(AgentAction::PatchStatus));
         self.said = said;
         acts.extend(self.emptying.step(&mut self.known, self.marks.cordoned(), now));
         acts.extend(self.shutdown.yields(&self.known, now).then_some(AgentAction::Yield));
         let hook = self.scaling.completes(&self.known, self.notices.hook(), now);
         acts.extend(hook.map(AgentAction::Complete));
-        let tidings = self.tidings(now);
+        let tidings = self.node_events(now);
         acts.extend(self.events.next(&self.known, tidings, now).map(AgentAction::Tell));
         if std::mem::take(&mut self.known.dirty) {
             acts.insert(0, AgentAction::Save);
@@ -359,47 +361,47 @@ impl Lifecycle {
     }
 
     /// What the Node should be, by all who have a say.
-    fn wanted(&self, now: Millis) -> Wanted {
+    fn wanted(&self, now: Millis) -> WantedMarks {
         let (emptied, noticed) = (self.emptying.wanted(&self.known), self.notices.wanted(&self.known, now));
-        Wanted { cordon: emptied.cordon || noticed.cordon, say: emptied.say || noticed.say, ..emptied }
+        WantedMarks { cordon: emptied.cordon || noticed.cordon, say: emptied.say || noticed.say, ..emptied }
     }
 
     /// What is missing on the Node beside its conditions.
-    fn wishes(&self, wanted: &Wanted) -> Vec<Wish> {
+    fn node_patches(&self, wanted: &WantedMarks) -> Vec<NodePatch> {
         let wall = self.known.wall;
         let missing = self.known.node().and_then(|node| report::wanted_patch(node, wanted, wall));
-        let missing = missing.map(|patch| Wish { patch, urgent: true });
+        let missing = missing.map(|patch| NodePatch { patch, urgent: true });
         let wishes = missing.into_iter().chain(notices::undo(&self.known));
-        wishes.chain(self.course.wish(&self.known)).collect()
+        wishes.chain(self.course.node_patch(&self.known)).collect()
     }
 
     /// The conditions that the Node should have, as of the last step.
-    pub(super) fn said(&self) -> &[Statement] {
+    pub(super) fn published_conditions(&self) -> &[ConditionUpdate] {
         &self.said
     }
 
     /// The conditions that the Node should have.
-    fn statements(&self, now: Millis) -> Vec<Statement> {
-        let mut said: Vec<Statement> = self.service.statement(&self.known).into_iter().collect();
+    fn condition_updates(&self, now: Millis) -> Vec<ConditionUpdate> {
+        let mut said: Vec<ConditionUpdate> = self.service.statement(&self.known).into_iter().collect();
         said.extend(self.notices.statements(&self.known, now));
         said.extend(self.metadata.statement(&self.known, now));
-        said.extend(self.asked.statement().or_else(|| self.emptying.statement(&self.known, now)));
+        said.extend(self.asked.condition_update().or_else(|| self.emptying.condition_update(&self.known, now)));
         said.extend(self.known.node().into_iter().flat_map(|node| self.health.statements(node, self.known.wall, now)));
         said
     }
 
     /// The events that the API server should have.
-    fn tidings(&self, now: Millis) -> Vec<NodeEvent> {
+    fn node_events(&self, now: Millis) -> Vec<NodeEvent> {
         let mut tidings: Vec<NodeEvent> = self.service.tiding(&self.known, now).into_iter().collect();
         tidings.extend(self.notices.tidings(&self.known));
-        tidings.extend(self.emptying.tiding(&self.known));
+        tidings.extend(self.emptying.node_event(&self.known));
         tidings.extend(self.health.tidings());
         tidings
     }
 
     /// Something urgent: nothing that is to be written waits for its turn.
-    fn hurry(&mut self, now: Millis) {
-        self.marks.hurry(now);
+    fn retry_soon(&mut self, now: Millis) {
+        self.marks.retry_soon(now);
         self.conditions.hurry(now);
         self.events.hurry(now);
     }

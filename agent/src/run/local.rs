@@ -18,12 +18,12 @@ use tokio::time::timeout;
 
 use super::lifecycle::Lifecycle;
 use crate::admin::{self, Admin};
-use crate::clock::Wall;
+use crate::clock::WallOffset;
 use crate::cluster::{Cluster, Pod, WatchEvent, Watched, follow};
 use crate::gates::Gate;
 use crate::metrics;
-use crate::report::Statement;
-use crate::status::Status;
+use crate::report::ConditionUpdate;
+use crate::status::AgentStatus;
 use crate::timeline::{self, Timeline};
 
 /// For so long the first running pod is waited for.
@@ -39,7 +39,7 @@ pub(super) struct Local {
     /// Which gates were open, in their order.
     open: Vec<bool>,
     /// What was shown last.
-    shown: Vec<Statement>,
+    shown: Vec<ConditionUpdate>,
     cordoned: bool,
     drained: bool,
     /// Questions to metadata without an answer that are counted.
@@ -90,10 +90,10 @@ impl Local {
 
     /// Answers with what files say, and what the lifecycle knows better.
     pub(super) fn answer(&self, stream: UnixStream, life: &Lifecycle, phase: String, now: Millis) {
-        let left = Status::left(&self.root, Some(life.journal()));
-        let mut status = Status { running: true, phase, timeline: self.timeline.clone(), ..left };
+        let left = AgentStatus::left(&self.root, Some(life.journal()));
+        let mut status = AgentStatus { running: true, phase, timeline: self.timeline.clone(), ..left };
         status.identity.node = Some(life.name().to_owned());
-        status.conditions = life.said().iter().map(Into::into).collect();
+        status.conditions = life.published_conditions().iter().map(Into::into).collect();
         status.health = Some(life.wellbeing(now));
         admin::answer(stream, &status);
     }
@@ -120,7 +120,7 @@ impl Local {
 
     /// One turn of the main loop: what is new at `now`, by the wall's clock. Gives the timeline's annotation when it has changed.
     pub(super) fn turn(&mut self, life: &Lifecycle, now: Timestamp) -> Option<String> {
-        let said = life.said();
+        let said = life.published_conditions();
         let mut news = life.node().is_some() && self.timeline.reach(timeline::NODE, now);
         news |= self.gates(life, now);
         news |= is_ready(said) && self.timeline.reach(timeline::READY, now);
@@ -223,11 +223,11 @@ impl Drop for Local {
 }
 
 /// Whether all gates are open, by the condition that the Node has of it.
-fn is_ready(said: &[Statement]) -> bool {
+fn is_ready(said: &[ConditionUpdate]) -> bool {
     said.iter().any(|it| it.kind == condition::AGENT_READY && it.status == condition::TRUE)
 }
 
-fn timestamp(wall: Wall, moment: Millis) -> Option<Timestamp> {
+fn timestamp(wall: WallOffset, moment: Millis) -> Option<Timestamp> {
     Timestamp::from_millisecond(i64::try_from(wall.wall_time(moment).0).ok()?).ok()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drain::Millis;
 
-use crate::bootstrap::state::State;
+use crate::bootstrap::state::BootstrapState;
 use crate::notices::moment;
 use crate::report::{BOOTSTRAP_KEY, NodeEvent};
 
@@ -17,7 +17,7 @@ const MOST: usize = 16;
 
 /// The obstacle, if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Obstacle {
+pub(super) struct StartupObstacle {
     /// Since when bootstrap has been held up, whatever the reasons were.
     since: Option<Millis>,
     reason: Option<Reason>,
@@ -29,13 +29,13 @@ enum Reason {
     Failed(String),
 }
 
-impl Obstacle {
+impl StartupObstacle {
     /// Takes note of what bootstrap says at `now`.
-    pub(super) fn observe(&mut self, state: Option<&State>, now: Millis) {
+    pub(super) fn observe(&mut self, state: Option<&BootstrapState>, now: Millis) {
         let (reason, since) = match state {
-            Some(State::Waiting { reason, since }) => (Reason::Waiting(reason.clone()), *since),
-            Some(State::Failed { reason, since }) => (Reason::Failed(reason.clone()), *since),
-            Some(State::Done { .. }) | None => {
+            Some(BootstrapState::Waiting { reason, since }) => (Reason::Waiting(reason.clone()), *since),
+            Some(BootstrapState::Failed { reason, since }) => (Reason::Failed(reason.clone()), *since),
+            Some(BootstrapState::Done { .. }) | None => {
                 *self = Self::default();
                 return;
             }
@@ -70,8 +70,11 @@ mod tests {
 
     use super::*;
 
-    fn waiting(why: &str, since: i64) -> State {
-        State::Waiting { reason: why.into(), since: Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(since) }
+    fn waiting(why: &str, since: i64) -> BootstrapState {
+        BootstrapState::Waiting {
+            reason: why.into(),
+            since: Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(since),
+        }
     }
 
     fn at(seconds: u64) -> Millis {
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn waiting_is_told_after_a_boots_time_also_when_its_reason_changes() {
-        let mut obstacle = Obstacle::default();
+        let mut obstacle = StartupObstacle::default();
         let none = BTreeSet::new();
         obstacle.observe(Some(&waiting("no metadata", 100)), at(105));
         assert_eq!(obstacle.tiding(&none, at(129)), None);
@@ -89,7 +92,7 @@ mod tests {
         let told = obstacle.tiding(&none, at(130)).map(|it| (it.reason, it.message));
         let message = "Bootstrap is waiting: no user data".to_owned();
         assert_eq!(told, Some(("BootstrapWaiting", message)));
-        let done = State::Done { node_name: "n".into(), since: Timestamp::UNIX_EPOCH };
+        let done = BootstrapState::Done { node_name: "n".into(), since: Timestamp::UNIX_EPOCH };
         obstacle.observe(Some(&done), at(140));
         assert_eq!((obstacle.tiding(&none, at(200)), obstacle.poll_timeout(at(141))), (None, None));
         obstacle.observe(Some(&waiting("no metadata", 300)), at(300));
@@ -98,12 +101,13 @@ mod tests {
 
     #[test]
     fn a_reason_that_never_stays_the_same_is_told_only_so_often() {
-        let mut obstacle = Obstacle::default();
+        let mut obstacle = StartupObstacle::default();
         let mut told = BTreeSet::from(["drained-x".to_owned()]);
         let mut events = 0;
         for attempt in 0..100 {
             let since = Timestamp::UNIX_EPOCH;
-            obstacle.observe(Some(&State::Failed { reason: format!("attempt {attempt}"), since }), at(attempt));
+            obstacle
+                .observe(Some(&BootstrapState::Failed { reason: format!("attempt {attempt}"), since }), at(attempt));
             let tiding = obstacle.tiding(&told, at(attempt));
             events += usize::from(tiding.is_some());
             told.extend(tiding.map(|it| it.key));

@@ -53,7 +53,7 @@ pub(super) struct Table {
 
 /// Why there is nothing to do.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refused {
+pub enum ArgumentError {
     /// Somebody asked for help or for the version.
     #[error("{0}")]
     Told(String),
@@ -66,7 +66,7 @@ pub enum Refused {
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// A command line that the table knows.
-pub(super) struct Line<'a> {
+pub(super) struct CommandLine<'a> {
     pub(super) words: String,
     table: Table,
     given: BTreeMap<&'static str, Vec<OsString>>,
@@ -79,15 +79,15 @@ impl Table {
         self,
         arguments: impl Iterator<Item = OsString>,
         environment: Environment<'a>,
-    ) -> Result<Line<'a>, Refused> {
-        let mut line = Line { words: String::new(), table: self, given: BTreeMap::new(), environment };
+    ) -> Result<CommandLine<'a>, ArgumentError> {
+        let mut line = CommandLine { words: String::new(), table: self, given: BTreeMap::new(), environment };
         let mut rest = arguments;
         while let Some(argument) = rest.next() {
             let bytes = argument.as_bytes();
             match bytes {
-                b"-h" | b"--help" => return Err(Refused::Told(self.help(&line.words))),
+                b"-h" | b"--help" => return Err(ArgumentError::Told(self.help(&line.words))),
                 b"-V" | b"--version" => {
-                    return Err(Refused::Told(format!("{} {}\n", self.program, env!("CARGO_PKG_VERSION"))));
+                    return Err(ArgumentError::Told(format!("{} {}\n", self.program, env!("CARGO_PKG_VERSION"))));
                 }
                 [b'-', b'-', name @ ..] => line.long(name, &mut rest)?,
                 [b'-', name @ ..] if !name.is_empty() => line.short(name, &mut rest)?,
@@ -148,13 +148,13 @@ fn list(text: &mut String, title: &str, rows: Vec<(String, String)>) {
     }
 }
 
-impl Line<'_> {
-    fn wrong(&self, why: &str) -> Refused {
+impl CommandLine<'_> {
+    fn wrong(&self, why: &str) -> ArgumentError {
         let spaced = if self.words.is_empty() { String::new() } else { format!(" {}", self.words) };
-        Refused::Wrong(format!("{why}\nSee `{}{spaced} --help`\n", self.table.program))
+        ArgumentError::Wrong(format!("{why}\nSee `{}{spaced} --help`\n", self.table.program))
     }
 
-    fn word(&mut self, word: &OsStr) -> Result<(), Refused> {
+    fn word(&mut self, word: &OsStr) -> Result<(), ArgumentError> {
         let word = word.to_string_lossy();
         let next = self.table.next(&self.words);
         if !next.contains(&word.as_ref()) {
@@ -174,7 +174,7 @@ impl Line<'_> {
         own.map_or(&[][..], |command| command.options).iter().chain(self.table.options)
     }
 
-    fn long(&mut self, argument: &[u8], rest: &mut dyn Iterator<Item = OsString>) -> Result<(), Refused> {
+    fn long(&mut self, argument: &[u8], rest: &mut dyn Iterator<Item = OsString>) -> Result<(), ArgumentError> {
         let (name, value) = match argument.iter().position(|byte| *byte == b'=') {
             Some(at) => (argument.get(..at).unwrap_or_default(), argument.get(at + 1..)),
             None => (argument, None),
@@ -185,7 +185,7 @@ impl Line<'_> {
         self.give(option, value, rest)
     }
 
-    fn short(&mut self, argument: &[u8], rest: &mut dyn Iterator<Item = OsString>) -> Result<(), Refused> {
+    fn short(&mut self, argument: &[u8], rest: &mut dyn Iterator<Item = OsString>) -> Result<(), ArgumentError> {
         let (name, value) = argument.split_first().map_or((0, &[][..]), |(name, value)| (*name, value));
         let found = self.options().find(|option| option.short == Some(char::from(name)));
         let unknown = || format!("unknown option `-{}`", String::from_utf8_lossy(argument));
@@ -199,7 +199,7 @@ impl Line<'_> {
         option: &'static Opt,
         value: Option<&[u8]>,
         rest: &mut dyn Iterator<Item = OsString>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ArgumentError> {
         let long = option.long;
         let value = match value {
             Some(_) if option.value.is_empty() => return Err(self.wrong(&format!("option `--{long}` takes no value"))),
@@ -240,7 +240,7 @@ impl Line<'_> {
     }
 
     /// The option's value, if anybody says one.
-    pub(super) fn value<T>(&self, long: &str) -> Result<Option<T>, Refused>
+    pub(super) fn value<T>(&self, long: &str) -> Result<Option<T>, ArgumentError>
     where
         T: FromStr,
         T::Err: fmt::Display,
@@ -249,7 +249,7 @@ impl Line<'_> {
     }
 
     /// The option's value, which must be said.
-    pub(super) fn needed<T>(&self, long: &str) -> Result<T, Refused>
+    pub(super) fn needed<T>(&self, long: &str) -> Result<T, ArgumentError>
     where
         T: FromStr,
         T::Err: fmt::Display,
@@ -258,7 +258,7 @@ impl Line<'_> {
     }
 
     /// All values of the option.
-    pub(super) fn values<T>(&self, long: &str) -> Result<Vec<T>, Refused>
+    pub(super) fn values<T>(&self, long: &str) -> Result<Vec<T>, ArgumentError>
     where
         T: FromStr,
         T::Err: fmt::Display,
@@ -277,7 +277,7 @@ impl Line<'_> {
     }
 
     /// Whether the option is set.
-    pub(super) fn is_set(&self, long: &str) -> Result<bool, Refused> {
+    pub(super) fn is_set(&self, long: &str) -> Result<bool, ArgumentError> {
         let (source, mut texts) = self.texts(long);
         let text = texts.pop().unwrap_or_default().to_string_lossy().to_lowercase();
         match text.as_str() {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::nodeadm::command::{Action, Phase};
 
-fn read_with(line: &str, variables: &[(&str, &str)]) -> Result<Settings, Refused> {
+fn read_with(line: &str, variables: &[(&str, &str)]) -> Result<Settings, ArgumentError> {
     let words = std::iter::once("kerf-agent").chain(line.split(' ').filter(|word| !word.is_empty()));
     let variable = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
     Settings::read(words.map(OsString::from), &variable)
@@ -17,14 +17,14 @@ fn read(line: &str) -> Settings {
 
 fn wrong(line: &str) -> String {
     match read_with(line, &[]) {
-        Err(Refused::Wrong(why)) => why,
+        Err(ArgumentError::Wrong(why)) => why,
         other => unreachable!("{line}: {other:?}"),
     }
 }
 
 fn told(line: &str) -> String {
     match read_with(line, &[]) {
-        Err(Refused::Told(text)) => text,
+        Err(ArgumentError::Told(text)) => text,
         other => unreachable!("{line}: {other:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 
 use super::parse;
-use crate::files::Kept;
+use crate::files::FileBackup;
 
 /// `/proc/vmstat` is the longest, with 5 KiB.
 const BUFFER: usize = 16 * 1024;
@@ -37,7 +37,7 @@ impl Reader {
     }
 
     /// What the file holds now; `None` when it cannot be read.
-    pub(super) fn read(&mut self, kept: &mut Kept) -> Option<&[u8]> {
+    pub(super) fn read(&mut self, kept: &mut FileBackup) -> Option<&[u8]> {
         let length = kept.read(|file| file.read_at(&mut self.buffer, 0).ok())?;
         if self.open < self.most {
             self.open += 1;

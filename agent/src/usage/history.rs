@@ -6,7 +6,7 @@ use api::usage::{Histogram, Joint, Level, Share};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::sampler::{NodeSample, PodSample, Sample};
+use super::sampler::{NodeSample, PodSample, UsageSample};
 use super::windows::{Part, Ring};
 
 /// A pod that was not seen for so long is gone. One that a restart of ours has hidden for a moment is not.
@@ -188,7 +188,7 @@ impl History {
     }
 
     /// Takes in what was seen at `now` of a machine with so many CPUs, after `period` seconds.
-    pub fn take(&mut self, sample: &Sample, cpus: u32, period: u64, now: Timestamp) {
+    pub fn take(&mut self, sample: &UsageSample, cpus: u32, period: u64, now: Timestamp) {
         self.node.take(&sample.node, cpus, now);
         for (uid, pod) in &sample.pods {
             match self.pods.get_mut(uid) {

@@ -8,14 +8,14 @@ use super::cgroups::{Cpu, Layout, Memory, containers};
 use super::files::Reader;
 use super::parse::{self, Stall};
 use super::windows::Part;
-use crate::files::Kept;
+use crate::files::FileBackup;
 
 /// Looks after which a pod's containers are looked up again; those of a young pod at each look.
 const LOOKS: u32 = 6;
 
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct UsageSample {
     /// The machine.
     pub node: NodeSample,
     /// Its pods by UID, where something could be read.
@@ -83,14 +83,14 @@ impl Meter {
 /// A pressure file with its meters.
 #[derive(Debug)]
 struct Waits {
-    file: Kept,
+    file: FileBackup,
     some: Meter,
     full: Meter,
 }
 
 impl Waits {
     fn new(file: PathBuf) -> Self {
-        Self { file: Kept::new(file), some: Meter::default(), full: Meter::default() }
+        Self { file: FileBackup::new(file), some: Meter::default(), full: Meter::default() }
     }
 
     fn read(&mut self, reader: &mut Reader, now: Duration) -> (Option<Part>, Option<Part>) {
@@ -122,13 +122,13 @@ impl Quota {
 /// A counter of kills. What appears while we look counts from nothing.
 #[derive(Debug)]
 struct Kills {
-    file: Kept,
+    file: FileBackup,
     meter: Meter,
 }
 
 impl Kills {
     fn new(file: PathBuf, since: Option<Duration>) -> Self {
-        Self { file: Kept::new(file), meter: Meter(since.map(|at| (0, at))) }
+        Self { file: FileBackup::new(file), meter: Meter(since.map(|at| (0, at))) }
     }
 
     fn read(&mut self, reader: &mut Reader, now: Duration) -> u64 {
@@ -138,32 +138,32 @@ impl Kills {
 }
 
 #[derive(Debug)]
-struct Container {
-    stat: Kept,
+struct ContainerMeters {
+    stat: FileBackup,
     quota: Quota,
     /// v1 counts kills for each cgroup alone.
     kills: Option<Kills>,
 }
 
 #[derive(Debug)]
-struct Pod {
+struct PodMeters {
     relative: PathBuf,
-    time: Kept,
+    time: FileBackup,
     cpu: Meter,
     /// v1 keeps time and quota in two files.
-    throttling: Option<Kept>,
+    throttling: Option<FileBackup>,
     quota: Quota,
-    current: Kept,
-    stat: Kept,
+    current: FileBackup,
+    stat: FileBackup,
     inactive: &'static str,
     kills: Option<Kills>,
     memory_waits: Option<Waits>,
     io_waits: Option<Waits>,
-    containers: BTreeMap<PathBuf, Container>,
+    containers: BTreeMap<PathBuf, ContainerMeters>,
     looks: u32,
 }
 
-impl Pod {
+impl PodMeters {
     fn new(layout: &Layout, relative: &Path, since: Option<Duration>) -> Self {
         let memory = layout.memory.folder().join(relative);
         let unified = matches!(layout.memory, Memory::Unified(_));
@@ -175,12 +175,12 @@ impl Pod {
         };
         let waits = |file| layout.pressure.as_ref().map(|folder| Waits::new(folder.join(relative).join(file)));
         Self {
-            time: Kept::new(time),
+            time: FileBackup::new(time),
             cpu: Meter::default(),
-            throttling: throttling.map(Kept::new),
+            throttling: throttling.map(FileBackup::new),
             quota: Quota::default(),
-            current: Kept::new(memory.join(if unified { "memory.current" } else { "memory.usage_in_bytes" })),
-            stat: Kept::new(memory.join("memory.stat")),
+            current: FileBackup::new(memory.join(if unified { "memory.current" } else { "memory.usage_in_bytes" })),
+            stat: FileBackup::new(memory.join("memory.stat")),
             inactive: if unified { "inactive_file" } else { "total_inactive_file" },
             kills: unified.then(|| Kills::new(memory.join("memory.events"), since)),
             memory_waits: waits("memory.pressure"),
@@ -207,9 +207,9 @@ impl Pod {
                 Cpu::Unified(cpu) => cpu,
                 Cpu::Split { quota, .. } => quota,
             };
-            let stat = Kept::new(quota.join(&self.relative).join(name).join("cpu.stat"));
+            let stat = FileBackup::new(quota.join(&self.relative).join(name).join("cpu.stat"));
             let kills = v1.then(|| Kills::new(folder.join("memory.oom_control"), since));
-            self.containers.entry(folder).or_insert(Container { stat, quota: Quota::default(), kills });
+            self.containers.entry(folder).or_insert(ContainerMeters { stat, quota: Quota::default(), kills });
         }
     }
 
@@ -260,17 +260,17 @@ fn worse(one: Part, other: Part) -> Part {
 }
 
 #[derive(Debug)]
-struct Machine {
-    cpu: Kept,
-    proc_stat: Kept,
+struct NodeMeters {
+    cpu: FileBackup,
+    proc_stat: FileBackup,
     unified: bool,
     time: Meter,
-    meminfo: Kept,
+    meminfo: FileBackup,
     waits: [Waits; 3],
     kills: Kills,
 }
 
-impl Machine {
+impl NodeMeters {
     fn new(root: &Path, layout: &Layout) -> Self {
         let proc = root.join("proc");
         let (cpu, unified) = match &layout.cpu {
@@ -278,11 +278,11 @@ impl Machine {
             Cpu::Split { time, .. } => (time.join("cpuacct.usage"), false),
         };
         Self {
-            cpu: Kept::new(cpu),
-            proc_stat: Kept::new(proc.join("stat")),
+            cpu: FileBackup::new(cpu),
+            proc_stat: FileBackup::new(proc.join("stat")),
             unified,
             time: Meter::default(),
-            meminfo: Kept::new(proc.join("meminfo")),
+            meminfo: FileBackup::new(proc.join("meminfo")),
             waits: ["cpu", "memory", "io"].map(|resource| Waits::new(proc.join("pressure").join(resource))),
             kills: Kills::new(proc.join("vmstat"), None),
         }
@@ -326,8 +326,8 @@ pub struct Sampler {
     base: String,
     layout: Layout,
     reader: Reader,
-    machine: Machine,
-    pods: BTreeMap<String, Pod>,
+    machine: NodeMeters,
+    pods: BTreeMap<String, PodMeters>,
     /// When it looked last.
     looked: Option<Duration>,
 }
@@ -338,7 +338,7 @@ impl Sampler {
     pub fn new(root: &Path, base: &str) -> Self {
         let layout = Layout::detect(root);
         Self {
-            machine: Machine::new(root, &layout),
+            machine: NodeMeters::new(root, &layout),
             layout,
             root: root.to_owned(),
             base: base.to_owned(),
@@ -349,7 +349,7 @@ impl Sampler {
     }
 
     /// Looks. `now` is a clock that nobody sets.
-    pub fn look(&mut self, now: Duration) -> Sample {
+    pub fn look(&mut self, now: Duration) -> UsageSample {
         self.reader.begin();
         self.find_pods();
         let mut node = self.machine.read(&mut self.reader, now);
@@ -363,7 +363,7 @@ impl Sampler {
             }
         }
         self.looked = Some(now);
-        Sample { node, pods }
+        UsageSample { node, pods }
     }
 
     fn find_pods(&mut self) {
@@ -374,7 +374,7 @@ impl Sampler {
         self.pods.retain(|uid, pod| found.get(uid) == Some(&pod.relative));
         for (uid, relative) in found {
             let since = self.looked;
-            let pod = self.pods.entry(uid).or_insert_with(|| Pod::new(&self.layout, &relative, since));
+            let pod = self.pods.entry(uid).or_insert_with(|| PodMeters::new(&self.layout, &relative, since));
             pod.find_containers(&self.layout, since);
         }
     }
@@ -383,7 +383,7 @@ impl Sampler {
     fn mend_layout(&mut self) {
         let layout = Layout::detect(&self.root);
         if layout != self.layout {
-            self.machine = Machine::new(&self.root, &layout);
+            self.machine = NodeMeters::new(&self.root, &layout);
             self.layout = layout;
         }
     }

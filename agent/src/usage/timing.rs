@@ -15,14 +15,14 @@ const RESERVE: Duration = Duration::from_secs(15);
 
 /// What was written when. Moments are of a clock that nobody sets.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct SampleTiming {
     every: Duration,
     tried: Option<Duration>,
     failures: u32,
     written: Option<(Duration, ReportSummary)>,
 }
 
-impl Pace {
+impl SampleTiming {
     /// `seed` differs between machines; `period` is that of looks.
     pub(super) fn new(seed: u64, period: Duration) -> Self {
         let spread = Duration::from_secs(seed % SPREAD);
@@ -63,14 +63,14 @@ mod tests {
 
     use super::*;
     use crate::usage::history::History;
-    use crate::usage::sampler::{NodeSample, Sample};
+    use crate::usage::sampler::{NodeSample, UsageSample};
 
     /// The gist of a machine that has killed so many processes.
     fn gist(oom_kills: u64) -> ReportSummary {
         let now = Timestamp::UNIX_EPOCH;
         let mut history = History::new(now);
         let node = NodeSample { cpu: Some(1), memory: Some(1), oom_kills, ..NodeSample::default() };
-        history.take(&Sample { node, pods: Vec::new() }, 2, 10, now);
+        history.take(&UsageSample { node, pods: Vec::new() }, 2, 10, now);
         ReportSummary::from_history(&mut history, now)
     }
 
@@ -86,7 +86,7 @@ mod tests {
             refuses: bool,
         ) {
             let period = Duration::from_secs(10);
-            let mut pace = Pace::new(seed, period);
+            let mut pace = SampleTiming::new(seed, period);
             let (mut kills, mut tried, mut written) = (0, None, None);
             for (look, (new, refused)) in (0_u32..).zip(news.iter().zip(&refusals)) {
                 let now = period * look;
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn news_is_written_at_once_but_not_twice_in_30_seconds() {
-        let mut pace = Pace::new(0, Duration::from_secs(10));
+        let mut pace = SampleTiming::new(0, Duration::from_secs(10));
         let at = Duration::from_secs;
         assert!(pace.is_due(&gist(0), at(0)));
         pace.ended(true, gist(0), at(0));

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-use agent::bootstrap::{Plan, State};
+use agent::bootstrap::{BootstrapPlan, BootstrapState};
 use agent::timeline::Timeline;
 use tokio::net::TcpListener;
 
@@ -14,8 +14,8 @@ use crate::room::{Room, USER_DATA, metadata};
 const ALL_UNITS: [&str; 3] = ["daemon-reload", "restart containerd.service", "restart kubelet.service"];
 const IDENTITY: &str = "dynamic/instance-identity/document";
 
-fn assert_done(room: &Room, plan: &Plan) {
-    let State::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+fn assert_done(room: &Room, plan: &BootstrapPlan) {
+    let BootstrapState::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert_eq!(node_name, plan.node_name);
 }
 
@@ -88,7 +88,7 @@ async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
         let bootstrap = room.bootstrap(&fake.endpoint);
         let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
         fake.asked("user-data", 3).await;
-        let State::Failed { reason: found, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+        let BootstrapState::Failed { reason: found, .. } = room.state() else { unreachable!("{:?}", room.state()) };
         assert!(found.starts_with(reason), "{found}");
         assert!(!found.contains('\n'), "{found}");
         assert_eq!(room.systemctl_calls(), Vec::<String>::new());
@@ -107,7 +107,7 @@ async fn absent_user_data_is_waited_for() {
     let bootstrap = room.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await.plan().unwrap() });
     fake.asked("user-data", 3).await;
-    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert_eq!(reason, "the instance has no user data; launch it with a NodeConfig");
     fake.set("user-data", USER_DATA);
     assert_done(&room, &running.await.unwrap());
@@ -119,8 +119,8 @@ async fn a_second_run_changes_nothing_and_restarts_nothing() {
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     let first = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
     assert_eq!(room.systemctl_calls(), ALL_UNITS);
-    let inodes = |plan: &Plan| -> Vec<u64> {
-        let path = |file: &agent::bootstrap::File| room.host().at(&file.path);
+    let inodes = |plan: &BootstrapPlan| -> Vec<u64> {
+        let path = |file: &agent::bootstrap::PlannedFile| room.host().at(&file.path);
         plan.files.iter().map(|file| fs::metadata(path(file)).unwrap().ino()).collect()
     };
     let before = inodes(&first);
@@ -225,7 +225,7 @@ async fn disks_are_prepared_before_daemons_start_and_tried_again_until_they_are(
     let bootstrap = room.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 5).await;
-    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert_eq!(
         reason,
         "instance store disks are not prepared: setup-local-disks exited with status 3 and `no array` (see \

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent::bootstrap::{Outcome, State};
-use agent::observe::Other;
+use agent::bootstrap::{BootstrapOutcome, BootstrapState};
+use agent::observe::Configurator;
 use agent::timeline::{CONFIG, CONTAINERD, CREDENTIALS, IMDS, KUBELET, Timeline};
 
 use crate::imds::FakeImds;
@@ -37,20 +37,22 @@ async fn nodeadms_files_are_waited_for_and_nothing_of_the_systems_is_written() {
     let bootstrap = room.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
     fake.asked("user-data", 3).await;
-    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert!(reason.starts_with("nodeadm did not write kubelet's kubeconfig"), "{reason}");
     assert!(reason.ends_with("see `journalctl -u nodeadm-config -u nodeadm-run`"), "{reason}");
 
     room.write(KUBECONFIG, "kind: Config");
     fake.asked("user-data", 2).await;
-    let State::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapState::Waiting { reason, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert!(reason.starts_with("nodeadm did not write kubelet's command line"), "{reason}");
 
     let mut before = files(&room.root());
     room.write(ENVIRONMENT, "NODEADM_KUBELET_ARGS=\"--hostname-override=node-1\"");
-    let Outcome::Observed { node_name, by, .. } = running.await.unwrap() else { unreachable!("it configured") };
-    assert_eq!((node_name.as_str(), by), ("node-1", Some(Other::Nodeadm)));
-    let State::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
+    let BootstrapOutcome::Observed { node_name, by, .. } = running.await.unwrap() else {
+        unreachable!("it configured")
+    };
+    assert_eq!((node_name.as_str(), by), ("node-1", Some(Configurator::Nodeadm)));
+    let BootstrapState::Done { node_name, .. } = room.state() else { unreachable!("{:?}", room.state()) };
     assert_eq!(node_name, "node-1");
     assert_eq!(room.systemctl_calls(), Vec::<String>::new());
     before.extend([ENVIRONMENT, "run/kerf/timeline.json"].map(|path| room.root().join(path)));

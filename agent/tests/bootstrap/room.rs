@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::bootstrap::credentials::DEFAULT_PROVIDER;
-use agent::bootstrap::{Bootstrap, State};
+use agent::bootstrap::{Bootstrap, BootstrapState};
 use agent::environment::Environment;
 use agent::host::Host;
 use agent::imds::Imds;
@@ -92,8 +92,8 @@ impl Room {
     }
 
     /// What bootstrap last said about itself.
-    pub fn state(&self) -> State {
-        State::read(self.host().at("/").as_path()).unwrap()
+    pub fn state(&self) -> BootstrapState {
+        BootstrapState::read(self.host().at("/").as_path()).unwrap()
     }
 
     /// Puts a program where the machine finds it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::ec2::{Ec2, Ec2Error, Patience};
+use agent::ec2::{Ec2, Ec2Error, Ec2Retries};
 use agent::environment::Environment;
 use agent::nodeadm::Machine;
 use rcgen::{CertificateParams, KeyPair};
@@ -92,7 +92,7 @@ async fn a_name_that_never_comes_is_given_up() {
 #[tokio::test]
 async fn a_silent_ec2_is_given_up_after_the_attempts_that_were_asked_for() {
     for seed in 0..50 {
-        let patience = Patience::nodeadm(seed);
+        let patience = Ec2Retries::nodeadm(seed);
         let attempts = |value: Option<&str>| {
             let variable = value.map(|value| ("AWS_MAX_ATTEMPTS".to_owned(), value.to_owned()));
             patience.attempts_in(&variable.into_iter().collect::<Environment>())

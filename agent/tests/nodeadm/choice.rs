@@ -1,7 +1,7 @@
 //! What is kept from one start to the next, and when it still counts.
 
 use agent::nodeadm::cache::{Defaults, Enriched, Instance, Status};
-use agent::nodeadm::chain::{Choice, Gathered, choose};
+use agent::nodeadm::chain::{Choice, MergedConfig, choose};
 use machine::nodeconfig::{NodeConfig, parse};
 use std::path::Path;
 
@@ -11,8 +11,8 @@ fn config(text: &str) -> NodeConfig {
     parse(text).unwrap().config
 }
 
-fn gathered(config: Option<NodeConfig>) -> Gathered {
-    Gathered { config, nothing: vec!["imds://user-data: nothing there".to_owned()], ..Gathered::default() }
+fn gathered(config: Option<NodeConfig>) -> MergedConfig {
+    MergedConfig { config, nothing: vec!["imds://user-data: nothing there".to_owned()], ..MergedConfig::default() }
 }
 
 fn enriched() -> Enriched {

@@ -1,6 +1,6 @@
 //! Where NodeConfigs come from: every packing of user data, files and folders, what is tolerated and what is not.
 
-use agent::nodeadm::chain::{Gathered, gather};
+use agent::nodeadm::chain::{MergedConfig, gather};
 use agent::nodeadm::source::Source;
 use machine::nodeconfig::NodeConfig;
 
@@ -10,7 +10,7 @@ use crate::imds::Fault;
 const CONFIG: &str = "application/node.eks.aws";
 const SHELL: &str = "text/x-shellscript; charset=\"us-ascii\"";
 
-async fn read(stage: &Stage, sources: &[&str]) -> anyhow::Result<Gathered> {
+async fn read(stage: &Stage, sources: &[&str]) -> anyhow::Result<MergedConfig> {
     let sources: Vec<Source> = sources.iter().map(|source| source.parse().unwrap()).collect();
     gather(&sources, &stage.machine()).await
 }

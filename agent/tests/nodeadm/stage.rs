@@ -10,7 +10,7 @@ use agent::imds::Imds;
 use agent::imds::backoff::Backoff;
 use agent::nodeadm::Machine;
 use agent::nodeadm::link::hook;
-use agent::nodeadm::metadata::Patience;
+use agent::nodeadm::metadata::MetadataRetries;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -53,15 +53,16 @@ impl Stage {
     /// The machine as the commands see it; they wait next to nothing between attempts.
     pub fn machine(&self) -> Machine {
         let backoff = Backoff { start: MILLISECOND, ceiling: MILLISECOND * 2, seed: 1 };
-        let ec2 = ec2::Patience { exchange: MILLISECOND * 3000, backoff, naming: backoff, ..ec2::Patience::nodeadm(1) };
+        let ec2 =
+            ec2::Ec2Retries { exchange: MILLISECOND * 3000, backoff, naming: backoff, ..ec2::Ec2Retries::nodeadm(1) };
         Machine {
             host: self.room.host(),
             imds: Arc::new(Imds::new(&self.imds.endpoint, MILLISECOND * 2000).unwrap()),
             environment: self.environment.clone().into_iter().collect(),
             credential_provider: "/etc/eks/image-credential-provider/ecr-credential-provider".to_owned(),
-            patience: Patience { attempts: 5, backoff },
+            patience: MetadataRetries { attempts: 5, backoff },
             ec2,
-            links: hook::Patience { poll: MILLISECOND, limit: MILLISECOND * 5000 },
+            links: hook::HookTimeouts { poll: MILLISECOND, limit: MILLISECOND * 5000 },
         }
     }
 

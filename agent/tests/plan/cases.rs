@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent::bootstrap::Plan;
+use agent::bootstrap::BootstrapPlan;
 use agent::bootstrap::plan::plan;
 use serde::Deserialize;
 use serde_json::Value;
@@ -121,7 +121,7 @@ fn check(folder: &Path, what: &str) {
     }
 }
 
-fn check_plan(case: &Case, folder: &Path, plan: &Plan, what: &str) {
+fn check_plan(case: &Case, folder: &Path, plan: &BootstrapPlan, what: &str) {
     let written: BTreeMap<&str, &[u8]> =
         plan.files.iter().map(|file| (file.path.as_str(), file.content.as_slice())).collect();
     assert_eq!(written.len(), plan.files.len(), "{what}: a path is written twice");

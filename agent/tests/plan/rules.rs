@@ -2,16 +2,16 @@
 
 use std::net::IpAddr;
 
-use agent::bootstrap::Plan;
+use agent::bootstrap::BootstrapPlan;
 use agent::bootstrap::containerd::{SOCI_CONFIG, SOCI_DROP_IN};
 use agent::bootstrap::hosts;
-use agent::bootstrap::plan::{Part, plan};
+use agent::bootstrap::plan::{PlanPart, plan};
 use machine::nodeconfig::{DisabledMount, LocalStorageStrategy};
 use serde_json::{Value, json};
 
 use super::facts::{CLUSTER, Machine};
 
-fn planned(machine: &Machine, rest: &str) -> Plan {
+fn planned(machine: &Machine, rest: &str) -> BootstrapPlan {
     plan(&machine.facts(&format!("{CLUSTER}{rest}"))).unwrap()
 }
 
@@ -54,9 +54,9 @@ fn files_are_told_apart_by_whose_they_are() {
 ";
     for file in planned(&Machine::default(), everything).files {
         let expected = match file.path.as_str() {
-            path if path.starts_with("/etc/systemd/") || path.starts_with("/run/systemd/") => Part::System,
-            path if path.starts_with("/etc/containerd/") => Part::Containerd,
-            _ => Part::Kubelet,
+            path if path.starts_with("/etc/systemd/") || path.starts_with("/run/systemd/") => PlanPart::System,
+            path if path.starts_with("/etc/containerd/") => PlanPart::Containerd,
+            _ => PlanPart::Kubelet,
         };
         assert_eq!(file.part, expected, "{}", file.path);
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use agent::imds::Imds;
-use agent::notices::{News, Said, Standing, watch};
+use agent::notices::{MaintenanceState, NoticeValue, WatchUpdate, watch};
 use drain::Millis;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -55,7 +55,7 @@ impl Aemm {
     }
 
     /// Watches until everything has been said that is waited for, in any order.
-    async fn says(&self, expected: &[&(dyn Fn(&Said) -> bool + Sync)]) {
+    async fn says(&self, expected: &[&(dyn Fn(&NoticeValue) -> bool + Sync)]) {
         let imds = Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap());
         let (told, mut news) = mpsc::channel(4);
         tokio::spawn(watch(imds, told, 3));
@@ -63,7 +63,7 @@ impl Aemm {
         let mut heard = Vec::new();
         let listening = async {
             while !missing.is_empty() {
-                if let News::Said(reading) = news.recv().await.expect("the watch goes on") {
+                if let WatchUpdate::Said(reading) = news.recv().await.expect("the watch goes on") {
                     assert!(reading.heard.is_some(), "its clock comes along");
                     missing.retain(|expects| !expects(&reading.said));
                     heard.push(reading.said);
@@ -82,8 +82,8 @@ async fn a_spot_interruption_with_its_recommendation() {
         all.spawn(async move {
             let times = ["-t", "2030-01-01T00:02:00Z", "-r", "2030-01-01T00:01:00Z"];
             let aemm = Aemm::start(&[&["spot", "-a", action], &times[..]].concat());
-            let spot = Said::Spot { action: action.to_owned(), time: Millis(Y2030 + 120_000) };
-            let rebalance = Said::Rebalance { time: Millis(Y2030 + 60_000) };
+            let spot = NoticeValue::Spot { action: action.to_owned(), time: Millis(Y2030 + 120_000) };
+            let rebalance = NoticeValue::Rebalance { time: Millis(Y2030 + 60_000) };
             aemm.says(&[&|said| *said == spot, &|said| *said == rebalance]).await;
         });
     }
@@ -94,14 +94,18 @@ async fn a_spot_interruption_with_its_recommendation() {
 
 #[tokio::test]
 async fn maintenance_that_is_to_come_and_that_is_not() {
-    let rows = [("active", Standing::Active), ("canceled", Standing::Canceled), ("completed", Standing::Completed)];
+    let rows = [
+        ("active", MaintenanceState::Active),
+        ("canceled", MaintenanceState::Canceled),
+        ("completed", MaintenanceState::Completed),
+    ];
     let mut all = tokio::task::JoinSet::new();
     for (state, standing) in rows {
         all.spawn(async move {
             let window = ["-b", "2030-01-01T00:02:00Z", "-a", "2030-01-01T01:00:00Z"];
             let aemm = Aemm::start(&[&["events", "-o", "system-reboot", "-t", state], &window[..]].concat());
             aemm.says(&[&|said| match said {
-                Said::Maintenance(list) => list.first().is_some_and(|it| {
+                NoticeValue::Maintenance(list) => list.first().is_some_and(|it| {
                     let times = (it.not_before, it.not_after);
                     let right = times == (Millis(Y2030 + 120_000), Some(Millis(Y2030 + 3_600_000)));
                     right && it.standing == standing && it.code == "system-reboot" && !it.event.is_empty()
@@ -119,6 +123,6 @@ async fn maintenance_that_is_to_come_and_that_is_not() {
 #[tokio::test]
 async fn a_group_that_lets_the_machine_go() {
     let aemm = Aemm::start(&["asglifecycle", "--asg-termination-delay-sec", "6"]);
-    let state = |state: &'static str| move |said: &Said| *said == Said::Scaling(state.to_owned());
+    let state = |state: &'static str| move |said: &NoticeValue| *said == NoticeValue::Scaling(state.to_owned());
     aemm.says(&[&state("InService"), &state("Terminated")]).await;
 }

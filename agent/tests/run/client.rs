@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::clock::{By, Clock};
+use agent::clock::{Clock, ClockOffset};
 use agent::cluster::{
     Access, Cluster, ClusterError, Command, Credentials, Node, Pod, Variable, WatchEvent, Watched, follow,
 };
@@ -27,7 +27,7 @@ fn client(api: &Api) -> Arc<Cluster> {
 async fn an_eviction_carries_grace_and_uid() {
     let api = Api::start().await;
     api.put_pod("a", 30);
-    client(&api).evict("default", "pod-a", "a", Some(7), By::EVER).await.unwrap();
+    client(&api).evict("default", "pod-a", "a", Some(7), ClockOffset::EVER).await.unwrap();
     let sent = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
     let expected = json!({
         "apiVersion": "policy/v1",
@@ -44,9 +44,9 @@ async fn a_deletion_carries_grace_and_uid() {
     let api = Api::start().await;
     api.put_pod("a", 30);
     let cluster = client(&api);
-    let other = cluster.delete_pod("default", "pod-a", "another-uid", 1, By::EVER).await;
+    let other = cluster.delete_pod("default", "pod-a", "another-uid", 1, ClockOffset::EVER).await;
     assert_eq!(other.unwrap_err().reply(), Reply::Recreated);
-    cluster.delete_pod("default", "pod-a", "a", 1, By::EVER).await.unwrap();
+    cluster.delete_pod("default", "pod-a", "a", 1, ClockOffset::EVER).await.unwrap();
     let sent = api.requests(&Method::DELETE, "/api/v1/namespaces/default/pods/pod-a");
     assert_eq!(sent[1].body["gracePeriodSeconds"], 1);
     assert_eq!(sent[1].body["preconditions"]["uid"], "a");
@@ -122,7 +122,7 @@ async fn answers_become_replies_and_are_never_repeated_inside() {
         api.put_pod("a", 30);
         let code = scripted.status;
         api.script("a", [scripted]);
-        let sent = cluster.evict("default", "pod-a", "a", None, By::EVER).await;
+        let sent = cluster.evict("default", "pod-a", "a", None, ClockOffset::EVER).await;
         assert_eq!(sent.as_ref().err().map(ClusterError::reply), expected, "{code}");
         let asked = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
         assert_eq!(asked.len(), index + 1, "{code}");
@@ -161,7 +161,7 @@ async fn a_printed_token_is_kept_until_it_is_refused() {
     api.put_pod("a", 30);
     api.script("a", [status(429), status(401), status(429)]);
     for _ in 0..3 {
-        assert!(cluster.evict("default", "pod-a", "a", None, By::EVER).await.is_err());
+        assert!(cluster.evict("default", "pod-a", "a", None, ClockOffset::EVER).await.is_err());
     }
     let sent = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
     let tokens: Vec<_> = sent.iter().map(|it| it.authorization.as_str()).collect();
@@ -188,7 +188,7 @@ async fn nobody_there_is_unreachable() {
     let address = api.url.trim_start_matches("http://").to_owned();
     drop(api);
     crate::api::until("a closed port", || std::net::TcpStream::connect(&address).err()).await;
-    let error = cluster.evict("default", "pod-a", "a", None, By::EVER).await.unwrap_err();
+    let error = cluster.evict("default", "pod-a", "a", None, ClockOffset::EVER).await.unwrap_err();
     assert_eq!((error.status(), error.reply()), (None, Reply::Unreachable));
 }
 

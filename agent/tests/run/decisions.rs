@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use agent::bootstrap::state::State;
+use agent::bootstrap::state::BootstrapState;
 use agent::cluster::Node;
-use agent::gates::{Answer, Finding, Gates};
-use agent::health::Sample;
-use agent::journal::{Journal, Ours};
-use agent::notices::{Reach, Reading, Said, Watcher};
+use agent::gates::{GateAnswer, Gates, ProbeResult};
+use agent::health::HealthSample;
+use agent::journal::{Journal, OwnedMarks};
+use agent::notices::{NoticeReading, NoticeValue, Reachability, Watcher};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
-use drain::{Action, First, Millis, PodOnNode, Reply};
+use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::drain::DrainSettings;
 use machine::agent::gates::GateSettings;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 pub const INSTANCE: &str = "i-0abc";
 pub const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
-const ALL: Ours = Ours { cordoned: true, excluded: true, dated: true, said: true };
+const ALL: OwnedMarks = OwnedMarks { cordoned: true, excluded: true, dated: true, said: true };
 pub const T0: Millis = Millis(1_767_268_800_000);
 
 pub fn at(seconds: u64) -> Millis {
@@ -55,8 +55,9 @@ fn node() -> Input {
 
 fn cni(there: bool) -> Input {
     let gate = Gates::new(&GateSettings::default(), T0).id("CNI").unwrap();
-    let answer = if there { Answer::Holds } else { Answer::Fails("no CNI configuration in /etc/cni/net.d".into()) };
-    Input::Gate(Finding { gate, answer })
+    let answer =
+        if there { GateAnswer::Holds } else { GateAnswer::Fails("no CNI configuration in /etc/cni/net.d".into()) };
+    Input::Gate(ProbeResult { gate, answer })
 }
 
 /// On a machine that bootstrap has finished.
@@ -66,7 +67,7 @@ pub fn carried_on(journal: Journal, now: Millis) -> Lifecycle {
     let drain = DrainSettings { load_balancer_lead: Span::seconds(0), ..DrainSettings::default() };
     life.configure(&AgentSettings { drain, ..AgentSettings::default() });
     let since = jiff::Timestamp::UNIX_EPOCH;
-    life.take(Input::Bootstrap(Some(State::Done { node_name: NAME.into(), since })), now);
+    life.take(Input::Bootstrap(Some(BootstrapState::Done { node_name: NAME.into(), since })), now);
     life
 }
 
@@ -74,12 +75,12 @@ pub fn started() -> Lifecycle {
     carried_on(Journal::new(INSTANCE, None), T0)
 }
 
-fn reading(said: Said) -> Input {
-    Input::Reading(Reading { said, heard: None })
+fn reading(said: NoticeValue) -> Input {
+    Input::Reading(NoticeReading { said, heard: None })
 }
 
 pub fn spot(deadline: Millis) -> Input {
-    reading(Said::Spot { action: "terminate".into(), time: deadline })
+    reading(NoticeValue::Spot { action: "terminate".into(), time: deadline })
 }
 
 pub fn pod(uid: &str) -> PodOnNode {
@@ -101,17 +102,17 @@ pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
             AgentAction::PatchStatus(_) => Input::StatusWritten(true),
             AgentAction::Tell(tiding) => Input::Told(tiding.key.clone(), true),
             AgentAction::Complete(_) => Input::Completed(true),
-            AgentAction::ReadNode(First::Read) => read(now, None),
+            AgentAction::ReadNode(FirstOwner::Read) => read(now, None),
             AgentAction::Save
             | AgentAction::FollowPods
             | AgentAction::Drain(_)
             | AgentAction::LookAttached { .. }
             | AgentAction::Yield => continue,
-            AgentAction::ReadNode(First::TakeBack(_)) => continue,
+            AgentAction::ReadNode(FirstOwner::TakeBack(_)) => continue,
         };
         life.take(answer, now);
     }
-    let reads = AgentAction::ReadNode(First::Read);
+    let reads = AgentAction::ReadNode(FirstOwner::Read);
     if acts.contains(&reads) {
         acts.retain(|act| *act != reads);
         acts.extend(settle(life, now));
@@ -134,8 +135,8 @@ pub fn short(acts: &[AgentAction]) -> Vec<String> {
         AgentAction::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
         AgentAction::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
         AgentAction::Drain(Action::List) => "list".to_owned(),
-        AgentAction::ReadNode(First::Read) => "read".to_owned(),
-        AgentAction::ReadNode(First::TakeBack(words)) => format!("take back {words}"),
+        AgentAction::ReadNode(FirstOwner::Read) => "read".to_owned(),
+        AgentAction::ReadNode(FirstOwner::TakeBack(words)) => format!("take back {words}"),
         AgentAction::LookAttached { volume, .. } => format!("look {volume}"),
         AgentAction::Yield => "yield".to_owned(),
         AgentAction::Complete(hook) => format!("complete {}", hook.hook),
@@ -282,7 +283,7 @@ fn a_recommendation_is_told_but_drains_nothing() {
     let mut life = started();
     life.take(node(), T0);
     settle(&mut life, T0);
-    life.take(reading(Said::Rebalance { time: T0 }), at(5));
+    life.take(reading(NoticeValue::Rebalance { time: T0 }), at(5));
     let acts = short(&settle(&mut life, at(5)));
     assert_eq!(acts, ["save", "CNI=False RebalanceRecommendation=True", "tell RebalanceRecommendation"]);
     assert_eq!(short(&settle(&mut life, at(6))), ["save"], "the event is told");
@@ -366,7 +367,8 @@ fn a_restart_neither_repeats_nor_forgets() {
 #[test]
 fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
     let mut life = started();
-    let failed = State::Failed { reason: "user data holds no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
+    let failed =
+        BootstrapState::Failed { reason: "user data holds no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
     life.take(Input::Bootstrap(Some(failed)), T0);
     assert!(life.step(T0).is_empty(), "the API server has not answered yet");
     life.take(Input::Node(None), T0);
@@ -401,7 +403,7 @@ fn interrupted_node() -> Input {
 fn what_an_earlier_boots_interruption_left_is_taken_back_once() {
     for cordoned in [true, false] {
         let mut journal = Journal::new(INSTANCE, Some("two".into()));
-        journal.leftover = Some(Ours { cordoned, excluded: cordoned, dated: true, said: true });
+        journal.leftover = Some(OwnedMarks { cordoned, excluded: cordoned, dated: true, said: true });
         let mut life = carried_on(journal, T0);
         life.take(interrupted_node(), T0);
         assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False InterruptionOver=False"]);
@@ -442,7 +444,7 @@ fn a_new_notice_takes_over_what_an_earlier_one_left() {
 }
 
 fn shutdown(seconds: u64) -> Input {
-    reading(Said::Shutdown(Some(Duration::from_secs(seconds))))
+    reading(NoticeValue::Shutdown(Some(Duration::from_secs(seconds))))
 }
 
 #[test]
@@ -498,7 +500,7 @@ fn the_group_is_told_once_the_node_is_drained_and_again_until_it_hears() {
     let mut life = started();
     life.configure(&settings);
     life.take(node(), T0);
-    life.take(reading(Said::Scaling("Terminated".into())), T0);
+    life.take(reading(NoticeValue::Scaling("Terminated".into())), T0);
     settle(&mut life, T0);
     life.take(Input::Pods(vec![pod("a")]), at(1));
     let acts = short(&settle(&mut life, at(1)));
@@ -517,7 +519,7 @@ fn the_group_is_told_once_the_node_is_drained_and_again_until_it_hears() {
 fn metadata_that_fails_for_long_is_said_and_its_return_too() {
     let reach = |problem: Option<&str>| {
         let failed = u32::from(problem.is_some());
-        Input::Reach(Reach { watcher: Watcher::Spot, failed, problem: problem.map(str::to_owned) })
+        Input::Reach(Reachability { watcher: Watcher::Spot, failed, problem: problem.map(str::to_owned) })
     };
     let told = |acts: &[AgentAction]| short(acts).into_iter().find(|act| act.contains("Metadata"));
     let mut life = started();
@@ -540,10 +542,14 @@ fn metadata_that_fails_for_long_is_said_and_its_return_too() {
 #[test]
 fn metadata_that_fails_for_a_minute_is_ill_health_and_its_return_clears_it() {
     let reach = |watcher, problem: Option<&str>| {
-        Input::Reach(Reach { watcher, failed: u32::from(problem.is_some()), problem: problem.map(str::to_owned) })
+        Input::Reach(Reachability {
+            watcher,
+            failed: u32::from(problem.is_some()),
+            problem: problem.map(str::to_owned),
+        })
     };
     let mut life = started();
-    life.take(Input::Health(Sample::default()), T0);
+    life.take(Input::Health(HealthSample::default()), T0);
     let mut ill = Vec::new();
     for second in 0..180 {
         let problem = (second < 90).then_some("it hangs");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::imds::Imds;
-use agent::notices::{News, Said, watch};
+use agent::notices::{NoticeValue, WatchUpdate, watch};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -76,8 +76,10 @@ async fn outlives(wrong: &Wrong) {
     let mut failed = 0;
     loop {
         match news.recv().await.expect("the watch goes on") {
-            News::Reach(reach) => failed += reach.failed,
-            News::Said(reading) => assert!(!matches!(reading.said, Said::Spot { .. }), "{:?}", reading.said),
+            WatchUpdate::Reach(reach) => failed += reach.failed,
+            WatchUpdate::Said(reading) => {
+                assert!(!matches!(reading.said, NoticeValue::Spot { .. }), "{:?}", reading.said)
+            }
         }
         if failed > 0 || !matches!(wrong, Wrong::Body(_)) {
             break;
@@ -88,8 +90,8 @@ async fn outlives(wrong: &Wrong) {
     }
     fake.set(SPOT, NOTICE);
     loop {
-        if let News::Said(reading) = news.recv().await.expect("the watch goes on")
-            && matches!(&reading.said, Said::Spot { action, .. } if action == "terminate")
+        if let WatchUpdate::Said(reading) = news.recv().await.expect("the watch goes on")
+            && matches!(&reading.said, NoticeValue::Spot { action, .. } if action == "terminate")
         {
             return;
         }

@@ -2,7 +2,7 @@
 
 use agent::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
-use drain::{FORSAKEN, First, READING_HOLDS, Reply};
+use drain::{FORSAKEN, FirstOwner, READING_HOLDS, Reply};
 use hyper::Method;
 use serde_json::json;
 
@@ -58,7 +58,7 @@ fn a_mark_on_the_node_ends_its_requests_at_once_and_it_says_so() {
                     said = patch.to_string();
                     life.take(Input::StatusWritten(true), at(second));
                 }
-                AgentAction::ReadNode(First::Read) => life.take(read(at(second), Some(MARK)), at(second)),
+                AgentAction::ReadNode(FirstOwner::Read) => life.take(read(at(second), Some(MARK)), at(second)),
                 // It has read the Node a moment ago, and may not ask all the same.
                 AgentAction::Drain(action) => unreachable!("{action:?} at {second}"),
                 _ => {}
@@ -80,7 +80,7 @@ fn a_reading_is_good_for_seconds_and_counts_from_its_beginning() {
     assert_eq!(requests(&life.step(at(holds))), ["read"]);
     life.take(read(at(holds), Some(MARK)), at(holds));
     assert_eq!(requests(&life.step(at(holds))), Vec::<String>::new());
-    assert_eq!(life.asks_until(at(holds)), at(holds));
+    assert_eq!(life.polls_until(at(holds)), at(holds));
 }
 
 /// SIGSTOP, or a machine that slept: nothing is done on the strength of what was true before.
@@ -116,10 +116,10 @@ fn the_drain_is_taken_back_from_a_controller_that_signs_no_more() {
             match act {
                 AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
                 AgentAction::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
-                AgentAction::ReadNode(First::Read) => {
+                AgentAction::ReadNode(FirstOwner::Read) => {
                     life.take(read(at(second), Some(MARK).filter(|_| took.is_none())), at(second))
                 }
-                AgentAction::ReadNode(First::TakeBack(words)) => {
+                AgentAction::ReadNode(FirstOwner::TakeBack(words)) => {
                     assert_eq!((words.as_str(), took), (MARK, None));
                     took = Some(second);
                     life.take(read(at(second), None), at(second));
@@ -148,11 +148,11 @@ fn an_interrupted_node_is_the_controllers_too_once_it_has_signed() {
                 AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
                 AgentAction::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
                 // It renews its mark every half minute.
-                AgentAction::ReadNode(First::Read) => {
+                AgentAction::ReadNode(FirstOwner::Read) => {
                     life.take(read(at(second), Some(&format!("signed {}", second / 30))), at(second))
                 }
                 AgentAction::Drain(action) => unreachable!("{action:?} at {second}"),
-                AgentAction::ReadNode(First::TakeBack(words)) => unreachable!("{words} is taken away at {second}"),
+                AgentAction::ReadNode(FirstOwner::TakeBack(words)) => unreachable!("{words} is taken away at {second}"),
                 _ => {}
             }
         }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use agent::clock::Wall;
-use agent::notices::{Demand, Ledger, Maintenance, Reading, Said, Standing, Terms};
+use agent::clock::WallOffset;
+use agent::notices::{
+    Maintenance, MaintenanceState, NoticeAction, NoticeReading, NoticeStore, NoticeTerms, NoticeValue,
+};
 use drain::Millis;
 use machine::agent::notices::{NoticeSettings, Rebalance};
 
@@ -13,24 +15,24 @@ fn at(seconds: u64) -> Millis {
     T0 + Duration::from_secs(seconds)
 }
 
-fn spot(seconds: u64) -> Said {
-    Said::Spot { action: "terminate".into(), time: at(seconds) }
+fn spot(seconds: u64) -> NoticeValue {
+    NoticeValue::Spot { action: "terminate".into(), time: at(seconds) }
 }
 
-fn maintenance(event: &str, code: &str, standing: Standing, seconds: u64) -> Maintenance {
+fn maintenance(event: &str, code: &str, standing: MaintenanceState, seconds: u64) -> Maintenance {
     Maintenance { event: event.into(), code: code.into(), standing, not_before: at(seconds), not_after: None }
 }
 
-fn reboot(standing: Standing, seconds: u64) -> Said {
-    Said::Maintenance(vec![maintenance("e1", "system-reboot", standing, seconds)])
+fn reboot(standing: MaintenanceState, seconds: u64) -> NoticeValue {
+    NoticeValue::Maintenance(vec![maintenance("e1", "system-reboot", standing, seconds)])
 }
 
-fn shutdown() -> Said {
-    Said::Shutdown(Some(Duration::from_secs(31)))
+fn shutdown() -> NoticeValue {
+    NoticeValue::Shutdown(Some(Duration::from_secs(31)))
 }
 
 struct Case {
-    ledger: Ledger,
+    ledger: NoticeStore,
     settings: NoticeSettings,
     rebalance: Rebalance,
     approved: Option<&'static str>,
@@ -39,100 +41,100 @@ struct Case {
 impl Case {
     fn new() -> Self {
         let settings = NoticeSettings::default();
-        Self { ledger: Ledger::default(), settings, rebalance: Rebalance::Ignore, approved: None }
+        Self { ledger: NoticeStore::default(), settings, rebalance: Rebalance::Ignore, approved: None }
     }
 
-    fn read(&mut self, said: Said, now: Millis) -> bool {
-        self.ledger.read(&Reading { said, heard: None }, Wall::default(), now)
+    fn read(&mut self, said: NoticeValue, now: Millis) -> bool {
+        self.ledger.read(&NoticeReading { said, heard: None }, WallOffset::default(), now)
     }
 
     /// Demand, the leading notice's id, the deadline and the moment of force, the moments in seconds from `T0`.
-    fn stance(&self, now: Millis) -> (Demand, String, Option<u64>, Option<u64>) {
-        let terms = Terms { settings: &self.settings, rebalance: self.rebalance, approved: self.approved };
-        let stance = self.ledger.stance(&terms, now);
+    fn stance(&self, now: Millis) -> (NoticeAction, String, Option<u64>, Option<u64>) {
+        let terms = NoticeTerms { settings: &self.settings, rebalance: self.rebalance, approved: self.approved };
+        let stance = self.ledger.response(&terms, now);
         let id = stance.leading.map(|entry| entry.notice.id.clone()).unwrap_or_default();
         let seconds = |at: Option<Millis>| at.map(|at| at.since(T0).as_secs());
         (stance.demand, id, seconds(stance.deadline), seconds(stance.forced))
     }
 }
 
-fn draining(id: &str, deadline: u64, forced: Option<u64>) -> (Demand, String, Option<u64>, Option<u64>) {
-    (Demand::Drain, id.to_owned(), Some(deadline), forced)
+fn draining(id: &str, deadline: u64, forced: Option<u64>) -> (NoticeAction, String, Option<u64>, Option<u64>) {
+    (NoticeAction::Drain, id.to_owned(), Some(deadline), forced)
 }
 
 #[test]
 fn the_most_urgent_leads_and_the_nearest_end_counts() {
     let mut case = Case::new();
-    assert_eq!(case.stance(T0), (Demand::Tell, String::new(), None, None));
-    assert!(case.read(Said::Rebalance { time: T0 }, T0));
-    assert_eq!(case.stance(T0).0, Demand::Tell);
-    assert!(case.read(reboot(Standing::Active, 900), T0));
+    assert_eq!(case.stance(T0), (NoticeAction::Tell, String::new(), None, None));
+    assert!(case.read(NoticeValue::Rebalance { time: T0 }, T0));
+    assert_eq!(case.stance(T0).0, NoticeAction::Tell);
+    assert!(case.read(reboot(MaintenanceState::Active, 900), T0));
     assert_eq!(case.stance(T0), draining("maintenance-e1", 900, Some(900)));
-    assert!(case.read(Said::Scaling("Terminated".into()), at(1)));
+    assert!(case.read(NoticeValue::Scaling("Terminated".into()), at(1)));
     assert_eq!(case.stance(at(1)), draining("scaling", 601, Some(601)));
     assert!(case.read(shutdown(), at(2)));
     assert_eq!(case.stance(at(2)), draining("shutdown", 32, Some(601)), "kubelet stops its pods itself");
     assert!(case.read(spot(122), at(3)));
     assert_eq!(case.stance(at(3)), draining("spot-terminate-1767268922000", 32, Some(122)));
-    assert!(case.read(Said::Shutdown(None), at(4)));
-    assert!(case.read(Said::Scaling("InService".into()), at(4)));
+    assert!(case.read(NoticeValue::Shutdown(None), at(4)));
+    assert!(case.read(NoticeValue::Scaling("InService".into()), at(4)));
     assert_eq!(case.stance(at(4)), draining("spot-terminate-1767268922000", 122, Some(122)));
 }
 
 #[test]
 fn maintenance_waits_for_its_lead_and_is_never_told_too_late_to_act() {
     let mut case = Case::new();
-    assert!(case.read(reboot(Standing::Active, 7200), T0));
-    let terms = Terms { settings: &case.settings, rebalance: Rebalance::Ignore, approved: None };
+    assert!(case.read(reboot(MaintenanceState::Active, 7200), T0));
+    let terms = NoticeTerms { settings: &case.settings, rebalance: Rebalance::Ignore, approved: None };
     assert_eq!(case.ledger.changes_at(&terms, T0), Some(at(5400)));
-    assert_eq!(case.stance(at(5399)).0, Demand::Tell);
+    assert_eq!(case.stance(at(5399)).0, NoticeAction::Tell);
     assert_eq!(case.stance(at(5400)), draining("maintenance-e1", 7200, Some(7200)));
     let mut late = Case::new();
-    late.read(reboot(Standing::Active, 10), at(300));
+    late.read(reboot(MaintenanceState::Active, 10), at(300));
     assert_eq!(late.stance(at(300)), draining("maintenance-e1", 420, Some(420)), "its window is open already");
     late.settings.maintenance.enabled = false;
-    assert_eq!(late.stance(at(300)).0, Demand::Tell);
+    assert_eq!(late.stance(at(300)).0, NoticeAction::Tell);
 }
 
 #[test]
 fn a_window_that_moves_takes_its_drain_along() {
     let mut case = Case::new();
-    case.read(reboot(Standing::Active, 1000), T0);
-    assert_eq!(case.stance(T0).0, Demand::Drain);
-    assert!(case.read(reboot(Standing::Active, 90_000), at(5)));
-    assert_eq!(case.stance(at(5)).0, Demand::Tell);
-    assert!(case.read(reboot(Standing::Active, 500), at(10)));
+    case.read(reboot(MaintenanceState::Active, 1000), T0);
+    assert_eq!(case.stance(T0).0, NoticeAction::Drain);
+    assert!(case.read(reboot(MaintenanceState::Active, 90_000), at(5)));
+    assert_eq!(case.stance(at(5)).0, NoticeAction::Tell);
+    assert!(case.read(reboot(MaintenanceState::Active, 500), at(10)));
     assert_eq!(case.stance(at(10)), draining("maintenance-e1", 500, Some(500)));
 }
 
 #[test]
 fn maintenance_ends_when_its_entry_says_so_or_stays_away() {
-    for standing in [Standing::Canceled, Standing::Completed] {
+    for standing in [MaintenanceState::Canceled, MaintenanceState::Completed] {
         let mut case = Case::new();
-        case.read(reboot(Standing::Active, 900), T0);
+        case.read(reboot(MaintenanceState::Active, 900), T0);
         assert!(case.read(reboot(standing, 900), at(5)));
-        assert_eq!(case.stance(at(5)).0, Demand::Tell, "{standing:?}");
+        assert_eq!(case.stance(at(5)).0, NoticeAction::Tell, "{standing:?}");
         assert!(!case.read(reboot(standing, 900), at(10)), "the same again is no news");
     }
     let mut case = Case::new();
-    case.read(reboot(Standing::Active, 900), T0);
-    case.read(Said::Maintenance(Vec::new()), at(5));
-    assert_eq!(case.stance(at(60)).0, Demand::Drain, "one empty answer may be a bad one");
-    case.read(reboot(Standing::Active, 900), at(60));
-    case.read(Said::Maintenance(Vec::new()), at(65));
-    case.read(Said::Maintenance(Vec::new()), at(124));
-    assert_eq!(case.stance(at(124)).0, Demand::Drain);
-    case.read(Said::Maintenance(Vec::new()), at(125));
-    assert_eq!(case.stance(at(125)).0, Demand::Tell);
-    assert!(case.read(reboot(Standing::Active, 900), at(130)));
+    case.read(reboot(MaintenanceState::Active, 900), T0);
+    case.read(NoticeValue::Maintenance(Vec::new()), at(5));
+    assert_eq!(case.stance(at(60)).0, NoticeAction::Drain, "one empty answer may be a bad one");
+    case.read(reboot(MaintenanceState::Active, 900), at(60));
+    case.read(NoticeValue::Maintenance(Vec::new()), at(65));
+    case.read(NoticeValue::Maintenance(Vec::new()), at(124));
+    assert_eq!(case.stance(at(124)).0, NoticeAction::Drain);
+    case.read(NoticeValue::Maintenance(Vec::new()), at(125));
+    assert_eq!(case.stance(at(125)).0, NoticeAction::Tell);
+    assert!(case.read(reboot(MaintenanceState::Active, 900), at(130)));
     assert_eq!(case.stance(at(130)), draining("maintenance-e1-1", 900, Some(900)), "it is another notice now");
 }
 
 #[test]
 fn a_list_that_contradicts_itself_says_one_thing_however_often_it_is_read() {
     let entry = |standing, seconds| maintenance("e1", "system-reboot", standing, seconds);
-    let (early, late) = (entry(Standing::Active, 900), entry(Standing::Active, 1800));
-    let over = entry(Standing::Canceled, 1800);
+    let (early, late) = (entry(MaintenanceState::Active, 900), entry(MaintenanceState::Active, 1800));
+    let over = entry(MaintenanceState::Canceled, 1800);
     for (list, counts) in [
         (vec![early.clone(), late.clone()], Some(900)),
         (vec![late.clone(), early.clone()], Some(900)),
@@ -140,10 +142,10 @@ fn a_list_that_contradicts_itself_says_one_thing_however_often_it_is_read() {
         (vec![over, early], None),
     ] {
         let mut case = Case::new();
-        assert_eq!(case.read(Said::Maintenance(list.clone()), T0), counts.is_some(), "{list:?}");
-        assert!(!case.read(Said::Maintenance(list.clone()), T0), "the same is no news: {list:?}");
+        assert_eq!(case.read(NoticeValue::Maintenance(list.clone()), T0), counts.is_some(), "{list:?}");
+        assert!(!case.read(NoticeValue::Maintenance(list.clone()), T0), "the same is no news: {list:?}");
         let expected = counts.map_or_else(
-            || (Demand::Tell, String::new(), None, None),
+            || (NoticeAction::Tell, String::new(), None, None),
             |end| draining("maintenance-e1", end, Some(end)),
         );
         assert_eq!(case.stance(T0), expected, "{list:?}");
@@ -154,7 +156,9 @@ fn a_list_that_contradicts_itself_says_one_thing_however_often_it_is_read() {
 fn a_spot_notice_is_final_and_only_comes_nearer() {
     let mut case = Case::new();
     assert!(case.read(spot(120), T0));
-    for later in [spot(120), spot(121), spot(4000), Said::Scaling("InService".into()), Said::Shutdown(None)] {
+    for later in
+        [spot(120), spot(121), spot(4000), NoticeValue::Scaling("InService".into()), NoticeValue::Shutdown(None)]
+    {
         assert!(!case.read(later.clone(), at(1)), "{later:?}");
     }
     assert!(case.read(spot(90), at(2)));
@@ -164,9 +168,9 @@ fn a_spot_notice_is_final_and_only_comes_nearer() {
 #[test]
 fn a_machine_that_comes_back_from_hibernation_is_free_again() {
     let mut case = Case::new();
-    case.read(Said::Spot { action: "hibernate".into(), time: at(10) }, T0);
+    case.read(NoticeValue::Spot { action: "hibernate".into(), time: at(10) }, T0);
     assert!(!case.ledger.pass(at(309)) && case.ledger.pass(at(310)) && !case.ledger.pass(at(311)));
-    assert_eq!(case.stance(at(310)).0, Demand::Tell);
+    assert_eq!(case.stance(at(310)).0, NoticeAction::Tell);
     let mut case = Case::new();
     case.read(spot(10), T0);
     assert!(!case.ledger.pass(at(100_000)), "one that was to end has not come back");
@@ -175,14 +179,14 @@ fn a_machine_that_comes_back_from_hibernation_is_free_again() {
 #[test]
 fn recommendations_follow_the_pools_policy() {
     let mut case = Case::new();
-    case.read(Said::Rebalance { time: T0 }, T0);
+    case.read(NoticeValue::Rebalance { time: T0 }, T0);
     let id = "rebalance-1767268800000";
     let rows = [
-        (Rebalance::Ignore, Some(id), Demand::Tell),
-        (Rebalance::Cordon, Some(id), Demand::Cordon),
-        (Rebalance::Replace, None, Demand::Cordon),
-        (Rebalance::Replace, Some("rebalance-1"), Demand::Cordon),
-        (Rebalance::Replace, Some(id), Demand::Drain),
+        (Rebalance::Ignore, Some(id), NoticeAction::Tell),
+        (Rebalance::Cordon, Some(id), NoticeAction::Cordon),
+        (Rebalance::Replace, None, NoticeAction::Cordon),
+        (Rebalance::Replace, Some("rebalance-1"), NoticeAction::Cordon),
+        (Rebalance::Replace, Some(id), NoticeAction::Drain),
     ];
     for (policy, approved, demand) in rows {
         (case.rebalance, case.approved) = (policy, approved);
@@ -196,29 +200,29 @@ fn recommendations_follow_the_pools_policy() {
 fn states_of_a_group_that_do_not_mean_an_end_change_nothing() {
     for state in ["InService", "Standby", "Detached", "Warmed:Stopped", "Pending:Wait", "x"] {
         let mut case = Case::new();
-        assert!(!case.read(Said::Scaling(state.into()), T0), "{state}");
-        case.read(Said::Scaling("Terminated".into()), T0);
+        assert!(!case.read(NoticeValue::Scaling(state.into()), T0), "{state}");
+        case.read(NoticeValue::Scaling("Terminated".into()), T0);
         let stays = matches!(state, "InService" | "Standby" | "Detached");
-        assert_eq!(case.read(Said::Scaling(state.into()), at(5)), stays, "{state}");
+        assert_eq!(case.read(NoticeValue::Scaling(state.into()), at(5)), stays, "{state}");
     }
 }
 
 #[test]
 fn a_reboot_does_what_was_to_be_done_by_a_reboot() {
     let list = |standing| {
-        Said::Maintenance(vec![
+        NoticeValue::Maintenance(vec![
             maintenance("boots", "instance-reboot", standing, 100),
             maintenance("ends", "instance-retirement", standing, 100),
         ])
     };
     let mut case = Case::new();
-    case.read(list(Standing::Active), T0);
+    case.read(list(MaintenanceState::Active), T0);
     case.ledger = std::mem::take(&mut case.ledger).rebooted();
-    assert_eq!(case.stance(at(200)).0, Demand::Tell);
-    case.read(list(Standing::Active), at(300));
+    assert_eq!(case.stance(at(200)).0, NoticeAction::Tell);
+    case.read(list(MaintenanceState::Active), at(300));
     assert_eq!(case.stance(at(300)), draining("maintenance-ends", 420, Some(420)), "EC2 goes on listing both");
-    case.read(list(Standing::Completed), at(400));
-    assert_eq!(case.stance(at(400)).0, Demand::Tell);
+    case.read(list(MaintenanceState::Completed), at(400));
+    assert_eq!(case.stance(at(400)).0, NoticeAction::Tell);
 }
 
 #[test]
@@ -238,12 +242,12 @@ fn what_is_left_counts_when_clocks_disagree() {
         // The wall shows T0 plus what it is wrong by; the agent's own clock has its own idea of the hour.
         let now = at(50_000);
         let truth = i64::try_from(now.0).unwrap_or(0) - i64::try_from(T0.0).unwrap_or(0);
-        let wall = Wall(set - truth);
-        let mut ledger = Ledger::default();
-        ledger.read(&Reading { said: spot(120), heard }, wall, now);
+        let wall = WallOffset(set - truth);
+        let mut ledger = NoticeStore::default();
+        ledger.read(&NoticeReading { said: spot(120), heard }, wall, now);
         let settings = NoticeSettings::default();
-        let terms = Terms { settings: &settings, rebalance: Rebalance::Ignore, approved: None };
-        let deadline = ledger.stance(&terms, now).deadline.unwrap_or_default();
+        let terms = NoticeTerms { settings: &settings, rebalance: Rebalance::Ignore, approved: None };
+        let deadline = ledger.response(&terms, now).deadline.unwrap_or_default();
         assert_eq!(deadline.since(now).as_secs(), left, "{heard:?} {set}");
     }
 }
@@ -254,8 +258,8 @@ fn a_flood_of_maintenance_is_kept_within_bounds() {
     for turn in 0..200_u64 {
         let name = |index: u64| format!("e{}", turn * 40 + index);
         let list = |standing| (0..40).map(|index| maintenance(&name(index), "x", standing, 100)).collect();
-        case.read(Said::Maintenance(list(Standing::Active)), at(turn));
-        case.read(Said::Maintenance(list(Standing::Completed)), at(turn));
+        case.read(NoticeValue::Maintenance(list(MaintenanceState::Active)), at(turn));
+        case.read(NoticeValue::Maintenance(list(MaintenanceState::Completed)), at(turn));
     }
     assert!(case.ledger.all().count() <= 104, "{}", case.ledger.all().count());
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use agent::logind::{Delay, watch};
-use agent::notices::{News, Said};
+use agent::notices::{NoticeValue, WatchUpdate};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{self, Receiver};
@@ -53,7 +53,7 @@ impl Bus {
         Self { root, signals, released }
     }
 
-    fn watch(&self) -> (Delay, Receiver<News>) {
+    fn watch(&self) -> (Delay, Receiver<WatchUpdate>) {
         let (told, news) = mpsc::channel(4);
         let delay = Delay::default();
         tokio::spawn(watch(self.root.path().to_owned(), delay.clone(), told));
@@ -209,16 +209,17 @@ async fn held(delay: &Delay) {
     timeout(SOON, waiting).await.expect("the lock is taken");
 }
 
-async fn said(news: &mut Receiver<News>) -> Said {
+async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
     loop {
-        if let News::Said(reading) = timeout(SOON, news.recv()).await.expect("news in time").expect("the watch goes on")
+        if let WatchUpdate::Said(reading) =
+            timeout(SOON, news.recv()).await.expect("news in time").expect("the watch goes on")
         {
             return reading.said;
         }
     }
 }
 
-const LASTING: Said = Said::Shutdown(Some(Duration::from_secs(30)));
+const LASTING: NoticeValue = NoticeValue::Shutdown(Some(Duration::from_secs(30)));
 
 #[tokio::test]
 async fn a_shutdown_is_heard_and_waits_until_it_is_let_go() {
@@ -232,7 +233,7 @@ async fn a_shutdown_is_heard_and_waits_until_it_is_let_go() {
     assert_eq!(bus.released.recv_timeout(SOON), Ok(()));
     assert!(!delay.is_held());
     bus.signals.send(false).unwrap();
-    assert_eq!(said(&mut news).await, Said::Shutdown(None));
+    assert_eq!(said(&mut news).await, NoticeValue::Shutdown(None));
     held(&delay).await;
     bus.signals.send(true).unwrap();
     assert_eq!(said(&mut news).await, LASTING, "the next one waits too");

@@ -1,12 +1,12 @@
 //! The journal's file: whose it is, and what survives.
 
-use agent::clock::Wall;
-use agent::journal::{Journal, JournalError, Ours};
-use agent::notices::{Ledger, Reading, Said};
+use agent::clock::WallOffset;
+use agent::journal::{Journal, JournalError, OwnedMarks};
+use agent::notices::{NoticeReading, NoticeStore, NoticeValue};
 use drain::Millis;
 use tempfile::TempDir;
 
-const CORDONED: Ours = Ours { cordoned: true, excluded: false, dated: false, said: false };
+const CORDONED: OwnedMarks = OwnedMarks { cordoned: true, excluded: false, dated: false, said: false };
 const FILE: &str = "var/lib/kerf/journal.json";
 
 fn machine(boot: &str) -> TempDir {
@@ -23,8 +23,8 @@ fn reboot(root: &TempDir, boot: &str) {
 
 fn with_notice(root: &TempDir) -> Journal {
     let mut journal = Journal::read(root.path(), "i-1").unwrap();
-    let said = Said::Spot { action: "stop".into(), time: Millis(5) };
-    journal.notices.read(&Reading { said, heard: None }, Wall::default(), Millis(1));
+    let said = NoticeValue::Spot { action: "stop".into(), time: Millis(5) };
+    journal.notices.read(&NoticeReading { said, heard: None }, WallOffset::default(), Millis(1));
     journal.write(root.path()).unwrap();
     journal
 }
@@ -42,10 +42,10 @@ fn what_was_written_is_read_and_nothing_is_left_beside_it() {
 fn another_boot_or_instance_starts_afresh() {
     let root = machine("one");
     with_notice(&root);
-    assert_eq!(Journal::read(root.path(), "i-2").unwrap().notices, Ledger::default());
+    assert_eq!(Journal::read(root.path(), "i-2").unwrap().notices, NoticeStore::default());
     reboot(&root, "two");
     let fresh = Journal::read(root.path(), "i-1").unwrap();
-    assert_eq!((fresh.notices, fresh.boot), (Ledger::default(), Some("two".into())));
+    assert_eq!((fresh.notices, fresh.boot), (NoticeStore::default(), Some("two".into())));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_file_of_no_use_is_named() {
     let newer = Journal::new("i-1", Some("one".into()));
     let newer = serde_json::to_string(&newer).unwrap().replace("\"version\":2", "\"version\":3");
     std::fs::write(root.path().join(FILE), newer).unwrap();
-    assert_eq!(Journal::read(root.path(), "i-1").unwrap().notices, Ledger::default());
+    assert_eq!(Journal::read(root.path(), "i-1").unwrap().notices, NoticeStore::default());
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn another_boot_of_an_interrupted_machine_knows_what_to_clear_away() {
     assert_eq!(Journal::read(root.path(), "i-2").unwrap().leftover, None, "it is another machine");
     reboot(&root, "two");
     let fresh = Journal::read(root.path(), "i-1").unwrap();
-    assert_eq!((fresh.leftover, fresh.ours), (Some(CORDONED), Ours::default()));
+    assert_eq!((fresh.leftover, fresh.ours), (Some(CORDONED), OwnedMarks::default()));
     fresh.write(root.path()).unwrap();
     reboot(&root, "three");
     let again = Journal::read(root.path(), "i-1").unwrap();

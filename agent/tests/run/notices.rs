@@ -1,24 +1,26 @@
 //! Watching the metadata service: what counts as a notice, what does not, and that nothing ends the watch.
 
-use agent::notices::{News, Reading, Said, Watcher, watch};
+use agent::notices::{NoticeReading, NoticeValue, WatchUpdate, Watcher, watch};
 use drain::Millis;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::timeout;
 
 use crate::machine::Machine;
 
-fn watched(machine: &Machine) -> Receiver<News> {
+fn watched(machine: &Machine) -> Receiver<WatchUpdate> {
     let (told, news) = mpsc::channel(4);
     tokio::spawn(watch(machine.imds(), told, 1));
     news
 }
 
 /// The next thing that is said and not an empty list of maintenance.
-async fn said(news: &mut Receiver<News>) -> Said {
+async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
     let next = async {
         loop {
             match news.recv().await.expect("the watch goes on") {
-                News::Said(Reading { said, .. }) if said != Said::Maintenance(Vec::new()) => return said,
+                WatchUpdate::Said(NoticeReading { said, .. }) if said != NoticeValue::Maintenance(Vec::new()) => {
+                    return said;
+                }
                 _ => {}
             }
         }
@@ -26,8 +28,8 @@ async fn said(news: &mut Receiver<News>) -> Said {
     timeout(crate::api::PATIENCE, next).await.expect("news in time")
 }
 
-fn terminate(said: &Said) -> bool {
-    matches!(said, Said::Spot { action, .. } if action == "terminate")
+fn terminate(said: &NoticeValue) -> bool {
+    matches!(said, NoticeValue::Spot { action, .. } if action == "terminate")
 }
 
 #[tokio::test]
@@ -37,7 +39,7 @@ async fn an_on_demand_machine_has_no_interruption_but_all_else() {
     let mut news = watched(&machine);
     loop {
         let told = timeout(crate::api::PATIENCE, news.recv()).await.expect("news in time");
-        if matches!(told, Some(News::Reach(reach)) if reach.watcher == Watcher::Spot && reach.failed == 0) {
+        if matches!(told, Some(WatchUpdate::Reach(reach)) if reach.watcher == Watcher::Spot && reach.failed == 0) {
             break;
         }
     }
@@ -45,7 +47,7 @@ async fn an_on_demand_machine_has_no_interruption_but_all_else() {
     machine.interrupt(120);
     machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "Terminated");
     for _ in 0..2 {
-        assert_eq!(said(&mut news).await, Said::Scaling("Terminated".into()));
+        assert_eq!(said(&mut news).await, NoticeValue::Scaling("Terminated".into()));
     }
 }
 
@@ -69,7 +71,7 @@ async fn all_sources_are_read() {
     machine.answer("meta-data/events/maintenance/scheduled", 200, maintenance);
     machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "InService\n");
     let mut news = watched(&machine);
-    assert_eq!(said(&mut news).await, Said::Rebalance { time: Millis(1_767_268_800_000) });
-    assert!(matches!(said(&mut news).await, Said::Maintenance(list) if list[0].event == "e"));
-    assert_eq!(said(&mut news).await, Said::Scaling("InService".into()));
+    assert_eq!(said(&mut news).await, NoticeValue::Rebalance { time: Millis(1_767_268_800_000) });
+    assert!(matches!(said(&mut news).await, NoticeValue::Maintenance(list) if list[0].event == "e"));
+    assert_eq!(said(&mut news).await, NoticeValue::Scaling("InService".into()));
 }

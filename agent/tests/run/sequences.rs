@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use agent::bootstrap::state::State;
-use agent::clock::Wall;
+use agent::bootstrap::state::BootstrapState;
+use agent::clock::WallOffset;
 use agent::journal::Journal;
-use agent::notices::{Kind, Maintenance, Reading, Said, Standing};
+use agent::notices::{ImdsNoticeKind, Maintenance, MaintenanceState, NoticeReading, NoticeValue};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::Millis;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -20,7 +20,7 @@ const LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
 #[derive(Clone, Debug)]
 enum Step {
-    Read(Said),
+    Read(NoticeValue),
     /// So many seconds pass.
     Pass(u64),
     /// kill -9, and a start from what the disk has.
@@ -79,7 +79,7 @@ impl World {
     fn play(&mut self, step: &Step) {
         match step {
             Step::Read(said) => {
-                let reading = Reading { said: said.clone(), heard: None };
+                let reading = NoticeReading { said: said.clone(), heard: None };
                 self.life.take(Input::Reading(reading), self.now);
             }
             Step::Pass(seconds) => self.now = self.now + Duration::from_secs(*seconds),
@@ -118,13 +118,13 @@ impl World {
         self.excluded_by_others = on;
     }
 
-    fn left(&self) -> agent::journal::Ours {
+    fn left(&self) -> agent::journal::OwnedMarks {
         self.life.journal().leftover.unwrap_or_default()
     }
 
     /// The Node is heard, the lifecycle steps, its acts are carried out.
     fn turn(&mut self) {
-        self.life.take(Input::Wall(Wall(self.wall)), self.now);
+        self.life.take(Input::Wall(WallOffset(self.wall)), self.now);
         self.life.take(Input::Node(Some(serde_json::from_value(self.node.clone()).unwrap())), self.now);
         self.life.take(Input::Pods(Vec::new()), self.now);
         let acts = self.life.step(self.now);
@@ -199,7 +199,7 @@ impl World {
         }
         let order = self.life.journal().order.clone();
         let mut active = self.life.journal().notices.active();
-        let spot = active.find(|entry| matches!(entry.notice.kind, Kind::Spot { .. })).map(|entry| entry.at);
+        let spot = active.find(|entry| matches!(entry.notice.kind, ImdsNoticeKind::Spot { .. })).map(|entry| entry.at);
         assert!(self.spot.is_none_or(|before| spot.is_some_and(|now| now <= before)), "a spot notice is final");
         if let Some(deadline) = spot {
             let order = order.as_ref().expect("it is acted on");
@@ -214,11 +214,15 @@ impl World {
     /// Every source takes back what it said, and time passes: nothing of ours is left.
     fn settle(&mut self) {
         self.lose = None;
-        for said in [Said::Shutdown(None), Said::Scaling("InService".into()), Said::Maintenance(Vec::new())] {
+        for said in [
+            NoticeValue::Shutdown(None),
+            NoticeValue::Scaling("InService".into()),
+            NoticeValue::Maintenance(Vec::new()),
+        ] {
             self.play(&Step::Read(said));
         }
         self.play(&Step::Pass(61));
-        self.play(&Step::Read(Said::Maintenance(Vec::new())));
+        self.play(&Step::Read(NoticeValue::Maintenance(Vec::new())));
         for _ in 0..40 {
             self.play(&Step::Pass(11));
         }
@@ -241,7 +245,7 @@ impl World {
 fn start(journal: Journal, now: Millis) -> Lifecycle {
     let mut life = Lifecycle::new(NAME, journal, now);
     let since = jiff::Timestamp::UNIX_EPOCH;
-    life.take(Input::Bootstrap(Some(State::Done { node_name: NAME.into(), since })), now);
+    life.take(Input::Bootstrap(Some(BootstrapState::Done { node_name: NAME.into(), since })), now);
     life
 }
 
@@ -264,11 +268,10 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-fn any_said() -> impl Strategy<Value = Said> {
+fn any_said() -> impl Strategy<Value = NoticeValue> {
     let soon = |seconds: u64| T0 + Duration::from_secs(seconds);
     let action = prop_oneof![Just("terminate".to_owned()), Just("stop".to_owned())];
-    let standing =
-        prop_oneof![3 => Just(Standing::Active), 1 => Just(Standing::Completed), 1 => Just(Standing::Canceled)];
+    let standing = prop_oneof![3 => Just(MaintenanceState::Active), 1 => Just(MaintenanceState::Completed), 1 => Just(MaintenanceState::Canceled)];
     let event = (0_u8..3, standing, 0_u64..9000).prop_map(move |(event, standing, seconds)| Maintenance {
         event: format!("e{event}"),
         code: if event == 0 { "instance-reboot" } else { "instance-stop" }.to_owned(),
@@ -278,10 +281,10 @@ fn any_said() -> impl Strategy<Value = Said> {
     });
     let state = prop_oneof![Just("Terminated".to_owned()), Just("InService".to_owned()), Just("Standby".to_owned())];
     prop_oneof![
-        1 => (action, 0_u64..3000).prop_map(move |(action, seconds)| Said::Spot { action, time: soon(seconds) }),
-        2 => proptest::collection::vec(event, 0..3).prop_map(Said::Maintenance),
-        2 => state.prop_map(Said::Scaling),
-        2 => proptest::option::of(0_u64..200).prop_map(|span| Said::Shutdown(span.map(Duration::from_secs))),
+        1 => (action, 0_u64..3000).prop_map(move |(action, seconds)| NoticeValue::Spot { action, time: soon(seconds) }),
+        2 => proptest::collection::vec(event, 0..3).prop_map(NoticeValue::Maintenance),
+        2 => state.prop_map(NoticeValue::Scaling),
+        2 => proptest::option::of(0_u64..200).prop_map(|span| NoticeValue::Shutdown(span.map(Duration::from_secs))),
     ]
 }
 

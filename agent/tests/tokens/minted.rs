@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::clock::By;
+use agent::clock::ClockOffset;
 use agent::cluster::{Access, Cluster, Command, Credentials};
 use agent::identity::Role;
 use agent::imds::Imds;
@@ -45,7 +45,7 @@ fn client(api: &Api, imds: &FakeImds, args: &[&str]) -> Cluster {
 const GET_TOKEN: [&str; 6] = ["eks", "get-token", "--cluster-name", "prod", "--region", "us-west-2"];
 
 async fn evict(cluster: &Cluster) -> Result<(), agent::cluster::ClusterError> {
-    cluster.evict("default", "pod-a", "a", None, By::EVER).await
+    cluster.evict("default", "pod-a", "a", None, ClockOffset::EVER).await
 }
 
 /// The tokens that were sent with the evictions so far.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use agent::usage::checkpoint::{self, CheckpointError};
-use agent::usage::{History, NodeSample, Part, PodSample, Sample, report};
+use agent::usage::{History, NodeSample, Part, PodSample, UsageSample, report};
 use api::nodeusage::NodeUsageSpec;
 use api::usage::Usage;
 use jiff::{SignedDuration, Timestamp};
@@ -43,7 +43,7 @@ impl Dice {
     }
 }
 
-fn wild_sample(dice: &mut Dice) -> Sample {
+fn wild_sample(dice: &mut Dice) -> UsageSample {
     let part = |dice: &mut Dice| Part { part: dice.roll(10_000_000), whole: 10_000_000 };
     let node = NodeSample {
         cpu: Some(dice.magnitude(38)),
@@ -63,7 +63,7 @@ fn wild_sample(dice: &mut Dice) -> Sample {
         };
         (uid(number), pod)
     });
-    Sample { pods: pods.collect(), node }
+    UsageSample { pods: pods.collect(), node }
 }
 
 /// As the API server keeps it: with what it adds by itself.
@@ -120,7 +120,7 @@ proptest! {
         for (look, (millicores, mib)) in (0..).zip(&samples) {
             let pod = PodSample { cpu: Some(millicores * 1_000_000), memory: Some(mib * MIB), ..PodSample::default() };
             let node = node_sample(millicores * 1_000_000, mib * MIB);
-            history.take(&Sample { node, pods: vec![(uid(5), pod)] }, 8, 10, at(look));
+            history.take(&UsageSample { node, pods: vec![(uid(5), pod)] }, 8, 10, at(look));
         }
         let now = at(samples.len() as u64 - 1);
         let usage = Usage::read(&report(&mut history, INSTANCE, now).unwrap()).unwrap();
@@ -161,7 +161,7 @@ fn pressure_throttling_and_kills_are_of_their_windows() {
             let throttled = Part { part: part / 100_000, whole: 100 };
             let node = NodeSample { pressure: Some([waits; 5]), throttled, oom_kills: kills, ..node_sample(1, 1) };
             let pod = PodSample { pressure: Some(waits), throttled, oom_kills: kills, ..calm.clone() };
-            history.take(&Sample { node, pods: vec![(uid(1), pod)] }, 8, 10, at(look));
+            history.take(&UsageSample { node, pods: vec![(uid(1), pod)] }, 8, 10, at(look));
         }
         let now = history_end(&history);
         Usage::read(&report(&mut history, INSTANCE, now).unwrap()).unwrap()
@@ -196,7 +196,7 @@ fn without_pressure_figures_none_are_claimed() {
     let mut history = History::new(start());
     assert_eq!(report(&mut history, INSTANCE, start()), None, "nothing was measured yet");
     let pod = PodSample { cpu: Some(1), memory: Some(1), ..PodSample::default() };
-    history.take(&Sample { node: node_sample(1, 1), pods: vec![(uid(1), pod)] }, 2, 10, start());
+    history.take(&UsageSample { node: node_sample(1, 1), pods: vec![(uid(1), pod)] }, 2, 10, start());
     let spec = report(&mut history, INSTANCE, start()).unwrap();
     let usage = Usage::read(&spec).unwrap();
     assert_eq!((usage.pressure, usage.pod(&uid(1)).unwrap().pressure), (None, api::usage::UNKNOWN));
@@ -208,7 +208,7 @@ fn pods_that_went_are_forgotten_and_a_short_absence_is_forgiven() {
     let mut history = History::new(start());
     let sample = |uids: &[usize]| {
         let pod = PodSample { cpu: Some(1), memory: Some(1), ..PodSample::default() };
-        Sample { node: node_sample(1, 1), pods: uids.iter().map(|number| (uid(*number), pod.clone())).collect() }
+        UsageSample { node: node_sample(1, 1), pods: uids.iter().map(|number| (uid(*number), pod.clone())).collect() }
     };
     history.take(&sample(&[1, 2]), 2, 10, at(0));
     history.take(&sample(&[1]), 2, 10, at(30));

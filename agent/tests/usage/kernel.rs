@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use agent::usage::{Sample, Sampler};
+use agent::usage::{Sampler, UsageSample};
 
 use super::tree::uid;
 
@@ -103,7 +103,7 @@ fn the_kernel_counts_what_a_process_really_takes() {
 }
 
 /// Looks until the process had half a second of CPU in between; gives that, and the time between.
-fn measure(pod: &Pod, child: &Child, clock: Instant) -> (Sample, f64, Duration) {
+fn measure(pod: &Pod, child: &Child, clock: Instant) -> (UsageSample, f64, Duration) {
     let mut sampler = Sampler::new(Path::new("/"), &pod.base);
     let (before, from) = (ticks(child), clock.elapsed());
     sampler.look(from);

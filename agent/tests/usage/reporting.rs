@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::cluster::{Access, Cluster, Credentials, Link};
+use agent::cluster::{Access, Cluster, ConnectionState, Credentials};
 use agent::usage::Usage;
 use api::nodeusage::NodeUsageSpec;
 use hyper::Method;
@@ -28,10 +28,10 @@ fn settings() -> UsageSettings {
     UsageSettings { period: Span::seconds(1), ..UsageSettings::default() }
 }
 
-fn destination(api: &Api) -> Link {
+fn destination(api: &Api) -> ConnectionState {
     let port = api.url.rsplit(':').next().unwrap().parse().unwrap();
     let access = Access { tls: false, host: "127.0.0.1".into(), port, authority: None, credentials: Credentials::None };
-    Link { cluster: Arc::new(Cluster::new(access, Duration::from_secs(5))), node: "n".to_owned() }
+    ConnectionState { cluster: Arc::new(Cluster::new(access, Duration::from_secs(5))), node: "n".to_owned() }
 }
 
 async fn report(api: &Api) -> Seen {
@@ -54,7 +54,7 @@ async fn a_report_is_applied_whole_once_the_node_is_proven() {
     let read = api::usage::Usage::read(&spec).unwrap();
     assert!(read.pod(&uid(1)).is_some() && read.is_current(jiff::Timestamp::now()));
     until("word of it", || usage.last().filter(|last| last.reported_at.is_some())).await;
-    let told = agent::status::Status::left(tree.path(), None).usage;
+    let told = agent::status::AgentStatus::left(tree.path(), None).usage;
     assert_eq!((told["pods"].as_u64(), told["memoryP95"].is_string()), (Some(1), true), "`status` shows it: {told}");
     usage.finish().await;
     assert_eq!(api.requests(&Method::PATCH, PATH).len(), 1, "one in 30 s");

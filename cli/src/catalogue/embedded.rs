@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use cloud::data::{self, Facts};
-use cloud::types::Market;
+use cloud::types::OfferingSource;
 use cloud::{InstanceTypeInfo, TypeOffering};
 
 use super::{REGIONS, spot};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::prices::table::Table;
 
 /// One region as the program knows it.
-pub(crate) struct World {
+pub(crate) struct EmbeddedCatalogue {
     /// The region.
     pub(crate) region: String,
     /// Every instance type, also those that the region does not sell, by name.
@@ -21,7 +21,7 @@ pub(crate) struct World {
     /// What EC2 does not tell.
     pub(crate) facts: &'static Facts,
     /// Zones and prices.
-    pub(crate) market: Market,
+    pub(crate) market: OfferingSource,
     /// The region's zones.
     pub(crate) zones: BTreeSet<String>,
     /// Where prices come from, for people.
@@ -32,19 +32,19 @@ pub(crate) struct World {
     pub(crate) spot_is_estimated: bool,
 }
 
-impl World {
+impl EmbeddedCatalogue {
     /// The region with its prices from these files, where they are given.
     ///
     /// # Errors
     /// When the region is not known, or a file cannot be read.
-    pub(crate) fn of(region: &str, prices: Option<&Path>, spot_prices: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn new(region: &str, prices: Option<&Path>, spot_prices: Option<&Path>) -> Result<Self, Failure> {
         known(region)?;
         let facts = data::facts().map_err(Failure::internal)?;
         let infos = data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
         let offerings: Vec<TypeOffering> = data::type_offerings(region).map_err(Failure::internal)?;
         let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
         let table = Table::find(prices, region, facts)?;
-        let mut market = Market::new(table.on_demand.clone());
+        let mut market = OfferingSource::new(table.on_demand.clone());
         market.add_spot_prices(match spot_prices {
             Some(path) => spot::read(path)?,
             None => spot::estimate(&offerings, &table.on_demand),

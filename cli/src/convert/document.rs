@@ -7,7 +7,7 @@ use super::{Converted, values};
 use crate::input::{self, File, InputError, Place};
 
 /// A file.
-pub(super) struct Sheet {
+pub(super) struct SourceText {
     documents: Vec<Document>,
     /// What the file begins with: a byte order mark or nothing.
     mark: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Sheet {
 
 /// What a document holds, as far as files must not mix it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
+enum DocumentKind {
     Manifest,
     Values,
     Rules,
@@ -33,7 +33,7 @@ pub(super) struct Document {
     place: Place,
     /// As it is in the file, from behind its `---` on, retired names replaced.
     body: String,
-    sort: Holds,
+    sort: DocumentKind,
     /// Its tree, where it holds objects that are converted.
     tree: Option<Tree>,
     pub(super) objects: Vec<Object>,
@@ -43,7 +43,7 @@ pub(super) struct Document {
     remarks: Vec<Remark>,
 }
 
-impl Sheet {
+impl SourceText {
     pub(super) fn read(file: &File) -> Self {
         let text = file.text.strip_prefix(MARK).unwrap_or(&file.text);
         let mark = if text.len() < file.text.len() { MARK } else { "" };
@@ -113,14 +113,14 @@ fn pieces(text: &str) -> (Vec<(usize, String)>, &'static str) {
 }
 
 /// Manifests are applied and values are given to Helm: one output cannot be both.
-pub(super) fn mixed(sheets: &[Sheet]) -> Option<InputError> {
-    let documents = || sheets.iter().flat_map(|sheet| &sheet.documents).filter(|it| it.sort != Holds::Nothing);
+pub(super) fn mixed(sheets: &[SourceText]) -> Option<InputError> {
+    let documents = || sheets.iter().flat_map(|sheet| &sheet.documents).filter(|it| it.sort != DocumentKind::Nothing);
     let first = documents().next()?;
     let other = documents().find(|document| document.sort != first.sort)?;
     let name = |document: &Document| match document.sort {
-        Holds::Values => "Helm values",
-        Holds::Rules => "Prometheus rules",
-        Holds::Manifest | Holds::Nothing => "manifests",
+        DocumentKind::Values => "Helm values",
+        DocumentKind::Rules => "Prometheus rules",
+        DocumentKind::Manifest | DocumentKind::Nothing => "manifests",
     };
     let problem = format!("it contains {}, and {} contains {}", name(other), first.place, name(first));
     Some(InputError::new(&other.place, problem, "convert each kind separately"))
@@ -128,7 +128,7 @@ pub(super) fn mixed(sheets: &[Sheet]) -> Option<InputError> {
 
 impl Document {
     fn new(place: Place, body: String) -> Self {
-        let (sort, objects) = (Holds::Nothing, Vec::new());
+        let (sort, objects) = (DocumentKind::Nothing, Vec::new());
         Self { place, body, sort, tree: None, objects, items: Vec::new(), remarks: Vec::new() }
     }
 
@@ -150,15 +150,15 @@ impl Document {
             return Ok(());
         }
         let (api, kind) = (root.text_at(&["apiVersion"]), root.text_at(&["kind"]));
-        self.sort = Holds::Manifest;
+        self.sort = DocumentKind::Manifest;
         if retired::are_rules(root) {
-            self.sort = if kind.is_empty() { Holds::Rules } else { Holds::Manifest };
+            self.sort = if kind.is_empty() { DocumentKind::Rules } else { DocumentKind::Manifest };
             return self.rules(line);
         }
         if api.is_empty() || kind.is_empty() {
             return self.values(tree);
         }
-        self.sort = Holds::Manifest;
+        self.sort = DocumentKind::Manifest;
         if kind.ends_with("List") && root.get("items").is_some_and(Node::is_list) {
             self.list(tree);
         } else if is_ours(api) {
@@ -203,7 +203,7 @@ impl Document {
             };
             return Err(vec![InputError::new(&self.place, problem, cure)]);
         }
-        self.sort = Holds::Values;
+        self.sort = DocumentKind::Values;
         self.objects.push(Object { label: String::new(), ..Object::new(self.place.clone(), tree.root.clone()) });
         self.items.push(None);
         self.tree = Some(tree);

@@ -73,7 +73,7 @@ impl Kind {
         KNOWN.iter().any(|(kind, _, _, namespaced)| *kind == self && *namespaced)
     }
 
-    fn of(group: &str, name: &str) -> Option<(Self, &'static str)> {
+    fn find(group: &str, name: &str) -> Option<(Self, &'static str)> {
         let row = KNOWN.iter().find(|(kind, known, ..)| *known == group && kind.to_string() == name)?;
         Some((row.0, row.2))
     }
@@ -106,7 +106,7 @@ pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputErro
         return Err(InputError::new(place, problem, "add both, or remove the file"));
     };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if let Some((kind, served)) = Kind::of(group, kind) {
+    if let Some((kind, served)) = Kind::find(group, kind) {
         if served == version {
             return Ok(Verdict::Known(kind));
         }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 
 /// What would be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum LiveKinds {
     /// Everything that a check of a cluster looks at.
     Everything,
 }
@@ -15,7 +15,7 @@ pub enum Wish {
 ///
 /// # Errors
 /// Always.
-pub fn read(_: Wish) -> Result<Vec<Value>, Failure> {
+pub fn read(_: LiveKinds) -> Result<Vec<Value>, Failure> {
     Err(Failure::usage("this kerf was built without a Kubernetes client (feature live); use files written by kubectl"))
 }
 
@@ -24,5 +24,5 @@ pub fn read(_: Wish) -> Result<Vec<Value>, Failure> {
 /// # Errors
 /// Always.
 pub fn manifests() -> Result<String, Failure> {
-    read(Wish::Everything).map(|_| String::new())
+    read(LiveKinds::Everything).map(|_| String::new())
 }

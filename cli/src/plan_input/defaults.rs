@@ -9,7 +9,7 @@ use api::status::{self, Condition};
 use api::{NodeOverlay, NodePool, Taint, annotation, condition, taint};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use super::{Conditions, Gate, Gates};
 use crate::input::Objects;
@@ -85,7 +85,7 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
 }
 
 /// Overlays and buffers that count for nothing, with the reason that their conditions would give.
-pub(super) fn unserved(objects: &Objects, built: &Built) -> Vec<String> {
+pub(super) fn unserved(objects: &Objects, built: &SnapshotResult) -> Vec<String> {
     let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.trouble.as_ref()?)));
     let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} is ignored: {trouble}"));
     let buffers = built.buffers.iter().filter_map(|it| Some((&it.buffer, it.resolved.as_ref().err()?)));
@@ -99,7 +99,7 @@ pub(super) fn unserved(objects: &Objects, built: &Built) -> Vec<String> {
 }
 
 /// Sick nodes that are not replaced for it, because the gate is closed.
-pub(super) fn unrepaired(objects: &Objects, built: &Built, conditions: &Conditions) -> Option<String> {
+pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: &Conditions) -> Option<String> {
     let nodes = built.snapshot.nodes.iter();
     let managed: BTreeSet<&str> =
         nodes.filter(|node| node.claim.is_some() && node.leaving.is_none()).map(|node| node.name.as_str()).collect();

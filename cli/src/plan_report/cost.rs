@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use api::label;
 use planner::{CapacityType, Node};
 
-use crate::plan_input::Answer;
+use crate::plan_input::PlanAnswer;
 
 /// Millionths of a dollar per hour of all nodes whose type is known: as they are, and once everything in the plan is
 /// done, with the nodes gone that were leaving anyway.
-pub(crate) fn before_and_after(answer: &Answer) -> (i64, i64) {
+pub(crate) fn before_and_after(answer: &PlanAnswer) -> (i64, i64) {
     let removed: BTreeSet<&str> =
         answer.plan.moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
     let (mut before, mut after) = (0, 0);
@@ -26,7 +26,7 @@ pub(crate) fn before_and_after(answer: &Answer) -> (i64, i64) {
 
 /// What a node costs: as the snapshot knows it, else by its labels. A node that Kerf does not manage is on-demand unless
 /// it says otherwise.
-pub(crate) fn price(answer: &Answer, node: &Node) -> Option<i64> {
+pub(crate) fn price(answer: &PlanAnswer, node: &Node) -> Option<i64> {
     if let Some(price) = node.price {
         return Some(price.0);
     }

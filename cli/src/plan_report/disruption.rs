@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::interrupted;
 use crate::money::dollars;
-use crate::plan_input::Answer;
+use crate::plan_input::PlanAnswer;
 use crate::table::counted;
 
 /// Moves, nodes that stay, and requests that change.
@@ -17,7 +17,7 @@ use crate::table::counted;
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
     /// What EC2 takes first, by name, then in the order in which they were decided.
-    pub moves: Vec<Moved>,
+    pub moves: Vec<CommandReport>,
     /// By name.
     pub stays: Vec<StayingNode>,
     /// By node and pod.
@@ -25,7 +25,7 @@ pub struct Disruption {
     /// Dollars: what moves save, or will, that have room only because requests were lowered.
     pub saving_from_usage: String,
     /// Pods of pools that pack whose requests stay, by node and pod.
-    pub unpacked: Vec<Unpacked>,
+    pub unpacked: Vec<NotResizedPod>,
 }
 
 /// A container whose requests change while it runs.
@@ -48,7 +48,7 @@ pub struct Resized {
 
 /// A pod whose requests stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unpacked {
+pub struct NotResizedPod {
     /// `namespace/name`.
     pub pod: String,
     /// Where it runs.
@@ -60,7 +60,7 @@ pub struct Unpacked {
 /// Nodes that go together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Moved {
+pub struct CommandReport {
     /// Karpenter's word.
     pub reason: String,
     /// Names of the Nodes.
@@ -68,7 +68,7 @@ pub struct Moved {
     /// Names of the claims that must be up before.
     pub replacements: Vec<String>,
     /// Where the nodes' pods have room then.
-    pub pods: Vec<Place>,
+    pub pods: Vec<PodPlace>,
     /// Dollars; negative where the replacements cost more, `null` where a price is not known.
     pub saving_per_hour: Option<String>,
     /// A sentence.
@@ -77,7 +77,7 @@ pub struct Moved {
 
 /// A pod and the Node or claim that has room for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct PodPlace {
     /// `namespace/name`.
     pub pod: String,
     /// The Node's or claim's name.
@@ -97,7 +97,7 @@ pub struct StayingNode {
 }
 
 /// What the plan takes away; `names` are those of its launches.
-pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
+pub(super) fn disruption(answer: &PlanAnswer, names: &[String]) -> Disruption {
     let plan = &answer.plan;
     let stays = plan.report.nodes.iter();
     let stays = stays.filter(|(_, verdict)| !matches!(verdict, NodeVerdict::Remove(_) | NodeVerdict::Leaving));
@@ -105,7 +105,8 @@ pub(super) fn disruption(answer: &Answer, names: &[String]) -> Disruption {
         stays.map(|(node, verdict)| StayingNode { node: node.clone(), why: verdict.to_string() }).collect();
     stays.sort_by(|one, other| one.node.cmp(&other.node));
     let unpacked = plan.report.unpacked.iter();
-    let unpacked = unpacked.map(|it| Unpacked { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
+    let unpacked =
+        unpacked.map(|it| NotResizedPod { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
     let planned = plan.moves.iter().map(|it| moved(answer, it, names));
     Disruption {
         moves: interrupted::moves(answer, names).into_iter().chain(planned).collect(),
@@ -135,12 +136,12 @@ fn resized(it: &Resize, own: &ContainerResize) -> Resized {
     }
 }
 
-fn moved(answer: &Answer, it: &PlannedCommand, names: &[String]) -> Moved {
+fn moved(answer: &PlanAnswer, it: &PlannedCommand, names: &[String]) -> CommandReport {
     let name = |launch: &usize| names.get(*launch).cloned().unwrap_or_default();
-    let mut pods: Vec<Place> = it
+    let mut pods: Vec<PodPlace> = it
         .pods
         .iter()
-        .map(|pod| Place {
+        .map(|pod| PodPlace {
             pod: pod.pod.clone(),
             to: match &pod.to {
                 Destination::Node(node) => node.clone(),
@@ -150,7 +151,7 @@ fn moved(answer: &Answer, it: &PlannedCommand, names: &[String]) -> Moved {
         })
         .collect();
     pods.sort_by(|one, other| (&one.pod, &one.to).cmp(&(&other.pod, &other.to)));
-    Moved {
+    CommandReport {
         reason: it.reason.to_string(),
         nodes: it.nodes.iter().map(|leaver| leaver.node.clone()).collect(),
         replacements: it.replacements.iter().map(name).collect(),
@@ -161,7 +162,7 @@ fn moved(answer: &Answer, it: &PlannedCommand, names: &[String]) -> Moved {
 }
 
 /// Pods that get no place in advance, as the end of a sentence: a node that is sick waits for nobody.
-fn left_behind(answer: &Answer, it: &PlannedCommand) -> String {
+fn left_behind(answer: &PlanAnswer, it: &PlannedCommand) -> String {
     let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
     let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
     let left = without_place(&going, it.pods.len());
@@ -175,7 +176,7 @@ pub(super) fn without_place(going: &[&planner::Node], placed: usize) -> Option<S
 }
 
 /// Names of pods that move to a launch, by its position.
-pub(super) fn arriving(answer: &Answer) -> BTreeMap<usize, Vec<String>> {
+pub(super) fn arriving(answer: &PlanAnswer) -> BTreeMap<usize, Vec<String>> {
     let mut pods: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for pod in answer.plan.moves.iter().flat_map(|it| &it.pods) {
         if let Destination::Launch(launch) = pod.to {

@@ -8,27 +8,28 @@ use api::{RiskSaid, condition, reason};
 use jiff::Timestamp;
 use planner::{Leaving, MicroDollars, Millis, PodVerdict};
 
-use super::disruption::{Moved, Place, without_place};
+use super::disruption::{CommandReport, PodPlace, without_place};
 use crate::money::dollars;
-use crate::plan_input::Answer;
+use crate::plan_input::PlanAnswer;
 
 /// The reason of such moves. `removals` does not have them: it is not the plan that takes these nodes away.
 pub(crate) const INTERRUPTED: &str = "Interrupted";
 
 /// Nodes that go together, since their pods share machines that are bought for them.
-struct Company<'a> {
+struct InterruptedNode<'a> {
     nodes: Vec<&'a planner::Node>,
     launches: BTreeSet<usize>,
-    pods: Vec<Place>,
+    pods: Vec<PodPlace>,
     why: Vec<String>,
 }
 
 /// One move for each node whose machine is taken, or for several whose pods share new machines; `names` are those of the launches.
-pub(super) fn moves(answer: &Answer, names: &[String]) -> Vec<Moved> {
-    let mut all: Vec<Company<'_>> = Vec::new();
+pub(super) fn moves(answer: &PlanAnswer, names: &[String]) -> Vec<CommandReport> {
+    let mut all: Vec<InterruptedNode<'_>> = Vec::new();
     for (node, why) in taken(answer) {
         let mut own = alone(answer, node, why, names);
-        let (shared, apart) = all.into_iter().partition(|it: &Company<'_>| !it.launches.is_disjoint(&own.launches));
+        let (shared, apart) =
+            all.into_iter().partition(|it: &InterruptedNode<'_>| !it.launches.is_disjoint(&own.launches));
         all = apart;
         for other in shared {
             own = other.with(own);
@@ -40,7 +41,7 @@ pub(super) fn moves(answer: &Answer, names: &[String]) -> Vec<Moved> {
 }
 
 /// Positions of the launches that pods of such nodes go to.
-pub(super) fn bought(answer: &Answer) -> BTreeSet<usize> {
+pub(super) fn bought(answer: &PlanAnswer) -> BTreeSet<usize> {
     let launch = |(_, verdict): (usize, &PodVerdict)| match verdict {
         PodVerdict::Launch { launch, .. } => Some(*launch),
         _ => None,
@@ -49,7 +50,7 @@ pub(super) fn bought(answer: &Answer) -> BTreeSet<usize> {
 }
 
 /// Nodes whose machines are taken, by name, and how that was announced.
-fn taken(answer: &Answer) -> impl Iterator<Item = (&planner::Node, String)> {
+fn taken(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Node, String)> {
     let objects: BTreeMap<&str, &Node> =
         answer.cluster.objects.nodes.iter().map(|node| (node.name(), node.as_ref())).collect();
     answer.built.snapshot.nodes.iter().filter_map(move |node| {
@@ -74,14 +75,14 @@ fn moment(at: Millis) -> Timestamp {
 }
 
 /// The pods that leave a node, by position, and what becomes of each.
-fn pods<'a>(answer: &'a Answer, node: &'a planner::Node) -> impl Iterator<Item = (usize, &'a PodVerdict)> {
+fn pods<'a>(answer: &'a PlanAnswer, node: &'a planner::Node) -> impl Iterator<Item = (usize, &'a PodVerdict)> {
     let all = answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods).enumerate();
     let own = all.filter(|(_, (pod, _))| pod.leaving_node.as_ref() == Some(&node.name));
     own.map(|(position, (_, verdict))| (position, verdict))
 }
 
-fn alone<'a>(answer: &'a Answer, node: &'a planner::Node, why: String, names: &[String]) -> Company<'a> {
-    let mut own = Company { nodes: vec![node], launches: BTreeSet::new(), pods: Vec::new(), why: Vec::new() };
+fn alone<'a>(answer: &'a PlanAnswer, node: &'a planner::Node, why: String, names: &[String]) -> InterruptedNode<'a> {
+    let mut own = InterruptedNode { nodes: vec![node], launches: BTreeSet::new(), pods: Vec::new(), why: Vec::new() };
     for (position, verdict) in pods(answer, node) {
         let to = match verdict {
             PodVerdict::Existing { node, .. } => node.clone(),
@@ -92,14 +93,14 @@ fn alone<'a>(answer: &'a Answer, node: &'a planner::Node, why: String, names: &[
             PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => continue,
         };
         let pod = answer.built.snapshot.pods[position].name.clone();
-        own.pods.push(Place { pod, to, surge: false });
+        own.pods.push(PodPlace { pod, to, surge: false });
     }
     let left = without_place(&[node], own.pods.len());
     own.why = vec![left.map_or_else(|| why.clone(), |left| format!("{why}; its {left} are unschedulable"))];
     own
 }
 
-impl Company<'_> {
+impl InterruptedNode<'_> {
     fn with(mut self, other: Self) -> Self {
         self.nodes.extend(other.nodes);
         self.launches.extend(other.launches);
@@ -109,13 +110,13 @@ impl Company<'_> {
     }
 }
 
-fn moved(answer: &Answer, mut it: Company<'_>, names: &[String]) -> Moved {
+fn moved(answer: &PlanAnswer, mut it: InterruptedNode<'_>, names: &[String]) -> CommandReport {
     let saving = saving(answer, &it);
     let mut nodes: Vec<&str> = it.nodes.iter().map(|node| node.name.as_str()).collect();
     let why = story(&nodes, &it.why);
     nodes.sort_unstable();
     it.pods.sort_by(|one, other| (&one.pod, &one.to).cmp(&(&other.pod, &other.to)));
-    Moved {
+    CommandReport {
         reason: INTERRUPTED.to_owned(),
         nodes: nodes.into_iter().map(str::to_owned).collect(),
         replacements: it.launches.iter().filter_map(|launch| names.get(*launch).cloned()).collect(),
@@ -141,7 +142,7 @@ fn story(nodes: &[&str], announced: &[String]) -> String {
 }
 
 /// Millionths of a dollar per hour, fees included; `None` where a price is not known.
-fn saving(answer: &Answer, it: &Company<'_>) -> Option<i64> {
+fn saving(answer: &PlanAnswer, it: &InterruptedNode<'_>) -> Option<i64> {
     let fee = |pool: Option<&String>| {
         let pool = answer.built.snapshot.pools.iter().find(|one| Some(&one.name) == pool);
         pool.map_or(0, |pool| pool.node_fee.0)

@@ -6,13 +6,13 @@ use api::label;
 use planner::{CapacitySplit, CapacityType, Destination};
 use serde::Serialize;
 
-use crate::plan_input::Answer;
+use crate::plan_input::PlanAnswer;
 use crate::view;
 
 /// One workload that asks for a split.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Split {
+pub struct SplitReport {
     /// `Kind namespace/name` of the pods' controller.
     pub workload: String,
     /// How many of its pods never go to spot.
@@ -29,7 +29,7 @@ pub struct Split {
     pub waiting: usize,
 }
 
-impl Split {
+impl SplitReport {
     fn count(&mut self, bought: &str) {
         let side = match bought {
             "" => &mut self.unknown,
@@ -41,9 +41,9 @@ impl Split {
 }
 
 /// Every workload that asks for a split and has pods, by its name.
-pub(super) fn splits(answer: &Answer) -> Vec<Split> {
+pub(super) fn splits(answer: &PlanAnswer) -> Vec<SplitReport> {
     let snapshot = &answer.built.snapshot;
-    let mut all: BTreeMap<&CapacitySplit, Split> = BTreeMap::new();
+    let mut all: BTreeMap<&CapacitySplit, SplitReport> = BTreeMap::new();
     let places = places(answer);
     let planned = snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none());
     for (mix, position) in planned.clone().filter_map(|(position, pod)| Some((pod.mix.as_deref()?, position))) {
@@ -63,7 +63,7 @@ pub(super) fn splits(answer: &Answer) -> Vec<Split> {
             }
         }
     }
-    let named = |(mix, split): (&CapacitySplit, Split)| Split {
+    let named = |(mix, split): (&CapacitySplit, SplitReport)| SplitReport {
         workload: mix.workload.clone(),
         on_demand_base: mix.on_demand_base,
         spot_share: mix.spot_share,
@@ -73,13 +73,13 @@ pub(super) fn splits(answer: &Answer) -> Vec<Split> {
 }
 
 /// How the place of each pod with one is bought; of a claim that may become either, what is likely.
-fn places(answer: &Answer) -> BTreeMap<usize, String> {
+fn places(answer: &PlanAnswer) -> BTreeMap<usize, String> {
     let machines = view::launched(answer).into_iter().chain(view::existing(answer));
     machines.flat_map(|it| it.pods.into_iter().map(move |pod| (pod, it.bought.clone()))).collect()
 }
 
 /// The same of pods that run and move, by UID.
-fn moved(answer: &Answer) -> BTreeMap<&str, String> {
+fn moved(answer: &PlanAnswer) -> BTreeMap<&str, String> {
     let launched = view::launched(answer);
     let bought = |to: &Destination| match to {
         Destination::Launch(position) => launched.get(*position).map(|it| it.bought.clone()),

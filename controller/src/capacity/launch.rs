@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, finalizer};
-use cloud::launch::{Ask, BuyError, Choice, ClaimId, Failure, Held, MAX_TARGET, Offer, Refusal, Resume, SETTLE, Token};
+use cloud::launch::{
+    BuyError, ClaimId, HeldInstance, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal, LaunchRequest,
+    MAX_TARGET, Resume, SETTLE, Token,
+};
 use cloud::{FleetRequest, Instance};
 use daemon::metric::Metrics;
 use futures::future::join_all;
@@ -51,7 +54,7 @@ pub struct Launcher {
 /// A launch that this process began.
 #[derive(Clone)]
 struct OpenLaunch {
-    choice: Arc<Choice>,
+    choice: Arc<LaunchChoice>,
     request: Arc<FleetRequest>,
     state: LaunchState,
     /// How often in a row EC2 refused these claims for a reason other than stock.
@@ -77,7 +80,7 @@ enum LaunchState {
 /// Why claims of a launch stay without an instance.
 #[derive(Clone)]
 struct LaunchOutcome {
-    failure: Failure,
+    failure: LaunchFailure,
     /// Whether something is out of stock that this choice wanted, so that the next one is another.
     learned: bool,
 }
@@ -85,8 +88,8 @@ struct LaunchOutcome {
 /// Claims that want the same.
 struct LaunchGroup {
     class: String,
-    ask: Ask,
-    choice: Result<Choice, Refusal>,
+    ask: LaunchRequest,
+    choice: Result<LaunchChoice, LaunchRefusal>,
     members: Vec<Arc<NodeClaim>>,
 }
 
@@ -148,7 +151,7 @@ impl Launcher {
                     for claim in &members {
                         self.give_token_back(claim).await?;
                         self.act.run_all(outcome::refused(claim, &refusal, now)).await?;
-                        self.count_given_up(claim, matches!(refusal, Refusal::InsufficientCapacity(_)));
+                        self.count_given_up(claim, matches!(refusal, LaunchRefusal::InsufficientCapacity(_)));
                     }
                     next = QueueAction::After(REFUSED);
                 }
@@ -158,11 +161,16 @@ impl Launcher {
     }
 
     /// `None` while the class or the market is not known.
-    fn choose(&self, claim: &NodeClaim, ask: &Ask, now: Timestamp) -> Option<Result<Choice, Refusal>> {
+    fn choose(
+        &self,
+        claim: &NodeClaim,
+        ask: &LaunchRequest,
+        now: Timestamp,
+    ) -> Option<Result<LaunchChoice, LaunchRefusal>> {
         let class = self.market.class(&claim.spec.node_class_ref.name)?;
         let catalogue = self.market.catalogue_of(claim, now)?;
         let (shortages, in_flight) = self.market.knowledge(now);
-        let offer = Offer {
+        let offer = LaunchOffer {
             class: &class,
             catalogue: &catalogue,
             shortages: &shortages,
@@ -185,7 +193,7 @@ impl Launcher {
     /// gone, or cannot be written to now, is no reason for the others to wait.
     async fn begin(
         &self,
-        choice: Choice,
+        choice: LaunchChoice,
         members: &[Arc<NodeClaim>],
         refusals: u32,
         now: Timestamp,
@@ -288,7 +296,7 @@ impl Launcher {
         let claims = self.cluster.read(|index| waiting(index, token));
         let failure = cloud::launch::judge_error(error.cause());
         let doubt = self.doubt(token, error);
-        if error.may_have_bought() || error.cause().kind == cloud::Kind::Throttled {
+        if error.may_have_bought() || error.cause().kind == cloud::ErrorKind::Throttled {
             let text = daemon::error::chain(error);
             log::warn!(token = token, error = text.as_str(); "CreateFleet did not return, retrying with the same \
                                                               client token");
@@ -308,7 +316,7 @@ impl Launcher {
     /// Since when it is open whether a launch bought something, if it is: a refusal says nothing of the calls before it. A token
     /// that was used with other parameters was used.
     fn doubt(&self, token: &str, error: &BuyError) -> Option<Timestamp> {
-        let used = error.may_have_bought() || error.cause().kind == cloud::Kind::IdempotencyMismatch;
+        let used = error.may_have_bought() || error.cause().kind == cloud::ErrorKind::IdempotencyMismatch;
         let mut open = self.open();
         let doubt = &mut open.get_mut(token)?.doubt;
         if used {
@@ -325,7 +333,7 @@ impl Launcher {
         outcome: &LaunchOutcome,
     ) -> Result<QueueAction, WriteError> {
         let claims = self.cluster.read(|index| waiting(index, token));
-        let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
+        let held: Vec<HeldInstance> = claims.iter().map(|claim| hold(claim)).collect();
         let free = self.cluster.read(|index| unclaimed(index, instances));
         for chunk in cloud::launch::deal(&held, &free).chunks(WRITES) {
             let adopt = async |one: &cloud::launch::Assignment| match free.iter().find(|found| found.id == one.instance)
@@ -339,7 +347,7 @@ impl Launcher {
         }
         let left = self.cluster.read(|index| waiting(index, token));
         match &outcome.failure {
-            Failure::InsufficientCapacity { message } if outcome.learned && !left.is_empty() => {
+            LaunchFailure::InsufficientCapacity { message } if outcome.learned && !left.is_empty() => {
                 for claim in &left {
                     self.act.run(outcome::out_of_stock(claim, message)).await?;
                 }
@@ -383,7 +391,12 @@ impl Launcher {
     }
 
     /// What to do with claims that got nothing.
-    async fn fail(&self, token: &str, claims: &[Arc<NodeClaim>], failure: &Failure) -> Result<QueueAction, WriteError> {
+    async fn fail(
+        &self,
+        token: &str,
+        claims: &[Arc<NodeClaim>],
+        failure: &LaunchFailure,
+    ) -> Result<QueueAction, WriteError> {
         if claims.is_empty() {
             self.open().remove(token);
             return Ok(QueueAction::Wait);
@@ -396,7 +409,7 @@ impl Launcher {
         }
         for claim in claims {
             self.act.run_all(outcome::failed(claim, failure, self.cluster.now())).await?;
-            self.count_given_up(claim, matches!(failure, Failure::InsufficientCapacity { .. }));
+            self.count_given_up(claim, matches!(failure, LaunchFailure::InsufficientCapacity { .. }));
         }
         Ok(QueueAction::After(pause))
     }
@@ -428,7 +441,7 @@ impl Launcher {
     async fn resume(&self, claims: &[Arc<NodeClaim>], since: Timestamp) -> Result<QueueAction, WriteError> {
         let instances = self.market.own_instances().await?;
         let instances = self.cluster.read(|index| unclaimed(index, &instances));
-        let held: Vec<Held> = claims.iter().map(|claim| hold(claim)).collect();
+        let held: Vec<HeldInstance> = claims.iter().map(|claim| hold(claim)).collect();
         let now = self.cluster.now();
         let mut next = QueueAction::Wait;
         for answer in cloud::launch::resume(&held, &instances, now) {
@@ -491,8 +504,8 @@ fn id(claim: &NodeClaim) -> ClaimId {
     }
 }
 
-fn hold(claim: &NodeClaim) -> Held {
-    Held {
+fn hold(claim: &NodeClaim) -> HeldInstance {
+    HeldInstance {
         claim: id(claim),
         token: Token::read(launch_token(claim).unwrap_or_default()),
         instance: provider_id(claim).and_then(cloud::claim::instance_id).map(str::to_owned),

@@ -78,7 +78,7 @@ pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, ma
         for (provider_id, reading) in found {
             // While the class is not resolved nobody knows whether the image is still its own: read again later.
             if let Some(news) = market.learn_memory(&reading, cluster.now()) {
-                unkept |= news != cloud::types::News::Nothing;
+                unkept |= news != cloud::types::MemoryUpdate::Nothing;
                 read.insert(provider_id);
             }
         }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use api::{EC2NodeClass, NodeClaim, annotation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cloud::launch::{Ask, Choice, InFlight, Offer, Templates, Token};
-use cloud::nodeclass::{Memory, Probe, ResolvedClass};
+use cloud::launch::{InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Templates, Token};
+use cloud::nodeclass::{LaunchProbe, ResolutionCache, ResolvedClass};
 use cloud::prices::PriceBook;
 use cloud::settings::Settings as CloudSettings;
-use cloud::types::{ClassSettings, LearnedMemory, Market as Prices, News, Source, image_set};
+use cloud::types::{ClassSettings, LearnedMemory, MemoryUpdate, OfferingSource as Prices, Source, image_set};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
 use jiff::{SignedDuration, Timestamp};
@@ -41,7 +41,7 @@ pub struct Offerings {
     cloud: Arc<dyn Cloud>,
     settings: CloudSettings,
     gates: Gates,
-    memory: Memory,
+    memory: ResolutionCache,
     templates: Templates,
     class_refresh: Duration,
     state: Mutex<OfferingsState>,
@@ -135,7 +135,7 @@ impl Offerings {
             cloud,
             settings,
             gates,
-            memory: Memory::default(),
+            memory: ResolutionCache::default(),
             templates: Templates::default(),
             class_refresh: CLASS_REFRESH,
             state: Mutex::new(state),
@@ -208,7 +208,7 @@ impl Offerings {
 
     /// What SSM and IAM said lately.
     #[must_use]
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &ResolutionCache {
         &self.memory
     }
 
@@ -247,15 +247,15 @@ impl Offerings {
     }
 
     /// Takes in what a node told of its memory; `None` while nobody knows whether its image is still its class's.
-    pub fn learn_memory(&self, reading: &MemoryReading, now: Timestamp) -> Option<News> {
+    pub fn learn_memory(&self, reading: &MemoryReading, now: Timestamp) -> Option<MemoryUpdate> {
         let mut state = self.state();
         let images = &state.classes.get(&reading.class)?.resolved.images;
         if !images.iter().any(|known| known.image.id == reading.image) {
-            return Some(News::Nothing);
+            return Some(MemoryUpdate::Nothing);
         }
         let images = image_set(images.iter().map(|known| known.image.id.as_str()));
         let news = state.learned.learn(&images, &reading.instance_type, reading.memory, now);
-        if news == News::Changed {
+        if news == MemoryUpdate::Changed {
             state.renew();
         }
         Some(news)
@@ -323,9 +323,9 @@ impl Offerings {
         &self,
         class: &EC2NodeClass,
         resolved: &ResolvedClass,
-        pools: &[Ask],
+        pools: &[LaunchRequest],
         now: Timestamp,
-    ) -> Option<Probe> {
+    ) -> Option<LaunchProbe> {
         let settings = resolved.sizes(class).ok()?;
         let state = self.state();
         if state.version == 0 {
@@ -340,7 +340,7 @@ impl Offerings {
         };
         let mut catalogue = cloud::types::catalogue(&source, &settings, &self.settings, now);
         cloud::types::add_placement(&mut catalogue, resolved);
-        let offer = Offer {
+        let offer = LaunchOffer {
             class: resolved,
             catalogue: &catalogue,
             shortages: source.shortages,
@@ -431,12 +431,12 @@ impl Offerings {
     }
 
     /// A choice was made that tries pools which may be back: others leave them alone for now.
-    pub fn try_out(&self, choice: &Choice, now: Timestamp) {
+    pub fn try_out(&self, choice: &LaunchChoice, now: Timestamp) {
         self.state().shortages.try_out(&choice.scopes(), now);
     }
 
     /// A launch of so many instances begins.
-    pub fn begin_launch(&self, token: &Token, choice: &Choice, instances: usize, now: Timestamp) {
+    pub fn begin_launch(&self, token: &Token, choice: &LaunchChoice, instances: usize, now: Timestamp) {
         self.state().in_flight.begin(token, choice, instances, now);
     }
 

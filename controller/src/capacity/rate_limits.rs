@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::guard::Guarded;
-use cloud::rate_limiter::{Limits, Line, Observer, SystemRateClock};
-use cloud::{Cloud, Kind};
+use cloud::rate_limiter::{Observer, RateLimiter, RequestQueue, SystemRateClock};
+use cloud::{Cloud, ErrorKind};
 use daemon::metric::Metrics;
 
 use crate::metrics;
@@ -13,7 +13,8 @@ use crate::metrics;
 /// A cloud whose calls wait their turn.
 #[must_use]
 pub fn limited(cloud: Arc<dyn Cloud>, metrics: Arc<Metrics>) -> Arc<dyn Cloud> {
-    let limits = Limits::new(Line::default(), Arc::new(SystemRateClock::default()), Arc::new(Watcher(metrics)));
+    let limits =
+        RateLimiter::new(RequestQueue::default(), Arc::new(SystemRateClock::default()), Arc::new(Watcher(metrics)));
     Arc::new(Guarded::new(cloud, Arc::new(limits)))
 }
 
@@ -24,7 +25,7 @@ impl Observer for Watcher {
         self.0.add(&metrics::CLOUD_WAITING, &[call], time.as_secs_f64());
     }
 
-    fn ended(&self, call: &'static str, took: Duration, error: Option<Kind>) {
+    fn ended(&self, call: &'static str, took: Duration, error: Option<ErrorKind>) {
         let outcome = outcome(error);
         self.0.observe(&metrics::CLOUD_DURATION, &["", call, "aws"], took.as_secs_f64());
         self.0.add(&metrics::CLOUD_CALLS, &[call, outcome], 1.0);
@@ -34,20 +35,20 @@ impl Observer for Watcher {
     }
 }
 
-fn outcome(error: Option<Kind>) -> &'static str {
+fn outcome(error: Option<ErrorKind>) -> &'static str {
     match error {
         None => "ok",
-        Some(Kind::Throttled) => "throttled",
-        Some(Kind::Unauthorized) => "unauthorized",
-        Some(Kind::NotFound | Kind::AlreadyExists) => "known",
-        Some(Kind::Server | Kind::Transport) => "no_answer",
-        Some(Kind::InsufficientCapacity | Kind::IdempotencyMismatch | Kind::Invalid) => "refused",
+        Some(ErrorKind::Throttled) => "throttled",
+        Some(ErrorKind::Unauthorized) => "unauthorized",
+        Some(ErrorKind::NotFound | ErrorKind::AlreadyExists) => "known",
+        Some(ErrorKind::Server | ErrorKind::Transport) => "no_answer",
+        Some(ErrorKind::InsufficientCapacity | ErrorKind::IdempotencyMismatch | ErrorKind::Invalid) => "refused",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Arc, Duration, Kind, Metrics, Observer as _, Watcher};
+    use super::{Arc, Duration, ErrorKind, Metrics, Observer as _, Watcher};
     use crate::metrics;
 
     #[test]
@@ -56,7 +57,7 @@ mod tests {
         let watcher = Watcher(Arc::clone(&metrics));
         watcher.waited("CreateFleet", Duration::from_secs(2));
         watcher.ended("CreateFleet", Duration::from_millis(500), None);
-        watcher.ended("CreateFleet", Duration::from_millis(1500), Some(Kind::Throttled));
+        watcher.ended("CreateFleet", Duration::from_millis(1500), Some(ErrorKind::Throttled));
         let text = metrics.render();
         for line in [
             "kerf_cloud_waiting_seconds_total{call=\"CreateFleet\"} 2.0",

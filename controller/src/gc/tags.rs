@@ -67,7 +67,7 @@ async fn tag(act: &Writer, steps: Vec<Operation>) -> Result<(), WriteError> {
 
 /// An instance that is gone needs no tags, and a claim that is gone need not say that it has them.
 fn is_gone(error: &WriteError) -> bool {
-    error.status() == Some(404) || matches!(error, WriteError::Cloud(error) if error.kind == cloud::Kind::NotFound)
+    error.status() == Some(404) || matches!(error, WriteError::Cloud(error) if error.kind == cloud::ErrorKind::NotFound)
 }
 
 /// Registered claims that are not said to have their tags.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use cloud::{Cloud, CloudError, ClusterDescription, Kind};
+use cloud::{Cloud, CloudError, ClusterDescription, ErrorKind};
 use kube::Client;
 
 use crate::capacity::offerings::Offerings;
@@ -64,7 +64,7 @@ pub async fn describe(
 }
 
 fn is_passing(error: &CloudError) -> bool {
-    matches!(error.kind, Kind::Throttled | Kind::Server | Kind::Transport)
+    matches!(error.kind, ErrorKind::Throttled | ErrorKind::Server | ErrorKind::Transport)
 }
 
 /// The API server's minor version, such as `1.36`.

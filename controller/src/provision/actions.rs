@@ -8,7 +8,7 @@ use api::status::Conditioned;
 use api::{NodeClaim, NodePool, RiskSaid, annotation, reason};
 use planner::{CommandCause, Destination, Plan, PodVerdict, Preference, Purpose};
 use serde_json::json;
-use snapshot::{Built, Problem};
+use snapshot::{Problem, SnapshotResult};
 
 use super::problems;
 use crate::provision::nodeclaims;
@@ -40,7 +40,7 @@ pub struct PlanActions {
 /// What `plan` means in the cluster of `index`. Of its moves those at the positions `begin` are begun; the others wait, and so do
 /// their replacements.
 #[must_use]
-pub fn from_plan(index: &Index, built: &Built, plan: &Plan, begin: &[usize]) -> PlanActions {
+pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[usize]) -> PlanActions {
     let mut claims = claims(index, built, plan);
     let name = |claim: &NodeClaim| claim.metadata.name.clone().unwrap_or_default();
     let names: BTreeMap<usize, String> = claims.iter().map(|(position, claim)| (*position, name(claim))).collect();
@@ -64,7 +64,7 @@ pub fn from_plan(index: &Index, built: &Built, plan: &Plan, begin: &[usize]) -> 
 }
 
 /// The claim of each launch, by position.
-fn claims(index: &Index, built: &Built, plan: &Plan) -> BTreeMap<usize, NodeClaim> {
+fn claims(index: &Index, built: &SnapshotResult, plan: &Plan) -> BTreeMap<usize, NodeClaim> {
     let claim = |(position, launch): (usize, &planner::Launch)| {
         let pool = index.pools.get(&launch.pool)?;
         let class = index.classes.get(&pool.spec.template.spec.node_class_ref.name)?;
@@ -79,7 +79,7 @@ fn claims(index: &Index, built: &Built, plan: &Plan) -> BTreeMap<usize, NodeClai
 }
 
 /// UIDs of the pods that wait for a launch.
-fn pods(built: &Built, plan: &Plan, launch: usize) -> Vec<String> {
+fn pods(built: &SnapshotResult, plan: &Plan, launch: usize) -> Vec<String> {
     let pods = plan.launches[launch].pods.iter().map(|pod| &built.snapshot.pods[*pod]);
     pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.uid.clone()).collect()
 }
@@ -112,7 +112,13 @@ fn orders(
 
 /// Each pod's event: where it should go and without what, or what stands in its way in every pool. Pods that stand for a
 /// buffer's room exist for nobody but the planner.
-fn tell_pods(index: &Index, built: &Built, plan: &Plan, launches: &BTreeMap<usize, String>, outcome: &mut PlanActions) {
+fn tell_pods(
+    index: &Index,
+    built: &SnapshotResult,
+    plan: &Plan,
+    launches: &BTreeMap<usize, String>,
+    outcome: &mut PlanActions,
+) {
     let absent = absent_pools(index, built);
     let all = built.snapshot.pods.iter().zip(&plan.report.pods);
     for (pod, verdict) in all.filter(|(pod, _)| pod.buffer.is_none()) {
@@ -148,7 +154,7 @@ fn without(dropped: &[Preference]) -> String {
 }
 
 /// Pools that the plan did not see, each with its own reason, as the end of a sentence.
-fn absent_pools(index: &Index, built: &Built) -> String {
+fn absent_pools(index: &Index, built: &SnapshotResult) -> String {
     if index.pools.is_empty() {
         return "; no NodePool exists: create one".to_owned();
     }
@@ -158,7 +164,7 @@ fn absent_pools(index: &Index, built: &Built) -> String {
     absent.map(|(name, pool)| format!("; NodePool {name}: {}", why_absent(&name, pool, built))).collect()
 }
 
-fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
+fn why_absent(name: &str, pool: &NodePool, built: &SnapshotResult) -> String {
     if pool.metadata.deletion_timestamp.is_some() {
         return "it is being deleted".to_owned();
     }
@@ -177,7 +183,7 @@ fn why_absent(name: &str, pool: &NodePool, built: &Built) -> String {
 }
 
 /// Pods that opted out, or that run and only wait, are left in peace; all others are told why they get no node.
-fn tell_ignored(index: &Index, built: &Built, outcome: &mut PlanActions) {
+fn tell_ignored(index: &Index, built: &SnapshotResult, outcome: &mut PlanActions) {
     for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
         if let Some(pod) = index.pods.get(&ignored.pod) {
             let message = format!("Failed to schedule pod, {}", ignored.reason);
@@ -191,7 +197,7 @@ fn tell_ignored(index: &Index, built: &Built, outcome: &mut PlanActions) {
 }
 
 /// Pools that could not buy a machine for any pod. Nobody misses one while no pod looks for a place.
-fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut PlanActions) {
+fn tell_pools(index: &Index, built: &SnapshotResult, plan: &Plan, outcome: &mut PlanActions) {
     let barren = plan.report.barren.iter().filter(|_| !built.snapshot.pods.is_empty());
     for pool in barren.filter_map(|name| index.pools.get(name)) {
         let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
@@ -202,7 +208,7 @@ fn tell_pools(index: &Index, built: &Built, plan: &Plan, outcome: &mut PlanActio
 
 /// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
 /// the agent told to go on.
-fn approvals(index: &Index, built: &Built, plan: &Plan) -> Vec<Operation> {
+fn approvals(index: &Index, built: &SnapshotResult, plan: &Plan) -> Vec<Operation> {
     let is_up = |node: &String| index.nodes.get(node).is_some_and(|node| node.is_initialized());
     let placed: BTreeSet<usize> =
         plan.nominations.iter().filter(|found| is_up(&found.node)).map(|found| found.pod).collect();

@@ -7,7 +7,7 @@ use api::objects::Node;
 use api::{NodeClaim, NodePool, reason};
 use daemon::metric::Metrics;
 use planner::{CommandReason, NodeVerdict, Plan, Stage, ValidatedCommands};
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use super::problems;
 use crate::metrics;
@@ -156,7 +156,7 @@ pub struct NodeGauges {
 
 impl NodeGauges {
     /// Says how many nodes could go and how many may; pools that are gone are forgotten.
-    pub fn set(&self, metrics: &Metrics, built: &Built, plan: &Plan, cluster: &Cluster) {
+    pub fn set(&self, metrics: &Metrics, built: &SnapshotResult, plan: &Plan, cluster: &Cluster) {
         for (reason, count) in eligible(plan) {
             metrics.set(&metrics::ELIGIBLE_NODES, &[&reason.as_str().to_lowercase()], f64::from(count));
         }
@@ -203,7 +203,7 @@ fn eligible(plan: &Plan) -> BTreeMap<CommandReason, u32> {
 }
 
 /// Nodes on their way out or not ready, by pool.
-fn consuming<'a>(index: &Index, built: &'a Built) -> BTreeMap<&'a str, u32> {
+fn consuming<'a>(index: &Index, built: &'a SnapshotResult) -> BTreeMap<&'a str, u32> {
     let ready = |name: &str| index.nodes.get(name).is_some_and(|node| node.is_ready());
     let mut counts = BTreeMap::new();
     let managed = built.snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage == Stage::Initialized);

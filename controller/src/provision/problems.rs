@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::objects::{DaemonSet, Node, NodeReport, Pod, PodDisruptionBudget};
 use api::{NodeClaim, NodePool, reason};
 use kube::Resource;
-use snapshot::{Built, Problem, Subject};
+use snapshot::{Problem, SnapshotResult, Subject};
 
 use crate::metrics;
 use crate::metrics::gauge_set::Sample;
@@ -14,7 +14,7 @@ use crate::write::events::{Event, ObjectReference};
 
 /// All of it, as events.
 #[must_use]
-pub fn notes(index: &Index, built: &Built) -> Vec<Event> {
+pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
     let told = built.problems.iter().filter(|problem| is_missed(problem, built));
     let of_objects = told.flat_map(|problem| {
         let objects = problem.about().into_iter().filter_map(|subject| object(index, &subject));
@@ -30,7 +30,7 @@ pub fn notes(index: &Index, built: &Built) -> Vec<Event> {
 
 /// How many pods of each pool will never be evicted.
 #[must_use]
-pub fn samples(built: &Built) -> Vec<Sample> {
+pub fn samples(built: &SnapshotResult) -> Vec<Sample> {
     let pools = built.snapshot.pools.iter().map(|pool| (pool.name.as_str(), 0));
     let mut counts: BTreeMap<&str, u32> = pools.collect();
     for held in &built.never_evicted {
@@ -40,7 +40,7 @@ pub fn samples(built: &Built) -> Vec<Sample> {
 }
 
 /// Nobody misses instance types while no pod looks for a place, and at the start they come a moment later.
-fn is_missed(problem: &Problem, built: &Built) -> bool {
+fn is_missed(problem: &Problem, built: &SnapshotResult) -> bool {
     !matches!(problem, Problem::NoCatalogue { .. }) || !built.snapshot.pods.is_empty()
 }
 
@@ -48,18 +48,18 @@ fn is_missed(problem: &Problem, built: &Built) -> bool {
 fn object(index: &Index, subject: &Subject) -> Option<ObjectReference> {
     let name = &subject.name;
     match subject.kind {
-        "Pod" => of::<Pod>(&index.pods, name),
-        "Node" => of::<Node>(&index.nodes, name),
-        "NodeClaim" => of::<NodeClaim>(&index.claims, name),
-        "NodePool" => of::<NodePool>(&index.pools, name),
-        "DaemonSet" => of::<DaemonSet>(&index.daemonsets, name),
-        "PodDisruptionBudget" => of::<PodDisruptionBudget>(&index.budgets, name),
-        "NodeUsage" => of::<NodeReport>(&index.usages, name),
+        "Pod" => reference::<Pod>(&index.pods, name),
+        "Node" => reference::<Node>(&index.nodes, name),
+        "NodeClaim" => reference::<NodeClaim>(&index.claims, name),
+        "NodePool" => reference::<NodePool>(&index.pools, name),
+        "DaemonSet" => reference::<DaemonSet>(&index.daemonsets, name),
+        "PodDisruptionBudget" => reference::<PodDisruptionBudget>(&index.budgets, name),
+        "NodeUsage" => reference::<NodeReport>(&index.usages, name),
         _ => None,
     }
 }
 
-fn of<K: Resource<DynamicType = ()>>(table: &Table<K>, name: &Key) -> Option<ObjectReference> {
+fn reference<K: Resource<DynamicType = ()>>(table: &Table<K>, name: &Key) -> Option<ObjectReference> {
     table.get(name).map(|object| ObjectReference::to::<K>(object.as_ref()))
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use planner::{Millis, NodeVerdict, Plan, ValidatedCommands};
-use snapshot::Built;
+use snapshot::SnapshotResult;
 use tokio::time::Instant;
 
 use crate::provision::batcher::LOOK_AGAIN;
@@ -74,7 +74,7 @@ pub fn pause_after(took: Duration) -> Duration {
 /// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look; a cluster at rest
 /// knows the moment itself.
 pub fn next_look(
-    built: &Built,
+    built: &SnapshotResult,
     plan: &Plan,
     ripe: &ValidatedCommands,
     pause: Duration,
@@ -93,7 +93,7 @@ pub fn next_look(
 }
 
 /// Milliseconds until time alone changes what becomes of a node.
-fn soonest(built: &Built, plan: &Plan) -> Option<i64> {
+fn soonest(built: &SnapshotResult, plan: &Plan) -> Option<i64> {
     let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
         NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => Some(*remaining),
         _ => None,

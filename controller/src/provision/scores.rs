@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use daemon::metric::Metrics;
 use planner::{CommandReason, ConsolidationPolicy, NodeVerdict, Plan};
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use crate::metrics;
 
@@ -17,7 +17,7 @@ pub struct ConsolidationScores {
 
 impl ConsolidationScores {
     /// Counts the moves that are begun, by their positions in the plan, and those that saved too little for what they disturb.
-    pub fn count(&self, metrics: &Metrics, built: &Built, plan: &Plan, begin: &[usize]) {
+    pub fn count(&self, metrics: &Metrics, built: &SnapshotResult, plan: &Plan, begin: &[usize]) {
         let begun = begin.iter().filter_map(|position| plan.moves.get(*position));
         let begun = begun.filter(|planned| planned.reason == CommandReason::Underutilized);
         for balance in planner::balances(&built.snapshot, begun) {

@@ -102,7 +102,7 @@ impl Nominations {
 
     /// UIDs of the pods that wait for a machine, by either of its names.
     #[must_use]
-    pub fn of(&self, names: [&str; 2]) -> Vec<String> {
+    pub fn pods_on(&self, names: [&str; 2]) -> Vec<String> {
         names.iter().filter_map(|name| self.nodes.get(*name)).flatten().cloned().collect()
     }
 
@@ -153,7 +153,7 @@ mod tests {
         }
         nominations.forget_arrived(|pod| pod == "waiting");
         assert_eq!(["arrived", "waiting", "moved"].map(|pod| nominations.holds(pod)), [false, true, true]);
-        assert_eq!(nominations.of(["node", "claim"]), ["moved", "waiting"]);
+        assert_eq!(nominations.pods_on(["node", "claim"]), ["moved", "waiting"]);
     }
 
     #[test]
@@ -174,11 +174,11 @@ mod tests {
         for (pod, machine) in [("a", "claim"), ("b", "node"), ("c", "other")] {
             nominations.promise((pod, true), machine, Timestamp::MAX);
         }
-        assert_eq!(nominations.of(["claim", "node"]), ["a", "b"]);
+        assert_eq!(nominations.pods_on(["claim", "node"]), ["a", "b"]);
         nominations.promise(("a", true), "other", Timestamp::UNIX_EPOCH);
-        assert_eq!(nominations.of(["claim", "other"]), ["a", "c"]);
+        assert_eq!(nominations.pods_on(["claim", "other"]), ["a", "c"]);
         nominations.expire(Timestamp::UNIX_EPOCH, Duration::MAX);
-        assert_eq!(nominations.of(["claim", "other"]), ["c"]);
+        assert_eq!(nominations.pods_on(["claim", "other"]), ["c"]);
     }
 
     #[test]

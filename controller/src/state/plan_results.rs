@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use planner::Plan;
-use snapshot::{BufferState, Built, OverlayError, Provisioning, provisioning};
+use snapshot::{BufferState, OverlayError, Provisioning, SnapshotResult, provisioning};
 
 use crate::reconcile::work::WorkItem;
 use crate::state::index::Index;
@@ -49,7 +49,7 @@ pub struct Generations {
 impl Generations {
     /// Those of the index. To be taken under the same lock as the snapshot.
     #[must_use]
-    pub fn of(index: &Index) -> Self {
+    pub fn from_index(index: &Index) -> Self {
         let overlays = index.overlays.keys().zip(index.overlays.values());
         let buffers = index.buffers.keys().zip(index.buffers.values());
         Self {
@@ -66,7 +66,7 @@ impl Generations {
 impl PlanResults {
     /// What a plan of that snapshot says of overlays and buffers.
     #[must_use]
-    pub fn of(generations: &Generations, built: &Built, plan: &Plan) -> Self {
+    pub fn new(generations: &Generations, built: &SnapshotResult, plan: &Plan) -> Self {
         let overlay = |found: &snapshot::OverlayVerdict| {
             let generation = *generations.overlays.get(&found.overlay)?;
             Some((found.overlay.clone(), AtGeneration { generation, verdict: found.trouble.clone() }))

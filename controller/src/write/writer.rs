@@ -368,14 +368,14 @@ impl Writer {
 
 fn there_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError> {
     match result {
-        Err(error) if error.kind == cloud::Kind::AlreadyExists => Ok(()),
+        Err(error) if error.kind == cloud::ErrorKind::AlreadyExists => Ok(()),
         other => other.map_err(WriteError::from),
     }
 }
 
 fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError> {
     match result {
-        Err(error) if error.kind == cloud::Kind::NotFound => Ok(()),
+        Err(error) if error.kind == cloud::ErrorKind::NotFound => Ok(()),
         other => other.map_err(WriteError::from),
     }
 }

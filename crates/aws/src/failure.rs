@@ -4,7 +4,7 @@ use std::error::Error;
 
 use aws_sdk_ec2::config::http::HttpResponse;
 use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
-use cloud::{CloudError, Kind};
+use cloud::{CloudError, ErrorKind};
 
 /// A pool is out of stock or a quota says so: another pool may do.
 const UNFULFILLABLE: [&str; 8] = [
@@ -70,25 +70,25 @@ const NOT_FOUND: [&str; 7] = [
 const TAKEN: [&str; 2] = ["EntityAlreadyExists", "InvalidLaunchTemplateName.AlreadyExistsException"];
 
 /// What the caller can do about an answer with this code (may be empty) and HTTP status.
-pub(crate) fn kind(code: &str, status: u16) -> Kind {
+pub(crate) fn kind(code: &str, status: u16) -> ErrorKind {
     if UNFULFILLABLE.contains(&code) {
-        Kind::InsufficientCapacity
+        ErrorKind::InsufficientCapacity
     } else if THROTTLED.contains(&code) || (code.is_empty() && status == 429) {
-        Kind::Throttled
+        ErrorKind::Throttled
     } else if UNAUTHORIZED.contains(&code) || code.starts_with("AuthFailure.") {
-        Kind::Unauthorized
+        ErrorKind::Unauthorized
     } else if NOT_FOUND.contains(&code) || code.ends_with(".NotFound") {
-        Kind::NotFound
+        ErrorKind::NotFound
     } else if code == "IdempotentParameterMismatch" {
-        Kind::IdempotencyMismatch
+        ErrorKind::IdempotencyMismatch
     } else if TAKEN.contains(&code) {
-        Kind::AlreadyExists
+        ErrorKind::AlreadyExists
     } else if status >= 500 {
-        Kind::Server
+        ErrorKind::Server
     } else if code.is_empty() && matches!(status, 401 | 403) {
-        Kind::Unauthorized
+        ErrorKind::Unauthorized
     } else {
-        Kind::Invalid
+        ErrorKind::Invalid
     }
 }
 
@@ -105,25 +105,25 @@ where
             let message = meta.message().map_or_else(|| format!("HTTP status {status}"), str::to_owned);
             CloudError { call, kind: kind(&code, status), code, message }
         }
-        SdkError::ConstructionFailure(_) => unanswered(call, Kind::Invalid, &error),
+        SdkError::ConstructionFailure(_) => unanswered(call, ErrorKind::Invalid, &error),
         SdkError::ResponseError(ref response) if response.raw().status().is_server_error() => {
-            unanswered(call, Kind::Server, &error)
+            unanswered(call, ErrorKind::Server, &error)
         }
-        _ => unanswered(call, Kind::Transport, &error),
+        _ => unanswered(call, ErrorKind::Transport, &error),
     }
 }
 
 /// Something in an answer that must be there is not; the call has happened.
 pub(crate) fn incomplete(call: &'static str, what: &str) -> CloudError {
-    CloudError { call, kind: Kind::Server, code: String::new(), message: format!("the answer has no {what}") }
+    CloudError { call, kind: ErrorKind::Server, code: String::new(), message: format!("the answer has no {what}") }
 }
 
 /// A request that EC2 could not make sense of, refused before it is sent.
 pub(crate) fn refused(call: &'static str, message: String) -> CloudError {
-    CloudError { call, kind: Kind::Invalid, code: String::new(), message }
+    CloudError { call, kind: ErrorKind::Invalid, code: String::new(), message }
 }
 
-fn unanswered(call: &'static str, kind: Kind, error: &dyn Error) -> CloudError {
+fn unanswered(call: &'static str, kind: ErrorKind, error: &dyn Error) -> CloudError {
     CloudError { call, kind, code: String::new(), message: chain(error) }
 }
 
@@ -145,39 +145,39 @@ fn chain(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, kind};
+    use super::{ErrorKind, kind};
 
     #[test]
     fn codes_decide_before_statuses() {
         let rows = [
-            ("InsufficientInstanceCapacity", 500, Kind::InsufficientCapacity),
-            ("VcpuLimitExceeded", 400, Kind::InsufficientCapacity),
-            ("RequestLimitExceeded", 503, Kind::Throttled),
-            ("ThrottlingException", 400, Kind::Throttled),
-            ("", 429, Kind::Throttled),
-            ("UnauthorizedOperation", 403, Kind::Unauthorized),
-            ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", 403, Kind::Unauthorized),
-            ("", 403, Kind::Unauthorized),
-            ("InvalidInstanceID.NotFound", 400, Kind::NotFound),
-            ("InvalidLaunchTemplateId.NotFound", 400, Kind::NotFound),
-            ("InvalidLaunchTemplateName.NotFoundException", 400, Kind::NotFound),
-            ("ParameterNotFound", 400, Kind::NotFound),
-            ("AWS.SimpleQueueService.NonExistentQueue", 400, Kind::NotFound),
-            ("QueueDoesNotExist", 400, Kind::NotFound),
-            ("ResourceNotFoundException", 404, Kind::NotFound),
-            ("NoSuchEntity", 404, Kind::NotFound),
-            ("EntityAlreadyExists", 409, Kind::AlreadyExists),
-            ("DeleteConflict", 409, Kind::Invalid),
-            ("LimitExceeded", 409, Kind::Invalid),
-            ("ConcurrentModification", 409, Kind::Throttled),
-            ("AccessDenied", 403, Kind::Unauthorized),
-            ("InvalidLaunchTemplateName.AlreadyExistsException", 400, Kind::AlreadyExists),
-            ("IdempotentParameterMismatch", 400, Kind::IdempotencyMismatch),
-            ("InvalidParameterValue", 400, Kind::Invalid),
-            ("InvalidInstanceID.Malformed", 400, Kind::Invalid),
-            ("InternalError", 500, Kind::Server),
-            ("Unavailable", 503, Kind::Server),
-            ("", 500, Kind::Server),
+            ("InsufficientInstanceCapacity", 500, ErrorKind::InsufficientCapacity),
+            ("VcpuLimitExceeded", 400, ErrorKind::InsufficientCapacity),
+            ("RequestLimitExceeded", 503, ErrorKind::Throttled),
+            ("ThrottlingException", 400, ErrorKind::Throttled),
+            ("", 429, ErrorKind::Throttled),
+            ("UnauthorizedOperation", 403, ErrorKind::Unauthorized),
+            ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", 403, ErrorKind::Unauthorized),
+            ("", 403, ErrorKind::Unauthorized),
+            ("InvalidInstanceID.NotFound", 400, ErrorKind::NotFound),
+            ("InvalidLaunchTemplateId.NotFound", 400, ErrorKind::NotFound),
+            ("InvalidLaunchTemplateName.NotFoundException", 400, ErrorKind::NotFound),
+            ("ParameterNotFound", 400, ErrorKind::NotFound),
+            ("AWS.SimpleQueueService.NonExistentQueue", 400, ErrorKind::NotFound),
+            ("QueueDoesNotExist", 400, ErrorKind::NotFound),
+            ("ResourceNotFoundException", 404, ErrorKind::NotFound),
+            ("NoSuchEntity", 404, ErrorKind::NotFound),
+            ("EntityAlreadyExists", 409, ErrorKind::AlreadyExists),
+            ("DeleteConflict", 409, ErrorKind::Invalid),
+            ("LimitExceeded", 409, ErrorKind::Invalid),
+            ("ConcurrentModification", 409, ErrorKind::Throttled),
+            ("AccessDenied", 403, ErrorKind::Unauthorized),
+            ("InvalidLaunchTemplateName.AlreadyExistsException", 400, ErrorKind::AlreadyExists),
+            ("IdempotentParameterMismatch", 400, ErrorKind::IdempotencyMismatch),
+            ("InvalidParameterValue", 400, ErrorKind::Invalid),
+            ("InvalidInstanceID.Malformed", 400, ErrorKind::Invalid),
+            ("InternalError", 500, ErrorKind::Server),
+            ("Unavailable", 503, ErrorKind::Server),
+            ("", 500, ErrorKind::Server),
         ];
         for (code, status, expected) in rows {
             assert_eq!(kind(code, status), expected, "{code} with status {status}");

@@ -3,7 +3,7 @@
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::primitives::DateTimeFormat;
 use aws_sdk_ec2::types as ec2;
-use cloud::{CapacityReservation, CloudError, Kind, PlacementGroup, PlacementGroupQuery, ReservationFilter};
+use cloud::{CapacityReservation, CloudError, ErrorKind, PlacementGroup, PlacementGroupQuery, ReservationFilter};
 
 use crate::describe::count;
 use crate::failure::failure;
@@ -27,10 +27,10 @@ pub(crate) async fn reservations(
     while let Some(page) = pages.next().await {
         let page = match page.map_err(|error| failure("DescribeCapacityReservations", error)) {
             // One unknown id among several makes the whole answer an error: those that exist are asked one by one.
-            Err(error) if error.kind == Kind::NotFound && filter.ids.len() > 1 => {
+            Err(error) if error.kind == ErrorKind::NotFound && filter.ids.len() > 1 => {
                 return one_by_one(client, filter).await;
             }
-            Err(error) if error.kind == Kind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(Vec::new()),
             page => page?,
         };
         found.extend(page.capacity_reservations.unwrap_or_default().into_iter().map(reservation));

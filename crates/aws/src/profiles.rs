@@ -3,7 +3,7 @@
 use aws_sdk_iam::Client;
 use aws_sdk_iam::primitives::DateTimeFormat;
 use aws_sdk_iam::types as iam;
-use cloud::{CloudError, InstanceProfile, InstanceProfileRequest, Kind, Tags};
+use cloud::{CloudError, ErrorKind, InstanceProfile, InstanceProfileRequest, Tags};
 
 use crate::failure::{failure, refused};
 
@@ -14,7 +14,7 @@ pub(crate) async fn get(client: &Client, name: &str) -> Result<Option<InstancePr
     let answer = client.get_instance_profile().instance_profile_name(name).send().await;
     match answer.map_err(|error| failure("GetInstanceProfile", error)) {
         Ok(answer) => Ok(answer.instance_profile.map(profile)),
-        Err(error) if error.kind == Kind::NotFound => Ok(None),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }

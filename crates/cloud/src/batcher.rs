@@ -14,7 +14,7 @@ use crate::calls::Cloud;
 pub(crate) type Answers<'a, A> = Pin<Box<dyn Future<Output = BTreeMap<String, A>> + Send + 'a>>;
 
 /// Asks about ids, as many as there are to ask about in one call.
-pub(crate) struct Gather<A> {
+pub(crate) struct CallBatcher<A> {
     cloud: Arc<dyn Cloud>,
     call: for<'a> fn(&'a dyn Cloud, &'a [String]) -> Answers<'a, A>,
     most: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Gather<A> {
     turn: tokio::sync::Mutex<()>,
 }
 
-impl<A: Clone + Send> Gather<A> {
+impl<A: Clone + Send> CallBatcher<A> {
     /// Nobody asks yet. A call takes `most` ids and answers for each of them.
     pub(crate) fn new(
         cloud: Arc<dyn Cloud>,

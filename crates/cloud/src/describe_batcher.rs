@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::batcher::{Answers, Gather};
+use crate::batcher::{Answers, CallBatcher};
 use crate::calls::{Cloud, Instance};
 use crate::error::CloudError;
 
@@ -13,13 +13,13 @@ pub const MOST: usize = 200;
 type Answer = Result<Option<Instance>, CloudError>;
 
 /// Looks at instances by id, at as many as there are to look at in one call.
-pub struct DescribeBatcher(Gather<Answer>);
+pub struct DescribeBatcher(CallBatcher<Answer>);
 
 impl DescribeBatcher {
     /// Nothing to look at yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>) -> Self {
-        Self(Gather::new(cloud, MOST, look))
+        Self(CallBatcher::new(cloud, MOST, look))
     }
 
     /// One instance whatever its state, `None` when EC2 does not know it.

@@ -9,7 +9,7 @@ pub struct CloudError {
     /// The API call, such as `CreateFleet`.
     pub call: &'static str,
     /// What kind of failure it is.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// The service's error code, empty for transport failures.
     pub code: String,
     /// The service's message.
@@ -18,7 +18,7 @@ pub struct CloudError {
 
 /// What a caller can do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// The thing does not exist (any more).
     NotFound,
     /// A thing of that name exists already.
@@ -43,6 +43,6 @@ impl CloudError {
     /// Whether the call may have had its effect although no good answer came.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self.kind, Kind::Server | Kind::Transport)
+        matches!(self.kind, ErrorKind::Server | ErrorKind::Transport)
     }
 }

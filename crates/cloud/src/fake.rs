@@ -29,9 +29,9 @@ pub use builder::{Builder, IMAGE_VERSION, own_image};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use faults::{Fault, Input, Logged};
 pub use find::{ACCOUNT, AMAZON};
-pub use world::{CapacityOutage, Machine, Pool, Timing};
+pub use world::{CapacityOutage, FakeInstance, Pool, Timing};
 
-use events::Told;
+use events::FakeEvent;
 use faults::no_answer;
 use world::World;
 
@@ -87,13 +87,13 @@ impl FakeCloud {
 
     /// Every instance that EC2 remembers, in the order of the ids, the invisible and the terminated ones included.
     #[must_use]
-    pub fn machines(&self) -> Vec<Machine> {
+    pub fn machines(&self) -> Vec<FakeInstance> {
         self.at_present().0.machines.values().cloned().collect()
     }
 
     /// One instance, whatever its state.
     #[must_use]
-    pub fn machine(&self, id: &str) -> Option<Machine> {
+    pub fn machine(&self, id: &str) -> Option<FakeInstance> {
         self.at_present().0.machines.get(id).cloned()
     }
 
@@ -111,12 +111,12 @@ impl FakeCloud {
 
     /// Publishes a spot interruption: notice now, end at `deadline`. False when there is no such running instance.
     pub fn interrupt(&self, id: &str, deadline: Timestamp) -> bool {
-        self.notice(id, Told::SpotInterruption, |machine, _| machine.interruption = Some(deadline))
+        self.notice(id, FakeEvent::SpotInterruption, |machine, _| machine.interruption = Some(deadline))
     }
 
     /// Publishes a rebalance recommendation. False when there is no such running instance.
     pub fn recommend_rebalance(&self, id: &str) -> bool {
-        self.notice(id, Told::Rebalance, |machine, now| machine.rebalance = Some(now))
+        self.notice(id, FakeEvent::Rebalance, |machine, now| machine.rebalance = Some(now))
     }
 
     /// Ends an instance as a person or the hardware would, without any call of ours. False when it has ended before.
@@ -229,7 +229,7 @@ impl FakeCloud {
         }
     }
 
-    fn notice(&self, id: &str, told: Told<'_>, publish: impl FnOnce(&mut Machine, Timestamp)) -> bool {
+    fn notice(&self, id: &str, told: FakeEvent<'_>, publish: impl FnOnce(&mut FakeInstance, Timestamp)) -> bool {
         let (mut world, now) = self.at_present();
         let machine = world.machines.get_mut(id).filter(|machine| !machine.instance.is_ending());
         let found = machine.map(|machine| publish(machine, now)).is_some();

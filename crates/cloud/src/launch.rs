@@ -46,14 +46,14 @@ use crate::settings::Settings;
 use crate::unavailable_offerings::{Scope, UnavailableOfferings, family_class};
 
 pub use addresses::InFlight;
-pub use assignment::{Assignment, Held, Resume, deal, resume};
+pub use assignment::{Assignment, HeldInstance, Resume, deal, resume};
 pub use choice::choose;
 pub use create_fleet::{BuyError, buy};
 pub use reserved::ReservationKind;
 pub use templates::Templates;
 pub(crate) use token::fingerprint;
 pub use token::{SETTLE, Token};
-pub use verdict::{Failure, FleetVerdict, Within, judge, judge_error, served};
+pub use verdict::{FleetVerdict, LaunchFailure, Within, judge, judge_error, served};
 
 /// Tag with the owning claim's name.
 pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
@@ -74,7 +74,7 @@ pub const MAX_TARGET: usize = 1000;
 
 /// What a claim asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
+pub struct LaunchRequest {
     /// The claim's pool.
     pub pool: String,
     /// The claim's requirements, instance types included.
@@ -95,7 +95,7 @@ pub struct Ask {
 
 /// Everything that a choice depends on besides the ask.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer<'a> {
+pub struct LaunchOffer<'a> {
     /// The resolved class.
     pub class: &'a ResolvedClass,
     /// Its catalogue, with the shortages of now.
@@ -112,7 +112,7 @@ pub struct Offer<'a> {
 
 /// Why nothing can be bought.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum LaunchRefusal {
     /// No type is left; the claim goes and its pods are planned anew.
     #[error("insufficient capacity: {0}")]
     InsufficientCapacity(String),
@@ -132,7 +132,7 @@ pub type Reservations = BTreeMap<(String, String), String>;
 
 /// What to buy, without saying for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct LaunchChoice {
     /// How to buy.
     pub capacity_type: CapacityType,
     /// The kind of the reservations that it buys from.
@@ -162,7 +162,7 @@ pub struct ClaimId {
     pub uid: String,
 }
 
-impl Choice {
+impl LaunchChoice {
     /// What a shortage of anything that this choice buys from would be called.
     #[must_use]
     pub fn scopes(&self) -> BTreeSet<Scope> {

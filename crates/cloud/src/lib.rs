@@ -24,6 +24,6 @@ pub mod unavailable_offerings;
 pub mod user_data;
 
 pub use calls::*;
-pub use error::{CloudError, Kind};
+pub use error::{CloudError, ErrorKind};
 pub use jiff::Timestamp;
 pub use settings::Settings;

@@ -29,8 +29,8 @@ use jiff::Timestamp;
 
 pub use drift::{Drift, DriftUnknown, Group, drift};
 pub use images::{ResolvedImage, Variant};
-pub use memory::{Keep, Memory};
-pub use probe::{Failed, Probe, Stage, probe, try_out};
+pub use memory::{Keep, ResolutionCache};
+pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};
 pub use profile::{ProfilePlan, ProfileStep, Unused, class_path, cluster_path, own_name, removal};
 pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
 pub use reserved::is_expiring;
@@ -191,7 +191,7 @@ impl Resolution {
     }
 
     /// A launch was tried out and did not succeed. Where AWS gave no verdict, what was known stays.
-    pub fn launch_failed(&mut self, failed: Failed) {
+    pub fn launch_failed(&mut self, failed: ProbeFailure) {
         self.findings.retain(|finding| finding.condition != condition::VALIDATION_SUCCEEDED);
         match failed.verdict(&self.class) {
             Some(finding) => self.findings.push(finding),

@@ -79,7 +79,7 @@ impl Origin {
 
 /// What is known of one market.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct PriceStatus {
     /// `on-demand` or `spot`.
     pub market: CapacityType,
     /// Where its prices come from.
@@ -169,13 +169,13 @@ impl PriceBook {
 
     /// Where the prices of both markets come from, on-demand first.
     #[must_use]
-    pub fn standings(&self) -> [Standing; 2] {
+    pub fn standings(&self) -> [PriceStatus; 2] {
         let spot = self.spot.as_ref().map_or(self.on_demand.len(), BTreeMap::len);
         [
             (CapacityType::OnDemand, &self.on_demand_origin, self.on_demand.len()),
             (CapacityType::Spot, &self.spot_origin, spot),
         ]
-        .map(|(market, origin, prices)| Standing { market, origin: origin.clone(), prices })
+        .map(|(market, origin, prices)| PriceStatus { market, origin: origin.clone(), prices })
     }
 }
 

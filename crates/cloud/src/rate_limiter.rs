@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 use crate::guard::Guard;
 use bucket::Bucket;
 pub use bucket::Rate;
@@ -56,20 +56,20 @@ type Ticket = (Class, u8, u64);
 
 /// Who may call when. Time is counted from any fixed moment.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct RequestQueue {
     classes: BTreeMap<Class, Bucket>,
     actions: BTreeMap<&'static str, Bucket>,
     waiting: BTreeMap<Ticket, &'static str>,
     came: u64,
 }
 
-impl Default for Line {
+impl Default for RequestQueue {
     fn default() -> Self {
         Self::new(CHANGES, QUESTIONS)
     }
 }
 
-impl Line {
+impl RequestQueue {
     /// A line with full buckets.
     #[must_use]
     pub fn new(changes: Rate, questions: Rate) -> Self {
@@ -146,7 +146,7 @@ impl Line {
 }
 
 /// Time as the limits see it.
-pub trait Pace: Send + Sync {
+pub trait RateClock: Send + Sync {
     /// Time since a fixed moment.
     fn now(&self) -> Duration;
     /// Lets so much time pass.
@@ -162,7 +162,7 @@ impl Default for SystemRateClock {
     }
 }
 
-impl Pace for SystemRateClock {
+impl RateClock for SystemRateClock {
     fn now(&self) -> Duration {
         self.0.elapsed()
     }
@@ -177,21 +177,21 @@ pub trait Observer: Send + Sync {
     /// A call may go out, after so long in the line.
     fn waited(&self, call: &'static str, time: Duration);
     /// A call ended after so long, the line not counted, with an error of this kind if with one.
-    fn ended(&self, call: &'static str, took: Duration, error: Option<Kind>);
+    fn ended(&self, call: &'static str, took: Duration, error: Option<ErrorKind>);
 }
 
 /// A guard that lets calls pass at EC2's pace.
-pub struct Limits {
-    line: Mutex<Line>,
+pub struct RateLimiter {
+    line: Mutex<RequestQueue>,
     moved: Notify,
-    pace: Arc<dyn Pace>,
+    pace: Arc<dyn RateClock>,
     observer: Arc<dyn Observer>,
 }
 
-impl Limits {
+impl RateLimiter {
     /// Limits by a line, at a pace.
     #[must_use]
-    pub fn new(line: Line, pace: Arc<dyn Pace>, observer: Arc<dyn Observer>) -> Self {
+    pub fn new(line: RequestQueue, pace: Arc<dyn RateClock>, observer: Arc<dyn Observer>) -> Self {
         Self { line: Mutex::new(line), moved: Notify::new(), pace, observer }
     }
 
@@ -218,14 +218,14 @@ impl Limits {
         self.observer.waited(call, self.pace.now().saturating_sub(began));
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, RequestQueue> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A place in the line that is given up when its caller is.
 struct Held<'a> {
-    limits: &'a Limits,
+    limits: &'a RateLimiter,
     ticket: Ticket,
 }
 
@@ -236,7 +236,7 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Guard for Limits {
+impl Guard for RateLimiter {
     fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>> {
         Box::pin(async move {
             self.wait(call).await;
@@ -246,7 +246,7 @@ impl Guard for Limits {
 
     fn after(&self, call: &'static str, took: Duration, error: Option<&CloudError>) -> Option<CloudError> {
         let kind = error.map(|error| error.kind);
-        self.line().learn(call, kind == Some(Kind::Throttled), self.pace.now());
+        self.line().learn(call, kind == Some(ErrorKind::Throttled), self.pace.now());
         self.observer.ended(call, took, kind);
         None
     }

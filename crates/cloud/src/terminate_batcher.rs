@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::batcher::{Answers, Gather};
+use crate::batcher::{Answers, CallBatcher};
 use crate::calls::Cloud;
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 /// Instances that one call ends.
 const MOST: usize = 500;
@@ -13,13 +13,13 @@ const MOST: usize = 500;
 type Answer = Result<(), CloudError>;
 
 /// Ends instances, as many as there are to end in one call.
-pub struct TerminateBatcher(Gather<Answer>);
+pub struct TerminateBatcher(CallBatcher<Answer>);
 
 impl TerminateBatcher {
     /// Nothing to end yet.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>) -> Self {
-        Self(Gather::new(cloud, MOST, end))
+        Self(CallBatcher::new(cloud, MOST, end))
     }
 
     /// Ends one instance, perhaps together with others.
@@ -34,7 +34,7 @@ impl TerminateBatcher {
 fn end<'a>(cloud: &'a dyn Cloud, ids: &'a [String]) -> Answers<'a, Answer> {
     Box::pin(async move {
         let answer = cloud.terminate_instances(ids).await;
-        let one_is_unknown = matches!(&answer, Err(error) if error.kind == Kind::NotFound) && ids.len() > 1;
+        let one_is_unknown = matches!(&answer, Err(error) if error.kind == ErrorKind::NotFound) && ids.len() > 1;
         let mut answers = BTreeMap::new();
         for id in ids {
             // One that EC2 does not know fails the whole call; the others must end nevertheless.

@@ -20,10 +20,10 @@ use crate::unavailable_offerings::UnavailableOfferings;
 
 pub use capacity::{allocatable, capacity};
 pub use class::{ClassError, ClassSettings, Threshold, Zone};
-pub use compatibility::{Unfit, unfit};
+pub use compatibility::{Incompatible, unfit};
 pub use labels::{is_exotic, labels};
-pub use memory::{BELIEVED, LearnedMemory, News, image_set};
-pub use offerings::{Market, Obstacle, Quote};
+pub use memory::{BELIEVED, LearnedMemory, MemoryUpdate, image_set};
+pub use offerings::{OfferingSource, Quote, Unavailable};
 pub use reserved::{add_placement, add_reservations};
 
 /// Everything that the catalogue of one class depends on.
@@ -34,7 +34,7 @@ pub struct Source<'a> {
     /// What the data files say.
     pub facts: &'a Facts,
     /// Prices and zones.
-    pub market: &'a Market,
+    pub market: &'a OfferingSource,
     /// What is out of stock.
     pub shortages: &'a UnavailableOfferings,
     /// The images of the class; empty makes every offering unavailable.
@@ -75,8 +75,8 @@ pub fn listing(
     let mut labels = labels(info, source.facts, settings);
     labels.extend(class.system_labels(info));
     let (capacity, allocatable) = capacity::sizes(info, source.facts, class, settings);
-    let imageless = || (!source.images.iter().any(|image| image.fits(&labels))).then_some(Obstacle::NoImage);
-    let standing = unfit(info, class).map(Obstacle::Unfit).or_else(imageless);
+    let imageless = || (!source.images.iter().any(|image| image.fits(&labels))).then_some(Unavailable::NoImage);
+    let standing = unfit(info, class).map(Unavailable::Unfit).or_else(imageless);
     let quotes = source.market.quotes(info, class, source.shortages, standing.as_ref(), now);
     let (priced, unpriced): (Vec<&Quote>, Vec<&Quote>) = quotes.iter().partition(|quote| quote.price.is_some());
     let offerings = |quotes: Vec<&Quote>| quotes.into_iter().map(Quote::offering).collect();

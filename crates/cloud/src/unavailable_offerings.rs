@@ -93,7 +93,7 @@ impl Scope {
 
 /// What is known of one shortage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Memory {
+struct ShortageRecord {
     until: Timestamp,
     /// How often in a row it failed when it was tried again; at least 1.
     failures: u32,
@@ -101,7 +101,7 @@ struct Memory {
     trial: Option<Timestamp>,
 }
 
-impl Memory {
+impl ShortageRecord {
     fn lasts(&self, now: Timestamp) -> bool {
         self.until > now
     }
@@ -126,7 +126,7 @@ fn believed(failures: u32) -> SignedDuration {
 /// The memory of shortages and of risks. Lives in one process: after a restart EC2 says again what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnavailableOfferings {
-    known: BTreeMap<Scope, Memory>,
+    known: BTreeMap<Scope, ShortageRecord>,
     risk: Risk,
     sequence: u64,
     /// Up to when expiries have been counted.
@@ -154,7 +154,7 @@ impl UnavailableOfferings {
         }
         let until = now.checked_add(believed(failures)).unwrap_or(Timestamp::MAX);
         let until = before.map_or(until, |memory| until.max(memory.until));
-        self.known.insert(scope, Memory { until, failures, trial: None });
+        self.known.insert(scope, ShortageRecord { until, failures, trial: None });
         self.sequence += 1;
     }
 

@@ -5,13 +5,13 @@ use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
 use api::{EC2NodeClass, Taint, label, taint};
 use machine::userdata::{self, Bootstrap, Document, RenderError};
 
-use crate::launch::Ask;
+use crate::launch::LaunchRequest;
 use crate::nodeclass::ResolvedClass;
 use crate::settings::Settings;
 
 /// What of a machine is known before it is bought.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine<'a> {
+pub struct NodeUserData<'a> {
     /// `spot`, `on-demand` or `reserved`.
     pub capacity_type: &'a str,
     /// The image that it starts from, one of the class's.
@@ -27,8 +27,8 @@ pub struct Machine<'a> {
 pub fn render(
     class: &ResolvedClass,
     settings: &Settings,
-    ask: &Ask,
-    machine: Machine<'_>,
+    ask: &LaunchRequest,
+    machine: NodeUserData<'_>,
 ) -> Result<String, RenderError> {
     document(class, settings, ask, machine).map(|document| document.text)
 }
@@ -40,11 +40,11 @@ pub fn render(
 pub fn document(
     class: &ResolvedClass,
     settings: &Settings,
-    ask: &Ask,
-    machine: Machine<'_>,
+    ask: &LaunchRequest,
+    machine: NodeUserData<'_>,
 ) -> Result<Document, RenderError> {
     let image = class.images.iter().map(|image| &image.image).find(|image| image.id == machine.image_id);
-    let told = Told {
+    let told = ClusterValues {
         spec: &class.spec,
         agent: class.agent,
         agent_settings: class.agent_settings.as_deref(),
@@ -63,12 +63,12 @@ pub fn document(
 pub fn of_class(
     class: &EC2NodeClass,
     settings: &Settings,
-    ask: &Ask,
+    ask: &LaunchRequest,
     capacity_type: &str,
     max_pods: Option<u32>,
 ) -> Result<Document, RenderError> {
     let image = class.status.as_ref().and_then(|status| status.amis.first());
-    let told = Told {
+    let told = ClusterValues {
         spec: &class.spec,
         agent: class.has_agent(),
         agent_settings: class.agent_settings(),
@@ -80,7 +80,7 @@ pub fn of_class(
 }
 
 /// Everything of class and machine that the document depends on.
-struct Told<'a> {
+struct ClusterValues<'a> {
     spec: &'a EC2NodeClassSpec,
     agent: bool,
     agent_settings: Option<&'a str>,
@@ -90,9 +90,9 @@ struct Told<'a> {
     max_pods: Option<u32>,
 }
 
-impl Told<'_> {
+impl ClusterValues<'_> {
     /// A class whose images carry the agent adds the agent's startup taint here: only at registration can a node get taints.
-    fn document(&self, settings: &Settings, ask: &Ask) -> Result<Document, RenderError> {
+    fn document(&self, settings: &Settings, ask: &LaunchRequest) -> Result<Document, RenderError> {
         let mut labels = ask.labels.clone();
         labels.insert(label::CAPACITY_TYPE.to_owned(), self.capacity_type.to_owned());
         let bootstrap = Bootstrap {
@@ -114,7 +114,7 @@ impl Told<'_> {
     }
 }
 
-fn taints(with_agent: bool, ask: &Ask) -> Vec<Taint> {
+fn taints(with_agent: bool, ask: &LaunchRequest) -> Vec<Taint> {
     let mut all: Vec<Taint> = ask.taints.iter().chain(&ask.startup_taints).cloned().collect();
     let agent = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
     if with_agent && !all.iter().any(|one| one.matches(&agent)) {

@@ -3,7 +3,7 @@
 
 use cloud::contract::{self, Abilities, Verdict};
 use cloud::fake::{CapacityOutage, FakeCloud, Fault, IMAGE_VERSION, ManualClock, Pool};
-use cloud::{Cloud, Filter, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest, Tags};
+use cloud::{Cloud, ErrorKind, Filter, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
 use jiff::SignedDuration;
 
 fn seconds(seconds: i64) -> SignedDuration {
@@ -146,7 +146,7 @@ async fn faults_strike_on_their_call() {
     cloud.fail("CreateFleet", 3, Fault::Lost);
     let dropped = cloud.create_fleet(&request).await.unwrap_err();
     assert!(dropped.outcome_unknown() && cloud.machines().is_empty());
-    assert_eq!(cloud.create_fleet(&request).await.unwrap_err().kind, Kind::Throttled);
+    assert_eq!(cloud.create_fleet(&request).await.unwrap_err().kind, ErrorKind::Throttled);
     assert!(cloud.create_fleet(&request).await.unwrap_err().outcome_unknown());
     assert_eq!(cloud.machines().len(), 1, "a lost answer is not a lost launch");
     let again = cloud.create_fleet(&request).await.unwrap();

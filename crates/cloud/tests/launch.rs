@@ -7,12 +7,12 @@ use api::{EC2NodeClass, label};
 use base64::Engine as _;
 use cloud::fake::{CapacityOutage, FakeCloud, Fault, ManualClock};
 use cloud::launch::{
-    Ask, BuyError, Choice, ClaimId, Failure, Held, InFlight, LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG,
-    Offer, Refusal, Resume, SETTLE, Templates, Token, Within, buy, choose, cluster_tags, deal, judge, resume, served,
-    template_tags,
+    BuyError, ClaimId, HeldInstance, InFlight, LAUNCH_TOKEN_TAG, LaunchChoice, LaunchFailure, LaunchOffer,
+    LaunchRefusal, LaunchRequest, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, Resume, SETTLE, Templates, Token, Within, buy,
+    choose, cluster_tags, deal, judge, resume, served, template_tags,
 };
-use cloud::nodeclass::{Memory, ResolvedClass, fetch, probe, queries, resolve, try_out};
-use cloud::types::{self, ClassSettings, Market, Source};
+use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, probe, queries, resolve, try_out};
+use cloud::types::{self, ClassSettings, OfferingSource, Source};
 use cloud::unavailable_offerings::{FamilyClass, Scope, UnavailableOfferings};
 use cloud::{Cloud, FleetAnswer, FleetError, FleetRequest, Instance, Settings, Tags, data};
 use jiff::{SignedDuration, Timestamp};
@@ -52,7 +52,7 @@ async fn world(changes: &str) -> World {
         "tags": {{"team": "a"}} {changes}}}}}"#
     );
     let object: EC2NodeClass = serde_json::from_str(&text).unwrap();
-    let answers = fetch(&cloud, &queries(&object, &settings), &Memory::default(), Timestamp::UNIX_EPOCH).await;
+    let answers = fetch(&cloud, &queries(&object, &settings), &ResolutionCache::default(), Timestamp::UNIX_EPOCH).await;
     let resolution = resolve(&object, answers, &settings, Timestamp::UNIX_EPOCH);
     assert!(resolution.is_ready(), "{:?}", resolution.findings);
     let class = resolution.class;
@@ -79,7 +79,7 @@ async fn catalogue(
 ) -> Catalogue {
     let infos = cloud.instance_types().await.unwrap();
     let facts = data::facts().unwrap();
-    let mut market = Market::new(facts.on_demand.clone());
+    let mut market = OfferingSource::new(facts.on_demand.clone());
     market.set_offerings(cloud.type_offerings().await.unwrap());
     market.add_spot_prices(cloud.spot_prices().await.unwrap());
     let source = Source { infos: &infos, facts, market: &market, shortages, images: &class.images };
@@ -88,8 +88,8 @@ async fn catalogue(
 }
 
 impl World {
-    fn offer(&self) -> Offer<'_> {
-        Offer {
+    fn offer(&self) -> LaunchOffer<'_> {
+        LaunchOffer {
             class: &self.class,
             catalogue: &self.catalogue,
             shortages: &self.shortages,
@@ -99,16 +99,16 @@ impl World {
         }
     }
 
-    fn choose(&self, ask: &Ask) -> Result<Choice, Refusal> {
+    fn choose(&self, ask: &LaunchRequest) -> Result<LaunchChoice, LaunchRefusal> {
         choose(ask, &self.offer())
     }
 
-    async fn buy(&self, choice: &Choice, request: &FleetRequest) -> Result<FleetAnswer, BuyError> {
+    async fn buy(&self, choice: &LaunchChoice, request: &FleetRequest) -> Result<FleetAnswer, BuyError> {
         buy(&self.cloud, &self.templates, choice, request, self.cloud.now()).await
     }
 
     /// All that is done for a claim, as far as it gets: its launch is tried out, chosen and bought.
-    async fn launch(&self, ask: &Ask) -> Result<FleetAnswer, Refusal> {
+    async fn launch(&self, ask: &LaunchRequest) -> Result<FleetAnswer, LaunchRefusal> {
         if let Some(probe) = probe(std::slice::from_ref(ask), &self.offer()) {
             try_out(&self.cloud, &probe).await.unwrap();
         }
@@ -129,18 +129,18 @@ fn requirement(key: &str, operator: Operator, values: &[&str]) -> Requirement {
     Requirement::new(key, operator, values.iter().copied())
 }
 
-fn ask(requirements: &[Requirement]) -> Ask {
+fn ask(requirements: &[Requirement]) -> LaunchRequest {
     let mut all: Vec<Requirement> = vec![
         requirement(label::CAPACITY_TYPE, Operator::In, &["spot", "on-demand"]),
         requirement(label::OS, Operator::In, &["linux"]),
     ];
     all.extend(requirements.iter().cloned());
-    Ask {
+    LaunchRequest {
         pool: "general".to_owned(),
         requirements: all.iter().collect::<Requirements>(),
         requests: [(Resources::CPU, 5150), (Resources::MEMORY, 1 << 30), (Resources::PODS, 7)].into_iter().collect(),
         labels: [(label::NODEPOOL.to_owned(), "general".to_owned()), ("team".to_owned(), "a".to_owned())].into(),
-        ..Ask::default()
+        ..LaunchRequest::default()
     }
 }
 
@@ -148,8 +148,8 @@ fn claims(names: &[&str]) -> Vec<ClaimId> {
     names.iter().map(|name| ClaimId { name: (*name).to_owned(), uid: format!("uid-{name}") }).collect()
 }
 
-fn held(claims: &[ClaimId], token: &Token) -> Vec<Held> {
-    claims.iter().map(|claim| Held { claim: claim.clone(), token: token.clone(), instance: None }).collect()
+fn held(claims: &[ClaimId], token: &Token) -> Vec<HeldInstance> {
+    claims.iter().map(|claim| HeldInstance { claim: claim.clone(), token: token.clone(), instance: None }).collect()
 }
 
 #[tokio::test]
@@ -187,14 +187,14 @@ async fn spot_gives_way_to_on_demand_when_dry() {
     }
     assert_eq!(world.choose(&ask(&[])).unwrap().capacity_type, CapacityType::OnDemand);
     let only_spot = ask(&[requirement(label::CAPACITY_TYPE, Operator::In, &["spot"])]);
-    let Err(Refusal::InsufficientCapacity(message)) = world.choose(&only_spot) else { panic!("nothing to buy") };
+    let Err(LaunchRefusal::InsufficientCapacity(message)) = world.choose(&only_spot) else { panic!("nothing to buy") };
     assert!(message.contains("out of stock"), "{message}");
 }
 
 #[tokio::test]
 async fn a_spot_price_above_list_price_is_no_bargain() {
     let mut world = world("").await;
-    let types = |choice: &Choice| -> BTreeSet<String> {
+    let types = |choice: &LaunchChoice| -> BTreeSet<String> {
         choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
     };
     let two = requirement(label::INSTANCE_TYPE, Operator::In, &["c5.2xlarge", "m5.24xlarge"]);
@@ -235,7 +235,9 @@ async fn exotic_machines_come_last() {
 async fn a_class_without_images_buys_nothing() {
     let mut world = world("").await;
     world.class.images.clear();
-    let Err(Refusal::InsufficientCapacity(message)) = world.choose(&ask(&[])) else { panic!("no image, no launch") };
+    let Err(LaunchRefusal::InsufficientCapacity(message)) = world.choose(&ask(&[])) else {
+        panic!("no image, no launch")
+    };
     assert!(message.contains("no image"), "{message}");
 }
 
@@ -247,9 +249,11 @@ async fn min_values_hold_or_nothing_is_bought() {
         ..requirement(label::INSTANCE_FAMILY, Operator::In, &["m5", "m6i", "c5"])
     };
     assert!(world.choose(&ask(&[family(3)])).is_ok());
-    let Err(Refusal::InsufficientCapacity(message)) = world.choose(&ask(&[family(4)])) else { panic!("only three") };
+    let Err(LaunchRefusal::InsufficientCapacity(message)) = world.choose(&ask(&[family(4)])) else {
+        panic!("only three")
+    };
     assert!(message.contains("minValues"), "{message}");
-    let lowered = Ask { min_values_relaxed: true, ..ask(&[family(4)]) };
+    let lowered = LaunchRequest { min_values_relaxed: true, ..ask(&[family(4)]) };
     assert!(world.choose(&lowered).is_ok(), "the plan has made do with less");
 }
 
@@ -262,7 +266,7 @@ async fn min_values_that_only_the_cut_to_sixty_types_breaks_go_by_the_policy() {
         let size = requirement(label::INSTANCE_SIZE, Operator::Exists, &[]);
         ask(&[&[Requirement { min_values: Some(least), ..size }], more].concat())
     };
-    let bought = |choice: &Choice| -> BTreeSet<String> {
+    let bought = |choice: &LaunchChoice| -> BTreeSet<String> {
         choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
     };
     let of = |types: &BTreeSet<String>| -> BTreeSet<String> {
@@ -277,7 +281,7 @@ async fn min_values_that_only_the_cut_to_sixty_types_breaks_go_by_the_policy() {
     assert!(world.choose(&sizes(left, &[])).is_ok());
     let refused = world.choose(&sizes(left + 1, &[]));
     let why = format!("minValues of {} is {}, but only {left} values are available", label::INSTANCE_SIZE, left + 1);
-    assert_eq!(refused, Err(Refusal::InsufficientCapacity(why)));
+    assert_eq!(refused, Err(LaunchRefusal::InsufficientCapacity(why)));
     world.settings.min_values = MinValuesPolicy::BestEffort;
     let lowered = world.choose(&sizes(left + 1, &[])).unwrap();
     assert_eq!((bought(&lowered), lowered.context), (cheapest, None));
@@ -290,7 +294,7 @@ async fn how_a_claim_was_planned_decides_how_it_is_bought() {
     let mut world = world("").await;
     world.class.spec.context = Some("ctx".to_owned());
     let bought = |relaxed, priced| {
-        let ask = Ask { min_values_relaxed: relaxed, overlay_priced: priced, ..ask(&[]) };
+        let ask = LaunchRequest { min_values_relaxed: relaxed, overlay_priced: priced, ..ask(&[]) };
         let choice = world.choose(&ask).unwrap();
         let members = claims(&["a"]);
         let request = choice.request(&Token::new(&choice, &members, world.cloud.now()), &members);
@@ -318,7 +322,7 @@ async fn one_subnet_a_zone_with_most_addresses() {
     world.shortages.mark(Scope::Subnet("subnet-a".to_owned()), world.cloud.now());
     assert_eq!(chosen(&world), only("subnet-b"));
     world.class.subnets = vec![subnet("subnet-b", 0)];
-    assert!(matches!(world.choose(&ask(&[])), Err(Refusal::InsufficientCapacity(_))));
+    assert!(matches!(world.choose(&ask(&[])), Err(LaunchRefusal::InsufficientCapacity(_))));
 }
 
 /// DescribeSubnets does not know yet what launches under way will take: the second goes where the first did not.
@@ -328,7 +332,7 @@ async fn addresses_of_launches_under_way_count() {
     let template = world.class.subnets[0].clone();
     let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
     let zone = requirement(label::ZONE, Operator::In, &[&template.zone]);
-    let used = |choice: &Choice| choice.configs[0].overrides[0].subnet_id.clone();
+    let used = |choice: &LaunchChoice| choice.configs[0].overrides[0].subnet_id.clone();
     world.class.subnets = vec![subnet("subnet-0000000000000000b", 1000), subnet(&template.id, 1001)];
     let first = world.choose(&ask(std::slice::from_ref(&zone))).unwrap();
     assert_eq!(used(&first), template.id);
@@ -505,7 +509,7 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     let claims = claims(&["a"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
     let code = "InvalidLaunchTemplateName.NotFoundException";
-    world.cloud.fail("CreateFleet", 1, Fault::error(cloud::Kind::NotFound, code, "gone"));
+    world.cloud.fail("CreateFleet", 1, Fault::error(cloud::ErrorKind::NotFound, code, "gone"));
     assert_eq!(world.buy(&choice, &request).await.unwrap().instances.len(), 1);
     assert_eq!(world.cloud.count("CreateFleet"), 2);
     let made = world.cloud.count("CreateLaunchTemplate");
@@ -517,7 +521,7 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     let more = choice.request(&Token::new(&choice, &claims, world.cloud.now() + SignedDuration::from_secs(1)), &claims);
     world.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
     let error = world.buy(&choice, &more).await.unwrap_err();
-    assert!(!error.may_have_bought() && error.cause().kind == cloud::Kind::Unauthorized, "{error}");
+    assert!(!error.may_have_bought() && error.cause().kind == cloud::ErrorKind::Unauthorized, "{error}");
 }
 
 /// Machines of Amazon Linux 2023 must be told it: until then neither a launch that is tried out nor one for a claim gets so far.
@@ -526,7 +530,7 @@ async fn no_template_is_made_while_the_services_cidr_is_unknown() {
     let mut world = world("").await;
     let known = std::mem::take(&mut world.settings.cluster_cidr);
     let refusal = world.launch(&ask(&[])).await.unwrap_err();
-    assert!(matches!(&refusal, Refusal::Class { source: RenderError::NoCidr, .. }), "{refusal:?}");
+    assert!(matches!(&refusal, LaunchRefusal::Class { source: RenderError::NoCidr, .. }), "{refusal:?}");
     assert_eq!(world.cloud.count("CreateLaunchTemplate"), 0);
     world.settings.cluster_cidr = known;
     assert_eq!(world.launch(&ask(&[])).await.unwrap().instances.len(), 1);
@@ -591,7 +595,11 @@ async fn no_fault_and_no_crash_buys_twice_or_loses_an_instance() {
 }
 
 /// Resumes until every claim has an instance.
-async fn after_restart(world: &World, choice: &Choice, mut claims: Vec<Held>) -> BTreeMap<String, String> {
+async fn after_restart(
+    world: &World,
+    choice: &LaunchChoice,
+    mut claims: Vec<HeldInstance>,
+) -> BTreeMap<String, String> {
     for _ in 0..10 {
         let instances = world.cloud.instances(&cluster_tags(&world.settings)).await.unwrap();
         let mut anew = Vec::new();
@@ -629,7 +637,7 @@ fn dealing_again_deals_the_same() {
     };
     let all = [instance("i-3", None), instance("i-1", None), instance("i-2", None)];
     let claims = held(&claims(&["b", "a", "c"]), &token);
-    let pairs = |claims: &[Held], instances: &[Instance]| -> Vec<(String, String)> {
+    let pairs = |claims: &[HeldInstance], instances: &[Instance]| -> Vec<(String, String)> {
         deal(claims, instances).into_iter().map(|one| (one.claim.name, one.instance)).collect()
     };
     let expected = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
@@ -694,8 +702,8 @@ fn errors_become_shortages_and_reasons() {
         let verdict = judge(&answer, &Within::default());
         assert_eq!(verdict.shortages, shortages, "{codes:?}");
         let found = match verdict.failure {
-            Some(Failure::Create { reason, .. }) => Some(reason),
-            Some(Failure::InsufficientCapacity { .. }) => None,
+            Some(LaunchFailure::Create { reason, .. }) => Some(reason),
+            Some(LaunchFailure::InsufficientCapacity { .. }) => None,
             None => panic!("{codes:?} is a failure"),
         };
         assert_eq!(found, reason, "{codes:?}");
@@ -712,7 +720,7 @@ async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
     let answer = world.buy(&choice, &request).await.unwrap();
     let verdict = judge(&answer, &choice.within());
-    assert!(matches!(verdict.failure, Some(Failure::InsufficientCapacity { .. })) && world.alive().is_empty());
+    assert!(matches!(verdict.failure, Some(LaunchFailure::InsufficientCapacity { .. })) && world.alive().is_empty());
     let pools: usize = choice.configs.iter().map(|config| config.overrides.len()).sum();
     assert_eq!(verdict.shortages.len(), pools);
     for scope in verdict.shortages {
@@ -720,7 +728,7 @@ async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
     }
     // The catalogue is as old as the last plan; what was learned since counts all the same.
     let next = world.choose(&ask(&[])).unwrap();
-    let of = |choice: &Choice| -> BTreeSet<(String, String)> {
+    let of = |choice: &LaunchChoice| -> BTreeSet<(String, String)> {
         let all = choice.configs.iter().flat_map(|config| &config.overrides);
         all.map(|one| (one.instance_type.clone(), one.zone.clone())).collect()
     };

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use api::label;
 use api::nodeclass::EC2NodeClassSpec;
 use cloud::fake::{Builder, FakeCloud, own_image};
-use cloud::launch::{Ask, Choice, ClaimId, InFlight, Offer, Token, Within, choose, judge};
-use cloud::nodeclass::{Answers, Memory, ResolvedClass, fetch, queries, resolve};
+use cloud::launch::{ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, Within, choose, judge};
+use cloud::nodeclass::{Answers, ResolutionCache, ResolvedClass, fetch, queries, resolve};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{
     FleetAnswer, FleetError, FleetRequest, Image, InterfaceKind, LaunchTemplateRequest, NetworkInterface,
@@ -36,7 +36,7 @@ async fn class(more: Value) -> ResolvedClass {
     let object: api::EC2NodeClass = serde_json::from_value(object).unwrap();
     let settings = settings();
     let questions = queries(&object, &settings);
-    let answers: Answers = fetch(&cloud, &questions, &Memory::default(), Timestamp::UNIX_EPOCH).await;
+    let answers: Answers = fetch(&cloud, &questions, &ResolutionCache::default(), Timestamp::UNIX_EPOCH).await;
     resolve(&object, answers, &settings, Timestamp::UNIX_EPOCH).class
 }
 
@@ -107,21 +107,26 @@ fn kind(name: &str, efa: i64, offerings: Vec<Offering>) -> InstanceType {
     }
 }
 
-fn ask(requirements: &Value, requests: &[(&str, i64)]) -> Ask {
+fn ask(requirements: &Value, requests: &[(&str, i64)]) -> LaunchRequest {
     let listed: Vec<api::Requirement> = serde_json::from_value(requirements.clone()).unwrap();
-    Ask {
+    LaunchRequest {
         pool: "general".to_owned(),
         requirements: cloud::types::requirements(&listed),
         requests: requests.iter().copied().collect(),
-        ..Ask::default()
+        ..LaunchRequest::default()
     }
 }
 
-fn choice_of(class: &ResolvedClass, types: Vec<InstanceType>, ask: &Ask, settings: &Settings) -> Choice {
+fn choice_of(
+    class: &ResolvedClass,
+    types: Vec<InstanceType>,
+    ask: &LaunchRequest,
+    settings: &Settings,
+) -> LaunchChoice {
     let catalogue = Catalogue { name: "default".to_owned(), types };
     let (shortages, in_flight) = (UnavailableOfferings::default(), InFlight::default());
     let offer =
-        Offer { class, catalogue: &catalogue, shortages: &shortages, in_flight: &in_flight, settings, now: NOW };
+        LaunchOffer { class, catalogue: &catalogue, shortages: &shortages, in_flight: &in_flight, settings, now: NOW };
     choose(ask, &offer).unwrap()
 }
 
@@ -129,13 +134,13 @@ fn plain() -> Vec<InstanceType> {
     vec![kind("m5.2xlarge", 0, vec![offering("us-west-2a", CapacityType::OnDemand, 384_000)])]
 }
 
-fn request(choice: &Choice) -> FleetRequest {
+fn request(choice: &LaunchChoice) -> FleetRequest {
     let claims = [ClaimId { name: "a".to_owned(), uid: "uid".to_owned() }];
     choice.request(&Token::new(choice, &claims, NOW), &claims)
 }
 
 /// The interfaces of the only template.
-fn interfaces(choice: &Choice) -> Vec<NetworkInterface> {
+fn interfaces(choice: &LaunchChoice) -> Vec<NetworkInterface> {
     assert_eq!(choice.templates.len(), 1);
     choice.templates[0].network_interfaces.clone()
 }
@@ -309,7 +314,7 @@ async fn a_full_zone_of_a_placement_group_is_left_alone() {
         let offerings = ["us-west-2a", "us-west-2b"].map(|zone| offering(zone, CapacityType::OnDemand, 1)).to_vec();
         let catalogue = Catalogue { name: "default".to_owned(), types: vec![kind("m5.2xlarge", 0, offerings)] };
         let (in_flight, settings) = (InFlight::default(), settings());
-        let offer = Offer {
+        let offer = LaunchOffer {
             class,
             catalogue: &catalogue,
             shortages: &shortages,

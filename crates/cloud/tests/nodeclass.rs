@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use api::EC2NodeClass;
 use api::{condition, label};
 use cloud::fake::{FakeCloud, Fault, IMAGE_VERSION, ManualClock, own_image};
-use cloud::nodeclass::{Memory, Resolution, fetch, queries, resolve};
+use cloud::nodeclass::{Resolution, ResolutionCache, fetch, queries, resolve};
 use cloud::{Settings, Subnet};
 use jiff::Timestamp;
 use serde_json::json;
@@ -69,7 +69,7 @@ fn cloud() -> FakeCloud {
 
 async fn resolved(cloud: &FakeCloud, class: &EC2NodeClass, settings: &Settings) -> Resolution {
     let now = Timestamp::UNIX_EPOCH;
-    let answers = fetch(cloud, &queries(class, settings), &Memory::default(), now).await;
+    let answers = fetch(cloud, &queries(class, settings), &ResolutionCache::default(), now).await;
     resolve(class, answers, settings, now)
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use cloud::fake::{Clock, FakeCloud, ManualClock};
 use cloud::guard::{Guard, Guarded};
-use cloud::rate_limiter::{Limits, Line, Observer, Pace, Rate};
-use cloud::{Cloud, CloudError, FleetConfig, FleetOverride, FleetRequest, Kind, LaunchTemplateRequest, Tags};
+use cloud::rate_limiter::{Observer, Rate, RateClock, RateLimiter, RequestQueue};
+use cloud::{Cloud, CloudError, ErrorKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
 use jiff::{SignedDuration, Timestamp};
 
 /// EC2's own buckets, and how often it refused.
@@ -65,7 +65,7 @@ impl Guard for Quota {
             }
             *self.refused.lock().unwrap() += 1;
             let (code, message) = ("RequestLimitExceeded".to_owned(), "Request limit exceeded.".to_owned());
-            Err(CloudError { call, kind: Kind::Throttled, code, message })
+            Err(CloudError { call, kind: ErrorKind::Throttled, code, message })
         })
     }
 
@@ -88,7 +88,7 @@ impl ManualPace {
     }
 }
 
-impl Pace for ManualPace {
+impl RateClock for ManualPace {
     fn now(&self) -> Duration {
         Duration::try_from(self.clock.now().duration_since(self.start)).unwrap()
     }
@@ -142,7 +142,7 @@ struct Nobody;
 impl Observer for Nobody {
     fn waited(&self, _: &'static str, _: Duration) {}
 
-    fn ended(&self, _: &'static str, _: Duration, _: Option<Kind>) {}
+    fn ended(&self, _: &'static str, _: Duration, _: Option<ErrorKind>) {}
 }
 
 struct World {
@@ -152,12 +152,12 @@ struct World {
     pace: Arc<ManualPace>,
 }
 
-async fn world(line: Line) -> World {
+async fn world(line: RequestQueue) -> World {
     let clock = ManualClock::default();
     let ec2 = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).clock(clock.clone()).build().unwrap();
     let (quota, pace) = (Arc::new(Quota::new(&clock)), Arc::new(ManualPace::new(&clock)));
     let limited = Guarded::new(Arc::new(ec2.clone()), Arc::clone(&quota));
-    let limits = Limits::new(line, Arc::clone(&pace) as Arc<dyn Pace>, Arc::new(Nobody));
+    let limits = RateLimiter::new(line, Arc::clone(&pace) as Arc<dyn RateClock>, Arc::new(Nobody));
     let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(limited), Arc::new(limits)));
     let image = ec2.images(&cloud::Filter::default()).await.unwrap().remove(0);
     let template =
@@ -191,7 +191,7 @@ fn best(calls: u64) -> Duration {
 /// A thousand claims that all want something else, so that none can share a call.
 #[tokio::test]
 async fn a_thousand_launches_take_what_the_limits_make_them_take() {
-    let world = world(Line::default()).await;
+    let world = world(RequestQueue::default()).await;
     for number in 0..1000 {
         world.cloud.create_fleet(&fleet(&world, number)).await.unwrap();
     }
@@ -205,7 +205,7 @@ async fn a_thousand_launches_take_what_the_limits_make_them_take() {
 /// Tags and questions by the hundred stand in the line first; launches and the end of machines pass them.
 #[tokio::test]
 async fn launches_are_not_held_up_by_tags() {
-    let world = world(Line::default()).await;
+    let world = world(RequestQueue::default()).await;
     let first = world.cloud.create_fleet(&fleet(&world, 0)).await.unwrap().instances.remove(0).id;
     let ids = [first];
     let tags = Tags::from([("a".to_owned(), "b".to_owned())]);
@@ -240,7 +240,7 @@ async fn launches_are_not_held_up_by_tags() {
 #[tokio::test]
 async fn who_is_refused_slows_down() {
     let generous = Rate { burst: 200, per_second: 20 };
-    let world = world(Line::new(generous, generous)).await;
+    let world = world(RequestQueue::new(generous, generous)).await;
     let mut failed = 0;
     for number in 0..300 {
         while world.cloud.create_fleet(&fleet(&world, number)).await.is_err() {
@@ -261,7 +261,7 @@ async fn who_is_refused_slows_down() {
 /// Ends that come together are one call, and one that EC2 does not know spoils it for nobody.
 #[tokio::test]
 async fn ends_share_a_call() {
-    let world = world(Line::default()).await;
+    let world = world(RequestQueue::default()).await;
     let mut request = fleet(&world, 0);
     request.target = 30;
     let ids: Vec<String> =
@@ -273,7 +273,7 @@ async fn ends_share_a_call() {
     let some: Vec<&str> = ids[20..].iter().map(String::as_str).chain(["i-unknown"]).collect();
     let answers = futures::future::join_all(some.iter().map(|id| ends.end(id))).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10, "{answers:?}");
-    assert_eq!(answers[10].as_ref().unwrap_err().kind, Kind::NotFound);
+    assert_eq!(answers[10].as_ref().unwrap_err().kind, ErrorKind::NotFound);
     assert!(world.ec2.machines().iter().all(|machine| machine.instance.is_ending()));
     world.ec2.fail("TerminateInstances", 1, cloud::fake::Fault::Lost);
     let answers = futures::future::join_all(ids[..3].iter().map(|id| ends.end(id))).await;
@@ -284,7 +284,7 @@ async fn ends_share_a_call() {
 /// not know is no trouble for the others.
 #[tokio::test]
 async fn looks_share_a_call() {
-    let world = world(Line::default()).await;
+    let world = world(RequestQueue::default()).await;
     let mut request = fleet(&world, 0);
     request.target = 999;
     let launched = world.cloud.create_fleet(&request).await.unwrap().instances;

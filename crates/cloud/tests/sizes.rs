@@ -8,7 +8,7 @@ use api::label;
 use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
 use cloud::nodeclass::ResolvedImage;
 use cloud::prices::PriceBook;
-use cloud::types::{self, ClassSettings, Market, Obstacle, Quote, Source, Threshold, Unfit, Zone};
+use cloud::types::{self, ClassSettings, Incompatible, OfferingSource, Quote, Source, Threshold, Unavailable, Zone};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ fn class() -> ClassSettings {
 /// A market of us-east-1 without spot prices, and one image for everything.
 fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
     let facts = data::facts().unwrap();
-    let mut market = Market::with_prices(PriceBook::embedded(facts));
+    let mut market = OfferingSource::with_prices(PriceBook::embedded(facts));
     market.set_offerings(data::type_offerings("us-east-1").unwrap());
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let source = Source {
@@ -172,31 +172,31 @@ fn types_that_cannot_be_what_the_class_says_tell_why() {
     let windows = ClassSettings { family: AmiFamily::Windows2025, ..class() };
     let al2 = ClassSettings { family: AmiFamily::Al2, ..class() };
     let rows = [
-        ("a1.large", class(), Some(Unfit::FirstGraviton)),
+        ("a1.large", class(), Some(Incompatible::FirstGraviton)),
         ("a1.large", al2, None),
-        ("m7g.large", windows, Some(Unfit::WindowsOnArm)),
-        ("m5.large", listed(&[efa(1)]), Some(Unfit::TooManyEfa { asked: 1, has: 0 })),
+        ("m7g.large", windows, Some(Incompatible::WindowsOnArm)),
+        ("m5.large", listed(&[efa(1)]), Some(Incompatible::TooManyEfa { asked: 1, has: 0 })),
         ("m6idn.32xlarge", listed(&[efa(1)]), None),
-        ("m6idn.32xlarge", listed(&[efa(8)]), Some(Unfit::CardFull { card: 0, carries: 8 })),
+        ("m6idn.32xlarge", listed(&[efa(8)]), Some(Incompatible::CardFull { card: 0, carries: 8 })),
         (
             "m6idn.32xlarge",
             listed(&[interface(2, 1, InterfaceType::Interface)]),
-            Some(Unfit::NoNetworkCard { card: 2 }),
+            Some(Incompatible::NoNetworkCard { card: 2 }),
         ),
-        ("m1.small", listed(&[interface(0, 0, InterfaceType::Interface)]), Some(Unfit::NoNetworkAdapter)),
+        ("m1.small", listed(&[interface(0, 0, InterfaceType::Interface)]), Some(Incompatible::NoNetworkAdapter)),
         ("m1.small", listed(&[]), None),
         ("m5.large", strategy("partition"), None),
-        ("c7i-flex.large", strategy("cluster"), Some(Unfit::PlacementStrategy("cluster".to_owned()))),
-        ("m5.large", nested.clone(), Some(Unfit::NoNestedVirtualization)),
+        ("c7i-flex.large", strategy("cluster"), Some(Incompatible::PlacementStrategy("cluster".to_owned()))),
+        ("m5.large", nested.clone(), Some(Incompatible::NoNestedVirtualization)),
         ("m8i.large", nested, None),
         ("m5.large", tracking.clone(), None),
-        ("m5.metal", tracking, Some(Unfit::NoConnectionTracking)),
+        ("m5.metal", tracking, Some(Incompatible::NoConnectionTracking)),
     ];
     for (name, class, expected) in rows {
         assert_eq!(types::unfit(&info(name), &class), expected, "{name}");
         let (kind, quotes) = listing(&info(name), &class);
         assert!(expected.is_none() || kind.offerings.iter().all(|offering| !offering.available), "{name}");
-        let told = |quote: &Quote| quote.obstacle == expected.clone().map(Obstacle::Unfit);
+        let told = |quote: &Quote| quote.obstacle == expected.clone().map(Unavailable::Unfit);
         assert!(expected.is_none() || quotes.iter().all(told), "{name}");
     }
 }
@@ -225,7 +225,7 @@ fn a_type_without_a_price_stays_and_says_so() {
     let (kind, quotes) = listing(&unpriced, &class());
     assert!(kind.offerings.is_empty());
     let shown: Vec<_> = kind.unpriced.iter().map(|one| (one.zone.as_str(), one.capacity_type, one.available)).collect();
-    let sold = quotes.iter().all(|quote| quote.price.is_none() && quote.obstacle == Some(Obstacle::NoPrice));
+    let sold = quotes.iter().all(|quote| quote.price.is_none() && quote.obstacle == Some(Unavailable::NoPrice));
     assert!(sold && shown.iter().all(|(zone, _, available)| *zone == "us-east-1a" && *available), "{shown:?}");
     assert_eq!(shown.len(), quotes.len());
     assert_eq!(
@@ -272,7 +272,7 @@ fn what_holds_for_every_type_and_family() {
 /// As [`listing`], without reading the zones of the region again for every type.
 fn listing_of(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
     let facts = data::facts().unwrap();
-    let mut market = Market::with_prices(PriceBook::of_table([(info.name.clone(), 1000)].into()));
+    let mut market = OfferingSource::with_prices(PriceBook::of_table([(info.name.clone(), 1000)].into()));
     let sold = |zone: &str| cloud::TypeOffering { instance_type: info.name.clone(), zone: zone.to_owned() };
     market.set_offerings(vec![sold("us-east-1b"), sold("us-east-1a")]);
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];

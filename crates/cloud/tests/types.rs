@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use api::nodeclass::AmiFamily;
 use api::{label, quantity};
 use cloud::nodeclass::ResolvedImage;
-use cloud::types::{self, ClassSettings, Market, Source, Threshold, Zone};
+use cloud::types::{self, ClassSettings, OfferingSource, Source, Threshold, Zone};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Image, InstanceTypeInfo, Settings, SpotPrice, data};
 use jiff::{SignedDuration, Timestamp};
@@ -199,7 +199,7 @@ fn thresholds_and_disks() {
 fn offerings_follow_zones_prices_stock_and_images() {
     let now = Timestamp::constant(1_790_000_000, 0);
     let infos: Vec<InstanceTypeInfo> = ["m5.large", "m7g.large", "a1.large"].map(info).to_vec();
-    let mut market = Market::new(
+    let mut market = OfferingSource::new(
         [("m5.large", 96_000), ("m7g.large", 81_600), ("a1.large", 51_000)]
             .map(|(name, price)| (name.to_owned(), price))
             .into(),
@@ -214,7 +214,7 @@ fn offerings_follow_zones_prices_stock_and_images() {
         requirements: vec![api::Requirement::new(label::ARCH, api::Operator::In, ["amd64"])],
     };
     let mut shortages = UnavailableOfferings::without_risk();
-    let shown = |market: &Market, shortages: &UnavailableOfferings, name: &str, now: Timestamp| {
+    let shown = |market: &OfferingSource, shortages: &UnavailableOfferings, name: &str, now: Timestamp| {
         let source = Source {
             infos: &infos,
             facts: data::facts().unwrap(),

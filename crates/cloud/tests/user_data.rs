@@ -4,9 +4,9 @@
 use api::nodeclass::AmiFamily;
 use api::{EC2NodeClass, Taint, label};
 use cloud::fake::{FakeCloud, ManualClock, own_image};
-use cloud::launch::Ask;
-use cloud::nodeclass::{Memory, ResolvedClass, fetch, queries, resolve};
-use cloud::user_data::{Machine, document};
+use cloud::launch::LaunchRequest;
+use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, queries, resolve};
+use cloud::user_data::{NodeUserData, document};
 use cloud::{Settings, family};
 use jiff::Timestamp;
 use machine::userdata::{Document, RenderError, Warning};
@@ -48,18 +48,18 @@ async fn class(family: AmiFamily, spec: &Value, annotations: &Value, image: &str
     let image = own_image("ami-1", image, "x86_64", "2026-01-01T00:00:00.000Z");
     let cloud = FakeCloud::builder("us-west-2").clock(ManualClock::default()).image(image).build().unwrap();
     let now = Timestamp::constant(1_790_000_000, 0);
-    let answers = fetch(&cloud, &queries(&class, &settings()), &Memory::default(), now).await;
+    let answers = fetch(&cloud, &queries(&class, &settings()), &ResolutionCache::default(), now).await;
     resolve(&class, answers, &settings(), now).class
 }
 
 fn told(class: &ResolvedClass) -> Result<Document, RenderError> {
-    let ask = Ask {
+    let ask = LaunchRequest {
         labels: [("team".to_owned(), "a".to_owned()), (label::ZONE.to_owned(), "z".to_owned())].into(),
         taints: vec![Taint::new("dedicated", "NoSchedule")],
         startup_taints: vec![Taint::new("cni.example.com/wait", "NoExecute")],
-        ..Ask::default()
+        ..LaunchRequest::default()
     };
-    let machine = Machine { capacity_type: label::CAPACITY_SPOT, image_id: "ami-1", max_pods: 58 };
+    let machine = NodeUserData { capacity_type: label::CAPACITY_SPOT, image_id: "ami-1", max_pods: 58 };
     document(class, &settings(), &ask, machine)
 }
 

@@ -32,7 +32,7 @@ const LOST: Duration = Duration::from_secs(15);
 
 /// What an agent has read of its Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading<'a> {
+pub struct AgentReport<'a> {
     /// The controller's mark, word by word.
     pub mark: Option<&'a str>,
     /// Whether the Node has ever had a sign of life of an agent. Without one the controller does not wait for anybody.
@@ -41,7 +41,7 @@ pub struct Reading<'a> {
 
 /// What an agent has to do before it may ask for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum First {
+pub enum FirstOwner {
     /// Read the Node, from where all writes are seen.
     Read,
     /// Take the mark off the Node, if it still has these words, and read it.
@@ -50,7 +50,7 @@ pub enum First {
 
 /// What an agent knows of whose hands its node is in. It is not kept anywhere: who has just started reads first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AgentHands {
+pub struct AgentLiveness {
     /// When the reading began that found no mark.
     clear: Option<Millis>,
     mark: Option<Mark>,
@@ -72,7 +72,7 @@ struct Mark {
     forsaken: bool,
 }
 
-impl AgentHands {
+impl AgentLiveness {
     /// Until when pods may be asked for, if they may be now.
     #[must_use]
     pub fn until(&self, now: Millis) -> Option<Millis> {
@@ -86,13 +86,13 @@ impl AgentHands {
     }
 
     /// What to do first, for who wants to ask and may not. It counts as under way.
-    pub fn first(&mut self, now: Millis) -> Option<First> {
+    pub fn first(&mut self, now: Millis) -> Option<FirstOwner> {
         if self.poll_timeout(now) > now {
             return None;
         }
         self.reading = Some(now);
         let forsaken = self.mark.as_ref().filter(|mark| mark.forsaken);
-        Some(forsaken.map_or(First::Read, |mark| First::TakeBack(mark.words.clone())))
+        Some(forsaken.map_or(FirstOwner::Read, |mark| FirstOwner::TakeBack(mark.words.clone())))
     }
 
     /// When [`Self::first`] has something to do.
@@ -102,10 +102,10 @@ impl AgentHands {
     }
 
     /// Takes in a reading that began at `began`; `None` came to nothing.
-    pub fn read(&mut self, began: Millis, now: Millis, reading: Option<Reading<'_>>) {
+    pub fn read(&mut self, began: Millis, now: Millis, reading: Option<AgentReport<'_>>) {
         self.reading = None;
         self.next = now + if self.is_relieved() { LOOK_AT_MARK } else { READ_AGAIN };
-        let Some(Reading { mark, signed }) = reading else {
+        let Some(AgentReport { mark, signed }) = reading else {
             return;
         };
         if let Some(words) = mark {

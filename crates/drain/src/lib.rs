@@ -21,11 +21,11 @@ mod step;
 mod tracked_pod;
 mod volumes;
 
-pub use agent_liveness::{ARRIVES, AgentHands, FORSAKEN, First, MARK_HOLDS, QUIET, READING_HOLDS, Reading};
+pub use agent_liveness::{ARRIVES, AgentLiveness, AgentReport, FORSAKEN, FirstOwner, MARK_HOLDS, QUIET, READING_HOLDS};
 pub use moment::Millis;
-pub use order::{DrainOrders, Order};
+pub use order::{DrainOrder, DrainOrders};
 pub use pod::{Group, PodOnNode, Skip};
-pub use progress::{Outcome, Progress, Report};
+pub use progress::{DrainReport, PodOutcome, Progress};
 pub use reply::{Refusal, Refused, Reply};
-pub use settings::{Care, DaemonSets, Settings};
+pub use settings::{BudgetPolicy, DaemonSets, Settings};
 pub use state_machine::{Action, Drain};

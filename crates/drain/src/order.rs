@@ -10,7 +10,7 @@ use crate::settings::DaemonSets;
 /// One wish.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Order {
+pub struct DrainOrder {
     /// Its identity: of a notice by its content, of a request as it was given.
     pub id: String,
     /// Why, in a few words.
@@ -26,11 +26,11 @@ pub struct Order {
 /// The wishes that stand, by what they come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct DrainOrders(BTreeMap<String, Order>);
+pub struct DrainOrders(BTreeMap<String, DrainOrder>);
 
 impl DrainOrders {
     /// What `source` wants from now on; `None` takes its wish back. Returns whether that is news.
-    pub fn set(&mut self, source: &str, order: Option<Order>) -> bool {
+    pub fn set(&mut self, source: &str, order: Option<DrainOrder>) -> bool {
         if self.0.get(source) == order.as_ref() {
             return false;
         }
@@ -43,7 +43,7 @@ impl DrainOrders {
 
     /// What `source` wants.
     #[must_use]
-    pub fn get(&self, source: &str) -> Option<&Order> {
+    pub fn get(&self, source: &str) -> Option<&DrainOrder> {
         self.0.get(source)
     }
 

@@ -10,7 +10,7 @@ use crate::moment::Millis;
 use crate::pod::Skip;
 use crate::settings::Settings;
 use crate::state_machine::Drain;
-use crate::tracked_pod::{State, Tracked};
+use crate::tracked_pod::{PodState, TrackedPod};
 
 /// Names listed in a sentence.
 const NAMED: usize = 3;
@@ -39,10 +39,10 @@ impl Progress {
         self.waiting + self.blocked + self.leaving
     }
 
-    pub(crate) fn add(&mut self, tracked: &Tracked, settings: &Settings, now: Millis) {
+    pub(crate) fn add(&mut self, tracked: &TrackedPod, settings: &Settings, now: Millis) {
         match tracked.outcome(settings, now) {
-            Some(Outcome::Evicted) => self.evicted += 1,
-            Some(Outcome::Forced) => self.forced += 1,
+            Some(PodOutcome::Evicted) => self.evicted += 1,
+            Some(PodOutcome::Forced) => self.forced += 1,
             _ => {}
         }
         if !tracked.present {
@@ -52,7 +52,7 @@ impl Progress {
             self.skipped += 1;
         } else if tracked.is_leaving() {
             self.leaving += 1;
-        } else if matches!(tracked.state, State::Refused { .. }) || tracked.held_by().is_some() {
+        } else if matches!(tracked.state, PodState::Refused { .. }) || tracked.held_by().is_some() {
             self.blocked += 1;
         } else {
             self.waiting += 1;
@@ -72,7 +72,7 @@ impl fmt::Display for Progress {
 
 /// How one pod ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum PodOutcome {
     /// Its eviction was accepted: its budget was honoured.
     Evicted,
     /// It was deleted at its last safe moment, or its deletion was shortened, because the deadline came.
@@ -83,7 +83,7 @@ pub enum Outcome {
     Left(Skip),
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for PodOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Evicted => f.write_str("evicted"),
@@ -97,7 +97,7 @@ impl fmt::Display for Outcome {
 /// How a whole drain went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Report {
+pub struct DrainReport {
     /// Pods whose eviction was accepted.
     pub evicted: usize,
     /// Pods that were deleted whatever their budget said.
@@ -119,10 +119,10 @@ pub struct Report {
 impl Drain {
     /// How it went, as far as it is known at `now`.
     #[must_use]
-    pub fn report(&self, now: Millis) -> Report {
+    pub fn report(&self, now: Millis) -> DrainReport {
         let seconds = now.since(self.started).as_secs();
         let volumes = if self.detaches() { self.volumes.attached.len() } else { 0 };
-        let mut report = Report { seconds, volumes, ..Report::default() };
+        let mut report = DrainReport { seconds, volumes, ..DrainReport::default() };
         for tracked in self.pods.values() {
             report.add(tracked, &self.settings, now);
         }
@@ -142,20 +142,20 @@ impl Drain {
     }
 }
 
-impl Report {
+impl DrainReport {
     /// Whether everything that had to go is gone.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.running.is_empty()
     }
 
-    fn add(&mut self, tracked: &Tracked, settings: &Settings, now: Millis) {
+    fn add(&mut self, tracked: &TrackedPod, settings: &Settings, now: Millis) {
         match tracked.outcome(settings, now) {
-            Some(Outcome::Evicted) => self.evicted += 1,
-            Some(Outcome::Forced) => self.forced += 1,
-            Some(Outcome::Gone) => self.gone += 1,
-            Some(Outcome::Left(Skip::Deadline)) | None => {}
-            Some(Outcome::Left(_)) => self.left += 1,
+            Some(PodOutcome::Evicted) => self.evicted += 1,
+            Some(PodOutcome::Forced) => self.forced += 1,
+            Some(PodOutcome::Gone) => self.gone += 1,
+            Some(PodOutcome::Left(Skip::Deadline)) | None => {}
+            Some(PodOutcome::Left(_)) => self.left += 1,
         }
         if tracked.waits(settings, now) {
             self.running.push(format!("{}/{}", tracked.pod.namespace, tracked.pod.name));
@@ -166,7 +166,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { evicted, forced, gone, left, seconds, .. } = self;
         write!(f, "{evicted} evicted, {forced} forced, {gone} deleted by others, {left} ignored in {seconds} s")?;

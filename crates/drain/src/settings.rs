@@ -20,7 +20,7 @@ pub enum DaemonSets {
 
 /// What happens to pods that ask for care: those with do-not-disrupt, and those that nobody makes anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Care {
+pub enum BudgetPolicy {
     /// They are evicted like any other.
     Evict,
     /// They stay until the last safe moment and are deleted then.
@@ -50,9 +50,9 @@ pub struct Settings {
     /// What happens to pods of DaemonSets.
     pub daemon_sets: DaemonSets,
     /// Pods whose annotation `karpenter.sh/do-not-disrupt` holds.
-    pub do_not_disrupt: Care,
+    pub do_not_disrupt: BudgetPolicy,
     /// Pods without a controlling owner: nobody makes them anew.
-    pub bare: Care,
+    pub bare: BudgetPolicy,
     /// Evictions out at the same time, and as many deletions.
     pub abreast: usize,
     /// The first wait after a refusal; it doubles with each further one.
@@ -77,8 +77,8 @@ impl Default for Settings {
             patience: Duration::ZERO,
             jump: Duration::ZERO,
             daemon_sets: DaemonSets::Skip,
-            do_not_disrupt: Care::Hold,
-            bare: Care::Evict,
+            do_not_disrupt: BudgetPolicy::Hold,
+            bare: BudgetPolicy::Evict,
             abreast: 16,
             retry_min: Duration::from_millis(100),
             retry_max: Duration::from_secs(10),
@@ -150,15 +150,15 @@ impl Settings {
 
     /// Whether policy keeps the pod until its last safe moment.
     pub(crate) fn holds(&self, pod: &PodOnNode) -> bool {
-        self.cares(pod, Care::Hold)
+        self.cares(pod, BudgetPolicy::Hold)
     }
 
     /// Why the drain does not wait for the pod, if it does not.
     pub(crate) fn skip(&self, pod: &PodOnNode, now: Millis) -> Option<Skip> {
-        pod.skip(self.daemon_sets, now).or_else(|| self.cares(pod, Care::Leave).then_some(Skip::Policy))
+        pod.skip(self.daemon_sets, now).or_else(|| self.cares(pod, BudgetPolicy::Leave).then_some(Skip::Policy))
     }
 
-    fn cares(&self, pod: &PodOnNode, care: Care) -> bool {
+    fn cares(&self, pod: &PodOnNode, care: BudgetPolicy) -> bool {
         (pod.do_not_disrupt && self.do_not_disrupt == care) || (pod.is_bare() && self.bare == care)
     }
 }

@@ -8,11 +8,11 @@ use crate::budget::Budgets;
 use crate::moment::Millis;
 use crate::order::DrainOrders;
 use crate::pod::PodOnNode;
-use crate::progress::{Outcome, Progress};
+use crate::progress::{PodOutcome, Progress};
 use crate::reply::{Refused, Reply};
 use crate::settings::Settings;
-use crate::step::{Moments, Turn};
-use crate::tracked_pod::{Ask, RemovalMethod, SHOWS_WITHIN, State, Tracked};
+use crate::step::{Moments, StepContext};
+use crate::tracked_pod::{EvictionAttempt, PodState, RemovalMethod, SHOWS_WITHIN, TrackedPod};
 use crate::volumes::Volumes;
 
 /// Something to do. Each pod has at most one request out; its answer comes back through [`Drain::reply`].
@@ -48,7 +48,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
     pub(crate) settings: Settings,
-    pub(crate) pods: BTreeMap<String, Tracked>,
+    pub(crate) pods: BTreeMap<String, TrackedPod>,
     #[serde(default)]
     budgets: Budgets,
     #[serde(default)]
@@ -190,7 +190,7 @@ impl Drain {
             match self.pods.get_mut(&pod.uid) {
                 Some(tracked) => tracked.listed(pod, now),
                 None => {
-                    self.pods.insert(pod.uid.clone(), Tracked::new(pod, now));
+                    self.pods.insert(pod.uid.clone(), TrackedPod::new(pod, now));
                 }
             }
         }
@@ -241,7 +241,7 @@ impl Drain {
         }
         for (uid, ask) in self.due(now) {
             if let Some(tracked) = self.pods.get_mut(&uid) {
-                tracked.state = State::Asked { how: ask.how, within: ask.within };
+                tracked.state = PodState::Asked { how: ask.how, within: ask.within };
                 actions.push(action(&tracked.pod, ask));
             }
         }
@@ -288,13 +288,13 @@ impl Drain {
     /// Whether volumes are attached that no pod has use for, and the drain waits for such.
     #[must_use]
     pub fn detaches(&self) -> bool {
-        let stay = |tracked: &&Tracked| tracked.present && !tracked.pod.terminal;
+        let stay = |tracked: &&TrackedPod| tracked.present && !tracked.pod.terminal;
         let claims = self.pods.values().filter(stay).map(|tracked| tracked.pod.claims);
         !self.settings.detach.is_zero() && self.volumes.exceed(claims.fold(0, u32::saturating_add))
     }
 
     /// Each pod that it ever knew, with how it ended; `None` has not ended. From the deadline on every pod has an outcome.
-    pub fn outcomes(&self, now: Millis) -> impl Iterator<Item = (&PodOnNode, Option<Outcome>)> {
+    pub fn outcomes(&self, now: Millis) -> impl Iterator<Item = (&PodOnNode, Option<PodOutcome>)> {
         let pods = self.pods.values();
         pods.map(move |tracked| (&tracked.pod, tracked.outcome(&self.settings, now)))
     }
@@ -302,37 +302,37 @@ impl Drain {
     /// The pods whose last request was refused.
     pub fn refusals(&self) -> impl Iterator<Item = Refused<'_>> {
         self.pods.values().filter_map(|tracked| match tracked.state {
-            State::Refused { why, .. } if tracked.present => {
+            PodState::Refused { why, .. } if tracked.present => {
                 Some(Refused { pod: &tracked.pod, why, budget: tracked.held_by() })
             }
             _ => None,
         })
     }
 
-    fn waits(&self, tracked: &Tracked) -> bool {
+    fn waits(&self, tracked: &TrackedPod) -> bool {
         tracked.waits(&self.settings, self.now)
     }
 
     /// The requests that are due at `now`.
-    fn due(&self, now: Millis) -> Vec<(String, Ask)> {
+    fn due(&self, now: Millis) -> Vec<(String, EvictionAttempt)> {
         self.turn(now).filter(|_| !self.is_quiet(now)).map(|turn| turn.choose(self.pods.values())).unwrap_or_default()
     }
 
     /// Whose turn it is; nobody's before the first list and after the withdrawal.
-    fn turn(&self, now: Millis) -> Option<Turn<'_>> {
+    fn turn(&self, now: Millis) -> Option<StepContext<'_>> {
         if !self.listed || self.withdrawn {
             return None;
         }
         let open = self.closed.unwrap_or(self.started + self.settings.patience);
         let moments = Moments { started: self.started, open, relisted: self.relisted, now };
-        Turn::new(&self.settings, &self.budgets, self.pods.values(), moments)
+        StepContext::new(&self.settings, &self.budgets, self.pods.values(), moments)
     }
 
     /// Whether a list that was asked for does not come, or one does not show what was accepted long ago.
     fn doubts(&self, now: Millis) -> bool {
-        let unseen = |tracked: &Tracked| {
+        let unseen = |tracked: &TrackedPod| {
             let shown = !tracked.present || tracked.pod.deletion.is_some();
-            !shown && matches!(tracked.state, State::Accepted { at, .. } if now >= at + SHOWS_WITHIN)
+            !shown && matches!(tracked.state, PodState::Accepted { at, .. } if now >= at + SHOWS_WITHIN)
         };
         let waited = now >= self.relisted + SHOWS_WITHIN;
         waited && (self.listing || self.listed && self.pods.values().any(unseen))
@@ -355,7 +355,7 @@ impl Drain {
     }
 }
 
-fn action(pod: &PodOnNode, ask: Ask) -> Action {
+fn action(pod: &PodOnNode, ask: EvictionAttempt) -> Action {
     let (namespace, name, uid) = (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
     match ask.how {
         RemovalMethod::Evict => Action::Evict { namespace, pod: name, uid, grace: ask.grace },

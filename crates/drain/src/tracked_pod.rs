@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::backoff;
 use crate::moment::Millis;
 use crate::pod::{PodOnNode, STUCK_AFTER, Skip};
-use crate::progress::Outcome;
+use crate::progress::PodOutcome;
 use crate::reply::{Refusal, Reply};
 use crate::settings::Settings;
-use crate::step::Turn;
+use crate::step::StepContext;
 
 /// An accepted request must show as a deletionTimestamp within this time, or the list is read again.
 pub(crate) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
@@ -23,17 +23,17 @@ pub(crate) enum RemovalMethod {
 }
 
 impl RemovalMethod {
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> PodOutcome {
         match self {
-            Self::Evict => Outcome::Evicted,
-            Self::Delete => Outcome::Forced,
+            Self::Evict => PodOutcome::Evicted,
+            Self::Delete => PodOutcome::Forced,
         }
     }
 }
 
 /// A request to make: `within` is the deadline that its grace respects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct EvictionAttempt {
     pub(crate) how: RemovalMethod,
     pub(crate) grace: Option<u64>,
     pub(crate) within: Option<Millis>,
@@ -47,12 +47,12 @@ pub(crate) enum NextStep {
     /// Something at this moment, which is still to come.
     At(Millis),
     /// This request, now.
-    Due(Ask),
+    Due(EvictionAttempt),
 }
 
 /// Where a pod's requests stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum State {
+pub(crate) enum PodState {
     /// Nothing asked.
     Waiting,
     /// Asked, no answer yet.
@@ -67,7 +67,7 @@ pub(crate) enum State {
 
 /// A pod and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tracked {
+pub(crate) struct TrackedPod {
     pub(crate) pod: PodOnNode,
     /// When a list first showed it.
     #[serde(default)]
@@ -76,15 +76,15 @@ pub(crate) struct Tracked {
     pub(crate) present: bool,
     /// Refusals so far.
     pub(crate) attempts: u32,
-    pub(crate) state: State,
+    pub(crate) state: PodState,
     /// `namespace/name` of the PodDisruptionBudget that refused it last.
     #[serde(default)]
     pub(crate) budget: Option<String>,
 }
 
-impl Tracked {
+impl TrackedPod {
     pub(crate) fn new(pod: PodOnNode, seen: Millis) -> Self {
-        Self { pod, seen, present: true, attempts: 0, state: State::Waiting, budget: None }
+        Self { pod, seen, present: true, attempts: 0, state: PodState::Waiting, budget: None }
     }
 
     /// Why it is left alone, if it is.
@@ -99,13 +99,13 @@ impl Tracked {
 
     /// Whether it is being deleted already, as far as we know.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.pod.deletion.is_some() || matches!(self.state, State::Accepted { .. })
+        self.pod.deletion.is_some() || matches!(self.state, PodState::Accepted { .. })
     }
 
     /// The request that is out for it.
     pub(crate) fn asked(&self) -> Option<RemovalMethod> {
         match self.state {
-            State::Asked { how, .. } => Some(how),
+            PodState::Asked { how, .. } => Some(how),
             _ => None,
         }
     }
@@ -113,8 +113,8 @@ impl Tracked {
     /// The budget on whose behalf it waits or is asked again.
     pub(crate) fn held_by(&self) -> Option<&str> {
         let by_budget = match self.state {
-            State::Refused { why, .. } => why == Refusal::Budget,
-            State::Asked { how, .. } => how == RemovalMethod::Evict,
+            PodState::Refused { why, .. } => why == Refusal::Budget,
+            PodState::Asked { how, .. } => how == RemovalMethod::Evict,
             _ => false,
         };
         self.budget.as_deref().filter(|_| by_budget)
@@ -131,7 +131,7 @@ impl Tracked {
     }
 
     /// What to ask for, now or later.
-    pub(crate) fn next(&self, turn: &Turn<'_>) -> NextStep {
+    pub(crate) fn next(&self, turn: &StepContext<'_>) -> NextStep {
         let now = turn.now;
         if !self.waits(turn.settings, now) || self.asked().is_some() {
             return NextStep::Idle;
@@ -151,12 +151,12 @@ impl Tracked {
         }
     }
 
-    fn next_of_leaving(&self, turn: &Turn<'_>) -> NextStep {
+    fn next_of_leaving(&self, turn: &StepContext<'_>) -> NextStep {
         if self.overstays(turn.settings) {
             return self.delete(turn);
         }
         let shown = match (self.state, self.pod.deletion) {
-            (State::Accepted { at, .. }, None) => Some(at.max(turn.relisted) + SHOWS_WITHIN),
+            (PodState::Accepted { at, .. }, None) => Some(at.max(turn.relisted) + SHOWS_WITHIN),
             _ => None,
         };
         let stuck = self.pod.deletion.map(|end| end + STUCK_AFTER);
@@ -165,27 +165,27 @@ impl Tracked {
     }
 
     /// From when on it may be evicted; `None` while something other than time holds it.
-    fn evictable(&self, turn: &Turn<'_>) -> Option<Millis> {
+    fn evictable(&self, turn: &StepContext<'_>) -> Option<Millis> {
         if turn.settings.holds(&self.pod) {
             return None;
         }
         let group = if self.pod.group() == turn.first { Millis(0) } else { self.jumps(turn)? };
         let retry = match (self.state, self.held_by()) {
-            (State::Refused { next, .. }, Some(budget)) => turn.probe(budget)?.max(next),
-            (State::Refused { next, .. }, None) => next,
+            (PodState::Refused { next, .. }, Some(budget)) => turn.probe(budget)?.max(next),
+            (PodState::Refused { next, .. }, None) => next,
             _ => Millis(0),
         };
         Some(group.max(retry).max(turn.open + self.lead(turn)))
     }
 
     /// When it does not wait for earlier groups any more.
-    fn jumps(&self, turn: &Turn<'_>) -> Option<Millis> {
+    fn jumps(&self, turn: &StepContext<'_>) -> Option<Millis> {
         let switch = self.switch(turn.settings)?;
         Some(switch - turn.settings.jump.min(switch.since(turn.started) / 2))
     }
 
     /// How long it waits for the load balancers: at most a quarter of what it can spare.
-    fn lead(&self, turn: &Turn<'_>) -> Duration {
+    fn lead(&self, turn: &StepContext<'_>) -> Duration {
         let spare = self.switch(turn.settings).map(|switch| switch.since(turn.open.max(self.seen)));
         let whole = turn.settings.end().map(|end| end - self.pod.grace() >= self.seen);
         match (spare, whole) {
@@ -201,15 +201,15 @@ impl Tracked {
             return false;
         };
         let asked = match self.state {
-            State::Accepted { within, how: RemovalMethod::Delete, .. } => within,
+            PodState::Accepted { within, how: RemovalMethod::Delete, .. } => within,
             _ => None,
         };
         end > deadline && asked.is_none_or(|within| within > deadline)
     }
 
-    fn evict(&self, turn: &Turn<'_>) -> Ask {
+    fn evict(&self, turn: &StepContext<'_>) -> EvictionAttempt {
         let left = turn.settings.seconds_left(turn.now);
-        Ask {
+        EvictionAttempt {
             how: RemovalMethod::Evict,
             grace: left.filter(|left| *left < self.pod.grace_seconds),
             within: turn.settings.deadline,
@@ -217,8 +217,8 @@ impl Tracked {
     }
 
     /// A deletion within what is left, unless one was refused a moment ago.
-    fn delete(&self, turn: &Turn<'_>) -> NextStep {
-        if let State::Refused { how: RemovalMethod::Delete, next, .. } = self.state
+    fn delete(&self, turn: &StepContext<'_>) -> NextStep {
+        if let PodState::Refused { how: RemovalMethod::Delete, next, .. } = self.state
             && turn.now < next
         {
             return NextStep::At(next);
@@ -227,19 +227,19 @@ impl Tracked {
             return NextStep::Idle;
         };
         let grace = Some(left.min(self.pod.grace_seconds).max(1));
-        NextStep::Due(Ask { how: RemovalMethod::Delete, grace, within: turn.settings.deadline })
+        NextStep::Due(EvictionAttempt { how: RemovalMethod::Delete, grace, within: turn.settings.deadline })
     }
 
     /// Takes in an answer; only the answer to an outstanding request counts. Returns whether it did.
     pub(crate) fn reply(&mut self, settings: &Settings, reply: &Reply, now: Millis) -> bool {
-        let State::Asked { how, within } = self.state else {
+        let PodState::Asked { how, within } = self.state else {
             return false;
         };
         let Some(why) = reply.refusal() else {
             self.present &= *reply == Reply::Accepted;
             self.state = match reply {
-                Reply::Accepted => State::Accepted { how, at: now, within },
-                _ => State::Waiting,
+                Reply::Accepted => PodState::Accepted { how, at: now, within },
+                _ => PodState::Waiting,
             };
             return true;
         };
@@ -248,7 +248,7 @@ impl Tracked {
             self.budget = Some(format!("{}/{budget}", self.pod.namespace));
         }
         let next = self.retry_at(settings, reply, how, now);
-        self.state = State::Refused { how, why, next };
+        self.state = PodState::Refused { how, why, next };
         true
     }
 
@@ -271,8 +271,8 @@ impl Tracked {
 
     /// The answer is lost; whether the request arrived shows in the next list.
     pub(crate) fn lose_answer(&mut self) {
-        if let State::Asked { how, within } = self.state {
-            self.state = State::Unheard { how, within };
+        if let PodState::Asked { how, within } = self.state {
+            self.state = PodState::Unheard { how, within };
         }
     }
 
@@ -280,12 +280,12 @@ impl Tracked {
     pub(crate) fn listed(&mut self, pod: PodOnNode, now: Millis) {
         let newly = pod.deletion.is_some() && self.pod.deletion.is_none();
         self.state = match self.state {
-            State::Unheard { how, within } if newly => State::Accepted { how, at: now, within },
-            State::Unheard { .. } => State::Waiting,
-            State::Refused { how, why: Refusal::Unreachable, .. } if newly => {
-                State::Accepted { how, at: now, within: None }
+            PodState::Unheard { how, within } if newly => PodState::Accepted { how, at: now, within },
+            PodState::Unheard { .. } => PodState::Waiting,
+            PodState::Refused { how, why: Refusal::Unreachable, .. } if newly => {
+                PodState::Accepted { how, at: now, within: None }
             }
-            State::Accepted { at, .. } if pod.deletion.is_none() && now >= at + SHOWS_WITHIN => State::Waiting,
+            PodState::Accepted { at, .. } if pod.deletion.is_none() && now >= at + SHOWS_WITHIN => PodState::Waiting,
             other => other,
         };
         self.present = true;
@@ -293,14 +293,14 @@ impl Tracked {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn outcome(&self, settings: &Settings, now: Millis) -> Option<Outcome> {
+    pub(crate) fn outcome(&self, settings: &Settings, now: Millis) -> Option<PodOutcome> {
         match self.state {
-            State::Accepted { how, .. } => Some(how.outcome()),
-            State::Unheard { how, .. } if !self.present => Some(how.outcome()),
-            _ if !self.present => Some(Outcome::Gone),
-            _ => self.skip(settings, now).map(Outcome::Left).or_else(|| {
+            PodState::Accepted { how, .. } => Some(how.outcome()),
+            PodState::Unheard { how, .. } if !self.present => Some(how.outcome()),
+            _ if !self.present => Some(PodOutcome::Gone),
+            _ => self.skip(settings, now).map(PodOutcome::Left).or_else(|| {
                 let late = settings.deadline.is_some_and(|deadline| now >= deadline);
-                late.then_some(Outcome::Left(Skip::Deadline))
+                late.then_some(PodOutcome::Left(Skip::Deadline))
             }),
         }
     }

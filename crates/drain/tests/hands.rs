@@ -7,7 +7,8 @@ mod world;
 use std::time::Duration;
 
 use drain::{
-    AgentHands, Drain, FORSAKEN, First, MARK_HOLDS, Millis, PodOnNode, QUIET, READING_HOLDS, Reading, Settings,
+    AgentLiveness, AgentReport, Drain, FORSAKEN, FirstOwner, MARK_HOLDS, Millis, PodOnNode, QUIET, READING_HOLDS,
+    Settings,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
@@ -17,8 +18,8 @@ fn at(seconds: u64) -> Millis {
     T0 + Duration::from_secs(seconds)
 }
 
-fn reading(mark: Option<&'static str>) -> Option<Reading<'static>> {
-    Some(Reading { mark, signed: true })
+fn reading(mark: Option<&'static str>) -> Option<AgentReport<'static>> {
+    Some(AgentReport { mark, signed: true })
 }
 
 #[test]
@@ -27,11 +28,11 @@ fn an_agent_asks_only_on_the_strength_of_a_reading_without_a_mark() {
         ("nothing was read", None, false),
         ("no mark", reading(None), true),
         ("a mark", reading(Some("m")), false),
-        ("no sign of life that a controller could have seen", Some(Reading { mark: None, signed: false }), false),
+        ("no sign of life that a controller could have seen", Some(AgentReport { mark: None, signed: false }), false),
     ];
     for (what, read, asks) in rows {
-        let mut hands = AgentHands::default();
-        assert_eq!(hands.first(T0), Some(First::Read), "{what}");
+        let mut hands = AgentLiveness::default();
+        assert_eq!(hands.first(T0), Some(FirstOwner::Read), "{what}");
         assert_eq!(hands.first(T0), None, "{what}: it is under way");
         hands.read(T0, at(1), read);
         assert_eq!(hands.until(at(1)).is_some(), asks, "{what}");
@@ -43,29 +44,29 @@ fn an_agent_asks_only_on_the_strength_of_a_reading_without_a_mark() {
 
 #[test]
 fn a_mark_that_is_seen_counts_at_once_and_an_older_reading_does_not_outweigh_it() {
-    let mut hands = AgentHands::default();
-    assert_eq!(hands.first(T0), Some(First::Read));
+    let mut hands = AgentLiveness::default();
+    assert_eq!(hands.first(T0), Some(FirstOwner::Read));
     hands.saw("m", at(1));
     hands.read(T0, at(2), reading(None));
     assert!(hands.is_relieved() && hands.until(at(2)).is_none(), "it may have been read before the mark was made");
-    assert_eq!(hands.first(at(12)), Some(First::Read));
+    assert_eq!(hands.first(at(12)), Some(FirstOwner::Read));
     hands.read(at(12), at(12), reading(None));
     assert!(!hands.is_relieved() && hands.until(at(12)).is_some());
 }
 
 #[test]
 fn a_mark_is_taken_away_once_it_has_stood_unchanged_for_long() {
-    let mut hands = AgentHands::default();
+    let mut hands = AgentLiveness::default();
     let (mut read, mut taken) = (0, None);
     for second in 0..200 {
         match hands.first(at(second)) {
-            Some(First::Read) => {
+            Some(FirstOwner::Read) => {
                 read += 1;
                 // Renewed once, half a minute in.
                 let mark = if second < 30 { "m" } else { "n" };
                 hands.read(at(second), at(second), reading(Some(mark)));
             }
-            Some(First::TakeBack(words)) => {
+            Some(FirstOwner::TakeBack(words)) => {
                 assert_eq!(words, "n");
                 taken.get_or_insert(second);
                 hands.read(at(second), at(second), reading(Some("n")));

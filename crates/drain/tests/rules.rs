@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drain::{Action, DaemonSets, Drain, Millis, Outcome, PodOnNode, Refusal, Reply, Settings, Skip};
+use drain::{Action, DaemonSets, Drain, Millis, PodOnNode, PodOutcome, Refusal, Reply, Settings, Skip};
 
 const T0: Millis = Millis(1_000_000);
 
@@ -112,7 +112,7 @@ fn what_cannot_or_need_not_go_is_left_with_its_reason() {
         assert!(drain.step(T0).is_empty(), "{why}");
         assert!(drain.is_done(), "{why}");
         let outcomes: Vec<_> = drain.outcomes(T0).map(|(_, outcome)| outcome).collect();
-        assert_eq!(outcomes, [Some(Outcome::Left(why))]);
+        assert_eq!(outcomes, [Some(PodOutcome::Left(why))]);
         assert_eq!(drain.progress().skipped, 1);
     }
 }
@@ -300,7 +300,7 @@ fn a_restart_waits_for_a_list_and_keeps_what_it_learns() {
     drain.pods(at(2), vec![deleting(pod("a"), at(20)), pod("b")]);
     assert_eq!(said(&drain.step(at(2))), ["evict b"], "a was evicted before the restart, c is gone");
     let outcomes: Vec<_> = drain.outcomes(at(2)).map(|(_, outcome)| outcome).collect();
-    assert_eq!(outcomes, [Some(Outcome::Evicted), None, Some(Outcome::Evicted)]);
+    assert_eq!(outcomes, [Some(PodOutcome::Evicted), None, Some(PodOutcome::Evicted)]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod server;
 
 use std::time::Duration;
 
-use drain::{DaemonSets, Millis, Order, Outcome, PodOnNode, Settings, Skip};
+use drain::{DaemonSets, DrainOrder, Millis, PodOnNode, PodOutcome, Settings, Skip};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 use client::{Client, Event};
@@ -23,8 +23,8 @@ fn at(seconds: f64) -> Millis {
     T0 + Duration::from_secs_f64(seconds)
 }
 
-fn order(deadline: Option<Millis>) -> Order {
-    Order { id: "o".into(), reason: "test".into(), deadline, daemon_sets: DaemonSets::Skip, termination: false }
+fn order(deadline: Option<Millis>) -> DrainOrder {
+    DrainOrder { id: "o".into(), reason: "test".into(), deadline, daemon_sets: DaemonSets::Skip, termination: false }
 }
 
 /// One run's input.
@@ -275,8 +275,8 @@ fn a_pod_that_hangs_is_forced_once_and_named_at_the_end() {
     let report = client.drain.report(T0 + SPOT);
     assert_eq!((report.evicted, report.forced), (1, 1));
     assert_eq!(report.blocked.into_iter().collect::<Vec<_>>(), [("default/pdb-0".to_owned(), 1)]);
-    assert_eq!(client.outcome("uid-000"), Some(Outcome::Forced));
+    assert_eq!(client.outcome("uid-000"), Some(PodOutcome::Forced));
     let forced = client.log.iter().filter(|(_, action)| matches!(action, drain::Action::Delete { .. })).count();
     assert_eq!(forced, 1);
-    assert_ne!(client.outcome("uid-001"), Some(Outcome::Left(Skip::Deadline)));
+    assert_ne!(client.outcome("uid-001"), Some(PodOutcome::Left(Skip::Deadline)));
 }

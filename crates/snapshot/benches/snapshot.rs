@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use snapshot::{Input, Memory};
+use snapshot::{Input, SnapshotCache};
 
 const RUNS: usize = 21;
 const PODS_ON_A_NODE: usize = 20;
@@ -46,7 +46,7 @@ fn main() {
     for nodes in [500, 5_000] {
         let mut world = World::of(nodes);
         let before = resident();
-        let mut memory = Memory::default();
+        let mut memory = SnapshotCache::default();
         let started = on_cpu();
         let first = memory.build(&world.input());
         let first_took = on_cpu() - started;

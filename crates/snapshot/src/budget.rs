@@ -5,10 +5,10 @@ use api::nodepool::DisruptionReason;
 use jiff::Timestamp;
 use planner::{Budgets, Stage};
 
-use crate::nodes::Kept;
+use crate::nodes::CachedNode;
 
 /// What the pool's budgets leave, by reason: the least over those that concern it, less the nodes that are disturbed already.
-pub(crate) fn left(pool: &NodePool, nodes: &[&Kept], now: Timestamp) -> Budgets {
+pub(crate) fn left(pool: &NodePool, nodes: &[&CachedNode], now: Timestamp) -> Budgets {
     let settled = || {
         let managed = nodes.iter().filter(|kept| kept.is_managed() && kept.node.stage == Stage::Initialized);
         managed.filter(|kept| !kept.standing.terminating)

@@ -15,7 +15,7 @@ use planner::{Plan, PodShape, PodVerdict};
 
 use crate::ignored::IgnoredReason;
 use crate::rescheduling::Sorting;
-use crate::{Built, Input, millis, shapes};
+use crate::{Input, SnapshotResult, millis, shapes};
 
 /// What a CapacityBuffer was resolved to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl fmt::Display for Provisioning {
 
 /// Whether each buffer's room is there once `plan` is carried out, in the order of [`Built::buffers`].
 #[must_use]
-pub fn provisioning(built: &Built, plan: &Plan) -> Vec<(String, Provisioning)> {
+pub fn provisioning(built: &SnapshotResult, plan: &Plan) -> Vec<(String, Provisioning)> {
     let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (pod, verdict) in built.snapshot.pods.iter().zip(&plan.report.pods) {
         let Some(buffer) = &pod.buffer else { continue };
@@ -174,7 +174,7 @@ pub fn provisioning(built: &Built, plan: &Plan) -> Vec<(String, Provisioning)> {
 }
 
 /// Room that a buffer asks for.
-pub(crate) struct Room<'a> {
+pub(crate) struct BufferPods<'a> {
     buffer: &'a CapacityBuffer,
     /// One pod to come, its labels still all there.
     pub(crate) shape: PodShape,
@@ -182,7 +182,7 @@ pub(crate) struct Room<'a> {
 }
 
 /// All buffers that are Kerf's, by name, and the room that they ask for.
-pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<Room<'a>>) {
+pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<BufferPods<'a>>) {
     let stays =
         |buffer: &&&Arc<CapacityBuffer>| buffer.metadata.deletion_timestamp.is_none() && buffer.spec.is_active();
     let mut buffers: Vec<&'a CapacityBuffer> = input.buffers.iter().filter(stays).map(|it| it.as_ref()).collect();
@@ -190,7 +190,7 @@ pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<Room<'
     let (mut states, mut rooms) = (Vec::new(), Vec::new());
     for buffer in buffers {
         let resolved = one(input, buffer).map(|(size, shape)| {
-            rooms.push(Room { buffer, shape, replicas: size.replicas });
+            rooms.push(BufferPods { buffer, shape, replicas: size.replicas });
             size
         });
         states.push(BufferState { buffer: full_name(&buffer.metadata), resolved });
@@ -258,7 +258,7 @@ fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, Buffer
     }
 }
 
-impl Room<'_> {
+impl BufferPods<'_> {
     /// Adds the pods to come. The shape's labels are settled by now.
     pub(crate) fn add_pods(self, sorting: &mut Sorting<'_>) {
         let metadata = &self.buffer.metadata;

@@ -9,28 +9,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, Policy, Snapshot};
 
 use crate::catalogues::Catalogues;
-use crate::nodes::{Kept, Machine, Scene};
+use crate::nodes::{CachedNode, NodeSource, TranslationContext};
 use crate::overlays::{self, Evaluation};
 use crate::records::Records;
 use crate::rescheduling::Sorting;
 use crate::reserved::{self, Reserved};
 use crate::volumes::{Singles, Storage};
-use crate::{Built, Input, Problem, buffers, daemons, millis, nodes, pools, terms, unclaimed_nodes};
+use crate::{Input, Problem, SnapshotResult, buffers, daemons, millis, nodes, pools, terms, unclaimed_nodes};
 
 /// Records of former translations, each with the objects that it was made of. It makes the next translation faster and
 /// never changes it: whatever was translated before, the answer is that of [`crate::build`].
 #[derive(Default)]
-pub struct Memory {
+pub struct SnapshotCache {
     records: Records,
-    kept: Vec<Kept>,
-    storage: Seen,
+    kept: Vec<CachedNode>,
+    storage: SeenVersions,
     reserved: Reserved,
     overlays: Overlays,
 }
 
 /// The objects of the last translation that say where volumes are.
 #[derive(Default)]
-struct Seen {
+struct SeenVersions {
     claims: Vec<Arc<PersistentVolumeClaim>>,
     volumes: Vec<Arc<PersistentVolume>>,
     classes: Vec<Arc<StorageClass>>,
@@ -45,9 +45,9 @@ struct Overlays {
     evaluation: Evaluation,
 }
 
-impl Memory {
+impl SnapshotCache {
     /// Translates a cluster.
-    pub fn build(&mut self, input: &Input<'_>) -> Built {
+    pub fn build(&mut self, input: &Input<'_>) -> SnapshotResult {
         let mut problems = Vec::new();
         let mut daemons = daemons::translate(input, &mut problems);
         let (buffers, mut rooms) = buffers::resolve(input);
@@ -81,8 +81,8 @@ impl Memory {
             namespaces: input.namespaces.iter().map(|it| (it.name().to_owned(), it.labels())).collect(),
         };
         let Evaluation { verdicts, overlaid, .. } = self.overlays.evaluation.clone();
-        let never_evicted = self.kept.iter().flat_map(Kept::never_evicted).collect();
-        Built { snapshot, ignored, problems, never_evicted, overlays: verdicts, overlaid, buffers }
+        let never_evicted = self.kept.iter().flat_map(CachedNode::never_evicted).collect();
+        SnapshotResult { snapshot, ignored, problems, never_evicted, overlays: verdicts, overlaid, buffers }
     }
 
     /// What can be bought: less what claims in flight will use, with what overlays and factors say.
@@ -103,10 +103,10 @@ impl Memory {
         &mut self,
         input: &Input<'_>,
         catalogues: &Catalogues,
-        machines: &[Machine<'_>],
+        machines: &[NodeSource<'_>],
         problems: &mut Vec<Problem>,
     ) {
-        let scene = Scene {
+        let scene = TranslationContext {
             input,
             catalogues,
             records: &self.records,
@@ -118,7 +118,7 @@ impl Memory {
         self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
     }
 
-    fn sort<'a>(&self, input: &'a Input<'a>, machines: &'a [Machine<'a>]) -> Sorting<'a> {
+    fn sort<'a>(&self, input: &'a Input<'a>, machines: &'a [NodeSource<'a>]) -> Sorting<'a> {
         let singles = Singles::of(input, || self.records.with_volumes());
         let mut sorting = Sorting::new(input, nodes::promises(input, machines), singles);
         sorting.pending(&self.records);
@@ -131,7 +131,7 @@ impl Memory {
     }
 }
 
-impl Seen {
+impl SeenVersions {
     /// Whether anything is other than last time.
     fn refresh(&mut self, input: &Input<'_>) -> bool {
         let claims = replace(&mut self.claims, &input.volume_claims);

@@ -34,7 +34,7 @@ use jiff::Timestamp;
 use planner::{Millis, Snapshot};
 
 pub use buffers::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
-pub use cache::Memory;
+pub use cache::SnapshotCache;
 pub use ignored::{Ignored, IgnoredReason, VolumeError};
 pub use input::{Input, Settings};
 pub use nodes::{node_usage, sick, sizing};
@@ -45,7 +45,7 @@ pub use problem::{Problem, Subject, UsageError};
 /// A snapshot with what did not go into it.
 #[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Built {
+pub struct SnapshotResult {
     /// The planner's input.
     pub snapshot: Snapshot,
     /// Pods that need a place and that the planner will not see, in the order of their names.
@@ -74,8 +74,8 @@ pub struct NeverEvicted {
 }
 
 /// Translates a cluster that nothing is known of yet.
-pub fn build(input: &Input<'_>) -> Built {
-    Memory::default().build(input)
+pub fn build(input: &Input<'_>) -> SnapshotResult {
+    SnapshotCache::default().build(input)
 }
 
 fn millis(at: Timestamp) -> Millis {

@@ -17,12 +17,12 @@ use planner::Leaving;
 use crate::{Input, millis};
 
 pub use health::sick;
-pub(crate) use node_cache::{Kept, refresh};
+pub(crate) use node_cache::{CachedNode, refresh};
 pub use sizes::{node_usage, sizing};
-pub(crate) use translate::Scene;
+pub(crate) use translate::TranslationContext;
 
 /// A claim with its Node; one may be missing, not both.
-pub(crate) struct Machine<'a> {
+pub(crate) struct NodeSource<'a> {
     pub(crate) claim: Option<&'a Arc<NodeClaim>>,
     pub(crate) node: Option<&'a Arc<Node>>,
 }
@@ -42,7 +42,7 @@ pub(crate) enum MachineStage {
 
 /// What a machine counts for in its pool's budgets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct NodeState {
     /// Whether kubelet says that the Node works.
     pub(crate) ready: bool,
     /// Whether it has been marked as going, which a move does before anything else.
@@ -51,7 +51,7 @@ pub(crate) struct Standing {
     pub(crate) terminating: bool,
 }
 
-impl Standing {
+impl NodeState {
     /// Whether it uses up a budget by itself.
     pub(crate) fn is_disturbed(self) -> bool {
         self.marked || !self.ready
@@ -59,22 +59,22 @@ impl Standing {
 }
 
 /// Every Node and every claim once, by name.
-pub(crate) fn machines<'a>(input: &Input<'a>) -> Vec<Machine<'a>> {
+pub(crate) fn machines<'a>(input: &Input<'a>) -> Vec<NodeSource<'a>> {
     let mut nodes: BTreeMap<&str, &'a Arc<Node>> = input.nodes.iter().map(|node| (node.name(), *node)).collect();
     let by_provider: BTreeMap<&str, &str> = match input.claims.iter().any(|claim| unnamed(claim).is_some()) {
         // The first of several by name, whatever the order of the list.
         true => nodes.iter().rev().map(|(name, node)| (node.spec.provider_id.as_str(), *name)).collect(),
         false => BTreeMap::new(),
     };
-    let mut machines: Vec<Machine<'a>> = Vec::new();
+    let mut machines: Vec<NodeSource<'a>> = Vec::new();
     let mut claims = input.claims.clone();
     claims.sort_by_key(|claim| claim.metadata.name.as_deref());
     for claim in claims {
         let named = claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty());
         let name = named.or_else(|| by_provider.get(unnamed(claim)?).copied());
-        machines.push(Machine { claim: Some(claim), node: name.and_then(|name| nodes.remove(name)) });
+        machines.push(NodeSource { claim: Some(claim), node: name.and_then(|name| nodes.remove(name)) });
     }
-    machines.extend(nodes.into_values().map(|node| Machine { claim: None, node: Some(node) }));
+    machines.extend(nodes.into_values().map(|node| NodeSource { claim: None, node: Some(node) }));
     machines.sort_by(|one, other| (one.name(), one.claim_name()).cmp(&(other.name(), other.claim_name())));
     machines
 }
@@ -90,7 +90,7 @@ pub(crate) type Nominated<'a> = BTreeMap<&'a str, (usize, &'a str)>;
 
 /// Promises of recent plans, from a pod's UID to their number and the name that the snapshot uses now: a claim that has a
 /// Node goes by that.
-pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) -> Nominated<'a> {
+pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [NodeSource<'_>]) -> Nominated<'a> {
     if input.nominations.is_empty() {
         return BTreeMap::new();
     }
@@ -101,7 +101,7 @@ pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [Machine<'_>]) ->
     numbered.map(|(number, (uid, to))| (uid.as_str(), (number, present(to)))).collect()
 }
 
-impl<'a> Machine<'a> {
+impl<'a> NodeSource<'a> {
     /// The Node's name, or the claim's while it has no Node.
     pub(crate) fn name(&self) -> &'a str {
         self.node.map(|node| node.name()).or_else(|| self.claim_name()).unwrap_or_default()
@@ -118,10 +118,10 @@ impl<'a> Machine<'a> {
         of_node.filter(|id| !id.is_empty()).or(of_claim)?.rsplit('/').next().filter(|id| !id.is_empty())
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> NodeState {
         let holds = |type_| self.condition(type_).is_some_and(Condition::is_true);
         let closed = |node: &Arc<Node>| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE);
-        Standing {
+        NodeState {
             ready: self.node.is_some_and(|node| node.is_ready()),
             marked: self.node.is_some_and(closed) || holds(condition::DISRUPTION_REASON),
             terminating: holds(condition::INSTANCE_TERMINATING),

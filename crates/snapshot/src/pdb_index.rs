@@ -16,13 +16,13 @@ type Name = (String, String);
 pub(crate) struct PdbIndex {
     former: Vec<Arc<PodDisruptionBudget>>,
     ids: BTreeMap<Name, u32>,
-    slots: Vec<Option<Guard>>,
+    slots: Vec<Option<PdbEntry>>,
     free: Vec<u32>,
     shelves: BTreeMap<String, Shelf>,
 }
 
 /// One budget with the records of its pods.
-struct Guard {
+struct PdbEntry {
     budget: Arc<PodDisruptionBudget>,
     pods: BTreeSet<u32>,
 }
@@ -64,7 +64,7 @@ impl PdbIndex {
                 }
                 None => {
                     change.namespaces.insert(name.0.clone());
-                    self.store(Guard { budget: Arc::clone(budget), pods: BTreeSet::new() })
+                    self.store(PdbEntry { budget: Arc::clone(budget), pods: BTreeSet::new() })
                 }
             };
             self.ids.insert(name, id);
@@ -129,7 +129,7 @@ impl PdbIndex {
         }
     }
 
-    fn store(&mut self, guard: Guard) -> u32 {
+    fn store(&mut self, guard: PdbEntry) -> u32 {
         if let Some(id) = self.free.pop() {
             self.slots[id as usize] = Some(guard);
             return id;

@@ -7,17 +7,17 @@ use api::{NodePool, condition, label, nodepool, status};
 use planner::{ConsolidationPolicy, Disruption, MicroDollars, MinimumSavings, Packing, Pool, Resources, Utilization};
 
 use crate::catalogues::Catalogues;
-use crate::nodes::Kept;
+use crate::nodes::CachedNode;
 use crate::{Input, Problem, budget, quantities, shapes};
 
 /// The nodes of one pool.
-type Own<'a> = Vec<&'a Kept>;
+type Own<'a> = Vec<&'a CachedNode>;
 
 /// Ready pools that stay, by name.
 pub(crate) fn translate(
     input: &Input<'_>,
     catalogues: &Catalogues,
-    nodes: &[Kept],
+    nodes: &[CachedNode],
     problems: &mut Vec<Problem>,
 ) -> Vec<Pool> {
     let mut by_pool: BTreeMap<&str, Own<'_>> = BTreeMap::new();

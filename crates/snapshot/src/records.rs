@@ -206,7 +206,7 @@ impl Records {
         let none = Labels::new();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
         let form = match pod.is_terminal() {
-            true => shapes::Form { shape: PodShape::default(), refusal: None },
+            true => shapes::ShapeKey { shape: PodShape::default(), refusal: None },
             false if pod.is_daemon() => shapes::of_daemon(pod.namespace(), labels, &pod.in_full()),
             false => shapes::of_pod(pod.namespace(), labels, &pod.in_full()),
         };

@@ -9,13 +9,13 @@ use crate::terms::{self, Labels};
 
 /// A pod's shape, without its own labels and volumes, as far as it can be read, and what keeps it from being planned.
 #[derive(Debug)]
-pub(crate) struct Form {
+pub(crate) struct ShapeKey {
     pub(crate) shape: PodShape,
     pub(crate) refusal: Option<IgnoredReason>,
 }
 
 /// The shape of a pod.
-pub(crate) fn of_pod(namespace: &str, labels: &Labels, spec: &PodSpec) -> Form {
+pub(crate) fn of_pod(namespace: &str, labels: &Labels, spec: &PodSpec) -> ShapeKey {
     let affinity = affinity(spec);
     let mut form = translate(namespace, labels, spec, affinity);
     let all = || form.shape.affinity.iter().flatten().chain(&form.shape.selector);
@@ -29,7 +29,7 @@ pub(crate) fn of_pod(namespace: &str, labels: &Labels, spec: &PodSpec) -> Form {
 }
 
 /// The shape of a DaemonSet's pod; demands on fields (the node's name) are the DaemonSet controller's own.
-pub(crate) fn of_daemon(namespace: &str, labels: &Labels, spec: &PodSpec) -> Form {
+pub(crate) fn of_daemon(namespace: &str, labels: &Labels, spec: &PodSpec) -> ShapeKey {
     let all: Vec<Vec<Requirement>> =
         required(spec).map(|term| term.match_expressions.iter().map(lenient).collect()).collect();
     // A term that only named a node holds everywhere, and one alternative is enough.
@@ -66,7 +66,7 @@ fn translate(
     labels: &Labels,
     spec: &PodSpec,
     (affinity, refusal): (Vec<Vec<Requirement>>, Option<IgnoredReason>),
-) -> Form {
+) -> ShapeKey {
     let (requests, unread) = match pod_requests(spec) {
         Ok(amounts) => (amounts, None),
         Err(invalid) => (Default::default(), Some(IgnoredReason::Quantity { text: invalid.text })),
@@ -87,7 +87,7 @@ fn translate(
     };
     terms::fill(&mut shape, labels, spec);
     let devices = || (!spec.resource_claims.is_empty()).then_some(IgnoredReason::DeviceClaim);
-    Form { shape, refusal: refusal.or(unread).or_else(devices) }
+    ShapeKey { shape, refusal: refusal.or(unread).or_else(devices) }
 }
 
 /// Preferred nodes. Terms that no node can be known to meet (fields, or what no label can be compared with), and those

@@ -7,7 +7,7 @@ use api::objects::{LabelSelector, PodTemplateSpec};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::nodes::Machine;
+use crate::nodes::NodeSource;
 use crate::records::Records;
 use crate::{Input, Problem, annotation_errors};
 
@@ -40,7 +40,7 @@ fn is_meant(input: &Input<'_>, namespace: &str, selector: &LabelSelector) -> boo
 }
 
 /// Nodes with a pool's label and no claim, once a pool, and those that ask to be left in peace in words that protect nothing.
-pub(crate) fn nodes(input: &Input<'_>, machines: &[Machine<'_>]) -> Vec<Problem> {
+pub(crate) fn nodes(input: &Input<'_>, machines: &[NodeSource<'_>]) -> Vec<Problem> {
     let misread = machines.iter().filter_map(|machine| {
         let (node, text) = (machine.node?, machine.node?.misread_do_not_disrupt()?.to_owned());
         Some(Problem::NodeDoNotDisrupt { node: node.name().to_owned(), others: 0, text })

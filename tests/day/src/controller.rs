@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use planner::{Catalogue, Destination, Plan, PlanCache, PodVerdict, Purpose, Validation};
-use snapshot::{Built, Input, Memory, Problem};
+use snapshot::{Input, Problem, SnapshotCache, SnapshotResult};
 
 use crate::audit::Audit;
 use crate::clock::{MINUTE, Moment, SECOND, timestamp};
@@ -50,7 +50,7 @@ pub struct Hands<'a> {
 /// The controller.
 #[derive(Default)]
 pub struct Controller {
-    memory: Memory,
+    memory: SnapshotCache,
     /// Karpenter's rules in place of ours.
     peer: Option<Peer>,
     noted: Validation,
@@ -186,7 +186,7 @@ impl Controller {
     }
 
     /// As in the controller: a cluster at rest is not planned anew.
-    fn kerfs_plan(&mut self, built: &Built, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
+    fn kerfs_plan(&mut self, built: &SnapshotResult, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
         if let Some((_, plan)) = self.rest.as_ref().filter(|(rest, _)| rest.is_valid(&built.snapshot)) {
             return Some(plan.clone());
         }
@@ -197,7 +197,7 @@ impl Controller {
     }
 
     /// The planner's picture of the cluster.
-    pub fn built(&mut self, world: &World) -> Built {
+    pub fn built(&mut self, world: &World) -> SnapshotResult {
         let now = world.now;
         self.promises.retain(|_, (_, until, _)| *until > now);
         let before = self.shortages.len();
@@ -228,7 +228,13 @@ impl Controller {
         })
     }
 
-    fn carry_out(&mut self, hands: &mut Hands<'_>, built: &Built, plan: &Plan, begin: &[usize]) -> Result<(), Died> {
+    fn carry_out(
+        &mut self,
+        hands: &mut Hands<'_>,
+        built: &SnapshotResult,
+        plan: &Plan,
+        begin: &[usize],
+    ) -> Result<(), Died> {
         let now = hands.world.now;
         let mut claims: BTreeMap<usize, api::NodeClaim> = BTreeMap::new();
         for (position, planned) in plan.launches.iter().enumerate() {
@@ -289,7 +295,7 @@ fn comes_and_goes(problem: &Problem) -> bool {
 
 /// The plan, or what is sound of it, as judged by code that shares nothing with the planner. What it finds is counted, with the first
 /// as evidence.
-fn sound_plan(built: &Built, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
+fn sound_plan(built: &SnapshotResult, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
     for problem in built.problems.iter().filter(|problem| !comes_and_goes(problem)) {
         hands.audit.expect(false, now, || format!("the translator complains: {problem}"));
     }

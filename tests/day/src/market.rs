@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{EC2NodeClass, EC2NodeClassSpec};
 use cloud::nodeclass::ResolvedImage;
-use cloud::types::{ClassSettings, Market as Prices, Source, Zone, catalogue};
+use cloud::types::{ClassSettings, OfferingSource as Prices, Source, Zone, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, data};
 use jiff::Timestamp;

@@ -194,7 +194,9 @@ async fn goes(told: &mut Told, machine: &Machine) -> Result<()> {
         .await?;
         Ok(Api::<EC2NodeClass>::all(client).delete(POOL, &now).await.map(drop)?)
     };
-    teller.line("the NodePool is deleted: the agent drains the node, systemd powers off, the Node is removed", gone).await
+    teller
+        .line("the NodePool is deleted: the agent drains the node, systemd powers off, the Node is removed", gone)
+        .await
 }
 
 fn said(node: &Node, kind: &str, status: &str) -> Result<String> {

@@ -34,7 +34,10 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     let calls = stage.ec2.fleets().split_off(fleets);
     let tried = async { on_demand_at_last(&calls) };
     teller
-        .line("CreateFleet for spot was refused, no offering was requested twice, and the last request was on-demand", tried)
+        .line(
+            "CreateFleet for spot was refused, no offering was requested twice, and the last request was on-demand",
+            tried,
+        )
         .await?;
     let one = async {
         let claims = look.claims().await?;

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use agent::clock::Wall;
+use agent::clock::WallOffset;
 use agent::cluster::Node;
 use agent::identity::credentials::{self, Credentials};
 use agent::identity::{Audience, token};
 use agent::imds::{IdentityDocument, plain_text};
 use agent::journal::Journal;
-use agent::notices::{Item, Ledger, Reading};
+use agent::notices::{Item, NoticeReading, NoticeStore};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     let mut accepted = words.iter().any(Option::is_some);
     accepted |= identity(bytes) | role(bytes);
     for item in Item::ALL {
-        accepted |= item.read(bytes).is_some_and(|said| noticed(Reading { said, heard: None }));
+        accepted |= item.read(bytes).is_some_and(|said| noticed(NoticeReading { said, heard: None }));
     }
     if accepted { Verdict::Accepted } else { Verdict::Refused("nothing that metadata says".to_owned()) }
 }
@@ -65,11 +65,11 @@ fn role(bytes: &[u8]) -> bool {
 }
 
 /// A notice is taken in once, is remembered, and what the Node says of it can be written.
-fn noticed(reading: Reading) -> bool {
-    let mut ledger = Ledger::default();
-    ledger.read(&reading, Wall::default(), NOON);
+fn noticed(reading: NoticeReading) -> bool {
+    let mut ledger = NoticeStore::default();
+    ledger.read(&reading, WallOffset::default(), NOON);
     let taken = ledger.clone();
-    assert!(!ledger.read(&reading, Wall::default(), NOON), "the same said twice is no news: {reading:?}");
+    assert!(!ledger.read(&reading, WallOffset::default(), NOON), "the same said twice is no news: {reading:?}");
     assert_eq!(ledger, taken);
     let mut life = Lifecycle::new("node", Journal::new(INSTANCE, None), NOON);
     life.take(Input::Node(Some(Node::clone(&node()))), NOON);

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use agent::bootstrap::credentials::DEFAULT_PROVIDER;
 use agent::bootstrap::environment::MANAGER_DROP_IN;
 use agent::bootstrap::facts::{Facts, Hardware, Software};
-use agent::bootstrap::plan::{File, Plan, plan};
+use agent::bootstrap::plan::{BootstrapPlan, PlannedFile, plan};
 use agent::host::{ContainerdVersion, KubeletVersion};
 use agent::imds::IdentityDocument;
 use machine::agent::AgentSettings;
@@ -81,7 +81,7 @@ fn followed(config: &NodeConfig) -> Verdict {
 }
 
 /// A plan that may be carried out: its files are where they belong, and say what they say in their own syntax.
-fn sound(plan: &Plan, config: &NodeConfig) {
+fn sound(plan: &BootstrapPlan, config: &NodeConfig) {
     let paths: BTreeSet<&str> = plan.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths.len(), plan.files.len(), "no path twice");
     plan.warnings.iter().for_each(|warning| sentence::hold(warning));
@@ -92,7 +92,7 @@ fn sound(plan: &Plan, config: &NodeConfig) {
     }
 }
 
-fn in_its_syntax(file: &File, config: &NodeConfig) {
+fn in_its_syntax(file: &PlannedFile, config: &NodeConfig) {
     let text = String::from_utf8_lossy(&file.content);
     let path = file.path.as_str();
     if path.ends_with(".json") || path.ends_with(".conf") && path.contains(".json.d/") {

@@ -2,7 +2,7 @@
 
 use api::{EC2NodeClass, label};
 use cloud::Cloud;
-use cloud::nodeclass::{Memory, fetch, queries, resolve};
+use cloud::nodeclass::{ResolutionCache, fetch, queries, resolve};
 use controller::capacity::offerings::Offerings;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub fn claim(number: u64, requirements: &[Value]) -> Value {
 pub async fn learn(ec2: &dyn Cloud, market: &Offerings) {
     let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
     let (settings, now) = (life::settings(), Timestamp::now());
-    let answers = fetch(ec2, &queries(&class, &settings), &Memory::default(), now).await;
+    let answers = fetch(ec2, &queries(&class, &settings), &ResolutionCache::default(), now).await;
     let resolution = resolve(&class, answers, &settings, now);
     market.learn(&class, resolution.class).unwrap();
 }

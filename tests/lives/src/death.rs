@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cloud::guard::Guard;
-use cloud::{CloudError, Kind};
+use cloud::{CloudError, ErrorKind};
 use http::{Method, Request, Response};
 use kube::client::Body;
 use tokio::sync::Notify;
@@ -129,7 +129,7 @@ impl Guard for Death {
             self.strike();
             CloudError {
                 call,
-                kind: Kind::Transport,
+                kind: ErrorKind::Transport,
                 code: String::new(),
                 message: "nobody is there any more".to_owned(),
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::objects::{Node, Pod, PodDisruptionBudget};
 use api::{condition, label, taint};
-use cloud::fake::{FakeCloud, Machine};
+use cloud::fake::{FakeCloud, FakeInstance};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ impl Surroundings {
         }
     }
 
-    fn node(&self, machine: &Machine) -> Value {
+    fn node(&self, machine: &FakeInstance) -> Value {
         let instance = &machine.instance;
         let (family, size) = instance.instance_type.split_once('.').unwrap();
         let cpus = SIZES.iter().find(|(name, _)| *name == size).unwrap().1;

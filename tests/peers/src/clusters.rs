@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use planner::{Catalogue, Plan};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use snapshot::{Built, Input};
+use snapshot::{Input, SnapshotResult};
 
 pub(crate) use day::dice::Dice;
 pub use kinds::{Kind, Kinds};
@@ -168,7 +168,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When an object is not what crate `api` reads: a fault of the generator.
-    pub fn build(&self) -> Result<Built> {
+    pub fn build(&self) -> Result<SnapshotResult> {
         let pods = read(self.bound.iter().chain(&self.pending))?;
         let nodes = read(&self.nodes)?;
         let claims = read(&self.node_claims)?;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use cli::catalogue::Wish;
-use cli::plan_input::{Cluster, Conditions, Gate, Gates};
+use cli::catalogue::CatalogueOptions;
+use cli::plan_input::{Conditions, Gate, Gates, PlanInput};
 use jiff::Timestamp;
 use planner::Snapshot;
 
@@ -20,8 +20,8 @@ const NOW: &str = "2026-11-01T06:00:00Z";
 pub fn read(folder: &Path) -> anyhow::Result<Snapshot> {
     let manifests = cli::input::read(&[folder.join("objects.json")], &mut io::empty())?;
     let catalogue = folder.join("catalogue.json");
-    let conditions = conditions(Wish { file: Some(catalogue), ..Wish::default() })?;
-    let cluster = Cluster::new(manifests, &conditions).with_context(|| folder.display().to_string())?;
+    let conditions = conditions(CatalogueOptions { file: Some(catalogue), ..CatalogueOptions::default() })?;
+    let cluster = PlanInput::new(manifests, &conditions).with_context(|| folder.display().to_string())?;
     let built = cluster.snapshot(&conditions);
     if let Some(problem) = built.problems.first() {
         return Err(anyhow!("{}: {problem}", folder.display()));
@@ -32,7 +32,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Snapshot> {
     Ok(built.snapshot)
 }
 
-fn conditions(wish: Wish) -> anyhow::Result<Conditions> {
+fn conditions(wish: CatalogueOptions) -> anyhow::Result<Conditions> {
     let gates = Gates { overlays: Gate::Open, static_pools: Gate::Open, buffers: Gate::Open, ..Gates::default() };
     Ok(Conditions { wish, gates, ..Conditions::at(NOW.parse::<Timestamp>()?) })
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use planner::Catalogue;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use snapshot::{Built, Input, Memory};
+use snapshot::{Input, SnapshotCache, SnapshotResult};
 
 /// How large a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,8 @@ const CPUS: [u32; 5] = [100, 250, 500, 1000, 1500];
 /// When the made-up objects cannot be read.
 pub fn measure(size: Size) -> anyhow::Result<Measured> {
     let mut cluster = Cluster::new(size)?;
-    let mut memory = Memory::default();
-    let mut built = Built::default();
+    let mut memory = SnapshotCache::default();
+    let mut built = SnapshotResult::default();
     let started = Instant::now();
     let counted = allocation_counter::measure(|| built = memory.build(&cluster.input()));
     let first = started.elapsed();

@@ -12,7 +12,7 @@ use peers::clusters::{Cluster, Kinds};
 use peers::referee::{Case, Place, Referee, Tally, Variant, Verdict};
 use planner::{Plan, carried_out, check, plan};
 use serde_json::{Value, json};
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 /// Clusters that one process of the referee gets at a time.
 const BATCH: usize = 500;
@@ -24,7 +24,7 @@ const TOLD: usize = 8;
 /// A cluster with our answer.
 struct Answered {
     cluster: Cluster,
-    built: Built,
+    built: SnapshotResult,
     plan: Plan,
     /// How many pods it moves.
     moved: usize,

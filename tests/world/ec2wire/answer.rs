@@ -1,6 +1,6 @@
 //! How a call ends: an answer, EC2's error, or a connection that closes.
 
-use cloud::{CloudError, Kind};
+use cloud::{CloudError, ErrorKind};
 use http::{HeaderMap, StatusCode, header};
 
 use super::form::Form;
@@ -38,11 +38,13 @@ impl From<CloudError> for Failure {
     /// EC2 answers shortages and its own faults with 5xx, throttling with 503, and all that is the caller's with 4xx.
     fn from(error: CloudError) -> Self {
         let status = match error.kind {
-            Kind::Transport => return Self::Dropped,
-            Kind::InsufficientCapacity | Kind::Server => StatusCode::INTERNAL_SERVER_ERROR,
-            Kind::Throttled => StatusCode::SERVICE_UNAVAILABLE,
-            Kind::Unauthorized => StatusCode::FORBIDDEN,
-            Kind::NotFound | Kind::AlreadyExists | Kind::IdempotencyMismatch | Kind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::Transport => return Self::Dropped,
+            ErrorKind::InsufficientCapacity | ErrorKind::Server => StatusCode::INTERNAL_SERVER_ERROR,
+            ErrorKind::Throttled => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Unauthorized => StatusCode::FORBIDDEN,
+            ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::IdempotencyMismatch | ErrorKind::Invalid => {
+                StatusCode::BAD_REQUEST
+            }
         };
         Self::Refused { status, code: error.code, message: error.message }
     }

@@ -2,28 +2,28 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cloud::fake::Machine;
+use cloud::fake::FakeInstance;
 
 use crate::imds::{Facts, Interruption};
 
 /// The name that the cluster expects of the node: the private DNS name, or the instance id where the NodeConfig opens the
 /// gate for that. The room must know it, because it signs the certificate, as EKS does when it maps a role to a user.
 #[must_use]
-pub fn node_name(machine: &Machine) -> String {
+pub fn node_name(machine: &FakeInstance) -> String {
     let config = machine::userdata::parse(&user_data(machine)).ok();
     let by_id = config.is_some_and(|user_data| user_data.config.gate("InstanceIdNodeName"));
     if by_id { machine.instance.id.clone() } else { machine.instance.private_dns_name.clone() }
 }
 
 /// The template's user data as a machine gets it. What is not base64 is served as it is; EC2 would have refused it.
-fn user_data(machine: &Machine) -> Vec<u8> {
+fn user_data(machine: &FakeInstance) -> Vec<u8> {
     let encoded = &machine.template.user_data;
     STANDARD.decode(encoded).unwrap_or_else(|_| encoded.clone().into_bytes())
 }
 
 /// The facts of an instance.
 #[must_use]
-pub fn facts(machine: &Machine, zone_id: &str) -> Facts {
+pub fn facts(machine: &FakeInstance, zone_id: &str) -> Facts {
     let instance = &machine.instance;
     Facts {
         instance_id: instance.id.clone(),
@@ -46,7 +46,7 @@ pub fn facts(machine: &Machine, zone_id: &str) -> Facts {
 }
 
 /// Moves what the service of a live machine may tell anew; what a test has set besides stays.
-pub fn refresh(facts: &mut Facts, machine: &Machine) {
+pub fn refresh(facts: &mut Facts, machine: &FakeInstance) {
     facts.interruption = machine.interruption.map(|time| Interruption { action: "terminate".to_owned(), time });
     facts.rebalance = machine.rebalance;
 }

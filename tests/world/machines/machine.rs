@@ -226,7 +226,11 @@ pub struct Blueprint {
 }
 
 impl Blueprint {
-    pub(super) fn new(options: &Options, types: &BTreeMap<String, InstanceTypeInfo>, machine: &fake::Machine) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        types: &BTreeMap<String, InstanceTypeInfo>,
+        machine: &fake::FakeInstance,
+    ) -> Self {
         let instance = &machine.instance;
         let subnet = options.cloud.subnet(&instance.subnet_id);
         Self {
@@ -290,7 +294,7 @@ impl Blueprint {
     }
 }
 
-fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::Machine) -> Hardware {
+fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::FakeInstance) -> Hardware {
     let disk = machine.template.block_devices.first().and_then(|device| device.size_gib).map_or(DISK_GIB, u64::from);
     Hardware {
         instance_type: machine.instance.instance_type.clone(),
@@ -302,7 +306,7 @@ fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::Machine) -> Hardwar
 }
 
 /// What EC2 says of the instance; `None` once it is gone.
-pub(super) type Told = watch::Receiver<Option<fake::Machine>>;
+pub(super) type Told = watch::Receiver<Option<fake::FakeInstance>>;
 
 /// A machine's whole life. Cancelling it is a power cut.
 pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {

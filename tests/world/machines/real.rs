@@ -179,7 +179,7 @@ exec /usr/bin/kerf-agent token \"$@\"
 }
 
 /// Whether the instance gets a machine of this kind.
-pub(super) fn wanted(instance: &fake::Machine) -> bool {
+pub(super) fn wanted(instance: &fake::FakeInstance) -> bool {
     instance.instance.tags.get(label::NODEPOOL).is_some_and(|pool| pool == POOL)
 }
 

@@ -5,7 +5,7 @@ use machine::tables;
 use toml::{Table, toml};
 
 use super::super::facts::{Facts, SANDBOX_ARCHIVE};
-use super::super::plan::{Part, Plan, Program};
+use super::super::plan::{BootstrapPlan, PlanPart, Program};
 use super::{asks_for_soci, uses_soci};
 
 /// The snapshotter's configuration.
@@ -17,17 +17,17 @@ pub const SOCI_ENDPOINT: &str = "unix:///run/soci-snapshotter-grpc/soci-snapshot
 
 const UNIT: &str = "soci-snapshotter.service";
 
-pub(super) fn add(plan: &mut Plan, facts: &Facts) {
+pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) {
     let used = uses_soci(facts);
     if !used && asks_for_soci(&facts.user_data.config) {
         plan.warn("spec.featureGates.FastImagePull has no effect: it requires 4 CPUs and 7 GiB of memory");
     }
     if used {
-        plan.put(Part::Containerd, SOCI_CONFIG, tables::pretty(&config()));
+        plan.put(PlanPart::Containerd, SOCI_CONFIG, tables::pretty(&config()));
         plan.programs.extend(facts.software.sandbox_archive.then(import_sandbox));
     }
     let drop_in = format!("[Unit]\nRequires={UNIT}\nAfter={UNIT}\n");
-    plan.put_or_remove(Part::Containerd, SOCI_DROP_IN, used.then_some(drop_in));
+    plan.put_or_remove(PlanPart::Containerd, SOCI_DROP_IN, used.then_some(drop_in));
 }
 
 /// Layers that the image build unpacked belong to another snapshotter.

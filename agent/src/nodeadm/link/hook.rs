@@ -13,14 +13,14 @@ use crate::nodeadm::Machine;
 
 /// How often and for how long to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct HookTimeouts {
     /// Between two looks.
     pub poll: Duration,
     /// In all.
     pub limit: Duration,
 }
 
-impl Patience {
+impl HookTimeouts {
     /// That of EKS's bootstrap: every 50 ms, for a minute.
     pub const NODEADM: Self = Self { poll: Duration::from_millis(50), limit: Duration::from_secs(60) };
 }
@@ -45,7 +45,7 @@ pub struct Link {
 }
 
 pub(in crate::nodeadm) async fn run(machine: &Machine) -> anyhow::Result<()> {
-    let Patience { poll, limit } = machine.links;
+    let HookTimeouts { poll, limit } = machine.links;
     let mut awaited = "no response from metadata".to_owned();
     let settling = async {
         let boot =

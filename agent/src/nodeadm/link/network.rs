@@ -9,7 +9,7 @@ const RULE_PRIORITY: u32 = 32_765;
 
 /// One interface as metadata describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interface {
+pub struct InterfaceSettings {
     /// Hardware address.
     pub mac: String,
     /// Number of its network card.
@@ -22,7 +22,7 @@ pub struct Interface {
     pub ipv4: Option<String>,
 }
 
-impl Interface {
+impl InterfaceSettings {
     /// The networkd file: addresses by DHCP, the primary interface preferred, and for each other one a routing table
     /// of its own, so that answers leave where questions came in.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-use super::network::Interface;
+use super::network::InterfaceSettings;
 use super::{Owner, Record, mac_of, read_record, record_path};
 use crate::bootstrap::prepare::MARKER;
 use crate::nodeadm::Machine;
@@ -55,7 +55,7 @@ fn owner(known: Option<&Record>, mac: &str, started: bool) -> Owner {
     }
 }
 
-async fn describe(machine: &Machine, mac: String, primary: bool) -> anyhow::Result<Interface> {
+async fn describe(machine: &Machine, mac: String, primary: bool) -> anyhow::Result<InterfaceSettings> {
     let item = async |name: &str| {
         let path = format!("meta-data/network/interfaces/macs/{mac}/{name}");
         machine.metadata().optional(&path).await
@@ -68,10 +68,10 @@ async fn describe(machine: &Machine, mac: String, primary: bool) -> anyhow::Resu
     let card = number("network-card", item("network-card").await?)?;
     let addresses = if primary { None } else { item("local-ipv4s").await? };
     let ipv4 = addresses.and_then(|addresses| addresses.split_whitespace().next().map(str::to_owned));
-    Ok(Interface { mac, card, device, primary, ipv4 })
+    Ok(InterfaceSettings { mac, card, device, primary, ipv4 })
 }
 
-fn configure(machine: &Machine, interface: &str, described: &Interface) -> anyhow::Result<bool> {
+fn configure(machine: &Machine, interface: &str, described: &InterfaceSettings) -> anyhow::Result<bool> {
     let content = described.network_file();
     let mut changed = machine.host.write(&network_path(interface), content.as_bytes(), 0o644)?;
     if described.primary {

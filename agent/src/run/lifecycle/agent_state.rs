@@ -2,13 +2,13 @@
 
 use drain::Drain;
 
-use crate::clock::Wall;
+use crate::clock::WallOffset;
 use crate::cluster::Node;
 use crate::journal::Journal;
 
 /// What is known of our Node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seen {
+pub(super) enum ObservedNode {
     Unheard,
     Absent,
     /// There is a Node of our name that is another machine's.
@@ -18,42 +18,42 @@ pub(super) enum Seen {
 
 /// The state that duties share.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct AgentState {
     pub(super) name: String,
     pub(super) journal: Journal,
     /// The journal differs from its file.
     pub(super) dirty: bool,
-    pub(super) seen: Seen,
+    pub(super) seen: ObservedNode,
     /// How moments are written for others.
-    pub(super) wall: Wall,
+    pub(super) wall: WallOffset,
 }
 
-impl Known {
+impl AgentState {
     pub(super) fn new(name: &str, journal: Journal) -> Self {
-        Self { name: name.to_owned(), journal, dirty: false, seen: Seen::Unheard, wall: Wall::default() }
+        Self { name: name.to_owned(), journal, dirty: false, seen: ObservedNode::Unheard, wall: WallOffset::default() }
     }
 
     /// Our Node, proven to be ours.
     pub(super) fn node(&self) -> Option<&Node> {
         match &self.seen {
-            Seen::Ours(node) => Some(node),
+            ObservedNode::Ours(node) => Some(node),
             _ => None,
         }
     }
 
     /// Whether the API server has answered, and not with another machine's Node.
     pub(super) fn may_write(&self) -> bool {
-        matches!(self.seen, Seen::Absent | Seen::Ours(_))
+        matches!(self.seen, ObservedNode::Absent | ObservedNode::Ours(_))
     }
 
     pub(super) fn rename(&mut self, name: &str) {
         if self.name != name {
             name.clone_into(&mut self.name);
-            self.seen = Seen::Unheard;
+            self.seen = ObservedNode::Unheard;
         }
     }
 
-    pub(super) fn hear(&mut self, node: Option<Node>) {
+    pub(super) fn update_node(&mut self, node: Option<Node>) {
         self.seen = self.identify(node);
     }
 
@@ -64,11 +64,11 @@ impl Known {
     }
 
     /// Proves who we are: the Node's providerID must end in our instance.
-    fn identify(&self, node: Option<Node>) -> Seen {
+    fn identify(&self, node: Option<Node>) -> ObservedNode {
         match node {
-            None => Seen::Absent,
-            Some(node) if self.is_ours(&node) => Seen::Ours(Box::new(node)),
-            Some(node) => Seen::Foreign(node.spec.provider_id),
+            None => ObservedNode::Absent,
+            Some(node) if self.is_ours(&node) => ObservedNode::Ours(Box::new(node)),
+            Some(node) => ObservedNode::Foreign(node.spec.provider_id),
         }
     }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use drain::Millis;
 use serde_json::Value;
 
-use super::agent_state::Known;
+use super::agent_state::AgentState;
 use crate::cluster::Node;
 use crate::health;
-use crate::report::{self, Statement};
+use crate::report::{self, ConditionUpdate};
 use crate::run::ordered_writer::OrderedWriter;
 
 /// For so long what was written last counts, not the Node as seen: the watch needs a moment to show it.
@@ -18,15 +18,15 @@ const ECHO: Duration = Duration::from_secs(10);
 pub(super) struct Conditions {
     lane: OrderedWriter,
     /// The status patch that is under way, then the one written last.
-    stated: Vec<Statement>,
+    stated: Vec<ConditionUpdate>,
     stated_at: Option<Millis>,
 }
 
 impl Conditions {
-    pub(super) fn patch(&mut self, known: &Known, said: &[Statement], now: Millis) -> Option<Value> {
+    pub(super) fn patch(&mut self, known: &AgentState, said: &[ConditionUpdate], now: Millis) -> Option<Value> {
         let node = known.node()?;
         let fresh = self.stated_at.is_some_and(|at| now < at + ECHO);
-        let stands = |it: &Statement| {
+        let stands = |it: &ConditionUpdate| {
             if fresh {
                 self.stated.contains(it)
             } else {
@@ -58,11 +58,11 @@ impl Conditions {
 }
 
 /// Whether the Node says exactly this.
-fn stands(node: &Node, said: &Statement) -> bool {
+fn stands(node: &Node, said: &ConditionUpdate) -> bool {
     node.condition(said.kind)
         .is_some_and(|it| it.status == said.status && it.reason == said.reason && it.message == said.message)
 }
 
-fn has_status(node: &Node, said: &Statement) -> bool {
+fn has_status(node: &Node, said: &ConditionUpdate) -> bool {
     node.condition(said.kind).is_some_and(|it| it.status == said.status)
 }

@@ -4,32 +4,32 @@
 use std::time::Duration;
 
 use api::annotation;
-use drain::{AgentHands, Drain, Millis, Reading};
+use drain::{AgentLiveness, AgentReport, Drain, Millis};
 
 use super::AgentAction;
 use crate::cluster::Node;
-use crate::report::Statement;
+use crate::report::ConditionUpdate;
 
 /// The agent looks around every few seconds: whoever has not for so long was stopped.
 const GAP: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
-pub(super) struct Hands {
-    rules: AgentHands,
+pub(super) struct OwnerTracker {
+    rules: AgentLiveness,
     /// When it was last asked what comes first.
     alive: Option<Millis>,
 }
 
-impl Hands {
+impl OwnerTracker {
     /// The watch may lag: that there is no mark it cannot say.
-    pub(super) fn hear(&mut self, node: &Node, now: Millis) {
+    pub(super) fn observe(&mut self, node: &Node, now: Millis) {
         if let Some(words) = node.metadata.annotations.get(annotation::DRAIN_TAKEN_OVER) {
             self.rules.saw(words, now);
         }
     }
 
     pub(super) fn read(&mut self, node: Option<&Node>, began: Millis, now: Millis) {
-        let reading = node.map(|node| Reading {
+        let reading = node.map(|node| AgentReport {
             mark: node.metadata.annotations.get(annotation::DRAIN_TAKEN_OVER).map(String::as_str),
             signed: node.metadata.annotations.contains_key(annotation::AGENT_HEARTBEAT),
         });
@@ -60,8 +60,8 @@ impl Hands {
     }
 
     /// What people should know of it.
-    pub(super) fn add_to(&self, said: Statement) -> Statement {
+    pub(super) fn add_to(&self, said: ConditionUpdate) -> ConditionUpdate {
         let taken = if self.rules.is_relieved() { "; the controller drains it" } else { "" };
-        Statement { message: said.message + taken, ..said }
+        ConditionUpdate { message: said.message + taken, ..said }
     }
 }

@@ -2,25 +2,25 @@
 //! holds while nobody can be heard; it ends when the Node is heard of without it.
 
 use api::{DrainRequest, annotation, condition, reason};
-use drain::{DaemonSets, Order};
+use drain::{DaemonSets, DrainOrder};
 
-use super::agent_state::Known;
+use super::agent_state::AgentState;
 use crate::notices::moment;
-use crate::report::Statement;
+use crate::report::ConditionUpdate;
 
 /// What the wish is called among others.
 pub(super) const SOURCE: &str = "asked";
 
 /// The wishes themselves live in the journal.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct DrainRequests {
     /// What is wrong with the wish as it was written.
     problem: Option<String>,
 }
 
-impl Asked {
+impl DrainRequests {
     /// Reads the wish off our Node, as far as it has been heard.
-    pub(super) fn read(&mut self, known: &mut Known) {
+    pub(super) fn read(&mut self, known: &mut AgentState) {
         let Some(node) = known.node() else {
             return;
         };
@@ -43,8 +43,8 @@ impl Asked {
     }
 
     /// The condition `kerf.sh/Drained` of a wish that cannot be followed.
-    pub(super) fn statement(&self) -> Option<Statement> {
-        Some(Statement {
+    pub(super) fn condition_update(&self) -> Option<ConditionUpdate> {
+        Some(ConditionUpdate {
             kind: condition::NODE_DRAINED,
             status: condition::FALSE,
             reason: reason::DRAIN_REQUEST_INVALID.to_owned(),
@@ -53,8 +53,8 @@ impl Asked {
     }
 }
 
-fn order(known: &Known, request: DrainRequest) -> Order {
+fn order(known: &AgentState, request: DrainRequest) -> DrainOrder {
     let deadline = request.deadline.map(|at| known.wall.ours(moment(at)));
     let daemon_sets = if request.daemon_sets { DaemonSets::Drain } else { DaemonSets::Skip };
-    Order { id: request.id, reason: request.reason, deadline, daemon_sets, termination: request.termination }
+    DrainOrder { id: request.id, reason: request.reason, deadline, daemon_sets, termination: request.termination }
 }

@@ -2,7 +2,7 @@
 
 use drain::Millis;
 
-use super::agent_state::Known;
+use super::agent_state::AgentState;
 use crate::health;
 use crate::report::NodeEvent;
 use crate::run::ordered_writer::OrderedWriter;
@@ -14,7 +14,7 @@ pub(super) struct Events {
 
 impl Events {
     /// The next to create; only once the API server has answered anything at all.
-    pub(super) fn next(&mut self, known: &Known, tidings: Vec<NodeEvent>, now: Millis) -> Option<NodeEvent> {
+    pub(super) fn next(&mut self, known: &AgentState, tidings: Vec<NodeEvent>, now: Millis) -> Option<NodeEvent> {
         if !known.may_write() {
             return None;
         }
@@ -22,7 +22,7 @@ impl Events {
         self.lane.take(now).then_some(untold)
     }
 
-    pub(super) fn told(&mut self, known: &mut Known, key: String, done: bool, now: Millis) {
+    pub(super) fn told(&mut self, known: &mut AgentState, key: String, done: bool, now: Millis) {
         self.lane.ended(done, now);
         if done {
             // Of what comes again and again only the last time is remembered, or the journal would grow for ever.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use api::{condition, reason};
 use drain::Millis;
 
-use super::agent_state::Known;
-use crate::notices::{Reach, Watcher};
-use crate::report::Statement;
+use super::agent_state::AgentState;
+use crate::notices::{Reachability, Watcher};
+use crate::report::ConditionUpdate;
 
 /// Failing for so long is no hiccup.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ struct Failing {
 }
 
 impl Metadata {
-    pub(super) fn reach(&mut self, reach: Reach, now: Millis) {
+    pub(super) fn reach(&mut self, reach: Reachability, now: Millis) {
         self.failed += u64::from(reach.failed);
         match reach.problem {
             None => {
@@ -55,20 +55,20 @@ impl Metadata {
     }
 
     /// The condition `kerf.sh/MetadataReachable`, from the first long failure on.
-    pub(super) fn statement(&self, known: &Known, now: Millis) -> Option<Statement> {
+    pub(super) fn statement(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
         let before = known.node()?.condition(condition::METADATA_REACHABLE);
         let long = self.failing.values().filter(|failing| now >= failing.since + PATIENCE);
         let Some(failing) = long.min_by_key(|failing| failing.since) else {
             let ends = before.is_some_and(|it| it.status == condition::FALSE) && self.failing.is_empty();
             let stays = before.is_some_and(|it| it.status == condition::TRUE);
-            return (ends || stays).then(|| Statement {
+            return (ends || stays).then(|| ConditionUpdate {
                 kind: condition::METADATA_REACHABLE,
                 status: condition::TRUE,
                 reason: reason::METADATA_ANSWERS.to_owned(),
                 message: "the instance metadata service responds".to_owned(),
             });
         };
-        Some(Statement {
+        Some(ConditionUpdate {
             kind: condition::METADATA_REACHABLE,
             status: condition::FALSE,
             reason: reason::METADATA_FAILS.to_owned(),

@@ -8,14 +8,14 @@ use api::condition;
 use drain::{Action, DaemonSets, Drain, DrainOrders, Millis};
 use machine::agent::drain::DrainSettings;
 
-use super::agent_state::Known;
-use super::drain_owner::Hands;
+use super::agent_state::AgentState;
+use super::drain_owner::OwnerTracker;
 use super::volumes::Volumes;
 use super::{AgentAction, drain_requests};
 use crate::cluster::Node;
 use crate::drain::rules;
-use crate::journal::{Journal, Order, Outcome};
-use crate::report::{self, NodeEvent, Statement, Wanted};
+use crate::journal::{DrainOutcome, Journal, OrderRecord};
+use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
 
 /// What the notices' order is called among others.
 const ANNOUNCED: &str = "announced";
@@ -24,7 +24,7 @@ const ANNOUNCED: &str = "announced";
 const CORDON_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
-pub(super) struct Emptying {
+pub(super) struct NodeDrain {
     /// Since when the drain waits for its cordon.
     begun: Option<Millis>,
     follows_pods: bool,
@@ -36,10 +36,10 @@ pub(super) struct Emptying {
     orders: DrainOrders,
     settings: DrainSettings,
     volumes: Volumes,
-    hands: Hands,
+    hands: OwnerTracker,
 }
 
-impl Emptying {
+impl NodeDrain {
     /// A drain that the journal has goes on.
     pub(super) fn carried_on(journal: &Journal, now: Millis) -> Self {
         let begun = journal.drain.as_ref().map(|_| now);
@@ -52,9 +52,9 @@ impl Emptying {
     }
 
     /// Takes in our Node as the watch has it.
-    pub(super) fn hear(&mut self, known: &Known, now: Millis) {
+    pub(super) fn observe(&mut self, known: &AgentState, now: Millis) {
         if let Some(node) = known.node() {
-            self.hands.hear(node, now);
+            self.hands.observe(node, now);
         }
     }
 
@@ -64,13 +64,13 @@ impl Emptying {
     }
 
     /// Until when requests may be sent.
-    pub(super) fn asks_until(&self, now: Millis) -> Millis {
+    pub(super) fn polls_until(&self, now: Millis) -> Millis {
         self.hands.until(now)
     }
 
     /// Follows the notices' order that holds now, and what is asked for beside it: the drain begins, gets another end, or is called off.
     /// Whether it is news.
-    pub(super) fn follow(&mut self, known: &mut Known, order: Option<Order>, now: Millis) -> bool {
+    pub(super) fn follow(&mut self, known: &mut AgentState, order: Option<OrderRecord>, now: Millis) -> bool {
         let announced = known.journal.order != order;
         known.journal.order = order;
         let orders = orders(&known.journal);
@@ -88,7 +88,7 @@ impl Emptying {
         news
     }
 
-    fn adjust(&mut self, known: &mut Known, orders: &DrainOrders, now: Millis) {
+    fn adjust(&mut self, known: &mut AgentState, orders: &DrainOrders, now: Millis) {
         let rules = rules(&self.settings, report::fnv(&known.journal.instance), orders.is_termination());
         if orders.is_empty() {
             self.cancel(known);
@@ -103,7 +103,7 @@ impl Emptying {
         });
     }
 
-    fn cancel(&mut self, known: &mut Known) {
+    fn cancel(&mut self, known: &mut AgentState) {
         if known.journal.drain.take().is_some() {
             log::info!("cancelled drain");
         }
@@ -114,14 +114,14 @@ impl Emptying {
     }
 
     /// What the Node should be while it is emptied.
-    pub(super) fn wanted(&self, known: &Known) -> Wanted {
+    pub(super) fn wanted(&self, known: &AgentState) -> WantedMarks {
         let emptied = !self.orders.is_empty();
         let announced = known.journal.order.as_ref();
         let deadline = announced.and_then(|order| order.deadline);
-        Wanted { cordon: emptied, exclude: emptied, say: announced.is_some(), deadline }
+        WantedMarks { cordon: emptied, exclude: emptied, say: announced.is_some(), deadline }
     }
 
-    pub(super) fn step(&mut self, known: &mut Known, cordoned: bool, now: Millis) -> Vec<AgentAction> {
+    pub(super) fn step(&mut self, known: &mut AgentState, cordoned: bool, now: Millis) -> Vec<AgentAction> {
         let mut acts = Vec::new();
         if known.journal.drain.is_none() || known.node().is_none() {
             return acts;
@@ -133,7 +133,7 @@ impl Emptying {
             known.with_drain(|drain| drain.closed(now));
         }
         if self.may_drain(known, cordoned, now) {
-            acts.extend(self.ask(known, now));
+            acts.extend(self.start_steps(known, now));
             acts.extend(self.volumes.ask(known, now));
             self.log_refusals(known);
             self.conclude(known, now);
@@ -141,7 +141,7 @@ impl Emptying {
         acts
     }
 
-    fn ask(&mut self, known: &mut Known, now: Millis) -> Vec<AgentAction> {
+    fn start_steps(&mut self, known: &mut AgentState, now: Millis) -> Vec<AgentAction> {
         let Some(drain) = known.journal.drain.as_mut() else {
             return Vec::new();
         };
@@ -158,7 +158,7 @@ impl Emptying {
     }
 
     /// Says once why a pod does not go: it is asked again several times a second, and refused as often.
-    fn log_refusals(&mut self, known: &Known) {
+    fn log_refusals(&mut self, known: &AgentState) {
         for refused in known.journal.drain.iter().flat_map(Drain::refusals) {
             let words = refused.to_string();
             if self.refused.get(&refused.pod.uid) != Some(&words) {
@@ -168,7 +168,7 @@ impl Emptying {
         }
     }
 
-    pub(super) fn poll_timeout(&self, known: &Known, cordoned: bool, now: Millis) -> Option<Millis> {
+    pub(super) fn poll_timeout(&self, known: &AgentState, cordoned: bool, now: Millis) -> Option<Millis> {
         let drain = known.journal.drain.as_ref().filter(|_| self.may_drain(known, cordoned, now))?;
         let end = self.deadline(known).filter(|_| known.journal.outcome.is_none());
         let hands = self.hands.poll_timeout(drain, now);
@@ -176,7 +176,7 @@ impl Emptying {
     }
 
     /// The condition `kerf.sh/Drained`: also how a wish for an empty node is acknowledged.
-    pub(super) fn statement(&self, known: &Known, now: Millis) -> Option<Statement> {
+    pub(super) fn condition_update(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
         let (node, journal) = (known.node()?, &known.journal);
         match &journal.drain {
             Some(drain) => {
@@ -187,13 +187,13 @@ impl Emptying {
         }
     }
 
-    pub(super) fn tiding(&self, known: &Known) -> Option<NodeEvent> {
+    pub(super) fn node_event(&self, known: &AgentState) -> Option<NodeEvent> {
         let outcome = known.journal.outcome.as_ref()?;
         let by = self.deadline(known).map(|at| known.wall.wall_time(at));
         (!self.orders.is_empty()).then(|| NodeEvent::drained(&self.orders, outcome, by))
     }
 
-    pub(super) fn summary(&self, known: &Known) -> Option<String> {
+    pub(super) fn summary(&self, known: &AgentState) -> Option<String> {
         if self.orders.is_empty() {
             return None;
         }
@@ -204,14 +204,14 @@ impl Emptying {
     }
 
     /// When the machine may be gone.
-    fn deadline(&self, known: &Known) -> Option<Millis> {
+    fn deadline(&self, known: &AgentState) -> Option<Millis> {
         let announced = known.journal.order.as_ref().and_then(|order| order.deadline);
         let asked = self.orders.get(drain_requests::SOURCE).and_then(|order| order.deadline);
         announced.into_iter().chain(asked).min()
     }
 
     /// Once, when nothing is left to go or the deadline has come.
-    fn conclude(&self, known: &mut Known, now: Millis) {
+    fn conclude(&self, known: &mut AgentState, now: Millis) {
         let late = self.deadline(known).is_some_and(|deadline| now >= deadline);
         let Some(drain) = known.journal.drain.as_ref().filter(|_| known.journal.outcome.is_none()) else {
             return;
@@ -219,12 +219,12 @@ impl Emptying {
         if drain.is_done() || late {
             let (complete, summary) = report::outcome(drain, now);
             log::info!(complete = complete, summary:% = summary; "finished drain");
-            known.journal.outcome = Some(Outcome { complete, summary });
+            known.journal.outcome = Some(DrainOutcome { complete, summary });
             known.dirty = true;
         }
     }
 
-    fn may_drain(&self, known: &Known, cordoned: bool, now: Millis) -> bool {
+    fn may_drain(&self, known: &AgentState, cordoned: bool, now: Millis) -> bool {
         let Some(node) = known.node() else {
             return false;
         };
@@ -236,7 +236,7 @@ impl Emptying {
 /// All who want the node empty.
 fn orders(journal: &Journal) -> DrainOrders {
     let mut orders = DrainOrders::default();
-    let announced = journal.order.as_ref().map(|order| drain::Order {
+    let announced = journal.order.as_ref().map(|order| drain::DrainOrder {
         id: order.id.clone(),
         reason: order.why.clone(),
         deadline: order.forced,

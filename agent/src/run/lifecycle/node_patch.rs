@@ -6,8 +6,8 @@ use api::{annotation, label};
 use drain::Millis;
 use serde_json::{Value, json};
 
-use super::agent_state::Known;
-use crate::journal::Ours;
+use super::agent_state::AgentState;
+use crate::journal::OwnedMarks;
 use crate::report::rfc3339;
 use crate::run::ordered_writer::OrderedWriter;
 
@@ -21,7 +21,7 @@ const ECHO: Duration = Duration::from_secs(10);
 
 /// What a duty misses on the Node, as a merge patch.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct NodePatch {
     pub(super) patch: Value,
     /// It goes along with the sign of life; others wait until nothing else is to be written, so that a patch which the API server
     /// refuses cannot starve the sign of life.
@@ -51,7 +51,7 @@ impl NodePatcher {
     }
 
     /// The next patch. What of it is ours to take back one day is in the journal before it is sent.
-    pub(super) fn patch(&mut self, known: &mut Known, wishes: Vec<Wish>, now: Millis) -> Option<Value> {
+    pub(super) fn patch(&mut self, known: &mut AgentState, wishes: Vec<NodePatch>, now: Millis) -> Option<Value> {
         known.node()?;
         let drains = known.journal.drain.is_some() && known.journal.outcome.is_none();
         let age = if drains { HEARTBEAT_DRAINING } else { HEARTBEAT };
@@ -59,7 +59,7 @@ impl NodePatcher {
         let heartbeat = old.then(
             || json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(known.wall.wall_time(now))}}}),
         );
-        let (urgent, patient): (Vec<Wish>, Vec<Wish>) = wishes.into_iter().partition(|wish| wish.urgent);
+        let (urgent, patient): (Vec<NodePatch>, Vec<NodePatch>) = wishes.into_iter().partition(|wish| wish.urgent);
         let urgent = urgent.into_iter().map(|wish| wish.patch).chain(heartbeat);
         let patient = patient.into_iter().map(|wish| wish.patch);
         let patch = urgent.reduce(merged).or_else(|| patient.reduce(merged))?;
@@ -69,7 +69,7 @@ impl NodePatcher {
         self.heartbeat = old.then_some(now).or(self.heartbeat);
         self.cordoning = patch["spec"]["unschedulable"] == true;
         self.cordoned &= patch["spec"]["unschedulable"] != false;
-        let sent = Ours {
+        let sent = OwnedMarks {
             cordoned: self.cordoning,
             excluded: patch["metadata"]["labels"][label::EXCLUDE_BALANCERS].is_string(),
             dated: patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE].is_string(),
@@ -93,7 +93,7 @@ impl NodePatcher {
         self.lane.is_free() && now >= self.wrote + ECHO
     }
 
-    pub(super) fn hurry(&mut self, now: Millis) {
+    pub(super) fn retry_soon(&mut self, now: Millis) {
         self.lane.hurry(now);
     }
 

@@ -5,12 +5,14 @@ use api::{annotation, condition, reason};
 use drain::Millis;
 use machine::agent::notices::{LifecycleHook, NoticeSettings, Rebalance};
 
-use super::agent_state::Known;
-use super::node_patch::Wish;
+use super::agent_state::AgentState;
+use super::node_patch::NodePatch;
 use crate::cluster::Node;
-use crate::journal::{Order, Ours};
-use crate::notices::{Demand, Entry, Kind, Reading, Stance, State, Terms};
-use crate::report::{self, NodeEvent, Statement, Wanted};
+use crate::journal::{OrderRecord, OwnedMarks};
+use crate::notices::{
+    ImdsNoticeKind, NoticeAction, NoticeReading, NoticeResponse, NoticeState, NoticeTerms, StoredNotice,
+};
+use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
 
 /// The notices themselves live in the journal.
 #[derive(Debug, Default)]
@@ -29,55 +31,57 @@ impl Notices {
     }
 
     /// Takes a reading in; whether it tells something new.
-    pub(super) fn read(&mut self, known: &mut Known, reading: &Reading, now: Millis) -> bool {
+    pub(super) fn read(&mut self, known: &mut AgentState, reading: &NoticeReading, now: Millis) -> bool {
         let news = known.journal.notices.read(reading, known.wall, now);
         known.dirty |= news;
         news
     }
 
-    pub(super) fn pass(&mut self, known: &mut Known, now: Millis) {
+    pub(super) fn pass(&mut self, known: &mut AgentState, now: Millis) {
         known.dirty |= known.journal.notices.pass(now);
     }
 
-    pub(super) fn poll_timeout(&self, known: &Known, now: Millis) -> Option<Millis> {
+    pub(super) fn poll_timeout(&self, known: &AgentState, now: Millis) -> Option<Millis> {
         known.journal.notices.changes_at(&self.terms(known), now)
     }
 
     /// The order that follows from the notices; `None` while none of them asks for an empty node.
-    pub(super) fn order(&self, known: &Known, now: Millis) -> Option<Order> {
-        let Stance { demand: Demand::Drain, leading: Some(leading), deadline, forced } = self.stance(known, now) else {
+    pub(super) fn order(&self, known: &AgentState, now: Millis) -> Option<OrderRecord> {
+        let NoticeResponse { demand: NoticeAction::Drain, leading: Some(leading), deadline, forced } =
+            self.stance(known, now)
+        else {
             return None;
         };
         let (reason, why) = wording(&leading.notice.kind);
-        Some(Order { id: leading.notice.id.clone(), reason: reason.to_owned(), why, deadline, forced })
+        Some(OrderRecord { id: leading.notice.id.clone(), reason: reason.to_owned(), why, deadline, forced })
     }
 
     /// What the Node should be, beside what an order asks for.
-    pub(super) fn wanted(&self, known: &Known, now: Millis) -> Wanted {
+    pub(super) fn wanted(&self, known: &AgentState, now: Millis) -> WantedMarks {
         let stance = self.stance(known, now);
-        let say = stance.demand == Demand::Drain || self.at_risk(known).is_some();
-        Wanted { cordon: stance.demand >= Demand::Cordon, say, ..Wanted::default() }
+        let say = stance.demand == NoticeAction::Drain || self.at_risk(known).is_some();
+        WantedMarks { cordon: stance.demand >= NoticeAction::Cordon, say, ..WantedMarks::default() }
     }
 
-    pub(super) fn statements(&self, known: &Known, now: Millis) -> Vec<Statement> {
+    pub(super) fn statements(&self, known: &AgentState, now: Millis) -> Vec<ConditionUpdate> {
         let Some(node) = known.node() else {
             return Vec::new();
         };
         self.interrupted(known, node).into_iter().chain(self.maintenance(known, node, now)).collect()
     }
 
-    pub(super) fn tidings(&self, known: &Known) -> Vec<NodeEvent> {
-        let tell = |entry: &Entry| match entry.state {
-            State::Active => Some(NodeEvent::announced(entry, known.wall)),
+    pub(super) fn tidings(&self, known: &AgentState) -> Vec<NodeEvent> {
+        let tell = |entry: &StoredNotice| match entry.state {
+            NoticeState::Active => Some(NodeEvent::announced(entry, known.wall)),
             // Nobody needs to hear the end of what nobody heard of.
-            State::Over if known.journal.told.contains(&entry.notice.id) => Some(NodeEvent::over(entry)),
-            State::Over | State::Before => None,
+            NoticeState::Over if known.journal.told.contains(&entry.notice.id) => Some(NodeEvent::over(entry)),
+            NoticeState::Over | NoticeState::Before => None,
         };
         known.journal.notices.all().filter_map(tell).collect()
     }
 
     /// The condition `kerf.sh/Interrupted`, unless nothing was ever announced.
-    fn interrupted(&self, known: &Known, node: &Node) -> Option<Statement> {
+    fn interrupted(&self, known: &AgentState, node: &Node) -> Option<ConditionUpdate> {
         let journal = &known.journal;
         if let Some(order) = &journal.order {
             return Some(report::interrupted(order, journal.drain.as_ref(), known.wall));
@@ -89,15 +93,16 @@ impl Notices {
         over.map(|_| report::interruption_over())
     }
 
-    fn at_risk<'a>(&self, known: &'a Known) -> Option<&'a Entry> {
-        known.journal.notices.active().find(|entry| entry.notice.kind == Kind::Rebalance)
+    fn at_risk<'a>(&self, known: &'a AgentState) -> Option<&'a StoredNotice> {
+        known.journal.notices.active().find(|entry| entry.notice.kind == ImdsNoticeKind::Rebalance)
     }
 
     /// The maintenance that comes first, until its drain begins.
-    fn maintenance(&self, known: &Known, node: &Node, now: Millis) -> Option<Statement> {
+    fn maintenance(&self, known: &AgentState, node: &Node, now: Millis) -> Option<ConditionUpdate> {
         let terms = self.terms(known);
-        let waits = |entry: &&Entry| {
-            matches!(entry.notice.kind, Kind::Maintenance { .. }) && entry.demand(&terms, now) < Demand::Drain
+        let waits = |entry: &&StoredNotice| {
+            matches!(entry.notice.kind, ImdsNoticeKind::Maintenance { .. })
+                && entry.action(&terms, now) < NoticeAction::Drain
         };
         let next = known.journal.notices.active().filter(waits).min_by_key(|entry| entry.at);
         if next.is_none() && !says(node, condition::MAINTENANCE_SCHEDULED) {
@@ -106,14 +111,14 @@ impl Notices {
         Some(report::maintenance(next.map(|entry| (entry, entry.due(&terms))), known.wall))
     }
 
-    fn stance<'a>(&self, known: &'a Known, now: Millis) -> Stance<'a> {
-        known.journal.notices.stance(&self.terms(known), now)
+    fn stance<'a>(&self, known: &'a AgentState, now: Millis) -> NoticeResponse<'a> {
+        known.journal.notices.response(&self.terms(known), now)
     }
 
-    fn terms<'a>(&'a self, known: &'a Known) -> Terms<'a> {
+    fn terms<'a>(&'a self, known: &'a AgentState) -> NoticeTerms<'a> {
         let annotation = |key: &str| known.node()?.metadata.annotations.get(key).map(String::as_str);
         let of_pool = annotation(annotation::REBALANCE).and_then(Rebalance::parse);
-        Terms {
+        NoticeTerms {
             settings: &self.settings,
             rebalance: of_pool.unwrap_or(self.settings.rebalance),
             approved: annotation(annotation::REPLACEMENT_APPROVED),
@@ -122,16 +127,16 @@ impl Notices {
 }
 
 /// Marks of ours that nobody wants any more are left over, and what is left over and wanted again is this interruption's.
-pub(super) fn sort_marks(known: &mut Known, wanted: &Wanted) {
+pub(super) fn sort_marks(known: &mut AgentState, wanted: &WantedMarks) {
     let journal = &mut known.journal;
     let (ours, left) = (journal.ours, journal.leftover.unwrap_or_default());
     let marks = wanted.marks();
     let again = left.without(left.without(marks));
     let over = ours.without(marks);
-    let said = Ours { said: wanted.say, ..Ours::default() };
+    let said = OwnedMarks { said: wanted.say, ..OwnedMarks::default() };
     journal.ours = ours.without(over).with(again).with(said);
     let left = left.without(again).with(over);
-    if journal.leftover.is_some() || left != Ours::default() {
+    if journal.leftover.is_some() || left != OwnedMarks::default() {
         known.dirty |= journal.leftover != Some(left);
         journal.leftover = Some(left);
     }
@@ -139,13 +144,13 @@ pub(super) fn sort_marks(known: &mut Known, wanted: &Wanted) {
 }
 
 /// What is left over and ours to take back.
-pub(super) fn undo(known: &Known) -> Option<Wish> {
+pub(super) fn undo(known: &AgentState) -> Option<NodePatch> {
     let patch = report::undo_patch(known.node()?, known.journal.leftover?)?;
-    Some(Wish { patch, urgent: false })
+    Some(NodePatch { patch, urgent: false })
 }
 
 /// Once the Node says nothing more of what is over.
-pub(super) fn forget_leftover(known: &mut Known) {
+pub(super) fn forget_leftover(known: &mut AgentState) {
     let (Some(node), Some(leftover)) = (known.node(), known.journal.leftover) else {
         return;
     };
@@ -157,13 +162,17 @@ pub(super) fn forget_leftover(known: &mut Known) {
     }
 }
 
-fn wording(kind: &Kind) -> (&'static str, String) {
+fn wording(kind: &ImdsNoticeKind) -> (&'static str, String) {
     match kind {
-        Kind::Spot { action } => (reason::SPOT_INTERRUPTION, format!("spot interruption ({action})")),
-        Kind::Shutdown => (reason::INSTANCE_SHUTDOWN, "the operating system shuts down".to_owned()),
-        Kind::Scaling => (reason::ASG_LIFECYCLE, "the Auto Scaling group terminates this instance".to_owned()),
-        Kind::Maintenance { code, .. } => (reason::SCHEDULED_EVENT, format!("scheduled maintenance {code}")),
-        Kind::Rebalance => (reason::REBALANCE_REPLACEMENT, "rebalance recommendation, replacement approved".to_owned()),
+        ImdsNoticeKind::Spot { action } => (reason::SPOT_INTERRUPTION, format!("spot interruption ({action})")),
+        ImdsNoticeKind::Shutdown => (reason::INSTANCE_SHUTDOWN, "the operating system shuts down".to_owned()),
+        ImdsNoticeKind::Scaling => {
+            (reason::ASG_LIFECYCLE, "the Auto Scaling group terminates this instance".to_owned())
+        }
+        ImdsNoticeKind::Maintenance { code, .. } => (reason::SCHEDULED_EVENT, format!("scheduled maintenance {code}")),
+        ImdsNoticeKind::Rebalance => {
+            (reason::REBALANCE_REPLACEMENT, "rebalance recommendation, replacement approved".to_owned())
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use drain::Millis;
 use machine::agent::notices::LifecycleHook;
 
-use super::agent_state::Known;
-use crate::notices::Kind;
+use super::agent_state::AgentState;
+use crate::notices::ImdsNoticeKind;
 use crate::run::ordered_writer::OrderedWriter;
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl Scaling {
     /// The hook to complete now: the node is drained, and the group does not know yet.
     pub(super) fn completes(
         &mut self,
-        known: &Known,
+        known: &AgentState,
         hook: Option<&LifecycleHook>,
         now: Millis,
     ) -> Option<LifecycleHook> {
@@ -25,7 +25,7 @@ impl Scaling {
         hook.filter(|_| waits && drained && self.lane.take(now)).cloned()
     }
 
-    pub(super) fn completed(&mut self, known: &mut Known, done: bool, now: Millis) {
+    pub(super) fn completed(&mut self, known: &mut AgentState, done: bool, now: Millis) {
         self.lane.ended(done, now);
         if done {
             known.journal.completed = waiting(known).map(str::to_owned);
@@ -39,7 +39,7 @@ impl Scaling {
 }
 
 /// The id of the group's notice.
-fn waiting(known: &Known) -> Option<&str> {
-    let scaling = known.journal.notices.active().find(|entry| entry.notice.kind == Kind::Scaling);
+fn waiting(known: &AgentState) -> Option<&str> {
+    let scaling = known.journal.notices.active().find(|entry| entry.notice.kind == ImdsNoticeKind::Scaling);
     scaling.map(|entry| entry.notice.id.as_str())
 }

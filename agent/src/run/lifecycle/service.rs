@@ -2,22 +2,22 @@
 
 use drain::Millis;
 
-use super::agent_state::Known;
-use crate::bootstrap::state::State;
-use crate::gates::{Finding, Gates};
-use crate::report::{NodeEvent, Statement};
-use crate::run::startup_obstacle::Obstacle;
+use super::agent_state::AgentState;
+use crate::bootstrap::state::BootstrapState;
+use crate::gates::{Gates, ProbeResult};
+use crate::report::{ConditionUpdate, NodeEvent};
+use crate::run::startup_obstacle::StartupObstacle;
 
 #[derive(Debug)]
 pub(super) struct Service {
     gates: Gates,
-    bootstrap: Option<State>,
-    obstacle: Obstacle,
+    bootstrap: Option<BootstrapState>,
+    obstacle: StartupObstacle,
 }
 
 impl Service {
     pub(super) fn new(gates: Gates) -> Self {
-        Self { gates, bootstrap: None, obstacle: Obstacle::default() }
+        Self { gates, bootstrap: None, obstacle: StartupObstacle::default() }
     }
 
     /// Other gates, all closed.
@@ -29,31 +29,31 @@ impl Service {
         &self.gates
     }
 
-    pub(super) fn found(&mut self, finding: Finding, now: Millis) {
+    pub(super) fn found(&mut self, finding: ProbeResult, now: Millis) {
         self.gates.take(finding.gate, finding.answer, now);
     }
 
-    pub(super) fn bootstrap(&mut self, report: Option<State>, now: Millis) {
+    pub(super) fn bootstrap(&mut self, report: Option<BootstrapState>, now: Millis) {
         self.obstacle.observe(report.as_ref(), now);
         self.bootstrap = report;
     }
 
     /// Looks at what bootstrap and our Node say now.
-    pub(super) fn observe(&mut self, known: &Known, now: Millis) {
+    pub(super) fn observe(&mut self, known: &AgentState, now: Millis) {
         self.gates.observe(self.bootstrap.as_ref(), known.node(), now);
     }
 
     /// The condition `kerf.sh/Ready`, if there is anything to say.
-    pub(super) fn statement(&self, known: &Known) -> Option<Statement> {
+    pub(super) fn statement(&self, known: &AgentState) -> Option<ConditionUpdate> {
         self.gates.news(known.node()?, known.wall)
     }
 
     /// Where the gates stand, in a sentence.
-    pub(super) fn summary(&self, known: &Known) -> String {
+    pub(super) fn summary(&self, known: &AgentState) -> String {
         self.gates.statement(known.wall).message
     }
 
-    pub(super) fn tiding(&self, known: &Known, now: Millis) -> Option<NodeEvent> {
+    pub(super) fn tiding(&self, known: &AgentState, now: Millis) -> Option<NodeEvent> {
         self.obstacle.tiding(&known.journal.told, now)
     }
 

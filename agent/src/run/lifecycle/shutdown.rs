@@ -2,8 +2,8 @@
 
 use drain::Millis;
 
-use super::agent_state::{Known, Seen};
-use crate::notices::{Entry, Kind};
+use super::agent_state::{AgentState, ObservedNode};
+use crate::notices::{ImdsNoticeKind, StoredNotice};
 
 #[derive(Debug, Default)]
 pub(super) struct Shutdown {
@@ -14,14 +14,16 @@ pub(super) struct Shutdown {
 impl Shutdown {
     /// Whether to let it go on now; said once for each. There is nothing to wait for once the node is empty, nobody wants it empty or
     /// it is not there, and no use in waiting when logind's patience ends.
-    pub(super) fn yields(&mut self, known: &Known, now: Millis) -> bool {
+    pub(super) fn yields(&mut self, known: &AgentState, now: Millis) -> bool {
         let Some(entry) = shutdown(known) else {
             self.yielded = None;
             return false;
         };
         let nothing_to_do = match known.seen {
-            Seen::Absent | Seen::Foreign(_) => true,
-            Seen::Unheard | Seen::Ours(_) => known.journal.order.is_none() || known.journal.outcome.is_some(),
+            ObservedNode::Absent | ObservedNode::Foreign(_) => true,
+            ObservedNode::Unheard | ObservedNode::Ours(_) => {
+                known.journal.order.is_none() || known.journal.outcome.is_some()
+            }
         };
         let yields = (nothing_to_do || now >= entry.at) && self.yielded.as_ref() != Some(&entry.notice.id);
         if yields {
@@ -30,11 +32,11 @@ impl Shutdown {
         yields
     }
 
-    pub(super) fn poll_timeout(&self, known: &Known) -> Option<Millis> {
+    pub(super) fn poll_timeout(&self, known: &AgentState) -> Option<Millis> {
         shutdown(known).filter(|_| self.yielded.is_none()).map(|entry| entry.at)
     }
 }
 
-fn shutdown(known: &Known) -> Option<&Entry> {
-    known.journal.notices.active().find(|entry| entry.notice.kind == Kind::Shutdown)
+fn shutdown(known: &AgentState) -> Option<&StoredNotice> {
+    known.journal.notices.active().find(|entry| entry.notice.kind == ImdsNoticeKind::Shutdown)
 }

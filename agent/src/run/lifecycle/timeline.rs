@@ -3,24 +3,24 @@
 use api::annotation;
 use serde_json::json;
 
-use super::agent_state::Known;
-use super::node_patch::Wish;
+use super::agent_state::AgentState;
+use super::node_patch::NodePatch;
 
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct TimelineMark {
     line: Option<String>,
 }
 
-impl Course {
+impl TimelineMark {
     pub(super) fn take(&mut self, line: String) {
         self.line = Some(line);
     }
 
     /// It is not urgent: nobody decides by it.
-    pub(super) fn wish(&self, known: &Known) -> Option<Wish> {
+    pub(super) fn node_patch(&self, known: &AgentState) -> Option<NodePatch> {
         let line = self.line.as_ref()?;
         let stands = known.node()?.metadata.annotations.get(annotation::TIMELINE) == Some(line);
         let patch = || json!({"metadata": {"annotations": {annotation::TIMELINE: line}}});
-        (!stands).then(|| Wish { patch: patch(), urgent: false })
+        (!stands).then(|| NodePatch { patch: patch(), urgent: false })
     }
 }

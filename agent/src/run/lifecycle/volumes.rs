@@ -8,7 +8,7 @@ use drain::Millis;
 use ring::digest::{SHA256, digest};
 
 use super::AgentAction;
-use super::agent_state::Known;
+use super::agent_state::AgentState;
 
 /// Between two questions for the same volumes.
 const EVERY: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ pub(super) struct Volumes {
 
 impl Volumes {
     /// Takes in what our Node says is attached: what it does not say any more counts until it is known to be gone.
-    pub(super) fn hear(known: &mut Known, now: Millis) {
+    pub(super) fn hear(known: &mut AgentState, now: Millis) {
         let Some(node) = known.node() else {
             return;
         };
@@ -32,7 +32,7 @@ impl Volumes {
     }
 
     /// Takes in that a volume is gone from the machine, unless it has been attached again since.
-    pub(super) fn detached(known: &mut Known, volume: &str, now: Millis) {
+    pub(super) fn detached(known: &mut AgentState, volume: &str, now: Millis) {
         if leaving(known).any(|(name, _)| name == volume) {
             known.with_drain(|drain| {
                 let left = drain.volumes().iter().filter(|name| *name != volume).cloned().collect();
@@ -42,7 +42,7 @@ impl Volumes {
     }
 
     /// Asks for all that are on their way, once no pod is left to go.
-    pub(super) fn ask(&mut self, known: &Known, now: Millis) -> Vec<AgentAction> {
+    pub(super) fn ask(&mut self, known: &AgentState, now: Millis) -> Vec<AgentAction> {
         if now < self.next || !is_waiting(known) {
             return Vec::new();
         }
@@ -52,18 +52,18 @@ impl Volumes {
         leaving(known).map(act).collect()
     }
 
-    pub(super) fn poll_timeout(&self, known: &Known) -> Option<Millis> {
+    pub(super) fn poll_timeout(&self, known: &AgentState) -> Option<Millis> {
         (is_waiting(known) && leaving(known).next().is_some()).then_some(self.next)
     }
 }
 
-fn is_waiting(known: &Known) -> bool {
+fn is_waiting(known: &AgentState) -> bool {
     let drain = known.journal.drain.as_ref().filter(|_| known.journal.outcome.is_none());
     drain.is_some_and(|drain| drain.is_empty() && drain.detaches())
 }
 
 /// Volumes that the Node said were attached and says no more, each with the name of its VolumeAttachment.
-fn leaving(known: &Known) -> impl Iterator<Item = (&str, String)> {
+fn leaving(known: &AgentState) -> impl Iterator<Item = (&str, String)> {
     let node = known.node();
     let volumes = known.journal.drain.iter().flat_map(|drain| drain.volumes());
     volumes.filter_map(move |volume| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, reason};
 use cloud::claim::ClaimParts;
-use cloud::launch::{Choice, Failure, Refusal};
+use cloud::launch::{LaunchChoice, LaunchFailure, LaunchRefusal};
 use cloud::{FleetAnswer, FleetRequest, Instance};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ use crate::write::writer::{Operation, Target};
 const MESSAGE: usize = 300;
 
 /// The instances of an answer, with the tags that the request gave them.
-pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &Choice) -> Vec<Instance> {
+pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &LaunchChoice) -> Vec<Instance> {
     let reservation =
         |one: &cloud::FleetInstance| choice.reservations.get(&(one.instance_type.clone(), one.zone.clone())).cloned();
     let launched = |one: &cloud::FleetInstance| Instance {
@@ -39,8 +39,8 @@ pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &C
 }
 
 /// EC2 named no error and still launched fewer than asked.
-pub(super) fn too_few() -> Failure {
-    Failure::InsufficientCapacity { message: "EC2 launched fewer instances than requested".to_owned() }
+pub(super) fn too_few() -> LaunchFailure {
+    LaunchFailure::InsufficientCapacity { message: "EC2 launched fewer instances than requested".to_owned() }
 }
 
 pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
@@ -79,25 +79,27 @@ pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) ->
 }
 
 /// A choice could not even be made.
-pub(super) fn refused(claim: &NodeClaim, refusal: &Refusal, now: Timestamp) -> Vec<Operation> {
+pub(super) fn refused(claim: &NodeClaim, refusal: &LaunchRefusal, now: Timestamp) -> Vec<Operation> {
     let message = daemon::error::chain(refusal);
     match refusal {
-        Refusal::InsufficientCapacity(_) => failed(claim, &Failure::InsufficientCapacity { message }, now),
-        Refusal::Class { .. } => failed(claim, &Failure::Create { reason: reason::NODE_CLASS_NOT_READY, message }, now),
+        LaunchRefusal::InsufficientCapacity(_) => failed(claim, &LaunchFailure::InsufficientCapacity { message }, now),
+        LaunchRefusal::Class { .. } => {
+            failed(claim, &LaunchFailure::Create { reason: reason::NODE_CLASS_NOT_READY, message }, now)
+        }
     }
 }
 
 /// A claim without an instance: out of stock, it goes and its pods are planned anew; else it says why and waits.
-pub(super) fn failed(claim: &NodeClaim, failure: &Failure, now: Timestamp) -> Vec<Operation> {
+pub(super) fn failed(claim: &NodeClaim, failure: &LaunchFailure, now: Timestamp) -> Vec<Operation> {
     match failure {
-        Failure::InsufficientCapacity { message } => {
+        LaunchFailure::InsufficientCapacity { message } => {
             let note = Event::warning(ObjectReference::to(claim), reason::INSUFFICIENT_CAPACITY, message.clone());
             vec![
                 Operation::Note(note),
                 Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default()),
             ]
         }
-        Failure::Create { reason, message } => {
+        LaunchFailure::Create { reason, message } => {
             let mut changed = claim.clone();
             changed.initialize(now);
             let message: String = message.chars().take(MESSAGE).collect();

@@ -2,7 +2,7 @@
 
 use api::nodeclass::EC2NodeClassSpec;
 use api::{NodeClaim, annotation};
-use cloud::launch::Ask;
+use cloud::launch::LaunchRequest;
 use planner::{Requirements, Resources};
 
 use crate::reconcile::nodeclaim::pool;
@@ -21,7 +21,7 @@ pub(super) fn got_efa(claim: &NodeClaim, class: Option<&EC2NodeClassSpec>) -> bo
 }
 
 /// What the claim asks for, in the words of the shop.
-pub(super) fn ask(claim: &NodeClaim) -> Ask {
+pub(super) fn ask(claim: &NodeClaim) -> LaunchRequest {
     let requests: Resources = claim
         .spec
         .resources
@@ -30,7 +30,7 @@ pub(super) fn ask(claim: &NodeClaim) -> Ask {
         .map(|(name, amount)| (name.clone(), amount.amount(name).unwrap_or(0)))
         .collect();
     let requirements: Requirements = cloud::types::requirements(&claim.spec.requirements);
-    Ask {
+    LaunchRequest {
         pool: pool(claim).to_owned(),
         requirements,
         requests,

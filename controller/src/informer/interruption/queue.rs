@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::{NodeClaim, reason};
-use cloud::{CloudError, Kind as Failure, QueueMessage};
+use cloud::{CloudError, ErrorKind as Failure, QueueMessage};
 use daemon::metric::Metrics;
 use futures::future::join_all;
 use jiff::SignedDuration;

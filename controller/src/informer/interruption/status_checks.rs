@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cloud::{InstanceStatus, Kind as Failure};
+use cloud::{ErrorKind as Failure, InstanceStatus};
 use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
 

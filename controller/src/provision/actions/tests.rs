@@ -7,7 +7,7 @@ use planner::{
     PlannedCommand, PodVerdict, Preference, Purpose, Relocation, Report, Resources, Snapshot,
 };
 use serde_json::json;
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use super::{PlanActions, from_plan};
 use crate::fixture::{class, node, pod, pool, words};
@@ -49,7 +49,7 @@ fn outcome(buffer: bool, verdict: PodVerdict) -> PlanActions {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![waiting(buffer)], ..Snapshot::default() };
-    from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, &[])
+    from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[])
 }
 
 fn told(outcome: &PlanActions) -> Vec<(&str, &str)> {
@@ -109,7 +109,7 @@ fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
     for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
         let plan = Plan { report: report.clone(), ..Plan::default() };
         let snapshot = Snapshot { pods, ..Snapshot::default() };
-        let outcome = from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, &[]);
+        let outcome = from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[]);
         let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
         assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
     }
@@ -133,7 +133,7 @@ fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_js
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![leaving], ..Snapshot::default() };
-    words(&from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, &[]).approvals)
+    words(&from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[]).approvals)
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn moving(begin: &[usize]) -> PlanActions {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![waiting(false)], ..Snapshot::default() };
-    from_plan(&index, &Built { snapshot, ..Built::default() }, &plan, begin)
+    from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, begin)
 }
 
 #[test]

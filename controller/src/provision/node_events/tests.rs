@@ -8,7 +8,7 @@ use planner::{
     RejectedCommand, Report, Snapshot, ValidatedCommands,
 };
 use serde_json::json;
-use snapshot::Built;
+use snapshot::SnapshotResult;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{NodeGauges, notes};
@@ -121,7 +121,8 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
         vec![(reason::CONSOLIDATION_REJECTED, "Disruption rolled back: nominated for pending pods"); 2]
     );
     let left_out = notes(&index(), &plan(left_out()), &ripe);
-    let message = "This node stays: empty, but the plan failed its validation and is made again (node node-1: goes twice)";
+    let message =
+        "This node stays: empty, but the plan failed its validation and is made again (node node-1: goes twice)";
     assert_eq!(told(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);
 }
 
@@ -130,7 +131,7 @@ fn measured(verdict: NodeVerdict) -> String {
     let (plan_for, _asked) = unbounded_channel();
     let (way_in, _told) = EventRecorder::new();
     let (cluster, metrics) = (Cluster::new(plan_for, way_in), Metrics::new(TABLE));
-    NodeGauges::default().set(&metrics, &Built::default(), &plan(verdict), &cluster);
+    NodeGauges::default().set(&metrics, &SnapshotResult::default(), &plan(verdict), &cluster);
     metrics.render()
 }
 
@@ -163,7 +164,7 @@ fn budgets_are_measured_by_pool_until_the_pool_is_gone() {
     };
     let snapshot = Snapshot { pools: vec![own], nodes: vec![leaving.into()], ..Snapshot::default() };
     let held = NodeVerdict::Budget { reason: CommandReason::Drifted };
-    gauges.set(&metrics, &Built { snapshot, ..Built::default() }, &plan(held), &cluster);
+    gauges.set(&metrics, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan(held), &cluster);
     let page = metrics.render();
     for line in [
         "karpenter_nodepools_allowed_disruptions{nodepool=\"default\",reason=\"Drifted\"} 3",
@@ -173,6 +174,6 @@ fn budgets_are_measured_by_pool_until_the_pool_is_gone() {
     ] {
         assert!(page.contains(line), "{line} is not in\n{page}");
     }
-    gauges.set(&metrics, &Built::default(), &Plan::default(), &cluster);
+    gauges.set(&metrics, &SnapshotResult::default(), &Plan::default(), &cluster);
     assert!(!metrics.render().contains("nodepool=\"default\""), "{}", metrics.render());
 }

@@ -5,7 +5,7 @@ use api::{DurationText, InvalidMix, reason};
 use jiff::Timestamp;
 use planner::{Pool, Snapshot};
 use serde_json::json;
-use snapshot::{Built, NeverEvicted, Problem, UsageError};
+use snapshot::{NeverEvicted, Problem, SnapshotResult, UsageError};
 
 use super::{notes, samples};
 use crate::fixture::{claim, node, pod, pool};
@@ -59,7 +59,7 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
     ];
     for (problem, expected) in rows {
         let expected = expected.map(|(object, reason)| Event::warning(object, reason, problem.to_string()));
-        let found = notes(&index, &Built { problems: vec![problem], ..Built::default() });
+        let found = notes(&index, &SnapshotResult { problems: vec![problem], ..SnapshotResult::default() });
         assert_eq!(found, Vec::from_iter(expected));
     }
 }
@@ -68,7 +68,7 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
 fn instance_types_are_missed_while_a_pod_waits_for_them() {
     let problems = vec![Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }];
     let snapshot = Snapshot { pods: vec![planner::Pod::default()], ..Snapshot::default() };
-    let told = notes(&index(), &Built { snapshot, problems, ..Built::default() });
+    let told = notes(&index(), &SnapshotResult { snapshot, problems, ..SnapshotResult::default() });
     assert_eq!(told.iter().map(Event::reason).collect::<Vec<_>>(), [reason::NO_COMPATIBLE_INSTANCE_TYPES]);
 }
 
@@ -79,11 +79,11 @@ fn a_pod_that_is_never_evicted_and_all_of_its_budgets_hear_of_it_at_once_and_are
     let problem = Problem::NeverEvicted { pod: "default/web".to_owned(), others: 1, why: why.clone() };
     let held = |pod: &str| NeverEvicted { pod: pod.to_owned(), pool: Some("default".to_owned()), why: why.clone() };
     let pools = ["default", "other"].map(|name| Pool { name: name.to_owned(), ..Pool::default() });
-    let built = Built {
+    let built = SnapshotResult {
         snapshot: Snapshot { pools: pools.into(), ..Snapshot::default() },
         problems: vec![problem.clone()],
         never_evicted: ["default/web", "default/gone"].map(held).into(),
-        ..Built::default()
+        ..SnapshotResult::default()
     };
     let of_budget =
         |name| Event::warning(ObjectReference::to(&budget(name)), reason::NEVER_EVICTED, problem.to_string());

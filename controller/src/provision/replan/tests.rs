@@ -3,8 +3,8 @@
 use planner::{CommandReason, Millis, Node, Report, Snapshot, Unhealthy};
 
 use super::{
-    Built, Duration, Instant, LOOK_AGAIN, NextPass, NodeVerdict, Plan, ReplanTimer, ValidatedCommands, next_look,
-    pause_after,
+    Duration, Instant, LOOK_AGAIN, NextPass, NodeVerdict, Plan, ReplanTimer, SnapshotResult, ValidatedCommands,
+    next_look, pause_after,
 };
 
 fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
@@ -13,9 +13,9 @@ fn plan(verdicts: Vec<NodeVerdict>) -> Plan {
     Plan { report: Report { nodes, ..Report::default() }, ..Plan::default() }
 }
 
-fn built(node: Node) -> Built {
+fn built(node: Node) -> SnapshotResult {
     let snapshot = Snapshot { now: Millis(1_000_000), nodes: vec![node.into()], ..Snapshot::default() };
-    Built { snapshot, ..Built::default() }
+    SnapshotResult { snapshot, ..SnapshotResult::default() }
 }
 
 fn quiet(remaining: i64) -> NodeVerdict {
@@ -53,7 +53,7 @@ fn plans_that_take_long_are_not_made_one_after_another() {
     let many = plan(vec![quiet(100)]);
     for (took, expected) in [(0, 1000), (100, 1000), (1000, 4000), (5000, 10_000)] {
         let pause = pause_after(Duration::from_millis(took));
-        let next = next_look(&Built::default(), &many, &ValidatedCommands::default(), pause, None);
+        let next = next_look(&SnapshotResult::default(), &many, &ValidatedCommands::default(), pause, None);
         assert_eq!(next, Duration::from_millis(expected), "after a plan of {took} ms");
     }
 }

@@ -5,13 +5,13 @@ use planner::{
     CommandCause, CommandReason, ConsolidationPolicy, DisruptedNode, Disruption, MicroDollars, Node, NodeVerdict, Plan,
     PlannedCommand, Pool, Report, Snapshot,
 };
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use super::ConsolidationScores;
 use crate::metrics::TABLE;
 
 /// Ten nodes of a pool, each for a dollar and with nothing on it.
-fn built(policy: ConsolidationPolicy) -> Built {
+fn built(policy: ConsolidationPolicy) -> SnapshotResult {
     let pool = Pool {
         name: "default".to_owned(),
         disruption: Disruption { policy, ..Disruption::default() },
@@ -25,7 +25,10 @@ fn built(policy: ConsolidationPolicy) -> Built {
         ..Node::default()
     };
     let nodes = (0..10).map(|number| node(number).into()).collect();
-    Built { snapshot: Snapshot { pools: vec![pool.clone()], nodes, ..Snapshot::default() }, ..Built::default() }
+    SnapshotResult {
+        snapshot: Snapshot { pools: vec![pool.clone()], nodes, ..Snapshot::default() },
+        ..SnapshotResult::default()
+    }
 }
 
 fn planned(reason: CommandReason, saving: i64) -> PlannedCommand {

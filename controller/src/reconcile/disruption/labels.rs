@@ -20,7 +20,7 @@ pub struct CommandKind {
 impl CommandKind {
     /// What a move was that was planned and never begun.
     #[must_use]
-    pub fn of(dropped: &RejectedCommand) -> Self {
+    pub fn from_rejected(dropped: &RejectedCommand) -> Self {
         Self { reason: dropped.reason.as_str().to_owned(), replaces: dropped.replaces, nodes: dropped.size }
     }
 

@@ -34,7 +34,7 @@ impl GateLimit {
     /// The limit for `claim`, given every claim of its pool with its node. Whose turn it is follows from names, so that looks at
     /// several claims at once agree.
     #[must_use]
-    pub fn of(claim: &NodeClaim, timeout: Duration, pool: &[(&NodeClaim, Option<&Node>)], now: Timestamp) -> Self {
+    pub fn new(claim: &NodeClaim, timeout: Duration, pool: &[(&NodeClaim, Option<&Node>)], now: Timestamp) -> Self {
         let before = |other: &NodeClaim, node: Option<&Node>| {
             is_given_up(other) || name(other) < name(claim) && is_late(other, node, timeout, now)
         };

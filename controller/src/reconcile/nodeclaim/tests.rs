@@ -534,7 +534,7 @@ fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
             .collect();
         let all: Vec<_> = pool.iter().map(|(claim, node)| (claim.as_ref(), Some(node.as_ref()))).collect();
         let waiting = pool.iter().skip(gone).take(late);
-        let turns = waiting.filter(|(claim, _)| GateLimit::of(claim, timeout, &all, at(700)).turn).count();
+        let turns = waiting.filter(|(claim, _)| GateLimit::new(claim, timeout, &all, at(700)).turn).count();
         let allowed = size.div_ceil(5);
         assert_eq!(turns, late.min(allowed.saturating_sub(gone)), "{late} late and {gone} going of {size}");
     }

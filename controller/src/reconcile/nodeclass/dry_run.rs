@@ -1,7 +1,7 @@
 //! Tries out the calls of a launch before anybody waits for one: what IAM forbids is told on the class.
 
 use api::NodePool;
-use cloud::launch::Ask;
+use cloud::launch::LaunchRequest;
 use cloud::nodeclass::{self, Resolution};
 
 use super::NodeClassView;
@@ -17,7 +17,7 @@ pub(super) async fn rehearse(view: &NodeClassView, market: &Offerings, resolutio
     if market.is_tried(&name, print, view.now) {
         return;
     }
-    let pools: Vec<Ask> = view.pools.iter().map(|pool| ask(pool)).collect();
+    let pools: Vec<LaunchRequest> = view.pools.iter().map(|pool| ask(pool)).collect();
     let Some(probe) = market.probe(&view.class, &resolution.class, &pools, view.now) else { return };
     match nodeclass::try_out(market.cloud(), &probe).await {
         Ok(()) => market.tried(&name, print, view.now),
@@ -26,14 +26,14 @@ pub(super) async fn rehearse(view: &NodeClassView, market: &Offerings, resolutio
 }
 
 /// What a claim of the pool would ask for, at least.
-pub(super) fn ask(pool: &NodePool) -> Ask {
+pub(super) fn ask(pool: &NodePool) -> LaunchRequest {
     let template = &pool.spec.template;
-    Ask {
+    LaunchRequest {
         pool: pool.metadata.name.clone().unwrap_or_default(),
         requirements: cloud::types::requirements(&pool.template_requirements()),
         labels: template.metadata.labels.clone().unwrap_or_default(),
         taints: template.spec.taints.clone().unwrap_or_default(),
         startup_taints: template.spec.startup_taints.clone().unwrap_or_default(),
-        ..Ask::default()
+        ..LaunchRequest::default()
     }
 }

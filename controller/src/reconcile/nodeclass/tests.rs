@@ -164,7 +164,7 @@ fn what_is_not_answered_stays() {
     let answered = decide_readiness(&view, &market, unanswered.clone());
     assert_eq!(subnets(&answered), (Some("subnet-1".to_owned()), Some("nodes".to_owned())));
     let (call, code, message) = ("DescribeImages", String::new(), "no answer".to_owned());
-    unanswered.errors.push(cloud::CloudError { call, kind: cloud::Kind::Transport, code, message });
+    unanswered.errors.push(cloud::CloudError { call, kind: cloud::ErrorKind::Transport, code, message });
     assert_eq!(subnets(&decide_readiness(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
 }
 

@@ -4,7 +4,7 @@
 use api::reason;
 use cloud::Settings;
 use cloud::nodeclass::ResolvedClass;
-use cloud::user_data::{self, Machine};
+use cloud::user_data::{self, NodeUserData};
 
 use super::{NodeClassView, dry_run};
 use crate::write::events::{Event, ObjectReference};
@@ -27,7 +27,7 @@ pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Sett
     let mut told = UserDataCheck::default();
     let Some(image) = class.images.first() else { return told };
     let capacity_type = api::label::CAPACITY_ON_DEMAND;
-    let machine = Machine { capacity_type, image_id: &image.image.id, max_pods: PODS };
+    let machine = NodeUserData { capacity_type, image_id: &image.image.id, max_pods: PODS };
     for ask in view.pools.iter().map(|pool| dry_run::ask(pool)) {
         let warnings = match user_data::document(class, settings, &ask, machine) {
             Ok(document) => {

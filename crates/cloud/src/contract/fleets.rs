@@ -2,7 +2,7 @@
 
 use super::{Result, Stage, check, ok};
 use crate::calls::{FleetRequest, Tags};
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 const TYPE: &str = "m5.large";
 const OTHER_TYPE: &str = "c5.large";
@@ -10,7 +10,7 @@ const NOBODY: &str = "i-0123456789abcdef0";
 
 fn refused<T: std::fmt::Debug>(
     answer: std::result::Result<T, CloudError>,
-    kind: Kind,
+    kind: ErrorKind,
 ) -> std::result::Result<CloudError, String> {
     match answer {
         Err(error) if error.kind == kind => Ok(error),
@@ -28,12 +28,12 @@ pub(super) async fn template(stage: &Stage<'_>) -> Result {
     let request = stage.template().await?;
     let made = ok(stage.cloud.create_launch_template(&request)).await?;
     check(made.name == request.name && !made.id.is_empty(), || format!("{made:?}"))?;
-    refused(stage.cloud.create_launch_template(&request).await, Kind::AlreadyExists)?;
+    refused(stage.cloud.create_launch_template(&request).await, ErrorKind::AlreadyExists)?;
     let found = ok(stage.cloud.launch_templates(&stage.tags())).await?;
     check(found.len() == 1 && found[0].id == made.id, || format!("found {found:?} by tag"))?;
     check(found[0].tags == stage.tags(), || format!("tags are {:?}", found[0].tags))?;
     ok(stage.cloud.delete_launch_template(&request.name)).await?;
-    refused(stage.cloud.delete_launch_template(&request.name).await, Kind::NotFound)?;
+    refused(stage.cloud.delete_launch_template(&request.name).await, ErrorKind::NotFound)?;
     let left = ok(stage.cloud.launch_templates(&stage.tags())).await?;
     check(left.is_empty(), || format!("{left:?} after the deletion"))
 }
@@ -41,7 +41,7 @@ pub(super) async fn template(stage: &Stage<'_>) -> Result {
 pub(super) async fn missing_template(stage: &Stage<'_>) -> Result {
     let request = plain(stage).await?;
     ok(stage.cloud.delete_launch_template(&stage.name)).await?;
-    let error = refused(stage.cloud.create_fleet(&request).await, Kind::NotFound)?;
+    let error = refused(stage.cloud.create_fleet(&request).await, ErrorKind::NotFound)?;
     check(error.code == "InvalidLaunchTemplateName.NotFoundException", || format!("the code is {}", error.code))
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn unknown_instance(stage: &Stage<'_>) -> Result {
     let none = ok(stage.cloud.instances_by_id(&[NOBODY.to_owned()])).await?;
     check(none.is_empty(), || format!("{none:?} for an unknown id"))?;
     let answer = stage.cloud.terminate_instances(&[NOBODY.to_owned()]).await;
-    refused(answer, Kind::NotFound).map(|_| ())
+    refused(answer, ErrorKind::NotFound).map(|_| ())
 }
 
 pub(super) async fn tags(stage: &Stage<'_>) -> Result {
@@ -129,7 +129,7 @@ pub(super) async fn token_misused(stage: &Stage<'_>) -> Result {
     let request = plain(stage).await?;
     stage.launch(&request, 1).await?;
     let other = FleetRequest { target: 2, ..request };
-    refused(stage.cloud.create_fleet(&other).await, Kind::IdempotencyMismatch)?;
+    refused(stage.cloud.create_fleet(&other).await, ErrorKind::IdempotencyMismatch)?;
     stage.see(1, |instance| !instance.is_ending()).await.map(|_| ())
 }
 

@@ -6,7 +6,7 @@ use super::{Abilities, check, ok};
 use crate::calls::{
     Cloud, Filter, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest, Subnet, Tags,
 };
-use crate::error::Kind;
+use crate::error::ErrorKind;
 
 /// How often, and how long between, a case looks for what should soon be true.
 const LOOKS: u32 = 100;
@@ -109,7 +109,7 @@ impl<'a> Stage<'a> {
             ok(self.cloud.terminate_instances(&ids)).await?;
         }
         match self.cloud.delete_launch_template(&self.name).await {
-            Err(error) if error.kind != Kind::NotFound => Err(error.to_string()),
+            Err(error) if error.kind != ErrorKind::NotFound => Err(error.to_string()),
             _ => Ok(()),
         }
     }

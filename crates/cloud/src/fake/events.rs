@@ -9,7 +9,7 @@ use super::world::World;
 
 /// What EC2 tells of an instance.
 #[derive(Clone, Copy)]
-pub(super) enum Told<'a> {
+pub(super) enum FakeEvent<'a> {
     /// EC2 takes a spot instance back.
     SpotInterruption,
     /// EC2 recommends to leave it.
@@ -19,13 +19,13 @@ pub(super) enum Told<'a> {
 }
 
 /// The message in EventBridge's envelope.
-fn envelope(region: &str, number: u64, instance: &str, told: Told<'_>, now: Timestamp) -> String {
+fn envelope(region: &str, number: u64, instance: &str, told: FakeEvent<'_>, now: Timestamp) -> String {
     let (kind, detail) = match told {
-        Told::SpotInterruption => {
+        FakeEvent::SpotInterruption => {
             ("EC2 Spot Instance Interruption Warning", json!({"instance-id": instance, "instance-action": "terminate"}))
         }
-        Told::Rebalance => ("EC2 Instance Rebalance Recommendation", json!({"instance-id": instance})),
-        Told::State(state) => {
+        FakeEvent::Rebalance => ("EC2 Instance Rebalance Recommendation", json!({"instance-id": instance})),
+        FakeEvent::State(state) => {
             ("EC2 Instance State-change Notification", json!({"instance-id": instance, "state": state}))
         }
     };
@@ -45,7 +45,7 @@ fn envelope(region: &str, number: u64, instance: &str, told: Told<'_>, now: Time
 
 impl World {
     /// Tells the rule's queue, if there is a rule; a queue that is not there hears nothing.
-    pub(super) fn tell(&mut self, instance: &str, told: Told<'_>, now: Timestamp) {
+    pub(super) fn tell(&mut self, instance: &str, told: FakeEvent<'_>, now: Timestamp) {
         let Some(queue) = self.event_queue.clone() else { return };
         self.made += 1;
         let message = envelope(&self.region, self.made, instance, told, now);

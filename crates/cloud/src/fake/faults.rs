@@ -6,7 +6,7 @@ use crate::calls::{
     Filter, FleetRequest, InstanceProfileRequest, LaunchTemplateRequest, PlacementGroupQuery, ReservationFilter,
     RunInstancesProbe, Tags,
 };
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 /// What goes wrong with a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Fault {
     /// The service refuses; nothing happens.
     Error {
         /// The kind that the SDK would make of it.
-        kind: Kind,
+        kind: ErrorKind,
         /// EC2's code.
         code: String,
         /// EC2's message.
@@ -29,20 +29,20 @@ pub enum Fault {
 impl Fault {
     /// An error of the service.
     #[must_use]
-    pub fn error(kind: Kind, code: &str, message: &str) -> Self {
+    pub fn error(kind: ErrorKind, code: &str, message: &str) -> Self {
         Self::Error { kind, code: code.to_owned(), message: message.to_owned() }
     }
 
     /// `RequestLimitExceeded`.
     #[must_use]
     pub fn throttled() -> Self {
-        Self::error(Kind::Throttled, "RequestLimitExceeded", "Request limit exceeded.")
+        Self::error(ErrorKind::Throttled, "RequestLimitExceeded", "Request limit exceeded.")
     }
 
     /// `InternalError`, HTTP 500.
     #[must_use]
     pub fn server() -> Self {
-        Self::error(Kind::Server, "InternalError", "An internal error has occurred")
+        Self::error(ErrorKind::Server, "InternalError", "An internal error has occurred")
     }
 
     /// `UnauthorizedOperation`, HTTP 403.
@@ -50,7 +50,7 @@ impl Fault {
     pub fn unauthorized() -> Self {
         let message = "You are not authorized to perform this operation. \
                        User is not authorized because no identity-based policy allows the action";
-        Self::error(Kind::Unauthorized, "UnauthorizedOperation", message)
+        Self::error(ErrorKind::Unauthorized, "UnauthorizedOperation", message)
     }
 }
 
@@ -135,10 +135,10 @@ impl Script {
 }
 
 /// An error as the SDK would report it.
-pub(super) fn refuse(call: &'static str, kind: Kind, code: &str, message: String) -> CloudError {
+pub(super) fn refuse(call: &'static str, kind: ErrorKind, code: &str, message: String) -> CloudError {
     CloudError { call, kind, code: code.to_owned(), message }
 }
 
 pub(super) fn no_answer(call: &'static str) -> CloudError {
-    refuse(call, Kind::Transport, "", "the connection closed before a complete answer came".to_owned())
+    refuse(call, ErrorKind::Transport, "", "the connection closed before a complete answer came".to_owned())
 }

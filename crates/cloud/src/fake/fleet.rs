@@ -5,12 +5,12 @@ use jiff::Timestamp;
 
 use super::faults::refuse;
 use super::places;
-use super::world::{Machine, Pool, World};
+use super::world::{FakeInstance, Pool, World};
 use crate::calls::{
     FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest,
     RunInstancesProbe,
 };
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 const CALL: &str = "CreateFleet";
 
@@ -28,7 +28,7 @@ pub(super) fn create(world: &mut World, request: &FleetRequest, now: Timestamp) 
             return Ok(answer.clone());
         }
         let message = format!("the client token {} came with other parameters before", request.client_token);
-        return Err(refuse(CALL, Kind::IdempotencyMismatch, "IdempotentParameterMismatch", message));
+        return Err(refuse(CALL, ErrorKind::IdempotencyMismatch, "IdempotentParameterMismatch", message));
     }
     let mut candidates = candidates(world, request)?;
     candidates.sort_by(|a, b| a.key().cmp(&b.key()));
@@ -57,15 +57,15 @@ pub(super) fn probe(world: &World, probe: &RunInstancesProbe) -> Result<(), Clou
     if !world.templates.contains_key(&probe.launch_template) {
         let name = &probe.launch_template;
         let message = format!("The specified launch template, with template name {name}, does not exist.");
-        return Err(refuse(CALL, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message));
+        return Err(refuse(CALL, ErrorKind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message));
     }
     if !world.subnets.iter().any(|subnet| subnet.id == probe.subnet_id) {
         let message = format!("The subnet ID '{}' does not exist", probe.subnet_id);
-        return Err(refuse(CALL, Kind::NotFound, "InvalidSubnetID.NotFound", message));
+        return Err(refuse(CALL, ErrorKind::NotFound, "InvalidSubnetID.NotFound", message));
     }
     if !world.types.contains_key(&probe.instance_type) {
         let message = format!("Invalid value '{}' for InstanceType.", probe.instance_type);
-        return Err(refuse(CALL, Kind::Invalid, "InvalidParameterValue", message));
+        return Err(refuse(CALL, ErrorKind::Invalid, "InvalidParameterValue", message));
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ impl Candidate<'_> {
 }
 
 fn candidates<'a>(world: &World, request: &'a FleetRequest) -> Result<Vec<Candidate<'a>>, CloudError> {
-    let invalid = |message: &str| Err(refuse(CALL, Kind::Invalid, "InvalidParameterValue", message.to_owned()));
+    let invalid = |message: &str| Err(refuse(CALL, ErrorKind::Invalid, "InvalidParameterValue", message.to_owned()));
     if request.target == 0 {
         return invalid("TotalTargetCapacity must be at least 1");
     }
@@ -105,7 +105,7 @@ fn candidates<'a>(world: &World, request: &'a FleetRequest) -> Result<Vec<Candid
                 "The specified launch template, with template name {}, does not exist.",
                 config.launch_template
             );
-            return Err(refuse(CALL, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message));
+            return Err(refuse(CALL, ErrorKind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message));
         };
         candidates.extend(config.overrides.iter().map(|choice| Candidate {
             pool: Pool::new(&request.capacity_type, &choice.instance_type, &choice.zone),
@@ -240,7 +240,7 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
         tags: request.tags.clone(),
     };
     let architecture = world.images.iter().find(|image| image.id == image_id).map(|image| image.architecture.clone());
-    let machine = Machine {
+    let machine = FakeInstance {
         instance,
         architecture: architecture.unwrap_or_default(),
         template: candidate.template.clone(),

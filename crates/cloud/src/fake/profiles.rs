@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::faults::refuse;
 use crate::calls::{InstanceProfile, InstanceProfileRequest, Tags};
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 /// The roles and instance profiles of the account.
 #[derive(Default)]
@@ -43,15 +43,15 @@ impl Profiles {
         let legal = |letter: char| letter.is_ascii_alphanumeric() || "+=,.@_-".contains(letter);
         if request.name.is_empty() || request.name.len() > 128 || !request.name.chars().all(legal) {
             let message = format!("The specified value for instanceProfileName is invalid: {:?}", request.name);
-            return Err(refuse(CALL, Kind::Invalid, "ValidationError", message));
+            return Err(refuse(CALL, ErrorKind::Invalid, "ValidationError", message));
         }
         if !(request.path.starts_with('/') && request.path.ends_with('/')) {
             let message = "The specified value for path is invalid. It must begin and end with /.".to_owned();
-            return Err(refuse(CALL, Kind::Invalid, "ValidationError", message));
+            return Err(refuse(CALL, ErrorKind::Invalid, "ValidationError", message));
         }
         if self.profiles.contains_key(&request.name) {
             let message = format!("Instance Profile {} already exists.", request.name);
-            return Err(refuse(CALL, Kind::AlreadyExists, "EntityAlreadyExists", message));
+            return Err(refuse(CALL, ErrorKind::AlreadyExists, "EntityAlreadyExists", message));
         }
         let profile = InstanceProfile {
             name: request.name.clone(),
@@ -68,12 +68,12 @@ impl Profiles {
         const CALL: &str = "AddRoleToInstanceProfile";
         if !self.roles.contains(role) {
             let message = format!("The role with name {role} cannot be found.");
-            return Err(refuse(CALL, Kind::NotFound, "NoSuchEntity", message));
+            return Err(refuse(CALL, ErrorKind::NotFound, "NoSuchEntity", message));
         }
         let profile = self.find(CALL, name)?;
         if !profile.roles.is_empty() {
             let message = "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1".to_owned();
-            return Err(refuse(CALL, Kind::Invalid, "LimitExceeded", message));
+            return Err(refuse(CALL, ErrorKind::Invalid, "LimitExceeded", message));
         }
         profile.roles.push(role.to_owned());
         Ok(())
@@ -84,7 +84,7 @@ impl Profiles {
         let profile = self.find(CALL, name)?;
         let Some(position) = profile.roles.iter().position(|own| own == role) else {
             let message = format!("Role {role} in Instance Profile {name} cannot be found.");
-            return Err(refuse(CALL, Kind::NotFound, "NoSuchEntity", message));
+            return Err(refuse(CALL, ErrorKind::NotFound, "NoSuchEntity", message));
         };
         profile.roles.remove(position);
         Ok(())
@@ -94,7 +94,7 @@ impl Profiles {
         const CALL: &str = "DeleteInstanceProfile";
         if !self.find(CALL, name)?.roles.is_empty() {
             let message = "Cannot delete entity, must remove roles from instance profile first.".to_owned();
-            return Err(refuse(CALL, Kind::Invalid, "DeleteConflict", message));
+            return Err(refuse(CALL, ErrorKind::Invalid, "DeleteConflict", message));
         }
         self.profiles.remove(name);
         Ok(())
@@ -102,6 +102,6 @@ impl Profiles {
 
     fn find(&mut self, call: &'static str, name: &str) -> Result<&mut InstanceProfile, CloudError> {
         let message = format!("Instance Profile {name} cannot be found.");
-        self.profiles.get_mut(name).ok_or_else(|| refuse(call, Kind::NotFound, "NoSuchEntity", message))
+        self.profiles.get_mut(name).ok_or_else(|| refuse(call, ErrorKind::NotFound, "NoSuchEntity", message))
     }
 }

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::faults::refuse;
 use super::{FakeCloud, Input};
 use crate::calls::QueueMessage;
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 /// How long a message that was received is hidden from others.
 const HIDDEN: SignedDuration = SignedDuration::from_secs(20);
@@ -91,7 +91,7 @@ impl Queues {
 
 fn missing(call: &'static str) -> CloudError {
     let message = "The specified queue does not exist.".to_owned();
-    refuse(call, Kind::NotFound, "AWS.SimpleQueueService.NonExistentQueue", message)
+    refuse(call, ErrorKind::NotFound, "AWS.SimpleQueueService.NonExistentQueue", message)
 }
 
 impl FakeCloud {

@@ -12,7 +12,7 @@ use crate::calls::{
     OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
     SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 impl Cloud for FakeCloud {
     fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>> {
@@ -82,7 +82,7 @@ impl Cloud for FakeCloud {
         let call = "DeleteLaunchTemplate";
         self.call(call, Input::Name(name.to_owned()), move |world, _| {
             let message = format!("The specified launch template, with template name {name}, does not exist.");
-            let missing = || refuse(call, Kind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message);
+            let missing = || refuse(call, ErrorKind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message);
             world.templates.remove(name).map(|_| ()).ok_or_else(missing)
         })
     }
@@ -123,7 +123,7 @@ impl Cloud for FakeCloud {
         self.call(call, Input::Ids(ids.to_vec()), move |world, now| {
             if let Some(unknown) = ids.iter().find(|id| !world.machines.contains_key(*id)) {
                 let message = format!("The instance ID '{unknown}' does not exist");
-                return Err(refuse(call, Kind::NotFound, "InvalidInstanceID.NotFound", message));
+                return Err(refuse(call, ErrorKind::NotFound, "InvalidInstanceID.NotFound", message));
             }
             for id in ids {
                 world.shut_down(id, now);
@@ -137,7 +137,7 @@ impl Cloud for FakeCloud {
         self.call(call, Input::CreateTags(ids.to_vec(), tags.clone()), |world, _| {
             world.tag(ids, tags).map_err(|unknown| {
                 let code = if unknown.starts_with("i-") { "InvalidInstanceID.NotFound" } else { "InvalidID" };
-                refuse(call, Kind::NotFound, code, format!("The ID '{unknown}' does not exist"))
+                refuse(call, ErrorKind::NotFound, code, format!("The ID '{unknown}' does not exist"))
             })
         })
     }
@@ -176,7 +176,12 @@ impl Cloud for FakeCloud {
         let call = "DescribeCluster";
         self.call(call, Input::Name(name.to_owned()), move |world, _| {
             let missing = || {
-                refuse(call, Kind::NotFound, "ResourceNotFoundException", format!("No cluster found for name: {name}."))
+                refuse(
+                    call,
+                    ErrorKind::NotFound,
+                    "ResourceNotFoundException",
+                    format!("No cluster found for name: {name}."),
+                )
             };
             world.clusters.get(name).cloned().ok_or_else(missing)
         })
@@ -202,12 +207,17 @@ fn create_template(world: &mut World, request: &LaunchTemplateRequest) -> Result
     let call = "CreateLaunchTemplate";
     if world.templates.contains_key(&request.name) {
         let message = "Launch template name already in use.".to_owned();
-        return Err(refuse(call, Kind::AlreadyExists, "InvalidLaunchTemplateName.AlreadyExistsException", message));
+        return Err(refuse(
+            call,
+            ErrorKind::AlreadyExists,
+            "InvalidLaunchTemplateName.AlreadyExistsException",
+            message,
+        ));
     }
     let legal = |letter: char| letter.is_ascii_alphanumeric() || "()./_-".contains(letter);
     if !(3..=128).contains(&request.name.len()) || !request.name.chars().all(legal) {
         let message = format!("The launch template name {:?} is malformed", request.name);
-        return Err(refuse(call, Kind::Invalid, "InvalidLaunchTemplateName.MalformedException", message));
+        return Err(refuse(call, ErrorKind::Invalid, "InvalidLaunchTemplateName.MalformedException", message));
     }
     let problem = match STANDARD.decode(&request.user_data) {
         Err(_) => Some("Invalid BASE64 encoding of user data".to_owned()),
@@ -215,7 +225,7 @@ fn create_template(world: &mut World, request: &LaunchTemplateRequest) -> Result
         Ok(_) => None,
     };
     if let Some(message) = problem {
-        return Err(refuse(call, Kind::Invalid, "InvalidUserData.Malformed", message));
+        return Err(refuse(call, ErrorKind::Invalid, "InvalidUserData.Malformed", message));
     }
     let template = LaunchTemplate { id: world.new_id("lt"), name: request.name.clone(), tags: request.tags.clone() };
     world.templates.insert(request.name.clone(), (template.clone(), request.clone()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::events::Told;
+use super::events::FakeEvent;
 use super::faults::{Logged, Script};
 use super::profiles::Profiles;
 use super::queue::Queues;
@@ -83,7 +83,7 @@ impl Default for Timing {
 
 /// An instance with what only the machine itself and its maker know: the truth behind DescribeInstances.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct FakeInstance {
     /// What EC2 says of it.
     pub instance: Instance,
     /// `x86_64` or `arm64`.
@@ -127,7 +127,7 @@ pub(super) struct World {
     pub(super) event_queue: Option<String>,
     pub(super) statuses: BTreeMap<String, InstanceStatus>,
     pub(super) templates: BTreeMap<String, (LaunchTemplate, LaunchTemplateRequest)>,
-    pub(super) machines: BTreeMap<String, Machine>,
+    pub(super) machines: BTreeMap<String, FakeInstance>,
     /// Instances that each finite pool still has.
     pub(super) stock: BTreeMap<Pool, u32>,
     /// vCPUs that may run at once, by capacity type.
@@ -167,7 +167,7 @@ impl World {
         }
         changed |= !moved.is_empty();
         for (id, state) in moved {
-            self.tell(&id, Told::State(&state), now);
+            self.tell(&id, FakeEvent::State(&state), now);
         }
         let before = self.machines.len();
         self.machines.retain(|_, machine| !machine.forgotten(now));
@@ -197,7 +197,7 @@ impl World {
         if let Some(subnet) = self.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
             subnet.free_addresses += 1;
         }
-        self.tell(id, Told::State("shutting-down"), at);
+        self.tell(id, FakeEvent::State("shutting-down"), at);
         true
     }
 
@@ -213,7 +213,7 @@ impl World {
     pub(super) fn quota_of(&self, pool: &Pool) -> Option<u32> {
         let vcpus = |name: &str| self.types.get(name).map_or(1, |info| info.vcpus.max(1));
         let spot = pool.capacity_type == "spot";
-        let counts = |machine: &&Machine| machine.instance.spot == spot && !machine.instance.is_ending();
+        let counts = |machine: &&FakeInstance| machine.instance.spot == spot && !machine.instance.is_ending();
         let running = self.machines.values().filter(counts).map(|machine| vcpus(&machine.instance.instance_type));
         let left = self.quotas.get(&pool.capacity_type)?.saturating_sub(running.sum());
         Some(left / vcpus(&pool.instance_type))
@@ -237,7 +237,7 @@ impl World {
 
     /// What DescribeInstances shows by tags: not the terminated, not the too new.
     pub(super) fn instances(&self, tags: &Tags, now: Timestamp) -> Vec<Instance> {
-        let shown = |machine: &&Machine| {
+        let shown = |machine: &&FakeInstance| {
             machine.visible(now, self.timing)
                 && machine.instance.state != "terminated"
                 && find::tagged(&machine.instance.tags, tags)
@@ -275,7 +275,7 @@ impl World {
     }
 }
 
-impl Machine {
+impl FakeInstance {
     fn pool(&self) -> Pool {
         let capacity_type = if self.instance.spot { "spot" } else { "on-demand" };
         Pool::new(capacity_type, &self.instance.instance_type, &self.instance.zone)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Choice, Token};
+use super::{LaunchChoice, Token};
 use crate::calls::FleetAnswer;
 
 /// By then a machine's pods have their addresses, and the class has been resolved anew (every minute).
@@ -27,7 +27,7 @@ struct Taken {
 
 impl InFlight {
     /// A launch of so many instances begins; older ones that are over are forgotten.
-    pub fn begin(&mut self, token: &Token, choice: &Choice, instances: usize, now: Timestamp) {
+    pub fn begin(&mut self, token: &Token, choice: &LaunchChoice, instances: usize, now: Timestamp) {
         self.0.retain(|_, taken| taken.counts(now));
         let each = i64::from(choice.addresses) + 1;
         let all = each.saturating_mul(i64::try_from(instances).unwrap_or(i64::MAX));

@@ -9,7 +9,7 @@ use crate::calls::Instance;
 
 /// A claim that a launch was begun for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldInstance {
     /// The claim.
     pub claim: ClaimId,
     /// Its annotation.
@@ -46,7 +46,7 @@ pub enum Resume {
 /// Deals the instances of one launch to its claims: an instance that carries a claim's UID to that claim, the others by
 /// id to the remaining claims by name. Claims that hold an instance keep it; surplus instances stay undealt.
 #[must_use]
-pub fn deal(claims: &[Held], instances: &[Instance]) -> Vec<Assignment> {
+pub fn deal(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment> {
     let held: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.instance.as_deref()).collect();
     let mut free: BTreeMap<&str, &Instance> =
         instances.iter().map(|one| (one.id.as_str(), one)).filter(|(id, _)| !held.contains(id)).collect();
@@ -76,8 +76,8 @@ pub fn deal(claims: &[Held], instances: &[Instance]) -> Vec<Assignment> {
 /// What to do about every claim that has a token and no instance yet, given all instances of the cluster. Instances on
 /// their way out count too: a claim whose instance has ended must learn that, not get a second one unseen.
 #[must_use]
-pub fn resume(claims: &[Held], instances: &[Instance], now: Timestamp) -> Vec<Resume> {
-    let mut by_token: BTreeMap<&Token, Vec<Held>> = BTreeMap::new();
+pub fn resume(claims: &[HeldInstance], instances: &[Instance], now: Timestamp) -> Vec<Resume> {
+    let mut by_token: BTreeMap<&Token, Vec<HeldInstance>> = BTreeMap::new();
     for held in claims {
         by_token.entry(&held.token).or_default().push(held.clone());
     }
@@ -95,7 +95,7 @@ pub fn resume(claims: &[Held], instances: &[Instance], now: Timestamp) -> Vec<Re
     answers
 }
 
-fn unserved(held: &Held, now: Timestamp) -> Resume {
+fn unserved(held: &HeldInstance, now: Timestamp) -> Resume {
     let claim = held.claim.clone();
     match held.token.made().filter(|_| !held.token.settled(now)) {
         Some(made) => Resume::Wait { claim, until: made.saturating_add(super::SETTLE).unwrap_or(now) },

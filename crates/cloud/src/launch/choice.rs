@@ -8,8 +8,8 @@ use planner::{
 };
 
 use super::reserved::{self, ReservationKind};
-use super::template::{self, Mould};
-use super::{Ask, Choice, EFA, MAX_TYPES, Offer, Refusal};
+use super::template::{self, TemplateSource};
+use super::{EFA, LaunchChoice, LaunchOffer, LaunchRefusal, LaunchRequest, MAX_TYPES};
 use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Placement, Subnet};
 use crate::types::is_exotic;
 
@@ -30,7 +30,7 @@ impl Candidate<'_> {
 ///
 /// # Errors
 /// When nothing is left, or when the class's user data cannot be written.
-pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
+pub fn choose(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<LaunchChoice, LaunchRefusal> {
     let subnets = subnets(offer);
     let mut candidates = candidates(ask, offer, &subnets)?;
     reserved::narrow(&mut candidates);
@@ -54,12 +54,12 @@ pub fn choose(ask: &Ask, offer: &Offer<'_>) -> Result<Choice, Refusal> {
     let as_asked = has_min_values(ask, offer, &candidates)?;
     let choice = assemble(ask, offer, capacity_type, &candidates, &subnets)?;
     // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
-    Ok(if as_asked { choice } else { Choice { context: None, ..choice } })
+    Ok(if as_asked { choice } else { LaunchChoice { context: None, ..choice } })
 }
 
 /// Per zone the subnet with most free addresses among those that have some. What launches under way will take decides
 /// only between subnets: it is an estimate.
-fn subnets<'a>(offer: &Offer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
+fn subnets<'a>(offer: &LaunchOffer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
     let mut best: BTreeMap<&str, &Subnet> = BTreeMap::new();
     let usable = |subnet: &&Subnet| subnet.free_addresses > 0 && !offer.shortages.holds_subnet(&subnet.id, offer.now);
     for subnet in offer.class.subnets.iter().filter(usable) {
@@ -74,10 +74,10 @@ fn subnets<'a>(offer: &Offer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
 }
 
 fn candidates<'a>(
-    ask: &Ask,
-    offer: &Offer<'a>,
+    ask: &LaunchRequest,
+    offer: &LaunchOffer<'a>,
     subnets: &BTreeMap<&str, &Subnet>,
-) -> Result<Vec<Candidate<'a>>, Refusal> {
+) -> Result<Vec<Candidate<'a>>, LaunchRefusal> {
     let well_known: BTreeSet<String> =
         label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned()).collect();
     let mut given = ask.labels.clone();
@@ -111,14 +111,14 @@ fn candidates<'a>(
              capacity, image or subnet",
             offer.catalogue.types.len()
         );
-        return Err(Refusal::InsufficientCapacity(message));
+        return Err(LaunchRefusal::InsufficientCapacity(message));
     }
     Ok(candidates)
 }
 
 /// Whether an offering, the reservation behind it, and the placement group before it have room as far as we know now: the
 /// catalogue may be older.
-fn has_room(offer: &Offer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
+fn has_room(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
     let reserved = offering.reservation.as_ref();
     let used_up = |one: &Reservation| one.remaining == 0 || offer.shortages.holds_reservation(&one.id, offer.now);
     let pool = (offering.capacity_type, kind.name.as_str(), offering.zone.as_str());
@@ -161,7 +161,7 @@ fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
 }
 
 /// Pools that another launch is just trying out are left to it by those that have something else.
-fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &Offer<'_>) {
+fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &LaunchOffer<'_>) {
     let free = |candidate: &Candidate<'_>, offering: &Offering| {
         let (capacity_type, kind) = (offering.capacity_type, candidate.kind.name.as_str());
         !offer.shortages.is_on_trial(capacity_type, kind, &offering.zone, offer.now)
@@ -178,7 +178,11 @@ fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &Offer<'_>) {
 
 /// Whether `minValues` stand as they were asked for. The plan may have lowered them; what breaks only now, at the cut to
 /// [`MAX_TYPES`] or because stock has changed, is lowered by the policy or refused.
-fn has_min_values(ask: &Ask, offer: &Offer<'_>, candidates: &[Candidate<'_>]) -> Result<bool, Refusal> {
+fn has_min_values(
+    ask: &LaunchRequest,
+    offer: &LaunchOffer<'_>,
+    candidates: &[Candidate<'_>],
+) -> Result<bool, LaunchRefusal> {
     if ask.min_values_relaxed {
         return Ok(false);
     }
@@ -189,14 +193,14 @@ fn has_min_values(ask: &Ask, offer: &Offer<'_>, candidates: &[Candidate<'_>]) ->
 }
 
 /// `minValues` must still hold for the types that are left.
-fn check_min_values(ask: &Ask, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
+fn check_min_values(ask: &LaunchRequest, candidates: &[Candidate<'_>]) -> Result<(), LaunchRefusal> {
     for (key, set) in ask.requirements.iter() {
         let Some(least) = set.min_values() else { continue };
         let values: BTreeSet<&str> = candidates.iter().flat_map(|candidate| candidate.values(key)).collect();
         let left = values.iter().filter(|value| set.allows(Some(value))).count();
         if left < usize::try_from(least).unwrap_or(usize::MAX) {
             let message = format!("minValues of {key} is {least}, but only {left} values are available");
-            return Err(Refusal::InsufficientCapacity(message));
+            return Err(LaunchRefusal::InsufficientCapacity(message));
         }
     }
     Ok(())
@@ -215,13 +219,13 @@ impl<'a> Candidate<'a> {
 
 /// Launch templates by what their machines have in common, and the pools under each.
 fn assemble(
-    ask: &Ask,
-    offer: &Offer<'_>,
+    ask: &LaunchRequest,
+    offer: &LaunchOffer<'_>,
     capacity_type: CapacityType,
     candidates: &[Candidate<'_>],
     subnets: &BTreeMap<&str, &Subnet>,
-) -> Result<Choice, Refusal> {
-    let mut groups: BTreeMap<Mould<'_>, Vec<FleetOverride>> = BTreeMap::new();
+) -> Result<LaunchChoice, LaunchRefusal> {
+    let mut groups: BTreeMap<TemplateSource<'_>, Vec<FleetOverride>> = BTreeMap::new();
     let mut reservations = BTreeMap::new();
     for candidate in candidates {
         let Some(image) = offer.class.image_for(&candidate.kind.labels) else { continue };
@@ -242,18 +246,18 @@ fn assemble(
     }
     if groups.is_empty() {
         let message = "the EC2NodeClass has no image for any of the instance types".to_owned();
-        return Err(Refusal::InsufficientCapacity(message));
+        return Err(LaunchRefusal::InsufficientCapacity(message));
     }
     let reservation_kind = groups.keys().find_map(|mould| mould.reservation.map(|(_, kind)| kind));
     let (mut templates, mut configs) = (Vec::<LaunchTemplateRequest>::new(), Vec::new());
     for (mould, overrides) in groups {
         let template = template::request(ask, offer, capacity_type, mould)
-            .map_err(|source| Refusal::Class { class: offer.class.name.clone(), source })?;
+            .map_err(|source| LaunchRefusal::Class { class: offer.class.name.clone(), source })?;
         configs.push(FleetConfig { launch_template: template.name.clone(), overrides });
         templates.push(template);
     }
     let pods = candidates.iter().map(|candidate| candidate.kind.capacity.get(Resources::PODS)).min();
-    Ok(Choice {
+    Ok(LaunchChoice {
         capacity_type,
         reservation_kind,
         reservations,
@@ -267,9 +271,14 @@ fn assemble(
 }
 
 /// What the machines of an offering are cast from.
-fn mould<'a>(ask: &Ask, image_id: &'a str, candidate: &Candidate<'a>, offering: &'a Offering) -> Mould<'a> {
+fn mould<'a>(
+    ask: &LaunchRequest,
+    image_id: &'a str,
+    candidate: &Candidate<'a>,
+    offering: &'a Offering,
+) -> TemplateSource<'a> {
     let capacity = &candidate.kind.capacity;
-    Mould {
+    TemplateSource {
         image_id,
         max_pods: u32::try_from(capacity.get(Resources::PODS)).unwrap_or(0),
         efa: template::efa_asked(ask, capacity.get(EFA)),

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use thiserror::Error;
 
-use super::{Choice, TEMPLATE_PREFIX, Templates};
+use super::{LaunchChoice, TEMPLATE_PREFIX, Templates};
 use crate::calls::{Cloud, FleetAnswer, FleetRequest};
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 /// At which step a launch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,13 +42,13 @@ impl BuyError {
 pub async fn buy(
     cloud: &dyn Cloud,
     templates: &Templates,
-    choice: &Choice,
+    choice: &LaunchChoice,
     request: &FleetRequest,
     now: Timestamp,
 ) -> Result<FleetAnswer, BuyError> {
     make_templates(cloud, templates, choice, now).await.map_err(BuyError::Template)?;
     match cloud.create_fleet(request).await {
-        Err(error) if error.kind == Kind::NotFound && error.code.starts_with("InvalidLaunchTemplate") => {
+        Err(error) if error.kind == ErrorKind::NotFound && error.code.starts_with("InvalidLaunchTemplate") => {
             templates.forget(choice.templates.iter().map(|template| &template.name));
             make_templates(cloud, templates, choice, now).await.map_err(BuyError::Template)?;
             cloud.create_fleet(request).await.map_err(BuyError::Fleet)
@@ -61,7 +61,7 @@ pub async fn buy(
 async fn make_templates(
     cloud: &dyn Cloud,
     templates: &Templates,
-    choice: &Choice,
+    choice: &LaunchChoice,
     now: Timestamp,
 ) -> Result<(), CloudError> {
     for template in templates.missing(choice, now) {
@@ -71,7 +71,7 @@ async fn make_templates(
             continue;
         }
         match cloud.create_launch_template(template).await {
-            Err(error) if error.kind != Kind::AlreadyExists => return Err(error),
+            Err(error) if error.kind != ErrorKind::AlreadyExists => return Err(error),
             _ => templates.exists(template, now),
         }
     }

@@ -7,14 +7,14 @@ use planner::CapacityType;
 
 use super::reserved::ReservationKind;
 use super::token::fingerprint;
-use super::{Ask, CLUSTER_TAG, EFA, Offer, TEMPLATE_PREFIX};
+use super::{CLUSTER_TAG, EFA, LaunchOffer, LaunchRequest, TEMPLATE_PREFIX};
 use crate::calls::{
     ConnectionTracking, InterfaceKind, LaunchTemplateRequest, NetworkInterface, Placement, ReservationSpecification,
     Tags,
 };
 use crate::family;
 use crate::settings::Settings;
-use crate::user_data::{self, Machine};
+use crate::user_data::{self, NodeUserData};
 
 /// A request for it turns enclaves on.
 const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
@@ -23,7 +23,7 @@ const DEDICATED: &str = "dedicated";
 
 /// What the machines of one template have in common, besides their class and what is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mould<'a> {
+pub(super) struct TemplateSource<'a> {
     pub(super) image_id: &'a str,
     pub(super) max_pods: u32,
     /// EFA interfaces, none unless they are asked for.
@@ -34,14 +34,14 @@ pub(super) struct Mould<'a> {
 
 /// The launch template for a mould; its name is a hash of everything else.
 pub(super) fn request(
-    ask: &Ask,
-    offer: &Offer<'_>,
+    ask: &LaunchRequest,
+    offer: &LaunchOffer<'_>,
     capacity_type: CapacityType,
-    mould: Mould<'_>,
+    mould: TemplateSource<'_>,
 ) -> Result<LaunchTemplateRequest, RenderError> {
     let class = offer.class;
-    let Mould { image_id, max_pods, efa, reservation } = mould;
-    let machine = Machine { capacity_type: capacity_type.as_str(), image_id, max_pods };
+    let TemplateSource { image_id, max_pods, efa, reservation } = mould;
+    let machine = NodeUserData { capacity_type: capacity_type.as_str(), image_id, max_pods };
     let text = user_data::render(class, offer.settings, ask, machine)?;
     let market = reservation.and_then(|(_, kind)| kind.market_type());
     let mut template = LaunchTemplateRequest {
@@ -70,7 +70,7 @@ pub(super) fn request(
 
 /// The class's interfaces, else one for each EFA that is asked for, else none of their own: EC2 makes the one that every
 /// machine has. In an IPv6 cluster that one must be told of IPv6, so it is spelled out.
-fn interfaces(offer: &Offer<'_>, efa: u32) -> Vec<NetworkInterface> {
+fn interfaces(offer: &LaunchOffer<'_>, efa: u32) -> Vec<NetworkInterface> {
     let spec = &offer.class.spec;
     let number = |index: i32| u32::try_from(index).unwrap_or(0);
     let listed = spec.network_interfaces.as_deref().unwrap_or_default();
@@ -113,7 +113,7 @@ fn is_ipv6(settings: &Settings) -> bool {
     settings.cluster_dns.first().unwrap_or(&settings.cluster_cidr).contains(':')
 }
 
-fn connection_tracking(offer: &Offer<'_>) -> Option<ConnectionTracking> {
+fn connection_tracking(offer: &LaunchOffer<'_>) -> Option<ConnectionTracking> {
     let seconds = |time: Option<i32>| time.and_then(|time| u32::try_from(time).ok());
     offer.class.spec.connection_tracking.as_ref().map(|said| ConnectionTracking {
         tcp_established: seconds(said.tcp_established_timeout),
@@ -123,7 +123,7 @@ fn connection_tracking(offer: &Offer<'_>) -> Option<ConnectionTracking> {
 }
 
 /// The class's placement group, and in one with partitions the first that is asked for; else EC2 spreads machines over them.
-pub(super) fn placement(ask: &Ask, offer: &Offer<'_>) -> Placement {
+pub(super) fn placement(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Placement {
     let group = offer.class.placement_group.as_ref();
     let asked = ask.requirements.get(label::PLACEMENT_GROUP_PARTITION);
     let partitions = group.map_or(0, |group| group.partitions);
@@ -136,13 +136,13 @@ pub(super) fn placement(ask: &Ask, offer: &Offer<'_>) -> Placement {
 }
 
 /// Dedicated only for those who do not accept the usual.
-fn tenancy(ask: &Ask) -> Option<String> {
+fn tenancy(ask: &LaunchRequest) -> Option<String> {
     let asked = ask.requirements.get(label::INSTANCE_TENANCY)?;
     let dedicated = !asked.allows(Some(DEFAULT_TENANCY)) && asked.allows(Some(DEDICATED));
     dedicated.then(|| DEDICATED.to_owned())
 }
 
-fn nested_virtualization(offer: &Offer<'_>) -> Option<bool> {
+fn nested_virtualization(offer: &LaunchOffer<'_>) -> Option<bool> {
     Some(offer.class.spec.cpu_options.as_ref()?.nested_virtualization? == Toggle::Enabled)
 }
 
@@ -163,12 +163,12 @@ fn reservation_specification(
 }
 
 /// How many EFA interfaces a machine of this many gets.
-pub(super) fn efa_asked(ask: &Ask, most: i64) -> u32 {
+pub(super) fn efa_asked(ask: &LaunchRequest, most: i64) -> u32 {
     if ask.requests.get(EFA) > 0 { u32::try_from(most).unwrap_or(0) } else { 0 }
 }
 
 /// Tags of everything that is launched for a pool and class.
-pub(super) fn tags(ask: &Ask, offer: &Offer<'_>) -> Tags {
+pub(super) fn tags(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Tags {
     let cluster = &offer.settings.cluster_name;
     let mut tags = offer.class.spec.tags.clone();
     tags.insert(format!("kubernetes.io/cluster/{cluster}"), "owned".to_owned());

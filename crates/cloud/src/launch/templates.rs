@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::label;
 use jiff::{SignedDuration, Timestamp};
 
-use super::Choice;
+use super::LaunchChoice;
 use crate::calls::{LaunchTemplate, LaunchTemplateRequest};
 
 /// A template that no launch has used for so long is deleted; if it is needed again it is made again.
@@ -34,7 +34,7 @@ struct Entry {
 impl Templates {
     /// The choice's templates that are not known to exist; the others count as used now.
     #[must_use]
-    pub fn missing<'c>(&self, choice: &'c Choice, now: Timestamp) -> Vec<&'c LaunchTemplateRequest> {
+    pub fn missing<'c>(&self, choice: &'c LaunchChoice, now: Timestamp) -> Vec<&'c LaunchTemplateRequest> {
         let mut known = self.known();
         let mut is_missing = |template: &&LaunchTemplateRequest| match known.get_mut(&template.name) {
             Some(entry) => {

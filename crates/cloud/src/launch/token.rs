@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::{Choice, ClaimId};
+use super::{ClaimId, LaunchChoice};
 
 /// How long EC2 may hide a new instance from those who look for its tags. Generous: waiting costs a minute after a
 /// crash, not waiting could buy twice.
@@ -18,7 +18,7 @@ pub struct Token(String);
 impl Token {
     /// The token for a choice, its claims (in any order) and the moment of the launch.
     #[must_use]
-    pub fn new(choice: &Choice, claims: &[ClaimId], now: Timestamp) -> Self {
+    pub fn new(choice: &LaunchChoice, claims: &[ClaimId], now: Timestamp) -> Self {
         let mut uids: Vec<&str> = claims.iter().map(|claim| claim.uid.as_str()).collect();
         uids.sort_unstable();
         let templates: Vec<&str> = choice.templates.iter().map(|template| template.name.as_str()).collect();

@@ -5,7 +5,7 @@ use planner::CapacityType;
 
 use super::Reservations;
 use crate::calls::{FleetAnswer, FleetError};
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 use crate::unavailable_offerings::{Scope, family_class};
 
 /// Codes that say "not here, not now": something is out of stock, and another choice may do.
@@ -55,7 +55,7 @@ const NO_ADDRESSES_REASON: &str = "InsufficientFreeAddressesInSubnet";
 
 /// Why claims of a fleet stay without an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum LaunchFailure {
     /// Nothing of what they accept is in stock: the claim goes, its pods are planned anew.
     InsufficientCapacity {
         /// EC2's words.
@@ -103,7 +103,7 @@ pub struct FleetVerdict {
     /// What to remember as out of stock.
     pub shortages: Vec<Scope>,
     /// Why not all claims were served; `None` when there were no errors.
-    pub failure: Option<Failure>,
+    pub failure: Option<LaunchFailure>,
 }
 
 /// Reads an answer, whether or not it launched something: claims that got no instance share `failure`. Where reserved
@@ -117,19 +117,19 @@ pub fn judge(answer: &FleetAnswer, within: &Within<'_>) -> FleetVerdict {
     let message = summary(&answer.errors);
     let failure = match answer.errors.iter().find(|error| !short(error)) {
         _ if answer.errors.is_empty() => None,
-        Some(_) => Some(Failure::Create { reason: reason_of(&message), message }),
-        None => Some(Failure::InsufficientCapacity { message }),
+        Some(_) => Some(LaunchFailure::Create { reason: reason_of(&message), message }),
+        None => Some(LaunchFailure::InsufficientCapacity { message }),
     };
     FleetVerdict { shortages, failure }
 }
 
 /// Reads the failure of a whole call.
 #[must_use]
-pub fn judge_error(error: &CloudError) -> Failure {
+pub fn judge_error(error: &CloudError) -> LaunchFailure {
     let text = format!("{}: {}", error.code, error.message);
     match error.kind {
-        Kind::InsufficientCapacity => Failure::InsufficientCapacity { message: text },
-        _ => Failure::Create { reason: reason_of(&text), message: error.to_string() },
+        ErrorKind::InsufficientCapacity => LaunchFailure::InsufficientCapacity { message: text },
+        _ => LaunchFailure::Create { reason: reason_of(&text), message: error.to_string() },
     }
 }
 

@@ -52,12 +52,12 @@ impl Value {
 
 /// What SSM and IAM said lately; one a process.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct ResolutionCache {
     parameters: Mutex<BTreeMap<String, Value>>,
     profiles: Mutex<BTreeMap<String, (InstanceProfile, Timestamp)>>,
 }
 
-impl Memory {
+impl ResolutionCache {
     /// The value of a parameter, `None` where there is none: from memory while it is fresh, else from SSM.
     pub(super) async fn parameter(
         &self,

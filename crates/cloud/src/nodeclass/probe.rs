@@ -5,12 +5,12 @@ use planner::{CapacityType, Operator, Requirement, Requirements};
 
 use super::{Finding, ResolvedClass};
 use crate::calls::{Cloud, FleetRequest, LaunchTemplateRequest, RunInstancesProbe};
-use crate::error::{CloudError, Kind};
-use crate::launch::{self, Ask, Choice, ClaimId, Offer, Token};
+use crate::error::{CloudError, ErrorKind};
+use crate::launch::{self, ClaimId, LaunchChoice, LaunchOffer, LaunchRequest, Token};
 
 /// The calls to ask about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Probe {
+pub struct LaunchProbe {
     template: LaunchTemplateRequest,
     fleet: FleetRequest,
     /// One a subnet.
@@ -30,7 +30,7 @@ pub enum Stage {
 
 /// Why a probe did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct ProbeFailure {
     /// The call.
     pub stage: Stage,
     /// What AWS said.
@@ -40,12 +40,12 @@ pub struct Failed {
 /// What to ask for a class: a launch as its pools (what they ask for) would make it, else the cheapest there is, on-demand.
 /// `None` when nothing can be bought for it at all, so that there is nothing to ask.
 #[must_use]
-pub fn probe(pools: &[Ask], offer: &Offer<'_>) -> Option<Probe> {
-    let anything = Ask {
+pub fn probe(pools: &[LaunchRequest], offer: &LaunchOffer<'_>) -> Option<LaunchProbe> {
+    let anything = LaunchRequest {
         // The tag that IAM policies ask for on whatever is launched.
         pool: offer.class.name.clone(),
         requirements: on_demand(),
-        ..Ask::default()
+        ..LaunchRequest::default()
     };
     let mut asks = pools.iter().chain([&anything]);
     let choice = asks.find_map(|ask| launch::choose(ask, offer).ok())?;
@@ -59,7 +59,7 @@ pub fn probe(pools: &[Ask], offer: &Offer<'_>) -> Option<Probe> {
         tags: fleet.tags.clone(),
     };
     let runs = offer.class.subnets.iter().map(run).collect();
-    Some(Probe { fleet, runs, template })
+    Some(LaunchProbe { fleet, runs, template })
 }
 
 fn on_demand() -> Requirements {
@@ -73,7 +73,7 @@ fn on_demand() -> Requirements {
     requirements
 }
 
-fn fleet(mut choice: Choice, offer: &Offer<'_>) -> FleetRequest {
+fn fleet(mut choice: LaunchChoice, offer: &LaunchOffer<'_>) -> FleetRequest {
     choice.configs.truncate(1);
     let nobody = [ClaimId { name: "validation".to_owned(), uid: offer.class.name.clone() }];
     let token = Token::new(&choice, &nobody, offer.now);
@@ -84,10 +84,10 @@ fn fleet(mut choice: Choice, offer: &Offer<'_>) -> FleetRequest {
 ///
 /// # Errors
 /// The call that AWS would not carry out, or did not answer.
-pub async fn try_out(cloud: &dyn Cloud, probe: &Probe) -> Result<(), Failed> {
-    let failed = |stage| move |error| Failed { stage, error };
+pub async fn try_out(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<(), ProbeFailure> {
+    let failed = |stage| move |error| ProbeFailure { stage, error };
     match cloud.create_launch_template(&probe.template).await {
-        Err(error) if error.kind == Kind::AlreadyExists => {}
+        Err(error) if error.kind == ErrorKind::AlreadyExists => {}
         made => drop(made.map_err(failed(Stage::Template))?),
     }
     cloud.dry_run_create_fleet(&probe.fleet).await.map_err(failed(Stage::Fleet))?;
@@ -101,7 +101,7 @@ pub async fn try_out(cloud: &dyn Cloud, probe: &Probe) -> Result<(), Failed> {
     first.map_or(Ok(()), |error| Err(failed(Stage::Run)(error)))
 }
 
-impl Failed {
+impl ProbeFailure {
     /// The verdict on the class; `None` where asking again may bring another answer.
     #[must_use]
     pub fn verdict(&self, class: &ResolvedClass) -> Option<Finding> {
@@ -111,7 +111,7 @@ impl Failed {
             let message = format!("user data is larger than the EC2 limit ({error}); shorten spec.userData");
             return bad(reason::USER_DATA_SIZE_LIMIT_EXCEEDED, message);
         }
-        if error.kind != Kind::Unauthorized {
+        if error.kind != ErrorKind::Unauthorized {
             return None;
         }
         let (reason, what) = match stage {

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Finding;
 use crate::calls::{InstanceProfile, InstanceProfileRequest, Tags};
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 use crate::launch::CLUSTER_TAG;
 use crate::settings::Settings;
 
@@ -193,12 +193,12 @@ fn missing(message: String) -> Finding {
 pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> {
     let role = class.spec.role.as_deref().unwrap_or_default();
     let (reason, cure) = match error.kind {
-        Kind::NotFound => (reason::ROLE_NOT_FOUND, "create the role in IAM, or correct spec.role"),
-        Kind::Unauthorized => (
+        ErrorKind::NotFound => (reason::ROLE_NOT_FOUND, "create the role in IAM, or correct spec.role"),
+        ErrorKind::Unauthorized => (
             reason::INSTANCE_PROFILE_AUTH_FAILED,
             "allow the controller's role to manage instance profiles and to pass the node role",
         ),
-        Kind::Invalid => {
+        ErrorKind::Invalid => {
             (reason::INSTANCE_PROFILE_CREATION_FAILED, "correct spec.role, or name a profile in spec.instanceProfile")
         }
         _ => return None,

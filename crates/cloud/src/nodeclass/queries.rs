@@ -8,13 +8,13 @@ use jiff::Timestamp;
 
 use super::alias;
 use super::images::Variant;
-use super::memory::{Keep, Memory};
+use super::memory::{Keep, ResolutionCache};
 use super::profile;
 use crate::calls::{
     Call, CapacityReservation, Cloud, Filter, Image, InstanceProfile, PlacementGroup, PlacementGroupQuery,
     ReservationFilter, SecurityGroup, Subnet, Tags,
 };
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 use crate::settings::Settings;
 
 /// All that must be asked for one class.
@@ -160,7 +160,7 @@ pub(super) fn describe(id: Option<&str>, name: Option<&str>, tags: &Tags) -> Str
 }
 
 /// Asks EC2, and SSM and IAM where `memory` does not hold their answers.
-pub async fn fetch(cloud: &dyn Cloud, queries: &Queries, memory: &Memory, now: Timestamp) -> Answers {
+pub async fn fetch(cloud: &dyn Cloud, queries: &Queries, memory: &ResolutionCache, now: Timestamp) -> Answers {
     Answers {
         subnets: each(&queries.subnets, |filter| cloud.subnets(filter)).await,
         security_groups: each(&queries.security_groups, |filter| cloud.security_groups(filter)).await,
@@ -182,7 +182,7 @@ async fn reservations_of(
     let mut found = Vec::new();
     for filter in filters {
         match cloud.capacity_reservations(filter).await {
-            Err(error) if error.kind == Kind::NotFound => {}
+            Err(error) if error.kind == ErrorKind::NotFound => {}
             answer => found.extend(answer?),
         }
     }
@@ -192,7 +192,7 @@ async fn reservations_of(
 async fn profiles(
     cloud: &dyn Cloud,
     names: &[String],
-    memory: &Memory,
+    memory: &ResolutionCache,
     now: Timestamp,
 ) -> Result<Vec<InstanceProfile>, CloudError> {
     let mut found = Vec::new();
@@ -218,7 +218,7 @@ async fn each<'a, T>(
 async fn fetch_images(
     cloud: &dyn Cloud,
     queries: &[ImageQuery],
-    memory: &Memory,
+    memory: &ResolutionCache,
     now: Timestamp,
 ) -> Result<FoundImages, CloudError> {
     let mut found = FoundImages::new();

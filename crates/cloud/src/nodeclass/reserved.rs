@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Finding;
 use crate::calls::{CapacityReservation, PlacementGroup};
-use crate::error::{CloudError, Kind};
+use crate::error::{CloudError, ErrorKind};
 
 /// EC2 ends the instances of a capacity block half an hour before the block; nothing is launched into it ten minutes before
 /// that.
@@ -73,7 +73,7 @@ pub(super) fn group_finding(spec: &EC2NodeClassSpec, group: Option<&PlacementGro
 
 /// What to say when EC2 refuses to tell of the placement group; `None` where asking again soon may help.
 pub(super) fn group_failed(error: &CloudError) -> Option<Finding> {
-    let refused = matches!(error.kind, Kind::Unauthorized | Kind::Invalid);
+    let refused = matches!(error.kind, ErrorKind::Unauthorized | ErrorKind::Invalid);
     let message = || {
         format!(
             "placementGroupSelector: {error}; allow the controller's role to describe placement groups, or correct \

@@ -8,9 +8,9 @@ use api::{annotation, condition, label, reason};
 use machine::userdata::RenderError;
 
 use super::{AGENT_SETTINGS_INVALID, Finding, ResolvedClass, USER_DATA_INVALID};
-use crate::launch::Ask;
+use crate::launch::LaunchRequest;
 use crate::settings::Settings;
-use crate::user_data::{self, Machine};
+use crate::user_data::{self, NodeUserData};
 
 /// Tag keys that belong to Kerf.
 const RESERVED_TAGS: [&str; 4] =
@@ -61,8 +61,8 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
             .to_owned();
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
-    let machine = Machine { capacity_type: label::CAPACITY_SPOT, image_id: "", max_pods: 110 };
-    let sample = user_data::render(class, settings, &Ask::default(), machine);
+    let machine = NodeUserData { capacity_type: label::CAPACITY_SPOT, image_id: "", max_pods: 110 };
+    let sample = user_data::render(class, settings, &LaunchRequest::default(), machine);
     sample.err().map(|error| (render_reason(&error), chain(&error)))
 }
 

@@ -7,7 +7,7 @@ fn second(count: u64) -> Duration {
 }
 
 /// Lets everybody in line go who may by then, and names their calls in that order.
-fn pass(line: &mut Line, now: Duration) -> Vec<&'static str> {
+fn pass(line: &mut RequestQueue, now: Duration) -> Vec<&'static str> {
     let mut passed = Vec::new();
     loop {
         let waiting: Vec<(Ticket, &'static str)> = line.waiting.iter().map(|(ticket, call)| (*ticket, *call)).collect();
@@ -20,7 +20,7 @@ fn pass(line: &mut Line, now: Duration) -> Vec<&'static str> {
 
 #[test]
 fn a_bucket_gives_its_burst_and_then_its_rate() {
-    let mut line = Line::default();
+    let mut line = RequestQueue::default();
     for _ in 0..1000 {
         line.join("CreateFleet");
     }
@@ -32,7 +32,7 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
 
 #[test]
 fn ends_go_before_launches_and_launches_before_tags() {
-    let mut line = Line::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
+    let mut line = RequestQueue::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
     let calls = ["DeleteLaunchTemplate", "CreateTags", "CreateFleet", "CreateTags", "TerminateInstances"];
     for call in calls {
         assert!(line.join(call).is_some());
@@ -44,7 +44,7 @@ fn ends_go_before_launches_and_launches_before_tags() {
 
 #[test]
 fn questions_do_not_stand_in_the_way_of_changes() {
-    let mut line = Line::default();
+    let mut line = RequestQueue::default();
     for _ in 0..200 {
         line.join("DescribeSubnets");
     }
@@ -58,7 +58,7 @@ fn questions_do_not_stand_in_the_way_of_changes() {
 
 #[test]
 fn a_refusal_halves_an_actions_rate_and_success_wins_it_back() {
-    let mut line = Line::default();
+    let mut line = RequestQueue::default();
     line.learn("CreateTags", true, second(0));
     line.learn("CreateTags", true, Duration::from_millis(500));
     assert_eq!(line.rates()["CreateTags"], 2500, "refusals of the same moment count once");
@@ -78,7 +78,7 @@ fn a_refusal_halves_an_actions_rate_and_success_wins_it_back() {
 
 #[test]
 fn whoever_gives_up_leaves_the_line() {
-    let mut line = Line::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
+    let mut line = RequestQueue::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
     let first = line.join("TerminateInstances").unwrap();
     let second_one = line.join("CreateFleet").unwrap();
     assert!(line.ask(second_one, second(0)).is_err());

@@ -15,7 +15,7 @@ const NITRO: &str = "nitro";
 
 /// Why a type cannot be what the class describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum Incompatible {
     /// Amazon Linux 2023 does not run on the first Graviton.
     FirstGraviton,
     /// There is no Windows for arm64.
@@ -49,7 +49,7 @@ pub enum Unfit {
     NoConnectionTracking,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for Incompatible {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FirstGraviton => out.write_str("AL2023 does not run on a1"),
@@ -75,43 +75,43 @@ impl fmt::Display for Unfit {
 
 /// The first reason why machines of the type cannot be as the class says.
 #[must_use]
-pub fn unfit(info: &InstanceTypeInfo, class: &ClassSettings) -> Option<Unfit> {
+pub fn unfit(info: &InstanceTypeInfo, class: &ClassSettings) -> Option<Incompatible> {
     if class.family == AmiFamily::Al2023 && info.name.starts_with("a1.") {
-        return Some(Unfit::FirstGraviton);
+        return Some(Incompatible::FirstGraviton);
     }
     if class.family.is_windows() && super::labels::arch(info) == api::label::ARCH_ARM64 {
-        return Some(Unfit::WindowsOnArm);
+        return Some(Incompatible::WindowsOnArm);
     }
     if let Some(unfit) = class.network_interfaces.as_deref().and_then(|wanted| interfaces(info, wanted)) {
         return Some(unfit);
     }
     if class.nested_virtualization && !info.processor_features.iter().any(|feature| feature == NESTED) {
-        return Some(Unfit::NoNestedVirtualization);
+        return Some(Incompatible::NoNestedVirtualization);
     }
     let unknown = |strategy: &&String| !info.placement_strategies.contains(strategy);
     if let Some(strategy) = class.placement_strategy.as_ref().filter(unknown) {
-        return Some(Unfit::PlacementStrategy(strategy.clone()));
+        return Some(Incompatible::PlacementStrategy(strategy.clone()));
     }
-    (class.connection_tracking && info.hypervisor != NITRO).then_some(Unfit::NoConnectionTracking)
+    (class.connection_tracking && info.hypervisor != NITRO).then_some(Incompatible::NoConnectionTracking)
 }
 
-fn interfaces(info: &InstanceTypeInfo, wanted: &[NetworkInterface]) -> Option<Unfit> {
+fn interfaces(info: &InstanceTypeInfo, wanted: &[NetworkInterface]) -> Option<Incompatible> {
     if wanted.is_empty() {
         return None;
     }
     if !info.ena {
-        return Some(Unfit::NoNetworkAdapter);
+        return Some(Incompatible::NoNetworkAdapter);
     }
     for interface in wanted {
         let card = interface.network_card_index;
         let known = info.network_cards.iter().find(|known| i64::from(known.index) == i64::from(card));
-        let Some(known) = known else { return Some(Unfit::NoNetworkCard { card }) };
+        let Some(known) = known else { return Some(Incompatible::NoNetworkCard { card }) };
         if i64::from(interface.device_index) >= i64::from(known.max_interfaces) {
-            return Some(Unfit::CardFull { card, carries: known.max_interfaces });
+            return Some(Incompatible::CardFull { card, carries: known.max_interfaces });
         }
     }
     let asked = efa_only(wanted, |_| true);
-    (asked > info.max_efa).then_some(Unfit::TooManyEfa { asked, has: info.max_efa })
+    (asked > info.max_efa).then_some(Incompatible::TooManyEfa { asked, has: info.max_efa })
 }
 
 /// How many of the interfaces carry EFA and no addresses, of those on cards that count.

@@ -31,7 +31,7 @@ struct Reading {
 
 /// What came of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum MemoryUpdate {
     /// The type has another memory now.
     Changed,
     /// The same as before, believed for longer.
@@ -52,17 +52,17 @@ pub fn image_set<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
 impl LearnedMemory {
     /// Takes in what a node of the type reported, in bytes. The least of all readings counts: pods that are promised too
     /// little run, pods that are promised too much do not.
-    pub fn learn(&mut self, images: &str, instance_type: &str, memory: i64, now: Timestamp) -> News {
+    pub fn learn(&mut self, images: &str, instance_type: &str, memory: i64, now: Timestamp) -> MemoryUpdate {
         if memory <= 0 {
-            return News::Nothing;
+            return MemoryUpdate::Nothing;
         }
         let set = self.sets.entry(images.to_owned()).or_default();
         let held = set.get(instance_type).filter(|reading| reading.is_believed(now)).copied();
         let news = match held {
-            Some(held) if memory > held.memory => return News::Nothing,
-            Some(held) if memory == held.memory && held.age(now) < RENEWED => return News::Nothing,
-            Some(held) if memory == held.memory => News::Renewed,
-            _ => News::Changed,
+            Some(held) if memory > held.memory => return MemoryUpdate::Nothing,
+            Some(held) if memory == held.memory && held.age(now) < RENEWED => return MemoryUpdate::Nothing,
+            Some(held) if memory == held.memory => MemoryUpdate::Renewed,
+            _ => MemoryUpdate::Changed,
         };
         set.insert(instance_type.to_owned(), Reading { memory, at: now.as_second() });
         self.shrink();
@@ -149,15 +149,19 @@ mod tests {
     fn the_least_reading_counts_for_sixty_days() {
         let mut memory = LearnedMemory::default();
         let known = |memory: &LearnedMemory, at| memory.for_images("ami-1", at).get("m5.large").copied();
-        assert_eq!(memory.learn("ami-1", "m5.large", 100, NOW), News::Changed);
-        assert_eq!(memory.learn("ami-1", "m5.large", 101, NOW), News::Nothing, "a higher one does not replace");
-        assert_eq!(memory.learn("ami-1", "m5.large", 90, later(1)), News::Changed);
-        assert_eq!(memory.learn("ami-1", "m5.large", 90, later(2)), News::Nothing);
-        assert_eq!(memory.learn("ami-1", "m5.large", 90, later(26)), News::Renewed);
-        assert_eq!(memory.learn("ami-1", "m5.large", 0, later(26)), News::Nothing, "a node that says nothing");
+        assert_eq!(memory.learn("ami-1", "m5.large", 100, NOW), MemoryUpdate::Changed);
+        assert_eq!(memory.learn("ami-1", "m5.large", 101, NOW), MemoryUpdate::Nothing, "a higher one does not replace");
+        assert_eq!(memory.learn("ami-1", "m5.large", 90, later(1)), MemoryUpdate::Changed);
+        assert_eq!(memory.learn("ami-1", "m5.large", 90, later(2)), MemoryUpdate::Nothing);
+        assert_eq!(memory.learn("ami-1", "m5.large", 90, later(26)), MemoryUpdate::Renewed);
+        assert_eq!(memory.learn("ami-1", "m5.large", 0, later(26)), MemoryUpdate::Nothing, "a node that says nothing");
         let end = 26 + 60 * 24;
         assert_eq!((known(&memory, later(end - 1)), known(&memory, later(end))), (Some(90), None));
-        assert_eq!(memory.learn("ami-1", "m5.large", 200, later(end)), News::Changed, "nothing is believed any more");
+        assert_eq!(
+            memory.learn("ami-1", "m5.large", 200, later(end)),
+            MemoryUpdate::Changed,
+            "nothing is believed any more"
+        );
         assert_eq!(known(&memory, later(end)), Some(200));
         memory.expire(later(2 * end));
         assert!(memory.is_empty());

@@ -7,7 +7,7 @@ use api::label;
 use jiff::Timestamp;
 use planner::{CapacityType, MicroDollars, Offering};
 
-use super::compatibility::Unfit;
+use super::compatibility::Incompatible;
 use super::{ClassSettings, Zone};
 use crate::calls::{InstanceTypeInfo, SpotPrice, TypeOffering};
 use crate::prices::{Origin, PriceBook};
@@ -15,16 +15,16 @@ use crate::unavailable_offerings::UnavailableOfferings;
 
 /// Zones and prices of one region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Market {
+pub struct OfferingSource {
     zones: BTreeMap<String, BTreeSet<String>>,
     prices: PriceBook,
 }
 
 /// Why an offering cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum Unavailable {
     /// Machines of the type cannot be what the class describes.
-    Unfit(Unfit),
+    Unfit(Incompatible),
     /// No image of the class runs on the type.
     NoImage,
     /// Nobody knows what it costs.
@@ -35,7 +35,7 @@ pub enum Obstacle {
     NoAddresses,
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for Unavailable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Unfit(unfit) => return unfit.fmt(out),
@@ -59,7 +59,7 @@ pub struct Quote {
     /// Price per hour, where it is known.
     pub price: Option<MicroDollars>,
     /// Why it cannot be had now; `None` when it can.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<Unavailable>,
 }
 
 impl Quote {
@@ -69,14 +69,14 @@ impl Quote {
             zone: self.zone.clone(),
             capacity_type: self.capacity_type,
             price: self.price.unwrap_or_default(),
-            available: self.obstacle.as_ref().is_none_or(|obstacle| *obstacle == Obstacle::NoPrice),
+            available: self.obstacle.as_ref().is_none_or(|obstacle| *obstacle == Unavailable::NoPrice),
             labels: [(label::ZONE_ID.to_owned(), self.zone_id.clone())].into(),
             reservation: None,
         }
     }
 }
 
-impl Market {
+impl OfferingSource {
     /// A market with a table of on-demand prices in millionths of a dollar per hour, and nothing else known yet.
     #[must_use]
     pub fn new(on_demand: BTreeMap<String, i64>) -> Self {
@@ -132,7 +132,7 @@ impl Market {
         info: &InstanceTypeInfo,
         class: &ClassSettings,
         shortages: &UnavailableOfferings,
-        standing: Option<&Obstacle>,
+        standing: Option<&Unavailable>,
         now: Timestamp,
     ) -> Vec<Quote> {
         let sold_in = self.zones.get(&info.name);
@@ -140,13 +140,13 @@ impl Market {
         let quote = |zone: &String, place: &Zone, capacity_type: CapacityType| {
             let known = self.price(capacity_type, &info.name, zone);
             let price = known.map(|price| shortages.priced(capacity_type, &info.name, zone, price));
-            let dry = || shortages.holds(capacity_type, &info.name, zone, now).then_some(Obstacle::OutOfStock);
+            let dry = || shortages.holds(capacity_type, &info.name, zone, now).then_some(Unavailable::OutOfStock);
             let full = || {
                 let free = place.subnets.iter().any(|subnet| !shortages.holds_subnet(subnet, now));
-                (!free).then_some(Obstacle::NoAddresses)
+                (!free).then_some(Unavailable::NoAddresses)
             };
             // What no price would help comes first.
-            let rest = || dry().or_else(full).or_else(|| price.is_none().then_some(Obstacle::NoPrice));
+            let rest = || dry().or_else(full).or_else(|| price.is_none().then_some(Unavailable::NoPrice));
             let obstacle = standing.cloned().or_else(rest);
             Quote { zone: zone.clone(), zone_id: place.id.clone(), capacity_type, price, obstacle }
         };

@@ -2,7 +2,7 @@
 
 use cloud::Settings;
 use cloud::fake::{FakeCloud, own_image};
-use cloud::nodeclass::{ImageQuery, Keep, Memory, fetch, queries};
+use cloud::nodeclass::{ImageQuery, Keep, ResolutionCache, fetch, queries};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{class, resolved, settings};
@@ -122,7 +122,7 @@ async fn values_of_parameters_are_remembered() {
             }
         }
         let cloud = builder.build().unwrap();
-        let (questions, memory) = (queries(&class(change), &settings()), Memory::default());
+        let (questions, memory) = (queries(&class(change), &settings()), ResolutionCache::default());
         let ask = async |minute: i64| {
             let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute);
             fetch(&cloud, &questions, &memory, now).await.images.unwrap();

@@ -2,11 +2,11 @@
 
 use api::condition;
 use cloud::fake::{FakeCloud, Fault};
-use cloud::launch::{Ask, InFlight, Offer};
-use cloud::nodeclass::{Memory, Probe, Resolution, fetch, probe, queries, resolve, try_out};
-use cloud::types::{ClassSettings, Market, Source, add_placement, catalogue, requirements as requirements_of};
+use cloud::launch::{InFlight, LaunchOffer, LaunchRequest};
+use cloud::nodeclass::{LaunchProbe, Resolution, ResolutionCache, fetch, probe, queries, resolve, try_out};
+use cloud::types::{ClassSettings, OfferingSource, Source, add_placement, catalogue, requirements as requirements_of};
 use cloud::unavailable_offerings::UnavailableOfferings;
-use cloud::{Kind, PlacementGroup, data};
+use cloud::{ErrorKind, PlacementGroup, data};
 use jiff::Timestamp;
 
 use super::{class, cloud, settings};
@@ -17,16 +17,16 @@ const RUN: &str = "RunInstances(DryRun)";
 
 async fn resolution(cloud: &FakeCloud) -> Resolution {
     let (class, settings, now) = (class(""), settings(), Timestamp::UNIX_EPOCH);
-    let answers = fetch(cloud, &queries(&class, &settings), &Memory::default(), now).await;
+    let answers = fetch(cloud, &queries(&class, &settings), &ResolutionCache::default(), now).await;
     resolve(&class, answers, &settings, now)
 }
 
 /// The probe of the class for pools that ask so, with nothing sold but these types.
-fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Probe> {
+fn probe_of(resolution: &Resolution, pools: &[LaunchRequest], sold: &[&str]) -> Option<LaunchProbe> {
     let facts = data::facts().unwrap();
     let all = data::instance_types().unwrap();
     let infos: Vec<_> = sold.iter().map(|name| all[*name].clone()).collect();
-    let mut market = Market::new(facts.on_demand.clone());
+    let mut market = OfferingSource::new(facts.on_demand.clone());
     market.set_offerings(data::type_offerings("us-west-2").unwrap());
     let (shortages, settings) = (UnavailableOfferings::default(), settings());
     let source =
@@ -34,7 +34,7 @@ fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Pro
     let of_class = ClassSettings::new(&class(""), resolution.class.zones()).unwrap();
     let mut catalogue = catalogue(&source, &of_class, &settings, Timestamp::UNIX_EPOCH);
     add_placement(&mut catalogue, &resolution.class);
-    let offer = Offer {
+    let offer = LaunchOffer {
         class: &resolution.class,
         catalogue: &catalogue,
         shortages: &shortages,
@@ -45,9 +45,9 @@ fn probe_of(resolution: &Resolution, pools: &[Ask], sold: &[&str]) -> Option<Pro
     probe(pools, &offer)
 }
 
-fn pool(zone: &str) -> Ask {
+fn pool(zone: &str) -> LaunchRequest {
     let zone = api::Requirement::new(api::label::ZONE, api::Operator::In, [zone]);
-    Ask { pool: "blue".to_owned(), requirements: requirements_of(&[zone]), ..Ask::default() }
+    LaunchRequest { pool: "blue".to_owned(), requirements: requirements_of(&[zone]), ..LaunchRequest::default() }
 }
 
 #[tokio::test]
@@ -71,10 +71,10 @@ async fn nothing_is_launched_and_the_pool_is_named() {
 #[tokio::test]
 async fn what_aws_forbids_is_told_with_the_cure() {
     let limit = "User data is limited to 16384 bytes";
-    let large = || Fault::error(Kind::Invalid, "InvalidUserData.Malformed", limit);
+    let large = || Fault::error(ErrorKind::Invalid, "InvalidUserData.Malformed", limit);
     let malformed =
-        || Fault::error(Kind::Invalid, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.");
-    let profile = || Fault::error(Kind::Invalid, "InvalidParameterValue", "Invalid IAM Instance Profile name");
+        || Fault::error(ErrorKind::Invalid, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.");
+    let profile = || Fault::error(ErrorKind::Invalid, "InvalidParameterValue", "Invalid IAM Instance Profile name");
     let no = Fault::unauthorized;
     type Row = (&'static str, Vec<(&'static str, u64, Fault)>, Option<&'static str>, &'static str);
     let rows: Vec<Row> = vec![
@@ -170,7 +170,11 @@ async fn machines_stand_in_their_classs_placement_group() {
         let key = api::label::PLACEMENT_GROUP_PARTITION;
         let one = api::Requirement::new(key, api::Operator::In, partitions.iter().copied());
         let requirements = if partitions.is_empty() { Vec::new() } else { vec![one] };
-        Ask { pool: "blue".to_owned(), requirements: requirements_of(&requirements), ..Ask::default() }
+        LaunchRequest {
+            pool: "blue".to_owned(),
+            requirements: requirements_of(&requirements),
+            ..LaunchRequest::default()
+        }
     };
     let rows = [
         (None, vec![], "group_id: None, partition: None"),

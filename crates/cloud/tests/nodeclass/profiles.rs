@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use api::EC2NodeClass;
 use api::condition;
 use cloud::nodeclass::{ProfileStep, Resolution, Unused, class_path, own_name};
-use cloud::{CloudError, InstanceProfile, Kind, Settings};
+use cloud::{CloudError, ErrorKind, InstanceProfile, Settings};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -132,11 +132,11 @@ fn a_given_profile_is_only_looked_for() {
 #[test]
 fn what_iam_refuses_is_told_with_the_cure() {
     let rows = [
-        (Kind::NotFound, Some("RoleNotFound"), "create the role in IAM"),
-        (Kind::Unauthorized, Some("InstanceProfileAuthFailed"), "pass the nodes' role"),
-        (Kind::Invalid, Some("InstanceProfileCreationFailed"), "correct spec.role"),
-        (Kind::Throttled, None, ""),
-        (Kind::Transport, None, ""),
+        (ErrorKind::NotFound, Some("RoleNotFound"), "create the role in IAM"),
+        (ErrorKind::Unauthorized, Some("InstanceProfileAuthFailed"), "pass the nodes' role"),
+        (ErrorKind::Invalid, Some("InstanceProfileCreationFailed"), "correct spec.role"),
+        (ErrorKind::Throttled, None, ""),
+        (ErrorKind::Transport, None, ""),
     ];
     for (kind, reason, cure) in rows {
         let class = of_role("nodes", "");

@@ -2,9 +2,11 @@
 
 use api::condition;
 use cloud::nodeclass::{Answers, Resolution, is_expiring, queries, resolve};
-use cloud::types::{ClassSettings, Market, Source, add_reservations};
+use cloud::types::{ClassSettings, OfferingSource, Source, add_reservations};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
-use cloud::{CapacityReservation, CloudError, Kind, PlacementGroup, PlacementGroupQuery, ReservationFilter, Settings};
+use cloud::{
+    CapacityReservation, CloudError, ErrorKind, PlacementGroup, PlacementGroupQuery, ReservationFilter, Settings,
+};
 use jiff::Timestamp;
 use planner::Offering;
 use serde_json::json;
@@ -117,13 +119,17 @@ fn a_placement_group_must_be_there() {
             Some(("False", "PlacementGroupNotFound")),
             "placement group pg-1 (name a) is deleting",
         ),
-        (Ok(None), Some(("False", "PlacementGroupNotFound")), "no placement group matches placementGroupSelector (name a)"),
         (
-            Err(failed(Kind::Unauthorized)),
+            Ok(None),
+            Some(("False", "PlacementGroupNotFound")),
+            "no placement group matches placementGroupSelector (name a)",
+        ),
+        (
+            Err(failed(ErrorKind::Unauthorized)),
             Some(("False", "PlacementGroupResolutionFailed")),
             "Code: no; let the controller",
         ),
-        (Err(failed(Kind::Throttled)), None, ""),
+        (Err(failed(ErrorKind::Throttled)), None, ""),
     ];
     for (answer, expected, part) in rows {
         let unanswered = expected.is_none();
@@ -156,7 +162,7 @@ async fn reservations_become_offerings() {
     ];
     let class = class("");
     let answers =
-        super::fetch(&cloud, &queries(&class, &settings()), &cloud::nodeclass::Memory::default(), now()).await;
+        super::fetch(&cloud, &queries(&class, &settings()), &cloud::nodeclass::ResolutionCache::default(), now()).await;
     let resolved = resolve(&class, Answers { reservations: Ok(found), ..answers }, &settings(), now()).class;
     let facts = cloud::data::facts().unwrap();
     let info = cloud::data::instance_types().unwrap()["m5.large"].clone();
@@ -165,7 +171,7 @@ async fn reservations_become_offerings() {
         labels: cloud::types::labels(&info, facts, &settings()),
         ..planner::InstanceType::default()
     };
-    let (market, mut shortages) = (Market::default(), UnavailableOfferings::default());
+    let (market, mut shortages) = (OfferingSource::default(), UnavailableOfferings::default());
     shortages.mark(Scope::Reservation("cr-6".to_owned()), now());
     let source = Source { infos: &[info], facts, market: &market, shortages: &shortages, images: &resolved.images };
     let offers = |sizes: &ClassSettings| {

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use api::{EC2NodeClass, label};
 use cloud::fake::Input;
 use cloud::launch::{
-    Ask, CLUSTER_TAG, Choice, ClaimId, InFlight, Offer, Token, choose, cluster_tags, ownership_tags, template_tags,
+    CLUSTER_TAG, ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, choose, cluster_tags,
+    ownership_tags, template_tags,
 };
-use cloud::nodeclass::{Memory, ProfileStep, Resolution, fetch, probe, queries, resolve, try_out};
+use cloud::nodeclass::{ProfileStep, Resolution, ResolutionCache, fetch, probe, queries, resolve, try_out};
 use cloud::policy::Condition;
-use cloud::types::{ClassSettings, Market, Source, catalogue};
+use cloud::types::{ClassSettings, OfferingSource, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Settings, data};
 use jiff::Timestamp;
@@ -44,7 +45,7 @@ fn class(profile: &str) -> EC2NodeClass {
 }
 
 async fn resolved(cloud: &FakeCloud, class: &EC2NodeClass) -> Resolution {
-    let answers = fetch(cloud, &queries(class, &settings()), &Memory::default(), NOW).await;
+    let answers = fetch(cloud, &queries(class, &settings()), &ResolutionCache::default(), NOW).await;
     resolve(class, answers, &settings(), NOW)
 }
 
@@ -53,17 +54,17 @@ fn cloud() -> FakeCloud {
 }
 
 /// A launch of pool `general` from class `default`.
-async fn choice() -> Choice {
-    let ask = Ask { pool: "general".to_owned(), ..Ask::default() };
+async fn choice() -> LaunchChoice {
+    let ask = LaunchRequest { pool: "general".to_owned(), ..LaunchRequest::default() };
     offered(&cloud(), |offer| choose(&ask, offer).unwrap()).await
 }
 
 /// What becomes of the offer of class `default`.
-async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&Offer<'_>) -> T) -> T {
+async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&LaunchOffer<'_>) -> T) -> T {
     let object = class(r#""instanceProfile": "nodes""#);
     let class = resolved(cloud, &object).await.class;
     let (infos, facts) = (cloud.instance_types().await.unwrap(), data::facts().unwrap());
-    let mut market = Market::new(facts.on_demand.clone());
+    let mut market = OfferingSource::new(facts.on_demand.clone());
     market.set_offerings(cloud.type_offerings().await.unwrap());
     market.add_spot_prices(cloud.spot_prices().await.unwrap());
     let (shortages, settings) = (UnavailableOfferings::default(), settings());
@@ -71,7 +72,7 @@ async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&Offer<'_>) -> T) -> T 
     let sizes = ClassSettings::new(&object, class.zones()).unwrap();
     let catalogue = catalogue(&source, &sizes, &settings, NOW);
     let in_flight = InFlight::default();
-    let offer = Offer {
+    let offer = LaunchOffer {
         class: &class,
         catalogue: &catalogue,
         shortages: &shortages,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use drain::{
-    ARRIVES, Action, AgentHands, Drain, DrainOrders, First, Millis, Order, PodOnNode, Reading, Reply, Settings,
+    ARRIVES, Action, AgentLiveness, AgentReport, Drain, DrainOrder, DrainOrders, FirstOwner, Millis, PodOnNode, Reply,
+    Settings,
 };
 
 pub const T0: Millis = Millis(10_000_000);
@@ -120,7 +121,7 @@ pub struct World {
     pods: BTreeMap<String, (PodOnNode, u32)>,
     flying: Vec<Message>,
     agent: Program,
-    hands: AgentHands,
+    hands: AgentLiveness,
     beats: Millis,
     controller: Program,
     view: Node,
@@ -136,7 +137,7 @@ impl Program {
     fn new(deadline: Option<Millis>, life: u32, up: Millis) -> Self {
         let mut drain = Drain::new(Settings::for_termination(deadline, life.into()), T0);
         let mut orders = DrainOrders::default();
-        orders.set("test", Some(Order { id: "o".into(), deadline, ..Order::default() }));
+        orders.set("test", Some(DrainOrder { id: "o".into(), deadline, ..DrainOrder::default() }));
         drain.follow(&orders);
         Self { drain, life, up, thaws: up, heard: VecDeque::new(), outbox: Vec::new() }
     }
@@ -167,7 +168,7 @@ impl World {
             pods: script.refusals.iter().enumerate().map(pod).collect(),
             flying: Vec::new(),
             agent: Program::new(script.deadline, 0, T0),
-            hands: AgentHands::default(),
+            hands: AgentLiveness::default(),
             beats: T0,
             controller: Program::new(script.deadline, 0, T0),
             signing: false,
@@ -235,7 +236,7 @@ impl World {
                 Fault::AgentHangs(seconds) => self.agent.thaws = self.agent.thaws.max(until(seconds)),
                 Fault::AgentDies(seconds) => {
                     self.agent = Program::new(self.script.deadline, self.agent.life + 1, until(seconds));
-                    self.hands = AgentHands::default();
+                    self.hands = AgentLiveness::default();
                     self.beats = self.agent.up;
                 }
                 Fault::ControllerHangs(seconds) => self.controller.thaws = self.controller.thaws.max(until(seconds)),
@@ -352,7 +353,7 @@ impl World {
                 Answer::Reply(uid, reply) => self.agent.drain.reply(now, &uid, &reply),
                 Answer::Node { began, node } => {
                     let mark = node.words();
-                    let reading = Reading { mark: mark.as_deref(), signed: node.beat.is_some() };
+                    let reading = AgentReport { mark: mark.as_deref(), signed: node.beat.is_some() };
                     self.hands.read(began, now, Some(reading));
                 }
                 Answer::Written(_) => {}
@@ -369,8 +370,8 @@ impl World {
         self.agent.drain.hold(until.is_none());
         if until.is_none() && self.agent.drain.wants(now) {
             match self.hands.first(now) {
-                Some(First::Read) => self.send(Who::Agent, What::Read { began: now }),
-                Some(First::TakeBack(words)) => self.send(Who::Agent, What::TakeBack { began: now, words }),
+                Some(FirstOwner::Read) => self.send(Who::Agent, What::Read { began: now }),
+                Some(FirstOwner::TakeBack(words)) => self.send(Who::Agent, What::TakeBack { began: now, words }),
                 None => {}
             }
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use drain::{Action, Drain, DrainOrders, Millis, Order, Outcome, PodOnNode, Reply, Settings};
+use drain::{Action, Drain, DrainOrder, DrainOrders, Millis, PodOnNode, PodOutcome, Reply, Settings};
 
 use super::server::{Held, Server};
 
@@ -14,7 +14,7 @@ pub enum Event {
     /// The agent is killed and started again a second later.
     Kill,
     /// The wish of this moment; `None` withdraws it.
-    Order(Option<Order>),
+    Order(Option<DrainOrder>),
 }
 
 /// The simulation.
@@ -44,7 +44,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(server: Server, rules: Settings, order: Order, events: Vec<(Millis, Event)>, now: Millis) -> Self {
+    pub fn new(server: Server, rules: Settings, order: DrainOrder, events: Vec<(Millis, Event)>, now: Millis) -> Self {
         let mut orders = DrainOrders::default();
         orders.set("test", Some(order));
         let mut drain = Drain::new(rules.clone(), now);
@@ -243,7 +243,7 @@ impl Client {
     }
 
     /// Outcomes by UID.
-    pub fn outcome(&self, uid: &str) -> Option<Outcome> {
+    pub fn outcome(&self, uid: &str) -> Option<PodOutcome> {
         self.drain.outcomes(self.now).find(|(pod, _)| pod.uid == uid).and_then(|(_, outcome)| outcome)
     }
 }

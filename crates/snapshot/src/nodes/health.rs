@@ -6,7 +6,7 @@ use api::usage::Usage;
 use jiff::{SignedDuration, Timestamp};
 use planner::Unhealthy;
 
-use super::Machine;
+use super::NodeSource;
 use crate::millis;
 use crate::problem::UsageError;
 
@@ -49,7 +49,7 @@ fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
 
 /// What the machine uses, if the report is about this machine and about now; else why it does not count.
 pub(super) fn usage<'r>(
-    machine: &Machine<'_>,
+    machine: &NodeSource<'_>,
     report: &'r NodeReport,
     now: Timestamp,
 ) -> Result<&'r Usage, UsageError> {

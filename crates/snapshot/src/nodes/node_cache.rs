@@ -8,8 +8,8 @@ use api::{NodeClaim, annotation};
 use jiff::Timestamp;
 use planner::{Catalogue, Millis, Resources};
 
-use super::translate::{self, Scene};
-use super::{Machine, Standing, health, sizes};
+use super::translate::{self, TranslationContext};
+use super::{NodeSource, NodeState, health, sizes};
 use crate::problem::UsageError;
 use crate::records::Group;
 use crate::{NeverEvicted, Problem, annotation_errors};
@@ -22,11 +22,11 @@ struct Setting<'a> {
 }
 
 /// A planner's node with everything that it was made of.
-pub(crate) struct Kept {
+pub(crate) struct CachedNode {
     pub(crate) node: Arc<planner::Node>,
     /// What the machine takes of its pool's limits.
     pub(crate) capacity: Resources,
-    pub(crate) standing: Standing,
+    pub(crate) standing: NodeState,
     problems: Vec<Problem>,
     /// Why what its agent says of its use does not count.
     unused: Option<UsageError>,
@@ -35,7 +35,7 @@ pub(crate) struct Kept {
     valid: (Timestamp, Option<Timestamp>),
 }
 
-impl Kept {
+impl CachedNode {
     /// Every plan moves this for every machine that pods wait for, and nothing else of the machine hangs on it.
     fn promise_until(&mut self, until: Option<Millis>) {
         if self.node.nominated_until != until {
@@ -93,11 +93,11 @@ impl Source {
 
 /// One planner's node a machine, in their order; those of `former` that are still right are taken over.
 pub(crate) fn refresh(
-    scene: &Scene<'_>,
-    machines: &[Machine<'_>],
-    former: Vec<Kept>,
+    scene: &TranslationContext<'_>,
+    machines: &[NodeSource<'_>],
+    former: Vec<CachedNode>,
     problems: &mut Vec<Problem>,
-) -> Vec<Kept> {
+) -> Vec<CachedNode> {
     let mut former = former.into_iter().peekable();
     let mut groups = scene.records.groups().peekable();
     let mut drivers = by_name(&scene.input.csi_nodes, |node| node.metadata.name.as_deref());
@@ -120,8 +120,9 @@ pub(crate) fn refresh(
         };
         let source = source(scene, machine, &setting);
         let now = scene.input.now;
-        let right =
-            |kept: &Kept| kept.source.is(&source) && kept.valid.0 <= now && kept.valid.1.is_none_or(|end| now < end);
+        let right = |kept: &CachedNode| {
+            kept.source.is(&source) && kept.valid.0 <= now && kept.valid.1.is_none_or(|end| now < end)
+        };
         let kept = known.filter(right);
         let mut kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
         kept.promise_until(scene.nominated_until(machine));
@@ -144,7 +145,7 @@ fn by_name<'a, T>(
     all.into_iter().peekable()
 }
 
-fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> Source {
+fn source(scene: &TranslationContext<'_>, machine: &NodeSource<'_>, setting: &Setting<'_>) -> Source {
     Source {
         claim: machine.claim.map(Arc::clone),
         node: machine.node.map(Arc::clone),
@@ -159,7 +160,7 @@ fn source(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>) -> So
     }
 }
 
-fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source: Source) -> Kept {
+fn make(scene: &TranslationContext<'_>, machine: &NodeSource<'_>, setting: &Setting<'_>, source: Source) -> CachedNode {
     let mut problems = Vec::new();
     let pods = scene.records.members(setting.pods);
     let now = scene.input.now;
@@ -179,7 +180,7 @@ fn make(scene: &Scene<'_>, machine: &Machine<'_>, setting: &Setting<'_>, source:
     }
     let protected = pods.iter().filter_map(|record| record.pod.protected_until(now));
     let end = protected.chain(setting.report.and_then(|report| report.usage.changes_after(now))).min();
-    Kept {
+    CachedNode {
         node: Arc::new(node),
         capacity: translate::capacity(scene, machine),
         standing: machine.standing(),

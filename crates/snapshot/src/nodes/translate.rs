@@ -12,14 +12,14 @@ use planner::{
 
 use super::bound::{bound, never_evicted};
 use super::health::sick;
-use super::{Machine, MachineStage};
+use super::{MachineStage, NodeSource};
 use crate::catalogues::Catalogues;
 use crate::records::{Record, Records};
 use crate::rescheduling::full_name;
 use crate::{Input, Problem, millis, quantities, shapes};
 
 /// All that a node is made of.
-pub(crate) struct Scene<'a> {
+pub(crate) struct TranslationContext<'a> {
     pub(crate) input: &'a Input<'a>,
     pub(crate) catalogues: &'a Catalogues,
     pub(crate) records: &'a Records,
@@ -33,25 +33,25 @@ pub(crate) struct Scene<'a> {
     pub(crate) surging: BTreeSet<&'a str>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> TranslationContext<'a> {
     /// What its pool or class can buy.
-    pub(super) fn catalogue(&self, machine: &Machine<'_>) -> Option<&'a Arc<Catalogue>> {
+    pub(super) fn catalogue(&self, machine: &NodeSource<'_>) -> Option<&'a Arc<Catalogue>> {
         let class = &machine.claim?.spec.node_class_ref.name;
         self.catalogues.get(machine.pool().map_or("", String::as_str), class)
     }
 
     /// Whether single pods of the machine have a copy before they go.
-    pub(super) fn surges(&self, machine: &Machine<'_>) -> bool {
+    pub(super) fn surges(&self, machine: &NodeSource<'_>) -> bool {
         machine.pool().is_some_and(|pool| self.surging.contains(pool.as_str()))
     }
 
     /// Since when EC2's checks of the machine fail.
-    pub(super) fn impaired_since(&self, machine: &Machine<'_>) -> Option<Timestamp> {
+    pub(super) fn impaired_since(&self, machine: &NodeSource<'_>) -> Option<Timestamp> {
         self.input.impaired.get(machine.instance()?).copied()
     }
 
     /// Until when promises of recent plans protect the machine.
-    pub(super) fn nominated_until(&self, machine: &Machine<'_>) -> Option<Millis> {
+    pub(super) fn nominated_until(&self, machine: &NodeSource<'_>) -> Option<Millis> {
         let until = |name: &str| self.input.nominated_until.get(name).copied();
         machine.claim_name().and_then(until).max(until(machine.name())).map(millis)
     }
@@ -59,8 +59,8 @@ impl<'a> Scene<'a> {
 
 /// The planner's node.
 pub(super) fn node(
-    scene: &Scene<'_>,
-    machine: &Machine<'_>,
+    scene: &TranslationContext<'_>,
+    machine: &NodeSource<'_>,
     drivers: Option<&Arc<CSINode>>,
     pods: &[&Record],
     problems: &mut Vec<Problem>,
@@ -119,7 +119,7 @@ pub(super) fn node(
 
 /// A duration of the machine's claim in milliseconds; `None` where there is none, or one that cannot be read.
 fn duration(
-    machine: &Machine<'_>,
+    machine: &NodeSource<'_>,
     field: &'static str,
     read: impl Fn(&NodeClaimSpec) -> Option<&DurationText>,
     problems: &mut Vec<Problem>,
@@ -133,13 +133,13 @@ fn duration(
     nanos.map(|nanos| nanos.div_euclid(1_000_000))
 }
 
-fn drifted(machine: &Machine<'_>) -> Option<Drifted> {
+fn drifted(machine: &NodeSource<'_>) -> Option<Drifted> {
     let said = machine.condition(condition::DRIFTED).filter(|said| said.is_true())?;
     Some(Drifted { since: millis(said.last_transition_time.0), reason: said.reason.clone() })
 }
 
 /// What all pods on the machine take of it, and the daemons' share of that.
-fn requests(machine: &Machine<'_>, pods: &[&Record], problems: &mut Vec<Problem>) -> (Resources, Resources) {
+fn requests(machine: &NodeSource<'_>, pods: &[&Record], problems: &mut Vec<Problem>) -> (Resources, Resources) {
     let mut used = Resources::default();
     let mut daemon_used = Resources::default();
     for record in pods {
@@ -168,7 +168,7 @@ fn attach_limits(drivers: Option<&Arc<CSINode>>, expected: Option<&InstanceType>
 
 /// Labels that are certain, and what is still open: a Node's labels once it is registered, else those of its claim with
 /// the requirements that leave one value; without an instance the other requirements stay open.
-fn labels(machine: &Machine<'_>, stage: MachineStage) -> (BTreeMap<String, String>, Vec<planner::Requirement>) {
+fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, String>, Vec<planner::Requirement>) {
     let canonical = |labels: &BTreeMap<String, String>| {
         labels.iter().map(|(key, value)| (label::canonical(key).to_owned(), value.clone())).collect()
     };
@@ -199,7 +199,7 @@ fn requirements(claim: &NodeClaim) -> Requirements {
 }
 
 /// Taints that count: until a managed machine is initialized, those of its start do not.
-fn taints(machine: &Machine<'_>, stage: MachineStage) -> Vec<planner::Taint> {
+fn taints(machine: &NodeSource<'_>, stage: MachineStage) -> Vec<planner::Taint> {
     let spec = machine.claim.map(|claim| &claim.spec);
     let of_claim = || spec.and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let of_start = spec.and_then(|spec| spec.startup_taints.clone()).unwrap_or_default();
@@ -218,7 +218,7 @@ fn taints(machine: &Machine<'_>, stage: MachineStage) -> Vec<planner::Taint> {
 /// What pods may request: the Node's word once initialized; before, the claim fills what kubelet has not said yet, and
 /// without an instance the cheapest listed type stands in.
 fn allocatable(
-    machine: &Machine<'_>,
+    machine: &NodeSource<'_>,
     stage: MachineStage,
     likely: Option<&InstanceType>,
     problems: &mut Vec<Problem>,
@@ -241,7 +241,7 @@ fn allocatable(
 
 /// What the machine takes of its pool's limits; without an instance the greatest amount over the types that it lists, so
 /// that whatever EC2 chooses stays within them.
-pub(super) fn capacity(scene: &Scene<'_>, machine: &Machine<'_>) -> Resources {
+pub(super) fn capacity(scene: &TranslationContext<'_>, machine: &NodeSource<'_>) -> Resources {
     let mut unread = Vec::new();
     let mut read = |list: &ResourceList| quantities::resources(list, "Node", machine.name(), &mut unread);
     let own = machine.node.map(|node| read(&node.status.capacity)).unwrap_or_default();
@@ -261,7 +261,7 @@ pub(super) fn capacity(scene: &Scene<'_>, machine: &Machine<'_>) -> Resources {
 }
 
 /// The types that a claim may become.
-fn listed<'a>(scene: &'a Scene<'_>, machine: &Machine<'_>) -> impl Iterator<Item = &'a InstanceType> {
+fn listed<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> impl Iterator<Item = &'a InstanceType> {
     let requirements = machine.claim.map(|claim| requirements(claim)).unwrap_or_default();
     let given = machine.claim.map(|claim| given(claim)).unwrap_or_default();
     // Most claims name their types, a few dozen of more than a thousand.
@@ -286,7 +286,7 @@ fn given(claim: &NodeClaim) -> BTreeMap<String, String> {
 }
 
 /// The type that a claim without an instance is taken for: the cheapest that it lists and that can be had, then by name.
-fn likely_type<'a>(scene: &'a Scene<'_>, machine: &Machine<'_>) -> Option<&'a InstanceType> {
+fn likely_type<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> Option<&'a InstanceType> {
     if machine.stage() != MachineStage::Unlaunched {
         return None;
     }

@@ -13,7 +13,7 @@ const HUGE_PAGES: &str = "hugepages-";
 
 /// The overlays that spoke of one thing, by position: the first, which wins, and the last so far, the lightest.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct AppliedOverlay {
     first: usize,
     last: usize,
 }
@@ -22,9 +22,9 @@ struct Said {
 #[derive(Clone, Debug, Default)]
 struct TypeState {
     /// One entry an offering, in its place; those without a price follow the others.
-    prices: Vec<Option<Said>>,
-    capacity: BTreeMap<String, Said>,
-    performance: Option<Said>,
+    prices: Vec<Option<AppliedOverlay>>,
+    capacity: BTreeMap<String, AppliedOverlay>,
+    performance: Option<AppliedOverlay>,
 }
 
 /// A pool with what overlays have said of its types.
@@ -88,7 +88,7 @@ impl<'a> PoolState<'a> {
         touched: &Touched,
         rivals: impl Fn(usize) -> bool,
     ) -> Option<(usize, String, String)> {
-        let rival = |said: Option<&Said>| said.map(|said| said.last).filter(|last| rivals(*last));
+        let rival = |said: Option<&AppliedOverlay>| said.map(|said| said.last).filter(|last| rivals(*last));
         touched.iter().find_map(|(position, offerings)| {
             let (kind, state) = (&self.catalogue.types[*position], &self.types[*position]);
             let found = |subject: &str, other: usize| (other, kind.name.clone(), subject.to_owned());
@@ -106,7 +106,7 @@ impl<'a> PoolState<'a> {
 
     /// Notes that the overlay at `position` has spoken.
     pub(super) fn record(&mut self, position: usize, overlay: &Prepared, touched: &Touched) {
-        let new = Said { first: position, last: position };
+        let new = AppliedOverlay { first: position, last: position };
         for (kind, offerings) in touched {
             let state = &mut self.types[*kind];
             if overlay.price.is_some() {
@@ -136,7 +136,7 @@ impl<'a> PoolState<'a> {
             return None;
         }
         let mut overlaid = Overlaid::default();
-        let said = |said: &Said| overlays.get(said.first).and_then(|overlay| overlay.as_ref().ok());
+        let said = |said: &AppliedOverlay| overlays.get(said.first).and_then(|overlay| overlay.as_ref().ok());
         let types = self.catalogue.types.iter().zip(&self.types);
         let types = types.map(|(kind, state)| changed(kind, state, factors, &said, &mut overlaid)).collect();
         Some((Catalogue { name: self.catalogue.name.clone(), types }, overlaid))
@@ -147,11 +147,11 @@ fn changed<'a>(
     kind: &InstanceType,
     state: &TypeState,
     factors: &PerformanceFactors,
-    said: &impl Fn(&Said) -> Option<&'a Prepared>,
+    said: &impl Fn(&AppliedOverlay) -> Option<&'a Prepared>,
     overlaid: &mut Overlaid,
 ) -> InstanceType {
     let mut kind = kind.clone();
-    let change = |by: &Option<Said>| by.as_ref().and_then(said).and_then(|overlay| overlay.price);
+    let change = |by: &Option<AppliedOverlay>| by.as_ref().and_then(said).and_then(|overlay| overlay.price);
     let (priced, unpriced) = state.prices.split_at(kind.offerings.len().min(state.prices.len()));
     for (offering, change) in kind.offerings.iter_mut().zip(priced.iter().map(change)) {
         if let Some(change) = change {

@@ -2,7 +2,7 @@
 
 use planner::plan;
 use serde_json::{Value, json};
-use snapshot::{Built, Provisioning, provisioning};
+use snapshot::{Provisioning, SnapshotResult, provisioning};
 
 use crate::objects::{Cluster, machine, merged, pending, pool};
 
@@ -40,7 +40,7 @@ fn cluster(spec: Value) -> Cluster {
     }
 }
 
-fn pods(built: &Built) -> Vec<&str> {
+fn pods(built: &SnapshotResult) -> Vec<&str> {
     built.snapshot.pods.iter().map(|pod| pod.name.as_str()).collect()
 }
 

@@ -7,7 +7,7 @@ use planner::{
     Utilization,
 };
 use serde_json::{Value, json};
-use snapshot::{Built, Problem, Settings};
+use snapshot::{Problem, Settings, SnapshotResult};
 
 use crate::objects::{Cluster, condition, guard, machine, merged, owned_by, pool, running, usage};
 
@@ -24,7 +24,7 @@ fn budgets(cluster: &Cluster) -> Budgets {
     cluster.build().snapshot.pools[0].disruption.budgets
 }
 
-fn told(built: &Built) -> Vec<String> {
+fn told(built: &SnapshotResult) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
 }
 

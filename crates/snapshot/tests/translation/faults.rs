@@ -1,15 +1,15 @@
 //! What cannot be read, or cannot be meant, is told of: once for those who say the same, with the object to look at and the cure.
 
 use serde_json::{Value, json};
-use snapshot::{Built, Memory, Subject};
+use snapshot::{SnapshotCache, SnapshotResult, Subject};
 
 use crate::objects::{Cluster, guard, machine, merged, owned_by, pending, pool, ready, running, usage};
 
-fn told(built: &Built) -> Vec<String> {
+fn told(built: &SnapshotResult) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
 }
 
-fn subjects(built: &Built) -> Vec<(&'static str, String)> {
+fn subjects(built: &SnapshotResult) -> Vec<(&'static str, String)> {
     let about = built.problems.iter().flat_map(|problem| problem.about());
     about.map(|Subject { kind, name }| (kind, name)).collect()
 }
@@ -123,7 +123,7 @@ fn a_budget_that_selects_no_pod_is_told_of() {
 
 #[test]
 fn a_budget_is_told_of_until_a_pod_of_its_own_comes_and_again_once_none_is_left() {
-    let mut memory = Memory::default();
+    let mut memory = SnapshotCache::default();
     let budget = guard("web", json!({"matchLabels": {"app": "web"}}), json!({"disruptionsAllowed": 1}));
     let cluster = |pods: Vec<Value>| Cluster { budgets: vec![budget.clone()], ..with(pods) };
     let waits = merged(pending("web", "1", json!({})), json!({"metadata": {"labels": {"app": "web"}}}));
@@ -150,7 +150,8 @@ fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
         foreign,
     ]);
     let built = cluster.build();
-    let cure = "but no NodeClaim exists, so it is never disrupted; add its NodeClaim, or delete the Node, or remove the label";
+    let cure =
+        "but no NodeClaim exists, so it is never disrupted; add its NodeClaim, or delete the Node, or remove the label";
     assert_eq!(
         told(&built),
         [

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use snapshot::{Built, Memory};
+use snapshot::{SnapshotCache, SnapshotResult};
 
 use crate::objects::{Cluster, Objects, guard, machine, merged, owned_by, pending, pool, running, usage};
 
@@ -153,7 +153,7 @@ fn keep<T: PartialEq>(former: &[Arc<T>], present: &mut [Arc<T>]) {
 fn whatever_was_before_the_answer_is_the_same() {
     for seed in 0..30 {
         let mut dice = Dice(seed);
-        let mut memory = Memory::default();
+        let mut memory = SnapshotCache::default();
         let mut cluster = start();
         let mut former = cluster.objects();
         for step in 0..40 {
@@ -168,8 +168,8 @@ fn whatever_was_before_the_answer_is_the_same() {
             keep(&former.budgets, &mut objects.budgets);
             keep(&former.usages, &mut objects.usages);
             objects.catalogue = Arc::clone(&former.catalogue);
-            let remembered: Built = memory.build(&cluster.input(&objects));
-            let fresh = Memory::default().build(&cluster.input(&objects));
+            let remembered: SnapshotResult = memory.build(&cluster.input(&objects));
+            let fresh = SnapshotCache::default().build(&cluster.input(&objects));
             assert_eq!(remembered, fresh, "seed {seed}, step {step}");
             former = objects;
         }
@@ -180,7 +180,7 @@ fn whatever_was_before_the_answer_is_the_same() {
 fn what_has_not_changed_is_not_made_anew() {
     let mut cluster = start();
     cluster.pods = vec![running("a", "n0", "1", json!({})), running("b", "n1", "1", json!({}))];
-    let mut memory = Memory::default();
+    let mut memory = SnapshotCache::default();
     let mut objects = cluster.objects();
     let first = memory.build(&cluster.input(&objects)).snapshot;
     objects.pods[0] = Arc::new(api::objects::Pod::clone(&objects.pods[0]));
@@ -199,7 +199,7 @@ fn a_budget_that_answers_otherwise_concerns_the_nodes_of_its_pods() {
         let status = json!({"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": 5});
         vec![guard("web", json!({"matchLabels": {"app": "web"}}), status)]
     };
-    let mut memory = Memory::default();
+    let mut memory = SnapshotCache::default();
     let mut former = cluster.objects();
     let mut before = memory.build(&cluster.input(&former)).snapshot;
     // It comes, counts its pods, closes, and goes.
@@ -235,7 +235,7 @@ fn lists_may_come_in_any_order() {
     backward.storage_classes.reverse();
     backward.overlays.reverse();
     assert_eq!(snapshot::build(&forward), snapshot::build(&backward));
-    let mut memory = Memory::default();
+    let mut memory = SnapshotCache::default();
     let first = memory.build(&forward);
     assert_eq!(first, memory.build(&backward));
 }

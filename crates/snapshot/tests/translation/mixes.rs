@@ -2,7 +2,7 @@
 
 use planner::{CapacitySplit, PodVerdict, check, plan};
 use serde_json::{Value, json};
-use snapshot::{Built, Problem};
+use snapshot::{Problem, SnapshotResult};
 
 use crate::objects::{Cluster, machine, merged, pending, pool, running};
 
@@ -17,7 +17,7 @@ fn split(base: &str, share: &str) -> Value {
     json!({"kerf.sh/on-demand-base": base, "kerf.sh/spot-share": share})
 }
 
-fn built(pods: Vec<Value>) -> Built {
+fn built(pods: Vec<Value>) -> SnapshotResult {
     let (node, claim) = machine("n1", json!({}));
     let pools = vec![pool("default", json!({}))];
     Cluster { pods, nodes: vec![node], claims: vec![claim], pools, ..Cluster::default() }.build()

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Reservation, Resources};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use snapshot::{Built, Input, Memory, Settings};
+use snapshot::{Input, Settings, SnapshotCache, SnapshotResult};
 
 /// The moment of every test.
 pub const NOW: &str = "2026-01-01T12:00:00Z";
@@ -47,11 +47,11 @@ fn read<T: DeserializeOwned>(values: &[Value]) -> Vec<Arc<T>> {
 }
 
 impl Cluster {
-    pub fn build(&self) -> Built {
-        self.build_with(&mut Memory::default())
+    pub fn build(&self) -> SnapshotResult {
+        self.build_with(&mut SnapshotCache::default())
     }
 
-    pub fn build_with(&self, memory: &mut Memory) -> Built {
+    pub fn build_with(&self, memory: &mut SnapshotCache) -> SnapshotResult {
         let objects = self.objects();
         memory.build(&self.input(&objects))
     }

@@ -2,7 +2,7 @@
 
 use planner::{CapacityType, InstanceType, MicroDollars, Resources};
 use serde_json::{Value, json};
-use snapshot::{Built, OverlayError, Problem};
+use snapshot::{OverlayError, Problem, SnapshotResult};
 
 use crate::objects::{Cluster, claim, machine, merged, pool};
 
@@ -17,17 +17,17 @@ fn only(key: &str, operator: &str, values: Value) -> Value {
     json!([{"key": key, "operator": operator, "values": values}])
 }
 
-fn built(overlays: Vec<Value>) -> Built {
+fn built(overlays: Vec<Value>) -> SnapshotResult {
     Cluster { overlays, pools: vec![pool("a", json!({})), pool("b", json!({}))], ..Cluster::default() }.build()
 }
 
-fn kind<'a>(built: &'a Built, pool: usize, name: &str) -> &'a InstanceType {
+fn kind<'a>(built: &'a SnapshotResult, pool: usize, name: &str) -> &'a InstanceType {
     let catalogue = built.snapshot.pools[pool].catalogue;
     built.snapshot.catalogues[catalogue].types.iter().find(|kind| kind.name == name).unwrap()
 }
 
 /// Prices of `m7i.large` in pool `a`: on demand in zone a, spot in zone a, spot in zone b.
-fn prices(built: &Built) -> Vec<i64> {
+fn prices(built: &SnapshotResult) -> Vec<i64> {
     kind(built, 0, "m7i.large").offerings.iter().map(|offering| offering.price.0).collect()
 }
 

@@ -4,7 +4,7 @@
 use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
 use planner::{Millis, NotResizable, Packing, Resources, RestoredRequests, Size, Sizing};
 use serde_json::{Value, json};
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use crate::objects::{Cluster, machine, merged, owned_by, pool, running, usage};
 
@@ -48,7 +48,7 @@ fn web(changes: Value) -> Value {
     merged(merged(running("web", "n1", "1", json!({"uid": UID})), spec), changes)
 }
 
-fn sizing(built: &Built) -> Option<Sizing> {
+fn sizing(built: &SnapshotResult) -> Option<Sizing> {
     built.snapshot.nodes[0].pods[0].sizing.as_deref().cloned()
 }
 
@@ -195,7 +195,10 @@ fn some_requests_stay_whatever_is_used() {
     let built =
         cluster("pack", web(json!({"metadata": {"annotations": {"kerf.sh/resize": "no"}}})), report(&[])).build();
     let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
-    assert!(told[0].contains("kerf.sh/resize is ignored: unknown value \"no\"") && told[0].contains("write never"), "{told:?}");
+    assert!(
+        told[0].contains("kerf.sh/resize is ignored: unknown value \"no\"") && told[0].contains("write never"),
+        "{told:?}"
+    );
 }
 
 #[test]

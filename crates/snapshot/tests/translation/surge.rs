@@ -2,7 +2,7 @@
 
 use planner::BoundPod;
 use serde_json::{Value, json};
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use crate::objects::{Cluster, guard, machine, merged, owned_by, pool, running};
 
@@ -14,14 +14,14 @@ fn of_web(name: &str, node: &str, annotations: Value) -> Value {
 }
 
 /// Two nodes of a pool that asks for copies of single pods, or does not.
-fn built(pool_asks: bool, pods: Vec<Value>, budgets: Vec<Value>) -> Built {
+fn built(pool_asks: bool, pods: Vec<Value>, budgets: Vec<Value>) -> SnapshotResult {
     let (nodes, claims) = ["n1", "n2"].map(|name| machine(name, json!({}))).into_iter().unzip();
     let annotations = json!({"metadata": {"annotations": {"kerf.sh/surge": pool_asks.to_string()}}});
     let pools = vec![merged(pool("default", json!({})), annotations)];
     Cluster { nodes, claims, pods, pools, budgets, ..Cluster::default() }.build()
 }
 
-fn first(built: &Built) -> &BoundPod {
+fn first(built: &SnapshotResult) -> &BoundPod {
     &built.snapshot.nodes[0].pods[0]
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cloud::fake::FakeCloud;
 use cloud::guard::{Guard, Guarded};
-use cloud::{Cloud, CloudError, Kind};
+use cloud::{Cloud, CloudError, ErrorKind};
 use controller::capacity::offerings::Offerings;
 use controller::gc::instances;
 use controller::settings::Gates;
@@ -45,16 +45,16 @@ impl Guard for Trouble {
                 return Ok(());
             }
             Err(match self.chance.below(4) {
-                0 => error(Kind::Throttled, "RequestLimitExceeded"),
-                1 => error(Kind::Server, "InternalError"),
-                2 => error(Kind::Unauthorized, "UnauthorizedOperation"),
-                _ => error(Kind::Transport, ""),
+                0 => error(ErrorKind::Throttled, "RequestLimitExceeded"),
+                1 => error(ErrorKind::Server, "InternalError"),
+                2 => error(ErrorKind::Unauthorized, "UnauthorizedOperation"),
+                _ => error(ErrorKind::Transport, ""),
             })
         })
     }
 
     fn after(&self, call: &'static str, _: Duration, error: Option<&CloudError>) -> Option<CloudError> {
-        let lost = || CloudError { call, kind: Kind::Transport, code: String::new(), message: "lost".to_owned() };
+        let lost = || CloudError { call, kind: ErrorKind::Transport, code: String::new(), message: "lost".to_owned() };
         (error.is_none() && self.chance.strikes(6)).then(lost)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use planner::{Plan, PodVerdict};
 use serde_json::Value;
-use snapshot::Built;
+use snapshot::SnapshotResult;
 
 use super::Verdict;
 use crate::clusters::{Cluster, Kind, Kinds};
@@ -41,7 +41,7 @@ struct Counts {
 
 impl Tally {
     /// Counts a cluster's pods and what its plan does with them.
-    pub fn add_plan(&mut self, cluster: &Cluster, built: &Built, plan: &Plan) {
+    pub fn add_plan(&mut self, cluster: &Cluster, built: &SnapshotResult, plan: &Plan) {
         self.clusters += 1;
         self.launches += plan.launches.len();
         for it in &built.ignored {

@@ -7,7 +7,7 @@ use api::{EC2NodeClass, EC2NodeClassSpec};
 use cloud::Image;
 use cloud::data;
 use cloud::nodeclass::ResolvedImage;
-use cloud::types::{ClassSettings, Market, Source, Zone, catalogue};
+use cloud::types::{ClassSettings, OfferingSource, Source, Zone, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
 use planner::{CapacityType, InstanceType, Resources};
@@ -21,7 +21,7 @@ const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 pub(super) fn on_demand() -> anyhow::Result<Value> {
     let facts = data::facts()?;
     let infos: Vec<_> = data::instance_types()?.values().cloned().collect();
-    let mut market = Market::new(facts.on_demand.clone());
+    let mut market = OfferingSource::new(facts.on_demand.clone());
     market.set_offerings(data::type_offerings(REGION)?);
     let class = EC2NodeClass::new("default", EC2NodeClassSpec::default());
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
