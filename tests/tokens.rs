@@ -98,7 +98,7 @@ async fn only_a_token_of_the_machines_role_for_this_cluster_lets_its_agent_in() 
     let user = stage.eks.verdicts().pop().context("nobody asked")?.user;
     ensure!(user == Ok(format!("system:node:{NODE}")), "{user:?}");
 
-    let refused = ["the API server does not know who we are (401", "access entry of type EC2_LINUX"];
+    let refused = ["unauthorized (401", "access entry of type EC2_LINUX"];
     let mut forged = good();
     forged.session.secret_key = "a guess".to_owned();
     stage

@@ -1,5 +1,6 @@
 //! What the agent says on its Node and in events: pure shapes, diffed against what the Node says already so that nothing is said twice.
 
+use api::hash::fnv1a;
 use api::{DrainSaid, RiskSaid, annotation, condition, label, reason};
 use drain::{Drain, DrainOrders, Millis};
 use jiff::Timestamp;
@@ -298,7 +299,7 @@ impl NodeEvent {
     #[must_use]
     pub fn bootstrap_failed(why: &str) -> Self {
         Self {
-            key: format!("{BOOTSTRAP_KEY}failed-{:016x}", fnv(why)),
+            key: format!("{BOOTSTRAP_KEY}failed-{:016x}", fnv1a(why.bytes())),
             warning: true,
             reason: reason::BOOTSTRAP_FAILED,
             message: format!("Bootstrap failed: {why}"),
@@ -309,7 +310,7 @@ impl NodeEvent {
     #[must_use]
     pub fn bootstrap_waiting(why: &str) -> Self {
         Self {
-            key: format!("{BOOTSTRAP_KEY}waiting-{:016x}", fnv(why)),
+            key: format!("{BOOTSTRAP_KEY}waiting-{:016x}", fnv1a(why.bytes())),
             warning: true,
             reason: reason::BOOTSTRAP_WAITING,
             message: format!("Bootstrap is waiting: {why}"),
@@ -325,7 +326,7 @@ impl NodeEvent {
         json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": format!("{name}.{:016x}", fnv(&self.key)), "namespace": "default"},
+            "metadata": {"name": format!("{name}.{:016x}", fnv1a(self.key.bytes())), "namespace": "default"},
             "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid},
             "type": if self.warning { "Warning" } else { "Normal" },
             "reason": self.reason,
@@ -338,10 +339,4 @@ impl NodeEvent {
             "reportingInstance": name,
         })
     }
-}
-
-/// FNV-1a: short, and the same after every restart and upgrade.
-pub(crate) fn fnv(text: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -34,7 +34,6 @@ use crate::logind::{self, Delay};
 use crate::notices::{self, WatchUpdate};
 use crate::observe;
 use crate::policies::{self, Policies};
-use crate::report::fnv;
 use crate::usage::Usage;
 
 use act::Actor;
@@ -118,7 +117,7 @@ impl Agent {
         let (told, notices) = mpsc::channel(4);
         let delay = Delay::default();
         tokio::spawn(logind::watch(root.to_owned(), delay.clone(), told.clone()));
-        tokio::spawn(notices::watch(Arc::clone(&imds), told, fnv(&instance)));
+        tokio::spawn(notices::watch(Arc::clone(&imds), told, api::hash::fnv1a(instance.bytes())));
         let mut life = Lifecycle::new(&name, journal, clock.now());
         life.configure(&policies.settings);
         life.guard(&policies.settings.gates, clock.now());

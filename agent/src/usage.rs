@@ -26,7 +26,6 @@ use tokio::time::{sleep, timeout};
 use crate::cluster::ConnectionState;
 use crate::files::replace;
 use crate::host::Host;
-use crate::report::fnv;
 use report::ReportSummary;
 use timing::SampleTiming;
 
@@ -149,7 +148,7 @@ impl UsageTask {
             cpus: Host::new(root, "").cpus(),
             sampler: Sampler::new(root, &settings.cgroup_root),
             history: history.unwrap_or_else(|| History::new(now)),
-            pace: SampleTiming::new(fnv(instance), settings.every()),
+            pace: SampleTiming::new(api::hash::fnv1a(instance.bytes()), settings.every()),
             started: Instant::now(),
             looked: Duration::ZERO,
             kept: Duration::ZERO,

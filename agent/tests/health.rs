@@ -114,17 +114,17 @@ async fn disks_full_read_only_and_slow() {
     let rows = [
         ((100, 1000, 0, 0), None),
         ((110, 1100, 1, 100), None),
-        ((112, 3100, 1, 2100), Some("nvme1n1 needs 1000 ms")),
+        ((112, 3100, 1, 2100), Some("nvme1n1 takes 1000 ms")),
         ((112, 3100, 1, 17_100), Some("nvme1n1 completed no request for 15000 ms")),
         ((112, 3100, 0, 17_100), None),
         ((200, 3200, 0, 17_200), None),
-        ((201, 12_200, 0, 26_200), Some("nvme1n1 needs 9000 ms")),
-        ((202, 22_200, 0, 36_200), Some("nvme1n1 needs 10000 ms")),
+        ((201, 12_200, 0, 26_200), Some("nvme1n1 takes 9000 ms")),
+        ((202, 22_200, 0, 36_200), Some("nvme1n1 takes 10000 ms")),
     ];
     for ((done, waited, under_way, busy), trouble) in rows {
         stats(done, waited, under_way, busy);
         let sample = sampler.sample(Millis(0)).await;
-        let useless = trouble.is_some_and(|words: &str| words.contains("nothing") || words.contains("10000"));
+        let useless = trouble.is_some_and(|words: &str| words.contains("no request") || words.contains("10000"));
         assert_eq!(found(&sample, &check::DISK_HUNG).is_some(), useless, "{sample:?}");
         let said = found(&sample, &check::DISK_SLOW);
         assert_eq!(said.is_some(), trouble.is_some(), "{said:?}");

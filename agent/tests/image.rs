@@ -136,9 +136,9 @@ fn an_image_with_a_fault_is_refused() {
             &format!("cp /opt/kerf-agent.service {unit}"),
             "finds fault",
         ),
-        ("systemctl disable kerf-agent", "systemctl enable kerf-agent", "kerf-agent is not started at boot"),
+        ("systemctl disable kerf-agent", "systemctl enable kerf-agent", "kerf-agent.service is not enabled"),
         ("systemctl enable nodeadm-run", "systemctl disable nodeadm-run", "nodeadm is enabled too"),
-        ("rm /usr/bin/kubelet", "cp /usr/bin/containerd /usr/bin/kubelet", "there is no kubelet"),
+        ("rm /usr/bin/kubelet", "cp /usr/bin/containerd /usr/bin/kubelet", "/usr/bin/kubelet is missing"),
         ("echo 'mode: [' > /etc/kerf/agent.yaml", "echo 'mode: bootstrap' > /etc/kerf/agent.yaml", "MEND  settings"),
         ("install -D /dev/null /var/lib/kerf/journal.json", "rm -r /var/lib/kerf", "it belongs to another node"),
     ];

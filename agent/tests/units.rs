@@ -176,7 +176,7 @@ async fn the_journal_has_fields_to_search_by() {
     system.systemctl(&["stop", RUN]);
     let entries = system.journal(RUN);
     let field = |key: &str, value: &str| entries.iter().any(|entry| entry[key] == value);
-    assert!(field("INSTANCE", INSTANCE) && field("NODE", NAME), "who it is: {entries:#?}");
+    assert!(field("INSTANCE_ID", INSTANCE) && field("NODE", NAME), "who it is: {entries:#?}");
     assert!(field("VERB", "evict") && field("NAMESPACE", "default") && field("POD", "pod-a"), "{entries:#?}");
     let sent =
         entries.iter().filter(|entry| entry["_TRANSPORT"] == "journal" && entry["SYSLOG_IDENTIFIER"] == "kerf-agent");

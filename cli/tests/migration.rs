@@ -152,7 +152,7 @@ fn a_live_cluster_of_an_older_version_is_converted() {
     assert!(!out.contains("uid") && err.contains("kerf: changed: cluster, document"), "{err}");
     let (code, report, err) = run(place.path(), "kerf adopt --check", &api_server(older()));
     assert_eq!(code, 3, "{err}");
-    assert!(report.contains("NodePool default: is of karpenter.sh/v1beta1"), "{report}");
+    assert!(report.contains("NodePool default: has version karpenter.sh/v1beta1"), "{report}");
 }
 
 /// Somebody renews the Lease whom no Deployment shows: another kind of workload, or a program outside of the cluster.

@@ -124,8 +124,8 @@ fn a_bad_answer_leaves_the_table_as_it_was() {
         ("cut off, length unknown", open_end, half, "in the middle of a record"),
         ("not there", not_found, String::new(), "check that us-west-2 is a region"),
         ("something else", ok(5), "<html".to_owned(), "interrupted after 5 bytes"),
-        ("no prices", ok(HEADING.len()), HEADING.to_owned(), "no price of a Linux machine"),
-        ("no heading", ok(6), "a,b,c\n".to_owned(), "no line of headings"),
+        ("no prices", ok(HEADING.len()), HEADING.to_owned(), "no price of a Linux instance"),
+        ("no heading", ok(6), "a,b,c\n".to_owned(), "no header line"),
         ("another region", ok(foreign.len()), foreign, "of region \"us-east-1\", not of us-west-2"),
     ];
     for (what, head, body, complaint) in rows {
@@ -136,7 +136,7 @@ fn a_bad_answer_leaves_the_table_as_it_was() {
         server.join().unwrap();
         assert_eq!(answer.code, 69, "{what}: {}", answer.stderr);
         assert!(answer.stderr.contains(complaint), "{what}: {}", answer.stderr);
-        assert!(answer.stderr.contains("as it was"), "{what}: {}", answer.stderr);
+        assert!(answer.stderr.contains("the table is unchanged"), "{what}: {}", answer.stderr);
         assert_eq!(std::fs::read_to_string(folder.path().join("t.csv")).unwrap(), "before", "{what}");
         assert_eq!(folder.path().read_dir().unwrap().count(), 1, "{what}: something was left behind");
     }
@@ -164,5 +164,5 @@ fn a_folder_that_cannot_be_written_is_named() {
     let answer = kerf(folder.path(), &out, "", &[]);
     server.join().unwrap();
     assert_eq!(answer.code, 2);
-    assert!(answer.stderr.contains("say where with --out"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("set --out"), "{}", answer.stderr);
 }

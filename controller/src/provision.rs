@@ -11,11 +11,12 @@ mod replan;
 mod scores;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use api::NodeClaim;
 use daemon::metric::Metrics;
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use planner::{Plan, PlanCache, ValidatedCommands, ValidatedPlan, Validation};
 use snapshot::{Input, SnapshotCache, SnapshotResult};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -31,7 +32,7 @@ use crate::reconcile::resize::{Recommender, Resizer};
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
-use crate::state::nominations::{self, Nominations};
+use crate::state::nominations::{self, SharedNominations};
 use crate::state::plan_results::{Generations, PlanResultStore, PlanResults};
 use crate::write::writer::{Operation, Writer};
 use node_events::NodeGauges;
@@ -50,7 +51,7 @@ pub struct Rules {
 /// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left, what EC2 says of machines and
 /// what it promises to pods.
 pub type Shared =
-    (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, Arc<Mutex<Nominations>>);
+    (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, SharedNominations);
 
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {
@@ -64,7 +65,7 @@ pub struct Provisioner {
     mover: Arc<Disruptor>,
     resizer: Resizer,
     adviser: Recommender,
-    nominations: Arc<Mutex<Nominations>>,
+    nominations: SharedNominations,
     /// Moves of recent plans that are not ripe yet.
     noted: Mutex<Validation>,
     /// The last plan, while there was nothing to do and nothing has changed.
@@ -144,7 +145,7 @@ impl Provisioner {
             return NextPass::REGULAR;
         };
         let took = started.elapsed();
-        let ripe = self.noted.lock().unwrap_or_else(PoisonError::into_inner).update(&built.snapshot, &plan);
+        let ripe = self.noted.lock().update(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
         for work in self.verdicts.replace(PlanResults::new(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
@@ -182,19 +183,19 @@ impl Provisioner {
 
     /// Whether a plan has answered a pod before kube-scheduler has looked at it.
     fn has_promised(&self, pod: &str) -> bool {
-        self.nominations.lock().unwrap_or_else(PoisonError::into_inner).holds(pod)
+        self.nominations.lock().holds(pod)
     }
 
     fn rest(&self) -> MutexGuard<'_, Option<(PlanCache, Arc<Plan>)>> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rest.lock()
     }
 
     fn snapshot(&self, index: &Index, now: Timestamp) -> SnapshotResult {
-        let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nominations = self.nominations.lock();
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
         nominations.forget_arrived(|pod| index.waits(pod));
         self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock();
         memory.build(&Input {
             seed: plan_id(now),
             pods: index.pods.values().collect(),
@@ -301,13 +302,13 @@ impl Provisioner {
 
     fn arrange_promises(&self, built: &SnapshotResult, plan: &Plan) {
         let pods = plan.report.order.iter().map(|pod| built.snapshot.pods[*pod].uid.as_str());
-        self.nominations.lock().unwrap_or_else(PoisonError::into_inner).arrange(pods);
+        self.nominations.lock().arrange(pods);
     }
 
     fn promise(&self, pods: &[String], node: &str, now: Timestamp) {
         let until = nominations::after(now, nominations::lifetime(self.rules.window.max));
         let waits = self.cluster.read(|index| pods.iter().map(|pod| index.waits(pod)).collect::<Vec<_>>());
-        let mut nominations = self.nominations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nominations = self.nominations.lock();
         for (pod, waits) in pods.iter().zip(waits) {
             nominations.promise((pod, waits), node, until);
         }

@@ -16,7 +16,7 @@ pub mod usage;
 pub mod work;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use api::condition;
 use api::objects::Pod;
@@ -26,6 +26,7 @@ use daemon::metric::Metrics;
 use drain::{ARRIVES, Drain, Millis, Reply};
 use futures::future::join_all;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -39,7 +40,7 @@ use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
-use crate::state::nominations::Nominations;
+use crate::state::nominations::SharedNominations;
 use crate::state::plan_results::PlanResultStore;
 use crate::state::registration_health::{Registration, RegistrationHealth, Registrations};
 use crate::write::writer::{WriteError, Writer};
@@ -60,7 +61,7 @@ pub struct Reconciler {
     registrations: Registrations,
     verdicts: Arc<PlanResultStore>,
     notices: Arc<Notices>,
-    nominations: Arc<Mutex<Nominations>>,
+    nominations: SharedNominations,
 }
 
 impl Reconciler {
@@ -72,7 +73,7 @@ impl Reconciler {
         act: Writer,
         (launcher, mover): (Launcher, Arc<Disruptor>),
         metrics: Arc<Metrics>,
-        (verdicts, notices, nominations): (Arc<PlanResultStore>, Arc<Notices>, Arc<Mutex<Nominations>>),
+        (verdicts, notices, nominations): (Arc<PlanResultStore>, Arc<Notices>, SharedNominations),
     ) -> Self {
         let lookups = DescribeBatcher::new(market.calls());
         Self {
@@ -209,7 +210,7 @@ impl Reconciler {
     fn expected(&self, view: &nodeclaim::NodeClaimView) -> Vec<Arc<Pod>> {
         let claim = view.claim.metadata.name.as_deref().unwrap_or_default();
         let Some(node) = view.nodes.first() else { return Vec::new() };
-        let promised = self.nominations.lock().unwrap_or_else(PoisonError::into_inner).pods_on([claim, node.name()]);
+        let promised = self.nominations.lock().pods_on([claim, node.name()]);
         self.cluster.read(|index| promised.iter().filter_map(|uid| index.waiting_pod(uid)).cloned().collect())
     }
 
@@ -292,8 +293,8 @@ impl Reconciler {
         Millis(self.cluster.now().as_millisecond().unsigned_abs())
     }
 
-    fn drains(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Drain>> {
-        self.drains.lock().unwrap_or_else(PoisonError::into_inner)
+    fn drains(&self) -> parking_lot::MutexGuard<'_, BTreeMap<String, Drain>> {
+        self.drains.lock()
     }
 
     async fn instance(&self, provider_id: Option<&str>) -> Result<InstanceState, WriteError> {

@@ -175,7 +175,7 @@ fn an_overlay_moves_a_launch_to_another_type() {
         // Looked at in the order of names, the later first: the earlier one is the second to speak.
         scene.stage.apply_value(overlay("another", "c5.xlarge", "-50%")).await?;
         let message = overlay_says(scene, "another", reason::CONFLICT).await?;
-        ensure!(message.contains("overlay dear"), "{message}");
+        ensure!(message.contains("NodeOverlay dear"), "{message}");
         let heavier = Patch::Merge(json!({"spec": {"weight": 10}}));
         scene.api::<NodeOverlay>().patch("another", &PatchParams::default(), &heavier).await?;
         overlay_says(scene, "another", condition::VALIDATION_SUCCEEDED).await?;

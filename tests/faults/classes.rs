@@ -72,7 +72,7 @@ fn unready(name: &'static str, fault: Value, condition: &'static str, reason: &'
         let (_, message) = pool_says(scene, name, condition::NODE_CLASS_READY, condition::FALSE).await?;
         ensure!(message.contains(cure), "the pool says {message:?}");
         let told = scene.told("waiting", reason::FAILED_SCHEDULING, cure).await?;
-        ensure!(told.contains(&format!("pool {name}")), "the pod hears {told:?}");
+        ensure!(told.contains(&format!("NodePool {name}")), "the pod hears {told:?}");
         let found = scene.api::<EC2NodeClass>().get(name).await?;
         let found = api::status::find(found.conditions(), condition).context("the condition went")?;
         ensure!(found.reason == reason, "the reason is {}", found.reason);
@@ -189,9 +189,9 @@ fn a_pod_that_no_type_fits() {
     play(async |scene| {
         scene.pod("giant", "5000", json!({})).await?;
         scene.pod("small", "1", json!({})).await?;
-        let message = scene.told("giant", reason::FAILED_SCHEDULING, "lack cpu").await?;
+        let message = scene.told("giant", reason::FAILED_SCHEDULING, "too little cpu").await?;
         let numbers = message.chars().filter(char::is_ascii_digit).count();
-        ensure!(message.contains("pool default") && message.contains(" types ") && numbers > 0, "{message}");
+        ensure!(message.contains("NodePool default") && message.contains(" types ") && numbers > 0, "{message}");
         scene.runs("small").await?;
         scene.one_instance_each().await?;
         ensure!(scene.launched().len() == 1, "{} instances were launched", scene.launched().len());

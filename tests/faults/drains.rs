@@ -216,7 +216,7 @@ fn an_agent_that_hangs_in_the_middle_is_relieved_by_the_controller() {
         let held = Held::on_its_way_out(scene, "hung").await?;
         held.agent_is_refused(scene).await?;
         held.signal_agent(scene, Signal::SIGSTOP)?;
-        scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "silent for 30 s").await?;
+        scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "no report of the agent for 30 s").await?;
         scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
         // Back again, it is where it was, in the middle of asking; but it looks first.
         held.signal_agent(scene, Signal::SIGCONT)?;
@@ -232,7 +232,7 @@ fn an_agent_that_never_answers_is_not_waited_for() {
         let held = Held::settled(scene, "deaf").await?;
         held.signal_agent(scene, Signal::SIGSTOP)?;
         held.is_to_go(scene).await?;
-        scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "not acknowledged").await?;
+        scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "did not acknowledge").await?;
         scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
         held.pod_is_untouched(scene).await?;
         // Back again, it finds the controller's signature and asks for nothing.

@@ -178,7 +178,7 @@ fn sold_out_for_one_pod() {
         scene.pod("picky", "1", json!({label::INSTANCE_TYPE: wanted})).await?;
         scene.pod("modest", "1", json!({})).await?;
         let message = scene.told("picky", reason::FAILED_SCHEDULING, "are unavailable").await?;
-        ensure!(message.contains("pool default"), "{message}");
+        ensure!(message.contains("NodePool default"), "{message}");
         scene.runs("modest").await?;
         eventually("one claim, one instance", LIMIT, async || Ok(Some(scene.one_instance_each().await?))).await?;
         ensure!(scene.launched().len() == 1, "{} instances were launched", scene.launched().len());

@@ -83,7 +83,7 @@ fn a_notice_in_the_queue_is_one_replacement() {
         scene.stage.ec2.create_queue(QUEUE);
         let doomed = Doomed::settled(scene, "queued").await?;
         send(scene, &doomed.warning())?;
-        scene.told(&doomed.claim, reason::SPOT_INTERRUPTED, "takes the spot instance back").await?;
+        scene.told(&doomed.claim, reason::SPOT_INTERRUPTED, "spot interruption warning").await?;
         doomed.is_replaced_once(scene, "queued").await?;
         is_empty(scene).await
     });

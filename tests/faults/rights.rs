@@ -182,7 +182,7 @@ async fn forced_out(scene: &Scene) -> Result<()> {
         kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGSTOP)?;
     }
     scene.api::<NodeClaim>().delete(&claim.name_any(), &DeleteParams::default()).await?;
-    scene.told(&node, reason::DRAIN_TAKEN_OVER, "not acknowledged").await?;
+    scene.told(&node, reason::DRAIN_TAKEN_OVER, "did not acknowledge").await?;
     eventually("the node to go against the budget", LIMIT, async || {
         Ok(scene.api::<Node>().get_opt(&node).await?.is_none().then_some(()))
     })

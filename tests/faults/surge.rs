@@ -62,7 +62,7 @@ pub async fn a_copy_comes_first(scene: &Scene, app: &str) -> Result<()> {
     let left = pods(scene, app).await?;
     ensure!(left.len() == 1 && left[0].uid() != old.uid(), "{} pods are left", left.len());
     ensure!(left[0].spec.node_name != node && left[0].replica_set().is_some(), "the copy is not the Deployment's");
-    scene.told(old.name(), reason::SURGING, "until a copy of it is ready").await?;
+    scene.told(old.name(), reason::SURGING, "after a copy is ready").await?;
     ensure!(scene.launched().len() == 2, "{} machines for one pod that moved", scene.launched().len());
     scene.one_instance_each().await?;
     let at_once = DeleteParams::default();

@@ -35,7 +35,7 @@ fn rows() -> [Row; 5] {
     let script = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n\
                   --//\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n--//--\n";
     [
-        row("no-mime", cut, "begins like MIME but is not readable multipart"),
+        row("no-mime", cut, "is invalid MIME multipart"),
         row("no-yaml", "spec: [\n", "cannot use user data: line 1"),
         row("no-node-config", script, "no application/node.eks.aws part, only text/x-shellscript"),
         row("another-kind", "apiVersion: v1\nkind: Pod\n", "this is v1 Pod"),

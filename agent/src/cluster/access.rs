@@ -262,9 +262,9 @@ users:
     #[test]
     fn nonsense_is_named() {
         let rows = [
-            ("clusters: []", "no context"),
+            ("clusters: []", "no current context"),
             ("]", ""),
-            (&CERTIFICATE.replace("user: kubelet}", "user: nobody}"), "a user that is not in it"),
+            (&CERTIFICATE.replace("user: kubelet}", "user: nobody}"), "the user of its context is missing"),
             (&CERTIFICATE.replace("https:", "ftp:"), "neither https nor http"),
             (&CERTIFICATE.replace("https://ABC", "https://c[fd00::1]ABC"), "no host"),
         ];

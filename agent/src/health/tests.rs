@@ -37,7 +37,7 @@ fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
         assert_eq!(said(&health, check.condition, at(0)), None, "not evaluated yet");
         health.take(look(&check, false), WallOffset::default(), at(0));
         let (status, well, message) = said(&health, check.condition, at(0)).unwrap();
-        assert_eq!((status, message.as_str()), ("True", "kerf-agent: no trouble"));
+        assert_eq!((status, message.as_str()), ("True", "kerf-agent: no problem"));
         assert!(well.ends_with("IsReady"), "{well}");
         health.take(look(&check, true), WallOffset::default(), at(10));
         health.take(look(&check, true), WallOffset::default(), at(9 + patience));
@@ -133,7 +133,7 @@ fn where_another_agent_speaks_ours_is_silent_and_comes_back_when_it_is_gone() {
     assert!(other_agent(&with("", 0), at(10)));
     let all = ["KernelReady", "StorageReady", "ContainerRuntimeReady", "NetworkingReady"];
     assert_eq!(kinds(&with("Kernel is running properly", 0), at(900)), all, "it has not spoken for long");
-    assert_eq!(kinds(&with("kerf-agent: no trouble", 0), at(1)), all, "that was ours");
+    assert_eq!(kinds(&with("kerf-agent: no problem", 0), at(1)), all, "that was ours");
     assert_eq!(kinds(&node(json!([{"type": "Ready", "status": "True", "message": "kubelet"}])), at(1)), all);
 }
 

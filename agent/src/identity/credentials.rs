@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(key(choose(None, new(), at(900))), "new");
         assert_eq!(key(choose(old(), Ok(until(800, "stale")), at(900))), "old");
         assert!(key(choose(old(), gone(), at(1000))).contains("has no role"));
-        assert!(key(choose(None, Ok(until(800, "stale")), at(900))).contains("ended at 1970-01-01T00:13:20Z"));
+        assert!(key(choose(None, Ok(until(800, "stale")), at(900))).contains("expired at 1970-01-01T00:13:20Z"));
     }
 
     #[test]
@@ -259,9 +259,9 @@ mod tests {
                 r#"{"Code":"AssumeRoleUnauthorizedAccess","Message":"EC2 cannot assume the role"}"#,
                 "(AssumeRoleUnauthorizedAccess)",
             ),
-            ("<html>", "something else than credentials"),
-            ("{}", "something else than credentials"),
-            (&good.replace("ASIA1", ""), "something else than credentials"),
+            ("<html>", "did not return credentials"),
+            ("{}", "did not return credentials"),
+            (&good.replace("ASIA1", ""), "did not return credentials"),
         ];
         for (body, part) in rows {
             let said = parse("node", body.as_bytes()).map_or_else(|error| error.to_string(), |_| "accepted".into());

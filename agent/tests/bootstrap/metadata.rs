@@ -53,8 +53,8 @@ async fn a_token_near_its_end_is_renewed_before_it_is_refused() {
 async fn refusals_are_values_and_the_client_lives_on() {
     for (fault, expected) in [
         (Fault::Status(403), "IMDS returned 403 for meta-data/mac; enable the instance's metadata service"),
-        (Fault::Status(503), "IMDS returned 503 for meta-data/mac; it is throttling"),
-        (Fault::Status(500), "IMDS returned 500 for meta-data/mac; it is not well"),
+        (Fault::Status(503), "IMDS returned 503 for meta-data/mac; requests are throttled"),
+        (Fault::Status(500), "IMDS returned 500 for meta-data/mac; it is retried"),
         (Fault::CloseMidBody, "connection to IMDS closed during meta-data/mac"),
     ] {
         let (fake, imds) = pair().await;
@@ -72,7 +72,7 @@ async fn a_token_that_is_refused_names_the_token() {
     let (fake, imds) = pair().await;
     fake.fail("api/token", &[Fault::Status(403)]);
     let error = imds.mac().await.unwrap_err().to_string();
-    assert!(error.starts_with("IMDS answered 403 for api/token"), "{error}");
+    assert!(error.starts_with("IMDS returned 403 for api/token"), "{error}");
 }
 
 #[tokio::test]

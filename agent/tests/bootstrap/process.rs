@@ -56,11 +56,11 @@ async fn what_it_waits_for_is_told_to_systemd() {
     child.kill().unwrap();
     child.wait().unwrap();
     let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
-    let sentence = "waiting: cannot use user data: this is a document without apiVersion and kind";
-    assert!(told.starts_with(&format!("STATUS={sentence}")), "{told}");
+    let sentence = "cannot use user data: this is a document without apiVersion and kind";
+    assert!(told.starts_with(&format!("STATUS=waiting: {sentence}")), "{told}");
     let mut log = String::new();
     child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-    assert!(log.contains(sentence), "{log}");
+    assert!(log.contains(&format!("waiting reason=\"{sentence}")), "{log}");
 }
 
 #[test]

@@ -275,6 +275,6 @@ async fn a_refusal_of_ec2_ends_the_program_with_its_words() {
     stage.ec2.fail(&[Fault::Refuse(403, "UnauthorizedOperation")]);
     let output = program::run(&stage, "nodeadm", &["init"]).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(program::said(&output).contains("EC2 answers 403 UnauthorizedOperation"), "{}", program::said(&output));
+    assert!(program::said(&output).contains("EC2 returned 403 UnauthorizedOperation"), "{}", program::said(&output));
     assert_eq!(stage.read(KUBELET), None);
 }

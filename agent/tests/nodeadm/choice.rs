@@ -42,7 +42,7 @@ fn the_same_is_kept_another_is_followed_and_nothing_falls_back() {
         assert_eq!(choose(gathered(now), before), expected);
     }
     let error = choose(gathered(None), None).unwrap_err().to_string();
-    assert!(error.contains("none is kept") && error.contains("imds://user-data: nothing there"), "{error}");
+    assert!(error.contains("none in the cache") && error.contains("imds://user-data: nothing there"), "{error}");
 }
 
 #[test]

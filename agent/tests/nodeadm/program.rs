@@ -60,7 +60,7 @@ async fn a_failure_says_one_sentence_and_a_bad_argument_its_usage() {
     let stage = Stage::new("#!/bin/sh\n").await;
     let output = run(&stage, "nodeadm", &["config", "check"]).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("no NodeConfig was found and none is kept"), "{}", said(&output));
+    assert!(said(&output).contains("no NodeConfig found, and none in the cache"), "{}", said(&output));
     for arguments in [&["init", "--skip", "everything"][..], &["boot-hook"], &[]] {
         assert_eq!(run(&stage, "nodeadm", arguments).await.status.code(), Some(2), "{arguments:?}");
     }

@@ -302,7 +302,7 @@ fn another_machines_node_is_never_touched() {
         life.take(Input::Pods(vec![pod("a")]), T0);
         assert_eq!(short(&life.step(T0)), ["save"], "{provider}");
         assert!(life.step(at(60)).is_empty(), "{provider}");
-        assert!(life.summary().contains("another machine"), "{}", life.summary());
+        assert!(life.summary().contains("another instance"), "{}", life.summary());
     }
 }
 

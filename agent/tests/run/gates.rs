@@ -83,7 +83,7 @@ async fn files_sockets_ports_and_pages_are_asked_for() {
          - {{name: t, tcp: {{port: {port}}}, {pace}}}\n  - {{name: h, http: {{port: {page}, path: /healthz?full=1}}, {pace}, failureThreshold: 2}}\n"
     );
     let (api, machine) = booted(&settings).await;
-    for why in ["Probe f since", "/run/licence does not exist", "Probe s since", "Probe t since", "answers 503"] {
+    for why in ["Probe f since", "/run/licence does not exist", "Probe s since", "Probe t since", "returned 503"] {
         closed(&api, "Probe", why).await;
     }
     machine.write("run/licence", "");
@@ -93,7 +93,7 @@ async fn files_sockets_ports_and_pages_are_asked_for() {
     status.store(302, Ordering::Relaxed);
     opened(&api).await;
     status.store(500, Ordering::Relaxed);
-    closed(&api, "Probe", "answers 500").await;
+    closed(&api, "Probe", "returned 500").await;
     status.store(200, Ordering::Relaxed);
     opened(&api).await;
 }
@@ -118,7 +118,7 @@ async fn drivers_daemons_and_devices_are_waited_for() {
     api.state().put(proxy("proxy", "False"));
     closed(&api, "CSIDriver,Device,DaemonSet", "pod proxy of DaemonSet proxy is not Ready").await;
     api.state().put(proxy("proxy", "True"));
-    closed(&api, "CSIDriver,Device", "CSI driver ebs.csi.aws.com has not registered").await;
+    closed(&api, "CSIDriver,Device", "CSI driver ebs.csi.aws.com is not registered").await;
     api.state().drivers = vec!["efs.csi.aws.com", "ebs.csi.aws.com"];
     closed(&api, "Device", "the Node has no nvidia.com/gpu").await;
     let mut with_gpu = api.state().node.clone().unwrap();
@@ -175,12 +175,12 @@ fn the_network_is_there_when_each_plugin_of_the_first_configuration_is_a_program
     write("etc/cni/net.d/00-half.conflist", "{\"plugins\": [", 0o644);
     complains("names a plugin");
     write("etc/cni/net.d/10-aws.conflist", r#"{"plugins": [{"type": "aws-cni"}, {"type": "portmap"}]}"#, 0o644);
-    complains("10-aws.conflist asks for aws-cni, portmap");
+    complains("10-aws.conflist requires plugin aws-cni, portmap");
     write("opt/cni/bin/aws-cni", "", 0o755);
     write("opt/cni/bin/portmap", "", 0o644);
     complains("asks for portmap, of which");
     write("usr/libexec/cni/portmap", "", 0o755);
     assert_eq!(trouble(), None);
     write("etc/cni/net.d/05-bridge.conf", r#"{"type": "bridge"}"#, 0o644);
-    complains("05-bridge.conf asks for bridge");
+    complains("05-bridge.conf requires plugin bridge");
 }

@@ -116,7 +116,7 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
     drop(running);
     let left = status(&machine).await;
     assert_eq!((&left["running"], &left["identity"]["node"]), (&json!(false), &json!(NAME)));
-    assert!(left["phase"].as_str().unwrap().contains("no agent answers"), "{left}");
+    assert!(left["phase"].as_str().unwrap().contains("no response from the agent"), "{left}");
     let (well, text) = output(&machine, &["status"]).await;
     for part in ["agent        0.1.0 not running", &format!("node         {NAME}"), "first-pod-running"] {
         assert!(well && text.contains(part), "{part} in {text}");
@@ -173,7 +173,7 @@ async fn an_api_server_that_cannot_be_reached_is_the_phase_until_it_answers() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let cure = "check its address and the security groups";
-    assert!(phase.starts_with("waiting for the API server") && phase.contains(cure), "{phase}");
+    assert!(phase.starts_with("waiting for Node") && phase.contains(cure), "{phase}");
     machine.join(&api);
     api.put_node(node(INSTANCE));
     until("the Node to be seen", || annotation(&api)).await;
@@ -190,7 +190,7 @@ async fn the_doctor_names_what_is_to_be_mended() {
     machine.write("var/lib/kerf/journal.json", "{}");
     let (well, text) = output(&machine, &["doctor"]).await;
     assert!(well, "{text}");
-    for part in [&format!("ok    metadata     {INSTANCE}"), "ok    api server   it answers", "look  journal"] {
+    for part in [&format!("ok    metadata     {INSTANCE}"), "ok    api server   reachable", "look  journal"] {
         assert!(text.contains(part), "{part} in {text}");
     }
 

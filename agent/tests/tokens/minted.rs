@@ -112,7 +112,7 @@ async fn without_a_role_the_sentence_names_the_cure_and_the_next_call_finds_it()
     imds.fail(ROLES, &[Fault::Status(404)]);
     let cluster = client(&api, &imds, &GET_TOKEN);
     let said = daemon::error::chain(&evict(&cluster).await.unwrap_err());
-    assert!(said.contains("no token can be made") && said.contains("attach an instance profile"), "{said}");
+    assert!(said.contains("cannot create a token") && said.contains("attach an instance profile"), "{said}");
     assert_eq!(sent(&api).len(), 0);
     evict(&cluster).await.unwrap();
     assert_eq!(sent(&api).len(), 1);

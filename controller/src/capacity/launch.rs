@@ -2,15 +2,15 @@
 //! token is on every claim before the call, and what was bought is dealt out the same way however often we look. Who gets
 //! nothing because something was out of stock chooses again at once, now that this is known.
 
+mod nodeclaims;
 mod outcome;
 mod request;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use api::status::Conditioned;
-use api::{NodeClaim, annotation, condition, finalizer};
+use api::{NodeClaim, annotation};
 use cloud::launch::{
     BuyError, ClaimId, HeldInstance, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal, LaunchRequest,
     MAX_TARGET, Resume, SETTLE, Token,
@@ -19,6 +19,7 @@ use cloud::{FleetRequest, Instance};
 use daemon::metric::Metrics;
 use futures::future::join_all;
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -27,9 +28,9 @@ use crate::metrics::{self, counters};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, launch_token, provider_id};
-use crate::write::patches;
+use crate::state::index::{Index, launch_token};
 use crate::write::writer::{Operation, Target, WriteError, Writer};
+use nodeclaims::{hold, id, unclaimed, waiting, wants_token};
 use request::ask;
 
 /// A class or a market that is not known yet is looked for again after this long.
@@ -472,42 +473,6 @@ impl Launcher {
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<String, OpenLaunch>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The instances that no claim holds yet. What a claim's status says goes before all tags.
-fn unclaimed(index: &Index, instances: &[Instance]) -> Vec<Instance> {
-    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
-    instances.iter().filter(|one| !claimed.contains(one.provider_id().as_str())).cloned().collect()
-}
-
-fn is_waiting(claim: &NodeClaim) -> bool {
-    let ours = patches::has_finalizer(&claim.metadata, finalizer::TERMINATION);
-    ours && !claim.is_true(condition::LAUNCHED) && claim.metadata.deletion_timestamp.is_none()
-}
-
-/// Whether the claim is to be put into a fleet.
-#[must_use]
-pub fn wants_token(claim: &NodeClaim) -> bool {
-    is_waiting(claim) && launch_token(claim).is_none()
-}
-
-fn waiting(index: &Index, token: &str) -> Vec<Arc<NodeClaim>> {
-    index.claims_of_launch(token).filter(|claim| is_waiting(claim)).cloned().collect()
-}
-
-fn id(claim: &NodeClaim) -> ClaimId {
-    ClaimId {
-        name: claim.metadata.name.clone().unwrap_or_default(),
-        uid: claim.metadata.uid.clone().unwrap_or_default(),
-    }
-}
-
-fn hold(claim: &NodeClaim) -> HeldInstance {
-    HeldInstance {
-        claim: id(claim),
-        token: Token::read(launch_token(claim).unwrap_or_default()),
-        instance: provider_id(claim).and_then(cloud::claim::instance_id).map(str::to_owned),
+        self.open.lock()
     }
 }

@@ -4,7 +4,7 @@
 mod pricing;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{EC2NodeClass, NodeClaim, annotation};
@@ -18,6 +18,7 @@ use cloud::types::{ClassSettings, LearnedMemory, MemoryUpdate, OfferingSource as
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use planner::Catalogue;
 
 use crate::capacity::memory_overhead::MemoryReading;
@@ -468,7 +469,7 @@ impl Offerings {
     }
 
     fn state(&self) -> MutexGuard<'_, OfferingsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -135,7 +135,7 @@ mod tests {
         let cloud = FakeCloud::builder("us-west-2").build().unwrap();
         cloud.fail("DescribeCluster", 1, Fault::unauthorized());
         let error = describe(&cloud, &settings(&[CIDR]), true).await.unwrap_err();
-        assert!(format!("{error:#}").contains("allow eks:DescribeCluster, or set CLUSTER_ENDPOINT"), "{error:#}");
+        assert!(format!("{error:#}").contains("allow it, or set CLUSTER_ENDPOINT"), "{error:#}");
         cloud.fail("DescribeCluster", 1, Fault::unauthorized());
         assert_eq!(describe(&cloud, &settings(&[ENDPOINT]), true).await.unwrap(), None);
         cloud.fail("DescribeCluster", 1, Fault::throttled());

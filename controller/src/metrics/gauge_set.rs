@@ -1,9 +1,9 @@
 //! Gauges that are told anew as a whole, at each scrape: what is not said any more is forgotten, so that no series outlives its thing.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use daemon::metric::{Metric, Metrics};
+use parking_lot::Mutex;
 
 /// One value of a gauge.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct GaugeSet(Mutex<BTreeMap<(&'static str, Vec<String>), &'static Metric>
 impl GaugeSet {
     /// Says these, and forgets what was said before and is not among them.
     pub fn replace(&self, metrics: &Metrics, samples: Vec<Sample>) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         let mut former = std::mem::take(&mut *told);
         for Sample { metric, labels, value } in samples {
             metrics.set(metric, &as_strs(&labels), value);

@@ -1,11 +1,11 @@
 //! Why nodes stay, and how many could go: what people hear of it and what is measured. Decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 use api::objects::Node;
 use api::{NodeClaim, NodePool, reason};
 use daemon::metric::Metrics;
+use parking_lot::Mutex;
 use planner::{CommandReason, NodeVerdict, Plan, Stage, ValidatedCommands};
 use snapshot::SnapshotResult;
 
@@ -169,8 +169,7 @@ impl NodeGauges {
         }
         let consuming = cluster.read(|index| consuming(index, built));
         let present: BTreeSet<String> = built.snapshot.pools.iter().map(|pool| pool.name.clone()).collect();
-        let former =
-            std::mem::replace(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner), present.clone());
+        let former = std::mem::replace(&mut *self.pools.lock(), present.clone());
         for pool in former.difference(&present) {
             for reason in BUDGETED {
                 metrics.forget(&metrics::ALLOWED_DISRUPTIONS, &[pool, reason.as_str()]);

@@ -63,11 +63,7 @@ pub fn claim(launch: &Launch, origin: &LaunchOrigin<'_>, pool: &NodePool, class:
 /// Short, readable and the same whenever the same launch is written.
 fn name(pool: &str, plan: u64, index: usize) -> String {
     let front: String = pool.chars().take(POOL_LETTERS).collect();
-    // FNV-1a: spreads well, needs no state and never changes.
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in format!("{pool}/{plan}/{index}").bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+    let mut hash = hash::fnv1a(format!("{pool}/{plan}/{index}").into_bytes());
     let mut ending = String::new();
     for _ in 0..ENDING {
         let letter = usize::try_from(hash % LETTERS.len() as u64).unwrap_or_default();

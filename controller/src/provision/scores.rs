@@ -1,9 +1,9 @@
 //! How moves that save money score, by pool: what pools with policy Balanced weigh (core 4.12). Counts, decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 use daemon::metric::Metrics;
+use parking_lot::Mutex;
 use planner::{CommandReason, ConsolidationPolicy, NodeVerdict, Plan};
 use snapshot::SnapshotResult;
 
@@ -28,7 +28,7 @@ impl ConsolidationScores {
             _ => None,
         };
         let now: BTreeMap<String, i64> = plan.report.nodes.iter().filter_map(unbalanced).collect();
-        let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rejected = self.rejected.lock();
         for node in built.snapshot.nodes.iter().filter(|node| !rejected.contains(&node.name)) {
             if let (Some(found), Some(pool)) = (now.get(&node.name), &node.pool) {
                 score(metrics, "rejected", (pool, ConsolidationPolicy::Balanced), *found);

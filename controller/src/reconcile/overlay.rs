@@ -76,7 +76,7 @@ mod tests {
         let invalid = || OverlayError::Invalid { message: "price: \"much\" is not a price".to_owned() };
         let rows = [
             (None, "True", condition::VALIDATION_SUCCEEDED, ""),
-            (Some(conflict()), "False", reason::CONFLICT, "overlay other of the same weight"),
+            (Some(conflict()), "False", reason::CONFLICT, "NodeOverlay other of the same weight"),
             (Some(invalid()), "False", reason::RUNTIME_VALIDATION, "is not a price"),
         ];
         for (trouble, status, why, part) in rows {

@@ -3,9 +3,9 @@
 //! [`Schedule`] decides (pure, `now` a parameter), [`Queue`] waits.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -118,7 +118,7 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Schedule<K>) -> T) -> T {
-        act(&mut self.schedule.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.schedule.lock())
     }
 }
 

@@ -1,9 +1,10 @@
 //! The index behind its lock, the two places where a change of it makes itself felt (the work queue and the planner's batch), and the
 //! only clock that decisions are handed a moment of.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::RwLock;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::provision::batcher::PlanTrigger;
@@ -50,12 +51,12 @@ impl Cluster {
 
     /// Looks at the index.
     pub fn read<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
-        look(&self.index.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.index.read())
     }
 
     /// Changes the index and passes on what that calls for.
     pub fn change(&self, change: impl FnOnce(&mut Index) -> Triggers) {
-        let consequences = change(&mut self.index.write().unwrap_or_else(PoisonError::into_inner));
+        let consequences = change(&mut self.index.write());
         for work in consequences.work {
             self.queue.add(work);
         }

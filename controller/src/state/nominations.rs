@@ -2,12 +2,17 @@
 //! comes between.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 
 /// Karpenter's least time that a promise holds.
 const LEAST: Duration = Duration::from_secs(10);
+
+/// Nominations that provisioning and reconcilers share.
+pub type SharedNominations = Arc<Mutex<Nominations>>;
 
 /// Nodes by the pods that they wait for.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! What the last plan made of NodeOverlays and CapacityBuffers, until their statuses say it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use planner::Plan;
 use snapshot::{BufferState, OverlayError, Provisioning, SnapshotResult, provisioning};
 
@@ -112,7 +112,7 @@ impl PlanResultStore {
     }
 
     fn held(&self) -> MutexGuard<'_, PlanResults> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,10 @@
 //! When plans first decided about pods that wait, for who asks how long that took and how long pods take from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use daemon::metric::Metrics;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use planner::{Plan, Pod, PodVerdict, Snapshot};
 
 use crate::metrics;
@@ -71,7 +71,7 @@ impl PodDecisions {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, PodDecision>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

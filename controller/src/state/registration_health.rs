@@ -3,7 +3,8 @@
 //! It is told, in the condition `NodeRegistrationHealthy`, and gates nothing.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// So many results count.
 const REMEMBERED: usize = 4;
@@ -91,7 +92,7 @@ impl Registrations {
     }
 
     fn rings(&self) -> MutexGuard<'_, BTreeMap<String, RegistrationHistory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,7 +4,6 @@
 //! holds up the work that it tells of.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::reason;
@@ -12,6 +11,7 @@ use k8s_openapi::api::core::v1 as corev1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Resource};
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
@@ -167,7 +167,7 @@ struct RecentEvents(Mutex<BTreeMap<Event, Instant>>);
 
 impl RecentEvents {
     fn is_news(&self, note: &Event, now: Instant) -> bool {
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = self.0.lock();
         if sent.len() > REMEMBERED {
             sent.retain(|note, when| now - *when < silence(note.reason));
         }
@@ -183,7 +183,7 @@ impl RecentEvents {
 
     /// It was not sent after all, so it is news again the next time.
     fn forget(&self, note: &Event) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(note));
+        self.0.lock().remove(&key(note));
     }
 }
 

@@ -174,11 +174,11 @@ mod tests {
         let rows = [
             (r#"{"id":"1"}"#, ""),
             (r#"{"id":"1","deadline":"2026-01-01T00:00:00Z","newer":1}"#, ""),
-            ("now", "is no drain request"),
-            (r#"{"reason":"repair"}"#, "is no drain request"),
-            (r#"{"id":"1","deadline":"soon"}"#, "is no drain request"),
-            (r#"{"id":""}"#, "does not do"),
-            (r#"{"id":"a,b"}"#, "does not do"),
+            ("now", "invalid drain request"),
+            (r#"{"reason":"repair"}"#, "invalid drain request"),
+            (r#"{"id":"1","deadline":"soon"}"#, "invalid drain request"),
+            (r#"{"id":""}"#, "invalid id"),
+            (r#"{"id":"a,b"}"#, "invalid id"),
         ];
         for (text, problem) in rows {
             let read = DrainRequest::parse(text);

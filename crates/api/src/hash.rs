@@ -8,5 +8,6 @@ mod fnv;
 mod nodeclass;
 mod nodepool;
 
+pub use fnv::fnv1a;
 pub use nodeclass::{EC2_NODE_CLASS_VERSION, ec2_node_class};
 pub use nodepool::{NODEPOOL_VERSION, node_pool};

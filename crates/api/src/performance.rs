@@ -154,9 +154,9 @@ mod tests {
             ("m8g:1.25", "\"m8g:1.25\" is not LABEL=VALUE:FACTOR"),
             ("family=m8g", "\"family=m8g\" is not LABEL=VALUE:FACTOR"),
             ("family=:1", "is not LABEL=VALUE:FACTOR"),
-            ("size=large:1.2", "\"size=large:1.2\" speaks of \"size\""),
+            ("size=large:1.2", "\"size=large:1.2\" has unknown label \"size\""),
             ("family=m8g:fast", "in \"family=m8g:fast\""),
-            ("family=a:1,family=a:2", "family=a is there more than once"),
+            ("family=a:1,family=a:2", "family=a is repeated"),
         ];
         for (text, expected) in rows {
             let error = PerformanceFactors::read(text).unwrap_err().to_string();

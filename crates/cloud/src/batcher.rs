@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::calls::Cloud;
@@ -36,7 +37,7 @@ impl<A: Clone + Send> CallBatcher<A> {
     pub(crate) async fn ask(&self, id: &str) -> A {
         loop {
             let (answer, mut answered) = oneshot::channel();
-            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push((id.to_owned(), answer));
+            self.waiting.lock().push((id.to_owned(), answer));
             // Those who come at the same moment come together.
             tokio::task::yield_now().await;
             // Whoever has the turn calls for all that wait, which may already include us.
@@ -54,7 +55,7 @@ impl<A: Clone + Send> CallBatcher<A> {
 
     async fn call(&self) {
         let batch = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.waiting.lock();
             waiting.retain(|(_, answer)| !answer.is_closed());
             let count = waiting.len().min(self.most);
             waiting.drain(..count).collect::<Vec<_>>()

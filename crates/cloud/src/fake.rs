@@ -17,9 +17,10 @@ mod queue;
 mod serve;
 mod world;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::calls::{Call, FleetRequest, SpotPrice, Subnet};
@@ -216,7 +217,7 @@ impl FakeCloud {
     /// The world as of now.
     fn at_present(&self) -> (MutexGuard<'_, World>, Timestamp) {
         let now = self.clock.now();
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut world = self.world.lock();
         let changed = world.advance(now);
         self.announce(changed);
         (world, now)

@@ -11,9 +11,10 @@ mod bucket;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::error::{CloudError, ErrorKind};
@@ -219,7 +220,7 @@ impl RateLimiter {
     }
 
     fn line(&self) -> MutexGuard<'_, RequestQueue> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock()
     }
 }
 

@@ -182,7 +182,7 @@ fn decoded(raw: &[u8]) -> Option<Vec<u8>> {
 
 fn gunzip(data: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {
     let unpacked = gzip::unpack(data, UNPACKED_LIMIT)
-        .map_err(|problem| UserDataError::Gzip { what: what.to_owned(), problem: problem.to_owned() })?;
+        .map_err(|problem| UserDataError::Gzip { what: what.to_owned(), problem: problem.to_string() })?;
     if unpacked.len() > UNPACKED_LIMIT {
         return Err(UserDataError::TooLarge { what: what.to_owned() });
     }

@@ -32,7 +32,7 @@ proptest! {
     ) {
         let data: Vec<u8> = members.iter().flat_map(|(content, level, plain)| packed(content, *level, *plain)).collect();
         let expected: Vec<u8> = members.into_iter().flat_map(|(content, ..)| content).collect();
-        prop_assert_eq!(unpack(&data, MOST), Ok(expected));
+        prop_assert_eq!(unpack(&data, MOST).ok(), Some(expected));
     }
 
     #[test]
@@ -62,8 +62,8 @@ proptest! {
 fn what_unpacks_to_too_much_is_cut_off_one_byte_behind() {
     for length in [MOST, MOST + 1, MOST * 1000] {
         let unpacked = unpack(&packed(&vec![b'a'; length], 9, false), MOST).map(|unpacked| unpacked.len());
-        assert_eq!(unpacked, Ok(length.min(MOST + 1)), "{length}");
+        assert_eq!(unpacked.ok(), Some(length.min(MOST + 1)), "{length}");
     }
     let two = [packed(&[b'a'; 3000], 9, false), packed(&[b'b'; 3000], 9, false)].concat();
-    assert_eq!(unpack(&two, MOST).map(|unpacked| unpacked.len()), Ok(MOST + 1));
+    assert_eq!(unpack(&two, MOST).map(|unpacked| unpacked.len()).ok(), Some(MOST + 1));
 }

@@ -31,7 +31,7 @@ fn no_story_is_lost() {
 #[test]
 fn every_story_that_a_difference_names_exists() {
     let text = fs::read_to_string(folder().join("../../docs/differences.md")).unwrap();
-    let (_, rows) = text.split_once("## Where pods go").expect("the section on where pods go");
+    let (_, rows) = text.split_once("## Scheduling").expect("the section on scheduling");
     let cells = rows.lines().filter(|line| line.starts_with('|')).filter_map(|line| line.rsplit('|').nth(1));
     let names: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
     assert!(names.len() >= 10, "only {names:?} are named");

@@ -23,7 +23,7 @@ use controller::reconcile::work::{Triggers, WorkItem};
 use controller::settings::Gates;
 use controller::state::cluster::{Clock, Cluster};
 use controller::state::index::{Index, Indexed};
-use controller::state::nominations::Nominations;
+use controller::state::nominations::SharedNominations;
 use controller::state::plan_results::PlanResultStore;
 use controller::write::events::EventRecorder;
 use controller::write::writer::Writer;
@@ -67,7 +67,7 @@ pub struct Life {
     asked: Option<UnboundedReceiver<PlanTrigger>>,
     verdicts: Arc<PlanResultStore>,
     notices: Arc<Notices>,
-    nominations: Arc<Mutex<Nominations>>,
+    nominations: SharedNominations,
     mover: Arc<Disruptor>,
     client: kube::Client,
     tasks: JoinSet<()>,

@@ -89,7 +89,7 @@ impl NodeDrain {
     }
 
     fn adjust(&mut self, known: &mut AgentState, orders: &DrainOrders, now: Millis) {
-        let rules = rules(&self.settings, report::fnv(&known.journal.instance), orders.is_termination());
+        let rules = rules(&self.settings, api::hash::fnv1a(known.journal.instance.bytes()), orders.is_termination());
         if orders.is_empty() {
             self.cancel(known);
         } else if known.journal.drain.is_none() {

@@ -110,8 +110,7 @@ impl Offerings {
 
 /// Controllers of two clusters must not ask at the same moment for ever.
 fn seed(cluster: &str, market: &str) -> u64 {
-    let bytes = cluster.bytes().chain([0]).chain(market.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    api::hash::fnv1a(cluster.bytes().chain([0]).chain(market.bytes()))
 }
 
 #[cfg(test)]

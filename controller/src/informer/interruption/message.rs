@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_said() {
         let rows = [
-            ("garbage".to_owned(), "no envelope"),
-            ("[]".to_owned(), "no envelope"),
+            ("garbage".to_owned(), "not an EventBridge event"),
+            ("[]".to_owned(), "not an EventBridge event"),
             (ec2("EC2 Spot Instance Interruption Warning", &json!({})), "instance-id"),
             (ec2("EC2 Spot Instance Interruption Warning", &Value::Null), "instance-id"),
             (ec2("EC2 Instance State-change Notification", &json!({"instance-id": "i-1"})), "state"),

@@ -1,9 +1,9 @@
 //! Notices that wait for their claim's next look, and what EC2's checks say beside what others say.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::Notice;
@@ -75,11 +75,11 @@ impl Notices {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock()
     }
 
     fn checks(&self) -> MutexGuard<'_, Option<Impaired>> {
-        self.impaired.lock().unwrap_or_else(PoisonError::into_inner)
+        self.impaired.lock()
     }
 }
 

@@ -4,7 +4,7 @@
 //! again; a claim that is on its way out by then has nothing to be done. A queue that is not there or not allowed is a
 //! state that is told once and looked at again, never the end of anything.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{NodeClaim, reason};
@@ -12,6 +12,7 @@ use cloud::{CloudError, ErrorKind as Failure, QueueMessage};
 use daemon::metric::Metrics;
 use futures::future::join_all;
 use jiff::SignedDuration;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -228,7 +229,7 @@ struct QueueState(Mutex<Option<String>>);
 
 impl QueueState {
     fn turns_to(&self, word: &str) -> bool {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let changed = state.as_deref() != Some(word);
         *state = Some(word.to_owned());
         changed

@@ -95,7 +95,7 @@ async fn a_broken_object_is_named_and_the_rest_goes_on() {
     for name in ["b", "a", "d"] {
         let note = told.recv().await.unwrap();
         assert_eq!(note.reason(), api::reason::MALFORMED_OBJECT);
-        assert!(note.message().contains("cannot read this Pod"), "{}", note.message());
+        assert!(note.message().contains("this Pod is invalid"), "{}", note.message());
         assert!(format!("{note:?}").contains(&format!("name: {name:?}")), "{note:?} is not about {name}");
     }
     watching.abort();

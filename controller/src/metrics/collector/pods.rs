@@ -1,13 +1,13 @@
 //! Pods: what they ask for, in which state they are, which wait longest, and how long those took that wait no more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 use api::condition;
 use api::label;
 use api::objects::{Pod, PodCondition, ResourceList, pod_requests};
 use daemon::metric::{Metric, Metrics};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use super::{Amounts, RESOURCES, add, amounts, since, units};
 use crate::metrics::fleet as metrics;
@@ -136,7 +136,7 @@ impl Waits {
     /// Measures those that were not measured yet and have come so far.
     pub fn observe(&self, index: &Index, decisions: &PodDecisions, metrics: &Metrics) {
         let alive: BTreeSet<&str> = index.pods.values().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
-        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut measured = self.measured.lock();
         let steps = [
             (&metrics::BOUND, &metrics::PLACED_BOUND, condition::POD_SCHEDULED),
             (&metrics::STARTUP, &metrics::PLACED_STARTUP, condition::READY),

@@ -48,13 +48,13 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
         (
             NodeVerdict::DoNotDisrupt,
             reason::DISRUPTION_BLOCKED,
-            "Disruption rolled back: node has annotation karpenter.sh/do-not-disrupt",
+            "This node stays: node has annotation karpenter.sh/do-not-disrupt",
             2,
         ),
         (
             NodeVerdict::PodHeld { pod, budgets: vec!["one".to_owned()] },
             reason::DISRUPTION_BLOCKED,
-            "Disruption rolled back: eviction of pod default/web is blocked (PodDisruptionBudget one)",
+            "This node stays: eviction of pod default/web is blocked (PodDisruptionBudget one)",
             2,
         ),
         (NodeVerdict::Cheapest { pods: 3 }, reason::UNCONSOLIDATABLE, "Can't replace with a cheaper node", 2),
@@ -118,7 +118,7 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
     let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
     assert_eq!(
         told(&stays),
-        vec![(reason::CONSOLIDATION_REJECTED, "Disruption rolled back: nominated for pending pods"); 2]
+        vec![(reason::CONSOLIDATION_REJECTED, "This node stays: nominated for pending pods"); 2]
     );
     let left_out = notes(&index(), &plan(left_out()), &ripe);
     let message =

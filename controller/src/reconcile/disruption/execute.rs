@@ -1,9 +1,10 @@
 //! Carries moves out: begins those that a plan orders, and looks at those that are under way.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use daemon::metric::Metrics;
+use parking_lot::Mutex;
 
 use super::{CommandEnd, CommandKind, DisruptionCommand, begin, decide, named, view};
 use crate::metrics::counters;
@@ -92,7 +93,7 @@ impl Disruptor {
         self.cluster.ask_for_plan(format!("move/{id}"));
     }
 
-    fn beginning(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
+    fn beginning(&self) -> parking_lot::MutexGuard<'_, BTreeSet<String>> {
+        self.beginning.lock()
     }
 }

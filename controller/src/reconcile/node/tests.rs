@@ -265,10 +265,10 @@ fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
     let draining = Some(("False", reason::DRAINING, ours));
     let rows = [
         ("asked 4 s ago", asked(290, 296, None), None),
-        ("not acknowledged in 5 s", asked(290, 295, None), Some("not acknowledged")),
-        ("drains for another", asked(290, 295, Some(("False", reason::DRAINING, "for=x"))), Some("not acknowledged")),
+        ("not acknowledged in 5 s", asked(290, 295, None), Some("did not acknowledge")),
+        ("drains for another", asked(290, 295, Some(("False", reason::DRAINING, "for=x"))), Some("did not acknowledge")),
         ("acknowledged", asked(271, 200, draining), None),
-        ("acknowledged, then silent", asked(270, 200, draining), Some("silent for 30 s")),
+        ("acknowledged, then silent", asked(270, 200, draining), Some("no report of the agent for 30 s")),
         ("says that it is done", asked(299, 200, Some(("True", condition::DRAINED, ours))), Some("pods are left")),
         ("gave up in time", asked(299, 200, Some(("False", reason::DRAIN_INCOMPLETE, ours))), Some("pods are left")),
     ];

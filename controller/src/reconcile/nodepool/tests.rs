@@ -69,13 +69,13 @@ fn the_pool_says_what_its_class_lacks() {
     };
     let unready = because("Ready", "UnhealthyDependents", "SubnetsReady=False");
     let subnets = because("SubnetsReady", reason::SUBNETS_NOT_FOUND, "no subnet matches");
-    let after = because("ValidationSucceeded", reason::DEPENDENCIES_NOT_READY, "first mend SubnetsReady");
+    let after = because("ValidationSucceeded", reason::DEPENDENCIES_NOT_READY, "waiting for SubnetsReady");
     let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
     let rows = [
         ("ready", Some(class(&ready())), "True", condition::NODE_CLASS_READY, ""),
         ("no class", None, "False", reason::NODE_CLASS_NOT_FOUND, "create it"),
         ("a class that goes", Some(class(&gone)), "False", reason::NODE_CLASS_TERMINATING, "being deleted"),
-        ("a new class", Some(class(&json!({}))), "Unknown", reason::NODE_CLASS_READINESS_UNKNOWN, "not been looked at"),
+        ("a new class", Some(class(&json!({}))), "Unknown", reason::NODE_CLASS_READINESS_UNKNOWN, "not been reconciled"),
         (
             "a wrong class",
             with(&[subnets, after, unready.clone()]),
@@ -89,7 +89,7 @@ fn the_pool_says_what_its_class_lacks() {
         let steps = decide(&NodePoolView { class, ..look(&hashed()) });
         let (found, reason, message) = written(&steps, condition::NODE_CLASS_READY).unwrap();
         assert_eq!((found.as_str(), reason.as_str()), (state, why), "{what}");
-        assert!(message.contains(part) && !message.contains("first mend"), "{what}: {message}");
+        assert!(message.contains(part) && !message.contains("waiting for"), "{what}: {message}");
         assert_eq!(written(&steps, condition::READY).unwrap().0, state, "{what}");
     }
 }

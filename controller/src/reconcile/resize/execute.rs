@@ -1,12 +1,13 @@
 //! Carries resizes out, or says once that the cluster cannot.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use planner::{Resize, ResizeReason};
 
 use super::steps;
@@ -117,7 +118,7 @@ impl Resizer {
     }
 
     fn state(&self) -> MutexGuard<'_, ResizeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,7 +2,6 @@
 //! pods and as a metric of the pool.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use api::nodepool::Utilization;
@@ -11,6 +10,7 @@ use api::{NodePool, label, quantity, reason};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::Mutex;
 use planner::{Packing, Size, Sizing};
 
 use crate::metrics;
@@ -124,7 +124,7 @@ struct RecommenderState {
 impl Recommender {
     /// What is to be told now; nothing when that was done not long ago.
     pub fn look(&self, index: &Index, packing: bool, metrics: &Metrics, now: Timestamp) -> Vec<Event> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         if state.last.is_some_and(|last| now.duration_since(last).unsigned_abs() < PAUSE) {
             return Vec::new();
         }

@@ -1,6 +1,6 @@
 //! Conditions that turn and objects that end, noted as the watches show it: between two looks at the index much may happen.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use jiff::Timestamp;
 
@@ -104,14 +104,14 @@ impl Transitions {
 }
 
 fn keep<T>(list: &Mutex<Vec<T>>, more: impl Iterator<Item = T>) {
-    let mut kept = list.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = list.lock();
     kept.extend(more);
     let surplus = kept.len().saturating_sub(KEPT);
     kept.drain(..surplus);
 }
 
 fn taken<T>(list: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut list.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut list.lock())
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
-//! FNV-1 of 64 bits, and the rules by which hashes of parts become the hash of a whole.
+//! FNV-1 and FNV-1a of 64 bits, and the rules by which hashes of parts become the hash of a whole.
 
 use std::collections::BTreeMap;
 
-/// FNV-1 (multiply, then xor) of bytes.
+const OFFSET: u64 = 14_695_981_039_346_656_037;
+const PRIME: u64 = 1_099_511_628_211;
+
+/// Returns the FNV-1a hash (xor, then multiply) of bytes: well spread, and the same after each restart and upgrade.
+pub fn fnv1a(input: impl IntoIterator<Item = u8>) -> u64 {
+    input.into_iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+}
+
+/// Returns the FNV-1 hash (multiply, then xor) of bytes, which Karpenter's hashes use.
 pub(super) fn bytes(input: &[u8]) -> u64 {
-    const OFFSET: u64 = 14_695_981_039_346_656_037;
-    const PRIME: u64 = 1_099_511_628_211;
     input.iter().fold(OFFSET, |hash, byte| hash.wrapping_mul(PRIME) ^ u64::from(*byte))
 }
 

@@ -330,7 +330,7 @@ mod tests {
             "budgets[4] allows no disruption: duration is missing, such as 8h",
             "budgets[5] allows no disruption: schedule is missing, such as @daily",
             "budgets[6] allows no disruption: \"-8h\" is not a duration of 0s or more",
-            "budget-timezone: budgets with a schedule allow no node: \"Berlin\" is not a time zone",
+            "budget-timezone: budgets with a schedule allow no disruption: \"Berlin\" is not a time zone",
             "min-saving is ignored: \"5\" is not a share",
             "min-saving-per-pod is ignored: \"much\" is not a price",
             "warm-up is ignored: \"-10m\" is not a duration of 0s or more",

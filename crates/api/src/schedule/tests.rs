@@ -91,8 +91,8 @@ fn what_is_no_schedule_is_refused_with_the_cure() {
         ("-5 * * * *", "is not the minute"),
         (", * * * *", "is not the minute"),
         ("0 0 L * *", "is not the day of the month"),
-        ("0 0 30 feb *", "never comes"),
-        ("0 0 31 4,6,9,11 ?", "never comes"),
+        ("0 0 30 feb *", "never matches"),
+        ("0 0 31 4,6,9,11 ?", "never matches"),
     ];
     for (text, expected) in rows {
         let error = Schedule::read(text).unwrap_err().to_string();

@@ -1,8 +1,9 @@
 //! Time for the fake: a test turns it by hand, a demo lets it run.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 
 /// Where the fake reads the time.
 pub trait Clock: Send + Sync {
@@ -33,7 +34,7 @@ impl ManualClock {
 
     /// Turns the clock forward; a negative duration does nothing.
     pub fn advance(&self, by: SignedDuration) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.0.lock();
         if let Ok(later) = now.checked_add(by) {
             *now = (*now).max(later);
         }
@@ -49,6 +50,6 @@ impl Default for ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }

@@ -2,10 +2,11 @@
 //! right one and need not be asked for again. What nobody has used for a while goes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use api::label;
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::LaunchChoice;
 use crate::calls::{LaunchTemplate, LaunchTemplateRequest};
@@ -53,7 +54,7 @@ impl Templates {
 
     /// The lock under which a template is made.
     pub(super) fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut making = self.making.lock();
         Arc::clone(making.entry(name.to_owned()).or_default())
     }
 
@@ -61,7 +62,7 @@ impl Templates {
     pub fn exists(&self, template: &LaunchTemplateRequest, now: Timestamp) {
         let class = template.tags.get(label::EC2_NODE_CLASS).cloned().unwrap_or_default();
         self.known().insert(template.name.clone(), Entry { class, used: now });
-        self.making.lock().unwrap_or_else(PoisonError::into_inner).remove(&template.name);
+        self.making.lock().remove(&template.name);
     }
 
     /// Templates that EC2 does not have after all.
@@ -95,6 +96,6 @@ impl Templates {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }

@@ -63,5 +63,5 @@ impl fmt::Display for Token {
 /// A hash of a value that stays the same across builds and machines (FNV-1a over its JSON).
 pub(crate) fn fingerprint(value: &impl Serialize) -> u64 {
     let json = serde_json::to_vec(value).unwrap_or_default();
-    json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    api::hash::fnv1a(json)
 }

@@ -1,9 +1,9 @@
 //! What SSM and IAM said lately: both answer few calls a second, and what they say hardly ever changes (aws 1.6, 2.1).
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::calls::{Cloud, InstanceProfile};
 use crate::error::CloudError;
@@ -108,5 +108,5 @@ impl ResolutionCache {
 }
 
 fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+    known.lock()
 }

@@ -107,7 +107,7 @@ fn a_given_profile_is_only_looked_for() {
     let rows = [
         (class(""), false, &there[..], Ok("nodes")),
         (class(""), false, none, Err("\"nodes\" does not exist; create it")),
-        (class(""), false, &empty[..], Err("holds no role")),
+        (class(""), false, &empty[..], Err("has no role")),
         (class(""), true, none, Ok("nodes")),
         (role, true, none, Err("ISOLATED_VPC forbids calls to IAM")),
     ];
@@ -133,7 +133,7 @@ fn a_given_profile_is_only_looked_for() {
 fn what_iam_refuses_is_told_with_the_cure() {
     let rows = [
         (ErrorKind::NotFound, Some("RoleNotFound"), "create the role in IAM"),
-        (ErrorKind::Unauthorized, Some("InstanceProfileAuthFailed"), "pass the nodes' role"),
+        (ErrorKind::Unauthorized, Some("InstanceProfileAuthFailed"), "pass the node role"),
         (ErrorKind::Invalid, Some("InstanceProfileCreationFailed"), "correct spec.role"),
         (ErrorKind::Throttled, None, ""),
         (ErrorKind::Transport, None, ""),

@@ -127,7 +127,7 @@ fn a_placement_group_must_be_there() {
         (
             Err(failed(ErrorKind::Unauthorized)),
             Some(("False", "PlacementGroupResolutionFailed")),
-            "Code: no; let the controller",
+            "Code: no; allow the controller",
         ),
         (Err(failed(ErrorKind::Throttled)), None, ""),
     ];

@@ -126,7 +126,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
             "unknown-settings-are-kept-and-told",
             with(strange),
             &[
-                "network in spec.userData is left out",
+                "network in spec.userData is ignored",
                 "unknown setting settings.kubernetes.maxpods in spec.userData; write max-pods",
                 "unknown setting settings.kubernetes.quantum-mode in spec.userData; check its name",
             ],

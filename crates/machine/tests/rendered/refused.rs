@@ -13,18 +13,18 @@ fn refusals_name_the_field_and_the_cure() {
     let long = "#".repeat(LIMIT + 1);
     let agent = |settings: &str, user_data: &str| Bootstrap { agent: Some(settings.to_owned()), ..with(user_data) };
     let rows: Vec<(AmiFamily, Bootstrap, &str)> = vec![
-        (Al2023, Bootstrap { cluster_cidr: String::new(), ..input() }, "the cluster's service CIDR is not known; wait"),
-        (Al2, with("MIME-Version: 1.0\n\n"), "spec.userData of the EC2NodeClass begins like MIME"),
-        (Al2023, with("MIME-Version: 1.0\n\n"), "spec.userData of the EC2NodeClass begins like MIME"),
+        (Al2023, Bootstrap { cluster_cidr: String::new(), ..input() }, "unknown service CIDR of the cluster; wait"),
+        (Al2, with("MIME-Version: 1.0\n\n"), "spec.userData of the EC2NodeClass is invalid MIME"),
+        (Al2023, with("MIME-Version: 1.0\n\n"), "spec.userData of the EC2NodeClass is invalid MIME"),
         (Al2, with("#!/bin/sh\n--//\n"), "part 1 contains the line `--//`"),
         (Al2023, with("#!/bin/sh\n--//\n"), "part 1 contains the line `--//`"),
-        (Al2, with(&long), "EC2 takes 16384"),
-        (Al2023, with(&long), "EC2 takes 16384"),
-        (Windows2022, with(&long), "EC2 takes 16384"),
+        (Al2, with(&long), "the limit of EC2 is 16384"),
+        (Al2023, with(&long), "the limit of EC2 is 16384"),
+        (Windows2022, with(&long), "the limit of EC2 is 16384"),
         (Custom, with(&long), "user data has 16385 bytes"),
-        (Bottlerocket, with(&format!("[settings]\nmotd = '{long}'")), "EC2 takes 16384"),
-        (Bottlerocket, with("[settings]\na = 1\na = 2\n"), "line 3, is no TOML: "),
-        (Bottlerocket, with("#!/bin/sh\necho hello\n"), "line 2, is no TOML: "),
+        (Bottlerocket, with(&format!("[settings]\nmotd = '{long}'")), "the limit of EC2 is 16384"),
+        (Bottlerocket, with("[settings]\na = 1\na = 2\n"), "line 3: invalid TOML: "),
+        (Bottlerocket, with("#!/bin/sh\necho hello\n"), "line 2: invalid TOML: "),
         (Bottlerocket, with("apiVersion: node.eks.aws/v1alpha1\n"), "Bottlerocket takes settings as TOML"),
         (Bottlerocket, with("settings = 1"), "settings in spec.userData of the EC2NodeClass is integer; write a table"),
         (Bottlerocket, with("settings.kubernetes = 'x'"), "settings.kubernetes in spec.userData"),
@@ -46,13 +46,13 @@ fn refusals_name_the_field_and_the_cure() {
             "set settings.host-containers.kerf-agent.source",
         ),
         (Bottlerocket, agent("", "settings.host-containers.kerf-agent = 1"), "kerf-agent in spec.userData"),
-        (Al2, agent("", ""), "images of family AL2; use AL2023 or Bottlerocket, or take the annotations kerf.sh/agent"),
+        (Al2, agent("", ""), "images of family AL2; use AL2023 or Bottlerocket, or remove the annotations kerf.sh/agent"),
         (Windows2022, agent("units: []", ""), "images of family Windows; use AL2023 or Bottlerocket"),
         (Al2023, agent("gates:\n  gpus: 1\n", ""), "kerf.sh/agent-settings of the EC2NodeClass: line 2"),
         (Custom, agent("units: []", ""), "spec.userData as a part application/kerf.sh-agent+yaml"),
-        (Windows2022, with("<powershell>\nWrite-Host 'hi'\n"), "close it, or leave both tags out"),
+        (Windows2022, with("<powershell>\nWrite-Host 'hi'\n"), "close it, or remove both tags"),
         (Windows2022, with("Write-Host 'hi'\n</powershell>\n"), "has a second <powershell> tag"),
-        (Windows2022, with("<powershell>a</powershell><powershell>b</powershell>"), "put all into one"),
+        (Windows2022, with("<powershell>a</powershell><powershell>b</powershell>"), "merge them"),
     ];
     for (family, input, expected) in rows {
         let shown = input.user_data.clone().unwrap_or_default();
@@ -69,7 +69,7 @@ fn a_document_near_the_limit_is_told_and_one_at_the_limit_is_taken() {
     assert_eq!(warned(14_745), []);
     assert_eq!(warned(14_746), [Warning::NearLimit { size: 14_746 }]);
     assert_eq!(warned(LIMIT), [Warning::NearLimit { size: LIMIT }]);
-    assert!(warned(LIMIT)[0].to_string().contains("has 16384 bytes of the 16384"));
+    assert!(warned(LIMIT)[0].to_string().contains("has 16384 bytes, near the limit of EC2 of 16384"));
     assert_eq!(check_size(LIMIT + 1), Err(RenderError::TooLarge { size: LIMIT + 1 }));
 }
 

@@ -54,18 +54,18 @@ fn how_much_room_a_buffer_asks_for() {
         (of_template(json!({"replicas": 0})), Ok(0)),
         (of_web(json!({"percentage": 25})), Ok(3)),
         (of_web(json!({"replicas": 4, "percentage": 25})), Ok(4)),
-        (of_template(json!({"limits": {"example.com/a": "1"}})), Err("nothing says how many pods")),
+        (of_template(json!({"limits": {"example.com/a": "1"}})), Err("unknown number of pods")),
         (json!({"podTemplateRef": {"name": "gone"}, "replicas": 1}), Err("PodTemplate gone does not exist")),
         (
             json!({"scalableRef": {"kind": "StatefulSet", "name": "web"}, "replicas": 1}),
             Err("StatefulSet web does not exist"),
         ),
-        (json!({"scalableRef": {"kind": "DaemonSet", "name": "web"}, "replicas": 1}), Err("cannot follow a DaemonSet")),
+        (json!({"scalableRef": {"kind": "DaemonSet", "name": "web"}, "replicas": 1}), Err("unsupported kind DaemonSet")),
         (
             json!({"podTemplateRef": {"name": "away"}, "replicas": 1}),
-            Err("label karpenter.sh/registered is Karpenter's own"),
+            Err("label karpenter.sh/registered is restricted"),
         ),
-        (json!({"replicas": 1}), Err("names no template")),
+        (json!({"replicas": 1}), Err("no pod template")),
     ];
     for (spec, expected) in rows {
         let built = cluster(spec.clone()).build();

@@ -152,8 +152,8 @@ fn overlays_that_cannot_be_read_say_why() {
     let rows = [
         (json!({"price": "cheap"}), "spec.price"),
         (json!({"priceAdjustment": "10"}), "spec.priceAdjustment"),
-        (json!({"price": "1", "priceAdjustment": "+1"}), "keep one of them"),
-        (json!({"capacity": {"cpu": "1"}}), "spec.capacity: cpu is the machine's own"),
+        (json!({"price": "1", "priceAdjustment": "+1"}), "remove one of them"),
+        (json!({"capacity": {"cpu": "1"}}), "spec.capacity: cpu cannot be changed"),
         (json!({"capacity": {"example.com/a": "some"}}), "spec.capacity.example.com/a: \"some\" is not a quantity"),
         (json!({"requirements": [{"key": "team", "operator": "In"}], "price": "1"}), "label team"),
     ];

@@ -84,7 +84,7 @@ async fn a_pod_that_asks_not_to_be_disrupted() {
     let (town, life) = two_that_are_to_go().await;
     let (_, pod) = running(&town, "one").unwrap();
     town.server.change(PODS, &pod, &json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}}));
-    only_the_other_went(&town, &life, "has karpenter.sh/do-not-disrupt since").await;
+    only_the_other_went(&town, &life, "has annotation karpenter.sh/do-not-disrupt").await;
 }
 
 #[tokio::test(start_paused = true)]

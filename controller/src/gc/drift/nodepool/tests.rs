@@ -82,7 +82,7 @@ fn the_old_name_of_a_label_means_the_label() {
     assert_eq!(reason(&fresh(&now, &[]), &now), None);
     let arm = json!({"metadata": {"labels": {label::ARCH: "arm64"}}});
     let drift = of_pool(&claim(&fresh(&now, &[arm])), &pool(&now)).unwrap();
-    let sentence = "NodePool requires beta.kubernetes.io/arch In amd64, it has \"arm64\"";
+    let sentence = "NodePool requires beta.kubernetes.io/arch In amd64, the value is \"arm64\"";
     assert_eq!((drift.reason, drift.message.as_str()), (reason::REQUIREMENTS_DRIFTED, sentence));
 }
 

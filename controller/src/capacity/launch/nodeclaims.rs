@@ -1,0 +1,50 @@
+//! NodeClaims as a launch sees them: which ones wait, and which instances they have.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::status::Conditioned;
+use api::{NodeClaim, condition, finalizer};
+use cloud::Instance;
+use cloud::launch::{ClaimId, HeldInstance, Token};
+
+use crate::state::index::{Index, launch_token, provider_id};
+use crate::write::patches;
+
+/// Returns the instances that no NodeClaim has. The status of a NodeClaim takes precedence over tags.
+pub(super) fn unclaimed(index: &Index, instances: &[Instance]) -> Vec<Instance> {
+    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
+    instances.iter().filter(|one| !claimed.contains(one.provider_id().as_str())).cloned().collect()
+}
+
+fn is_waiting(claim: &NodeClaim) -> bool {
+    let ours = patches::has_finalizer(&claim.metadata, finalizer::TERMINATION);
+    ours && !claim.is_true(condition::LAUNCHED) && claim.metadata.deletion_timestamp.is_none()
+}
+
+/// Returns whether the NodeClaim needs a launch and has no token yet.
+pub(super) fn wants_token(claim: &NodeClaim) -> bool {
+    is_waiting(claim) && launch_token(claim).is_none()
+}
+
+/// Returns the NodeClaims that wait for the launch with this token.
+pub(super) fn waiting(index: &Index, token: &str) -> Vec<Arc<NodeClaim>> {
+    index.claims_of_launch(token).filter(|claim| is_waiting(claim)).cloned().collect()
+}
+
+/// Returns name and UID of a NodeClaim.
+pub(super) fn id(claim: &NodeClaim) -> ClaimId {
+    ClaimId {
+        name: claim.metadata.name.clone().unwrap_or_default(),
+        uid: claim.metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+/// Returns what a NodeClaim holds of a launch: its token and its instance.
+pub(super) fn hold(claim: &NodeClaim) -> HeldInstance {
+    HeldInstance {
+        claim: id(claim),
+        token: Token::read(launch_token(claim).unwrap_or_default()),
+        instance: provider_id(claim).and_then(cloud::claim::instance_id).map(str::to_owned),
+    }
+}
