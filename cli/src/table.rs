@@ -135,12 +135,10 @@ impl Table {
         }
         self.heading(heading);
         for it in own {
-            let price = match it.saving_per_hour.as_deref() {
+            let price = match it.saving {
                 None => String::new(),
-                Some(price) => match price.strip_prefix('-') {
-                    Some(more) => format!(", costs ${more}/h more"),
-                    None => format!(", saves ${price}/h"),
-                },
+                Some(more) if more < 0 => format!(", costs {}/h more", rounded(-more)),
+                Some(less) => format!(", saves {}/h", rounded(less)),
             };
             self.lines.push(fit(&format!("{}: {}{price}", it.nodes.join(" and "), it.reason), WIDTH));
             self.lines.extend(wrap(&story(it), WIDTH, "  "));

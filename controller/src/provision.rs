@@ -50,8 +50,7 @@ pub struct Rules {
 
 /// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left, what EC2 says of machines and
 /// what it promises to pods.
-pub type Shared =
-    (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, SharedNominations);
+pub type Shared = (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, SharedNominations);
 
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {

@@ -115,7 +115,10 @@ async fn a_file_that_is_no_node_config_is_an_error_that_names_it() {
         stage.room.write(name, text);
         let source = format!("file:///{name}");
         let error = format!("{:#}", read(&stage, &[&source]).await.unwrap_err());
-        assert!(error.starts_with(&format!("cannot use {source}")) && error.contains(name) && error.contains(reason), "{error}");
+        assert!(
+            error.starts_with(&format!("cannot use {source}")) && error.contains(name) && error.contains(reason),
+            "{error}"
+        );
     }
     let error = format!("{:#}", read(&stage, &["file:///nowhere"]).await.unwrap_err());
     assert!(error.contains("nowhere: No such file"), "{error}");

@@ -71,6 +71,9 @@ pub struct CommandReport {
     pub pods: Vec<PodPlace>,
     /// Dollars; negative where the replacements cost more, `null` where a price is not known.
     pub saving_per_hour: Option<String>,
+    /// The same in micro-dollars, for tables.
+    #[serde(skip)]
+    pub saving: Option<i64>,
     /// A sentence.
     pub why: String,
 }
@@ -157,6 +160,7 @@ fn moved(answer: &PlanAnswer, it: &PlannedCommand, names: &[String]) -> CommandR
         replacements: it.replacements.iter().map(name).collect(),
         pods,
         saving_per_hour: it.saving.map(|saving| dollars(saving.0)),
+        saving: it.saving.map(|saving| saving.0),
         why: format!("{}{}", it.why, left_behind(answer, it)),
     }
 }

@@ -122,6 +122,7 @@ fn moved(answer: &PlanAnswer, mut it: InterruptedNode<'_>, names: &[String]) -> 
         replacements: it.launches.iter().filter_map(|launch| names.get(*launch).cloned()).collect(),
         pods: it.pods,
         saving_per_hour: saving.map(dollars),
+        saving,
         why,
     }
 }

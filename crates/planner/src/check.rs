@@ -57,12 +57,12 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     verdicts::check(snapshot, plan, &mut findings);
     if findings.0.is_empty() {
-        let moulds = InFlightNodes::new(snapshot, plan);
-        commands::check(snapshot, plan, &moulds, &mut findings);
+        let in_flight_nodes = InFlightNodes::new(snapshot, plan);
+        commands::check(snapshot, plan, &in_flight_nodes, &mut findings);
         utilization_limits::check(snapshot, plan, &mut findings);
         disruption_intervals::check(snapshot, plan, &mut findings);
         resizes::check(snapshot, plan, &mut findings);
-        capacity_split::check(snapshot, plan, &node_places::all(snapshot, plan, &moulds), &mut findings);
+        capacity_split::check(snapshot, plan, &node_places::all(snapshot, plan, &in_flight_nodes), &mut findings);
     }
     if findings.0.is_empty() && plan.moves.is_empty() {
         placed(snapshot, plan, snapshot.pods.len(), &mut findings);
@@ -97,14 +97,14 @@ pub fn checked(snapshot: &Snapshot, plan: Plan) -> ValidatedPlan {
 
 /// Everything that is wrong with the places of pods. Those behind the first `own` are pods that move.
 fn placed(snapshot: &Snapshot, plan: &Plan, own: usize, findings: &mut Findings) {
-    let moulds = InFlightNodes::new(snapshot, plan);
-    let places = node_places::all(snapshot, plan, &moulds);
-    let kept_off = ExcludedDaemons::new(snapshot, &moulds.nodes);
-    nodes::check(snapshot, plan, &moulds, &kept_off, findings);
-    launches::check(snapshot, plan, &moulds, findings);
-    budgets::check(snapshot, plan, &moulds, findings);
+    let in_flight_nodes = InFlightNodes::new(snapshot, plan);
+    let places = node_places::all(snapshot, plan, &in_flight_nodes);
+    let excluded_daemons = ExcludedDaemons::new(snapshot, &in_flight_nodes.nodes);
+    nodes::check(snapshot, plan, &in_flight_nodes, &excluded_daemons, findings);
+    launches::check(snapshot, plan, &in_flight_nodes, findings);
+    budgets::check(snapshot, plan, &in_flight_nodes, findings);
     binding_order::check(
-        &binding_order::BindingState { snapshot, plan, places: &places, kept_off: &kept_off },
+        &binding_order::BindingState { snapshot, plan, places: &places, excluded_daemons: &excluded_daemons },
         own,
         findings,
     );
@@ -144,14 +144,14 @@ impl<'a> InFlightNodes<'a> {
         let mut alike: BTreeMap<_, Rc<InFlightNode<'a>>> = BTreeMap::new();
         let launch = |launch: &'a Launch| {
             let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool)?;
-            let mould = || Rc::new(InFlightNode::from_launch(snapshot, pool, launch));
-            Some(alike.entry((&launch.pool, &launch.requirements)).or_insert_with(mould).clone())
+            let in_flight_node = || Rc::new(InFlightNode::from_launch(snapshot, pool, launch));
+            Some(alike.entry((&launch.pool, &launch.requirements)).or_insert_with(in_flight_node).clone())
         };
         let launches = plan.launches.iter().map(launch).collect();
         Self { nodes, launches }
     }
 
-    /// The mould of the launch at this position.
+    /// The in-flight node of the launch at this position.
     fn get(&self, launch: usize) -> Option<&InFlightNode<'a>> {
         self.launches.get(launch)?.as_deref()
     }

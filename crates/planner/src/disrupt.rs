@@ -1,15 +1,15 @@
 //! Which nodes go, and what has to be there before they do.
 //!
-//! The algorithm in prose. Every managed node is judged (`judge`): on its way already, held by something, or free to go for a
+//! The algorithm in prose. Every managed node is judged (`evaluation`): on its way already, held by something, or free to go for a
 //! reason. The reasons have their turns, the surest first:
-//! 1. nodes that are sick for good, whatever their budget says; static pools give back what they have too many of (`surplus`);
+//! 1. nodes that are unhealthy for good, whatever their budget says; static pools give back what they have too many of (`surplus`);
 //! 2. nodes on which nothing runs that would need another place, the dearest first;
 //! 3. nodes that have drifted or expired, the longest first: their pods get places on other nodes or on new ones, at any price,
 //!    and each node of a static pool has a successor from the pool's template;
 //! 4. nodes whose pods have cheaper places (`consolidate`), those first that save the most for what they disturb (`worth`).
 //!
-//! Budgets are spent over the whole plan (`purse`), so a node that goes for one reason leaves less for all others. Places are
-//! looked for on a scene on which the plan's own pods have theirs already (`scene`); what is found for one move is taken for
+//! Budgets are spent over the whole plan (`remaining budgets`), so a node that goes for one reason leaves less for all others. Places are
+//! looked for on a simulation on which the plan's own pods have theirs already (`simulation`); what is found for one move is taken for
 //! all after it. Moves are carried out side by side, so none may depend on another: pods that move count where they are and
 //! where they go, and a move that would take the place of one away waits for the next plan. Where a move needs new nodes,
 //! these are narrowed to what is sure to be cheaper (`narrow`).
@@ -67,7 +67,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     let mut going = DisruptionPass {
         snapshot,
         scales: &scales,
-        purse: RemainingBudgets::new(snapshot),
+        budgets: RemainingBudgets::new(snapshot),
         moves: Vec::new(),
         verdicts,
     };
@@ -80,12 +80,12 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
             free.entry(reason).or_default().push(position);
         }
     }
-    let DisruptionPass { purse, mut moves, mut verdicts, .. } = going;
+    let DisruptionPass { budgets, mut moves, mut verdicts, .. } = going;
     let mut resizes = restore_requests::restore_requests(snapshot, plan);
     let lowering = LowerRequests::new(snapshot, &judge, &resizes);
     let mut ahead = Lookahead::default();
     if !free.is_empty() {
-        let found = relocate((snapshot, &scales), plan, &judge, purse, &mut free, (&moves, &resizes, &lowering));
+        let found = relocate((snapshot, &scales), plan, &judge, budgets, &mut free, (&moves, &resizes, &lowering));
         let first = plan.launches.len();
         moves.extend(found.moves.into_iter().map(|it| it.counted_from(first)));
         plan.launches.extend(found.launches);
@@ -124,7 +124,7 @@ pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Pla
 struct DisruptionPass<'a> {
     snapshot: &'a Snapshot,
     scales: &'a SavingsRules<'a>,
-    purse: RemainingBudgets<'a>,
+    budgets: RemainingBudgets<'a>,
     moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
 }
@@ -136,7 +136,7 @@ impl<'a> DisruptionPass<'a> {
 
     fn remove(&mut self, position: Position, reason: CommandReason, why: CommandCause) {
         let node = self.node(position);
-        self.purse.spend(&[node]);
+        self.budgets.spend(&[node]);
         self.verdicts.insert(position, NodeVerdict::Remove(reason));
         let (replacements, pods) = (Vec::new(), Vec::new());
         let saving = self.scales.price_of(node).map(MicroDollars);
@@ -171,7 +171,7 @@ impl<'a> DisruptionPass<'a> {
         nodes.sort_by_key(|position| (Reverse(self.node(*position).price), self.node(*position).name.as_str()));
         let mut left = Vec::new();
         for position in nodes {
-            if self.purse.allows(&[self.node(position)], CommandReason::Empty) {
+            if self.budgets.allows(&[self.node(position)], CommandReason::Empty) {
                 self.remove(position, CommandReason::Empty, CommandCause::NothingRuns);
             } else {
                 self.verdicts.insert(position, NodeVerdict::Budget { reason: CommandReason::Empty });
@@ -187,7 +187,7 @@ fn relocate(
     (snapshot, scales): (&Snapshot, &SavingsRules<'_>),
     plan: &Plan,
     judge: &EligibilityRules<'_>,
-    purse: RemainingBudgets<'_>,
+    budgets: RemainingBudgets<'_>,
     free: &mut BTreeMap<CommandReason, Vec<Position>>,
     (going, raised, lowering): (&[PlannedCommand], &[Resize], &LowerRequests<'_>),
 ) -> PlannedCommands {
@@ -199,7 +199,7 @@ fn relocate(
         }
     }
     let all: Vec<Position> = free.values().flatten().copied().collect();
-    let scene = SimulatedCluster::new(snapshot, plan, &all, raised);
+    let simulation = SimulatedCluster::new(snapshot, plan, &all, raised);
     let gone: BTreeSet<&str> = going.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
     let turns: BTreeMap<&str, usize> =
         all.iter().rev().enumerate().map(|(turn, it)| (snapshot.nodes[*it].name.as_str(), turn + 1)).collect();
@@ -209,22 +209,22 @@ fn relocate(
         // Pods go to nodes that stay, else to those that would go last.
         let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
         let prepared = || {
-            let mut agenda = DisruptionPlan::new(&scene, scales, purse.clone(), rank, &foreseen);
-            agenda.retire(|node| gone.contains(node.name.as_str()));
-            agenda.close(|node| node.stage != Stage::Initialized);
-            agenda.scatter_promised();
-            outdated(&mut agenda, free, judge);
-            agenda.spare(|node| is_no_place(judge, node));
-            agenda.apply_utilization_limits();
-            agenda
+            let mut draft = DisruptionPlan::new(&simulation, scales, budgets.clone(), rank, &foreseen);
+            draft.retire(|node| gone.contains(node.name.as_str()));
+            draft.close(|node| node.stage != Stage::Initialized);
+            draft.scatter_promised();
+            outdated(&mut draft, free, judge);
+            draft.spare(|node| is_no_place(judge, node));
+            draft.apply_utilization_limits();
+            draft
         };
         let underutilized = free.get(&CommandReason::Underutilized).map_or(&[][..], Vec::as_slice);
         let ahead = lowering.look_ahead(prepared, underutilized);
-        let mut agenda = prepared();
-        let mut left = consolidate::delete_nodes(&mut agenda, underutilized);
+        let mut draft = prepared();
+        let mut left = consolidate::delete_nodes(&mut draft, underutilized);
         left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
-        consolidate::exchange(&mut agenda, scales, left);
-        let found = PlannedCommands { ahead, ..agenda.finish() };
+        consolidate::exchange(&mut draft, scales, left);
+        let found = PlannedCommands { ahead, ..draft.finish() };
         attempts += 1;
         if found.surprises == KnownDomains::default() {
             return found;
@@ -257,24 +257,24 @@ fn age(node: &Node, reason: CommandReason) -> (bool, i64, String) {
 /// Drifted nodes, then expired ones. A node that is both goes for its age where its drift alone does not let it: another budget counts,
 /// and the drain of an expired one may end by force.
 fn outdated(
-    agenda: &mut DisruptionPlan<'_>,
+    draft: &mut DisruptionPlan<'_>,
     free: &BTreeMap<CommandReason, Vec<Position>>,
     judge: &EligibilityRules<'_>,
 ) {
     let of = |reason| free.get(&reason).into_iter().flatten().copied();
     let mut expired: Vec<Position> = of(CommandReason::Expired).collect();
     for position in of(CommandReason::Drifted) {
-        let node = agenda.node(position);
+        let node = draft.node(position);
         let reason = node.drifted.as_ref().map(|drifted| drifted.reason.clone()).unwrap_or_default();
-        let refused = agenda.replace(position, CommandReason::Drifted, CommandCause::Drifted { reason }, false).err();
+        let refused = draft.replace(position, CommandReason::Drifted, CommandCause::Drifted { reason }, false).err();
         let helps =
             |refused: &NodeVerdict| matches!(refused, NodeVerdict::Budget { .. }) || node.termination_grace.is_some();
         expired.extend(refused.filter(|it| judge.has_expired(node) && helps(it)).map(|_| position));
     }
-    expired.sort_by_cached_key(|position| age(agenda.node(*position), CommandReason::Expired));
+    expired.sort_by_cached_key(|position| age(draft.node(*position), CommandReason::Expired));
     for position in expired {
-        let force = agenda.node(position).termination_grace.is_some();
+        let force = draft.node(position).termination_grace.is_some();
         // Its verdict is told by then.
-        let _ = agenda.replace(position, CommandReason::Expired, CommandCause::Expired, force);
+        let _ = draft.replace(position, CommandReason::Expired, CommandCause::Expired, force);
     }
 }

@@ -78,7 +78,7 @@ use topology::{CountedPods, Counts, Membership, Topology};
 use type_filter::TypeFilter;
 
 use relocation::LeavingPod;
-pub(crate) use relocation::{MANNERS, Obstacle, RelocationOutcome, Relocator};
+pub(crate) use relocation::{Obstacle, RelocationOutcome, Relocator, STRATEGIES};
 pub(crate) use topology::KnownDomains;
 
 use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snapshot};
@@ -132,7 +132,7 @@ struct Solver<'a> {
     demand_of: Arc<[usize]>,
     /// The part of each pod in its workload's split.
     parts: Arc<[SplitPart]>,
-    retinue: DaemonOverhead<'a>,
+    daemon_overhead: DaemonOverhead<'a>,
     frames: NodeTemplates<'a>,
     headroom: Headroom,
     reservations: Reservations,
@@ -149,7 +149,7 @@ struct Solver<'a> {
     lists: BTreeMap<(TemplateId, Vec<usize>), TypeList>,
     /// By template and requirements, what the types are to pods that require this.
     outlooks: BTreeMap<(usize, RequirementSetId), Arc<TypeFilter>>,
-    manner: Strategy,
+    strategy: Strategy,
     /// Which pods the plan has come to; `None` before it has set out.
     at: Option<PodKind>,
     /// Who of them waits, in the order of their turns.
@@ -178,14 +178,14 @@ impl<'a> Solver<'a> {
         topology.add_bound_terms(snapshot, &bound);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
         topology.count_bound(snapshot, &bound, &wants, &shared);
-        let retinue = DaemonOverhead::new(snapshot, &mut topology);
+        let daemon_overhead = DaemonOverhead::new(snapshot, &mut topology);
         demands.iter_mut().for_each(|demand| demand.late = demand.looks_at(&foreseen.joined));
         let mut frames = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
         topology.find_reachable(&mut frames, &wants, foreseen);
         let mut solver = Self {
             headroom: Headroom::new(frames.templates.iter().map(|template| template.pool)),
             reservations: Reservations::new(snapshot),
-            rooms: ExistingNodes::of(snapshot, &dimensions, &retinue, &topology),
+            rooms: ExistingNodes::of(snapshot, &dimensions, &daemon_overhead, &topology),
             claims: NewNodes::default(),
             fleets: PlannedFleets::default(),
             alone: BTreeMap::new(),
@@ -195,7 +195,7 @@ impl<'a> Solver<'a> {
             order: Vec::new(),
             lists: BTreeMap::new(),
             outlooks: BTreeMap::new(),
-            manner: ALWAYS[0],
+            strategy: ALWAYS[0],
             at: None,
             queue: Vec::new(),
             waiting: vec![0; demands.len()],
@@ -209,7 +209,7 @@ impl<'a> Solver<'a> {
             demands: demands.into(),
             demand_of: demand_of.into(),
             parts: Arc::clone(parts),
-            retinue,
+            daemon_overhead,
             frames,
             soft_taints,
         };
@@ -254,7 +254,7 @@ impl<'a> Solver<'a> {
         let complete = self.order.len() == self.snapshot.pods.len();
         KnownDomains {
             domains,
-            joined: if complete { BTreeSet::new() } else { self.retinue.unborne() },
+            joined: if complete { BTreeSet::new() } else { self.daemon_overhead.unborne() },
             strict: !self.rehearse(),
         }
     }
@@ -323,7 +323,7 @@ impl<'a> Solver<'a> {
         let mut queue = std::mem::take(&mut self.queue);
         self.fleets = PlannedFleets::default();
         queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
-        if self.manner.load == LoadRule::Fleet {
+        if self.strategy.load == LoadRule::Fleet {
             self.fill_existing_nodes(&mut queue);
         }
         loop {

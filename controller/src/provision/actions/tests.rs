@@ -78,7 +78,10 @@ fn a_pod_hears_where_it_should_go_and_without_what() {
     let outcome = outcome(false, PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: spread() });
     let name = outcome.launches[0].0.metadata.name.clone().unwrap_or_default();
     let [(reason::NOMINATED, message)] = told(&outcome)[..] else { panic!("{:?}", outcome.notes) };
-    assert!(message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}; dropped: ScheduleAnyway spread")), "{message}");
+    assert!(
+        message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}; dropped: ScheduleAnyway spread")),
+        "{message}"
+    );
     assert_eq!(outcome.launches[0].1, ["pod-uid"]);
 }
 

@@ -116,10 +116,7 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
         ..ValidatedCommands::default()
     };
     let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
-    assert_eq!(
-        told(&stays),
-        vec![(reason::CONSOLIDATION_REJECTED, "This node stays: nominated for pending pods"); 2]
-    );
+    assert_eq!(told(&stays), vec![(reason::CONSOLIDATION_REJECTED, "This node stays: nominated for pending pods"); 2]);
     let left_out = notes(&index(), &plan(left_out()), &ripe);
     let message =
         "This node stays: empty, but the plan failed its validation and is made again (node node-1: goes twice)";

@@ -266,7 +266,11 @@ fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
     let rows = [
         ("asked 4 s ago", asked(290, 296, None), None),
         ("not acknowledged in 5 s", asked(290, 295, None), Some("did not acknowledge")),
-        ("drains for another", asked(290, 295, Some(("False", reason::DRAINING, "for=x"))), Some("did not acknowledge")),
+        (
+            "drains for another",
+            asked(290, 295, Some(("False", reason::DRAINING, "for=x"))),
+            Some("did not acknowledge"),
+        ),
         ("acknowledged", asked(271, 200, draining), None),
         ("acknowledged, then silent", asked(270, 200, draining), Some("no report of the agent for 30 s")),
         ("says that it is done", asked(299, 200, Some(("True", condition::DRAINED, ours))), Some("pods are left")),

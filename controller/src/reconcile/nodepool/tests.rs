@@ -75,7 +75,13 @@ fn the_pool_says_what_its_class_lacks() {
         ("ready", Some(class(&ready())), "True", condition::NODE_CLASS_READY, ""),
         ("no class", None, "False", reason::NODE_CLASS_NOT_FOUND, "create it"),
         ("a class that goes", Some(class(&gone)), "False", reason::NODE_CLASS_TERMINATING, "being deleted"),
-        ("a new class", Some(class(&json!({}))), "Unknown", reason::NODE_CLASS_READINESS_UNKNOWN, "not been reconciled"),
+        (
+            "a new class",
+            Some(class(&json!({}))),
+            "Unknown",
+            reason::NODE_CLASS_READINESS_UNKNOWN,
+            "not been reconciled",
+        ),
         (
             "a wrong class",
             with(&[subnets, after, unready.clone()]),

@@ -46,7 +46,11 @@ fn refusals_name_the_field_and_the_cure() {
             "set settings.host-containers.kerf-agent.source",
         ),
         (Bottlerocket, agent("", "settings.host-containers.kerf-agent = 1"), "kerf-agent in spec.userData"),
-        (Al2, agent("", ""), "images of family AL2; use AL2023 or Bottlerocket, or remove the annotations kerf.sh/agent"),
+        (
+            Al2,
+            agent("", ""),
+            "images of family AL2; use AL2023 or Bottlerocket, or remove the annotations kerf.sh/agent",
+        ),
         (Windows2022, agent("units: []", ""), "images of family Windows; use AL2023 or Bottlerocket"),
         (Al2023, agent("gates:\n  gpus: 1\n", ""), "kerf.sh/agent-settings of the EC2NodeClass: line 2"),
         (Custom, agent("units: []", ""), "spec.userData as a part application/kerf.sh-agent+yaml"),

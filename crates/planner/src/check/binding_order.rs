@@ -16,19 +16,24 @@ pub(super) struct BindingState<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) plan: &'a Plan,
     pub(super) places: &'a [NodePlace<'a>],
-    pub(super) kept_off: &'a ExcludedDaemons,
+    pub(super) excluded_daemons: &'a ExcludedDaemons,
 }
 
 /// The order in which the plan's pods can be bound: its own, but that pods behind the first `own`, which move, wait for each other.
 pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
-    let moulds = InFlightNodes::new(snapshot, plan);
-    let (places, kept_off) = (node_places::all(snapshot, plan, &moulds), ExcludedDaemons::new(snapshot, &moulds.nodes));
-    check(&BindingState { snapshot, plan, places: &places, kept_off: &kept_off }, own, &mut Findings(Vec::new()))
+    let in_flight_nodes = InFlightNodes::new(snapshot, plan);
+    let (places, excluded_daemons) =
+        (node_places::all(snapshot, plan, &in_flight_nodes), ExcludedDaemons::new(snapshot, &in_flight_nodes.nodes));
+    check(
+        &BindingState { snapshot, plan, places: &places, excluded_daemons: &excluded_daemons },
+        own,
+        &mut Findings(Vec::new()),
+    )
 }
 
 /// Binds all pods, and answers in which order; pods behind the first `own` of the snapshot are those that move.
-pub(super) fn check(scene: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
-    let BindingState { snapshot, plan, places, kept_off } = *scene;
+pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
+    let BindingState { snapshot, plan, places, excluded_daemons } = *simulation;
     let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
     for pod in 0..snapshot.pods.len() {
         stands.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
@@ -45,7 +50,7 @@ pub(super) fn check(scene: &BindingState<'_>, own: usize, findings: &mut Finding
     let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
     let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
     let mut census = TopologyCounts::new(&TermMatcher { snapshot, shapes: &shapes }, &owners, &standing, places);
-    let coming = coming(snapshot, &census, kept_off, daemons);
+    let coming = coming(snapshot, &census, excluded_daemons, daemons);
     bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
     coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
     let mut binder = Binder { snapshot, stands: &stands, census, order: Vec::new() };
@@ -118,13 +123,15 @@ struct ArrivingDaemons {
 fn coming(
     snapshot: &Snapshot,
     census: &TopologyCounts<'_>,
-    kept_off: &ExcludedDaemons,
+    excluded_daemons: &ExcludedDaemons,
     shapes: Range<usize>,
 ) -> Vec<ArrivingDaemons> {
     let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| census.sees(*shape)).collect();
     let mut all = Vec::new();
     for (position, place) in census.places.iter().enumerate() {
-        for (daemon, shape) in seen.iter().filter(|(daemon, _)| !kept_off.contains(*daemon, |key| place.values(key))) {
+        for (daemon, shape) in
+            seen.iter().filter(|(daemon, _)| !excluded_daemons.contains(*daemon, |key| place.values(key)))
+        {
             let answer = place.awaits(snapshot, *daemon);
             let coming = ArrivingDaemons { position, shape: *shape, surely: answer == Certainty::Sure };
             all.extend((answer != Certainty::Never).then_some(coming));

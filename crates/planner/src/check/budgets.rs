@@ -7,8 +7,8 @@ use crate::{CapacityType, Launch, Offering, Plan, Pool, Purpose, Resources, Snap
 use super::in_flight_node::InFlightNode;
 use super::{Findings, InFlightNodes};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
-    reservations(snapshot, plan, moulds, findings);
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
+    reservations(snapshot, plan, in_flight_nodes, findings);
     for pool in &snapshot.pools {
         let subject = format!("pool {}", pool.name);
         limits(snapshot, plan, pool, &subject, findings);
@@ -54,13 +54,13 @@ fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
 }
 
 /// A launch draws on one reservation or on none, and no reservation is drawn on beyond what it has left.
-fn reservations(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
+fn reservations(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     let mut drawn: BTreeMap<&str, u32> = BTreeMap::new();
     for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");
-        let Some(mould) = moulds.get(position) else { continue };
+        let Some(in_flight_node) = in_flight_nodes.get(position) else { continue };
         let (reserved, other): (Vec<&Offering>, Vec<&Offering>) =
-            offerings(mould, launch).partition(|it| it.capacity_type == CapacityType::Reserved);
+            offerings(in_flight_node, launch).partition(|it| it.capacity_type == CapacityType::Reserved);
         let pure = reserved.is_empty() || other.is_empty();
         findings.expect(pure, &subject, || "may draw on a reservation or not".to_owned());
         let ids: BTreeSet<Option<&str>> = reserved.iter().map(|it| id(it)).collect();
@@ -81,7 +81,8 @@ fn id(offering: &Offering) -> Option<&str> {
 }
 
 /// What the launch may come from, to be had now or not.
-fn offerings<'m>(mould: &'m InFlightNode<'_>, launch: &'m Launch) -> impl Iterator<Item = &'m Offering> {
-    let kinds = mould.positions(&launch.instance_types).into_iter().map(|position| &mould.kinds[position]);
+fn offerings<'m>(in_flight_node: &'m InFlightNode<'_>, launch: &'m Launch) -> impl Iterator<Item = &'m Offering> {
+    let kinds =
+        in_flight_node.positions(&launch.instance_types).into_iter().map(|position| &in_flight_node.kinds[position]);
     kinds.flat_map(|(_, offerings)| offerings.iter().copied())
 }

@@ -9,8 +9,8 @@ use crate::{
 
 use super::{Findings, InFlightNodes};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
-    let view = CommandContext { snapshot, plan, moulds };
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
+    let view = CommandContext { snapshot, plan, in_flight_nodes };
     let mut spent: BTreeMap<&str, u32> = BTreeMap::new();
     for it in &plan.moves {
         for leaver in &it.nodes {
@@ -37,7 +37,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>
 struct CommandContext<'a> {
     snapshot: &'a Snapshot,
     plan: &'a Plan,
-    moulds: &'a InFlightNodes<'a>,
+    in_flight_nodes: &'a InFlightNodes<'a>,
 }
 
 impl<'a> CommandContext<'a> {
@@ -231,13 +231,13 @@ impl<'a> CommandContext<'a> {
 
     /// The most that a launch may cost, by the tier of capacity that EC2 draws on first.
     fn highest_price(&self, position: usize, launch: &Launch) -> Option<i64> {
-        let mould = self.moulds.get(position)?;
+        let in_flight_node = self.in_flight_nodes.get(position)?;
         let worst = |kind: usize| {
-            let had: Vec<_> = mould.kinds[kind].1.iter().filter(|it| it.available).collect();
+            let had: Vec<_> = in_flight_node.kinds[kind].1.iter().filter(|it| it.available).collect();
             let tier = had.iter().map(|it| it.capacity_type).min()?;
             had.iter().filter(|it| it.capacity_type == tier).map(|it| it.price.0).max()
         };
-        mould.positions(&launch.instance_types).into_iter().filter_map(worst).max()
+        in_flight_node.positions(&launch.instance_types).into_iter().filter_map(worst).max()
     }
 
     /// Every replacement belongs to one move.

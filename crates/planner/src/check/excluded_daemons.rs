@@ -37,13 +37,13 @@ fn excluded_domains(
     let moving: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
     let mut keys: BTreeMap<*const PodShape, Rc<[String]>> = BTreeMap::new();
     let mut barred: BTreeMap<String, BTreeSet<Value>> = BTreeMap::new();
-    for (node, mould) in snapshot.nodes.iter().zip(nodes) {
+    for (node, in_flight_node) in snapshot.nodes.iter().zip(nodes) {
         for pod in node.pods.iter().filter(|pod| remains(pod, node, &moving)) {
             let shape = pod.shape.as_ref();
             let keys = keys.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| apart(snapshot, daemon, shape).into());
             for key in keys.iter() {
                 // A pod bars all values that its node may still get; nobody runs on a node without an instance.
-                let values = domains(node, mould.as_deref(), key);
+                let values = domains(node, in_flight_node.as_deref(), key);
                 barred.entry(key.clone()).or_default().extend(values.iter().filter(|it| it.is_some()).cloned());
             }
         }

@@ -19,7 +19,7 @@ pub(super) struct Offered<'a> {
 impl<'a> Offered<'a> {
     pub(super) fn new(launch: &'a CheckedLaunch<'a>, listed: &[usize]) -> Self {
         let had = |position: &usize| {
-            let (kind, offerings) = &launch.mould.kinds[*position];
+            let (kind, offerings) = &launch.in_flight_node.kinds[*position];
             (*kind, offerings.iter().copied().filter(|offering| offering.available).collect())
         };
         Self { launch, listed: listed.iter().map(had).collect() }
@@ -96,7 +96,7 @@ impl<'a> Offered<'a> {
         if !spot || checked.launch.pods.is_empty() || self.listed.len() >= least || self.limited() {
             return;
         }
-        let could = (0..checked.mould.kinds.len()).filter(|kind| checked.could_list(*kind)).count();
+        let could = (0..checked.in_flight_node.kinds.len()).filter(|kind| checked.could_list(*kind)).count();
         findings.expect(could < least, &checked.subject, || {
             format!("may be spot and lists {} types, {least} of {could} were due", self.listed.len())
         });

@@ -62,16 +62,17 @@ impl<'a> InFlightNode<'a> {
     ) -> Self {
         let (known, suited, daemons, index) =
             (RefCell::default(), RefCell::default(), OnceCell::new(), OnceCell::new());
-        let mut mould = Self { snapshot, own, named, given, kinds: Vec::new(), known, suited, daemons, index };
-        let keys: BTreeSet<&String> = mould.own.iter().map(|own| &own.key).chain(given.keys()).collect();
+        let mut in_flight_node = Self { snapshot, own, named, given, kinds: Vec::new(), known, suited, daemons, index };
+        let keys: BTreeSet<&String> = in_flight_node.own.iter().map(|own| &own.key).chain(given.keys()).collect();
         // A launch lists a few dozen types of more than a thousand: most are left aside by their names.
         let mut keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
         keys.sort_by_key(|key| *key != label::INSTANCE_TYPE);
-        let possible =
-            |kind: &'a InstanceType| kind.offerings.iter().filter(|it| mould.allows(kind, it, &keys)).collect();
+        let possible = |kind: &'a InstanceType| {
+            kind.offerings.iter().filter(|it| in_flight_node.allows(kind, it, &keys)).collect()
+        };
         let kinds = types.map(|kind| (kind, possible(kind)));
-        mould.kinds = kinds.collect();
-        mould
+        in_flight_node.kinds = kinds.collect();
+        in_flight_node
     }
 
     /// Whether every label that is spoken of can be as the claim asks.

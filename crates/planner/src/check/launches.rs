@@ -11,16 +11,16 @@ use super::labels::{first_untolerated, missing_resources, satisfied};
 use super::shared_resources::NodePods;
 use super::{Findings, InFlightNodes};
 
-pub(super) fn check(snapshot: &Snapshot, plan: &Plan, moulds: &InFlightNodes<'_>, findings: &mut Findings) {
+pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     for (position, launch) in plan.launches.iter().enumerate() {
         let subject = format!("launch {position}");
         let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
-        match pool.zip(moulds.get(position)) {
+        match pool.zip(in_flight_nodes.get(position)) {
             None => findings.add(subject, format!("pool {} is not in the snapshot", launch.pool)),
-            Some((pool, mould)) => {
+            Some((pool, in_flight_node)) => {
                 let shapes: BTreeSet<usize> = launch.pods.iter().map(|pod| snapshot.pods[*pod].shape).collect();
-                let suited = shapes.iter().map(|shape| (*shape, mould.compatible_types(*shape))).collect();
-                CheckedLaunch { snapshot, pool, launch, mould, shapes, suited, subject }.check(findings);
+                let suited = shapes.iter().map(|shape| (*shape, in_flight_node.compatible_types(*shape))).collect();
+                CheckedLaunch { snapshot, pool, launch, in_flight_node, shapes, suited, subject }.check(findings);
             }
         }
     }
@@ -30,7 +30,7 @@ pub(super) struct CheckedLaunch<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) pool: &'a Pool,
     pub(super) launch: &'a Launch,
-    pub(super) mould: &'a InFlightNode<'a>,
+    pub(super) in_flight_node: &'a InFlightNode<'a>,
     /// The distinct shapes of its pods.
     pub(super) shapes: BTreeSet<usize>,
     /// For each of them the types where its pods can go.
@@ -53,7 +53,7 @@ impl<'a> CheckedLaunch<'a> {
         });
         let mut wanted: BTreeMap<&[usize], Resources> = BTreeMap::new();
         for kind in &listed {
-            let daemons = self.mould.daemons()[*kind].as_slice();
+            let daemons = self.in_flight_node.daemons()[*kind].as_slice();
             let wanted = wanted.entry(daemons).or_insert_with(|| self.wanted(*kind, &pods));
             self.kind(*kind, wanted, findings);
         }
@@ -61,11 +61,12 @@ impl<'a> CheckedLaunch<'a> {
         Offered::new(self, &listed).check(findings);
     }
 
-    /// Positions of the listed types among those of the mould.
+    /// Positions of the listed types among those of the in-flight node.
     fn listed(&self, findings: &mut Findings) -> Vec<usize> {
-        let listed = self.mould.positions(&self.launch.instance_types);
+        let listed = self.in_flight_node.positions(&self.launch.instance_types);
         if listed.len() < self.launch.instance_types.len() {
-            let known = |name: &String| listed.iter().any(|position| self.mould.kinds[*position].0.name == *name);
+            let known =
+                |name: &String| listed.iter().any(|position| self.in_flight_node.kinds[*position].0.name == *name);
             for name in self.launch.instance_types.iter().filter(|name| !known(name)) {
                 findings.add(&self.subject, format!("type {name} is not in the pool's catalogue"));
             }
@@ -113,7 +114,7 @@ impl<'a> CheckedLaunch<'a> {
 
     /// One type: it can be had, every pod can go wherever it comes up, and all fit.
     fn kind(&self, position: usize, wanted: &Resources, findings: &mut Findings) {
-        let (kind, offerings) = &self.mould.kinds[position];
+        let (kind, offerings) = &self.in_flight_node.kinds[position];
         let (name, subject) = (&kind.name, &self.subject);
         let had = offerings.iter().any(|offering| offering.available);
         findings.expect(had, subject, || format!("type {name} cannot be had as required"));
@@ -151,7 +152,8 @@ impl<'a> CheckedLaunch<'a> {
 
     /// The daemons whose pods come with a node of one type, wherever it comes up.
     fn daemons(&self, position: usize) -> impl Iterator<Item = &'a PodShape> {
-        let daemons = self.mould.daemons()[position].iter().map(|daemon| &self.snapshot.daemons[*daemon].shape);
+        let daemons =
+            self.in_flight_node.daemons()[position].iter().map(|daemon| &self.snapshot.daemons[*daemon].shape);
         daemons.filter(|shape| first_untolerated(&self.pool.taints, &shape.tolerations).is_none())
     }
 
@@ -162,7 +164,7 @@ impl<'a> CheckedLaunch<'a> {
         for residents in listed.iter().map(ported).collect::<BTreeSet<Vec<&PodShape>>>() {
             guests.ports(&residents, findings);
         }
-        let kinds = listed.iter().map(|kind| self.mould.kinds[*kind].0);
+        let kinds = listed.iter().map(|kind| self.in_flight_node.kinds[*kind].0);
         let limits: BTreeMap<&BTreeMap<String, i64>, &str> =
             kinds.rev().map(|kind| (&kind.attach_limits, kind.name.as_str())).collect();
         for (limits, name) in limits {
@@ -178,7 +180,7 @@ impl<'a> CheckedLaunch<'a> {
 
     /// Whether one pod of each shape, on its own, could have the type now.
     pub(super) fn could_list(&self, position: usize) -> bool {
-        let (kind, offerings): &(&InstanceType, _) = &self.mould.kinds[position];
+        let (kind, offerings): &(&InstanceType, _) = &self.in_flight_node.kinds[position];
         // Which daemons come may hang on what the pool leaves open: none of them is left out.
         let daemons = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);
         let daemons: Vec<&PodShape> =
@@ -191,7 +193,7 @@ impl<'a> CheckedLaunch<'a> {
             let free = ports.all(|port| !self.snapshot.shapes[shape].ports.iter().any(|it| it.clashes(port)));
             self.attaches(kind, shape)
                 && free
-                && self.mould.compatible_types(shape)[position]
+                && self.in_flight_node.compatible_types(shape)[position]
                 && missing_resources(&wanted, &kind.allocatable).is_empty()
         };
         offerings.iter().any(|offering| offering.available) && self.shapes.iter().all(alone)

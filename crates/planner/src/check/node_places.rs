@@ -31,26 +31,32 @@ pub(super) struct NodePlace<'a> {
 
 /// What decides the labels of a node that is still to come.
 struct LaunchLabels<'a> {
-    mould: &'a InFlightNode<'a>,
+    in_flight_node: &'a InFlightNode<'a>,
     /// Positions of the types that the claim lists; without a list all are meant.
     listed: Option<Vec<usize>>,
 }
 
 /// The nodes in the order of the snapshot, then the launches in the order of the plan.
-pub(super) fn all<'a>(snapshot: &'a Snapshot, plan: &'a Plan, moulds: &'a InFlightNodes<'a>) -> Vec<NodePlace<'a>> {
+pub(super) fn all<'a>(
+    snapshot: &'a Snapshot,
+    plan: &'a Plan,
+    in_flight_nodes: &'a InFlightNodes<'a>,
+) -> Vec<NodePlace<'a>> {
     let nodes = snapshot.nodes.iter().enumerate().map(|(position, node)| NodePlace {
         name: format!("node {}", node.name),
         node: Some(node),
-        open: moulds.nodes[position].as_deref().map(|mould| LaunchLabels { mould, listed: None }),
+        open: in_flight_nodes.nodes[position]
+            .as_deref()
+            .map(|in_flight_node| LaunchLabels { in_flight_node, listed: None }),
         taints: &node.taints,
         known: RefCell::default(),
     });
     let launches = plan.launches.iter().enumerate().map(|(position, launch)| NodePlace {
         name: format!("launch {position}"),
         node: None,
-        open: moulds.get(position).map(|mould| {
-            let listed = Some(mould.positions(&launch.instance_types));
-            LaunchLabels { mould, listed }
+        open: in_flight_nodes.get(position).map(|in_flight_node| {
+            let listed = Some(in_flight_node.positions(&launch.instance_types));
+            LaunchLabels { in_flight_node, listed }
         }),
         taints: snapshot.pools.iter().find(|pool| pool.name == launch.pool).map_or(&[], |pool| &pool.taints),
         known: RefCell::default(),
@@ -73,7 +79,7 @@ impl NodePlace<'_> {
         let labelled = self.node.and_then(|node| node.labels.get(key)).cloned();
         match &self.open {
             _ if key == label::HOSTNAME => BTreeSet::from([Some(labelled.unwrap_or_else(|| self.host()))]),
-            Some(open) => open.mould.values_of(key, open.listed.as_deref()),
+            Some(open) => open.in_flight_node.values_of(key, open.listed.as_deref()),
             None => BTreeSet::from([labelled]),
         }
     }
@@ -99,7 +105,7 @@ impl NodePlace<'_> {
         if first_untolerated(self.taints, &daemon.tolerations).is_some() {
             return Certainty::Never;
         }
-        let comes = |open: &LaunchLabels<'_>| open.mould.starts_daemon(position, open.listed.as_deref());
+        let comes = |open: &LaunchLabels<'_>| open.in_flight_node.starts_daemon(position, open.listed.as_deref());
         let Some(node) = self.node else { return self.open.as_ref().map_or(Certainty::Never, comes) };
         if is_running(node, daemon) || node.leaving.is_some() {
             return Certainty::Never;
@@ -170,11 +176,11 @@ impl NodePlace<'_> {
 }
 
 /// The values that a label of a node may have. Each node is its own host.
-pub(super) fn domains(node: &Node, mould: Option<&InFlightNode<'_>>, key: &str) -> Rc<BTreeSet<Value>> {
+pub(super) fn domains(node: &Node, in_flight_node: Option<&InFlightNode<'_>>, key: &str) -> Rc<BTreeSet<Value>> {
     let labelled = node.labels.get(key).cloned();
-    Rc::new(match mould {
+    Rc::new(match in_flight_node {
         _ if key == label::HOSTNAME => BTreeSet::from([Some(labelled.unwrap_or_else(|| node.name.clone()))]),
-        Some(mould) => mould.values_of(key, None),
+        Some(in_flight_node) => in_flight_node.values_of(key, None),
         None => BTreeSet::from([labelled]),
     })
 }
@@ -186,12 +192,12 @@ pub(super) fn cordon() -> [Taint; 1] {
 }
 
 /// Whether a node, or whatever its claim may become, is what the pod and its volumes require.
-pub(super) fn meets_requirements(node: &Node, mould: Option<&InFlightNode<'_>>, shape: &PodShape) -> bool {
-    is_satisfied(shape, |asked| match (node.labels.get(&asked.key), mould) {
+pub(super) fn meets_requirements(node: &Node, in_flight_node: Option<&InFlightNode<'_>>, shape: &PodShape) -> bool {
+    is_satisfied(shape, |asked| match (node.labels.get(&asked.key), in_flight_node) {
         (Some(value), _) => satisfied(asked, Some(value)),
         (None, None) => satisfied(asked, None),
-        (None, Some(mould)) => {
-            let values = mould.values_of(&asked.key, None);
+        (None, Some(in_flight_node)) => {
+            let values = in_flight_node.values_of(&asked.key, None);
             !values.is_empty() && values.iter().all(|value| satisfied(asked, value.as_deref()))
         }
     })

@@ -15,8 +15,8 @@ use super::{Findings, InFlightNodes};
 pub(super) fn check(
     snapshot: &Snapshot,
     plan: &Plan,
-    moulds: &InFlightNodes<'_>,
-    kept_off: &ExcludedDaemons,
+    in_flight_nodes: &InFlightNodes<'_>,
+    excluded_daemons: &ExcludedDaemons,
     findings: &mut Findings,
 ) {
     let mut guests: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -25,11 +25,12 @@ pub(super) fn check(
             guests.entry(node).or_default().push(pod);
         }
     }
-    for (node, mould) in snapshot.nodes.iter().zip(&moulds.nodes) {
+    for (node, in_flight_node) in snapshot.nodes.iter().zip(&in_flight_nodes.nodes) {
         if let Some(pods) = guests.get(node.name.as_str()) {
             let subject = format!("node {}", node.name);
             let guests = NodePods { snapshot, subject: &subject, pods };
-            ReceivingNode { snapshot, node, mould: mould.as_deref(), kept_off, guests }.check(findings);
+            ReceivingNode { snapshot, node, in_flight_node: in_flight_node.as_deref(), excluded_daemons, guests }
+                .check(findings);
         }
     }
 }
@@ -38,8 +39,8 @@ pub(super) fn check(
 struct ReceivingNode<'a> {
     snapshot: &'a Snapshot,
     node: &'a Node,
-    mould: Option<&'a InFlightNode<'a>>,
-    kept_off: &'a ExcludedDaemons,
+    in_flight_node: Option<&'a InFlightNode<'a>>,
+    excluded_daemons: &'a ExcludedDaemons,
     guests: NodePods<'a>,
 }
 
@@ -59,7 +60,7 @@ impl<'a> ReceivingNode<'a> {
             if let Some(taint) = first_untolerated(&node.taints, &shape.tolerations) {
                 findings.add(subject, format!("pod {} does not bear taint {taint}", pod.name));
             }
-            let fulfils = meets_requirements(node, self.mould, shape);
+            let fulfils = meets_requirements(node, self.in_flight_node, shape);
             findings.expect(fulfils, subject, || format!("pod {} wants other labels", pod.name));
         }
         let daemons: Vec<&PodShape> = self.daemons().collect();
@@ -72,11 +73,11 @@ impl<'a> ReceivingNode<'a> {
     /// Daemons that are certain to come or there already; those that a claim may still attract are the solver's care.
     fn daemons(&self) -> impl Iterator<Item = &'a PodShape> {
         let shapes = self.snapshot.daemons.iter().map(|daemon| &daemon.shape).enumerate();
-        let values = |key: &str| domains(self.node, self.mould, key);
+        let values = |key: &str| domains(self.node, self.in_flight_node, key);
         let comes = move |(position, shape): &(usize, &PodShape)| {
             first_untolerated(&self.node.taints, &shape.tolerations).is_none()
-                && meets_requirements(self.node, self.mould, shape)
-                && (is_running(self.node, shape) || !self.kept_off.contains(*position, values))
+                && meets_requirements(self.node, self.in_flight_node, shape)
+                && (is_running(self.node, shape) || !self.excluded_daemons.contains(*position, values))
         };
         shapes.filter(comes).map(|(_, shape)| shape)
     }

@@ -46,21 +46,21 @@ pub(super) fn in_order(
 pub(super) type Remaining = Vec<(Position, NodeVerdict)>;
 
 /// Gives all nodes back, in order, whose pods have room on others.
-pub(super) fn delete_nodes(agenda: &mut DisruptionPlan<'_>, free: &[Position]) -> Remaining {
+pub(super) fn delete_nodes(draft: &mut DisruptionPlan<'_>, free: &[Position]) -> Remaining {
     let mut left = Remaining::new();
     for position in free {
-        match agenda.blocker(&[*position], CommandReason::Underutilized) {
-            Some(verdict) => agenda.set_verdict(*position, verdict),
-            None => left.extend(agenda.delete_node(*position).err().map(|verdict| (*position, verdict))),
+        match draft.blocker(&[*position], CommandReason::Underutilized) {
+            Some(verdict) => draft.set_verdict(*position, verdict),
+            None => left.extend(draft.delete_node(*position).err().map(|verdict| (*position, verdict))),
         }
     }
     left
 }
 
 /// Replaces what is left where that costs less, and tells each node why it goes or stays.
-pub(super) fn exchange(agenda: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>, mut left: Remaining) {
+pub(super) fn exchange(draft: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>, mut left: Remaining) {
     let mut search = ConsolidationSearch {
-        agenda,
+        draft,
         scales,
         wasteful: Vec::new(),
         vacated: 0,
@@ -77,11 +77,11 @@ pub(super) fn exchange(agenda: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_
             NodeVerdict::Cheapest { .. } | NodeVerdict::NotWorthIt { .. } | NodeVerdict::NoPlace { .. }
                 if later.contains(&position) =>
             {
-                NodeVerdict::ByTurns { pods: pods_of(agenda.node(position)) }
+                NodeVerdict::ByTurns { pods: pods_of(draft.node(position)) }
             }
             verdict => verdict,
         };
-        agenda.set_verdict(position, verdict);
+        draft.set_verdict(position, verdict);
     }
 }
 
@@ -99,7 +99,7 @@ type Positions = BTreeSet<Position>;
 
 /// What costs effort, counted.
 struct ConsolidationSearch<'g, 'a> {
-    agenda: &'g mut DisruptionPlan<'a>,
+    draft: &'g mut DisruptionPlan<'a>,
     scales: &'g SavingsRules<'g>,
     /// Nodes for which no single cheaper one would do, and that waste so much that several might cost less.
     wasteful: Vec<Position>,
@@ -120,13 +120,13 @@ impl ConsolidationSearch<'_, '_> {
 
     /// Looks for one cheaper node; why there is none.
     fn replace(&mut self, position: Position) -> Result<(), NodeVerdict> {
-        if let Some(verdict) = self.agenda.blocker(&[position], CommandReason::Underutilized) {
+        if let Some(verdict) = self.draft.blocker(&[position], CommandReason::Underutilized) {
             return Err(verdict);
         }
-        let node = self.agenda.node(position);
+        let node = self.draft.node(position);
         let before = self.scales.price_of(node).unwrap_or(0);
         let asked = self.scales.required_savings(&[node], &[]);
-        let glance = self.agenda.price_bound(&[position]).unwrap_or(i64::MAX);
+        let glance = self.draft.price_bound(&[position]).unwrap_or(i64::MAX);
         if before.saturating_sub(glance) >= asked {
             return self.evaluate(position);
         }
@@ -141,8 +141,8 @@ impl ConsolidationSearch<'_, '_> {
 
     /// Looks for the cheapest nodes for the pods of one.
     fn evaluate(&mut self, position: Position) -> Result<(), NodeVerdict> {
-        let cheapest = NodeVerdict::Cheapest { pods: pods_of(self.agenda.node(position)) };
-        self.agenda.exchange(&[position]).map_err(|refused| match refused.verdict {
+        let cheapest = NodeVerdict::Cheapest { pods: pods_of(self.draft.node(position)) };
+        self.draft.exchange(&[position]).map_err(|refused| match refused.verdict {
             NodeVerdict::NotWorthIt { saving, .. } if saving.0 <= 0 => cheapest,
             NodeVerdict::Cheapest { .. } => cheapest,
             verdict => verdict,
@@ -153,7 +153,7 @@ impl ConsolidationSearch<'_, '_> {
     fn split(&mut self, left: &mut Remaining) {
         let wasteful = std::mem::take(&mut self.wasteful);
         let parts = rotation::parts(&vec![1; wasteful.len()], MOST_SPLITS);
-        let turn = rotation::current_part(self.agenda.now(), parts.len());
+        let turn = rotation::current_part(self.draft.now(), parts.len());
         let turn = parts.get(turn).cloned().unwrap_or_default();
         let now: Positions = wasteful[turn].iter().copied().collect();
         self.later.extend(wasteful.iter().filter(|position| !now.contains(position)));
@@ -161,7 +161,7 @@ impl ConsolidationSearch<'_, '_> {
             if !now.contains(position) {
                 return true;
             }
-            let hindrance = self.agenda.blocker(&[*position], CommandReason::Underutilized);
+            let hindrance = self.draft.blocker(&[*position], CommandReason::Underutilized);
             let refused = hindrance.map_or_else(|| self.evaluate(*position), Err).err();
             note(verdict, refused)
         });
@@ -171,13 +171,13 @@ impl ConsolidationSearch<'_, '_> {
     fn go_through(&mut self, left: &[Position]) {
         let mut wasteful: Vec<Position> = left.to_vec();
         wasteful.sort_by_cached_key(|position| {
-            let node = self.agenda.node(*position);
+            let node = self.draft.node(*position);
             (node.pool.clone(), Reverse(waste(node)), node.name.clone())
         });
         let groups: Vec<&[Position]> = wasteful.chunks(LARGEST_GROUP).filter(|group| self.promises(group)).collect();
         let efforts: Vec<usize> = groups.iter().map(|group| effort(group.len())).collect();
         let parts = rotation::parts(&efforts, MOST_VACATED);
-        let first = parts.get(rotation::current_part(self.agenda.now(), parts.len())).map_or(0, |part| part.start);
+        let first = parts.get(rotation::current_part(self.draft.now(), parts.len())).map_or(0, |part| part.start);
         for group in groups[first..].iter().chain(&groups[..first]) {
             self.halve(group);
         }
@@ -200,11 +200,11 @@ impl ConsolidationSearch<'_, '_> {
 
     /// Exchanges a group, or what of it does not need the rest.
     fn exchange(&mut self, group: &[Position]) {
-        if self.agenda.blocker(group, CommandReason::Underutilized).is_some() {
+        if self.draft.blocker(group, CommandReason::Underutilized).is_some() {
             return;
         }
         self.vacated += group.len();
-        let Err(refused) = self.agenda.exchange(group) else {
+        let Err(refused) = self.draft.exchange(group) else {
             self.gone.extend(group);
             return;
         };
@@ -219,7 +219,7 @@ impl ConsolidationSearch<'_, '_> {
     /// Whether a group wastes so much that fewer or smaller nodes might do: half of the price of one of them, at least.
     fn promises(&self, group: &[Position]) -> bool {
         let wasted = |position: &Position| {
-            let node = self.agenda.node(*position);
+            let node = self.draft.node(*position);
             let price = self.scales.price_of(node).unwrap_or(0);
             (price.saturating_mul(waste(node)) / 1000, price)
         };

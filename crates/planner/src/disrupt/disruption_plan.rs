@@ -1,9 +1,9 @@
-//! Moves while they are collected: what is tried on the scene, what is kept, and what every node is told.
+//! Moves while they are collected: what is tried on the simulation, what is kept, and what every node is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::provision::{KnownDomains, MANNERS, Obstacle, RelocationOutcome, Relocator};
+use crate::provision::{KnownDomains, Obstacle, RelocationOutcome, Relocator, STRATEGIES};
 use crate::utilization_limit::UtilizationLimit;
 use crate::{
     BoundPod, CommandCause, CommandReason, Destination, DisruptedNode, Launch, MicroDollars, Millis, Node, NodeVerdict,
@@ -24,12 +24,12 @@ const UNSETTLED: &str =
 /// A node that may go, by its position in the snapshot.
 pub(super) type Position = usize;
 
-/// Moves of one scene.
+/// Moves of one simulation.
 pub(super) struct DisruptionPlan<'a> {
-    scene: &'a SimulatedCluster,
+    simulation: &'a SimulatedCluster,
     scales: &'a SavingsRules<'a>,
     mover: Relocator<'a>,
-    purse: RemainingBudgets<'a>,
+    budgets: RemainingBudgets<'a>,
     moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
     /// Nodes to which moves send pods.
@@ -59,29 +59,29 @@ pub(super) struct RejectedExchange {
 impl<'a> DisruptionPlan<'a> {
     /// Nothing on it yet. Pods go to nodes in the order of `rank`; what emptiness has taken of the budgets is gone.
     pub(super) fn new<K: Ord>(
-        scene: &'a SimulatedCluster,
+        simulation: &'a SimulatedCluster,
         scales: &'a SavingsRules<'a>,
-        purse: RemainingBudgets<'a>,
+        budgets: RemainingBudgets<'a>,
         rank: impl Fn(&Node) -> K,
         foreseen: &KnownDomains,
     ) -> Self {
         let ceiling =
             |node: &Node| UtilizationLimit::new(node).filter(|_| scales.uses_utilization(node.pool.as_deref()));
-        let mover = Relocator::new(&scene.snapshot, (&scene.own, &scene.uses), rank, ceiling, foreseen);
+        let mover = Relocator::new(&simulation.snapshot, (&simulation.own, &simulation.uses), rank, ceiling, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-        let leaving = scene.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
+        let leaving = simulation.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
         let disturbed =
             leaving.flat_map(|node| protected_workloads(node)).map(|(_, workload)| Arc::clone(workload)).collect();
-        Self { scene, scales, mover, purse, moves, verdicts, expecting, disturbed }
+        Self { simulation, scales, mover, budgets, moves, verdicts, expecting, disturbed }
     }
 
     pub(super) fn node(&self, position: Position) -> &'a Node {
-        &self.scene.snapshot.nodes[position]
+        &self.simulation.snapshot.nodes[position]
     }
 
     /// The moment of the plan.
     pub(super) fn now(&self) -> Millis {
-        self.scene.snapshot.now
+        self.simulation.snapshot.now
     }
 
     /// Lets no pod go to nodes of this kind.
@@ -105,16 +105,16 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     fn each(&mut self, is_meant: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Relocator<'a>, Position)) {
-        for (position, node) in self.scene.snapshot.nodes.iter().enumerate() {
+        for (position, node) in self.simulation.snapshot.nodes.iter().enumerate() {
             if is_meant(node) {
                 does(&mut self.mover, position);
             }
         }
     }
 
-    /// Takes nodes off the scene that go anyway, with all that runs there.
+    /// Takes nodes off the simulation that go anyway, with all that runs there.
     pub(super) fn retire(&mut self, gone: impl Fn(&Node) -> bool) {
-        for node in self.scene.snapshot.nodes.iter().filter(|node| gone(node)) {
+        for node in self.simulation.snapshot.nodes.iter().filter(|node| gone(node)) {
             self.disturb(node);
         }
         self.each(gone, Relocator::retire);
@@ -149,7 +149,7 @@ impl<'a> DisruptionPlan<'a> {
         if self.mover.is_spent() {
             return Some(NodeVerdict::Postponed);
         }
-        (!self.purse.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
+        (!self.budgets.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
     }
 
     /// Replaces a node whatever that costs; why that is not possible, which it is told. `force` lets it go though its pods have no place.
@@ -193,8 +193,8 @@ impl<'a> DisruptionPlan<'a> {
     /// Places for all pods of a node, on nodes that are there or on the cheapest new ones.
     fn search(&mut self, nodes: &[Position]) -> Result<RelocationOutcome, NodeVerdict> {
         let mut verdict = NodeVerdict::Postponed;
-        for manner in MANNERS {
-            match self.mover.try_launches(nodes, manner) {
+        for strategy in STRATEGIES {
+            match self.mover.try_launches(nodes, strategy) {
                 Ok(outcome) => return Ok(outcome),
                 Err(obstacle) => verdict = self.refusal(obstacle),
             }
@@ -204,7 +204,7 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     fn refusal(&self, obstacle: Obstacle) -> NodeVerdict {
-        let pod = |position: usize| &self.scene.snapshot.pods[position];
+        let pod = |position: usize| &self.simulation.snapshot.pods[position];
         match obstacle {
             Obstacle::Pod(position) => NodeVerdict::NoPlace { pod: pod(position).name.clone() },
             Obstacle::Busy { pod: position, node, strain } => NodeVerdict::AboveCeiling {
@@ -234,8 +234,8 @@ impl<'a> DisruptionPlan<'a> {
     /// Replaces nodes by cheaper ones, if that is worth it and does not come apart.
     pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), RejectedExchange> {
         let mut refused = RejectedExchange { verdict: NodeVerdict::Postponed, parts: Vec::new() };
-        for manner in MANNERS {
-            refused.verdict = match self.mover.try_launches(nodes, manner) {
+        for strategy in STRATEGIES {
+            refused.verdict = match self.mover.try_launches(nodes, strategy) {
                 Ok(outcome) => match self.parts(nodes, &outcome) {
                     None => match self.cheaper(nodes, outcome) {
                         Ok(outcome) => {
@@ -263,7 +263,7 @@ impl<'a> DisruptionPlan<'a> {
         }
         let first = self.replacements();
         let of_pod: BTreeMap<usize, Position> =
-            nodes.iter().flat_map(|node| self.scene.own[*node].iter().map(|pod| (*pod, *node))).collect();
+            nodes.iter().flat_map(|node| self.simulation.own[*node].iter().map(|pod| (*pod, *node))).collect();
         let sent = outcome.places.iter().filter_map(|(pod, to)| match to {
             Destination::Launch(launch) => Some((*of_pod.get(pod)?, launch.checked_sub(first)?)),
             Destination::Node(_) => None,
@@ -301,7 +301,7 @@ impl<'a> DisruptionPlan<'a> {
         let used = self.seen_on_launches(&outcome);
         let narrowed = outcome.launches.iter().zip(used).map(|(launch, used)| {
             let most = launch.price.0 + part(spare, launch.price.0, now);
-            narrow(&self.scene.snapshot, launch, ReplacementRules { most, from_spot, single, used })
+            narrow(&self.simulation.snapshot, launch, ReplacementRules { most, from_spot, single, used })
         });
         Ok(RelocationOutcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
     }
@@ -317,7 +317,7 @@ impl<'a> DisruptionPlan<'a> {
             if let Some((launch, sum)) = own
                 && self.scales.uses_utilization(Some(&launch.pool))
             {
-                *sum = sum.plus(self.scene.seen[*pod]);
+                *sum = sum.plus(self.simulation.seen[*pod]);
             }
         }
         sums
@@ -332,7 +332,7 @@ impl<'a> DisruptionPlan<'a> {
             None => Some(NodeVerdict::UnknownPrice),
             Some(saved) => {
                 let objection = self.scales.rejection(&objects, Savings { saved, asked });
-                objection.or_else(|| self.scattered(&objects, Savings { saved, asked }))
+                objection.or_else(|| self.simulated_placement(&objects, Savings { saved, asked }))
             }
         };
         match objection {
@@ -345,7 +345,7 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Objects to a move that would not be worth it any more when a place is bought for whoever finds none, as kube-scheduler puts them.
-    fn scattered(&mut self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
+    fn simulated_placement(&mut self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
         let (pods, price) = self.mover.left_over();
         let saved = saved.saturating_sub(price.unwrap_or(i64::MAX));
         let objection = (pods > 0).then(|| self.scales.rejection(nodes, Savings { saved, asked })).flatten();
@@ -385,7 +385,7 @@ impl<'a> DisruptionPlan<'a> {
         saved: Option<i64>,
     ) {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
-        self.purse.spend(&objects);
+        self.budgets.spend(&objects);
         objects.iter().for_each(|node| self.disturb(node));
         for (_, to) in &outcome.places {
             if let Destination::Node(name) = to {
@@ -409,14 +409,14 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     fn relocation(&self, pod: usize, to: Destination) -> Relocation {
-        let pod = &self.scene.snapshot.pods[pod];
+        let pod = &self.simulation.snapshot.pods[pod];
         let from = pod.leaving_node.clone().unwrap_or_default();
         Relocation {
             uid: pod.uid.clone(),
             pod: pod.name.clone(),
             from,
             to,
-            surge: self.scene.surging.contains(&pod.uid),
+            surge: self.simulation.surging.contains(&pod.uid),
         }
     }
 

@@ -13,7 +13,7 @@ pub(super) struct EligibilityRules<'a> {
     pools: BTreeMap<&'a str, &'a Pool>,
     /// Nodes to which this plan sends pods.
     expecting: BTreeSet<String>,
-    /// Pools of which too many nodes are sick at once for that to be their own fault: how many, and of how many.
+    /// Pools of which too many nodes are unhealthy at once for that to be their own fault: how many, and of how many.
     ailing: BTreeMap<&'a str, (usize, usize)>,
     /// What pods with a place in this plan must be near, with their namespaces.
     near: Vec<(&'a str, &'a PodTerm)>,
@@ -144,7 +144,7 @@ impl<'a> EligibilityRules<'a> {
         node.expires.is_some_and(|at| at <= self.snapshot.now)
     }
 
-    /// Whether a node is sick and has been for as long as it may.
+    /// Whether a node is unhealthy and has been for as long as it may.
     fn is_terminally_unhealthy(&self, node: &Node) -> bool {
         let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
         due && !self.is_expected(node)
@@ -205,7 +205,7 @@ fn repacks(pool: &Pool) -> bool {
     disruption.consolidate_after.is_some() && disruption.policy != ConsolidationPolicy::WhenEmpty
 }
 
-/// Pools of which more than a fifth is sick: that is hardly the machines' fault. Claims that have no node yet prove nothing.
+/// Pools of which more than a fifth is unhealthy: that is hardly the machines' fault. Claims that have no node yet prove nothing.
 fn unhealthy_by_pool(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for node in snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage != Stage::InFlight) {

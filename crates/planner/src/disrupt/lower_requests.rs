@@ -1,6 +1,6 @@
 //! Requests that are lowered where their pods are, so that a node can go whose pods then have room beside them.
 //!
-//! A look ahead, on a scene of its own: once the nodes have gone whose pods have room elsewhere as things are, nodes of pools that
+//! A look ahead, on a simulation of its own: once the nodes have gone whose pods have room elsewhere as things are, nodes of pools that
 //! pack get the room that their pods do not use, and whoever finds room now could go. None of that is a move yet. What it takes is
 //! lowered, on as few pods as possible; when kubelet has done so, the next plan finds the moves by requests alone, as
 //! kube-scheduler will. Until then these nodes are not exchanged for others: to lose one without buying another saves more.
@@ -73,21 +73,21 @@ impl<'a> LowerRequests<'a> {
         all
     }
 
-    /// Looks which nodes could go if requests were lowered; `prepared` makes an agenda that may be spoilt.
+    /// Looks which nodes could go if requests were lowered; `prepared` makes an disruption plan that may be spoilt.
     pub(super) fn look_ahead<'s>(&self, prepared: impl Fn() -> DisruptionPlan<'s>, free: &[Position]) -> Lookahead {
         if self.offers.is_empty() || free.is_empty() {
             return Lookahead::default();
         }
-        let mut agenda = prepared();
-        let left = consolidate::delete_nodes(&mut agenda, free);
-        let before = agenda.count();
+        let mut draft = prepared();
+        let left = consolidate::delete_nodes(&mut draft, free);
+        let before = draft.count();
         let widened: BTreeMap<Position, Size> = self.offers.iter().map(|(at, offers)| (*at, sum(offers))).collect();
-        widened.iter().for_each(|(position, gain)| agenda.widen(*position, *gain));
+        widened.iter().for_each(|(position, gain)| draft.widen(*position, *gain));
         let left: Vec<Position> = left.into_iter().map(|(position, _)| position).collect();
-        consolidate::delete_nodes(&mut agenda, &left);
-        let moves = agenda.withdraw(before);
+        consolidate::delete_nodes(&mut draft, &left);
+        let moves = draft.withdraw(before);
         let short = |(position, gain): (&Position, &Size)| {
-            let room = agenda.left(*position)?;
+            let room = draft.left(*position)?;
             Some((*position, gain.minus(room).max(Size::default()).min(*gain)))
         };
         let short: BTreeMap<Position, Size> = widened.iter().filter_map(short).filter(|(_, it)| it.is_any()).collect();

@@ -34,15 +34,15 @@ impl SimulatedCluster {
         let own = vec![Vec::new(); settled.nodes.len()];
         let uses = uses(&settled);
         let seen = vec![Size::default(); uses.len()];
-        let mut scene = Self { snapshot: settled, own, uses, seen, surging: BTreeSet::new() };
-        let shapes = scene.snapshot.shapes.iter().enumerate();
+        let mut simulation = Self { snapshot: settled, own, uses, seen, surging: BTreeSet::new() };
+        let shapes = simulation.snapshot.shapes.iter().enumerate();
         let mut known: Shapes = shapes.map(|(position, shape)| ((Arc::as_ptr(shape), None), position)).collect();
         let mut sides = SplitBalance::new(snapshot);
         for node in free {
-            scene.take_in(*node, &mut known, &mut sides);
-            scene.expect_successor(*node);
+            simulation.take_in(*node, &mut known, &mut sides);
+            simulation.expect_successor(*node);
         }
-        scene
+        simulation
     }
 
     /// A static pool has room for one more node for each of its own that might go.

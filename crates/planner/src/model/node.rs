@@ -84,11 +84,11 @@ pub struct Node {
     pub created: Millis,
     /// When it expires, if ever.
     pub expires: Option<Millis>,
-    /// `terminationGracePeriod` in milliseconds: drift and expiry need not heed what holds its pods, for the drain ends.
+    /// `terminationGracePeriod` in milliseconds: drift and expiry need not respect what holds its pods, for the drain ends.
     pub termination_grace: Option<i64>,
     /// Set when it is not any more what its pool and class ask for.
     pub drifted: Option<Drifted>,
-    /// Set when it is sick and node repair is on: from when on it may be replaced, and why.
+    /// Set when it is unhealthy and node repair is on: from when on it may be replaced, and why.
     pub sick: Option<Unhealthy>,
     /// What it really uses, by a report that is fresh and its own.
     pub usage: Option<Usage>,
@@ -104,7 +104,7 @@ pub struct Drifted {
     pub reason: String,
 }
 
-/// A node that is sick.
+/// A node that is unhealthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Unhealthy {

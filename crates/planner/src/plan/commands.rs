@@ -74,7 +74,7 @@ pub enum CommandReason {
     Drifted,
     /// They are as old as they may get.
     Expired,
-    /// They are sick.
+    /// They are unhealthy.
     Unhealthy,
     /// A static pool has more nodes than it asks for.
     Static,
@@ -97,7 +97,7 @@ pub enum CommandCause {
     },
     /// Its `expireAfter` is over.
     Expired,
-    /// A condition says that it is sick.
+    /// A condition says that it is unhealthy.
     Sick {
         /// Such as `Ready`.
         condition: String,

@@ -242,7 +242,7 @@ impl Display for NodeVerdict {
             Self::NotWorthIt { saving, asked } => {
                 write!(out, "stays: savings of {} are less than the required {}", hourly(*saving), hourly(*asked))
             }
-            Self::Scattered { pods } => scattered(out, *pods),
+            Self::Scattered { pods } => simulated_placement(out, *pods),
             Self::SpotToSpot { types } => spot_to_spot(out, *types),
             Self::Unbalanced { score } => unbalanced(out, *score),
             Self::ManySick { sick, nodes } => {
@@ -280,7 +280,7 @@ fn rotated(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
     write!(out, "stays: no cheaper capacity for its {pods} alone; multi-node consolidation not evaluated in this plan")
 }
 
-fn scattered(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
+fn simulated_placement(out: &mut Formatter<'_>, pods: usize) -> fmt::Result {
     write!(out, "stays: kube-scheduler prefers the least-allocated nodes, so {pods} of the moved pods would not fit")
 }
 

@@ -68,7 +68,7 @@ pub enum NodeVerdict {
         /// The least score of its pools, see [`crate::Balance`].
         score: i64,
     },
-    /// It is sick and ought to go, but too many nodes of its pool are sick at once for that to be their own fault.
+    /// It is unhealthy and ought to go, but too many nodes of its pool are unhealthy at once for that to be their own fault.
     ManySick {
         /// How many are.
         sick: usize,

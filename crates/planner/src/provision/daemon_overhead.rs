@@ -25,7 +25,7 @@ pub(super) struct DaemonOverhead<'a> {
     doubtful: BTreeSet<(usize, usize)>,
     /// Launches that left keys open when their members were counted: the frame of that moment, and the domains of each such
     /// key in which they were counted since.
-    scattered: BTreeMap<usize, (TemplateId, Vec<Pins>)>,
+    simulated_placement: BTreeMap<usize, (TemplateId, Vec<Pins>)>,
 }
 
 /// Values by key.
@@ -62,7 +62,7 @@ impl<'a> DaemonMember<'a> {
         Self { demand, position, counts, holds, shunned, rules, keys, barred }
     }
 
-    /// Whether a pod may stand beside this one on a node where nobody else is, as far as anti-affinity goes.
+    /// Whether a pod may stand beside this one on a node where no other pod is, as far as anti-affinity goes.
     fn bears(&self, demand: &Demand<'_>, level: &PreferenceLevel) -> bool {
         let refuses = |rule: &Rule| rule.kind == RuleKind::Apart && self.counts.contains(&rule.group);
         !demand.shunned.iter().any(|group| self.holds.contains(group)) && !level.rules.iter().any(refuses)
@@ -118,8 +118,8 @@ impl<'a> DaemonMember<'a> {
     /// Whether it will come to a node of the snapshot where it is not yet. One that a node is ready without may never come.
     fn comes_to(&self, snapshot: &Snapshot, site: Domain, topology: &Topology<'_>) -> Counts {
         let node = &snapshot.nodes[site as usize];
-        let kept_off = !self.demand.bears(&node.taints) || self.is_barred_at(site, topology);
-        if node.leaving.is_some() || kept_off || self.is_on(node) {
+        let excluded_daemons = !self.demand.bears(&node.taints) || self.is_barred_at(site, topology);
+        if node.leaving.is_some() || excluded_daemons || self.is_on(node) {
             return Counts::Never;
         }
         let most = if node.stage == Stage::Initialized { Counts::Perhaps } else { Counts::Surely };
@@ -152,7 +152,7 @@ impl<'a> DaemonOverhead<'a> {
             known: BTreeMap::new(),
             unborne: BTreeSet::new(),
             doubtful: BTreeSet::new(),
-            scattered: BTreeMap::new(),
+            simulated_placement: BTreeMap::new(),
         }
     }
 
@@ -164,7 +164,7 @@ impl<'a> DaemonOverhead<'a> {
     /// Forgets which pods are not certain to come, and where: all are counted anew.
     pub(super) fn forget_doubts(&mut self) {
         self.doubtful.clear();
-        self.scattered.clear();
+        self.simulated_placement.clear();
     }
 
     /// Whether nobody looks at the pods of any DaemonSet.
@@ -209,13 +209,14 @@ impl<'a> DaemonOverhead<'a> {
 impl Solver<'_> {
     /// Finds out who comes along with every node that is still to come.
     pub(super) fn begin_daemons(&mut self, strict: bool) {
-        if self.retinue.is_empty() {
+        if self.daemon_overhead.is_empty() {
             return;
         }
         let mut least: BTreeMap<GroupId, u32> = BTreeMap::new();
         for base in 0..self.frames.templates.len() {
-            let (coming, _) = self.retinue.with(base, &self.frames, &self.topology);
-            let members = coming.iter().map(|(member, there)| (self.retinue.members[*member].counts.clone(), *there));
+            let (coming, _) = self.daemon_overhead.with(base, &self.frames, &self.topology);
+            let members =
+                coming.iter().map(|(member, there)| (self.daemon_overhead.members[*member].counts.clone(), *there));
             for (id, count) in self.topology.brought(members, (base, &self.frames, &self.wants)) {
                 least.entry(id).and_modify(|known| *known = count.min(*known)).or_insert(count);
             }
@@ -226,32 +227,32 @@ impl Solver<'_> {
     /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be, also beside
     /// those who are placed already.
     pub(super) fn tolerates_daemons(&mut self, frame: TemplateId, turn: Attempt) -> bool {
-        if self.retinue.is_empty() {
+        if self.daemon_overhead.is_empty() {
             return true;
         }
-        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        let (coming, _) = self.daemon_overhead.with(frame, &self.frames, &self.topology);
         let company = self.daemon_counts(frame);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
         let host = (HOST, Some(Domain::MAX));
         let borne = coming
             .iter()
-            .map(|(member, _)| &self.retinue.members[*member])
+            .map(|(member, _)| &self.daemon_overhead.members[*member])
             .all(|member| member.bears(demand, level) && member.may_come(frame, &self.frames, &self.topology));
         let spot = Spot { site: Some(self.next_site()), pins: Some(&self.frames.get(frame).pins) };
         let unborne = self.topology.exceeded_by(&company, spot);
-        self.retinue.unborne.extend(&unborne);
+        self.daemon_overhead.unborne.extend(&unborne);
         borne && unborne.is_empty() && self.topology.allows_beside(&level.rules, &demand.shunned, host, &company)
     }
 
     /// Those who come along with a launch of a frame.
     pub(super) fn daemon_counts(&mut self, frame: TemplateId) -> DaemonCounts {
         let mut company = DaemonCounts::default();
-        if !self.retinue.is_empty() {
-            let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        if !self.daemon_overhead.is_empty() {
+            let (coming, _) = self.daemon_overhead.with(frame, &self.frames, &self.topology);
             let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
             for (member, there) in coming.iter() {
-                let groups = &self.retinue.members[*member].counts;
+                let groups = &self.daemon_overhead.members[*member].counts;
                 self.topology.count_daemons(&mut company, groups, CountedPods { count: 1, there: *there }, suits);
             }
         }
@@ -260,7 +261,7 @@ impl Solver<'_> {
 
     /// Notes what pods of a turn, about to be counted at a place, can bear that launches bring along.
     pub(super) fn note_limits(&mut self, turn: Attempt, place: PodPlacement) {
-        if self.retinue.is_empty() {
+        if self.daemon_overhead.is_empty() {
             return;
         }
         let rules = self.demands[turn.shape].strict_rules();
@@ -275,26 +276,30 @@ impl Solver<'_> {
 
     /// How many DaemonSets have no pod on a launch of a frame though they should: those who run already keep it away.
     pub(super) fn absent_daemons(&mut self, frame: TemplateId) -> usize {
-        if self.retinue.is_empty() { 0 } else { self.retinue.with(frame, &self.frames, &self.topology).1 }
+        if self.daemon_overhead.is_empty() {
+            0
+        } else {
+            self.daemon_overhead.with(frame, &self.frames, &self.topology).1
+        }
     }
 
     /// Counts the daemons that may come with a launch: where a key is not settled, as nodes for nobody in particular leave
     /// it, perhaps in each of its domains.
     pub(super) fn count_daemons(&mut self, claim: usize) {
-        if self.retinue.is_empty() {
+        if self.daemon_overhead.is_empty() {
             return;
         }
         let frame = self.claims.list[claim].frame;
         let (open, company) = (self.open_domains(frame), self.daemon_counts(frame));
-        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
+        let (coming, _) = self.daemon_overhead.with(frame, &self.frames, &self.topology);
         if self.frames.template_of(frame).pool.replicas.is_none() {
             let doubtful = coming.iter().filter(|(_, there)| *there == Counts::Perhaps);
-            self.retinue.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
+            self.daemon_overhead.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
         }
         let spot = self.claims.list[claim].spot(self.frames.get(frame));
         self.topology.admits_daemons(&company, spot, (frame, &self.frames, &self.wants));
         for (member, there) in coming.iter() {
-            let member = &self.retinue.members[*member];
+            let member = &self.daemon_overhead.members[*member];
             let membership = Membership { counts: &member.counts, holds: &member.holds };
             let suits = |id, spread: &_| self.frames.counts(frame, id, spread, &self.wants);
             self.topology.record(membership, spot, CountedPods { count: 1, there: *there }, suits);
@@ -307,41 +312,41 @@ impl Solver<'_> {
             }
         }
         if !open.is_empty() {
-            self.retinue.scattered.insert(claim, (frame, open));
+            self.daemon_overhead.simulated_placement.insert(claim, (frame, open));
         }
     }
 
     /// Once a launch has settled a key, its daemons are no longer counted in the key's other domains.
     pub(super) fn collect_daemons(&mut self, claim: usize) {
-        let Some((before, open)) = self.retinue.scattered.remove(&claim) else { return };
-        let (coming, _) = self.retinue.with(before, &self.frames, &self.topology);
+        let Some((before, open)) = self.daemon_overhead.simulated_placement.remove(&claim) else { return };
+        let (coming, _) = self.daemon_overhead.with(before, &self.frames, &self.topology);
         let now = &self.frames.get(self.claims.list[claim].frame).pins;
         let agrees = |pins: &Pins| pins.iter().zip(now).all(|(was, is)| was.is_none() || is.is_none() || was == is);
         let (left, ruled_out): (Vec<Pins>, Vec<Pins>) = open.into_iter().partition(agrees);
         for pins in &ruled_out {
             for (member, _) in coming.iter() {
-                let member = &self.retinue.members[*member];
+                let member = &self.daemon_overhead.members[*member];
                 let membership = Membership { counts: &member.counts, holds: &member.holds };
                 let suits = |id, spread: &_| self.frames.counts(before, id, spread, &self.wants);
                 self.topology.withdraw(membership, pins, suits);
             }
         }
         if !left.is_empty() {
-            self.retinue.scattered.insert(claim, (before, left));
+            self.daemon_overhead.simulated_placement.insert(claim, (before, left));
         }
     }
 
     /// Counts for certain the daemons that come with every type which holds the pods that a launch has by now: what else it
     /// could have become is over.
     pub(super) fn confirm_daemons(&mut self) {
-        for (position, member) in std::mem::take(&mut self.retinue.doubtful) {
+        for (position, member) in std::mem::take(&mut self.daemon_overhead.doubtful) {
             let narrow = self.frame_by_now(position);
-            let (claim, own) = (&self.claims.list[position], &self.retinue.members[member]);
+            let (claim, own) = (&self.claims.list[position], &self.daemon_overhead.members[member]);
             if own.belongs_to(narrow, &self.frames) == Counts::Surely {
                 let suits = |id, spread: &_| self.frames.counts(narrow, id, spread, &self.wants);
                 self.topology.confirm(&own.counts, claim.spot(self.frames.get(claim.frame)), suits);
             } else {
-                self.retinue.doubtful.insert((position, member));
+                self.daemon_overhead.doubtful.insert((position, member));
             }
         }
     }
@@ -367,10 +372,10 @@ impl Solver<'_> {
 
     /// Keys whose value a launch of a frame must have settled for its daemons' sake.
     pub(super) fn keys_of_daemons(&mut self, frame: TemplateId) -> Vec<KeyId> {
-        if self.retinue.is_empty() {
+        if self.daemon_overhead.is_empty() {
             return Vec::new();
         }
-        let (coming, _) = self.retinue.with(frame, &self.frames, &self.topology);
-        coming.iter().flat_map(|(member, _)| self.retinue.members[*member].keys.iter().copied()).collect()
+        let (coming, _) = self.daemon_overhead.with(frame, &self.frames, &self.topology);
+        coming.iter().flat_map(|(member, _)| self.daemon_overhead.members[*member].keys.iter().copied()).collect()
     }
 }

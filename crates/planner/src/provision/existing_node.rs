@@ -77,7 +77,7 @@ impl<'a> ExistingNodes<'a> {
     pub(super) fn of(
         snapshot: &'a Snapshot,
         dimensions: &Dimensions,
-        retinue: &DaemonOverhead<'a>,
+        daemon_overhead: &DaemonOverhead<'a>,
         topology: &Topology<'a>,
     ) -> Self {
         let daemons = pool_template::daemons(snapshot);
@@ -88,7 +88,7 @@ impl<'a> ExistingNodes<'a> {
         let mut left = Vec::new();
         let room = |(site, node): (Domain, &'a Node)| {
             let (mut room, mut amounts) = ExistingNode::of(snapshot, site, node, dimensions);
-            let comes = |it: &&DaemonDemand<'a>| !retinue.is_kept_off(it.daemon, site, node, topology);
+            let comes = |it: &&DaemonDemand<'a>| !daemon_overhead.is_kept_off(it.daemon, site, node, topology);
             room.expect_daemons(&mut amounts, snapshot, daemons.iter().filter(comes), dimensions);
             left.push(amounts);
             room
@@ -395,9 +395,9 @@ impl<'a> ExistingNode<'a> {
     fn expects(&self, snapshot: &'a Snapshot, demand: &DaemonDemand<'a>) -> bool {
         match (&self.open, self.likely_type(snapshot)) {
             (Some(open), Some(offer)) => {
-                let mould =
+                let in_flight_node =
                     NodeOutline { taints: &self.node.taints, labels: &self.node.labels, well_known: self.well_known };
-                demand.comes_with(&mould, open, &offer)
+                demand.comes_with(&in_flight_node, open, &offer)
             }
             _ => demand.bears(&self.node.taints) && demand.any(|asked| self.meets(asked)),
         }

@@ -1,7 +1,7 @@
 //! The outset of a plan: pods go to nodes that are there, before anything is launched.
 //!
-//! In all manners that queue by size they do so in the order of their turns, up to the first who finds no node that is all
-//! he asks for. Only then does a manner have its say, so plans go thus far once for all of them; most that launch nothing
+//! In all strategies that queue by size they do so in the order of their turns, up to the first who finds no node that is all
+//! he asks for. Only then does a strategy have its say, so plans go thus far once for all of them; most that launch nothing
 //! are over then. A fleet is planned when the nodes that are there are full.
 
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use super::{Attempt, PodKind, PodPlacement, PodRun, Solver};
 use crate::PlacementReason;
 
 impl Solver<'_> {
-    /// Goes as far as manners do not matter; whether nobody is left without a place.
+    /// Goes as far as strategies do not matter; whether nobody is left without a place.
     pub(super) fn fill_existing_only(&mut self) -> bool {
         self.place_nominated();
         self.fill_in_turn() && {

@@ -50,7 +50,7 @@ impl Solver<'_> {
 
     /// By how much a pod may make a launch dearer that it joins: by what a launch of its own costs, or not at all.
     pub(super) fn bearable_price(&self, alone: i64) -> i64 {
-        match self.manner.load {
+        match self.strategy.load {
             LoadRule::One | LoadRule::Own => alone,
             LoadRule::Fit | LoadRule::Fleet => 0,
         }
@@ -76,7 +76,7 @@ impl Solver<'_> {
     /// Opens a launch for the first pods. Says which, and how many of them it takes now.
     pub(super) fn open(&mut self, turn: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
         let level = &self.demands[turn.shape].levels[turn.level];
-        let settles = !level.keys.is_empty() || !level.fickle.is_empty() || !self.retinue.is_empty();
+        let settles = !level.keys.is_empty() || !level.fickle.is_empty() || !self.daemon_overhead.is_empty();
         let fresh = self.best_alone(turn, settles)?;
         let (entry, load) = self.load(&fresh, turn, pods);
         let demand = &self.demands[turn.shape];
@@ -114,7 +114,7 @@ impl Solver<'_> {
 
     /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
     fn load(&mut self, fresh: &NewNodeOption, turn: Attempt, pods: &[usize]) -> (usize, Vec<(usize, usize)>) {
-        if self.manner.load == LoadRule::Fleet
+        if self.strategy.load == LoadRule::Fleet
             && let Some(planned) = self.next_planned(fresh, turn)
         {
             return planned;
@@ -126,7 +126,7 @@ impl Solver<'_> {
         let room = self.topology.host_room_beside(&level.rules, None, &company);
         let cap = room.min(left.div_ceil(self.topology.breadth(&level.rules)));
         let cap = if demand.shape.ports.is_empty() { cap.max(1) } else { 1 };
-        if matches!(self.manner.load, LoadRule::One | LoadRule::Fit) {
+        if matches!(self.strategy.load, LoadRule::One | LoadRule::Fit) {
             return (fresh.entry, vec![(turn.shape, 1)]);
         }
         let (entry, load) = self.best_load(fresh, turn, cap);
@@ -186,7 +186,7 @@ impl Solver<'_> {
     fn fresh(&mut self, frame: TemplateId, turn: Attempt) -> Option<NewNodeOption> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
-        if self.retinue.is_empty() && !self.topology.allows_host(&level.rules, &demand.shunned, None) {
+        if self.daemon_overhead.is_empty() && !self.topology.allows_host(&level.rules, &demand.shunned, None) {
             return None;
         }
         let mut drawn: Vec<NewNodeOption> = Vec::new();

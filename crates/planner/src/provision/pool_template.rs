@@ -1,4 +1,4 @@
-//! A pool as a mould for new nodes: its requirements, and its types with the daemons that come along.
+//! A pool as a in-flight node for new nodes: its requirements, and its types with the daemons that come along.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,9 +108,11 @@ impl<'a> PoolTemplate<'a> {
     fn candidate(&self, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions, offer: Offer<'a>) -> CandidateType<'a> {
         let mut overhead = Resources::default();
         let mut ports = Vec::new();
-        let mould = NodeOutline { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
+        let in_flight_node =
+            NodeOutline { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
         let mut coming = Vec::new();
-        let comes = |(_, demand): &(usize, &DaemonDemand<'a>)| demand.comes_with(&mould, &self.requirements, &offer);
+        let comes =
+            |(_, demand): &(usize, &DaemonDemand<'a>)| demand.comes_with(&in_flight_node, &self.requirements, &offer);
         for (position, demand) in daemons.iter().enumerate().filter(comes) {
             coming.push(position);
             overhead.add(&demand.daemon.shape.requests);
@@ -171,13 +173,18 @@ impl<'a> DaemonDemand<'a> {
         Self { daemon, alternatives: with_volumes(shape, &alternatives) }
     }
 
-    /// Whether the DaemonSet's pod will come with a node of this mould that is made after these requirements.
-    pub(super) fn comes_with(&self, mould: &NodeOutline<'_>, possible: &Requirements, offer: &Offer<'_>) -> bool {
-        self.bears(mould.taints)
+    /// Whether the DaemonSet's pod will come with a node of this in-flight node that is made after these requirements.
+    pub(super) fn comes_with(
+        &self,
+        in_flight_node: &NodeOutline<'_>,
+        possible: &Requirements,
+        offer: &Offer<'_>,
+    ) -> bool {
+        self.bears(in_flight_node.taints)
             && self.alternatives.iter().any(|asked| {
                 let both = possible.intersection(asked);
-                possible.first_conflict(asked, mould.well_known).is_none()
-                    && offer.labels_match(&both, mould.labels, mould.well_known)
+                possible.first_conflict(asked, in_flight_node.well_known).is_none()
+                    && offer.labels_match(&both, in_flight_node.labels, in_flight_node.well_known)
                     && offer.offerings(&both).next().is_some()
             })
     }

@@ -14,12 +14,12 @@ use crate::PodVerdict;
 impl Solver<'_> {
     /// Whether every pod finds its place as right as it was planned. Forgets where they were placed.
     pub(super) fn rehearse(&mut self) -> bool {
-        if self.retinue.is_empty() {
+        if self.daemon_overhead.is_empty() {
             return true;
         }
         self.topology.begin_again();
         self.count_residents();
-        self.retinue.forget_doubts();
+        self.daemon_overhead.forget_doubts();
         (0..self.claims.list.len()).for_each(|claim| self.count_daemons(claim));
         self.confirm_daemons();
         let launches = self.launches_by_now();

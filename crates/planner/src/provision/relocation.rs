@@ -18,8 +18,8 @@ use super::{PodKind, PodPlacement, PodRun, Solver};
 use crate::utilization_limit::UtilizationLimit;
 use crate::{Destination, Launch, Node, Overload, PodVerdict, Purpose, Resources, Size, Snapshot};
 
-/// How new nodes are made for a move: each manner is tried, the cheapest is taken.
-pub(crate) const MANNERS: [Strategy; 2] = [ALWAYS[0], Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
+/// How new nodes are made for a move: each strategy is tried, the cheapest is taken.
+pub(crate) const STRATEGIES: [Strategy; 2] = [ALWAYS[0], Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
 /// A pod that runs on a node which might go.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ pub(super) struct Checkpoint<'a> {
     counted: CountsBefore<'a>,
     headroom: Headroom,
     reservations: Reservations,
-    retinue: DaemonOverhead<'a>,
+    daemon_overhead: DaemonOverhead<'a>,
     pub(super) launches: usize,
     pub(super) order: usize,
     nominations: usize,
@@ -78,7 +78,7 @@ pub(super) struct Checkpoint<'a> {
     /// Rooms of the nodes that go.
     pub(super) vacated: Vec<usize>,
     /// Where kube-scheduler would put its pods, once that is known.
-    pub(super) scattered: Option<SimulatedPlacement>,
+    pub(super) simulated_placement: Option<SimulatedPlacement>,
 }
 
 /// Where a trial has put everybody.
@@ -164,7 +164,7 @@ impl<'a> Relocator<'a> {
         Some(Size { cpu: of(Resources::CPU), memory: of(Resources::MEMORY) })
     }
 
-    /// Takes a node off the scene for good, with all that runs there.
+    /// Takes a node off the simulation for good, with all that runs there.
     pub(crate) fn retire(&mut self, node: usize) {
         self.close(node);
         let Ok(site) = Domain::try_from(node) else { return };
@@ -206,12 +206,12 @@ impl<'a> Relocator<'a> {
     }
 
     /// The same with new nodes, made in one of [`MANNERS`]. In place of a node of a static pool there is always another one.
-    pub(crate) fn try_launches(&mut self, nodes: &[usize], manner: Strategy) -> Result<RelocationOutcome, Obstacle> {
+    pub(crate) fn try_launches(&mut self, nodes: &[usize], strategy: Strategy) -> Result<RelocationOutcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
             return Err(Obstacle::Pod(pod));
         }
-        self.solver.manner = manner;
+        self.solver.strategy = strategy;
         let fixed: Vec<TemplateId> = nodes.iter().filter_map(|node| self.solver.fixed_frame_of(*node)).collect();
         if !fixed.into_iter().all(|base| self.solver.open_replica(base)) {
             return Err(Obstacle::Replica);
@@ -247,13 +247,13 @@ impl<'a> Relocator<'a> {
             counted: solver.topology.counted(),
             headroom: solver.headroom.clone(),
             reservations: solver.reservations.clone(),
-            retinue: solver.retinue.clone(),
+            daemon_overhead: solver.daemon_overhead.clone(),
             launches: solver.claims.list.len(),
             order: solver.order.len(),
             nominations: solver.nominations.len(),
             moved: moved.clone(),
             vacated: nodes.iter().filter_map(|node| self.room_of.get(node)).copied().collect(),
-            scattered: None,
+            simulated_placement: None,
         });
         solver.rooms.try_out();
         solver.claims.seal();
@@ -386,7 +386,7 @@ impl<'a> Relocator<'a> {
         solver.topology.restore(before.counted);
         solver.headroom.restore(before.headroom);
         solver.reservations.restore(before.reservations);
-        solver.retinue = before.retinue;
+        solver.daemon_overhead = before.daemon_overhead;
         solver.claims.list.truncate(before.launches);
         solver.claims.seal();
         solver.order.truncate(before.order);

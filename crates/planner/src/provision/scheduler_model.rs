@@ -237,13 +237,13 @@ impl Relocator<'_> {
     /// Those of the last trial's pods that find no room.
     fn scatter_trial(&mut self) -> Vec<usize> {
         let Some(before) = &self.before else { return Vec::new() };
-        if let Some(known) = &before.scattered {
+        if let Some(known) = &before.simulated_placement {
             return known.over.clone();
         }
-        let scattered = self.put_all();
-        let over = scattered.over.clone();
+        let simulated_placement = self.put_all();
+        let over = simulated_placement.over.clone();
         if let Some(before) = &mut self.before {
-            before.scattered = Some(scattered);
+            before.simulated_placement = Some(simulated_placement);
         }
         over
     }
@@ -252,7 +252,7 @@ impl Relocator<'_> {
     pub(super) fn keep_scattered(&mut self) {
         self.scatter_trial();
         let Some(before) = &mut self.before else { return };
-        for (room, left) in before.scattered.take().unwrap_or_default().left {
+        for (room, left) in before.simulated_placement.take().unwrap_or_default().left {
             self.scatter.leave(room, left);
         }
         before.vacated.iter().for_each(|room| self.scatter.close(*room));
@@ -280,7 +280,7 @@ impl Relocator<'_> {
             let over = solver.scatter(&flocks, coming, &before.vacated, &mut crowd);
             SimulatedPlacement { left: crowd.left(), over }
         });
-        worse.into_iter().max_by_key(|scattered| scattered.over.len()).unwrap_or_default()
+        worse.into_iter().max_by_key(|simulated_placement| simulated_placement.over.len()).unwrap_or_default()
     }
 
     /// Puts pods that were promised a room and are not bound yet where kube-scheduler would: those of moves before these, that are still

@@ -1,4 +1,4 @@
-//! Several solutions of one plan, each in a manner of its own; the best is kept.
+//! Several solutions of one plan, each in a strategy of its own; the best is kept.
 //!
 //! They are worked out on two threads, each solution on one of them: which is the best does not depend on it. A pod that
 //! has a place in the first solution keeps one, whatever others bring: no pod is given up so that another finds a place.
@@ -71,7 +71,7 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
 }
 
-/// What the manners that every plan is made in have in common.
+/// What the strategies that every plan is made in have in common.
 enum StartState<'a> {
     /// All of it: there is nothing to launch.
     Whole(Box<Plan>),
@@ -99,9 +99,9 @@ fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
     (pods().count(), shapes.len())
 }
 
-/// Solutions in the order of their manners, all from one beginning.
-fn side_by_side(begun: Solver<'_>, manners: &[Strategy]) -> Vec<StrategyResult> {
-    let (ones, others) = manners.split_at(manners.len().div_ceil(2));
+/// Solutions in the order of their strategies, all from one beginning.
+fn side_by_side(begun: Solver<'_>, strategies: &[Strategy]) -> Vec<StrategyResult> {
+    let (ones, others) = strategies.split_at(strategies.len().div_ceil(2));
     let copy = begun.clone();
     thread::scope(|scope| {
         let others = scope.spawn(move || one_by_one(copy, others));
@@ -111,15 +111,15 @@ fn side_by_side(begun: Solver<'_>, manners: &[Strategy]) -> Vec<StrategyResult> 
     })
 }
 
-fn one_by_one(begun: Solver<'_>, manners: &[Strategy]) -> Vec<StrategyResult> {
-    let Some((last, others)) = manners.split_last() else { return Vec::new() };
-    let mut all: Vec<StrategyResult> = others.iter().map(|manner| solution(begun.clone(), *manner)).collect();
+fn one_by_one(begun: Solver<'_>, strategies: &[Strategy]) -> Vec<StrategyResult> {
+    let Some((last, others)) = strategies.split_last() else { return Vec::new() };
+    let mut all: Vec<StrategyResult> = others.iter().map(|strategy| solution(begun.clone(), *strategy)).collect();
     all.push(solution(begun, *last));
     all
 }
 
-fn solution(begun: Solver<'_>, manner: Strategy) -> StrategyResult {
-    let solver = solved(begun, manner);
+fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
+    let solver = solved(begun, strategy);
     let score = solver.score();
     let plan = solver.finish();
     let placed = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
@@ -130,10 +130,10 @@ fn solution(begun: Solver<'_>, manner: Strategy) -> StrategyResult {
 
 /// One solution, begun anew while it opens domains that a spread did not count on, or leaves pods without a place whose
 /// launches would have brought along whom those who came first did not count on.
-fn solved(begun: Solver<'_>, manner: Strategy) -> Solver<'_> {
+fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
     let (snapshot, parts) = (begun.snapshot, Arc::clone(&begun.parts));
     let mut foreseen = KnownDomains::default();
-    let mut solver = Solver { manner, ..begun };
+    let mut solver = Solver { strategy, ..begun };
     solver.solve();
     for _ in 0..MOST_SURPRISES {
         let before = foreseen.clone();
@@ -141,7 +141,7 @@ fn solved(begun: Solver<'_>, manner: Strategy) -> Solver<'_> {
         if foreseen == before {
             break;
         }
-        solver = Solver { manner, ..Solver::new(snapshot, &parts, &foreseen) };
+        solver = Solver { strategy, ..Solver::new(snapshot, &parts, &foreseen) };
         solver.solve();
     }
     solver

@@ -1,4 +1,4 @@
-//! Static pools: as many nodes as they have replicas, whoever waits. Their launches are opened before any pod is placed, so
+//! Static pools: as many nodes as they have replicas, pending pods. Their launches are opened before any pod is placed, so
 //! they are room that is coming anyway: pods go there as they go to any launch, and may make it narrower within the template.
 
 use super::Solver;
@@ -50,7 +50,7 @@ impl Solver<'_> {
     /// whether its daemons are kept away. It is where it has the most of them, where it surprises the fewest, then the cheapest.
     fn unsurprising(&mut self, frame: TemplateId) -> TemplateId {
         let guarded = self.topology.guarded_keys(frame, &self.frames, &self.wants);
-        let mut keys = [guarded.clone(), self.retinue.barred_keys()].concat();
+        let mut keys = [guarded.clone(), self.daemon_overhead.barred_keys()].concat();
         keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
         keys.dedup();
         keys.into_iter().fold(frame, |frame, key| {

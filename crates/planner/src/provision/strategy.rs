@@ -56,7 +56,7 @@ const MOST_PODS: (usize, usize) = (2_000, 400_000);
 /// Up to so many are few shapes.
 const MOST_SHAPES: usize = 120;
 
-/// In which more manners a plan is worth being made that launches nodes for so many pods of so many shapes, or leaves them
+/// In which more strategies a plan is worth being made that launches nodes for so many pods of so many shapes, or leaves them
 /// without a place. Many pods of one shape have but one fleet; few pods are no exception, for what becomes of them must not
 /// hang on whether strangers wait too.
 pub(super) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
@@ -82,7 +82,7 @@ impl Solver<'_> {
 
     /// How many hosts a shape's pods need at least, for the order of the queue.
     pub(super) fn hosts_needed(&self, shape: usize, pods: usize) -> Reverse<usize> {
-        if self.manner.order == QueueOrder::Size {
+        if self.strategy.order == QueueOrder::Size {
             return Reverse(0);
         }
         let demand = &self.demands[shape];

@@ -23,9 +23,9 @@ fn cheaper(nodes: &[&str], replacements: usize) -> Vec<PlannedCommand> {
 }
 
 /// What becomes of moves that a plan of this second contains.
-fn look(noted: &mut Validation, moves: &[PlannedCommand], second: i64) -> ValidatedCommands {
+fn look(validation: &mut Validation, moves: &[PlannedCommand], second: i64) -> ValidatedCommands {
     let plan = Plan { moves: moves.to_vec(), ..Plan::default() };
-    noted.update(&at(second), &plan)
+    validation.update(&at(second), &plan)
 }
 
 fn at(second: i64) -> Snapshot {
@@ -44,13 +44,13 @@ fn dropped(ripe: &ValidatedCommands) -> Vec<&str> {
 #[test]
 fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same() {
     for reason in [CommandReason::Empty, CommandReason::Underutilized] {
-        let mut noted = Validation::default();
+        let mut validation = Validation::default();
         let moves = vec![planned(reason, &["a", "b"], 1)];
-        let first = look(&mut noted, &moves, 0);
+        let first = look(&mut validation, &moves, 0);
         assert_eq!((first.begin.len(), first.candidates, first.next), (0, vec![0], seconds(15)), "{reason}");
-        let second = look(&mut noted, &moves, 9);
+        let second = look(&mut validation, &moves, 9);
         assert_eq!((second.begin.len(), second.candidates.len(), second.next), (0, 0, seconds(6)), "{reason}");
-        let third = look(&mut noted, &moves, 15);
+        let third = look(&mut validation, &moves, 15);
         assert_eq!((third.begin, third.next), (vec![0], None), "{reason}");
     }
 }
@@ -65,21 +65,25 @@ fn what_is_wrong_already_waits_for_nothing() {
 
 #[test]
 fn a_move_that_one_plan_left_out_is_dropped_and_begins_to_wait_anew() {
-    let mut noted = Validation::default();
-    drop(look(&mut noted, &cheaper(&["a"], 0), 0));
-    assert_eq!(dropped(&look(&mut noted, &[], 5)), ["a"]);
-    let again = look(&mut noted, &cheaper(&["a"], 0), 10);
+    let mut validation = Validation::default();
+    drop(look(&mut validation, &cheaper(&["a"], 0), 0));
+    assert_eq!(dropped(&look(&mut validation, &[], 5)), ["a"]);
+    let again = look(&mut validation, &cheaper(&["a"], 0), 10);
     assert_eq!((again.begin.len(), again.next), (0, seconds(15)));
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 20).begin.len(), 0, "the first ten seconds count for nothing");
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 25).begin, [0]);
+    assert_eq!(
+        look(&mut validation, &cheaper(&["a"], 0), 20).begin.len(),
+        0,
+        "the first ten seconds count for nothing"
+    );
+    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 25).begin, [0]);
 }
 
 #[test]
 fn only_the_move_that_changed_is_dropped() {
-    let mut noted = Validation::default();
+    let mut validation = Validation::default();
     let both = [cheaper(&["a"], 0), cheaper(&["b"], 0)].concat();
-    drop(look(&mut noted, &both, 0));
-    let ripe = look(&mut noted, &cheaper(&["b"], 0), 15);
+    drop(look(&mut validation, &both, 0));
+    let ripe = look(&mut validation, &cheaper(&["b"], 0), 15);
     assert_eq!((dropped(&ripe), ripe.begin.as_slice()), (vec!["a"], [0].as_slice()));
 }
 
@@ -91,9 +95,9 @@ fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
         ("a replacement less", cheaper(&["a", "b"], 1)),
     ];
     for (what, other) in others {
-        let mut noted = Validation::default();
-        drop(look(&mut noted, &cheaper(&["a", "b"], 2), 0));
-        let ripe = look(&mut noted, &other, 15);
+        let mut validation = Validation::default();
+        drop(look(&mut validation, &cheaper(&["a", "b"], 2), 0));
+        let ripe = look(&mut validation, &other, 15);
         assert_eq!((ripe.begin.len(), ripe.candidates.len()), (0, 1), "{what}");
     }
     let same = [
@@ -102,63 +106,63 @@ fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
         ("a node less", cheaper(&["a"], 2)),
     ];
     for (what, same) in same {
-        let mut noted = Validation::default();
-        drop(look(&mut noted, &cheaper(&["a", "b"], 2), 0));
-        assert_eq!(look(&mut noted, &same, 15).begin, [0], "{what}");
+        let mut validation = Validation::default();
+        drop(look(&mut validation, &cheaper(&["a", "b"], 2), 0));
+        assert_eq!(look(&mut validation, &same, 15).begin, [0], "{what}");
     }
 }
 
 #[test]
 fn nodes_that_go_in_another_company_have_waited_as_long_as_the_last_of_them() {
-    let mut noted = Validation::default();
-    drop(look(&mut noted, &cheaper(&["a"], 0), 0));
-    drop(look(&mut noted, &[cheaper(&["a"], 0), cheaper(&["b"], 0)].concat(), 4));
-    let together = look(&mut noted, &cheaper(&["a", "b"], 1), 10);
+    let mut validation = Validation::default();
+    drop(look(&mut validation, &cheaper(&["a"], 0), 0));
+    drop(look(&mut validation, &[cheaper(&["a"], 0), cheaper(&["b"], 0)].concat(), 4));
+    let together = look(&mut validation, &cheaper(&["a", "b"], 1), 10);
     assert_eq!((together.begin.len(), together.next), (0, seconds(9)));
-    assert_eq!(look(&mut noted, &cheaper(&["a", "b"], 1), 19).begin, [0]);
+    assert_eq!(look(&mut validation, &cheaper(&["a", "b"], 1), 19).begin, [0]);
 }
 
 #[test]
 fn a_node_that_goes_into_another_move_is_not_told_that_it_stays() {
-    let mut noted = Validation::default();
-    drop(look(&mut noted, &cheaper(&["a", "b"], 1), 0));
-    assert_eq!(dropped(&look(&mut noted, &cheaper(&["a"], 0), 5)), ["b"]);
+    let mut validation = Validation::default();
+    drop(look(&mut validation, &cheaper(&["a", "b"], 1), 0));
+    assert_eq!(dropped(&look(&mut validation, &cheaper(&["a"], 0), 5)), ["b"]);
 }
 
 #[test]
 fn a_move_that_was_begun_is_not_dropped_and_one_that_could_not_be_is_begun_again() {
-    let mut noted = Validation::default();
-    drop(look(&mut noted, &cheaper(&["a"], 1), 0));
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 15).begin, [0]);
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 16).begin, [0], "the plan contains it still");
-    assert_eq!(look(&mut noted, &[], 17), ValidatedCommands::default());
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 1), 40).begin.len(), 0, "after a rollback it has to wait again");
+    let mut validation = Validation::default();
+    drop(look(&mut validation, &cheaper(&["a"], 1), 0));
+    assert_eq!(look(&mut validation, &cheaper(&["a"], 1), 15).begin, [0]);
+    assert_eq!(look(&mut validation, &cheaper(&["a"], 1), 16).begin, [0], "the plan contains it still");
+    assert_eq!(look(&mut validation, &[], 17), ValidatedCommands::default());
+    assert_eq!(look(&mut validation, &cheaper(&["a"], 1), 40).begin.len(), 0, "after a rollback it has to wait again");
 }
 
 #[test]
 fn a_clock_that_is_set_back_starts_the_wait_anew() {
-    let mut noted = Validation::default();
-    drop(look(&mut noted, &cheaper(&["a"], 0), 3600));
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 0).next, seconds(15));
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 15).begin, [0]);
+    let mut validation = Validation::default();
+    drop(look(&mut validation, &cheaper(&["a"], 0), 3600));
+    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 0).next, seconds(15));
+    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 15).begin, [0]);
 }
 
 /// What becomes of moves that a plan contains in which a budget keeps other nodes.
-fn beside(noted: &mut Validation, moves: &[PlannedCommand], withheld: &[&str], second: i64) -> ValidatedCommands {
+fn beside(validation: &mut Validation, moves: &[PlannedCommand], withheld: &[&str], second: i64) -> ValidatedCommands {
     let verdict = |name: &&str| ((*name).to_owned(), NodeVerdict::Budget { reason: CommandReason::Underutilized });
     let report = Report { nodes: withheld.iter().map(verdict).collect(), ..Report::default() };
-    noted.update(&at(second), &Plan { moves: moves.to_vec(), report, ..Plan::default() })
+    validation.update(&at(second), &Plan { moves: moves.to_vec(), report, ..Plan::default() })
 }
 
 #[test]
 fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
-    let mut noted = Validation::default();
-    drop(beside(&mut noted, &[], &["a", "b"], 0));
-    drop(beside(&mut noted, &[], &["a", "b"], 10));
-    let ripe = beside(&mut noted, &cheaper(&["a"], 0), &["b"], 15);
+    let mut validation = Validation::default();
+    drop(beside(&mut validation, &[], &["a", "b"], 0));
+    drop(beside(&mut validation, &[], &["a", "b"], 10));
+    let ripe = beside(&mut validation, &cheaper(&["a"], 0), &["b"], 15);
     assert_eq!((ripe.begin.as_slice(), ripe.candidates.len()), ([0].as_slice(), 0));
     assert_eq!(
-        beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 15).begin,
+        beside(&mut validation, &cheaper(&["a", "b"], 1), &[], 15).begin,
         [] as [usize; 0],
         "a was begun and is back"
     );
@@ -166,10 +170,10 @@ fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
 
 #[test]
 fn a_node_that_a_budget_keeps_from_then_on_goes_on_waiting() {
-    let mut noted = Validation::default();
-    drop(look(&mut noted, &cheaper(&["a"], 0), 0));
-    drop(beside(&mut noted, &[], &["a"], 5));
-    assert_eq!(look(&mut noted, &cheaper(&["a"], 0), 15).begin, [0]);
+    let mut validation = Validation::default();
+    drop(look(&mut validation, &cheaper(&["a"], 0), 0));
+    drop(beside(&mut validation, &[], &["a"], 5));
+    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 15).begin, [0]);
 }
 
 #[test]
@@ -181,11 +185,11 @@ fn a_budget_that_kept_a_node_too_short_a_while_leaves_the_rest_of_the_wait() {
         ("but the clock was set back", vec![(90, vec!["a", "b"])], 15),
     ];
     for (what, before, remaining) in rows {
-        let mut noted = Validation::default();
+        let mut validation = Validation::default();
         for (second, withheld) in before {
-            drop(beside(&mut noted, &[], &withheld, second));
+            drop(beside(&mut validation, &[], &withheld, second));
         }
-        let ripe = beside(&mut noted, &cheaper(&["a", "b"], 1), &[], 16);
+        let ripe = beside(&mut validation, &cheaper(&["a", "b"], 1), &[], 16);
         assert_eq!((ripe.begin.len(), ripe.next), (0, seconds(remaining)), "{what}");
     }
 }

@@ -60,7 +60,10 @@ fn how_much_room_a_buffer_asks_for() {
             json!({"scalableRef": {"kind": "StatefulSet", "name": "web"}, "replicas": 1}),
             Err("StatefulSet web does not exist"),
         ),
-        (json!({"scalableRef": {"kind": "DaemonSet", "name": "web"}, "replicas": 1}), Err("unsupported kind DaemonSet")),
+        (
+            json!({"scalableRef": {"kind": "DaemonSet", "name": "web"}, "replicas": 1}),
+            Err("unsupported kind DaemonSet"),
+        ),
         (
             json!({"podTemplateRef": {"name": "away"}, "replicas": 1}),
             Err("label karpenter.sh/registered is restricted"),
