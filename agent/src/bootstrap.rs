@@ -291,7 +291,7 @@ fn stage_of(unit: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether only people can clear the obstacle (what the machine was told is wrong), or time may.
+/// Whether only people can clear the obstacle (what the machine received is wrong), or time may.
 fn state_of(obstacle: &anyhow::Error, reason: String, since: Timestamp) -> BootstrapState {
     if obstacle.is::<UserDataError>() || obstacle.is::<NodeConfigError>() {
         BootstrapState::Failed { reason, since }

@@ -1,4 +1,4 @@
-//! The agent's clock: it begins with the wall's time and then only counts what has passed since the machine booted, so that somebody
+//! The agent's clock: it begins with the wall's time and then only counts what has passed since the machine booted, so that someone
 //! who sets the wall clock moves no deadline. Its anchor is in the journal: a restart carries on with the same clock.
 
 use drain::Millis;

@@ -112,7 +112,7 @@ struct Series {
     since: Option<Millis>,
 }
 
-/// The machine's health, as it is told on the machine itself.
+/// The machine's health, as it is reported on the machine itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthReport {
@@ -132,7 +132,7 @@ pub struct HealthProblem {
     pub condition: String,
     /// In one word.
     pub reason: String,
-    /// It makes the condition False; otherwise it is only told.
+    /// It makes the condition False; otherwise it is only reported.
     pub fatal: bool,
     /// Since when, by the wall's clock.
     pub since: String,
@@ -260,7 +260,7 @@ impl Health {
     }
 }
 
-/// How the keys of tidings about health begin; what follows up to the last dash is the reason.
+/// How the keys of events about health begin; what follows up to the last dash is the reason.
 pub const TIDING: &str = "health-";
 
 impl Series {
@@ -280,7 +280,7 @@ fn said(trouble: &ActiveProblem<'_>, wall: WallOffset) -> String {
     format!("{} since {}: {}", trouble.check.reason, rfc3339(wall.wall_time(trouble.since)), trouble.text)
 }
 
-/// One condition: False for what is fatal, else True, with what is only told in its message.
+/// One condition: False for what is fatal, else True, with what is only reported in its message.
 fn statement(kind: &'static str, well: &str, troubles: &[ActiveProblem<'_>], wall: WallOffset) -> ConditionUpdate {
     let own: Vec<_> = troubles.iter().filter(|trouble| trouble.check.condition == kind).collect();
     let fatal = own.iter().find(|trouble| trouble.check.fatal);

@@ -1,4 +1,4 @@
-//! What the agent must not forget over a restart: the notices it has seen, the drain they started, and what it has told already.
+//! What the agent must not forget over a restart: the notices it has seen, the drain they started, and what it has reported already.
 //! One file, replaced as a whole; a notice is in it before anything is done about it.
 
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub struct Journal {
     /// Why the node is emptied.
     #[serde(default)]
     pub order: Option<OrderRecord>,
-    /// What somebody asks for by the Node's annotation.
+    /// What someone asks for by the Node's annotation.
     #[serde(default)]
     pub asked: Option<drain::DrainOrder>,
     /// The drain that follows the order.
@@ -50,7 +50,7 @@ pub struct Journal {
     #[serde(default)]
     pub leftover: Option<OwnedMarks>,
     /// The moment 0 of the agent's clock, in milliseconds of Unix time, less the machine's time since it booted: deadlines survive a
-    /// restart even if somebody sets the clock.
+    /// restart even if someone sets the clock.
     #[serde(default)]
     pub anchor: Option<i64>,
     /// Keys of the events that the API server has.

@@ -36,7 +36,7 @@ pub const CONDITION: Metric = Metric {
     kind: Kind::Gauge,
     labels: &["condition", "status"],
 };
-/// Whether anybody hears us.
+/// Whether anyone hears us.
 pub const API_ANSWERS: Metric = Metric {
     name: "kerf_agent_api_answers",
     help: "1 while the API server responds to the agent, else 0",

@@ -1,4 +1,4 @@
-//! What the running agent was told: the settings part of user data, else the file that the image's builder left, else the defaults.
+//! What the running agent was reported: the settings part of user data, else the file that the image's builder left, else the defaults.
 //! Settings that cannot be read never stop the agent: it guards the node by the defaults, and says what is wrong.
 
 use std::fs;

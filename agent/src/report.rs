@@ -14,7 +14,7 @@ use crate::notices::{ImdsNoticeKind, StoredNotice};
 
 /// Who the events are from.
 const COMPONENT: &str = "kerf-agent";
-/// How the keys of all tidings about bootstrap begin.
+/// How the keys of all events about bootstrap begin.
 pub const BOOTSTRAP_KEY: &str = "bootstrap-";
 /// Names of pods listed in a message.
 const NAMED: usize = 3;
@@ -35,7 +35,7 @@ pub struct ConditionUpdate {
 /// A `core/v1` Event to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeEvent {
-    /// The same tiding has the same key over restarts.
+    /// The same event has the same key over restarts.
     pub key: String,
     /// Warning rather than Normal.
     pub warning: bool,
@@ -295,7 +295,7 @@ impl NodeEvent {
         }
     }
 
-    /// Bootstrap cannot follow what the machine was told.
+    /// Bootstrap cannot follow what the machine received.
     #[must_use]
     pub fn bootstrap_failed(why: &str) -> Self {
         Self {

@@ -215,7 +215,7 @@ impl Agent {
         trouble.map_or_else(|| format!("{summary}{health}"), |trouble| format!("{summary}: {trouble}"))
     }
 
-    /// Local facts: files that others write, and the clock that somebody may set.
+    /// Local facts: files that others write, and the clock that someone may set.
     fn look_around(&mut self) {
         let ahead = self.clock.look();
         self.take(Input::Wall(WallOffset(ahead)));
@@ -371,7 +371,7 @@ impl Agent {
     }
 }
 
-/// Looks at the machine, if anybody wants it to.
+/// Looks at the machine, if anyone wants it to.
 fn sampled(root: &Path, policies: &Policies) -> Receiver<HealthSample> {
     let (told, samples) = mpsc::channel(2);
     let settings = policies.settings.health.clone();

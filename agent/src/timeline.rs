@@ -15,7 +15,7 @@ use crate::files::replace;
 /// The file, on tmpfs, on the machine.
 pub const PATH: &str = "/run/kerf/timeline.json";
 
-/// Metadata has told which machine this is.
+/// Metadata has reported which machine this is.
 pub const IMDS: &str = "imds";
 /// Metadata has given out the role's credentials.
 pub const CREDENTIALS: &str = "credentials";
@@ -60,7 +60,7 @@ impl Timeline {
         true
     }
 
-    /// Takes in what somebody else has kept; of two moments the earlier one counts. Whether anything changed.
+    /// Takes in what someone else has kept; of two moments the earlier one counts. Whether anything changed.
     pub fn merge(&mut self, other: &Self) -> bool {
         let before = self.clone();
         self.start = [self.start, other.start].into_iter().flatten().min();

@@ -26,7 +26,7 @@ pub(crate) type Transport = Box<dyn Stream>;
 /// A connection that speaks HTTP/1.1.
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
-/// What moves a connection's bytes while somebody polls it.
+/// What moves a connection's bytes while someone polls it.
 pub(crate) type Driver = Connection<TokioIo<Transport>, Full<Bytes>>;
 
 /// Begins to speak HTTP/1.1; the caller drives.

@@ -14,7 +14,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const STAGING: &str = "opt/staging";
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
-/// EKS's nodeadm leaves a kubeconfig and kubelet's flags, once there is somebody to join.
+/// EKS's nodeadm leaves a kubeconfig and kubelet's flags, once there is someone to join.
 const NODEADM: &str = "#!/bin/sh -e\nif [ -d /opt/joins ]; then cp -r /opt/joins/. /; fi\n";
 /// What an image is made of, as far as Kerf has a hand in it.
 const IMAGE: &[&str] = &[

@@ -1,4 +1,4 @@
-//! The agent's signatures, judged by AWS's own signer over random requests: one byte of difference and nobody gets in.
+//! The agent's signatures, evaluated by AWS's own signer over random requests: one byte of difference and nobody gets in.
 #![expect(clippy::expect_used, reason = "a failed assumption should fail the test")]
 
 use std::time::{Duration, SystemTime};

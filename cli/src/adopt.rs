@@ -1,5 +1,5 @@
 //! `kerf adopt --check`: what changes when Kerf takes over a cluster in which Karpenter runs, told from the cluster's objects before
-//! anybody touches it.
+//! anyone touches it.
 
 mod others;
 mod pools;

@@ -1,6 +1,6 @@
 //! `kerf convert`: what older versions of Karpenter wrote becomes what v1 reads, with the meaning that it had.
 //!
-//! Documents are told apart by what they say: manifests, Helm values, Prometheus rules. One that is current comes out byte for byte. One
+//! Documents are reported apart by what they say: manifests, Helm values, Prometheus rules. One that is current comes out byte for byte. One
 //! that is changed is written anew from a tree that keeps comments, quotes and the order of fields. Everything that comes out is held
 //! against the rules that `kerf plan` holds manifests against; where anything is refused, nothing comes out.
 

@@ -48,7 +48,7 @@ impl Failure {
         Self::fault(told(&error))
     }
 
-    /// A fault of the program, told.
+    /// A fault of the program, reported.
     #[must_use]
     pub fn fault(message: impl Into<String>) -> Self {
         Self {

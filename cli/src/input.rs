@@ -201,7 +201,7 @@ impl Reader {
 }
 
 /// Takes out fields that say nothing, such as the `resources:` that templates leave behind: Kubernetes takes them for
-/// absent. Where names and values are people's own, nothing is a mistake that is told.
+/// absent. Where names and values are people's own, nothing is a mistake that is reported.
 fn forget_nulls(value: &mut Value) {
     const OWN: [&str; 4] = ["labels", "matchLabels", "annotations", "nodeSelector"];
     match value {
@@ -214,8 +214,8 @@ fn forget_nulls(value: &mut Value) {
     }
 }
 
-/// Everything for which the API server would refuse a custom resource, or drop what somebody meant; such an object is not
-/// looked at any further. What has its own cure is told with that alone.
+/// Everything for which the API server would refuse a custom resource, or drop what someone meant; such an object is not
+/// looked at any further. What has its own cure is reported with that alone.
 fn refused(raw: &Raw) -> Vec<InputError> {
     let mut faults = outdated::faults(raw);
     let told: Vec<Box<str>> = faults.iter().map(|fault| fault.field.clone()).collect();

@@ -52,7 +52,7 @@ pub struct Gates {
     pub static_pools: Gate,
     /// Capacity buffers.
     pub buffers: Gate,
-    /// Whether sick nodes are replaced; as in the controller only where somebody says so.
+    /// Whether unhealthy nodes are replaced; as in the controller only where someone says so.
     pub node_repair: bool,
     /// Whether spot may take the place of spot; likewise.
     pub spot_to_spot: bool,

@@ -17,7 +17,7 @@ use crate::plan_input::{self, Conditions, PlanAnswer};
 use crate::plan_report::{PlanReport, outcome};
 use crate::{adopt, convert, explain, input, live, prices, table, types, userdata};
 
-/// Notes that are told one by one.
+/// Notes that are reported one by one.
 const NOTES: usize = 20;
 
 /// Runs the command line and returns the exit code: 0 when every pod that is not ignored has a place, 3 when some have

@@ -138,7 +138,7 @@ impl Settings {
         self.feature_gates.value("ReservedCapacity").unwrap_or(true)
     }
 
-    /// One sentence for every wish that is not granted.
+    /// One sentence for every request that is not granted.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
         let devices = "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet";

@@ -1,4 +1,4 @@
-//! What every plan of every case promises of nodes: each is told of once, and whatever a move names stands in the plan.
+//! What every plan of every case promises of nodes: each is reported of once, and whatever a move names stands in the plan.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ fn is_taken(node: &Node) -> bool {
     said.is_some_and(|it| it.reason != reason::REBALANCE_RECOMMENDATION || it.message.contains("policy=replace"))
 }
 
-/// Whether somebody has decided already that it goes: not this plan.
+/// Whether someone has decided already that it goes: not this plan.
 fn is_going(node: Option<&Node>, claim: &NodeClaim) -> bool {
     claim.metadata.deletion_timestamp.is_some()
         || claim.replaced_by().is_some()

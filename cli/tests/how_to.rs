@@ -51,7 +51,7 @@ impl Reader {
         Self { folder, environment: Vec::new() }
     }
 
-    /// What a line prints. Those of programs that are not at hand are judged without being run.
+    /// What a line prints. Those of programs that are not at hand are evaluated without being run.
     fn follow(&mut self, line: &str, expected: i32) -> String {
         let known: Vec<(&str, &str)> = self.environment.iter().map(|(name, value)| (&**name, &**value)).collect();
         programs::variables(line, &known);

@@ -31,7 +31,7 @@ const ENDINGS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 51
 /// The same with fewer steps, in seconds: for what has many series.
 const STEPS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0];
 
-/// The same with fewer steps: where Karpenter has a summary, or the same is told by pool.
+/// The same with fewer steps: where Karpenter has a summary, or the same is reported by pool.
 const ENDS: &[f64] = &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 
 /// From 15 minutes to 30 days, in seconds.
@@ -58,7 +58,7 @@ pub const USER_DATA_BYTES: Metric = Metric {
     kind: Kind::Gauge,
     labels: &["nodeclass"],
 };
-/// NodeClaims that were deleted because their nodes are sick.
+/// NodeClaims that were deleted because their nodes are unhealthy.
 pub const UNHEALTHY_DISRUPTED: Metric = Metric {
     name: "karpenter_nodeclaims_unhealthy_disrupted_total",
     help: "NodeClaims deleted because their node was unhealthy, by condition, pool, capacity type and image",

@@ -126,7 +126,7 @@ impl Reconciler {
         result.unwrap_or_else(|error| self.failed(work, &error))
     }
 
-    /// A conflict only means that somebody was quicker: the watch brings the newer version.
+    /// A conflict only means that someone was quicker: the watch brings the newer version.
     fn failed(&self, work: &WorkItem, error: &WriteError) -> QueueAction {
         let (name, text) = (work.to_string(), daemon::error::chain(error));
         match error.status() {

@@ -213,7 +213,7 @@ fn listen(settings: &Settings, heard: &NoticeSources<'_>, tasks: &mut JoinSet<()
     }
 }
 
-/// The controller's Lease, which stands for the controller where events are told; also without one, for an event needs only a name.
+/// The controller's Lease, which stands for the controller where events are reported; also without one, for an event needs only a name.
 fn lease_object(settings: &Settings) -> ObjectReference {
     let (namespace, name) = match &settings.lease {
         Some(lease) => (lease.namespace.clone(), lease.name.clone()),
@@ -307,7 +307,7 @@ impl Probes {
         }
     }
 
-    /// What is summed up over replicas is told by the one that leads.
+    /// What is summed up over replicas is reported by the one that leads.
     fn export_metrics(&self, index: &Index, now: Timestamp) {
         self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics);
         self.usage.replace(&self.metrics, usage::samples(index, now));
@@ -336,7 +336,7 @@ impl Admin for Probes {
         if self.leading.load(Ordering::Acquire) {
             self.cluster.read(|index| self.export_metrics(index, now));
         } else {
-            // Whoever leads tells it.
+            // The leader tells it.
             self.cluster.read(|index| drop(index.turns.take()));
         }
         self.metrics.render()

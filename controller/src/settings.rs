@@ -159,7 +159,7 @@ pub struct Settings {
     pub log_format: daemon::log::Format,
     /// Wishes that are not granted, each as a sentence.
     pub unmet: Vec<String>,
-    /// Whether metrics of nodes, pools, pods and conditions are told.
+    /// Whether metrics of nodes, pools, pods and conditions are reported.
     pub tells_fleet: bool,
 }
 
@@ -310,7 +310,7 @@ mod tests {
             ("--batch-idle-duration=soon", "write it like 10s"),
             ("--cluster-endpoint=localhost", "absolute URL"),
             ("--log-level=loud", "use debug, info or error"),
-            ("--ami-refresh-interval=30s", "once a minute at most"),
+            ("--ami-refresh-interval=30s", "at most once a minute"),
             ("--subnet-refresh-interval=often", "write it like 10s"),
             ("--vm-memory-overhead-percent=7.5", "between 0 and 1"),
             ("--preference-policy=ignore", "write Respect or Ignore"),
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Classes are looked at as a whole, so the shorter wish counts for both.
+    /// Classes are looked at as a whole, so the shorter request counts for both.
     #[test]
     fn classes_are_looked_at_as_often_as_somebody_wishes() {
         let flags = ["--ami-refresh-interval=10m", "--subnet-refresh-interval=5m"];

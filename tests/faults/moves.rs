@@ -46,7 +46,9 @@ impl Condemned {
         scene.api::<NodeClaim>().patch_status(&self.name(), &params, &Patch::Merge(status)).await?;
         let node = scene.api::<Node>().get(&self.node).await?;
         let disrupted = api::Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE);
-        let taints: Vec<_> = node.spec.taints.into_iter().chain([disrupted]).collect();
+        // The controller may see the condition first and add the taint itself.
+        let others = node.spec.taints.into_iter().filter(|taint| taint.key != disrupted.key);
+        let taints: Vec<_> = others.chain([disrupted.clone()]).collect();
         let taints = json!({"spec": {"taints": taints}});
         scene.api::<Node>().patch(&self.node, &params, &Patch::Merge(taints)).await?;
         Ok(())

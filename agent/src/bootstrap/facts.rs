@@ -41,7 +41,7 @@ pub struct Facts {
     pub hardware: Hardware,
     /// What its image carries.
     pub software: Software,
-    /// What the machine was told.
+    /// What the machine received.
     pub user_data: UserData,
 }
 
@@ -86,7 +86,7 @@ pub struct Location {
     pub node_ip: String,
 }
 
-/// Asks IMDS and looks at the machine, knowing what it was told and where the credential provider may be.
+/// Asks IMDS and looks at the machine, knowing what it was reported and where the credential provider may be.
 ///
 /// # Errors
 /// The first thing that is missing or wrong, with its cure.
@@ -118,7 +118,7 @@ pub async fn look(host: &Host, place: Location, provider: &str, user_data: UserD
     })
 }
 
-/// Reads what the machine was told from IMDS.
+/// Reads what the machine received from IMDS.
 ///
 /// # Errors
 /// IMDS does not answer, or what it has is no user data for a node.

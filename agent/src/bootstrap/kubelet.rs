@@ -1,5 +1,5 @@
 //! The KubeletConfiguration of an EKS node, as nodeadm generates it for Kubernetes 1.27 to 1.36: the generated file
-//! holds what the platform needs, the user's wishes go into a drop-in above it.
+//! holds what the platform needs, the user's requests go into a drop-in above it.
 
 mod command_line;
 
@@ -36,7 +36,7 @@ const TLS_CIPHER_SUITES: [&str; 8] = [
 const FEATURE_GATES: [(&str, u32); 3] =
     [("RotateKubeletServerCertificate", 0), ("DynamicResourceAllocation", 33), ("MutableCSINodeAllocatableCount", 34)];
 
-/// Drop-in folders are used from this minor release of kubelet on; before, the user's wishes are merged into the file.
+/// Drop-in folders are used from this minor release of kubelet on; before, the user's requests are merged into the file.
 const DROP_INS_SINCE: u32 = 29;
 /// kubelet ends pods itself at a shutdown from this minor release on.
 const SHUTDOWN_SINCE: u32 = 34;

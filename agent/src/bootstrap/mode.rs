@@ -1,4 +1,4 @@
-//! What bootstrap's duty is on this machine: to configure it, or to wait until somebody else has, and to learn from what they wrote.
+//! What bootstrap's duty is on this machine: to configure it, or to wait until someone else has, and to learn from what they wrote.
 
 use std::path::Path;
 

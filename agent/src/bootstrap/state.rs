@@ -24,7 +24,7 @@ pub enum BootstrapState {
         /// When the reason was new.
         since: Timestamp,
     },
-    /// What the machine was told cannot be followed, which only people can change; it is read and tried again.
+    /// What the machine received cannot be followed, which only people can change; it is read and tried again.
     Failed {
         /// One sentence: what, where, and the cure.
         reason: String,

@@ -50,7 +50,7 @@ pub enum ClusterError {
     /// The machine has no credentials to make a token with.
     #[error("cannot create a token for the API server")]
     Credentials(#[source] CredentialsError),
-    /// The server does not take us for anybody.
+    /// The server does not take us for anyone.
     #[error("unauthorized (401 to {what}): {cure}")]
     Unauthorized {
         /// Method and path.

@@ -1,5 +1,5 @@
 //! Following a collection: list, watch from there, list again when the server has forgotten (410). What cannot be understood is named
-//! and skipped; errors are told and retried for ever.
+//! and skipped; errors are reported and retried for ever.
 
 use std::collections::BTreeMap;
 use std::fmt;

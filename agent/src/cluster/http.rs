@@ -93,7 +93,7 @@ impl Http {
     ) -> Result<Bytes, ClusterError> {
         let mut sender = self.sender().await?;
         let request = self.request(method, path, body).await?;
-        // After all that may take time: whoever was stopped until now must not send what somebody else sends by now.
+        // After all that may take time: whoever was stopped until now must not send what someone else sends by now.
         if by.is_over() {
             self.keep(sender);
             return Err(ClusterError::Late { what: what.to_owned() });

@@ -95,7 +95,7 @@ pub struct NodeCondition {
     pub message: String,
     /// When `status` changed last.
     pub last_transition_time: Option<Timestamp>,
-    /// When somebody last said so.
+    /// When someone last said so.
     pub last_heartbeat_time: Option<Timestamp>,
 }
 

@@ -18,7 +18,7 @@ const GROUP: &str = "meta-data/tags/instance/aws:autoscaling:groupName";
 /// The caller tries again: one call waits for little.
 const ATTEMPTS: u32 = 2;
 
-/// Why the group was not told.
+/// Why the group was not reported.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CompleteError {

@@ -1,4 +1,4 @@
-//! One question to the machine or to a port of it, and its answer. Whoever asks sets the time that it may take.
+//! One question to the machine or to a port of it, and its answer. The caller sets the time that it may take.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
 //! Carries out what gates ask: each question in a task of its own, since one that hangs must not hold up the others. Nothing is
-//! judged here; what was found goes to whoever listens, and when nobody does any more, the asking ends.
+//! evaluated here; what was found goes to whoever listens, and when nobody does any more, the asking ends.
 
 use std::path::PathBuf;
 use std::time::Duration;

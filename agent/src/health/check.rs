@@ -17,7 +17,7 @@ pub struct Check {
     pub condition: &'static str,
     /// In one word.
     pub reason: Cow<'static, str>,
-    /// Whether the condition becomes False; else it is only told.
+    /// Whether the condition becomes False; else it is only reported.
     pub fatal: bool,
 }
 
@@ -65,7 +65,7 @@ impl Check {
     }
 }
 
-/// What is told as a warning at once and repairs a node only when it lasts: it may go by itself, or be everybody's trouble.
+/// What is reported as a warning at once and repairs a node only when it lasts: it may go by itself, or be everybody's trouble.
 const LASTING: [(Check, Duration); 3] = [
     (TASK_HUNG, Duration::from_secs(5 * 60)),
     (DISK_HUNG, Duration::from_secs(5 * 60)),
@@ -100,7 +100,7 @@ pub const NO_DNS: Check = Check::warning(NETWORKING_READY, "DNSUnreachable");
 pub const NAMES_LOST: Check = Check::fatal(NETWORKING_READY, "DNSLost");
 /// Instance metadata does not answer.
 pub const NO_IMDS: Check = Check::warning(NETWORKING_READY, "IMDSUnreachable");
-/// The API server does not answer; told once it does.
+/// The API server does not answer; reported once it does.
 pub const NO_API: Check = Check::warning(NETWORKING_READY, "APIServerUnreachable");
 /// The API server is lost again and again. That it is lost for long shows in the Node's `Ready`: nobody could be told here.
 pub const API_UNSTABLE: Check = Check::fatal(NETWORKING_READY, "APIServerUnstable");

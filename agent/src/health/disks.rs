@@ -38,7 +38,7 @@ pub(super) fn full(root: &Path, limit: Percent) -> CheckRun {
     CheckRun { check: check::DISK_FULL, trouble: full }
 }
 
-/// Mount points as they are told, and whether the file system below can be written. Its own flag counts, not the mount's: the
+/// Mount points as they are reported, and whether the file system below can be written. Its own flag counts, not the mount's: the
 /// agent's unit sees everything mounted read-only.
 fn read_only(mounts: &str) -> BTreeMap<&str, bool> {
     let mount = |line| {

@@ -8,7 +8,7 @@ use super::{CheckRun, check};
 /// Tasks that are remembered; the kernel itself names ten by default.
 const MOST: usize = 16;
 
-/// The tasks that hang, as far as anybody knows.
+/// The tasks that hang, as far as anyone knows.
 #[derive(Debug)]
 pub(super) struct Hung {
     proc: PathBuf,

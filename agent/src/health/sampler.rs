@@ -1,4 +1,4 @@
-//! Looks at the machine. It judges nothing; files that are read often stay open, and nothing is run while all is well.
+//! Looks at the machine. It evaluates nothing; files that are read often stay open, and nothing is run while all is well.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::moment;
 
-/// No machine has more; what is beyond comes from somebody else than EC2.
+/// No machine has more; what is beyond comes from someone else than EC2.
 const MOST: usize = 32;
 /// More than any code or identity of an event has, bytes.
 const LONGEST_WORD: usize = 96;

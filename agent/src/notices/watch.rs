@@ -19,7 +19,7 @@ use crate::imds::{Imds, ImdsError};
 const SPOT_EVERY: Duration = Duration::from_millis(960);
 /// How often everything else is asked for: with each fifth of those questions, so that the machine wakes once for both.
 const REST_EVERY: Duration = SPOT_EVERY.saturating_mul(5);
-/// That metadata answers is told again only after this long: it is no news, and each piece of news wakes the whole agent.
+/// That metadata answers is reported again only after this long: it is no news, and each piece of news wakes the whole agent.
 const QUIET: Duration = Duration::from_secs(4);
 /// Longer words are no state of an Auto Scaling group.
 const WORD: usize = 64;
@@ -29,7 +29,7 @@ const WORD: usize = 64;
 pub enum WatchUpdate {
     /// A source said something.
     Said(NoticeReading),
-    /// How metadata answers this watcher; told with each turn that brought trouble or its end, else every few seconds.
+    /// How metadata answers this watcher; reported with each turn that brought trouble or its end, else every few seconds.
     Reach(Reachability),
 }
 

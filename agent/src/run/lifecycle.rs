@@ -1,6 +1,6 @@
 //! What the agent decides while it runs: facts and answers come in with the moment, steps to carry out come out. No clock, no I/O.
 //!
-//! It is level-triggered: each step compares what the Node should say with what it says, so a lost write, a restart and somebody
+//! It is level-triggered: each step compares what the Node should say with what it says, so a lost write, a restart and someone
 //! else's edit are all the same case. Each duty has its state and its rules in a file of its own; here they meet: an [`Input`] goes
 //! to the duties that it concerns, and what they want to say or do becomes [`AgentAction`]s.
 //!
@@ -114,7 +114,7 @@ pub enum Input {
     NodeWritten(bool),
     /// Whether the Node's status took the patch.
     StatusWritten(bool),
-    /// Whether the Auto Scaling group has been told.
+    /// Whether the Auto Scaling group has been reported.
     Completed(bool),
     /// Whether the API server has the event with this key.
     Told(String, bool),
@@ -133,7 +133,7 @@ pub struct Lifecycle {
     notices: Notices,
     /// Whether EC2 can announce anything.
     metadata: Metadata,
-    /// What somebody asks for.
+    /// What someone asks for.
     asked: DrainRequests,
     /// Whether the operating system may go down.
     shutdown: Shutdown,
@@ -147,7 +147,7 @@ pub struct Lifecycle {
     conditions: Conditions,
     /// How the start went.
     course: TimelineMark,
-    /// What people are told.
+    /// What people are reported.
     events: Events,
     /// The conditions that the last step found the Node should have.
     said: Vec<ConditionUpdate>,

@@ -231,7 +231,7 @@ fn timestamp(wall: WallOffset, moment: Millis) -> Option<Timestamp> {
     Timestamp::from_millisecond(i64::try_from(wall.wall_time(moment).0).ok()?).ok()
 }
 
-/// Follows the pods until one runs, somebody else looks, or it has taken too long to matter.
+/// Follows the pods until one runs, someone else looks, or it has taken too long to matter.
 async fn first_pod(cluster: Arc<Cluster>, node: &str, told: &mut oneshot::Sender<Timestamp>) -> Option<Timestamp> {
     let (tell, mut heard) = mpsc::channel(1);
     // The following ends with this set, also in the middle of a silent watch.

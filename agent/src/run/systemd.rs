@@ -2,7 +2,7 @@
 
 use sd_notify::NotifyState;
 
-/// What systemd has been told.
+/// What systemd has been reported.
 #[derive(Debug)]
 pub(super) struct Systemd {
     watchdog: bool,

@@ -234,12 +234,12 @@ impl CommandLine<'_> {
         }
     }
 
-    /// The option's text as it is, if anybody says one.
+    /// The option's text as it is, if anyone says one.
     pub(super) fn raw(&self, long: &str) -> Option<OsString> {
         self.texts(long).1.pop()
     }
 
-    /// The option's value, if anybody says one.
+    /// The option's value, if anyone says one.
     pub(super) fn value<T>(&self, long: &str) -> Result<Option<T>, ArgumentError>
     where
         T: FromStr,

@@ -12,7 +12,7 @@ const MOUNT: &str = "sys/fs/cgroup";
 pub(super) struct Layout {
     pub(super) cpu: Cpu,
     pub(super) memory: Memory,
-    /// Pressure is told by v2 alone, also without its controllers.
+    /// Pressure is reported by v2 alone, also without its controllers.
     pub(super) pressure: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Beside somebody else's bootstrap: the agent waits for what the other writes, learns from it, and writes nothing but its own.
+//! Beside someone else's bootstrap: the agent waits for what the other writes, learns from it, and writes nothing but its own.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -251,7 +251,7 @@ impl State {
         json!({"metadata": {"resourceVersion": self.version.to_string(), "continue": next}, "items": page})
     }
 
-    /// RFC 6902, as far as anybody uses it: a test, and a removal in the same place.
+    /// RFC 6902, as far as anyone uses it: a test, and a removal in the same place.
     fn patch_precisely(&mut self, patch: &Value) -> Response<Body> {
         let mut node = self.node.clone().unwrap_or_default();
         let place = patch[0]["path"].as_str().unwrap();

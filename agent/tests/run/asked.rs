@@ -1,4 +1,4 @@
-//! Drains that somebody asks for by the Node's annotation: acknowledged, followed, withdrawn, and never another machine's.
+//! Drains that someone asks for by the Node's annotation: acknowledged, followed, withdrawn, and never another machine's.
 
 use std::time::Duration;
 

@@ -178,7 +178,7 @@ fn the_network_is_there_when_each_plugin_of_the_first_configuration_is_a_program
     complains("10-aws.conflist requires plugin aws-cni, portmap");
     write("opt/cni/bin/aws-cni", "", 0o755);
     write("opt/cni/bin/portmap", "", 0o644);
-    complains("asks for portmap, of which");
+    complains("requires plugin portmap, which");
     write("usr/libexec/cni/portmap", "", 0o755);
     assert_eq!(trouble(), None);
     write("etc/cni/net.d/05-bridge.conf", r#"{"type": "bridge"}"#, 0o644);

@@ -202,7 +202,7 @@ async fn the_doctor_names_what_is_to_be_mended() {
     machine.write("run/kerf/bootstrap.json", &failed.to_string());
     let (well, text) = output(&machine, &["doctor"]).await;
     assert!(!well, "{text}");
-    for part in ["MEND  metadata", "MEND  bootstrap    cannot go on", "line 3, spec.cluster", "MEND  clock        3h"] {
+    for part in ["MEND  metadata", "MEND  bootstrap    failed since", "line 3, spec.cluster", "MEND  clock        3h"] {
         assert!(text.contains(part), "{part} in {text}");
     }
 

@@ -84,7 +84,7 @@ impl Player for Agent {
         if let Some(deadline) = self.notice.take() {
             self.life.take(spot(deadline), now);
         }
-        // The wish is followed before pods are heard of.
+        // The request is followed before pods are heard of.
         if self.life.journal().drain.is_none() {
             self.step(now);
         }

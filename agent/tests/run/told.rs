@@ -1,4 +1,4 @@
-//! What the agent is told, and by whom.
+//! What the agent is reported, and by whom.
 
 use agent::policies::{Policies, read};
 use machine::agent::{AgentSettings, MEDIA_TYPE};

@@ -1,4 +1,4 @@
-//! Instance store disks under a real systemd: what their unit mounts is there for everybody, and what it cannot do is told.
+//! Instance store disks under a real systemd: what their unit mounts is there for everybody, and what it cannot do is reported.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

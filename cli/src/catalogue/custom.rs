@@ -102,7 +102,7 @@ fn parse(text: &str) -> Result<Vec<InstanceType>, String> {
     Ok(types)
 }
 
-/// Fields that the format does not have; the same field of several types is told once.
+/// Fields that the format does not have; the same field of several types is reported once.
 fn unknown_fields(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     strange(&serde_json::from_str(text).unwrap_or_default(), "", &mut found);

@@ -58,7 +58,7 @@ pub(super) fn modernise(object: &mut Object, age: Age) {
     }
 }
 
-/// Launch templates that somebody made by hand.
+/// Launch templates that someone made by hand.
 fn templates(object: &mut Object) {
     for field in ["launchTemplate", "launchTemplateName"] {
         if object.root.at(&["spec", field]).is_some() {

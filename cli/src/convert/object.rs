@@ -86,7 +86,7 @@ impl Object {
         self.faults.push(InputError::new(&self.place, problem, cure));
     }
 
-    /// An error that somebody else found in this object, with the line of its field.
+    /// An error that someone else found in this object, with the line of its field.
     pub(super) fn located(&self, error: InputError) -> InputError {
         let line = match self.root.line_of(&error.field) {
             0 => String::new(),

@@ -1,5 +1,5 @@
 //! A YAML document as a tree that remembers what people wrote around the values: comments, blank lines, quotes, lines. What is changed in
-//! the tree can be written again without losing a word that somebody left for the next reader.
+//! the tree can be written again without losing a word that someone left for the next reader.
 
 mod read;
 mod write;

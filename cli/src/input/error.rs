@@ -67,7 +67,7 @@ impl InputError {
     }
 }
 
-/// The text as one line of a terminal, whatever somebody's file or manifest put into it: line ends would look like the next sentence, and
+/// The text as one line of a terminal, whatever someone's file or manifest put into it: line ends would look like the next sentence, and
 /// other control characters are orders to the terminal.
 pub(crate) fn in_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

@@ -98,7 +98,7 @@ pub(super) fn unserved(objects: &Objects, built: &SnapshotResult) -> Vec<String>
     overlays.chain(buffers).chain(foreign).collect()
 }
 
-/// Sick nodes that are not replaced for it, because the gate is closed.
+/// Unhealthy nodes that are not replaced for it, because the gate is closed.
 pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: &Conditions) -> Option<String> {
     let nodes = built.snapshot.nodes.iter();
     let managed: BTreeSet<&str> =

@@ -165,7 +165,7 @@ fn moved(answer: &PlanAnswer, it: &PlannedCommand, names: &[String]) -> CommandR
     }
 }
 
-/// Pods that get no place in advance, as the end of a sentence: a node that is sick waits for nobody.
+/// Pods that get no place in advance, as the end of a sentence: a node that is unhealthy waits for nobody.
 fn left_behind(answer: &PlanAnswer, it: &PlannedCommand) -> String {
     let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
     let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();

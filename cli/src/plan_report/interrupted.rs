@@ -1,4 +1,4 @@
-//! Nodes whose machines EC2 takes: no plan decides that, so no move of the planner's says it. What it comes to is told like a move:
+//! Nodes whose machines EC2 takes: no plan decides that, so no move of the planner's says it. What it comes to is reported like a move:
 //! who goes and when, where the pods have room, and what is bought for them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -50,7 +50,7 @@ fn entry<'a>(kind: &'a InstanceType, quotes: &'a [Quote]) -> Entry<'a> {
     }
 }
 
-/// Labels that a node gets unless somebody asks for others: of several values the first, and none where there is none.
+/// Labels that a node gets unless someone asks for others: of several values the first, and none where there is none.
 pub(super) fn labels(kind: &InstanceType) -> BTreeMap<&str, &str> {
     kind.labels.iter().filter_map(|(key, values)| Some((key.as_str(), values.first()?.as_str()))).collect()
 }

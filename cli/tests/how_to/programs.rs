@@ -12,7 +12,7 @@ const KINDS: [&str; 8] = ["deployment", "deployments", "events", "jobs", "node",
 /// Objects that the chart and the cluster make.
 const MADE: [&str; 1] = ["karpenter"];
 
-/// Fails when the line says something of this repository that does not hold, or is of a program that nobody judges.
+/// Fails when the line says something of this repository that does not hold, or is of a program that nobody evaluates.
 pub fn judge(line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     paths(line, &words);

@@ -66,7 +66,7 @@ struct OfferingsState {
     tried: BTreeMap<String, (u64, Timestamp)>,
     /// Catalogues of pools to which something of their own applies, as the last plan saw them; `None` before the first.
     pools: Option<BTreeMap<String, Arc<Catalogue>>>,
-    /// Grows with every refresh; 0 while EC2 has not told its types.
+    /// Grows with every refresh; 0 while EC2 has not reported its types.
     version: u64,
 }
 
@@ -84,7 +84,7 @@ struct ClassOfferings {
     catalogue: Option<((u64, u64), Arc<Catalogue>)>,
 }
 
-/// What nodes must be told about the cluster: what the settings say, else the kubeconfig, else EKS.
+/// What nodes must be informed about the cluster: what the settings say, else the kubeconfig, else EKS.
 #[must_use]
 pub fn cluster_facts(
     settings: &Settings,
@@ -170,7 +170,7 @@ impl Offerings {
         self.cloud.as_ref()
     }
 
-    /// The calls, for somebody who keeps them.
+    /// The calls, for someone who keeps them.
     #[must_use]
     pub fn calls(&self) -> Arc<dyn Cloud> {
         Arc::clone(&self.cloud)
@@ -182,7 +182,7 @@ impl Offerings {
         &self.templates
     }
 
-    /// What nodes must be told about the cluster.
+    /// What nodes must be informed about the cluster.
     #[must_use]
     pub fn settings(&self) -> &CloudSettings {
         &self.settings
@@ -298,7 +298,7 @@ impl Offerings {
         self.state().judged.insert(class.to_owned());
     }
 
-    /// Whether EC2 has told its types, was asked for spot prices, and every one of these classes was looked at. Before, a plan would call pools unready
+    /// Whether EC2 has reported its types, was asked for spot prices, and every one of these classes was looked at. Before, a plan would call pools unready
     /// that only nobody has asked about yet.
     pub fn knows<'c>(&self, mut classes: impl Iterator<Item = &'c String>) -> bool {
         let state = self.state();

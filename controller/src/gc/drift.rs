@@ -27,7 +27,7 @@ use crate::write::writer::{Operation, Target, Writer};
 const EVERY: Duration = Duration::from_secs(60);
 /// Types and offerings come and go while EC2 is asked: a claim of this age is not concerned by that (core 3.6).
 const SETTLED: SignedDuration = SignedDuration::from_hours(1);
-/// The reasons that are told here; who else finds a claim drifted keeps its own.
+/// The reasons that are reported here; who else finds a claim drifted keeps its own.
 const OURS: [&str; 7] = [
     reason::INSTANCE_TYPE_NOT_FOUND,
     reason::NODE_CLASS_DRIFT,

@@ -18,7 +18,7 @@ use crate::write::writer::{Operation, Target, WriteError, Writer};
 
 /// How often we look for nodes without their tags.
 const LOOK: Duration = Duration::from_secs(10);
-/// CreateTags shares its limit with calls that somebody waits for.
+/// CreateTags shares its limit with calls that someone waits for.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The tag that consoles show as an instance's name.
 const NAME: &str = "Name";

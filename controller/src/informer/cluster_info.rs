@@ -26,7 +26,7 @@ fn is_needed(settings: &Settings, has_ca: bool) -> bool {
 /// What EKS says, asked until it answers; `None` when nothing is missing, or only what some classes can do without.
 ///
 /// # Errors
-/// When EKS refuses, and nodes could not be told where the cluster is.
+/// When EKS refuses, and nodes could not be informed where the cluster is.
 pub async fn describe(
     cloud: &dyn Cloud,
     settings: &Settings,

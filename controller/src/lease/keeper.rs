@@ -1,7 +1,7 @@
 //! Keeps the lease on a thread and a connection of its own.
 //!
 //! While thousands of machines come up, every worker of the controller may be busy for seconds, and its connection full of what watches
-//! tell. Whoever leads would not be heard of meanwhile, and end its work in the middle of it for nothing.
+//! tell. The leader would not be heard of meanwhile, and end its work in the middle of it for nothing.
 
 use std::io;
 use std::thread;

@@ -57,7 +57,7 @@ pub const PRICE_SOURCE: Metric = Metric {
     kind: Kind::Gauge,
     labels: &["capacity_type", "source"],
 };
-/// When prices were told.
+/// When prices were reported.
 pub const PRICE_TIME: Metric = Metric {
     name: "kerf_prices_updated_timestamp_seconds",
     help: "Unix time of the last prices from AWS, by capacity type; absent before the first ones",

@@ -1,6 +1,6 @@
 //! What there is, as metrics: what nodes have and pods ask for, what it costs and for whom, what waits. Decides nothing.
 //!
-//! Everything is told by pool, kind or workload, and what could have many names has a bound (docs/metrics.md): a thousand nodes stay
+//! Everything is reported by pool, kind or workload, and what could have many names has a bound (docs/metrics.md): a thousand nodes stay
 //! below two thousand series. Counted anew at each scrape, and only by the replica that leads, so that sums over replicas are right.
 
 mod conditions;
@@ -28,13 +28,13 @@ pub use pods::Waits;
 /// Amounts by resource: cores for CPU, whole units for the rest.
 type Amounts = BTreeMap<String, f64>;
 
-/// What is told of; other resources would be a name each.
+/// What is reported of; other resources would be a name each.
 const RESOURCES: [&str; 5] = [CPU, "memory", "ephemeral-storage", "pods", "nvidia.com/gpu"];
 
 /// Where prices come from: what can be bought for a claim, if that is known.
 pub type CatalogueLookup<'a> = &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>;
 
-/// The fleet's gauges, with what was told last.
+/// The fleet's gauges, with what was reported last.
 #[derive(Debug)]
 pub struct ClusterMetrics {
     told: GaugeSet,
@@ -62,7 +62,7 @@ impl ClusterMetrics {
     }
 }
 
-/// A node of ours with all that is told of it.
+/// A node of ours with all that is reported of it.
 struct NodeSample<'a> {
     node: &'a Node,
     pool: &'a str,

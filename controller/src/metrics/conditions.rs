@@ -7,7 +7,7 @@ use super::ENDS;
 /// From a second to a day: most conditions turn once in a machine's life.
 const HELD: &[f64] = &[1.0, 10.0, 60.0, 600.0, 86_400.0];
 
-/// What is told of the objects of one kind.
+/// What is reported of the objects of one kind.
 pub struct Conditions {
     /// Objects by condition.
     pub count: Metric,

@@ -96,7 +96,7 @@ pub fn move_done(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>
     claims.iter().for_each(|claim| disrupted(metrics, claim, &kind.label()));
 }
 
-/// A claim goes because its node is sick, as this condition says.
+/// A claim goes because its node is unhealthy, as this condition says.
 pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
     let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
     let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());

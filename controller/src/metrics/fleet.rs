@@ -1,5 +1,5 @@
 //! The metrics of what there is: nodes, pools, pods, what they cost and what they wait for. Karpenter tells most of them for each
-//! node or pod; here they are told by pool, so that a thousand nodes do not become fifty thousand series.
+//! node or pod; here they are reported by pool, so that a thousand nodes do not become fifty thousand series.
 
 use daemon::metric::{Kind, Metric};
 

@@ -1,4 +1,4 @@
-//! Gauges that are told anew as a whole, at each scrape: what is not said any more is forgotten, so that no series outlives its thing.
+//! Gauges that are reported anew as a whole, at each scrape: what is not said any more is forgotten, so that no series outlives its thing.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl Sample {
     }
 }
 
-/// Remembers which series were told last.
+/// Remembers which series were reported last.
 #[derive(Debug, Default)]
 pub struct GaugeSet(Mutex<BTreeMap<(&'static str, Vec<String>), &'static Metric>>);
 

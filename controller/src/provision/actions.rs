@@ -182,7 +182,7 @@ fn why_absent(name: &str, pool: &NodePool, built: &SnapshotResult) -> String {
     }
 }
 
-/// Pods that opted out, or that run and only wait, are left in peace; all others are told why they get no node.
+/// Pods that opted out, or that run and only wait, are left in peace; all others are informed why they get no node.
 fn tell_ignored(index: &Index, built: &SnapshotResult, outcome: &mut PlanActions) {
     for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
         if let Some(pod) = index.pods.get(&ignored.pod) {
@@ -207,7 +207,7 @@ fn tell_pools(index: &Index, built: &SnapshotResult, plan: &Plan, outcome: &mut 
 }
 
 /// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
-/// the agent told to go on.
+/// the agent asked to go on.
 fn approvals(index: &Index, built: &SnapshotResult, plan: &Plan) -> Vec<Operation> {
     let is_up = |node: &String| index.nodes.get(node).is_some_and(|node| node.is_initialized());
     let placed: BTreeSet<usize> =

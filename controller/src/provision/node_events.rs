@@ -48,7 +48,7 @@ pub fn notes(index: &Index, plan: &Plan, ripe: &ValidatedCommands) -> Vec<Event>
     notes
 }
 
-/// Only what lasts is told: a node that was in use a moment ago is none of anybody's business.
+/// Only what lasts is reported: a node that was in use a moment ago is none of anyone's business.
 fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static str, String)> {
     let sentence = || format!("This node {verdict}");
     match verdict {
@@ -109,7 +109,7 @@ fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Event> {
     held.into_iter().filter_map(note).collect()
 }
 
-/// Sick nodes that stay, for so many of their pool are sick at once that a person should look: told on each of them, on its claim
+/// Unhealthy nodes that stay, for so many of their pool are unhealthy at once that a person should look: reported on each of them, on its claim
 /// and on the pool.
 fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Event> {
     let many = |(name, verdict): &(String, NodeVerdict)| match verdict {

@@ -1,4 +1,4 @@
-//! What somebody should repair, told on the object that it is about: where its owner looks for it. Decides nothing.
+//! What someone should repair, reported on the object that it is about: where its owner looks for it. Decides nothing.
 
 use std::collections::BTreeMap;
 

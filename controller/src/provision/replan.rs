@@ -1,4 +1,4 @@
-//! When the next plan is made though nobody asks for one, and how soon whoever asks without haste is answered.
+//! Moments of plans that no change triggers: the periodic plan, and plans of low urgency.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::provision::batcher::LOOK_AGAIN;
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 /// Such looks, and plans for whom kube-scheduler refuses again and again, take at most one part in so many of the time.
 const PAUSES: u32 = 5;
-/// Time between looks while the watches have not listed everything, or EC2 has not told what there is.
+/// Time between looks while the watches have not listed everything, or EC2 has not reported what there is.
 const UNSYNCED_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a plan says of when the next one is made.
@@ -20,7 +20,7 @@ const UNSYNCED_PAUSE: Duration = Duration::from_millis(100);
 pub struct NextPass {
     /// After so long at the latest.
     pub look: Duration,
-    /// After so long at the earliest, unless somebody comes whom no plan has seen.
+    /// After so long at the earliest, unless someone comes whom no plan has seen.
     pub pause: Duration,
 }
 

@@ -21,7 +21,7 @@ pub struct BufferView {
     pub now: Timestamp,
 }
 
-/// Decides about one buffer. A plan that judged an older generation says nothing of this one; the next one will.
+/// Decides about one buffer. A plan that evaluated an older generation says nothing of this one; the next one will.
 #[must_use]
 pub fn decide(view: &BufferView) -> Vec<Operation> {
     let meta = &view.buffer.metadata;

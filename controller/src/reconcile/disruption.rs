@@ -229,7 +229,7 @@ fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind,
     CommandDecision { steps, end: Some(CommandEnd::RolledBack { kind, why, unready }), after: None }
 }
 
-/// The claim goes; termination does the rest. A sick node's pods are not waited for (core 6.1).
+/// The claim goes; termination does the rest. An unhealthy node's pods are not waited for (core 6.1).
 fn give_back(leaver: &DisruptedClaim, reason: &str, now: Timestamp) -> Vec<Operation> {
     let claim = &leaver.claim;
     let mut steps = Vec::new();

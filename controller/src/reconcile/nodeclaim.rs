@@ -1,4 +1,4 @@
-//! A NodeClaim's way from the wish to a node that pods may use, and back to nothing: one look, one decision.
+//! A NodeClaim's way from the request to a node that pods may use, and back to nothing: one look, one decision.
 //!
 //! Pure: the view holds all that the decision may depend on, `now` included.
 
@@ -75,7 +75,7 @@ pub enum InstanceState {
     Unknown,
     /// It runs or starts.
     Alive,
-    /// It was told to end and has not yet.
+    /// It was asked to end and has not yet.
     Ending,
     /// It is terminated, or EC2 does not know it any more.
     Gone,
@@ -119,7 +119,7 @@ pub fn asks(view: &NodeClaimView) -> bool {
     deletion::asks(view)
 }
 
-/// How long to leave an instance alone that was told to end: an eighth of the time that it has had, for most take half a minute
+/// How long to leave an instance alone that was asked to end: an eighth of the time that it has had, for most take half a minute
 /// and some minutes.
 #[must_use]
 pub fn next_look(claim: &NodeClaim, now: Timestamp) -> Duration {

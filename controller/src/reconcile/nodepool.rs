@@ -152,7 +152,7 @@ fn judge_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
     }
 }
 
-/// Whether pool or class have changed since the registrations were last judged.
+/// Whether pool or class have changed since the registrations were last evaluated.
 #[must_use]
 pub fn is_renewed(view: &NodePoolView) -> bool {
     let judged = api::status::find(view.pool.conditions(), condition::NODE_REGISTRATION_HEALTHY);

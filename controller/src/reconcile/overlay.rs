@@ -20,7 +20,7 @@ pub struct OverlayView {
     pub now: Timestamp,
 }
 
-/// Decides about one overlay. A plan that judged an older generation says nothing of this one; the next one will.
+/// Decides about one overlay. A plan that evaluated an older generation says nothing of this one; the next one will.
 #[must_use]
 pub fn decide(view: &OverlayView) -> Vec<Operation> {
     let meta = &view.overlay.metadata;

@@ -20,7 +20,7 @@ const CAPACITY_BUFFER: &str = "CapacityBuffer";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each feature gate has its own value")]
 pub struct Gates {
-    /// Replacing nodes that are sick.
+    /// Replacing nodes that are unhealthy.
     pub node_repair: bool,
     /// Offerings that draw on capacity reservations.
     pub reserved_capacity: bool,

@@ -1,5 +1,5 @@
 //! Karpenter's settings that mean nothing to Kerf, or nothing yet: a Deployment that was written for Karpenter must
-//! start, a wrong value must be refused as there, and a wish that is not granted must be told.
+//! start, a wrong value must be refused as there, and a request that is not granted must be reported.
 
 use clap::Args;
 
@@ -18,7 +18,7 @@ pub struct Inherited {
     /// No effect: watches are warm before leadership in any case.
     #[arg(long, env = "DISABLE_CONTROLLER_WARMUP", default_value_t = true, action = clap::ArgAction::Set)]
     disable_controller_warmup: bool,
-    /// Leaves out what is told of nodes, pools, pods and conditions at each scrape (docs/metrics.md).
+    /// Leaves out what is reported of nodes, pools, pods and conditions at each scrape (docs/metrics.md).
     #[arg(long, env = "DISABLE_CLUSTER_STATE_OBSERVABILITY", default_value_t = false, action = clap::ArgAction::Set)]
     pub(super) disable_cluster_state_observability: bool,
     /// No effect: the name of the metrics Service.
@@ -45,7 +45,7 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// One sentence for every wish that is not granted.
+    /// One sentence for every request that is not granted.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
         let wishes = [

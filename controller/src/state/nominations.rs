@@ -79,7 +79,7 @@ impl Nominations {
         self.forget(|_, promise| promise.until <= now || promise.until > latest);
     }
 
-    /// Forgets promises to pods that waited and do not any more: a node that has its pods may be judged by what runs on it, and nobody
+    /// Forgets promises to pods that waited and do not any more: a node that has its pods may be evaluated by what runs on it, and nobody
     /// comes for a pod that is gone.
     pub fn forget_arrived(&mut self, waits: impl Fn(&str) -> bool) {
         self.forget(|pod, promise| promise.waited && !waits(pod));
@@ -111,7 +111,7 @@ impl Nominations {
         names.iter().filter_map(|name| self.nodes.get(*name)).flatten().cloned().collect()
     }
 
-    /// Until when each node is promised to somebody.
+    /// Until when each node is promised to someone.
     #[must_use]
     pub fn by_node(&self) -> BTreeMap<String, Timestamp> {
         let mut nodes: BTreeMap<String, Timestamp> = BTreeMap::new();

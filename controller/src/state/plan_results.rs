@@ -12,7 +12,7 @@ use crate::state::index::Index;
 /// A verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtGeneration<T> {
-    /// The object's generation that was judged: of a later one nothing is known yet.
+    /// The object's generation that was evaluated: of a later one nothing is known yet.
     pub generation: i64,
     /// What was found.
     pub verdict: T,

@@ -33,11 +33,11 @@ const SILENCES: [(&str, Duration); 13] = [
     (reason::INVALID_FIELD, A_WHILE),
     (reason::REQUESTS_ABOVE_USE, Duration::from_secs(24 * 3600)),
 ];
-/// For what stays as it is until somebody does something about it.
+/// For what stays as it is until someone does something about it.
 const A_WHILE: Duration = Duration::from_secs(15 * 60);
 /// The reason whose events are equal whatever their figures: these change a little with every report.
 const WHATEVER_IT_SAYS: &str = reason::REQUESTS_ABOVE_USE;
-/// Reasons of events that come in crowds, each told a few at a time: a thousand pods placed by one plan are told in the log, not
+/// Reasons of events that come in crowds, each reported a few at a time: a thousand pods placed by one plan are reported in the log, not
 /// in a thousand events.
 const CROWDED: [&str; 5] = [
     reason::NOMINATED,
@@ -46,7 +46,7 @@ const CROWDED: [&str; 5] = [
     reason::NEVER_EVICTED,
     reason::REQUESTS_ABOVE_USE,
 ];
-/// How many of a crowd may be told at once, and the time after which one more may be.
+/// How many of a crowd may be reported at once, and the time after which one more may be.
 const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
 /// Older entries are dropped once the memory holds this many.
 const REMEMBERED: usize = 50_000;

@@ -25,7 +25,7 @@ use crate::state::cluster::Cluster;
 use crate::state::index::Indexed;
 use crate::write::events::Event;
 
-/// How many pods are told at once where they are expected.
+/// How many pods are reported at once where they are expected.
 const EXPECTED_ABREAST: usize = 16;
 /// How many requests are before the API server at once. Each is a connection, with its buffers and a handshake on both sides, and a
 /// plan may have a thousand claims to write.

@@ -1,5 +1,5 @@
 //! How a drain is asked for and acknowledged: an annotation on the Node says what is wanted, the condition `kerf.sh/Drained` says
-//! whose wishes the node's agent follows and how far it has come. Controller and agent read each other by this file alone.
+//! whose requests the node's agent follows and how far it has come. Controller and agent read each other by this file alone.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub struct DrainRequest {
     /// have all of the time, and who asks to be left alone stays until its own grace period before the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub termination: bool,
-    /// When the wish was made: who makes it may act itself when it is not acknowledged in time.
+    /// When the request was made: who makes it may act itself when it is not acknowledged in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Timestamp>,
 }
@@ -101,7 +101,7 @@ fn json(value: &impl Serialize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// The beginning of the message of [`crate::condition::NODE_DRAINED`], before the first `;`, in words of the form `key=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrainSaid {
-    /// Ids of the wishes that the drain follows.
+    /// Ids of the requests that the drain follows.
     pub ids: Vec<String>,
     /// Pods whose eviction was accepted.
     pub evicted: usize,

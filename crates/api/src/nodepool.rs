@@ -199,7 +199,7 @@ pub struct NodePoolStatus {
     /// Number of nodes of the pool.
     #[serde(default)]
     pub nodes: i64,
-    /// Generation of the class that the registration health was last judged for.
+    /// Generation of the class that the registration health was last evaluated for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_class_observed_generation: Option<i64>,
     /// What is true of the pool.

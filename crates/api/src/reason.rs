@@ -191,7 +191,7 @@ pub const DISRUPTION_WAITING_READINESS: &str = "DisruptionWaitingReadiness";
 pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
 /// Event on Node, claim or pool: something keeps them from being disrupted.
 pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
-/// Event on Node, claim and pool: a sick node stays, for too many of its pool are sick at once.
+/// Event on Node, claim and pool: an unhealthy node stays, for too many of its pool are unhealthy at once.
 pub const NODE_REPAIR_BLOCKED: &str = "NodeRepairBlocked";
 /// Event on Node and claim: they will be taken away if nothing changes for a while.
 pub const CONSOLIDATION_CANDIDATE: &str = "ConsolidationCandidate";
@@ -233,7 +233,7 @@ pub const MALFORMED_OBJECT: &str = "MalformedObject";
 pub const DISRUPTION_INVALID: &str = "DisruptionInvalid";
 /// NodePool: DaemonSets that would only start after the agent has called the node ready.
 pub const TOLERATION_MISSING: &str = "TolerationMissing";
-/// Event on a Node: the agent cannot follow what the machine was told at its launch.
+/// Event on a Node: the agent cannot follow what the machine received at its launch.
 pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
 /// Event on a Node: the agent has waited for long with what it needs to start kubelet.
 pub const BOOTSTRAP_WAITING: &str = "BootstrapWaiting";

@@ -26,7 +26,7 @@ pub(crate) fn endpoint_region(region: &str) -> &'static str {
 }
 
 /// Both lists, asked for side by side. An empty one is an error: half a list would make prices of the other half stale
-/// without anybody noticing.
+/// without anyone noticing.
 pub(crate) async fn on_demand(client: &Client, region: Option<&str>) -> Result<Vec<OnDemandPrice>, CloudError> {
     let region = region.ok_or_else(|| refused(CALL, "no region is known; set AWS_REGION".to_owned()))?;
     let [shared, metal] = PRODUCTS;

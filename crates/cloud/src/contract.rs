@@ -1,7 +1,7 @@
 //! What every implementation of [`Cloud`] must do, as cases that run against any of them: the fake, the fake over the
 //! wire, and an emulator that is not ours.
 //!
-//! Test support, shipped with the trait so that each implementation is judged by the same words. The cases create and
+//! Test support, shipped with the trait so that each implementation is evaluated by the same words. The cases create and
 //! remove what they need under names that begin with [`Abilities::name`]; nothing else is touched. What an emulator is
 //! known to lack is said in [`Abilities`], and such a case reports [`Verdict::Skipped`], so that a list of what was
 //! not tried is part of the result.

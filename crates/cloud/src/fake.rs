@@ -1,7 +1,7 @@
 //! A cloud that behaves like EC2 where Kerf can tell the difference: pools run dry, tokens are remembered, instances
 //! live and die with the clock, answers get lost. Fresh for each test, deterministic by seed, no globals.
 //!
-//! Time passes only when somebody looks: every call first lets happen what is due. Whoever must react without calling
+//! Time passes only when someone looks: every call first lets happen what is due. Whoever must react without calling
 //! (a machine room) runs [`FakeCloud::tick`] at [`FakeCloud::next_change`] and waits on [`FakeCloud::changes`].
 
 mod builder;

@@ -1,6 +1,6 @@
 //! What machines cost: every price that is known, where it came from and how old it is (aws 5).
 //!
-//! Pure: whoever asks AWS lays the answers in here. A new answer is laid over the old one, so that a type which a
+//! Pure: callers of AWS store the answers here. A new answer is laid over the old one, so that a type which a
 //! partial answer leaves out keeps its price; an answer without a single price is an error and changes nothing.
 
 mod schedule;
@@ -39,7 +39,7 @@ pub struct PriceUpdate {
 /// Where the prices of one market come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A table that somebody gave, of the region.
+    /// A table that someone gave, of the region.
     Table,
     /// The table that the program carries; of [`EMBEDDED_REGION`], whatever the region is.
     Embedded,

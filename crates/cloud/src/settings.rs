@@ -1,4 +1,4 @@
-//! What Kerf is told about the cluster and itself, as far as buying machines depends on it (aws 8.1).
+//! What Kerf is informed about the cluster and itself, as far as buying machines depends on it (aws 8.1).
 
 use planner::MinValuesPolicy;
 

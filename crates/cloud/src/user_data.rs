@@ -1,4 +1,4 @@
-//! What a machine is told before it exists: from a class, and what is asked of one of its machines, to the document that crate
+//! What a machine is reported before it exists: from a class, and what is asked of one of its machines, to the document that crate
 //! `machine` writes and the machine reads (aws 2.4).
 
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
@@ -20,7 +20,7 @@ pub struct NodeUserData<'a> {
     pub max_pods: u32,
 }
 
-/// What the machine is told, before base64. Images of family Custom get the class's user data as it is.
+/// What the machine receives, before base64. Images of family Custom get the class's user data as it is.
 ///
 /// # Errors
 /// When the class's user data cannot be merged, or the result is too large for EC2.
@@ -55,7 +55,7 @@ pub fn document(
     told.document(settings, ask)
 }
 
-/// What machines of a class are told as far as the class itself says, without asking EC2: of images the first of its status counts,
+/// What machines of a class are reported as far as the class itself says, without asking EC2: of images the first of its status counts,
 /// and without a number of pods they have as many as the class or else the image says.
 ///
 /// # Errors

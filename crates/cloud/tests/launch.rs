@@ -524,7 +524,7 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     assert!(!error.may_have_bought() && error.cause().kind == cloud::ErrorKind::Unauthorized, "{error}");
 }
 
-/// Machines of Amazon Linux 2023 must be told it: until then neither a launch that is tried out nor one for a claim gets so far.
+/// Machines of Amazon Linux 2023 must be reported it: until then neither a launch that is tried out nor one for a claim gets so far.
 #[tokio::test]
 async fn no_template_is_made_while_the_services_cidr_is_unknown() {
     let mut world = world("").await;
@@ -537,7 +537,7 @@ async fn no_template_is_made_while_the_services_cidr_is_unknown() {
     assert_ne!(world.cloud.count("CreateLaunchTemplate"), 0, "the same, once it is known");
 }
 
-/// What is made once is not asked for again; what nobody uses goes; what somebody else took away is noticed.
+/// What is made once is not asked for again; what nobody uses goes; what someone else took away is noticed.
 #[tokio::test]
 async fn templates_are_kept_while_they_are_used() {
     let world = world("").await;

@@ -1,4 +1,4 @@
-//! Launches at EC2's pace: a thousand of them take as long as EC2's limits make them take, and what somebody waits for is
+//! Launches at EC2's pace: a thousand of them take as long as EC2's limits make them take, and what someone waits for is
 //! not held up by what nobody waits for. Time is the fake's, so minutes pass in a moment.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 

@@ -1,4 +1,4 @@
-//! From a class and a claim to what the machine is told, and what a family brings where the class says nothing.
+//! From a class and a claim to what the machine receives, and what a family brings where the class says nothing.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use api::nodeclass::AmiFamily;

@@ -35,7 +35,7 @@ const LOST: Duration = Duration::from_secs(15);
 pub struct AgentReport<'a> {
     /// The controller's mark, word by word.
     pub mark: Option<&'a str>,
-    /// Whether the Node has ever had a sign of life of an agent. Without one the controller does not wait for anybody.
+    /// Whether the Node has ever had a sign of life of an agent. Without one the controller does not wait for anyone.
     pub signed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Who wants the node empty, and by when: a drain follows everybody's wish at once, and goes on for as long as one of them stands.
+//! Who wants the node empty, and by when: a drain follows everybody's request at once, and goes on for as long as one of them stands.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::moment::Millis;
 use crate::settings::DaemonSets;
 
-/// One wish.
+/// One request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DrainOrder {
@@ -23,7 +23,7 @@ pub struct DrainOrder {
     pub termination: bool,
 }
 
-/// The wishes that stand, by what they come from.
+/// The requests that stand, by what they come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DrainOrders(BTreeMap<String, DrainOrder>);
@@ -59,13 +59,13 @@ impl DrainOrders {
         self.0.values().filter_map(|order| order.deadline).min()
     }
 
-    /// DaemonSets go when anybody wants them to.
+    /// DaemonSets go when anyone wants them to.
     #[must_use]
     pub fn daemon_sets(&self) -> DaemonSets {
         self.0.values().map(|order| order.daemon_sets).max().unwrap_or_default()
     }
 
-    /// Whether Karpenter's arithmetic holds: as soon as anybody else wants the node empty, the machine's own rules do.
+    /// Whether Karpenter's arithmetic holds: as soon as anyone else wants the node empty, the machine's own rules do.
     #[must_use]
     pub fn is_termination(&self) -> bool {
         !self.is_empty() && self.0.values().all(|order| order.termination)

@@ -77,7 +77,7 @@ pub enum PodOutcome {
     Evicted,
     /// It was deleted at its last safe moment, or its deletion was shortened, because the deadline came.
     Forced,
-    /// It was gone before anything was asked: it ended, or somebody else deleted it.
+    /// It was gone before anything was asked: it ended, or someone else deleted it.
     Gone,
     /// It stayed.
     Left(Skip),

@@ -37,7 +37,7 @@ pub struct Settings {
     pub deadline: Option<Millis>,
     /// What is kept back at the end for unmounting and last reports: pods should be gone at `deadline - reserve`.
     pub reserve: Duration,
-    /// A pod whose own grace period does not fit into the time that there is when it is first seen cannot end as it wishes. It is
+    /// A pod whose own grace period does not fit into the time that there is when it is first seen cannot end as it requests. It is
     /// evicted with what is left at once, and deleted this long before `deadline - reserve` if its budget still holds it.
     pub grace_cap: Duration,
     /// From the moment at which the node is out of load balancers to the first eviction. Never more than a quarter of what a pod can

@@ -125,13 +125,13 @@ impl Drain {
         }
     }
 
-    /// Goes on by these rules, but for what its wishes say of deadline and DaemonSets.
+    /// Goes on by these rules, but for what its requests say of deadline and DaemonSets.
     pub fn govern(&mut self, rules: Settings) {
         let (deadline, daemon_sets) = (self.settings.deadline, self.settings.daemon_sets);
         self.settings = Settings { deadline, daemon_sets, ..rules };
     }
 
-    /// Follows these wishes from now on. Without any it is called off: nothing more is asked of anybody, and who was asked leaves.
+    /// Follows these requests from now on. Without any it is called off: nothing more is asked of anyone, and who was asked leaves.
     pub fn follow(&mut self, orders: &DrainOrders) {
         (self.settings.deadline, self.settings.daemon_sets) = (orders.deadline(), orders.daemon_sets());
         self.withdrawn = orders.is_empty();
@@ -149,7 +149,7 @@ impl Drain {
         self.closed.get_or_insert(now);
     }
 
-    /// Whether requests wait until somebody else is known not to make any.
+    /// Whether requests wait until someone else is known not to make any.
     pub fn hold(&mut self, held: bool) {
         self.held = held;
     }

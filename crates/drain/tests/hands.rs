@@ -149,7 +149,7 @@ fn any_script() -> impl Strategy<Value = Script> {
 }
 
 proptest! {
-    // That never two ask at once is judged at every request: see world.rs.
+    // That never two ask at once is evaluated at every request: see world.rs.
     #[test]
     fn never_two_at_once_and_the_drain_ends_once_one_of_them_lives(script in any_script()) {
         let mut world = World::new(script);

@@ -147,7 +147,7 @@ fn any_script(hangs: f64, faults: bool) -> impl Strategy<Value = Script> {
     )
 }
 
-/// A change of mind on the way: another deadline, none, or no wish at all.
+/// A change of mind on the way: another deadline, none, or no request at all.
 fn any_turn() -> impl Strategy<Value = (Millis, Event)> {
     let deadline = prop_oneof![
         3 => (0_u64..150).prop_map(|seconds| Some(order(Some(T0 + Duration::from_secs(seconds))))),
@@ -189,7 +189,7 @@ proptest! {
         script.run();
     }
 
-    /// With a server that answers, whoever stops when told to is gone at the deadline.
+    /// With a server that answers, whoever stops when reported to is gone at the deadline.
     #[test]
     fn a_server_that_answers_leaves_nobody_behind(script in any_script(0.0, false)) {
         let Some(deadline) = script.deadline else { return Ok(()) };

@@ -17,7 +17,7 @@ pub enum ExpressionError {
         /// What is wrong there.
         problem: String,
     },
-    /// It is longer than anybody's.
+    /// It is longer than anyone's.
     #[error("longer than {limit} characters")]
     TooLong {
         /// The most that is read.

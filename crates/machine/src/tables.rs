@@ -1,5 +1,5 @@
 //! TOML as nodeadm writes it: keys in order, every table under a header of its own, strings in single quotes. The text
-//! is compared as text where it lies in a cache or in somebody's expected files.
+//! is compared as text where it lies in a cache or in someone's expected files.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! User data, the one thing that a machine is told before it exists: what the controller renders and the agent reads.
+//! User data, the one thing that a machine is reported before it exists: what the controller renders and the agent reads.
 //! Reading accepts whatever EC2 tooling produces (base64, gzip, MIME, plain), bounded, and says what is wrong.
 
 mod host_container;
@@ -125,7 +125,7 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
     Err(UserDataError::NoNodeConfig { found: quote(&found.join(", ")) })
 }
 
-/// Only the agent's settings, from user data of any kind, a part of MIME or a host container of Bottlerocket: beside somebody else's
+/// Only the agent's settings, from user data of any kind, a part of MIME or a host container of Bottlerocket: beside someone else's
 /// bootstrap the rest is not ours to judge. `None` when it has none.
 ///
 /// # Errors

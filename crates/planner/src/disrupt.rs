@@ -120,7 +120,7 @@ pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Pla
     moves.into_iter().flat_map(of_move).collect()
 }
 
-/// Nodes that go without anybody looking for places first.
+/// Nodes that go without anyone looking for places first.
 struct DisruptionPass<'a> {
     snapshot: &'a Snapshot,
     scales: &'a SavingsRules<'a>,
@@ -274,7 +274,7 @@ fn outdated(
     expired.sort_by_cached_key(|position| age(draft.node(*position), CommandReason::Expired));
     for position in expired {
         let force = draft.node(position).termination_grace.is_some();
-        // Its verdict is told by then.
+        // Its verdict is reported by then.
         let _ = draft.replace(position, CommandReason::Expired, CommandCause::Expired, force);
     }
 }

@@ -36,12 +36,12 @@ impl UtilizationLimit {
         Some(Self { used, whole: Size::from_resources(&node.allocatable), pressed: usage.pressed })
     }
 
-    /// Sends somebody there.
+    /// Sends someone there.
     pub(crate) fn add(&mut self, used: Size) {
         self.used = self.used.plus(used);
     }
 
-    /// What the node would be busy with if somebody were sent there.
+    /// What the node would be busy with if someone were sent there.
     pub(crate) fn overload_with(&self, used: Size) -> Option<Overload> {
         self.pressed.map(Overload::Short).or_else(|| exceeded(self.used.plus(used), self.whole))
     }

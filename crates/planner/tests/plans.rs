@@ -49,7 +49,7 @@ fn only(snapshot: &Snapshot, pod: usize) -> Snapshot {
     Snapshot { pods, nodes: Vec::new(), ..snapshot.clone() }
 }
 
-/// A launch of one type for one pod, as somebody without a solver would write it, for each of the pod's alternatives.
+/// A launch of one type for one pod, as someone without a solver would write it, for each of the pod's alternatives.
 fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];
     let terms = if shape.affinity.is_empty() { vec![Vec::new()] } else { shape.affinity.clone() };

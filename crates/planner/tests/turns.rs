@@ -1,4 +1,4 @@
-//! A cluster too large for one plan to try all of its nodes together: whoever waits for its turn is told so, the cluster is not at rest for
+//! A cluster too large for one plan to try all of its nodes together: whoever waits for its turn is informed so, the cluster is not at rest for
 //! longer than that, and everything has its turn.
 
 use std::sync::Arc;
@@ -111,7 +111,7 @@ fn what_can_be_merged_is_merged_when_it_has_its_turn() {
     assert!(merged.contains(&true) && merged.contains(&false), "{merged:?}");
 }
 
-/// A cluster that one plan is enough for is told at once that nothing can be done.
+/// A cluster that one plan is enough for is reported at once that nothing can be done.
 #[test]
 fn a_smaller_cluster_has_no_turns() {
     let mut snapshot = cluster(NOW);

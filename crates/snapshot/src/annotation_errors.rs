@@ -1,5 +1,5 @@
 //! What pods say in annotations and cannot be read. It follows from a pod alone, and all pods of a workload say the same, so it is
-//! told once for all of them.
+//! reported once for all of them.
 
 use std::collections::BTreeMap;
 

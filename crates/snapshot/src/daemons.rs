@@ -37,7 +37,7 @@ pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<D
 /// Labels that every node gets sooner or later, with the value that all of them have then.
 const COMING: [&str; 2] = [label::REGISTERED, label::INITIALIZED];
 
-/// Whether a node that is made now will be so without anybody's doing.
+/// Whether a node that is made now will be so without anyone's doing.
 fn comes(asked: &Requirement) -> bool {
     COMING.contains(&asked.key.as_str()) && ValueSet::from_requirement(asked).allows(Some("true"))
 }

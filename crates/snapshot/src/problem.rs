@@ -66,7 +66,7 @@ pub enum Problem {
         /// What is wrong with it.
         error: InvalidDuration,
     },
-    /// A pod's wish to be left in peace that cannot be read protects nothing.
+    /// A pod's request to be left in peace that cannot be read protects nothing.
     #[error(
         "Pod {pod}{}: annotation karpenter.sh/do-not-disrupt is ignored: {text:?} is neither true nor a duration \
          above 0 since the start of the pod, such as 4h",
@@ -147,7 +147,7 @@ pub enum Problem {
         /// What is wrong with it.
         error: api::InvalidMix,
     },
-    /// A Node's wish to be left in peace that cannot be read protects nothing.
+    /// A Node's request to be left in peace that cannot be read protects nothing.
     #[error(
         "Node {node}{}: annotation karpenter.sh/do-not-disrupt is ignored: {text:?} is not true, and durations are \
          supported on pods only",
@@ -243,7 +243,7 @@ impl Subject {
 }
 
 impl Problem {
-    /// Whom it speaks of: where somebody would look for it. Of several budgets that hold a pod any might be changed, so it is all of
+    /// Whom it speaks of: where someone would look for it. Of several budgets that hold a pod any might be changed, so it is all of
     /// them; the pods hear of it one by one.
     #[must_use]
     pub fn about(&self) -> Vec<Subject> {

@@ -2,7 +2,7 @@
 //!
 //! A hundred thousand pods are too many to look at before every plan. What follows from a pod alone is kept beside its
 //! `Arc`: the same address is the same version, because the record keeps the object alive. Shapes are kept once for all
-//! pods that share them. Two things about a shape depend on other objects: which of the pod's labels anybody looks at,
+//! pods that share them. Two things about a shape depend on other objects: which of the pod's labels anyone looks at,
 //! and what its volume claims have come to; they are settled last, and settled again when those objects change.
 
 mod interner;
@@ -154,7 +154,7 @@ impl Records {
         }
     }
 
-    /// The labels that anybody looks at, of these.
+    /// The labels that anyone looks at, of these.
     pub(crate) fn seen(&self, labels: &Labels) -> Labels {
         seen(&self.keys, labels)
     }

@@ -152,7 +152,7 @@ fn likeness(record: &Record) -> Likeness<'_> {
 }
 
 /// What a pod without a node waits for, if not for a place. One that is nominated to a node waits for the pods that the scheduler has
-/// told to end there; where none ends, the nomination is an expectation of ours, or of a scheduler that was wrong.
+/// asked to end there; where none ends, the nomination is an expectation of ours, or of a scheduler that was wrong.
 fn waits(pod: &Pod, records: &Records) -> Option<IgnoredReason> {
     if pod.is_terminating() || pod.is_daemon() || pod.is_static() {
         return None;

@@ -1,5 +1,5 @@
 //! Objects whose counterpart is missing: budgets that select no pod, nodes that say whose pool they are and have no claim; and Nodes whose
-//! wish for peace cannot be read.
+//! request for peace cannot be read.
 
 use std::collections::BTreeMap;
 

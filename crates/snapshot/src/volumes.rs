@@ -21,7 +21,7 @@ const ONE_POD: &str = "ReadWriteOncePod";
 /// Alternatives of conjunctions; empty is anywhere.
 type Alternatives = Vec<Vec<Requirement>>;
 
-/// Claims, volumes and classes, put in order when somebody first asks.
+/// Claims, volumes and classes, put in order when someone first asks.
 pub(crate) struct Storage<'a> {
     input: &'a Input<'a>,
     index: OnceCell<Index<'a>>,

@@ -42,7 +42,7 @@ impl Schema {
     }
 }
 
-/// The configuration without the user's wishes.
+/// The configuration without the user's requests.
 pub(super) fn render(facts: &Facts, schema: Schema) -> Table {
     let mut config = toml! {
         root = "/var/lib/containerd"

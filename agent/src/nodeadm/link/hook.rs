@@ -1,5 +1,5 @@
 //! A boot may go on when every interface is where it belongs: configured, if systemd-networkd manages it, and left
-//! alone by it otherwise. Whoever asks for the network earlier sees addresses come and go.
+//! alone by it otherwise. A caller that asks for the network earlier sees addresses come and go.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A drain that somebody asks for by an annotation on the Node: the controller, or a person. The wish is in the journal, so that it
+//! A drain that someone asks for by an annotation on the Node: the controller, or a person. The request is in the journal, so that it
 //! holds while nobody can be heard; it ends when the Node is heard of without it.
 
 use api::{DrainRequest, annotation, condition, reason};
@@ -8,18 +8,18 @@ use super::agent_state::AgentState;
 use crate::notices::moment;
 use crate::report::ConditionUpdate;
 
-/// What the wish is called among others.
+/// What the request is called among others.
 pub(super) const SOURCE: &str = "asked";
 
-/// The wishes themselves live in the journal.
+/// The requests themselves live in the journal.
 #[derive(Debug, Default)]
 pub(super) struct DrainRequests {
-    /// What is wrong with the wish as it was written.
+    /// What is wrong with the request as it was written.
     problem: Option<String>,
 }
 
 impl DrainRequests {
-    /// Reads the wish off our Node, as far as it has been heard.
+    /// Reads the request off our Node, as far as it has been heard.
     pub(super) fn read(&mut self, known: &mut AgentState) {
         let Some(node) = known.node() else {
             return;

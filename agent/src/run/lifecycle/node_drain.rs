@@ -76,7 +76,7 @@ impl NodeDrain {
         let orders = orders(&known.journal);
         let news = !self.orders.ids().eq(orders.ids());
         if news {
-            // What ended for one reason is told for that reason; a new one has an end of its own.
+            // What ended for one reason is reported for that reason; a new one has an end of its own.
             known.journal.outcome = None;
         }
         let changed = self.orders != orders;

@@ -1,4 +1,4 @@
-//! What stands in the Node's specification, labels and annotations: the sign of life, and what other duties wish to see there.
+//! What stands in the Node's specification, labels and annotations: the sign of life, and what other duties request to see there.
 
 use std::time::Duration;
 

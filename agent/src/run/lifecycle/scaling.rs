@@ -1,4 +1,4 @@
-//! The Auto Scaling group that waits for this machine: when it is told that the machine may go.
+//! The Auto Scaling group that waits for this machine: when it is informed that the machine may go.
 
 use drain::Millis;
 use machine::agent::notices::LifecycleHook;

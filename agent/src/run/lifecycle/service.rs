@@ -1,4 +1,4 @@
-//! Whether this node may serve: what bootstrap and the machine's files say, judged by the gates.
+//! Whether this node may serve: what bootstrap and the machine's files say, evaluated by the gates.
 
 use drain::Millis;
 

@@ -49,7 +49,7 @@ pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
     }
 }
 
-/// Something was out of stock; the claim looks elsewhere, and somebody may want to know why.
+/// Something was out of stock; the claim looks elsewhere, and someone may want to know why.
 pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Operation {
     Operation::Note(Event::warning(ObjectReference::to(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
 }
@@ -106,7 +106,7 @@ pub(super) fn failed(claim: &NodeClaim, failure: &LaunchFailure, now: Timestamp)
             changed.set_unknown(condition::LAUNCHED, reason, &message, now);
             let note =
                 Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
-            // The event first: somebody may have changed the claim meanwhile, and the reason must not be lost.
+            // The event first: someone may have changed the claim meanwhile, and the reason must not be lost.
             vec![Operation::Note(note), write_status(claim, &changed)]
         }
     }

@@ -13,7 +13,7 @@ fn says(claim: &NodeClaim, key: &str) -> bool {
     annotations.and_then(|all| all.get(key)).is_some_and(|value| value == annotation::TRUE)
 }
 
-/// Whether the claim's machine has the interfaces for EFA that its type can have: somebody asked for them, or the class
+/// Whether the claim's machine has the interfaces for EFA that its type can have: someone asked for them, or the class
 /// lists interfaces, which are the type's then.
 pub(super) fn got_efa(claim: &NodeClaim, class: Option<&EC2NodeClassSpec>) -> bool {
     let listed = class.is_some_and(|class| class.network_interfaces.is_some());

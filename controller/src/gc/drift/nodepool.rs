@@ -10,7 +10,7 @@ use planner::ValueSet;
 
 use crate::reconcile::hashes;
 
-/// The reasons that are told here.
+/// The reasons that are reported here.
 const OURS: [&str; 2] = [reason::NODEPOOL_DRIFTED, reason::REQUIREMENTS_DRIFTED];
 
 /// The first way in which a claim differs from what its pool asks for now: by the template's hash, then by requirements, which

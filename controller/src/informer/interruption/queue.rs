@@ -2,7 +2,7 @@
 //!
 //! A message is deleted once nothing is left to do about it. What fails, or takes longer than the message is hidden, comes
 //! again; a claim that is on its way out by then has nothing to be done. A queue that is not there or not allowed is a
-//! state that is told once and looked at again, never the end of anything.
+//! state that is reported once and looked at again, never the end of anything.
 
 use std::sync::Arc;
 use std::time::Duration;

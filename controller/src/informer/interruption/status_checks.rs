@@ -21,7 +21,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// A check that fails ends an instance by itself once it has lasted so long.
 const LASTING: SignedDuration = SignedDuration::from_secs(120);
 
-/// An instance of ours that is unwell.
+/// An instance of ours that is impaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// `i-...`.
@@ -33,7 +33,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What its claim is told. Pods of a machine that fails its checks do not answer: waiting for them helps nobody.
+    /// What its claim is reported. Pods of a machine that fails its checks do not answer: waiting for them helps nobody.
     #[must_use]
     pub fn notice(&self, now: Timestamp) -> Option<Notice> {
         let kind = *self.kinds.first()?;
@@ -41,7 +41,7 @@ impl Finding {
     }
 }
 
-/// Which of our instances are unwell; those on their way out are not looked at.
+/// Which of our instances are impaired; those on their way out are not looked at.
 #[must_use]
 pub fn find(statuses: &[InstanceStatus], index: &Index, now: Timestamp) -> Vec<Finding> {
     let mut found = Vec::new();

@@ -12,9 +12,9 @@ use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
 use crate::state::index::Index;
 
-/// Workloads that are told by name.
+/// Workloads that are reported by name.
 const WORKLOADS: usize = 50;
-/// Combinations of pool, instance type and capacity type that are told one by one.
+/// Combinations of pool, instance type and capacity type that are reported one by one.
 const KINDS: usize = 100;
 /// Who stands for the rest.
 const OTHER: &str = "other";
@@ -48,7 +48,7 @@ pub(super) fn samples(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample>
     samples
 }
 
-/// Nodes by pool, instance type and capacity type; the rarest, the last names among equals, are told together.
+/// Nodes by pool, instance type and capacity type; the rarest, the last names among equals, are reported together.
 fn kinds(machines: &[NodeSample<'_>]) -> Vec<Sample> {
     let mut counts: BTreeMap<[&str; 3], f64> = BTreeMap::new();
     for machine in machines {

@@ -15,7 +15,7 @@ use crate::metrics::gauge_set::Sample;
 use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
 
-/// Pods of which it is told how long they wait.
+/// Pods of which it is reported how long they wait.
 const TOLD: usize = 10;
 
 /// The pod itself is one of what a node has room for.
@@ -118,7 +118,7 @@ impl<'a> Longest<'a> {
     }
 }
 
-/// Measures how long pods took, once each. The moments stand in the pods' conditions, so it does not matter when anybody looks.
+/// Measures how long pods took, once each. The moments stand in the pods' conditions, so it does not matter when anyone looks.
 #[derive(Debug)]
 pub struct Waits {
     /// Pods from before this life of the controller were measured by an earlier one.

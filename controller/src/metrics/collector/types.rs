@@ -9,7 +9,7 @@ use super::{NodeSample, units};
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
 
-/// Types that are told of.
+/// Types that are reported of.
 const TYPES: usize = 10;
 
 /// What the machine costs at the moment, in dollars an hour; `None` when nobody knows.

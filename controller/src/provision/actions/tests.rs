@@ -1,4 +1,4 @@
-//! What pods are told, and what pods that stand for a buffer's room are not.
+//! What pods are reported, and what pods that stand for a buffer's room are not.
 
 use api::{annotation, label, reason};
 use jiff::Timestamp;

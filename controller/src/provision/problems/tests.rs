@@ -1,4 +1,4 @@
-//! Each problem is told on the object that it is about, and a pod that nobody may evict on that pod and on all of its budgets.
+//! Each problem is reported on the object that it is about, and a pod that nobody may evict on that pod and on all of its budgets.
 
 use api::objects::{PodDisruptionBudget, Unevictable};
 use api::{DurationText, InvalidMix, reason};

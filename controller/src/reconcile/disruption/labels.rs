@@ -30,7 +30,7 @@ impl CommandKind {
         self.reason == reason.as_str()
     }
 
-    /// Whether replacements have to be ready first: a machine that is sick waits for nobody.
+    /// Whether replacements have to be ready first: a machine that is unhealthy waits for nobody.
     #[must_use]
     pub fn waits(&self) -> bool {
         !self.is(CommandReason::Unhealthy)

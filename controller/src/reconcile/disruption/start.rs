@@ -22,7 +22,7 @@ pub struct DisruptionCommand {
     pub reason: CommandReason,
     /// Names of the claims that go.
     pub claims: Vec<String>,
-    /// The condition that calls the nodes sick, if that is why they go.
+    /// The condition that calls the nodes unhealthy, if that is why they go.
     pub sick: Option<String>,
     /// Claims to create first.
     pub replacements: Vec<NodeClaim>,

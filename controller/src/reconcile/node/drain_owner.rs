@@ -98,7 +98,7 @@ pub(super) fn patience(view: &NodeView) -> Option<Duration> {
     Duration::try_from(left).ok()
 }
 
-/// What an agent on this node would be asked for. The moment of the first wish stays.
+/// What an agent on this node would be asked for. The moment of the first request stays.
 pub(super) fn request(view: &NodeView) -> DrainRequest {
     let id = id(view);
     let asked = standing(&view.node).filter(|standing| standing.id == id).and_then(|standing| standing.asked);
@@ -122,7 +122,7 @@ pub(super) fn is_asked(view: &NodeView) -> bool {
     standing(&view.node).is_some_and(|standing| standing.id == id(view))
 }
 
-/// Whether somebody on the machine would hear a wish.
+/// Whether someone on the machine would hear a request.
 pub(super) fn is_heard(view: &NodeView) -> bool {
     last_agent_report(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)
 }

@@ -17,7 +17,7 @@ use play::{Story, Telling};
 mod play;
 
 const FOLDER: &str = "controller/src/reconcile/node/stories";
-/// Conditions that are told of.
+/// Conditions that are reported of.
 const TOLD: [&str; 3] = [condition::DRAINED, condition::VOLUMES_DETACHED, condition::INSTANCE_TERMINATING];
 
 /// A controller whose API server and EC2 take everything at once; there is no agent.
@@ -33,7 +33,7 @@ struct Terminating {
     next: Option<Millis>,
     /// What it did, where a story tells more than what is asked of pods.
     did: Option<Vec<String>>,
-    /// Events that were told.
+    /// Events that were reported.
     events: Vec<String>,
 }
 

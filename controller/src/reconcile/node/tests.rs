@@ -11,7 +11,7 @@ const TERMINATE: &str = "terminate i-1";
 const STATUS: &str = "status of claim default-1";
 const RELEASE: &str = "patch node node-1";
 
-/// A node that was told to go 100 s after its creation, and is closed already.
+/// A node that was asked to go 100 s after its creation, and is closed already.
 fn leaving(change: &Value) -> Value {
     let mut all = json!({
         "metadata": {"deletionTimestamp": at(100).to_string(), "finalizers": ["other", "karpenter.sh/termination"]},
@@ -374,7 +374,7 @@ fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_
     }
 }
 
-/// Another controller that takes over finds the wish and the answer on the node, and does not ask again.
+/// Another controller that takes over finds the request and the answer on the node, and does not ask again.
 #[test]
 fn a_fresh_controller_goes_by_what_stands_on_the_node() {
     let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));

@@ -1,4 +1,4 @@
-//! kube-scheduler is told which pods a new node was bought for, before it may use the node. Else nodes that come up one by one take
+//! kube-scheduler is informed which pods a new node was bought for, before it may use the node. Else nodes that come up one by one take
 //! whoever is tried first, small pods sit where large ones were meant to, and more has to be bought than was planned.
 //!
 //! `status.nominatedNodeName` says so: kube-scheduler tries that node first, and keeps its room from pods of no higher priority. It

@@ -1,4 +1,4 @@
-//! Tries out the calls of a launch before anybody waits for one: what IAM forbids is told on the class.
+//! Tries out the calls of a launch before anyone waits for one: what IAM forbids is reported on the class.
 
 use api::NodePool;
 use cloud::launch::LaunchRequest;

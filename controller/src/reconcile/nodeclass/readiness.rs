@@ -12,7 +12,7 @@ use crate::reconcile::hashes;
 use crate::write::patches;
 use crate::write::writer::Operation;
 
-/// A class that selects nothing may soon do: somebody is probably at work on it.
+/// A class that selects nothing may soon do: someone is probably at work on it.
 const UNREADY_AGAIN: Duration = Duration::from_secs(10);
 /// What IAM forbids is asked again no sooner: each time costs calls that launches need.
 const FORBIDDEN: [&str; 3] = [

@@ -41,7 +41,7 @@ fn a_class_takes_with_it_what_was_made_for_it() {
     assert_eq!(body(&nothing)["metadata"]["finalizers"], json!([]));
 }
 
-/// A class that somebody deleted, and an account with what was made for it and for a class beside it.
+/// A class that someone deleted, and an account with what was made for it and for a class beside it.
 async fn leaving(claims: usize, isolated_vpc: bool) -> (NodeClassView, Offerings, FakeCloud) {
     let fake = FakeCloud::builder("us-west-2").role("nodes").build().unwrap();
     let settings = cloud::Settings { isolated_vpc, ..cloud::Settings::default() };
@@ -168,7 +168,7 @@ fn what_is_not_answered_stays() {
     assert_eq!(subnets(&decide_readiness(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
 }
 
-/// The class's owner hears of every pool whose machines would not be told all, and how large it becomes.
+/// The class's owner hears of every pool whose machines would not be reported all, and how large it becomes.
 #[test]
 fn what_machines_will_be_told_is_measured_and_warned_of() {
     let pool = |name: &str, taints: Value| {

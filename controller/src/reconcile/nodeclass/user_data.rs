@@ -1,4 +1,4 @@
-//! What the machines of a class will be told, rendered before one is bought: its size, and what the class's owner should know
+//! What the machines of a class receive, rendered before one is bought: its size, and what the class's owner should know
 //! of it. Whether it can be made at all is part of the class's validation.
 
 use api::reason;

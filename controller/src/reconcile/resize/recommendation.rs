@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(10 * 60);
 /// Who requests more than he needs by less than so many thousandths is not bothered.
 const WORTH_TELLING: i64 = 100;
 
-/// What could be told and counted.
+/// What could be reported and counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recommendation {
     /// One for each owner of pods that request too much.
@@ -122,7 +122,7 @@ struct RecommenderState {
 }
 
 impl Recommender {
-    /// What is to be told now; nothing when that was done not long ago.
+    /// What is to be reported now; nothing when that was done not long ago.
     pub fn look(&self, index: &Index, packing: bool, metrics: &Metrics, now: Timestamp) -> Vec<Event> {
         let mut state = self.0.lock();
         if state.last.is_some_and(|last| now.duration_since(last).unsigned_abs() < PAUSE) {

@@ -25,7 +25,7 @@ pub(super) fn same_version(one: &impl Resource, other: &impl Resource) -> bool {
     one.meta().uid == other.meta().uid && one.meta().resource_version == other.meta().resource_version
 }
 
-/// A write's answer that comes after the watch has told of the object's end must not bring it back, so the last
+/// A write's answer that comes after the watch has reported of the object's end must not bring it back, so the last
 /// ones to go are remembered. Answers are seconds late at most, and seconds do not see more ends than this.
 const REMEMBERED: usize = 4096;
 

@@ -4,10 +4,10 @@ use parking_lot::Mutex;
 
 use jiff::Timestamp;
 
-/// How many are kept until somebody asks; the oldest go first.
+/// How many are kept until someone asks; the oldest go first.
 const KEPT: usize = 10_000;
 
-/// Whose conditions are told.
+/// Whose conditions are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionOwner {
     /// A NodeClaim.
@@ -97,7 +97,7 @@ impl Transitions {
         keep(&self.ended, std::iter::once(ObjectEnd { speaker, took }));
     }
 
-    /// What has happened since the last time that somebody asked, in its order.
+    /// What has happened since the last time that someone asked, in its order.
     pub fn take(&self) -> (Vec<Transition>, Vec<ObjectEnd>) {
         (taken(&self.turned), taken(&self.ended))
     }

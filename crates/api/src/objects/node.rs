@@ -121,7 +121,7 @@ impl Node {
         self.condition(condition::READY).is_some_and(|c| c.status == condition::TRUE)
     }
 
-    /// What its agent has told of a notice of EC2's. A recommendation to rebalance is none: the instance may stay for hours.
+    /// What its agent has reported of a notice of EC2's. A recommendation to rebalance is none: the instance may stay for hours.
     #[must_use]
     pub fn interruption(&self) -> Option<&NodeCondition> {
         let told = self.condition(condition::INTERRUPTED)?;

@@ -140,7 +140,7 @@ impl PodDisruptionBudget {
     }
 }
 
-/// As somebody wrote it.
+/// As someone wrote it.
 fn text(value: &IntOrString) -> String {
     match value {
         IntOrString::Int(number) => number.to_string(),

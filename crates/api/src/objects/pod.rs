@@ -275,7 +275,7 @@ pub struct PodStatus {
     /// What is true of the pod.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<PodCondition>,
-    /// Node on which the scheduler makes room, or on which somebody expects the pod; empty for none.
+    /// Node on which the scheduler makes room, or on which someone expects the pod; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub nominated_node_name: String,
     /// When kubelet took the pod.
@@ -377,7 +377,7 @@ impl Pod {
         self.is_owned_by("v1", "Node") || self.annotation(annotation::MIRROR_POD).is_some()
     }
 
-    /// Whether anybody could evict the pod now, if no PodDisruptionBudget stood in the way: not one that is on its way out, that
+    /// Whether anyone could evict the pod now, if no PodDisruptionBudget stood in the way: not one that is on its way out, that
     /// comes from a file, that asks to stay until its node is gone, or that may not be disturbed.
     #[must_use]
     pub fn is_evictable(&self, now: Timestamp) -> bool {

@@ -120,7 +120,7 @@ impl Pod {
         self.annotation(annotation::REQUESTED).map(Requested::read).transpose()
     }
 
-    /// The pod as its owner would make it again: with the requests that it had before Kerf lowered them. What somebody else has
+    /// The pod as its owner would make it again: with the requests that it had before Kerf lowered them. What someone else has
     /// raised beyond that since stays.
     #[must_use]
     pub fn in_full(&self) -> Cow<'_, PodSpec> {

@@ -120,7 +120,7 @@ impl FakeCloud {
         self.at_present().0.queues.len(name)
     }
 
-    /// Waits for the first message as long as the builder says; hidden messages come back when somebody asks anew.
+    /// Waits for the first message as long as the builder says; hidden messages come back when someone asks anew.
     pub(super) async fn receive(&self, url: &str) -> Result<Vec<QueueMessage>, CloudError> {
         let mut sent = self.sent.subscribe();
         let wait = Duration::try_from(self.at_present().0.timing.long_poll).unwrap_or_default();

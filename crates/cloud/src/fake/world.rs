@@ -229,7 +229,7 @@ impl World {
         self.on_demand.iter().map(price).collect()
     }
 
-    /// What DescribeInstanceStatus shows: running instances that somebody made ill.
+    /// What DescribeInstanceStatus shows: running instances that someone made ill.
     pub(super) fn unhealthy(&self) -> Vec<InstanceStatus> {
         let runs = |id: &&String| self.machines.get(*id).is_some_and(|machine| machine.instance.state == "running");
         self.statuses.keys().filter(runs).filter_map(|id| self.statuses.get(id)).cloned().collect()

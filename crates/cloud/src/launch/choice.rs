@@ -53,7 +53,7 @@ pub fn choose(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<LaunchChoi
     candidates.truncate(MAX_TYPES);
     let as_asked = has_min_values(ask, offer, &candidates)?;
     let choice = assemble(ask, offer, capacity_type, &candidates, &subnets)?;
-    // Instances bought under a context are bought as they were asked for, which a lowered wish no longer is.
+    // Instances bought under a context are bought as they were asked for, which a lowered request no longer is.
     Ok(if as_asked { choice } else { LaunchChoice { context: None, ..choice } })
 }
 

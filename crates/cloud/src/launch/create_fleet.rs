@@ -34,7 +34,7 @@ impl BuyError {
     }
 }
 
-/// Makes the templates that are not known to exist and creates the fleet. Templates that somebody deleted behind our back
+/// Makes the templates that are not known to exist and creates the fleet. Templates that someone deleted behind our back
 /// are made again, once.
 ///
 /// # Errors

@@ -69,7 +69,7 @@ pub(super) fn request(
 }
 
 /// The class's interfaces, else one for each EFA that is asked for, else none of their own: EC2 makes the one that every
-/// machine has. In an IPv6 cluster that one must be told of IPv6, so it is spelled out.
+/// machine has. In an IPv6 cluster that one must be reported of IPv6, so it is spelled out.
 fn interfaces(offer: &LaunchOffer<'_>, efa: u32) -> Vec<NetworkInterface> {
     let spec = &offer.class.spec;
     let number = |index: i32| u32::try_from(index).unwrap_or(0);
@@ -146,7 +146,7 @@ fn nested_virtualization(offer: &LaunchOffer<'_>) -> Option<bool> {
     Some(offer.class.spec.cpu_options.as_ref()?.nested_virtualization? == Toggle::Enabled)
 }
 
-/// With the gate open a machine takes reserved capacity only where it is bought as such: capacity that somebody keeps for
+/// With the gate open a machine takes reserved capacity only where it is bought as such: capacity that someone keeps for
 /// another purpose is not used up by accident. Without the gate EC2 decides, as ever.
 fn reservation_specification(
     settings: &Settings,

@@ -1,6 +1,6 @@
 //! Whether a machine is still what its class would launch now (aws 1.7).
 //!
-//! What cannot be told, because something is not known yet, is no drift.
+//! What cannot be reported, because something is not known yet, is no drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 

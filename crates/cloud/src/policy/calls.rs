@@ -10,7 +10,7 @@ const LAUNCH: &[&str] = &[
     "AllowScopedResourceCreationTagging",
     "AllowPassingInstanceRole",
 ];
-/// CreateFleet asks for RunInstances in our name; a dry run is judged as the call itself.
+/// CreateFleet asks for RunInstances in our name; a dry run is evaluated as the call itself.
 const FLEET: &[&str] = &["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateTags", "iam:PassRole"];
 const READ: &[&str] = &["AllowRegionalReadActions"];
 const QUEUE: &[&str] = &["AllowInterruptionQueueActions"];

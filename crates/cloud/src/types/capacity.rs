@@ -46,7 +46,7 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
     all
 }
 
-/// What the machine has and what pods may request of it. Where nodes have told their real memory it replaces the
+/// What the machine has and what pods may request of it. Where nodes have reported their real memory it replaces the
 /// estimate; what kubelet keeps of it still follows from the estimate, which the node's settings were computed from.
 pub(super) fn sizes(
     info: &InstanceTypeInfo,

@@ -8,13 +8,13 @@ use crate::calls::{Accelerator, InstanceTypeInfo};
 use crate::data::Facts;
 use crate::settings::Settings;
 
-/// The value of the tenancy label that nodes have unless somebody asks for another.
+/// The value of the tenancy label that nodes have unless someone asks for another.
 const SHARED: &str = "default";
 /// Machines on hardware that nobody else uses.
 const DEDICATED: &str = "dedicated";
 
 /// Labels of the type's Linux machines by key; a key that is not there does not exist on its nodes. Of several
-/// tenancies a node gets the first unless somebody asks for another.
+/// tenancies a node gets the first unless someone asks for another.
 #[must_use]
 pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();

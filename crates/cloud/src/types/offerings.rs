@@ -63,7 +63,7 @@ pub struct Quote {
 }
 
 impl Quote {
-    /// As the planner knows it. One without a price counts as nothing until somebody says what it costs.
+    /// As the planner knows it. One without a price counts as nothing until someone says what it costs.
     pub(super) fn offering(&self) -> Offering {
         Offering {
             zone: self.zone.clone(),

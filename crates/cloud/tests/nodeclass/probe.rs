@@ -1,4 +1,4 @@
-//! Trying out a launch: what AWS forbids is told, what it does not answer is asked again.
+//! Trying out a launch: what AWS forbids is reported, what it does not answer is asked again.
 
 use api::condition;
 use cloud::fake::{FakeCloud, Fault};
@@ -67,7 +67,7 @@ async fn nothing_is_launched_and_the_pool_is_named() {
     assert_eq!(probe_of(&resolution, &[], &[]), None, "nothing is for sale");
 }
 
-/// Rows: the calls that fail and how, the reason that is told (none where it is asked again), and a part of the message.
+/// Rows: the calls that fail and how, the reason that is reported (none where it is asked again), and a part of the message.
 #[tokio::test]
 async fn what_aws_forbids_is_told_with_the_cure() {
     let limit = "User data is limited to 16384 bytes";

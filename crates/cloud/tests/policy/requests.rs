@@ -151,7 +151,7 @@ async fn launches_carry_the_tags_that_are_asked_for() {
     }
 }
 
-/// EC2 judges a question as it would judge the call: without the tags the answer is no.
+/// EC2 evaluates a question as it would judge the call: without the tags the answer is no.
 #[tokio::test]
 async fn what_is_only_asked_about_carries_them_too() {
     let cloud = cloud();

@@ -124,7 +124,7 @@ impl Client {
     fn restart(&mut self) {
         self.down_until = None;
         self.drain = serde_json::from_str(&self.journal).expect("a drain is restored");
-        // The wishes are in the journal of their own, which is written before anything is done about them.
+        // The requests are in the journal of their own, which is written before anything is done about them.
         self.drain.follow(&self.orders);
         self.drain.resume(self.now);
         (self.heard, self.journaled) = (None, BTreeSet::new());
@@ -229,7 +229,7 @@ impl Client {
         assert!(self.now >= last || overstays, "{} was forced at {:?}, before {last:?}", held.pod.uid, self.now);
     }
 
-    /// How long a budget has had room for somebody who is ready to be evicted and whom nobody asks.
+    /// How long a budget has had room for someone who is ready to be evicted and whom nobody asks.
     fn watch_idleness(&mut self) {
         let now = self.now;
         let asked = self.out.iter().any(|(_, uid, _)| uid.is_some());

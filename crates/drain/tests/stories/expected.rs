@@ -12,7 +12,7 @@
 use super::story::{moment, seconds};
 use super::world::{Asked, Outcome, clock};
 
-/// As much as anybody reads.
+/// As much as anyone reads.
 const MANY: usize = 5;
 
 /// The expectations that the outcome breaks.

@@ -22,7 +22,7 @@ const RULE: &str = "---\n";
 pub struct Telling {
     /// They are written anew.
     pub bless: bool,
-    /// They are told by another who drains: where pace decides, he differs.
+    /// They are reported by another who drains: where pace decides, he differs.
     pub anothers: bool,
 }
 

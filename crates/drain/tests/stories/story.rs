@@ -4,7 +4,7 @@
 //! # what it shows
 //! drain termination [for 300s]      by Karpenter, its terminationGracePeriod if there is one
 //! drain notice for 120s             EC2 takes the machine back
-//! drain wish [for 60s]              somebody asks for it
+//! drain request [for 60s]              someone asks for it
 //! budget NAME lets 1 go             a PodDisruptionBudget: so many of its pods may be away at once
 //! pod NAME [WORDS]                  on the node, of a ReplicaSet, with 30 s of grace, all of which it takes
 //! volume NAME                       attached to the node
@@ -84,7 +84,7 @@ pub fn read(text: &str) -> Result<Story, String> {
 }
 
 impl Story {
-    /// Whether it depends on how soon somebody asks again: who comes first when a budget has room is a matter of pace, in which those
+    /// Whether it depends on how soon someone asks again: who comes first when a budget has room is a matter of pace, in which those
     /// who drain differ.
     pub fn is_of_pace(&self) -> bool {
         self.facts.iter().any(|(_, fact)| matches!(fact, Fact::Budget(_, most) if *most > 0))

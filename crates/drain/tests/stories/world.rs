@@ -1,4 +1,4 @@
-//! Plays a story: a small API server, and somebody who drains. Answers come at once, so that what is told depends on rules alone.
+//! Plays a story: a small API server, and someone who drains. Answers come at once, so that what is reported depends on rules alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -168,7 +168,7 @@ impl<P: Player> World<P> {
         let again = self.outcome.asked.iter().rfind(|asked| asked.pod == pod).is_some_and(|last| {
             last.refused.is_some() && (last.evicts, last.refused.as_ref()) == (evicts, refused.as_ref())
         });
-        // How often somebody who is refused asks again is a matter of pace, not of rules.
+        // How often someone who is refused asks again is a matter of pace, not of rules.
         if !again {
             self.tell(&format!("{verb} {pod}{with}{but}"));
         }

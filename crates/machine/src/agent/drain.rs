@@ -11,7 +11,7 @@ const MOST_ABREAST: u8 = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DrainSettings {
-    /// From the moment at which load balancers are told to leave the node out to the first eviction. It is paid from the time that
+    /// From the moment at which load balancers are asked to leave the node out to the first eviction. It is paid from the time that
     /// there is: a pod waits for at most a quarter of what it can spare.
     pub load_balancer_lead: Span,
     /// What is kept back before the deadline: pods should be gone by then, volumes unmounted and last reports sent after it.

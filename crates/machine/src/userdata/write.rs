@@ -1,4 +1,4 @@
-//! Writing user data: what every image family is told, what it comes to, and what deserves a word. Each family has its form in a
+//! Writing user data: what every image family is reported, what it comes to, and what deserves a word. Each family has its form in a
 //! file of its own below.
 
 mod al2;
@@ -21,7 +21,7 @@ use crate::agent;
 
 pub use wrong::{RenderError, Warning};
 
-/// What a machine of one NodeClaim is told, in nobody's form yet.
+/// What a machine of one NodeClaim is reported, in nobody's form yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bootstrap {
     /// Name of the EKS cluster.
@@ -30,7 +30,7 @@ pub struct Bootstrap {
     pub cluster_endpoint: String,
     /// The cluster's CA bundle: base64 of PEM.
     pub cluster_ca: String,
-    /// Service CIDR, IPv4 or IPv6; only Amazon Linux 2023 is told.
+    /// Service CIDR, IPv4 or IPv6; only Amazon Linux 2023 is reported.
     pub cluster_cidr: String,
     /// The NodeClaim's labels and its capacity type. Those in Kubernetes' restricted domains are left out when they are written:
     /// kubelet may not set them, they reach the Node at registration.
@@ -139,7 +139,7 @@ impl Bootstrap {
         self.user_data.as_deref().unwrap_or_default()
     }
 
-    /// What the agent is told, unless that is nothing.
+    /// What the agent is reported, unless that is nothing.
     fn agent_settings(&self) -> Option<&str> {
         self.agent.as_deref().filter(|settings| !settings.trim().is_empty())
     }

@@ -127,7 +127,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
             with(strange),
             &[
                 "network in spec.userData is ignored",
-                "unknown setting settings.kubernetes.maxpods in spec.userData; write max-pods",
+                "unknown setting settings.kubernetes.maxpods in spec.userData; did you mean max-pods",
                 "unknown setting settings.kubernetes.quantum-mode in spec.userData; check its name",
             ],
         ),

@@ -118,7 +118,7 @@ struct ArrivingDaemons {
     surely: bool,
 }
 
-/// The pods of DaemonSets that are still to come, as far as they matter to anybody: kube-scheduler finds them on every
+/// The pods of DaemonSets that are still to come, as far as they matter to anyone: kube-scheduler finds them on every
 /// node before the plan's first pod, where running pods do not keep them away.
 fn coming(
     snapshot: &Snapshot,

@@ -9,7 +9,7 @@ use super::Findings;
 use super::node_places::NodePlace;
 use super::verdicts::{self, AssignedNode};
 
-/// Where a pod stands, as far as anybody can know.
+/// Where a pod stands, as far as anyone can know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SplitSide {
     Spot,

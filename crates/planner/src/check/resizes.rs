@@ -58,7 +58,7 @@ fn amounts(pod: &BoundPod, resize: &Resize, subject: &str, findings: &mut Findin
     findings.expect(resize.containers.is_empty() == remembers, subject, || "changes nothing".to_owned());
 }
 
-/// Whoever remembers that something was short was lowered, on a node that is short or as kubelet cannot do it, and has not been told so
+/// Whoever remembers that something was short was lowered, on a node that is short or as kubelet cannot do it, and has not been informed so
 /// within a day.
 fn remembers(snapshot: &Snapshot, node: &Node, pod: &BoundPod, resize: &Resize) -> bool {
     let Some(sizing) = pod.sizing.as_deref().filter(|_| resize.marks) else { return !resize.marks };

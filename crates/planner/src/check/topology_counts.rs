@@ -1,4 +1,4 @@
-//! Who stands where: pods counted by domain for every term and constraint that somebody has, as kube-scheduler counts them.
+//! Who stands where: pods counted by domain for every term and constraint that someone has, as kube-scheduler counts them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ pub(super) struct AffinityCounts<'a> {
     means: Vec<bool>,
     tallies: Vec<DomainCount>,
     here: BTreeSet<usize>,
-    /// Whether anybody surely stands anywhere that counts.
+    /// Whether anyone surely stands anywhere that counts.
     begun: bool,
     /// For each term the values where pods may come to stand with nodes that are still to come.
     coming: Vec<BTreeSet<Value>>,

@@ -4,7 +4,7 @@
 //! does one new node cost less? Do several, of nodes that waste much? What is left goes in groups: some nodes are vacated together and the
 //! cheapest fleet for all their pods is looked for, then for each half of them, and so on. Groups are made of those that waste the most,
 //! for these have the most to give. What that takes is bounded: where there is more, it has its turn in another plan, and nodes whose turn
-//! it is not are told so.
+//! it is not are informed so.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -231,7 +231,7 @@ impl ConsolidationSearch<'_, '_> {
     }
 }
 
-/// Notes what a node is told by now; whether it stays.
+/// Notes what a node is reported by now; whether it stays.
 fn note(verdict: &mut NodeVerdict, refused: Option<NodeVerdict>) -> bool {
     let Some(better) = refused else { return false };
     if !says_more(verdict) {

@@ -17,7 +17,7 @@ pub(super) struct SimulatedCluster {
     pub(super) snapshot: Snapshot,
     /// By node, the positions of its pods that would need another place.
     pub(super) own: Vec<Vec<usize>>,
-    /// By pod, what it really uses, as far as anybody knows.
+    /// By pod, what it really uses, as far as anyone knows.
     pub(super) uses: Vec<Size>,
     /// By pod, what it has been seen to use.
     pub(super) seen: Vec<Size>,

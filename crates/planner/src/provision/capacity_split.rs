@@ -2,7 +2,7 @@
 //!
 //! Of all pods of a workload, running ones included, the base goes to on-demand, and of the others a share to spot, rounded
 //! down. What runs already is counted by its node; the pods to be placed make up for what is missing, those of the base
-//! first. The base is a promise: its pods take on-demand or nothing. The share is a wish: it is the last that is dropped, and
+//! first. The base is a promise: its pods take on-demand or nothing. The share is a request: it is the last that is dropped, and
 //! it is dropped for all when somebody has no place because of it (`contest`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub(super) enum SplitPart {
     Base,
     /// It would like to be there.
     Wish(CapacityType),
-    /// It would like to be there, but all wishes are dropped in this plan.
+    /// It would like to be there, but all requests are dropped in this plan.
     Dropped(CapacityType),
 }
 
@@ -40,7 +40,7 @@ impl SplitPart {
         }
     }
 
-    /// What a dropped wish was about.
+    /// What a dropped request was about.
     pub(super) fn dropped(self) -> Option<Preference> {
         match self {
             Self::Dropped(of) => Some(Preference::Share { of }),
@@ -48,7 +48,7 @@ impl SplitPart {
         }
     }
 
-    /// The same for placing the pod: without a wish it is like any other.
+    /// The same for placing the pod: without a request it is like any other.
     pub(super) fn in_force(self) -> Self {
         if matches!(self, Self::Dropped(_)) { Self::Free } else { self }
     }
@@ -158,7 +158,7 @@ fn is_spot(node: &Node) -> Option<bool> {
     open.any(never).then_some(false)
 }
 
-/// The same with all wishes dropped, if there are any and the plan leaves somebody without a place.
+/// The same with all requests dropped, if there are any and the plan leaves someone without a place.
 pub(super) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Arc<[SplitPart]>> {
     let waits = plan.report.pods.iter().any(|verdict| matches!(verdict, PodVerdict::Unschedulable { .. }));
     let drop = |part: &SplitPart| match part {

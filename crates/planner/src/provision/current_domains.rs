@@ -1,4 +1,4 @@
-//! The last resort of pods that are spread: nodes that exist, judged as kube-scheduler judges them at this moment.
+//! The last resort of pods that are spread: nodes that exist, evaluated as kube-scheduler evaluates them at this moment.
 //!
 //! A spread counts every domain that pools could open, for launches of this plan may open it. kube-scheduler counts only
 //! those that exist, so it may bind a pod that the stricter rule leaves without a place. Nothing is launched afterwards:

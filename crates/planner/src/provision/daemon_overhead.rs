@@ -13,7 +13,7 @@ use super::topology::{
 };
 use super::{Attempt, PodPlacement, Solver};
 
-/// The DaemonSets that it matters to somebody where their pods are.
+/// The DaemonSets that it matters to someone where their pods are.
 #[derive(Clone)]
 pub(super) struct DaemonOverhead<'a> {
     members: Arc<[DaemonMember<'a>]>,

@@ -44,7 +44,7 @@ pub(super) struct PreferenceLevel {
     pub(super) keys: Vec<KeyId>,
     /// Keys of rules that may refuse a domain now and accept it later.
     pub(super) fickle: Vec<KeyId>,
-    /// Whether only one pod at a time can be judged.
+    /// Whether only one pod at a time can be evaluated.
     pub(super) single: bool,
     /// How many preferences of the shape are dropped.
     pub(super) dropped: usize,

@@ -68,7 +68,7 @@ struct NodePart {
 struct NodeSearch {
     parts: Arc<[NodePart]>,
     cursors: Vec<usize>,
-    /// The first room that only its ceiling kept from somebody.
+    /// The first room that only its ceiling kept from someone.
     busy: Option<usize>,
 }
 
@@ -208,7 +208,7 @@ impl<'a> ExistingNodes<'a> {
 
 /// Trying moves.
 impl<'a> ExistingNodes<'a> {
-    /// Has rooms tried in another order: by key, then as before. Before anybody has searched.
+    /// Has rooms tried in another order: by key, then as before. Before anyone has searched.
     pub(super) fn reorder<K: Ord>(&mut self, key: impl Fn(&Node) -> K) {
         let mut order: Vec<usize> = (0..self.list.len()).collect();
         order.sort_by_cached_key(|room| key(self.list[*room].node));

@@ -1,4 +1,4 @@
-//! Which zone, or other domain, a launch is for: settled as soon as a pod on it counts for somebody.
+//! Which zone, or other domain, a launch is for: settled as soon as a pod on it counts for someone.
 //!
 //! A launch whose zone is open could come up in any of them. What counts in a domain must therefore know its domain, so
 //! the launch is pinned to one: where the rules allow it, one that surprises no spread, the cheapest, then the emptiest,

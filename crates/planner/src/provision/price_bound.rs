@@ -1,4 +1,4 @@
-//! What a single node for some pods would cost, before anybody looks for places: far cheaper to ask, and most often enough.
+//! What a single node for some pods would cost, before anyone looks for places: far cheaper to ask, and most often enough.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Why a pod has no place: the nearest miss of every pool, worked out for the few shapes that need it.
 //!
-//! What counts is the pod without its preferences. Of several alternatives the one that came nearest is told.
+//! What counts is the pod without its preferences. Of several alternatives the one that came nearest is reported.
 
 use std::collections::BTreeMap;
 

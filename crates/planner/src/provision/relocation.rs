@@ -309,7 +309,7 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    /// Where everybody went; who was left, if somebody was.
+    /// Where everybody went; who was left, if someone was.
     fn end(&mut self, queue: &[PodRun]) -> Result<RelocationOutcome, Obstacle> {
         if let Some(left) = queue.iter().find_map(|run| run.pods.first()) {
             return Err(self.solver.obstacle(*left));

@@ -140,7 +140,7 @@ impl<'s> SimulatedNodes<'s> {
         Self { scatter, rooms: BTreeMap::new(), launches, first }
     }
 
-    /// What rooms have left where somebody was put.
+    /// What rooms have left where someone was put.
     fn left(self) -> BTreeMap<usize, Amounts> {
         self.rooms.into_iter().map(|(room, venue)| (room, venue.left)).collect()
     }

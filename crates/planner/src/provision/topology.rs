@@ -74,7 +74,7 @@ enum GroupKind<'a> {
         namespace: &'a str,
         term: &'a PodTerm,
     },
-    /// Pods with one volume claim, told one by one.
+    /// Pods with one volume claim, reported one by one.
     Claim(&'a str),
 }
 
@@ -99,7 +99,7 @@ struct TopologyGroup<'a> {
     started: Option<Vec<Option<Domain>>>,
     /// Spread: by domain, how many more may come there with new nodes until a pod of the plan would have been too many.
     slack: BTreeMap<Domain, u32>,
-    /// Spread: domains with nodes that count, as far as anybody comes along with nodes.
+    /// Spread: domains with nodes that count, as far as anyone comes along with nodes.
     opened: BTreeSet<Domain>,
     /// Spread: those of them that are certain, where a strict plan counts on no others.
     certain: Option<BTreeSet<Domain>>,

@@ -1,5 +1,5 @@
 //! What a pool's types are to all pods that ask the same of a node's labels, whatever their size: worked out once, so
-//! that thousands of shapes which fit nowhere are told why as quickly as one.
+//! that thousands of shapes which fit nowhere are informed why as quickly as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

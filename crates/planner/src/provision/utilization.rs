@@ -10,7 +10,7 @@ use crate::{Overload, Size};
 /// Ceilings by room, and what pods use.
 #[derive(Clone, Default)]
 pub(super) struct UtilizationLimits<'a> {
-    /// Whether anybody is kept out.
+    /// Whether anyone is kept out.
     pub(super) heeded: bool,
     /// Empty as long as nobody moves.
     rooms: Vec<Option<UtilizationLimit>>,

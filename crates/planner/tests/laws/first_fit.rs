@@ -1,4 +1,4 @@
-//! First-fit decreasing, as anybody would write it: the largest pod first, into the first node that takes it, else onto
+//! First-fit decreasing, as anyone would write it: the largest pod first, into the first node that takes it, else onto
 //! the cheapest new one that does. Prices are looked at last, one pod at a time. Ties are Kerf's: pods of one shape go
 //! together, older shapes first; of equally dear pools the last by name.
 

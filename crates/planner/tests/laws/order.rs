@@ -1,4 +1,4 @@
-//! The same cluster told in another order, and plans without positions.
+//! The same cluster reported in another order, and plans without positions.
 
 use planner::{Plan, Snapshot};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Random crowds of which something may go: pods that are held, rest or cost, nodes that are old, sick or busy, pools with
+//! Random crowds of which something may go: pods that are held, rest or cost, nodes that are old, unhealthy or busy, pools with
 //! budgets of their own for each reason.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ pub fn outgoing() -> impl Strategy<Value = Cluster> {
     })
 }
 
-/// Nodes that nothing is wrong with, but that cost four times as much as the like of them now, in pools that heed that.
+/// Nodes that nothing is wrong with, but that cost four times as much as the like of them now, in pools that respect that.
 fn waste(snapshot: &mut Snapshot) {
     for pool in &mut snapshot.pools {
         let disruption = &mut pool.disruption;
@@ -151,7 +151,7 @@ fn forces(it: &PlannedCommand, node: &Node) -> bool {
     ends || matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static)
 }
 
-/// Pods that go with their node though somebody holds them.
+/// Pods that go with their node though someone holds them.
 pub fn torn_away(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut torn = Vec::new();
     for it in &plan.moves {
@@ -235,7 +235,7 @@ fn suits(offering: &Offering, asked: &Requirement) -> bool {
     asked.operator != planner::Operator::In || own.is_some_and(|own| asked.values.iter().any(|value| value == own))
 }
 
-/// Whether pods lose their node before anybody has looked for another place for them, or a static pool a node without a
+/// Whether pods lose their node before anyone has looked for another place for them, or a static pool a node without a
 /// successor: the next plan does that.
 pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
     let is_static =

@@ -1,4 +1,4 @@
-//! Plans without positions, to compare those that were made of the same cluster told in another order.
+//! Plans without positions, to compare those that were made of the same cluster reported in another order.
 
 use planner::{Launch, Plan, Snapshot};
 

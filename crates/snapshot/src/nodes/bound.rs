@@ -55,7 +55,7 @@ fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminating() && pod.is_do_not_disrupt(now)
 }
 
-/// The budgets that would refuse the pod's eviction, as the API server judges: more than one is always too many, and what has
+/// The budgets that would refuse the pod's eviction, as the API server evaluates: more than one is always too many, and what has
 /// never run may go. A pod of which there is a copy first goes when that is ready.
 fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp) -> Vec<String> {
     let passes = match own {

@@ -1,4 +1,4 @@
-//! Which nodes are sick, how busy they are: what others say of a machine, and from when or until when it counts.
+//! Which nodes are unhealthy, how busy they are: what others say of a machine, and from when or until when it counts.
 
 use api::condition;
 use api::objects::{Node, NodeCondition, NodeReport};
@@ -10,7 +10,7 @@ use super::NodeSource;
 use crate::millis;
 use crate::problem::UsageError;
 
-/// What the agent, or the EKS node monitoring agent, says of a sick machine (aws 4.8), and how long that has to last.
+/// What the agent, or the EKS node monitoring agent, says of a unhealthy machine (aws 4.8), and how long that has to last.
 const MONITORED: [(&str, SignedDuration); 5] = [
     (condition::ACCELERATED_HARDWARE_READY, SignedDuration::from_mins(10)),
     (condition::STORAGE_READY, SignedDuration::from_mins(30)),

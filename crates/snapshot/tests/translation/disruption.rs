@@ -1,4 +1,4 @@
-//! What a plan must know before it takes nodes away: budgets, what holds pods, how old, sick, drifted and busy nodes are.
+//! What a plan must know before it takes nodes away: budgets, what holds pods, how old, unhealthy, drifted and busy nodes are.
 
 use std::collections::BTreeMap;
 
@@ -349,7 +349,7 @@ fn pods_cost_what_their_owner_says() {
     }
 }
 
-/// Rows: what a pod says, whether it holds its node, and of how much it is told that it cannot be read.
+/// Rows: what a pod says, whether it holds its node, and of how much it is informed that it cannot be read.
 #[test]
 fn who_asks_to_stay_stays_whatever_else_it_says() {
     let rows = [

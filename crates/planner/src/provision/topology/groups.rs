@@ -171,7 +171,7 @@ impl<'a> Topology<'a> {
         group
     }
 
-    /// The group of an anti-affinity term that somebody holds as required.
+    /// The group of an anti-affinity term that someone holds as required.
     pub(in crate::provision) fn held(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
         let group = self.intern(GroupKind::Apart { namespace, term }, &[&term.key]);
         self.groups[group].held = true;

@@ -1,7 +1,7 @@
 //! Pods that run on nodes which may go: counted where they are, and taken back when their node is vacated.
 //!
 //! Moves are carried out side by side, and nobody knows which of them is done when kube-scheduler looks for a place. So once a move
-//! is kept, whatever it changes counts as before and as after, whichever is worse for whoever asks.
+//! is kept, whatever it changes counts as before and as after, whichever is worse for the rule that asks.
 
 use super::{
     CountedPods, Counts, Domain, GroupId, GroupKind, GroupStore, HOST, Membership, Rule, RuleKind, Spot, Topology,

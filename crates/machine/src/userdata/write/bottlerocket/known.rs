@@ -1,4 +1,4 @@
-//! Bottlerocket's Kubernetes settings, so that a misspelt one is told before a machine refuses to start over it.
+//! Bottlerocket's Kubernetes settings, so that a misspelt one is reported before a machine refuses to start over it.
 
 /// Names below `settings.kubernetes`, in order.
 pub(super) const SETTINGS: [&str; 59] = [
