@@ -138,7 +138,7 @@ fn an_image_with_a_fault_is_refused() {
         ),
         ("systemctl disable kerf-agent", "systemctl enable kerf-agent", "kerf-agent.service is not enabled"),
         ("systemctl enable nodeadm-run", "systemctl disable nodeadm-run", "nodeadm is enabled too"),
-        ("rm /usr/bin/kubelet", "cp /usr/bin/containerd /usr/bin/kubelet", "/usr/bin/kubelet is missing"),
+        ("rm /usr/bin/kubelet", "cp /usr/bin/containerd /usr/bin/kubelet", "kubelet is missing"),
         ("echo 'mode: [' > /etc/kerf/agent.yaml", "echo 'mode: bootstrap' > /etc/kerf/agent.yaml", "MEND  settings"),
         ("install -D /dev/null /var/lib/kerf/journal.json", "rm -r /var/lib/kerf", "it belongs to another node"),
     ];

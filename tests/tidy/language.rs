@@ -31,7 +31,7 @@ const BANNED: &[&str] = &[
     "town",
     "unwell",
     "whoever",
-    "whose",
+   
     "wish",
     "wishes",
 ];
