@@ -31,7 +31,6 @@ const BANNED: &[&str] = &[
     "town",
     "unwell",
     "whoever",
-   
     "wish",
     "wishes",
 ];
