@@ -123,7 +123,7 @@ fn is_wide(list: &str) -> bool {
         kind.starts_with('(') && kind.contains(',')
     };
     let own = parameters.iter().filter(|parameter| !parameter.ends_with("self")).count();
-    own > PARAMETERS || parameters.iter().any(|parameter| is_tuple(parameter))
+    own > PARAMETERS || parameters.iter().any(is_tuple)
 }
 
 /// The parameter lists of all functions.
