@@ -24,7 +24,7 @@ pub use version::{ContainerdVersion, KubeletVersion};
 /// A program that has not ended by then is killed: restarting containerd with many shims takes most of a minute.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why the machine did not do as it was reported.
+/// Why the instance did not carry out an order.
 #[derive(Debug, Error)]
 pub enum HostError {
     /// A file could not be read or written.

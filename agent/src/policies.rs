@@ -1,4 +1,4 @@
-//! What the running agent was reported: the settings part of user data, else the file that the image's builder left, else the defaults.
+//! The settings of the running agent: the settings part of user data, else the file that the image's builder left, else the defaults.
 //! Settings that cannot be read never stop the agent: it guards the node by the defaults, and says what is wrong.
 
 use std::fs;

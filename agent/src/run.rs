@@ -271,7 +271,7 @@ impl Agent {
         tokio::spawn(follow(cluster, Watched::pods_of(self.life.name()), told));
     }
 
-    /// Where usage may be reported: to nobody until the Node is proven to be ours.
+    /// Where usage may be reported: nowhere until the Node is proven to be ours.
     fn destination(&self) -> Option<ConnectionState> {
         self.life.node()?;
         Some(ConnectionState { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })

@@ -174,7 +174,7 @@ pub struct Cluster {
     /// Base64 of the cluster's CA certificate
     #[arg(long, env = "CLUSTER_CA_BUNDLE", value_name = "BASE64", hide_env_values = true)]
     pub cluster_ca_bundle: Option<String>,
-    /// The cluster's service CIDR, which only AL2023 is reported
+    /// The cluster's service CIDR, which only AL2023 needs
     #[arg(long, env = "CLUSTER_CIDR", value_name = "CIDR")]
     pub cluster_cidr: Option<String>,
     /// Addresses of its DNS [default: the class's, else the machine's]

@@ -1,4 +1,4 @@
-//! What a machine of a class and a pool is reported before it exists: the very document that the controller would send.
+//! User data for an instance of a class and a pool: the very document that the controller would send.
 
 use std::error::Error;
 use std::io::Read;
@@ -185,7 +185,7 @@ impl Cluster {
         }
     }
 
-    /// A sentence about what stands for something else, where the family is reported of it.
+    /// A sentence about what stands for something else, where the family needs it.
     fn missing(&self, family: AmiFamily) -> Option<String> {
         let told = family != AmiFamily::Custom;
         let all = [

@@ -86,7 +86,7 @@ pub struct Location {
     pub node_ip: String,
 }
 
-/// Asks IMDS and looks at the machine, knowing what it was reported and where the credential provider may be.
+/// Asks IMDS and looks at the machine, with its user data and the place where the credential provider may be.
 ///
 /// # Errors
 /// The first thing that is missing or wrong, with its cure.

@@ -16,7 +16,7 @@ pub const CLUSTER_HEADER: &str = "x-k8s-aws-id";
 pub const PREFIX: &str = "k8s-aws-v1.";
 /// What the URL says of its own life, as `aws eks get-token` writes it; EKS goes by the date of the signature.
 const EXPIRES: Duration = Duration::from_secs(60);
-/// EKS takes a token for a quarter of an hour after its signature; it is reported to be over a minute before.
+/// EKS takes a token for a quarter of an hour after its signature; we treat it as expired one minute earlier.
 const LIFE: SignedDuration = SignedDuration::from_mins(14);
 /// From this age on a token is replaced, so that none ends on its way.
 const RENEW_AT: SignedDuration = SignedDuration::from_mins(12);

@@ -87,7 +87,7 @@ pub struct NoticeTerms<'a> {
 /// How much a notice asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoticeAction {
-    /// Nothing, but that it is reported.
+    /// Nothing changes except the report.
     #[default]
     Tell,
     /// No new pods.

@@ -147,7 +147,7 @@ pub struct Lifecycle {
     conditions: Conditions,
     /// How the start went.
     course: TimelineMark,
-    /// What people are reported.
+    /// Events for people.
     events: Events,
     /// The conditions that the last step found the Node should have.
     said: Vec<ConditionUpdate>,

@@ -1,4 +1,4 @@
-//! What the agent is reported, and by whom.
+//! The agent's settings, and where they come from.
 
 use agent::policies::{Policies, read};
 use machine::agent::{AgentSettings, MEDIA_TYPE};

@@ -64,7 +64,7 @@ pub struct EC2NodeClassSpec {
     pub ip_prefix_count: Option<i32>,
     /// Images to launch; an image that any term selects is used.
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// How the images are reported to join the cluster. Absent: what the alias says.
+    /// How the images get the settings to join the cluster. Absent: what the alias says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
     /// The user's own part of the user data, in the form that the image family reads.

@@ -1,4 +1,4 @@
-//! What a machine is reported before it exists: from a class, and what is asked of one of its machines, to the document that crate
+//! User data of an instance: from a class, and what is asked of one of its machines, to the document that crate
 //! `machine` writes and the machine reads (aws 2.4).
 
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
@@ -55,7 +55,7 @@ pub fn document(
     told.document(settings, ask)
 }
 
-/// What machines of a class are reported as far as the class itself says, without asking EC2: of images the first of its status counts,
+/// User data for the instances of a class as far as the class itself says, without asking EC2: of images the first of its status counts,
 /// and without a number of pods they have as many as the class or else the image says.
 ///
 /// # Errors

@@ -524,7 +524,7 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     assert!(!error.may_have_bought() && error.cause().kind == cloud::ErrorKind::Unauthorized, "{error}");
 }
 
-/// Machines of Amazon Linux 2023 must be reported it: until then neither a launch that is tried out nor one for a claim gets so far.
+/// Instances with Amazon Linux 2023 need it: until then neither a launch that is tried out nor one for a claim gets so far.
 #[tokio::test]
 async fn no_template_is_made_while_the_services_cidr_is_unknown() {
     let mut world = world("").await;

@@ -2,7 +2,7 @@
 //! second. What a story expects holds whatever is blessed; `BLESS=1` writes the transcripts anew, to be reviewed like code.
 //!
 //! Here the drain is played as the controller drives it. The agent's tests play the same stories through the whole of an agent's
-//! decisions, and what it does is reported by the same words.
+//! decisions, and its actions are told in the same words.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 

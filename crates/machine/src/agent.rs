@@ -25,7 +25,7 @@ pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
 /// Name of the Bottlerocket host container that runs the agent; its `user-data` is the settings in base64.
 pub const HOST_CONTAINER: &str = "kerf-agent";
 
-/// What an agent is reported beside its NodeConfig.
+/// The agent's settings beside its NodeConfig.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSettings {

@@ -1,4 +1,4 @@
-//! User data, the one thing that a machine is reported before it exists: what the controller renders and the agent reads.
+//! User data, the only input that an instance gets before it exists: what the controller renders and the agent reads.
 //! Reading accepts whatever EC2 tooling produces (base64, gzip, MIME, plain), bounded, and says what is wrong.
 
 mod host_container;

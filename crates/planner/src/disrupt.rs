@@ -274,7 +274,7 @@ fn outdated(
     expired.sort_by_cached_key(|position| age(draft.node(*position), CommandReason::Expired));
     for position in expired {
         let force = draft.node(position).termination_grace.is_some();
-        // Its verdict is reported by then.
+        // Its verdict is known by then.
         let _ = draft.replace(position, CommandReason::Expired, CommandCause::Expired, force);
     }
 }

@@ -111,7 +111,7 @@ fn what_can_be_merged_is_merged_when_it_has_its_turn() {
     assert!(merged.contains(&true) && merged.contains(&false), "{merged:?}");
 }
 
-/// A cluster that one plan is enough for is reported at once that nothing can be done.
+/// A cluster that one plan is enough for is told at once that nothing can be done.
 #[test]
 fn a_smaller_cluster_has_no_turns() {
     let mut snapshot = cluster(NOW);

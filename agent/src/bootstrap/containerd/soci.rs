@@ -49,7 +49,7 @@ pub(super) fn proxy_plugins() -> Table {
     }
 }
 
-/// The snapshotter is reported of images by annotations, and discards layers itself.
+/// Annotations describe the image to the snapshotter, and discards layers itself.
 pub(super) fn snapshots() -> Table {
     toml! {
         snapshotter = "soci"

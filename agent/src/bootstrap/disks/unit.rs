@@ -10,7 +10,7 @@ use crate::host::{Host, HostError};
 
 /// The unit; systemd/kerf-local-disks.service.
 pub const UNIT: &str = "kerf-local-disks.service";
-/// What the unit's program is reported.
+/// Arguments of the unit's program.
 pub const WISHES: &str = "/run/kerf/local-disks.env";
 /// What the unit's program said.
 pub const SAID: &str = "/run/kerf/local-disks.log";
@@ -29,7 +29,7 @@ pub enum DisksError {
         /// What became of the unit or of its program.
         why: String,
     },
-    /// The machine did not do as it was reported.
+    /// The instance did not carry out the order.
     #[error("instance store disks are not prepared")]
     Host(#[from] HostError),
 }

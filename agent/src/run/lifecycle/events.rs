@@ -1,4 +1,4 @@
-//! What people are reported: the first event that the API server does not have yet, one at a time.
+//! Events for people: the first event that the API server does not have yet, one at a time.
 
 use drain::Millis;
 

@@ -1,4 +1,4 @@
-//! What was announced, and what follows for this Node: the order to empty it, its marks and conditions, what people are reported, and what
+//! What was announced, and what follows for this Node: the order to empty it, its marks and conditions, events for people, and what
 //! is taken back once it is over.
 
 use api::{annotation, condition, reason};

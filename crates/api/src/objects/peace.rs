@@ -85,7 +85,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Rows: what is written, when the pod started, whether that protects at noon, until when, and whether it is to be reported of.
+    /// Rows: what is written, when the pod started, whether that protects at noon, until when, and whether it is reported.
     #[test]
     fn protection_is_true_or_a_time_from_the_start() {
         let rows = [

@@ -69,7 +69,7 @@ pub(super) fn request(
 }
 
 /// The class's interfaces, else one for each EFA that is asked for, else none of their own: EC2 makes the one that every
-/// machine has. In an IPv6 cluster that one must be reported of IPv6, so it is spelled out.
+/// machine has. In an IPv6 cluster that image needs the IPv6 setting, so it is spelled out.
 fn interfaces(offer: &LaunchOffer<'_>, efa: u32) -> Vec<NetworkInterface> {
     let spec = &offer.class.spec;
     let number = |index: i32| u32::try_from(index).unwrap_or(0);

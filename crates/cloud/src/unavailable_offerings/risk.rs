@@ -2,7 +2,7 @@
 //!
 //! The premium is a share of the price in thousandths. Each interruption adds 150, each shortage 30, up to [`HIGHEST`];
 //! every [`HALF_LIFE`] half of it is forgotten, linearly in between. It moves in steps of ten minutes, so that catalogues
-//! are not made anew all the time. Only choices see it: nothing that is reported as a price of EC2's contains it.
+//! are not made anew all the time. Only choices see it: no price that is reported as EC2's contains it.
 
 use std::collections::BTreeMap;
 

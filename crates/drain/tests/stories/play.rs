@@ -22,7 +22,7 @@ const RULE: &str = "---\n";
 pub struct Telling {
     /// They are written anew.
     pub bless: bool,
-    /// They are reported by another who drains: where pace decides, he differs.
+    /// Another drainer told this story: it differs where the pace decides.
     pub anothers: bool,
 }
 

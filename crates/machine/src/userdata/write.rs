@@ -1,4 +1,4 @@
-//! Writing user data: what every image family is reported, what it comes to, and what deserves a word. Each family has its form in a
+//! Renders user data: the settings for each image family, the resulting document, and what deserves a word. Each family has its form in a
 //! file of its own below.
 
 mod al2;
@@ -21,7 +21,7 @@ use crate::agent;
 
 pub use wrong::{RenderError, Warning};
 
-/// What a machine of one NodeClaim is reported, in nobody's form yet.
+/// Settings for the instance of one NodeClaim, before they take the form of an image family.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bootstrap {
     /// Name of the EKS cluster.
@@ -30,7 +30,7 @@ pub struct Bootstrap {
     pub cluster_endpoint: String,
     /// The cluster's CA bundle: base64 of PEM.
     pub cluster_ca: String,
-    /// Service CIDR, IPv4 or IPv6; only Amazon Linux 2023 is reported.
+    /// Service CIDR, IPv4 or IPv6; only Amazon Linux 2023 needs it.
     pub cluster_cidr: String,
     /// The NodeClaim's labels and its capacity type. Those in Kubernetes' restricted domains are left out when they are written:
     /// kubelet may not set them, they reach the Node at registration.
@@ -139,7 +139,7 @@ impl Bootstrap {
         self.user_data.as_deref().unwrap_or_default()
     }
 
-    /// What the agent is reported, unless that is nothing.
+    /// The agent's settings, if there are any.
     fn agent_settings(&self) -> Option<&str> {
         self.agent.as_deref().filter(|settings| !settings.trim().is_empty())
     }

@@ -231,7 +231,7 @@ impl ConsolidationSearch<'_, '_> {
     }
 }
 
-/// Notes what a node is reported by now; whether it stays.
+/// Notes the verdict of a node; returns whether the node stays.
 fn note(verdict: &mut NodeVerdict, refused: Option<NodeVerdict>) -> bool {
     let Some(better) = refused else { return false };
     if !says_more(verdict) {

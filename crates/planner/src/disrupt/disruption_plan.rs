@@ -1,4 +1,4 @@
-//! Moves while they are collected: what is tried on the simulation, what is kept, and what every node is reported.
+//! Moves while they are collected: what is tried on the simulation, what is kept, and the verdict of every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -445,7 +445,7 @@ impl<'a> DisruptionPlan<'a> {
         self.moves.split_off(count)
     }
 
-    /// What a node is reported in the end.
+    /// The final verdict of a node.
     pub(super) fn set_verdict(&mut self, position: Position, verdict: NodeVerdict) {
         self.verdicts.insert(position, verdict);
     }

@@ -40,7 +40,7 @@ pub(super) struct Lookahead {
     pub(super) resizes: Vec<Resize>,
     /// What the nodes cost per hour that can go then.
     pub(super) saving: i64,
-    /// What these nodes are reported, and those that expect their pods.
+    /// Verdicts of these nodes and of those that expect their pods.
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
 }
 

@@ -1,4 +1,4 @@
-//! What cannot be read, or cannot be meant, is reported of: once for those who say the same, with the object to look at and the cure.
+//! What cannot be read, or cannot be meant, is reported once for all objects with the same fault, with the object to look at and the cure.
 
 use serde_json::{Value, json};
 use snapshot::{SnapshotCache, SnapshotResult, Subject};
@@ -230,7 +230,7 @@ fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
     assert_eq!(subjects(&built), about.map(|name| ("PodDisruptionBudget", name.to_owned())));
 }
 
-/// Rows: what reports of two nodes say, the pool's policy, and what is reported of it.
+/// Rows: what reports of two nodes say, the pool's policy, and what is reported about it.
 #[test]
 fn a_report_that_does_not_count_says_why_once_for_all() {
     let fresh = "2026-01-01T11:59:00Z";

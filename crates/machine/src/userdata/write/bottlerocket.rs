@@ -20,7 +20,7 @@ use crate::tables;
 const STORAGE_COMMAND: &str = "000-mount-instance-storage";
 /// The first release that knows by itself what belongs on the machine's own disks.
 const BINDS_BY_ITSELF: [u64; 3] = [1, 46, 0];
-/// What earlier ones have to be reported.
+/// Settings that only earlier versions need.
 const DIRECTORIES: [&str; 3] = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"];
 
 pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
@@ -43,7 +43,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
     Ok(Document { text: tables::pretty(&whole), warnings })
 }
 
-/// The user's settings; whatever stands beside them is reported and left out.
+/// The user's settings; everything else there is reported and left out.
 fn user_settings(text: &str, warnings: &mut Vec<Warning>) -> Result<Table, RenderError> {
     let text = text.replace("\r\n", "\n");
     let mut whole: Table = text.parse().map_err(|error: toml::de::Error| {
