@@ -34,6 +34,7 @@ use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::state::nominations::{self, SharedNominations};
 use crate::state::plan_results::{Generations, PlanResultStore, PlanResults};
+use crate::state::shared::Shared;
 use crate::write::writer::{Operation, Writer};
 use node_events::NodeGauges;
 use replan::{NextPass, ReplanTimer};
@@ -47,10 +48,6 @@ pub struct Rules {
     /// How.
     pub planning: snapshot::Settings,
 }
-
-/// What the provisioner shares with others: the cluster, the market, metrics, where verdicts are left, what EC2 says of machines and
-/// what it promises to pods.
-pub type Shared = (Arc<Cluster>, Arc<Offerings>, Arc<Metrics>, Arc<PlanResultStore>, Arc<Notices>, SharedNominations);
 
 /// Plans and acts, one pass at a time.
 pub struct Provisioner {
@@ -78,8 +75,8 @@ pub struct Provisioner {
 impl Provisioner {
     /// A provisioner that has promised nothing yet.
     #[must_use]
-    pub fn new(shared: Shared, act: Writer, (mover, resizer): (Arc<Disruptor>, Resizer), rules: Rules) -> Self {
-        let (cluster, market, metrics, verdicts, notices, nominations) = shared;
+    pub fn new(shared: Shared, act: Writer, mover: Arc<Disruptor>, resizer: Resizer, rules: Rules) -> Self {
+        let Shared { cluster, market, metrics, verdicts, notices, nominations } = shared;
         let (noted, rest, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (gauges, scores, adviser) = (NodeGauges::default(), ConsolidationScores::default(), Recommender::default());
         Self {
@@ -309,7 +306,7 @@ impl Provisioner {
         let waits = self.cluster.read(|index| pods.iter().map(|pod| index.waits(pod)).collect::<Vec<_>>());
         let mut nominations = self.nominations.lock();
         for (pod, waits) in pods.iter().zip(waits) {
-            nominations.promise((pod, waits), node, until);
+            nominations.promise(pod, waits, node, until);
         }
     }
 }

@@ -43,6 +43,7 @@ use crate::state::index::{Index, provider_id};
 use crate::state::nominations::SharedNominations;
 use crate::state::plan_results::PlanResultStore;
 use crate::state::registration_health::{Registration, RegistrationHealth, Registrations};
+use crate::state::shared::Shared;
 use crate::write::writer::{WriteError, Writer};
 
 /// Looks that may be under way at once.
@@ -67,14 +68,8 @@ pub struct Reconciler {
 impl Reconciler {
     /// A reconciler with no drains under way.
     #[must_use]
-    pub fn new(
-        cluster: Arc<Cluster>,
-        market: Arc<Offerings>,
-        act: Writer,
-        (launcher, mover): (Launcher, Arc<Disruptor>),
-        metrics: Arc<Metrics>,
-        (verdicts, notices, nominations): (Arc<PlanResultStore>, Arc<Notices>, SharedNominations),
-    ) -> Self {
+    pub fn new(shared: Shared, act: Writer, launcher: Launcher, mover: Arc<Disruptor>) -> Self {
+        let Shared { cluster, market, metrics, verdicts, notices, nominations } = shared;
         let lookups = DescribeBatcher::new(market.calls());
         Self {
             cluster,

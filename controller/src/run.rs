@@ -41,6 +41,7 @@ use crate::settings::{Gates, Settings};
 use crate::state::cluster::Cluster;
 use crate::state::index::{Index, Indexed};
 use crate::state::plan_results::PlanResultStore;
+use crate::state::shared::Shared;
 use crate::write::events::{self, EventRecorder, ObjectReference};
 use crate::write::writer::Writer;
 
@@ -69,7 +70,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let cluster = Cluster::new(plan, notes);
     let leading = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
-    let probes = Probes::new(&settings, (&cluster, &metrics, &leading));
+    let probes = Probes::new(&settings, &cluster, &metrics, &leading);
     let known_market = Arc::clone(&probes.market);
     serve_admin(&settings, probes, &mut tasks).await?;
     watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
@@ -89,28 +90,26 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let client = clients.0.clone();
     let act = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
     let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
-    let verdicts = Arc::new(PlanResultStore::default());
     let rules = Rules { window: settings.batch, planning: settings.planning };
-    let (notices, nominations) = (Arc::new(Notices::default()), Arc::default());
-    let shared = (
-        Arc::clone(&cluster),
-        Arc::clone(&market),
-        Arc::clone(&metrics),
-        Arc::clone(&verdicts),
-        Arc::clone(&notices),
-        Arc::clone(&nominations),
-    );
+    let notices = Arc::new(Notices::default());
+    let shared = Shared {
+        cluster: Arc::clone(&cluster),
+        market: Arc::clone(&market),
+        metrics: Arc::clone(&metrics),
+        verdicts: Arc::new(PlanResultStore::default()),
+        notices: Arc::clone(&notices),
+        nominations: Arc::default(),
+    };
     let resizer = Resizer::new(client, Arc::clone(&cluster), act.clone(), Arc::clone(&metrics));
     let mover = Arc::new(Disruptor::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
-    let provisioner = Provisioner::new(shared, act.clone(), (Arc::clone(&mover), resizer), rules);
+    let provisioner = Provisioner::new(shared.clone(), act.clone(), Arc::clone(&mover), resizer, rules);
     tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     tasks.spawn(tags::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
     let heard = NoticeSources { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
     listen(&settings, &heard, &mut tasks);
-    let (hands, known) = ((launcher, mover), (verdicts, notices, nominations));
-    tasks.spawn(Arc::new(Reconciler::new(cluster, market, act, hands, metrics, known)).run());
+    tasks.spawn(Arc::new(Reconciler::new(shared, act, launcher, mover)).run());
     tasks.spawn(provisioner.run(triggers));
 
     let outcome = until_the_end(lease.as_mut()).await;
@@ -286,8 +285,7 @@ struct Probes {
 }
 
 impl Probes {
-    fn new(settings: &Settings, shared: (&Arc<Cluster>, &Arc<Metrics>, &Arc<AtomicBool>)) -> Self {
-        let (cluster, metrics, leading) = shared;
+    fn new(settings: &Settings, cluster: &Arc<Cluster>, metrics: &Arc<Metrics>, leading: &Arc<AtomicBool>) -> Self {
         let started = cluster.now();
         let architecture = match std::env::consts::ARCH {
             "x86_64" => api::label::ARCH_AMD64,
@@ -313,7 +311,7 @@ impl Probes {
         self.usage.replace(&self.metrics, usage::samples(index, now));
         if let Some(fleet) = &self.fleet {
             let prices = |claim: &NodeClaim| self.market.get()?.catalogue_of(claim, now);
-            fleet.collect((index, &self.cluster.decisions), &prices, &self.metrics, now);
+            fleet.collect(index, &self.cluster.decisions, &prices, &self.metrics, now);
         }
     }
 }

@@ -6,3 +6,4 @@ pub mod nominations;
 pub mod plan_results;
 pub mod pod_decisions;
 pub mod registration_health;
+pub mod shared;

@@ -168,7 +168,7 @@ fn a_thousand_nodes_are_less_than_two_thousand_series() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(TABLE));
     let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
     let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
-    fleet.collect((&index, &decisions), &prices, &metrics, at(400));
+    fleet.collect(&index, &decisions, &prices, &metrics, at(400));
     // What is counted over time is there, too: for each pool, and two values of every other label.
     for metric in TABLE {
         for (pool, word) in (0..POOLS).flat_map(|pool| ["x", "y"].map(|word| (format!("pool-{pool}"), word))) {
@@ -191,7 +191,7 @@ fn what_is_told_adds_up() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(TABLE));
     let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
     let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
-    fleet.collect((&index, &decisions), &prices, &metrics, at(400));
+    fleet.collect(&index, &decisions, &prices, &metrics, at(400));
     let text = metrics.render();
     let sum = |name: &str| values(&text, name).iter().sum::<f64>();
     let paid: f64 = (0..NODES).map(|number| 0.01 * (type_of(number) + 1) as f64).sum();
@@ -219,7 +219,7 @@ fn what_is_told_adds_up() {
         assert!(close(sum(&format!("{name}_sum")), (pods - waiting) * each), "{name}");
         assert!(close(sum(&format!("{name}_count")), pods - waiting), "{name}");
     }
-    fleet.collect((&index, &decisions), &prices, &metrics, at(460));
+    fleet.collect(&index, &decisions, &prices, &metrics, at(460));
     let counted = values(&metrics.render(), "karpenter_pods_bound_duration_seconds_count");
     assert_eq!(counted, [pods - waiting], "nobody is measured twice");
 }
@@ -229,13 +229,13 @@ fn what_is_gone_is_not_told_any_more_and_what_has_no_price_is_counted() {
     let (mut index, metrics) = (Index::default(), Metrics::new(TABLE));
     put_node(&mut index, 0);
     let (fleet, decisions) = (ClusterMetrics::new(at(500)), PodDecisions::new(at(500)));
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(600));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(600));
     let text = metrics.render();
     assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [1.0]);
     assert_eq!(values(&text, "karpenter_nodes_current_lifetime_seconds"), [600.0]);
     assert!(values(&text, "karpenter_pods_bound_duration_seconds_count").iter().sum::<f64>() < 1.0, "from before");
     drop(index.delete::<Node>("node-0", at(600)));
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(660));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(660));
     let text = metrics.render();
     assert_eq!(values(&text, "kerf_nodes_unpriced_count"), [0.0]);
     for name in ["karpenter_nodes_allocatable", "kerf_nodes_count", "karpenter_nodes_current_lifetime_seconds"] {
@@ -264,8 +264,8 @@ fn conditions_are_counted_when_they_turn_and_ends_when_they_come() {
     let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
     drop(index.apply(claim_that_says("Unknown", 10, None), at(10), true));
     drop(index.apply(claim_that_says("True", 13, None), at(13), true));
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(20));
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(23));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(20));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(23));
     let text = metrics.render();
     for line in [
         r#"operator_nodeclaim_status_condition_count{type="Launched",status="True",reason="Launched"} 1.0"#,
@@ -278,10 +278,10 @@ fn conditions_are_counted_when_they_turn_and_ends_when_they_come() {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
     drop(index.apply(claim_that_says("True", 13, Some(30)), at(30), true));
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(34));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(34));
     assert!(metrics.render().contains("operator_nodeclaim_termination_current_time_seconds{} 4.0"));
     drop(index.delete::<NodeClaim>("one", at(37)));
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(40));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(40));
     let text = metrics.render();
     assert_eq!(values(&text, "operator_nodeclaim_termination_duration_seconds_sum"), [7.0]);
     assert_eq!(values(&text, "operator_nodeclaim_termination_current_time_seconds"), [0.0]);
@@ -299,7 +299,7 @@ fn pods_are_measured_from_the_plan_that_had_a_place_for_them() {
         created: planner::Millis(100_000),
         ..planner::Pod::default()
     };
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(101));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(101));
     assert_eq!(values(&metrics.render(), "karpenter_pods_provisioning_scheduling_undecided_time_seconds"), [1.0]);
     let (metrics, fleet) = (Metrics::new(TABLE), ClusterMetrics::new(at(0)));
     let snapshot = planner::Snapshot { pods: vec![waiting(1), waiting(20)], ..planner::Snapshot::default() };
@@ -310,7 +310,7 @@ fn pods_are_measured_from_the_plan_that_had_a_place_for_them() {
     };
     let report = planner::Report { pods: vec![place(), place()], ..planner::Report::default() };
     decisions.note(&snapshot, &planner::Plan { report, ..planner::Plan::default() }, &metrics, at(104));
-    fleet.collect((&index, &decisions), &|_| None, &metrics, at(140));
+    fleet.collect(&index, &decisions, &|_| None, &metrics, at(140));
     let text = metrics.render();
     for (name, seconds) in [
         ("karpenter_pods_scheduling_decision_duration_seconds_sum", 8.0),

@@ -279,7 +279,7 @@ impl Launcher {
                 let scopes = open.choice.scopes();
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());
-                self.market.end_launch(&Token::read(token), &answer, (served, verdict.shortages), now);
+                self.market.end_launch(&Token::read(token), &answer, &served, verdict.shortages, now);
                 log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "\
                                                                                                                                                         CreateFleet \
                                                                                                                                                         returned");

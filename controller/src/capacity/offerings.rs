@@ -442,13 +442,7 @@ impl Offerings {
     }
 
     /// EC2 has answered a launch: what served is in stock, whatever was said of it before; what did not is not.
-    pub fn end_launch(
-        &self,
-        token: &Token,
-        answer: &FleetAnswer,
-        (served, short): (Vec<Scope>, Vec<Scope>),
-        now: Timestamp,
-    ) {
+    pub fn end_launch(&self, token: &Token, answer: &FleetAnswer, served: &[Scope], short: Vec<Scope>, now: Timestamp) {
         let mut state = self.state();
         state.in_flight.settle(token, answer, now);
         served.iter().for_each(|scope| state.shortages.served(scope));

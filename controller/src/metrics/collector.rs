@@ -51,14 +51,16 @@ impl ClusterMetrics {
     /// Tells what there is.
     pub fn collect(
         &self,
-        (index, decisions): (&Index, &PodDecisions),
+        index: &Index,
+        decisions: &PodDecisions,
         prices: CatalogueLookup<'_>,
         metrics: &Metrics,
         now: Timestamp,
     ) {
-        self.told.replace(metrics, samples((index, decisions), prices, now));
+        self.told.replace(metrics, samples(index, decisions, prices, now));
         self.waits.observe(index, decisions, metrics);
-        conditions::count(index.turns.take(), metrics);
+        let (turned, ended) = index.turns.take();
+        conditions::count(turned, ended, metrics);
     }
 }
 
@@ -78,11 +80,7 @@ struct NodeSample<'a> {
 
 /// All gauges of the fleet at `now`.
 #[must_use]
-pub fn samples(
-    (index, decisions): (&Index, &PodDecisions),
-    prices: CatalogueLookup<'_>,
-    now: Timestamp,
-) -> Vec<Sample> {
+pub fn samples(index: &Index, decisions: &PodDecisions, prices: CatalogueLookup<'_>, now: Timestamp) -> Vec<Sample> {
     let machines: Vec<NodeSample<'_>> =
         index.nodes.values().filter_map(|node| machine(index, node.as_ref(), prices)).collect();
     let mut samples = resources(index, &machines);

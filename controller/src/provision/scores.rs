@@ -21,7 +21,7 @@ impl ConsolidationScores {
         let begun = begin.iter().filter_map(|position| plan.moves.get(*position));
         let begun = begun.filter(|planned| planned.reason == CommandReason::Underutilized);
         for balance in planner::balances(&built.snapshot, begun) {
-            score(metrics, "approved", (&balance.pool, balance.policy), balance.score);
+            score(metrics, "approved", &balance.pool, balance.policy, balance.score);
         }
         let unbalanced = |(name, verdict): &(String, NodeVerdict)| match verdict {
             NodeVerdict::Unbalanced { score } => Some((name.clone(), *score)),
@@ -31,14 +31,14 @@ impl ConsolidationScores {
         let mut rejected = self.rejected.lock();
         for node in built.snapshot.nodes.iter().filter(|node| !rejected.contains(&node.name)) {
             if let (Some(found), Some(pool)) = (now.get(&node.name), &node.pool) {
-                score(metrics, "rejected", (pool, ConsolidationPolicy::Balanced), *found);
+                score(metrics, "rejected", pool, ConsolidationPolicy::Balanced, *found);
             }
         }
         *rejected = now.into_keys().collect();
     }
 }
 
-fn score(metrics: &Metrics, decision: &str, (pool, policy): (&str, ConsolidationPolicy), thousandths: i64) {
+fn score(metrics: &Metrics, decision: &str, pool: &str, policy: ConsolidationPolicy, thousandths: i64) {
     let policy = match policy {
         ConsolidationPolicy::WhenEmpty => "WhenEmpty",
         ConsolidationPolicy::WhenEmptyOrUnderutilized => "WhenEmptyOrUnderutilized",

@@ -43,7 +43,8 @@ impl HashAnnotation {
     #[must_use]
     pub fn steps<'a>(
         self,
-        (owner, target): (&ObjectMeta, Target),
+        owner: &ObjectMeta,
+        target: Target,
         claims: impl IntoIterator<Item = &'a Arc<NodeClaim>>,
         hash: &str,
     ) -> Vec<Operation> {

@@ -44,7 +44,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     // A pool whose durations cannot be read has none: validation says so.
     if let Ok(hash) = hash::node_pool(&view.pool) {
         let claims = view.claims.iter().map(|(claim, _)| claim);
-        steps.extend(hashes::OF_POOL.steps((&view.pool.metadata, Target::Pool(name.clone())), claims, &hash));
+        steps.extend(hashes::OF_POOL.steps(&view.pool.metadata, Target::Pool(name.clone()), claims, &hash));
     }
     let mut pool = NodePool::clone(&view.pool);
     pool.initialize(view.now);

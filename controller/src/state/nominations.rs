@@ -42,7 +42,7 @@ pub fn lifetime(batch_max: Duration) -> Duration {
 
 impl Nominations {
     /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID; `waits` tells whether it has no node yet.
-    pub fn promise(&mut self, (pod, waits): (&str, bool), node: &str, until: Timestamp) {
+    pub fn promise(&mut self, pod: &str, waits: bool, node: &str, until: Timestamp) {
         let number = self.number();
         let promise = Nomination { node: node.to_owned(), until, number, waited: waits };
         let before = self.pods.insert(pod.to_owned(), promise);
@@ -140,8 +140,8 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let at = |seconds| after(now, Duration::from_secs(seconds));
         let mut nominations = Nominations::default();
-        nominations.promise(("a", true), "node", at(20));
-        nominations.promise(("b", true), "node", at(30));
+        nominations.promise("a", true, "node", at(20));
+        nominations.promise("b", true, "node", at(30));
         nominations.expire(at(25), Duration::from_secs(20));
         assert_eq!(["a", "b"].map(|pod| nominations.holds(pod)), [false, true]);
         assert_eq!(nominations.by_node().get("node"), Some(&at(30)));
@@ -154,7 +154,7 @@ mod tests {
     fn a_promise_ends_when_its_pod_does_not_wait_any_more_unless_it_never_did() {
         let mut nominations = Nominations::default();
         for (pod, waits) in [("arrived", true), ("waiting", true), ("moved", false)] {
-            nominations.promise((pod, waits), "node", Timestamp::MAX);
+            nominations.promise(pod, waits, "node", Timestamp::MAX);
         }
         nominations.forget_arrived(|pod| pod == "waiting");
         assert_eq!(["arrived", "waiting", "moved"].map(|pod| nominations.holds(pod)), [false, true, true]);
@@ -166,7 +166,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let (now, lifetime) = (after(Timestamp::UNIX_EPOCH, hour), Duration::from_secs(20));
         let mut nominations = Nominations::default();
-        nominations.promise(("a", true), "node", after(now, lifetime));
+        nominations.promise("a", true, "node", after(now, lifetime));
         nominations.expire(now, lifetime);
         assert!(nominations.holds("a"));
         nominations.expire(Timestamp::UNIX_EPOCH, lifetime);
@@ -177,10 +177,10 @@ mod tests {
     fn pods_wait_for_a_machine_under_both_of_its_names() {
         let mut nominations = Nominations::default();
         for (pod, machine) in [("a", "claim"), ("b", "node"), ("c", "other")] {
-            nominations.promise((pod, true), machine, Timestamp::MAX);
+            nominations.promise(pod, true, machine, Timestamp::MAX);
         }
         assert_eq!(nominations.pods_on(["claim", "node"]), ["a", "b"]);
-        nominations.promise(("a", true), "other", Timestamp::UNIX_EPOCH);
+        nominations.promise("a", true, "other", Timestamp::UNIX_EPOCH);
         assert_eq!(nominations.pods_on(["claim", "other"]), ["a", "c"]);
         nominations.expire(Timestamp::UNIX_EPOCH, Duration::MAX);
         assert_eq!(nominations.pods_on(["claim", "other"]), ["c"]);
@@ -190,7 +190,7 @@ mod tests {
     fn promises_stand_in_the_order_of_the_plan_that_made_them() {
         let mut nominations = Nominations::default();
         for pod in ["a", "b", "c", "d"] {
-            nominations.promise((pod, true), "node", Timestamp::MAX);
+            nominations.promise(pod, true, "node", Timestamp::MAX);
         }
         nominations.arrange(["c", "unknown", "a"].into_iter());
         let pods: Vec<String> = nominations.in_order().into_iter().map(|(pod, _)| pod).collect();

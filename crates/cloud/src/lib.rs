@@ -5,10 +5,12 @@
 mod batcher;
 pub mod calls;
 pub mod claim;
+#[cfg(feature = "fake")]
 pub mod contract;
 pub mod data;
 pub mod describe_batcher;
 pub mod error;
+#[cfg(feature = "fake")]
 pub mod fake;
 pub mod family;
 pub mod guard;

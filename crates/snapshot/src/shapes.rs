@@ -16,8 +16,8 @@ pub(crate) struct ShapeKey {
 
 /// The shape of a pod.
 pub(crate) fn of_pod(namespace: &str, labels: &Labels, spec: &PodSpec) -> ShapeKey {
-    let affinity = affinity(spec);
-    let mut form = translate(namespace, labels, spec, affinity);
+    let (affinity, refusal) = affinity(spec);
+    let mut form = translate(namespace, labels, spec, affinity, refusal);
     let all = || form.shape.affinity.iter().flatten().chain(&form.shape.selector);
     if all().any(|it| it.key == label::NODEPOOL && it.operator == Operator::DoesNotExist) {
         form.refusal = Some(IgnoredReason::OptedOut);
@@ -35,7 +35,7 @@ pub(crate) fn of_daemon(namespace: &str, labels: &Labels, spec: &PodSpec) -> Sha
     // A term that only named a node holds everywhere, and one alternative is enough.
     let everywhere = all.iter().any(Vec::is_empty);
     let refusal = required(spec).flat_map(|term| &term.match_expressions).find_map(misused);
-    translate(namespace, labels, spec, (if everywhere { Vec::new() } else { all }, refusal))
+    translate(namespace, labels, spec, if everywhere { Vec::new() } else { all }, refusal)
 }
 
 fn required(spec: &PodSpec) -> impl Iterator<Item = &NodeSelectorTerm> {
@@ -65,7 +65,8 @@ fn translate(
     namespace: &str,
     labels: &Labels,
     spec: &PodSpec,
-    (affinity, refusal): (Vec<Vec<Requirement>>, Option<IgnoredReason>),
+    affinity: Vec<Vec<Requirement>>,
+    refusal: Option<IgnoredReason>,
 ) -> ShapeKey {
     let (requests, unread) = match pod_requests(spec) {
         Ok(amounts) => (amounts, None),

@@ -25,6 +25,7 @@ use controller::state::cluster::{Clock, Cluster};
 use controller::state::index::{Index, Indexed};
 use controller::state::nominations::SharedNominations;
 use controller::state::plan_results::PlanResultStore;
+use controller::state::shared::Shared;
 use controller::write::events::EventRecorder;
 use controller::write::writer::Writer;
 use daemon::metric::Metrics;
@@ -122,15 +123,24 @@ impl Life {
         }
     }
 
+    fn shared(&self) -> Shared {
+        Shared {
+            cluster: Arc::clone(&self.cluster),
+            market: Arc::clone(&self.market),
+            metrics: Arc::clone(&self.metrics),
+            verdicts: Arc::clone(&self.verdicts),
+            notices: Arc::clone(&self.notices),
+            nominations: Arc::clone(&self.nominations),
+        }
+    }
+
     /// Looks at things and launches claims, but makes no plans.
     pub fn works(&mut self) {
         let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
         let launcher =
             Launcher::new(Arc::clone(&cluster), Arc::clone(&market), self.act.clone(), Arc::clone(&self.metrics));
         self.tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
-        let known = (Arc::clone(&self.verdicts), Arc::clone(&self.notices), Arc::clone(&self.nominations));
-        let hands = (launcher, Arc::clone(&self.mover));
-        let reconciler = Reconciler::new(cluster, market, self.act.clone(), hands, Arc::clone(&self.metrics), known);
+        let reconciler = Reconciler::new(self.shared(), self.act.clone(), launcher, Arc::clone(&self.mover));
         self.tasks.spawn(Arc::new(reconciler).run());
         self.gather();
     }
@@ -139,16 +149,8 @@ impl Life {
     pub fn plans(&mut self, rules: Rules) {
         let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
         let (metrics, notices) = (Arc::clone(&self.metrics), Arc::clone(&self.notices));
-        let shared = (
-            Arc::clone(&cluster),
-            Arc::clone(&market),
-            Arc::clone(&metrics),
-            Arc::clone(&self.verdicts),
-            Arc::clone(&notices),
-            Arc::clone(&self.nominations),
-        );
         let resizer = Resizer::new(self.client.clone(), Arc::clone(&cluster), self.act.clone(), Arc::clone(&metrics));
-        let provisioner = Provisioner::new(shared, self.act.clone(), (Arc::clone(&self.mover), resizer), rules);
+        let provisioner = Provisioner::new(self.shared(), self.act.clone(), Arc::clone(&self.mover), resizer, rules);
         self.tasks.spawn(provisioner.run(self.asked.take().unwrap()));
         for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
             let (market, metrics) = (Arc::clone(&market), Arc::clone(&metrics));

@@ -18,8 +18,7 @@ async fn a_shortage_changes_one_offering_and_asks_nobody() {
     market.learn(&class, fixture::resolution(&class, &market).await.class).unwrap();
     let (before, calls) = (market.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), fake.log().len());
     let short = Scope::offering(CapacityType::Spot, "m5.large", "us-west-2a");
-    let learned = (Vec::new(), vec![short]);
-    market.end_launch(&Token::read("kerf-1-2"), &FleetAnswer::default(), learned, Timestamp::UNIX_EPOCH);
+    market.end_launch(&Token::read("kerf-1-2"), &FleetAnswer::default(), &[], vec![short], Timestamp::UNIX_EPOCH);
     let mut expected = Catalogue::clone(&before);
     let offerings =
         expected.types.iter_mut().filter(|kind| kind.name == "m5.large").flat_map(|kind| &mut kind.offerings);

@@ -55,7 +55,7 @@ fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
 }
 
 /// Counts conditions that have turned, and objects that have ended.
-pub(super) fn count((turned, ended): (Vec<Transition>, Vec<ObjectEnd>), metrics: &Metrics) {
+pub(super) fn count(turned: Vec<Transition>, ended: Vec<ObjectEnd>, metrics: &Metrics) {
     for turn in turned {
         let told = metrics_of(turn.speaker);
         metrics.add(&told.transitions, &[&turn.type_, &turn.status, &turn.reason], 1.0);

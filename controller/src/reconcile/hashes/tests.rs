@@ -42,7 +42,7 @@ fn hashes_of_others_are_migrated_and_never_compared() {
             merge(&mut change, &json!({"status": {"conditions": status}}));
             let owner = pool(&hashed(recipe, of_owner.0, of_owner.1));
             let target = Target::Pool("default".to_owned());
-            let steps = recipe.steps((&owner.metadata, target), &[claim(&change)], "new");
+            let steps = recipe.steps(&owner.metadata, target, &[claim(&change)], "new");
             let expected: Vec<&str> =
                 [on_claim.is_some().then_some("patch claim default-1"), on_owner.then_some("patch pool default")]
                     .into_iter()

@@ -53,8 +53,8 @@ pub(super) fn decide_readiness(view: &NodeClassView, market: &Offerings, resolut
     } else if answered {
         market.forget(&name);
     }
-    let owner = (&view.class.metadata, target(&view.class));
-    let mut steps = hashes::OF_CLASS.steps(owner, &view.claims, &market.class_hash(&view.class));
+    let hash = market.class_hash(&view.class);
+    let mut steps = hashes::OF_CLASS.steps(&view.class.metadata, target(&view.class), &view.claims, &hash);
     steps.extend(status_step(view, &class));
     NodeClassDecision::new(steps, after)
 }

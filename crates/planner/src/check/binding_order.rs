@@ -210,9 +210,9 @@ impl<'a> TopologyCounts<'a> {
 
     fn add(&mut self, shape: usize, position: usize, surely: bool) {
         let place = &self.places[position];
-        self.near.iter_mut().for_each(|(_, near)| near.add(shape, (position, surely), place));
+        self.near.iter_mut().for_each(|(_, near)| near.add(shape, position, surely, place));
         self.apart.iter_mut().for_each(|(owner, apart)| apart.add(shape, *owner == shape, place));
-        self.even.iter_mut().for_each(|(_, even)| even.add(shape, (position, surely), place));
+        self.even.iter_mut().for_each(|(_, even)| even.add(shape, position, surely, place));
     }
 
     /// What forbids that one more pod is bound there.

@@ -135,7 +135,7 @@ impl<'a> TermMatcher<'a> {
 }
 
 impl AffinityCounts<'_> {
-    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &NodePlace<'_>) {
+    pub(super) fn add(&mut self, shape: usize, position: usize, surely: bool, place: &NodePlace<'_>) {
         if self.means[shape] {
             self.here.extend(surely.then_some(position));
             for ((term, tally), coming) in self.terms.iter().zip(&mut self.tallies).zip(&mut self.coming) {
@@ -206,7 +206,7 @@ impl SpreadCounts<'_> {
         }
     }
 
-    pub(super) fn add(&mut self, shape: usize, (position, surely): (usize, bool), place: &NodePlace<'_>) {
+    pub(super) fn add(&mut self, shape: usize, position: usize, surely: bool, place: &NodePlace<'_>) {
         if !self.means[shape] || self.counted[position] == Certainty::Never {
             return;
         }

@@ -67,7 +67,7 @@ impl<'a> DisruptionPlan<'a> {
     ) -> Self {
         let ceiling =
             |node: &Node| UtilizationLimit::new(node).filter(|_| scales.uses_utilization(node.pool.as_deref()));
-        let mover = Relocator::new(&simulation.snapshot, (&simulation.own, &simulation.uses), rank, ceiling, foreseen);
+        let mover = Relocator::new(&simulation.snapshot, &simulation.own, &simulation.uses, rank, ceiling, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         let leaving = simulation.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
         let disturbed =

@@ -217,7 +217,7 @@ impl Solver<'_> {
             let (coming, _) = self.daemon_overhead.with(base, &self.frames, &self.topology);
             let members =
                 coming.iter().map(|(member, there)| (self.daemon_overhead.members[*member].counts.clone(), *there));
-            for (id, count) in self.topology.brought(members, (base, &self.frames, &self.wants)) {
+            for (id, count) in self.topology.brought(members, base, &self.frames, &self.wants) {
                 least.entry(id).and_modify(|known| *known = count.min(*known)).or_insert(count);
             }
         }
@@ -234,7 +234,6 @@ impl Solver<'_> {
         let company = self.daemon_counts(frame);
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
-        let host = (HOST, Some(Domain::MAX));
         let borne = coming
             .iter()
             .map(|(member, _)| &self.daemon_overhead.members[*member])
@@ -242,7 +241,9 @@ impl Solver<'_> {
         let spot = Spot { site: Some(self.next_site()), pins: Some(&self.frames.get(frame).pins) };
         let unborne = self.topology.exceeded_by(&company, spot);
         self.daemon_overhead.unborne.extend(&unborne);
-        borne && unborne.is_empty() && self.topology.allows_beside(&level.rules, &demand.shunned, host, &company)
+        borne
+            && unborne.is_empty()
+            && self.topology.allows_beside(&level.rules, &demand.shunned, HOST, Some(Domain::MAX), &company)
     }
 
     /// Those who come along with a launch of a frame.
@@ -297,7 +298,7 @@ impl Solver<'_> {
             self.daemon_overhead.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
         }
         let spot = self.claims.list[claim].spot(self.frames.get(frame));
-        self.topology.admits_daemons(&company, spot, (frame, &self.frames, &self.wants));
+        self.topology.admits_daemons(&company, spot, frame, &self.frames, &self.wants);
         for (member, there) in coming.iter() {
             let member = &self.daemon_overhead.members[*member];
             let membership = Membership { counts: &member.counts, holds: &member.holds };

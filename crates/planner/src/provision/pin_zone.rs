@@ -28,7 +28,7 @@ impl Solver<'_> {
         let demand = &self.demands[turn.shape];
         let rules = &demand.levels[turn.level].rules;
         let pins = &self.frames.get(frame).pins;
-        let allowed = |key: &usize| self.topology.allows_beside(rules, &demand.shunned, (*key, pins[*key]), &company);
+        let allowed = |key: &usize| self.topology.allows_beside(rules, &demand.shunned, *key, pins[*key], &company);
         match open.first() {
             _ if !settled.iter().all(allowed) => Vec::new(),
             None => vec![frame],
@@ -54,14 +54,14 @@ impl Solver<'_> {
             let company = self.daemon_counts_of(child, fresh, true);
             let demand = &self.demands[turn.shape];
             let level = &demand.levels[turn.level];
-            if !self.topology.allows_beside(&level.rules, &demand.shunned, (key, Some(*domain)), &company) {
+            if !self.topology.allows_beside(&level.rules, &demand.shunned, key, Some(*domain), &company) {
                 continue;
             }
             let crowd = self.topology.pods_in_domain(&level.rules, key, *domain);
             let cost = self.alone_in(child, turn.shape).map(|entry| self.frames.get(child).entries[entry].cost);
             // What only a reservation offers is paid for already.
             let reserved = self.frames.template_of(child).reserves.then_some(0);
-            let surprises = self.topology.surprises((key, *domain), child, &self.frames, &self.wants);
+            let surprises = self.topology.surprises(key, *domain, child, &self.frames, &self.wants);
             pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, crowd, child)));
         }
         pinned.sort_by_key(|(surprises, cost, crowd, _)| (*surprises, *cost, *crowd));

@@ -95,7 +95,8 @@ impl<'a> Relocator<'a> {
     /// tried in the order of `rank`.
     pub(crate) fn new<K: Ord>(
         snapshot: &'a Snapshot,
-        (own, uses): (&'a [Vec<usize>], &'a [Size]),
+        own: &'a [Vec<usize>],
+        uses: &'a [Size],
         rank: impl Fn(&Node) -> K,
         ceiling: impl Fn(&Node) -> Option<UtilizationLimit>,
         foreseen: &KnownDomains,

@@ -71,7 +71,7 @@ impl Solver<'_> {
         let values = self.frames.values(frame, key, &mut self.topology);
         let way = |domain: &Domain| {
             let child = self.frames.pinned(frame, key, *domain, &mut self.topology)?;
-            let surprises = self.topology.surprises((key, *domain), child, &self.frames, &self.wants);
+            let surprises = self.topology.surprises(key, *domain, child, &self.frames, &self.wants);
             Some((self.absent_daemons(child), surprises, self.frames.get(child).entries.first()?.cost, child))
         };
         values.iter().filter_map(way).collect()

@@ -299,7 +299,7 @@ impl<'a> Topology<'a> {
 
     /// Whether the rules and the anti-affinity of others allow one value of one key.
     pub(super) fn allows(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
-        self.allows_beside(rules, shunned, (key, domain), &DaemonCounts::default())
+        self.allows_beside(rules, shunned, key, domain, &DaemonCounts::default())
     }
 
     /// The same where some company comes along.
@@ -307,7 +307,8 @@ impl<'a> Topology<'a> {
         &self,
         rules: &[Rule],
         shunned: &[GroupId],
-        (key, domain): (KeyId, Option<Domain>),
+        key: KeyId,
+        domain: Option<Domain>,
         company: &DaemonCounts,
     ) -> bool {
         rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, company.get(rule.group)))

@@ -15,7 +15,8 @@ pub(super) fn fill(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &m
     if left.iter().all(|count| *count == 0) {
         return;
     }
-    let worths = worths(filler.kinds, filler.items, left, filler.scarcest);
+    let (one, other) = filler.scarcest;
+    let worths = worths(filler.kinds, filler.items, left, one, other);
     while left.iter().any(|count| *count > 0) && filler.looks < most_steps {
         filler.limit_counts(left);
         let Some(column) = filler.fullest(&worths) else { break };
@@ -25,7 +26,7 @@ pub(super) fn fill(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &m
 
 /// What each item is worth when one unit of each of the two scarcest dimensions is worth so much that no machine gives
 /// more than it costs, and all items together are worth most.
-fn worths(kinds: &[MachineKind], items: &[PodItem], left: &[usize], (one, other): (usize, usize)) -> Vec<f64> {
+fn worths(kinds: &[MachineKind], items: &[PodItem], left: &[usize], one: usize, other: usize) -> Vec<f64> {
     let need = |dimension: usize| -> f64 {
         items.iter().zip(left).map(|(item, left)| item.needs[dimension] as f64 * *left as f64).sum()
     };

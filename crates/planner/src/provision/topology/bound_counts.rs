@@ -232,7 +232,8 @@ impl<'a> Topology<'a> {
     /// How many spreads are surprised by a launch of a frame in a domain of a key.
     pub(in crate::provision) fn surprises(
         &self,
-        (key, domain): (KeyId, Domain),
+        key: KeyId,
+        domain: Domain,
         frame: TemplateId,
         frames: &NodeTemplates<'a>,
         wants: &RequirementSets<'a>,

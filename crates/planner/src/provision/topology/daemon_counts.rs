@@ -170,7 +170,9 @@ impl<'a> Topology<'a> {
         &mut self,
         company: &DaemonCounts,
         spot: Spot<'_>,
-        (frame, frames, wants): (TemplateId, &NodeTemplates<'a>, &RequirementSets<'a>),
+        frame: TemplateId,
+        frames: &NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
     ) {
         let surely = |(id, group): (GroupId, &TopologyGroup<'a>)| match &group.kind {
             GroupKind::Spread(spread) => (id, frames.counts(frame, id, spread, wants) == Counts::Surely),
@@ -214,7 +216,9 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn brought(
         &self,
         members: impl Iterator<Item = (Vec<GroupId>, Counts)>,
-        (frame, frames, wants): (TemplateId, &NodeTemplates<'a>, &RequirementSets<'a>),
+        frame: TemplateId,
+        frames: &NodeTemplates<'a>,
+        wants: &RequirementSets<'a>,
     ) -> BTreeMap<GroupId, u32> {
         let mut all: BTreeMap<GroupId, u32> = self.spreads_on(frame, frames, wants).map(|(id, _)| (id, 0)).collect();
         let sure = members.filter(|(_, there)| *there == Counts::Surely);

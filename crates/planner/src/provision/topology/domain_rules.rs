@@ -15,7 +15,7 @@ impl TopologyGroup<'_> {
             RuleKind::Near => sure > 0 || (rule.own && self.may_start(position, domain)),
             RuleKind::Spread { max_skew, min_domains } => {
                 let most = self.most(position, domain) + company.most;
-                most + u32::from(rule.own) <= self.emptiest(key, min_domains, (domain, most)).saturating_add(max_skew)
+                most + u32::from(rule.own) <= self.emptiest(key, min_domains, domain, most).saturating_add(max_skew)
             }
         }
     }
@@ -28,7 +28,7 @@ impl TopologyGroup<'_> {
             RuleKind::Near => at(&self.tallies[position], domain) > u32::from(rule.own),
             RuleKind::Spread { max_skew, min_domains } => {
                 let most = self.most(position, domain);
-                most <= self.emptiest(self.keys[position], min_domains, (domain, most)).saturating_add(max_skew)
+                most <= self.emptiest(self.keys[position], min_domains, domain, most).saturating_add(max_skew)
             }
         }
     }
@@ -45,7 +45,7 @@ impl TopologyGroup<'_> {
 
     /// Pods in the emptiest domain that counts, while one of them has as many as it may: they cannot be there for one side
     /// of the comparison only. A domain without a node is opened by one that brings some along; a new host is always possible.
-    fn emptiest(&self, key: KeyId, min_domains: usize, (full, most): (Domain, u32)) -> u32 {
+    fn emptiest(&self, key: KeyId, min_domains: usize, full: Domain, most: u32) -> u32 {
         let has = |sure: u32, domain: Domain| if domain == full { most } else { sure };
         if let Some(least) = &self.least {
             return least.iter().map(|(sure, domain)| has(*sure, *domain)).min().unwrap_or(0);
@@ -72,7 +72,7 @@ impl TopologyGroup<'_> {
     pub(super) fn slack(&self, rule: &Rule, domain: Domain) -> Option<u32> {
         let RuleKind::Spread { max_skew, min_domains } = rule.kind else { return None };
         let own = self.most(0, domain) + u32::from(rule.own);
-        let others = self.emptiest(self.keys[0], min_domains, (domain, u32::MAX));
+        let others = self.emptiest(self.keys[0], min_domains, domain, u32::MAX);
         (others < u32::MAX).then(|| others.saturating_add(max_skew).saturating_sub(own))
     }
 }

@@ -1,0 +1,28 @@
+//! What provisioning and the reconcilers share.
+
+use std::sync::Arc;
+
+use daemon::metric::Metrics;
+
+use crate::capacity::offerings::Offerings;
+use crate::informer::interruption::Notices;
+use crate::state::cluster::Cluster;
+use crate::state::nominations::SharedNominations;
+use crate::state::plan_results::PlanResultStore;
+
+/// References to the state of the controller.
+#[derive(Clone)]
+pub struct Shared {
+    /// The index, the work queue and the clock.
+    pub cluster: Arc<Cluster>,
+    /// Instance types, offerings and resolved classes.
+    pub market: Arc<Offerings>,
+    /// Counters and gauges.
+    pub metrics: Arc<Metrics>,
+    /// Results of the last plan for overlays and buffers.
+    pub verdicts: Arc<PlanResultStore>,
+    /// Notices of EC2 for NodeClaims.
+    pub notices: Arc<Notices>,
+    /// Pods that are expected on nodes.
+    pub nominations: SharedNominations,
+}
