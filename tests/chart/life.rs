@@ -150,7 +150,7 @@ async fn in_place(life: &Life<'_>) -> Result<()> {
     let reused = life.helm.run(&["upgrade", RELEASE, &chart, "--namespace", NAMESPACE, "--reuse-values", &image]);
     let refusal = reused.err().context("an upgrade with the other chart's defaults went through")?;
     ensure!(format!("{refusal:#}").contains("--reset-then-reuse-values"), "{refusal:#}");
-    let heading = "In place of Karpenter";
+    let heading = "Replace Karpenter";
     let refusal = life.follow(heading, 1).err().context("an upgrade without NodeUsages went through")?;
     ensure!(format!("{refusal:#}").contains("no NodeUsages"), "{refusal:#}");
     ensure!(life.deployment().await?.spec == before.spec, "the refused upgrade changed the Deployment");
@@ -191,9 +191,9 @@ async fn anew(life: &Life<'_>) -> Result<()> {
     for definition in definitions.list(&ListParams::default()).await?.items {
         definitions.patch(&definition.name_any(), &PatchParams::default(), &Patch::Merge(&orphaned)).await?;
     }
-    let heading = "A new installation";
+    let heading = "New installation";
     ensure!(life.follow(heading, 0).is_err(), "Helm took what has no owner without being asked");
-    life.follow("In place of Karpenter", 2)?;
+    life.follow("Replace Karpenter", 2)?;
     let said = life.follow(heading, 1)?;
     ensure!(!said.contains("no effect"), "notes without a reason:\n{said}");
     life.a_pod_comes(OURS).await?;
@@ -218,7 +218,7 @@ async fn a_pool(client: &Client) -> Result<()> {
 /// Nothing of the release is left, everything of the user's is.
 async fn away(life: &Life<'_>) -> Result<()> {
     for place in 0..2 {
-        life.follow("Away", place)?;
+        life.follow("Uninstall", place)?;
     }
     let left = [
         life.of_the_release::<Deployment>().await?,
