@@ -27,6 +27,7 @@ const FUNCTION_LINES: usize = 80;
 const MEDIAN_FUNCTION_LINES: usize = 9;
 const P90_FUNCTION_LINES: usize = 30;
 const MAIN_LINES: usize = 20;
+const INDENTATION: usize = 40;
 
 /// A crate, the crates of ours that it may import, and package names (prefixes end in `*`) that it must never reach.
 const ARROWS: &[(&str, &[&str], &[&str])] = &[
@@ -137,6 +138,20 @@ fn matches(pattern: &str, name: &str) -> bool {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
     }
+}
+
+/// Deeper lines are pieces of a message that was broken to fit, and grep does not find such a message.
+#[test]
+fn messages_are_not_broken_into_pieces() {
+    let mut findings = Vec::new();
+    for path in sources() {
+        for (number, line) in (1..).zip(read(&path).lines()) {
+            if line.len() - line.trim_start().len() > INDENTATION {
+                findings.push(format!("{}:{number}: {}", path.display(), line.trim_start()));
+            }
+        }
+    }
+    report("lines that are indented too deep", &findings);
 }
 
 #[test]

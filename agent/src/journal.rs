@@ -198,8 +198,10 @@ impl Journal {
         if self.instance == instance && self.boot == boot && self.version <= VERSION {
             return self;
         }
-        log::info!(instance_id = self.instance.as_str(); "the journal belongs to another instance or boot, starting a \
-                                                       new one");
+        log::info!(
+            instance_id = self.instance.as_str();
+            "the journal belongs to another instance or boot, starting a new one"
+        );
         let mut fresh = Self::new(instance, boot);
         let booted_again = self.boot != fresh.boot && self.boot.is_some() && fresh.boot.is_some();
         if self.instance == instance && booted_again {

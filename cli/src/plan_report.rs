@@ -154,12 +154,9 @@ fn warnings(answer: &PlanAnswer) -> Vec<String> {
             *missing.entry(buffer).or_default() += 1;
         }
     }
-    let told = missing.into_iter().map(|(buffer, count)| {
-        format!(
-            "CapacityBuffer {buffer}: no capacity for {count} of its \
-                                                           pods"
-        )
-    });
+    let told = missing
+        .into_iter()
+        .map(|(buffer, count)| format!("CapacityBuffer {buffer}: no capacity for {count} of its pods"));
     let barren = answer.plan.report.barren.iter();
     let barren = barren.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
     let mut all: Vec<String> = answer.cluster.warnings.iter().cloned().chain(told).chain(barren).collect();

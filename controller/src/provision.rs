@@ -284,14 +284,18 @@ impl Provisioner {
         match self.act.run(Operation::CreateClaim(Box::new(claim))).await {
             Ok(()) => {
                 self.metrics.add(&metrics::CLAIMS_CREATED, &["provisioned", &pool], 1.0);
-                log::info!(nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64; "created \
-                                                                                                           nodeclaim");
+                log::info!(
+                    nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64;
+                    "created nodeclaim"
+                );
                 self.promise(&pods, &name, now);
             }
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(nodeclaim = name.as_str(), error = error.as_str(); "failed to create nodeclaim, \
-                                                                               retrying with the next plan");
+                log::warn!(
+                    nodeclaim = name.as_str(), error = error.as_str();
+                    "failed to create nodeclaim, retrying with the next plan"
+                );
             }
         }
     }

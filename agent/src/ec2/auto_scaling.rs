@@ -57,8 +57,10 @@ pub async fn complete(
         ("LifecycleHookName", hook.hook.as_str()),
     ];
     client.call("CompleteLifecycleAction", &parameters).await?;
-    log::info!(group = group.as_str(), hook = hook.hook.as_str(); "completed the lifecycle hook, the Auto Scaling \
-                                                                   group may terminate this instance");
+    log::info!(
+        group = group.as_str(), hook = hook.hook.as_str();
+        "completed the lifecycle hook, the Auto Scaling group may terminate this instance"
+    );
     Ok(())
 }
 

@@ -63,10 +63,7 @@ fn older(object: &Value) -> Option<Finding> {
     (!known).then(|| {
         Finding::first(
             named(object),
-            format!(
-                "has version {api}, which is not supported: convert it with `kerf \
-                                               convert`"
-            ),
+            format!("has version {api}, which is not supported: convert it with `kerf convert`"),
         )
     })
 }

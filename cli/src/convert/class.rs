@@ -78,12 +78,7 @@ fn selector(object: &mut Object, from: &'static str, to: &'static str) {
     let is_id = |key: &str| key == "aws-ids" || key == "aws::ids";
     let (ids, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(key, _)| is_id(key));
     if !ids.is_empty() && !others.is_empty() {
-        object.refuse(
-            &path,
-            "a term has either ids or other fields",
-            "remove the ids, or everything \
-                                                                                  but the ids",
-        );
+        object.refuse(&path, "a term has either ids or other fields", "remove the ids, or everything but the ids");
         return;
     }
     let terms: Vec<Node> = if ids.is_empty() {

@@ -66,8 +66,7 @@ const VALUES: [(Kind, &str, &str, &str); 2] = [
         Kind::EC2NodeClass,
         "spec.amiFamily",
         "Ubuntu",
-        "write AL2, and select Canonical's images in \
-                                                      spec.amiSelectorTerms",
+        "write AL2, and select Canonical's images in spec.amiSelectorTerms",
     ),
 ];
 

@@ -280,9 +280,10 @@ impl Launcher {
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());
                 self.market.end_launch(&Token::read(token), &answer, &served, verdict.shortages, now);
-                log::info!(token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64; "\
-                                                                                                                                                        CreateFleet \
-                                                                                                                                                        returned");
+                log::info!(
+                    token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64;
+                    "CreateFleet returned"
+                );
                 let instances = Arc::new(outcome::instances(&answer, &open.request, &open.choice));
                 let outcome = LaunchOutcome { failure: verdict.failure.unwrap_or_else(outcome::too_few), learned };
                 self.set_state(token, LaunchState::Bought(Arc::clone(&instances), outcome.clone()));
@@ -299,8 +300,10 @@ impl Launcher {
         let doubt = self.doubt(token, error);
         if error.may_have_bought() || error.cause().kind == cloud::ErrorKind::Throttled {
             let text = daemon::error::chain(error);
-            log::warn!(token = token, error = text.as_str(); "CreateFleet did not return, retrying with the same \
-                                                              client token");
+            log::warn!(
+                token = token, error = text.as_str();
+                "CreateFleet did not return, retrying with the same client token"
+            );
             for claim in &claims {
                 self.act.run_all(outcome::failed(claim, &failure, now)).await?;
             }

@@ -93,8 +93,10 @@ async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     let text = match api.get_opt(NAME).await {
         Ok(found) => found.and_then(|map| map.data?.remove(KEY)),
         Err(error) => {
-            log::warn!(configmap = NAME, error = daemon::error::chain(&error).as_str(); "failed to read the memory \
-                                                                                         overhead, measuring again");
+            log::warn!(
+                configmap = NAME, error = daemon::error::chain(&error).as_str();
+                "failed to read the memory overhead, measuring again"
+            );
             return;
         }
     };
@@ -102,8 +104,10 @@ async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     match LearnedMemory::read(&text) {
         Ok(memory) => market.restore_memory(memory),
         Err(error) => {
-            log::warn!(configmap = NAME, error = error.to_string().as_str(); "memory overhead is invalid, \
-                                                                              measuring again");
+            log::warn!(
+                configmap = NAME, error = error.to_string().as_str();
+                "memory overhead is invalid, measuring again"
+            );
         }
     }
 }
@@ -116,8 +120,10 @@ async fn keep(api: &Api<ConfigMap>, market: &Offerings, now: Timestamp) -> bool 
     });
     let written = api.patch(NAME, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&map)).await;
     if let Err(error) = &written {
-        log::warn!(configmap = NAME, error = daemon::error::chain(error).as_str(); "failed to write the memory \
-                                                                                    overhead, retrying");
+        log::warn!(
+            configmap = NAME, error = daemon::error::chain(error).as_str();
+            "failed to write the memory overhead, retrying"
+        );
     }
     written.is_ok()
 }

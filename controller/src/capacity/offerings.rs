@@ -227,8 +227,10 @@ impl Offerings {
                     tokio::time::sleep(REFRESH).await;
                 }
                 Err(error) => {
-                    log::warn!(error = daemon::error::chain(&error).as_str(); "failed to load instance types, \
-                                                                               retrying");
+                    log::warn!(
+                        error = daemon::error::chain(&error).as_str();
+                        "failed to load instance types, retrying"
+                    );
                     tokio::time::sleep(retry).await;
                     retry = (retry * 2).min(LAST_RETRY);
                 }

@@ -54,9 +54,10 @@ pub async fn describe(
                 });
             }
             Err(error) => {
-                log::warn!(error = daemon::error::chain(&error).as_str(); "eks:DescribeCluster failed: allow it, \
-                                                                           or set CLUSTER_CIDR, which \
-                                                                           EC2NodeClasses of family AL2023 need");
+                log::warn!(
+                    error = daemon::error::chain(&error).as_str();
+                    "eks:DescribeCluster failed: allow it, or set CLUSTER_CIDR, which EC2NodeClasses of family AL2023 need"
+                );
                 return Ok(None);
             }
         }

@@ -33,9 +33,10 @@ where
         match event {
             Ok(event) => take::<K>(&cluster, event, &mut relist),
             Err(error) => {
-                log::warn!(kind = K::plural(&()).as_ref(), error = daemon::error::chain(&error).as_str(); "watch \
-                                                                                                           failed, \
-                                                                                                           retrying");
+                log::warn!(
+                    kind = K::plural(&()).as_ref(), error = daemon::error::chain(&error).as_str();
+                    "watch failed, retrying"
+                );
             }
         }
     }
@@ -69,8 +70,10 @@ fn put<K: Indexed + Debug>(cluster: &Cluster, object: Guarded<K>, live: bool) {
         Err(Malformed { metadata, error }) => {
             let kind = K::kind(&());
             let name = metadata.name.clone().unwrap_or_default();
-            log::error!(kind = kind.as_ref(), name = name.as_str(), error = error.as_str(); "ignored an invalid \
-                                                                                             object");
+            log::error!(
+                kind = kind.as_ref(), name = name.as_str(), error = error.as_str();
+                "ignored an invalid object"
+            );
             cluster.notes.publish(Event::warning(
                 ObjectReference::new(K::api_version(&()).as_ref(), kind.as_ref(), &metadata),
                 api::reason::MALFORMED_OBJECT,

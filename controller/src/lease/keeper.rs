@@ -36,8 +36,10 @@ impl Keeper {
             let client = match Client::try_from(config) {
                 Ok(client) => client,
                 Err(error) => {
-                    return log::error!(error = daemon::error::chain(&error).as_str(); "cannot create the client of \
-                                                                                       the lease");
+                    return log::error!(
+                        error = daemon::error::chain(&error).as_str();
+                        "cannot create the client of the lease"
+                    );
                 }
             };
             let mut leadership = Leadership::new(client, name, identity);

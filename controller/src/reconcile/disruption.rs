@@ -215,10 +215,7 @@ fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind,
             &leaver.claim,
             leaver.node.as_deref(),
             reason::DISRUPTION_BLOCKED,
-            &format!(
-                "Disruption rolled \
-                                                                                             back: {why}"
-            ),
+            &format!("Disruption rolled back: {why}"),
         )
     });
     steps.extend(notes.map(Operation::Note));

@@ -87,8 +87,10 @@ async fn complete_profile(
 ) -> Result<(), WriteError> {
     for step in std::mem::take(&mut resolution.profile_steps) {
         market.memory().forget_profile(step.profile());
-        log::info!(ec2nodeclass = resolution.class.name.as_str(), profile = step.profile(); "updating instance \
-                                                                                             profile");
+        log::info!(
+            ec2nodeclass = resolution.class.name.as_str(), profile = step.profile();
+            "updating instance profile"
+        );
         match act.run(Operation::Profile(step)).await {
             Ok(()) => {}
             Err(WriteError::Cloud(error)) => {

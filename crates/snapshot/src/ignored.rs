@@ -191,10 +191,9 @@ impl fmt::Display for IgnoredReason {
             Self::RestrictedLabel { key } => write!(out, "label {key} is restricted"),
             Self::NoNode => out.write_str("its required node affinity has only empty terms, which select no node"),
             Self::Volume { claim, trouble } => write!(out, "volume claim {claim} {trouble}"),
-            Self::DoNotDisrupt => out.write_str(
-                "its node is being removed, but it has annotation \
-                                                 karpenter.sh/do-not-disrupt",
-            ),
+            Self::DoNotDisrupt => {
+                out.write_str("its node is being removed, but it has annotation karpenter.sh/do-not-disrupt")
+            }
             Self::BlockedByBudget => {
                 out.write_str("its node is being removed, but its PodDisruptionBudgets never allow an eviction")
             }

@@ -36,13 +36,17 @@ impl Offerings {
         let region = &self.settings.region;
         self.tell_prices(&metrics);
         if capacity_type == CapacityType::OnDemand && !cloud::prices::has_pricing_api(region, isolated_network) {
-            log::info!(region = region.as_str(), table = EMBEDDED_REGION; "no Pricing API in this partition, using \
-                                                                           embedded on-demand prices");
+            log::info!(
+                region = region.as_str(), table = EMBEDDED_REGION;
+                "no Pricing API in this partition, using embedded on-demand prices"
+            );
             return;
         }
         if capacity_type == CapacityType::OnDemand {
-            log::info!(region = region.as_str(), table = EMBEDDED_REGION; "using embedded on-demand prices until \
-                                                                           AWS returns those of the region");
+            log::info!(
+                region = region.as_str(), table = EMBEDDED_REGION;
+                "using embedded on-demand prices until AWS returns those of the region"
+            );
         }
         let mut schedule = Schedule::new(seed(&self.settings.cluster_name, name));
         loop {
@@ -51,21 +55,20 @@ impl Offerings {
             metrics.add(&metrics::PRICE_REFRESHES, &[name, outcome], 1.0);
             let wait = match answer {
                 Ok(learned) => {
-                    log::info!(capacity_type = name, prices = learned.told as i64, changed = learned.changed as i64; "\
-                                                                                                                      loaded \
-                                                                                                                      prices");
+                    log::info!(
+                        capacity_type = name, prices = learned.told as i64, changed = learned.changed as i64;
+                        "loaded prices"
+                    );
                     if learned.changed > 0 {
                         cluster.ask_for_plan("prices".to_owned());
                     }
                     schedule.after_answer()
                 }
                 Err(error) => {
-                    log::warn!(capacity_type = name, error = daemon::error::chain(&error).as_str(); "failed to \
-                                                                                                     update \
-                                                                                                     prices, \
-                                                                                                     keeping the \
-                                                                                                     last ones, \
-                                                                                                     retrying");
+                    log::warn!(
+                        capacity_type = name, error = daemon::error::chain(&error).as_str();
+                        "failed to update prices, keeping the last ones, retrying"
+                    );
                     schedule.after_failure()
                 }
             };

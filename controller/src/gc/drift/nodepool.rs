@@ -42,15 +42,8 @@ fn requirements(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     let (key, _) = asked.iter().find(drifted)?;
     let says: Vec<String> =
         pool.spec.template.spec.requirements.iter().filter(|it| label::canonical(&it.key) == key).map(text).collect();
-    let stands = stands(key).map_or_else(
-        || "the label is missing".to_owned(),
-        |value| {
-            format!(
-                "the value is \
-                                                                                                {value:?}"
-            )
-        },
-    );
+    let stands =
+        stands(key).map_or_else(|| "the label is missing".to_owned(), |value| format!("the value is {value:?}"));
     let message = format!("NodePool requires {}, {stands}", says.join(" and "));
     Some(Drift { reason: reason::REQUIREMENTS_DRIFTED, message })
 }

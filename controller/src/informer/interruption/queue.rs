@@ -197,8 +197,10 @@ impl Listener {
             Ok(read) => read,
             Err(error) => {
                 self.metrics.add(&metrics::MESSAGES_RECEIVED, &["malformed"], 1.0);
-                log::warn!(message = message.id.as_str(), error = error.as_str(); "dropped an invalid message of \
-                                                                                   the interruption queue");
+                log::warn!(
+                    message = message.id.as_str(), error = error.as_str();
+                    "dropped an invalid message of the interruption queue"
+                );
                 return true;
             }
         };

@@ -115,13 +115,10 @@ pub async fn watch_for_ever(
         count(&found, &mut counted, &metrics);
         for finding in found {
             let Some(notice) = finding.notice(now) else { continue };
-            log::info!(nodeclaim = finding.claim.as_str(), instance_id = finding.instance.as_str(), kind = notice.kind.as_str(); "\
-                                                                                                                           instance \
-                                                                                                                           failed \
-                                                                                                                           its \
-                                                                                                                           EC2 \
-                                                                                                                           status \
-                                                                                                                           check");
+            log::info!(
+                nodeclaim = finding.claim.as_str(), instance_id = finding.instance.as_str(), kind = notice.kind.as_str();
+                "instance failed its EC2 status check"
+            );
             // Nobody waits for the answer: the next look a minute later finds the claim on its way out, or says it again.
             drop(notices.post(&finding.claim, notice));
             cluster.queue.add(WorkItem::Claim(finding.claim));

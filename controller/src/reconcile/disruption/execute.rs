@@ -40,8 +40,10 @@ impl Disruptor {
         }
         if let Err(error) = outcome {
             let (claims, error) = (named(&order.claims), daemon::error::chain(&error));
-            log::warn!(nodeclaims = claims.as_str(), error = error.as_str(); "failed to start a disruption \
-                                                                              command, retrying with the next plan");
+            log::warn!(
+                nodeclaims = claims.as_str(), error = error.as_str();
+                "failed to start a disruption command, retrying with the next plan"
+            );
         }
     }
 

@@ -33,9 +33,10 @@ pub(super) fn decide_readiness(view: &NodeClassView, market: &Offerings, resolut
     }
     for error in &resolution.errors {
         let name = resolution.class.name.as_str();
-        log::warn!(ec2nodeclass = name, error = daemon::error::chain(error).as_str(); "failed to resolve the \
-                                                                                       selectors of the \
-                                                                                       EC2NodeClass");
+        log::warn!(
+            ec2nodeclass = name, error = daemon::error::chain(error).as_str();
+            "failed to resolve the selectors of the EC2NodeClass"
+        );
     }
     let ready = resolution.is_ready();
     let answered = resolution.errors.is_empty();

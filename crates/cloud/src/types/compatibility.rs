@@ -63,11 +63,9 @@ impl fmt::Display for Incompatible {
                 write!(out, "networkInterfaces requires {asked} EFA interfaces, it has {has}")
             }
             Self::NoNestedVirtualization => out.write_str("no nested virtualization"),
-            Self::PlacementStrategy(strategy) => write!(
-                out,
-                "not supported in placement groups of strategy \
-                                                              {strategy}"
-            ),
+            Self::PlacementStrategy(strategy) => {
+                write!(out, "not supported in placement groups of strategy {strategy}")
+            }
             Self::NoConnectionTracking => out.write_str("connectionTracking requires the Nitro hypervisor"),
         }
     }

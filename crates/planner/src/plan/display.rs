@@ -161,10 +161,9 @@ impl Display for TopologyReason {
             Self::Near => out.write_str("podAffinity: no matching pod in a reachable domain"),
             Self::Apart => out.write_str("podAntiAffinity: matching pods in every reachable domain"),
             Self::Shunned => out.write_str("podAntiAffinity: existing pods exclude every domain"),
-            Self::Together => out.write_str(
-                "affinity, anti-affinity and spread constraints cannot be satisfied \
-                                             together",
-            ),
+            Self::Together => {
+                out.write_str("affinity, anti-affinity and spread constraints cannot be satisfied together")
+            }
         }
     }
 }
