@@ -1,4 +1,4 @@
-//! Objects for unit tests: small and valid, changed by a JSON merge where a test cares; and steps in a few words.
+//! Small valid objects for unit tests, changed by a JSON merge patch, and short texts for operations.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::capacity::offerings::Offerings;
 use crate::settings::Gates;
 use crate::write::writer::{Operation, Target};
 
-/// The provider id of the claim and the node.
+/// Provider id of the NodeClaim and the node.
 pub const PROVIDER_ID: &str = "aws:///us-west-2a/i-1";
-/// The creation of claim and node.
+/// Creation time of the NodeClaim and the node.
 const CREATED: &str = "2026-03-01T12:00:00Z";
 
-/// So many seconds after the claim was created.
+/// Returns the time this many seconds after the creation of the NodeClaim.
 pub fn at(seconds: i64) -> Timestamp {
     CREATED.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-/// JSON merge patch (RFC 7386), as the API server applies it.
+/// Applies a JSON merge patch (RFC 7386), as the API server does.
 pub fn merge(base: &mut Value, change: &Value) {
     let Value::Object(changes) = change else {
         base.clone_from(change);
@@ -46,7 +46,7 @@ fn made<K: DeserializeOwned>(mut base: Value, change: &Value) -> Arc<K> {
     Arc::new(serde_json::from_value(base).unwrap())
 }
 
-/// A claim that was just written by a plan.
+/// Returns a NodeClaim that a plan just created.
 pub fn claim(change: &Value) -> Arc<NodeClaim> {
     let base = json!({
         "apiVersion": "karpenter.sh/v1",
@@ -67,7 +67,7 @@ pub fn claim(change: &Value) -> Arc<NodeClaim> {
     made(base, change)
 }
 
-/// One condition, in that status since so many seconds after the claim's creation.
+/// Returns a condition that has this status since this many seconds after the creation of the NodeClaim.
 pub fn condition(type_: &str, status: &str, since: i64) -> Value {
     json!({
         "type": type_, "status": status, "reason": type_, "message": "", "observedGeneration": 1,
@@ -75,12 +75,12 @@ pub fn condition(type_: &str, status: &str, since: i64) -> Value {
     })
 }
 
-/// The status of a claim whose machine runs, with these conditions.
+/// Returns the status of a NodeClaim with a running instance and these conditions.
 pub fn status(conditions: &[Value]) -> Value {
     json!({"status": {"providerID": PROVIDER_ID, "nodeName": "node-1", "conditions": conditions}})
 }
 
-/// A node of the claim that kubelet calls ready.
+/// Returns a node of the NodeClaim with condition Ready.
 pub fn node(change: &Value) -> Arc<Node> {
     let base = json!({
         "metadata": {"name": "node-1", "uid": "node-uid", "resourceVersion": "9", "creationTimestamp": CREATED},
@@ -90,7 +90,7 @@ pub fn node(change: &Value) -> Arc<Node> {
     made(base, change)
 }
 
-/// A pod on the node.
+/// Returns a pod on the node.
 pub fn pod(change: &Value) -> Arc<Pod> {
     let base = json!({
         "metadata": {"name": "web", "namespace": "default", "uid": "pod-uid", "resourceVersion": "5"},
@@ -100,7 +100,7 @@ pub fn pod(change: &Value) -> Arc<Pod> {
     made(base, change)
 }
 
-/// A pool of the class `default`.
+/// Returns a NodePool of the EC2NodeClass `default`.
 pub fn pool(change: &Value) -> Arc<NodePool> {
     let base = json!({
         "apiVersion": "karpenter.sh/v1",
@@ -116,7 +116,7 @@ pub fn pool(change: &Value) -> Arc<NodePool> {
     made(base, change)
 }
 
-/// A class.
+/// Returns an EC2NodeClass.
 pub fn class(change: &Value) -> Arc<EC2NodeClass> {
     let base = json!({
         "apiVersion": "karpenter.k8s.aws/v1",
@@ -134,13 +134,13 @@ pub fn class(change: &Value) -> Arc<EC2NodeClass> {
     made(base, change)
 }
 
-/// What is furnished in that EC2, as a class selects it.
+/// Returns the change by which an EC2NodeClass selects the subnets and security groups of the fake EC2.
 pub fn discovered() -> Value {
     let terms = json!([{"tags": {"karpenter.sh/discovery": "kerf"}}]);
     json!({"spec": {"subnetSelectorTerms": terms, "securityGroupSelectorTerms": terms}})
 }
 
-/// A market of a furnished EC2, whose types are known.
+/// Returns offerings of the fake EC2, with loaded instance types.
 pub async fn market(fake: &FakeCloud) -> Offerings {
     let settings = cloud::Settings {
         cluster_name: "kerf".to_owned(),
@@ -154,14 +154,14 @@ pub async fn market(fake: &FakeCloud) -> Offerings {
     market
 }
 
-/// What a class comes to there.
+/// Resolves an EC2NodeClass with these offerings.
 pub async fn resolution(class: &EC2NodeClass, market: &Offerings) -> Resolution {
     let queries = nodeclass::queries(class, market.settings());
     let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), at(60)).await;
     nodeclass::resolve(class, answers, market.settings(), at(60))
 }
 
-/// An overlay that makes everything dear.
+/// Returns a NodeOverlay with a high price for every instance type.
 pub fn overlay(change: &Value) -> Arc<NodeOverlay> {
     let base = json!({
         "apiVersion": "karpenter.sh/v1alpha1",
@@ -174,7 +174,7 @@ pub fn overlay(change: &Value) -> Arc<NodeOverlay> {
     made(base, change)
 }
 
-/// A buffer for two pods of the PodTemplate `web`.
+/// Returns a CapacityBuffer for two pods of the PodTemplate `web`.
 pub fn buffer(change: &Value) -> Arc<CapacityBuffer> {
     let base = json!({
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
@@ -188,7 +188,7 @@ pub fn buffer(change: &Value) -> Arc<CapacityBuffer> {
     made(base, change)
 }
 
-/// What each step does to what, such as `patch node-1`.
+/// Returns a short text for each operation, such as `patch node node-1`.
 pub fn words(steps: &[Operation]) -> Vec<String> {
     steps.iter().map(word).collect()
 }
@@ -233,7 +233,7 @@ fn profile_word(step: &ProfileStep) -> String {
     }
 }
 
-/// The body of the first patch or status patch.
+/// Returns the body of the first patch or status patch.
 pub fn body(steps: &[Operation]) -> Value {
     let bodies = steps.iter().filter_map(|step| match step {
         Operation::Patch(_, body) | Operation::PatchStatus(_, body) | Operation::PatchPod(_, body) => {
@@ -244,7 +244,7 @@ pub fn body(steps: &[Operation]) -> Value {
     bodies.into_iter().next().unwrap_or_default()
 }
 
-/// A condition in the first status that the steps write: status, reason, message.
+/// Returns status, reason and message of a condition in the first status patch.
 pub fn written(steps: &[Operation], type_: &str) -> Option<(String, String, String)> {
     let body = steps.iter().find_map(|step| match step {
         Operation::PatchStatus(_, body) => Some(body),

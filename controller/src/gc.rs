@@ -1,4 +1,5 @@
-//! Background loops that compare AWS with the cluster: orphaned instances, unused instance profiles, missing tags, drifted instances.
+//! Background loops that compare AWS with the cluster: orphaned instances, unused instance profiles, missing tags, drifted
+//! instances.
 
 pub mod drift;
 pub mod instances;

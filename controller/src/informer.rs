@@ -1,4 +1,5 @@
-//! Sources of change: watches of the API server, the SQS queue of EC2 notices, EC2's status checks, and EKS' description of the cluster.
+//! Sources of change: watches of the API server, the SQS queue of EC2 notices, EC2's status checks, and EKS' description of the
+//! cluster.
 
 pub mod cluster_info;
 pub mod interruption;

@@ -1,5 +1,5 @@
-//! Leadership by a Lease, so that of two replicas only one writes. The rules are client-go's: a lease that
-//! did not change for its duration, by our own clock, is free; a leader that cannot renew in time steps down.
+//! Leader election with a Lease, so that only one of two replicas writes. The rules are those of client-go. A lease that did
+//! not change for its duration, by the local clock, is free. A leader that cannot renew in time steps down.
 
 mod keeper;
 
@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use crate::settings::LeaseName;
 pub use keeper::Keeper;
 
-/// How long a lease holds without being renewed.
+/// Duration of a lease without renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// A leader that could not renew for this long steps down.
+/// Time without renewal after which a leader steps down.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Time between looks at the lease.
+/// Interval between attempts.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// What to do about the lease.
+/// Action on the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeaseAction {
     Create,
@@ -30,7 +30,7 @@ enum LeaseAction {
     Wait,
 }
 
-/// The lease as we last saw it change.
+/// Last observed change of the lease.
 #[derive(Clone, Debug, PartialEq)]
 struct ObservedLease {
     spec: LeaseSpec,
@@ -51,7 +51,7 @@ fn decide(me: &str, lease: Option<&LeaseSpec>, seen: Option<&ObservedLease>, now
     }
 }
 
-/// One replica's claim to lead.
+/// Candidate of the leader election for one replica.
 pub struct Leadership {
     api: Api<Lease>,
     name: LeaseName,
@@ -60,7 +60,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// A candidate; `identity` must differ between replicas and between lives of one replica.
+    /// Creates a candidate. `identity` must differ between replicas and between restarts of one replica.
     #[must_use]
     pub fn new(client: Client, name: LeaseName, identity: String) -> Self {
         Self { api: Api::namespaced(client, &name.namespace), name, identity, seen: None }
@@ -80,7 +80,7 @@ impl Leadership {
         }
     }
 
-    /// Renews until the lease is lost.
+    /// Renews the lease until it is lost.
     pub async fn hold(&mut self) {
         let mut renewed = Instant::now();
         loop {
@@ -94,19 +94,19 @@ impl Leadership {
         }
     }
 
-    /// Gives the lease up, so that another replica need not wait for it to expire.
+    /// Releases the lease, so that another replica need not wait for its expiration.
     pub async fn release(&mut self) {
         let Ok(Some(mut lease)) = self.api.get_opt(&self.name.name).await else { return };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() == Some(&self.identity) {
             spec.holder_identity = None;
-            // Another replica will wait for the lease to expire if this fails.
+            // After a failure, another replica waits for the expiration of the lease.
             let _ = self.api.replace(&self.name.name, &PostParams::default(), &lease).await;
         }
     }
 
-    /// One look at the lease and one move. `Ok(true)` means that we lead. A conflict means that somebody was
-    /// quicker.
+    /// Reads the lease and acts on it once. `Ok(true)` means that this replica leads. A conflict means that another replica was
+    /// faster.
     async fn attempt(&mut self) -> Result<bool, kube::Error> {
         let lease = self.api.get_opt(&self.name.name).await?;
         let now = Instant::now();
@@ -131,7 +131,7 @@ impl Leadership {
         }
     }
 
-    /// The lease with us as its holder.
+    /// Returns the lease with this replica as its holder.
     fn ours(&self, lease: Option<Lease>) -> Lease {
         let now = MicroTime(jiff::Timestamp::now());
         let mut lease = lease.unwrap_or_else(|| Lease {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_taken_only_when_free_or_expired_by_our_own_clock() {
+    fn decide_takes_the_lease_when_it_is_free_or_expired() {
         let start = Instant::now();
         let other = held_by("other");
         let seen = ObservedLease { spec: other.clone(), changed: start };

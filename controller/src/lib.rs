@@ -1,5 +1,5 @@
-//! The controller: informers feed an index, a change of it enqueues reconciles and plans, pure functions decide, and one writer
-//! carries out their operations.
+//! Controller of Kerf. Informers update an index, changes of the index enqueue reconciles and plans, pure functions decide, and
+//! one writer runs their operations.
 
 pub mod capacity;
 #[cfg(test)]

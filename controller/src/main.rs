@@ -1,4 +1,4 @@
-//! The controller's way in: settings, log, run.
+//! Entry point of the controller: settings, log, run.
 
 use clap::Parser;
 

@@ -1,6 +1,6 @@
-//! Pods that wait meet a plan: gather triggers, take a snapshot, plan, check, act.
+//! Provisioning: batch triggers, build a snapshot, plan, validate, act.
 //!
-//! The same pass finds empty nodes, so it also runs when a node's quiet time is over.
+//! The same pass finds empty nodes, so it also runs when `consolidateAfter` of a node ends.
 
 mod actions;
 pub mod batcher;
@@ -40,16 +40,16 @@ use node_events::NodeGauges;
 use replan::{NextPass, ReplanTimer};
 use scores::ConsolidationScores;
 
-/// When to plan, and how.
+/// Rules for the time and the content of plans.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// When.
+    /// Window that batches triggers.
     pub window: BatchWindow,
-    /// How.
+    /// Settings of snapshots and plans.
     pub planning: snapshot::Settings,
 }
 
-/// Plans and acts, one pass at a time.
+/// Provisioner that plans and acts, one pass at a time.
 pub struct Provisioner {
     cluster: Arc<Cluster>,
     market: Arc<Offerings>,
@@ -62,18 +62,18 @@ pub struct Provisioner {
     resizer: Resizer,
     adviser: Recommender,
     nominations: SharedNominations,
-    /// Moves of recent plans that are not ripe yet.
+    /// Commands of recent plans that are still in consolidation validation.
     noted: Mutex<Validation>,
-    /// The last plan, while there was nothing to do and nothing has changed.
+    /// Last plan, while it had nothing to do and nothing has changed.
     rest: Mutex<Option<(PlanCache, Arc<Plan>)>>,
     gauges: NodeGauges,
     scores: ConsolidationScores,
-    /// What was translated for the last plan and has not changed since.
+    /// Translated parts of the last snapshot that have not changed.
     memory: Mutex<SnapshotCache>,
 }
 
 impl Provisioner {
-    /// A provisioner that has promised nothing yet.
+    /// Creates a provisioner without nominations.
     #[must_use]
     pub fn new(shared: Shared, act: Writer, mover: Arc<Disruptor>, resizer: Resizer, rules: Rules) -> Self {
         let Shared { cluster, market, metrics, verdicts, notices, nominations } = shared;
@@ -99,7 +99,7 @@ impl Provisioner {
         }
     }
 
-    /// Runs passes until every sender of triggers is gone.
+    /// Runs passes until every sender of triggers is dropped.
     pub async fn run(self, mut triggers: UnboundedReceiver<PlanTrigger>) {
         let mut batch = Batcher::new(self.rules.window);
         let mut looks = ReplanTimer::starting(Instant::now());
@@ -126,7 +126,7 @@ impl Provisioner {
         }
     }
 
-    /// One pass.
+    /// Runs one pass and returns the time of the next one.
     async fn pass(&self) -> NextPass {
         let prepared = |index: &Index| index.is_synced() && self.market.knows(index.classes.keys());
         if !self.cluster.read(prepared) {
@@ -152,7 +152,7 @@ impl Provisioner {
         NextPass { look, pause: pause.max(self.rules.window.idle) }
     }
 
-    /// The plan for a snapshot: the last one where the cluster has been at rest since, else a new one, or what is sound of it.
+    /// Returns the plan for a snapshot: the cached plan if the cluster has not changed since, else a new one or its valid part.
     async fn plan(&self, built: SnapshotResult, started: Instant) -> Option<(SnapshotResult, Arc<Plan>)> {
         if let Some((rest, plan)) = &*self.rest()
             && rest.is_valid(&built.snapshot)
@@ -177,7 +177,7 @@ impl Provisioner {
         Some((built, plan?))
     }
 
-    /// Whether a plan has answered a pod before kube-scheduler has looked at it.
+    /// Reports whether the pod has a nomination. A plan may nominate a pod before kube-scheduler has tried it.
     fn has_promised(&self, pod: &str) -> bool {
         self.nominations.lock().holds(pod)
     }
@@ -227,7 +227,7 @@ impl Provisioner {
         index.classes.keys().filter_map(catalogue).collect()
     }
 
-    /// Everything but the claims is of no consequence if it fails: the next pass says it again.
+    /// Carries out a plan. Apart from NodeClaims, failures have no consequence: the next pass repeats the operation.
     async fn carry_out(&self, built: &SnapshotResult, plan: &Plan, ripe: &ValidatedCommands, now: Timestamp) {
         let outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
         self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
@@ -261,7 +261,7 @@ impl Provisioner {
         }
     }
 
-    /// The pods of the nodes that go keep the places that the move was planned with.
+    /// Begins a command. The pods of its nodes are nominated as planned.
     async fn begin(&self, order: &DisruptionCommand, now: Timestamp) {
         for (pod, place) in &order.places {
             self.promise(std::slice::from_ref(pod), place, now);
@@ -269,7 +269,7 @@ impl Provisioner {
         self.mover.begin(order).await;
     }
 
-    /// Steps that have nothing to do with each other; `complaint` is what one that fails comes to.
+    /// Runs independent operations and logs `complaint` for each failure.
     async fn run_each(&self, steps: Vec<Operation>, complaint: &str) {
         for step in steps {
             if let Err(error) = self.act.run(step).await {
@@ -315,7 +315,7 @@ impl Provisioner {
     }
 }
 
-/// Names a plan: no two passes of a cluster's life fall into the same nanosecond.
+/// Returns the id of a plan: no two passes of a cluster start in the same nanosecond.
 fn plan_id(now: Timestamp) -> u64 {
     now.as_nanosecond().unsigned_abs() as u64
 }
@@ -329,7 +329,7 @@ fn told(findings: &[planner::Finding]) -> String {
     findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What pools can buy where overlays or factors speak of it.
+/// Returns the catalogues of NodePools that NodeOverlays or price factors change.
 fn own_catalogues(built: &SnapshotResult) -> BTreeMap<String, Arc<planner::Catalogue>> {
     let pools = built.snapshot.pools.iter().filter(|pool| built.overlaid.contains_key(&pool.name));
     let own =

@@ -1,6 +1,6 @@
-//! Takes keys from the queue, builds the view that each decision needs, asks for the decision and has it carried out.
+//! Reconciler: takes keys from the queue, builds the view for each decision, and runs the operations of the decision.
 //!
-//! This is the only place where deciding and acting meet: no rule stands here.
+//! Only this module connects decisions with operations, and it contains no policy.
 
 pub mod buffer;
 pub mod disruption;
@@ -46,10 +46,10 @@ use crate::state::registration_health::{Registration, RegistrationHealth, Regist
 use crate::state::shared::Shared;
 use crate::write::writer::{WriteError, Writer};
 
-/// Looks that may be under way at once.
+/// Maximum number of concurrent reconciles.
 const WORKERS: usize = 64;
 
-/// Everything that a look may need.
+/// Dependencies of all reconciles.
 pub struct Reconciler {
     cluster: Arc<Cluster>,
     market: Arc<Offerings>,
@@ -66,7 +66,7 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// A reconciler with no drains under way.
+    /// Creates a reconciler without drains.
     #[must_use]
     pub fn new(shared: Shared, act: Writer, launcher: Launcher, mover: Arc<Disruptor>) -> Self {
         let Shared { cluster, market, metrics, verdicts, notices, nominations } = shared;
@@ -87,7 +87,7 @@ impl Reconciler {
         }
     }
 
-    /// Works for ever, each key at most once at a time.
+    /// Reconciles forever, each key at most once at a time.
     pub async fn run(self: Arc<Self>) {
         let workers = Arc::new(Semaphore::new(WORKERS));
         loop {
@@ -121,7 +121,7 @@ impl Reconciler {
         result.unwrap_or_else(|error| self.failed(work, &error))
     }
 
-    /// A conflict only means that someone was quicker: the watch brings the newer version.
+    /// Requeues a failed reconcile. A conflict only means that another writer was faster: the watch delivers the newer version.
     fn failed(&self, work: &WorkItem, error: &WriteError) -> QueueAction {
         let (name, text) = (work.to_string(), daemon::error::chain(error));
         match error.status() {
@@ -201,7 +201,7 @@ impl Reconciler {
         Ok(next)
     }
 
-    /// The pods that were promised a place on the claim's node and still wait.
+    /// Returns the pending pods that are nominated to the NodeClaim's node.
     fn expected(&self, view: &nodeclaim::NodeClaimView) -> Vec<Arc<Pod>> {
         let claim = view.claim.metadata.name.as_deref().unwrap_or_default();
         let Some(node) = view.nodes.first() else { return Vec::new() };
@@ -231,7 +231,7 @@ impl Reconciler {
         let asked = decision.requests.into_iter().map(|request| self.ask(request));
         for (uid, reply) in join_all(asked).await {
             drain.reply(self.millis(), &uid, &reply);
-            // The answers say when to ask again.
+            // The replies determine the time of the next request.
             view.now = self.cluster.now();
             decision.after = Some(node::next_moment(&view, &drain));
         }
@@ -274,7 +274,8 @@ impl Reconciler {
         Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
     }
 
-    /// Sends one request of a drain, and waits no longer than it may take to arrive. It may be too late to send it, after what came before.
+    /// Sends one request of a drain, and waits no longer than its delivery may take. After earlier requests, it may be too late
+    /// to send.
     async fn ask(&self, request: node::PodRequest) -> (String, Reply) {
         let node::PodRequest { uid, step, by } = request;
         if self.millis() >= by {
@@ -304,7 +305,7 @@ impl Reconciler {
     }
 }
 
-/// The API server's answer in the drain's words.
+/// Converts the result of a write into a reply for the drain.
 fn reply(result: &Result<(), WriteError>) -> Reply {
     match result {
         Ok(()) => Reply::Accepted,
@@ -318,13 +319,13 @@ fn reply(result: &Result<(), WriteError>) -> Reply {
     }
 }
 
-/// What the API server says, with its causes: which budget holds a pod is only said there.
+/// Returns the message of the API server with its causes: only the causes name the PodDisruptionBudget that blocks a pod.
 fn text(status: &kube::core::Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| cause.message.as_str());
     std::iter::once(status.message.as_str()).chain(causes).collect::<Vec<_>>().join(" ")
 }
 
-/// `Retry-After` as the API server repeats it in the body.
+/// Returns `Retry-After`, which the API server repeats in the body.
 fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
     let seconds = status.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()))
@@ -347,7 +348,7 @@ fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::Node
     })
 }
 
-/// The UID of the pool that wrote the claim.
+/// Returns the UID of the NodePool that owns the NodeClaim.
 fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
     let owners = claim.metadata.owner_references.iter().flatten();
     owners.into_iter().find(|owner| owner.kind == "NodePool").map(|owner| owner.uid.clone())
@@ -369,7 +370,7 @@ fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::No
     })
 }
 
-/// What the claim's class says of gates; only for claims that wait for them.
+/// Returns the gate limit of the NodeClaim's EC2NodeClass, only for NodeClaims that wait for gates.
 fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<nodeclaim::GateLimit> {
     let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
     let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;

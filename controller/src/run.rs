@@ -1,4 +1,4 @@
-//! Puts the controller together, starts it, and stops it in order.
+//! Assembly, start and orderly shutdown of the controller.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -45,12 +45,12 @@ use crate::state::shared::Shared;
 use crate::write::events::{self, EventRecorder, ObjectReference};
 use crate::write::writer::Writer;
 
-/// Runs until a signal comes or leadership is lost.
+/// Runs until a signal arrives or leadership is lost.
 ///
 /// # Errors
-/// When something that must be there at the start is not: the cluster, the ports, AWS.
+/// Returns an error if a requirement of the start is missing: the cluster, the ports, AWS.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    // Ours is the only TLS provider in the program; a second installation would be our own mistake.
+    // The program has no other TLS provider; a second installation would be a bug of ours.
     let _ = rustls::crypto::ring::default_provider().install_default();
     for sentence in &settings.unmet {
         log::warn!("{sentence}");
@@ -121,7 +121,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     outcome
 }
 
-/// What the market learns in the background: prices from AWS, real memory from nodes.
+/// Starts the background updates of offerings: prices from AWS, real memory from nodes.
 fn follow_market(
     settings: &Settings,
     client: &Client,
@@ -138,7 +138,7 @@ fn follow_market(
     tasks.spawn(memory_overhead::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(market)));
 }
 
-/// One client for everything, and one for evictions that must not retry by itself.
+/// Returns one client for everything, and one for evictions that must not retry by itself.
 fn clients(config: &Config) -> anyhow::Result<(Client, Client)> {
     let mut without_retry = config.clone();
     without_retry.default_retry = false;
@@ -147,7 +147,7 @@ fn clients(config: &Config) -> anyhow::Result<(Client, Client)> {
     Ok((client, evictions))
 }
 
-/// Watches every kind that plans and looks depend on; what a closed gate keeps out is not even listed.
+/// Watches every kind that plans and reconciles depend on. A kind behind a closed gate is not even listed.
 fn watch_all(client: &Client, cluster: &Arc<Cluster>, gates: Gates, tasks: &mut JoinSet<()>) {
     let mut kinds = Kinds { client, cluster, tasks };
     kinds.watch::<Pod>(true);
@@ -191,7 +191,7 @@ impl Kinds<'_> {
     }
 }
 
-/// What those who listen to EC2 share.
+/// Shared state of the sources of notices.
 struct NoticeSources<'a> {
     cluster: &'a Arc<Cluster>,
     market: &'a Arc<Offerings>,
@@ -199,7 +199,7 @@ struct NoticeSources<'a> {
     metrics: &'a Arc<Metrics>,
 }
 
-/// Listens to what EC2 says of its instances, by the queue if there is one.
+/// Starts the sources of EC2's notices, including the queue if there is one.
 fn listen(settings: &Settings, heard: &NoticeSources<'_>, tasks: &mut JoinSet<()>) {
     let NoticeSources { cluster, market, notices, metrics } = heard;
     let all = || (Arc::clone(cluster), Arc::clone(market), Arc::clone(notices), Arc::clone(metrics));
@@ -212,7 +212,8 @@ fn listen(settings: &Settings, heard: &NoticeSources<'_>, tasks: &mut JoinSet<()
     }
 }
 
-/// The controller's Lease, which stands for the controller where events are reported; also without one, for an event needs only a name.
+/// Returns the controller's Lease, which represents the controller in events. An event needs only a name, so the Lease need not
+/// exist.
 fn lease_object(settings: &Settings) -> ObjectReference {
     let (namespace, name) = match &settings.lease {
         Some(lease) => (lease.namespace.clone(), lease.name.clone()),
@@ -222,7 +223,7 @@ fn lease_object(settings: &Settings) -> ObjectReference {
     ObjectReference::new("coordination.k8s.io/v1", "Lease", &meta)
 }
 
-/// Waits for leadership if replicas share the work.
+/// Waits for leadership if leader election is enabled.
 async fn lead(settings: &Settings, config: &Config, leading: &AtomicBool) -> anyhow::Result<Option<Keeper>> {
     let mut lease = None;
     if let Some(name) = settings.lease.clone() {
@@ -276,7 +277,7 @@ struct Probes {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     leading: Arc<AtomicBool>,
-    /// Set once there is one; prices come from it.
+    /// Offerings, set once they exist; the source of prices.
     market: Arc<OnceLock<Arc<Offerings>>>,
     started: Timestamp,
     reexport: NodeConditionMetrics,
@@ -305,7 +306,7 @@ impl Probes {
         }
     }
 
-    /// What is summed up over replicas is reported by the one that leads.
+    /// Exports the metrics that are summed over replicas; called only by the leader.
     fn export_metrics(&self, index: &Index, now: Timestamp) {
         self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics);
         self.usage.replace(&self.metrics, usage::samples(index, now));
@@ -334,7 +335,7 @@ impl Admin for Probes {
         if self.leading.load(Ordering::Acquire) {
             self.cluster.read(|index| self.export_metrics(index, now));
         } else {
-            // The leader tells it.
+            // The leader exports them.
             self.cluster.read(|index| drop(index.turns.take()));
         }
         self.metrics.render()
@@ -364,9 +365,9 @@ mod tests {
     use super::{Cluster, Gates, watch_all};
     use crate::write::events::EventRecorder;
 
-    /// What the planner would read of a kind does not change what it decides while the kind's gate is closed: it reads nothing of it.
+    /// A closed gate excludes its kind from plans: the planner reads no object of that kind.
     #[tokio::test]
-    async fn kinds_behind_a_closed_gate_are_not_there() {
+    async fn watch_all_skips_kinds_when_their_gate_is_closed() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let overlays = |node_overlay| {
             let client = Client::try_from(Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();

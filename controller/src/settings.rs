@@ -1,4 +1,4 @@
-//! The controller's settings under Karpenter's names: the environment gives the default, a flag wins.
+//! Settings of the controller under Karpenter's names: the environment is the default, a flag takes precedence.
 
 mod gates;
 mod inherited;
@@ -13,65 +13,65 @@ use crate::provision::batcher::BatchWindow;
 
 pub use gates::Gates;
 
-/// Flags and environment as written.
+/// Flags and environment variables as written.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kerf-controller", version, about = "Just-in-time nodes for Kubernetes on EC2")]
 pub struct Args {
-    /// The EKS cluster's name.
+    /// Name of the EKS cluster.
     #[arg(long, env = "CLUSTER_NAME")]
     cluster_name: String,
-    /// The API server's address that nodes use, such as https://ABC.eks.amazonaws.com [default: what EKS says].
+    /// Address of the API server for nodes, such as https://ABC.eks.amazonaws.com [default: from EKS].
     #[arg(long, env = "CLUSTER_ENDPOINT", default_value = "", value_parser = absolute_url)]
     cluster_endpoint: String,
-    /// Base64 of the cluster's CA certificate [default: the CA of the kubeconfig or the service account, else what EKS says].
+    /// Base64 of the cluster's CA certificate [default: CA of the kubeconfig or the service account, else from EKS].
     #[arg(long, env = "CLUSTER_CA_BUNDLE", default_value = "")]
     cluster_ca_bundle: String,
-    /// The cluster's service CIDR, from which nodes compute their DNS address [default: what EKS says].
+    /// Service CIDR of the cluster, from which nodes compute their DNS address [default: from EKS].
     #[arg(long, env = "CLUSTER_CIDR", default_value = "")]
     cluster_cidr: String,
-    /// The AWS region.
+    /// AWS region.
     #[arg(long, env = "AWS_REGION")]
     region: String,
-    /// Another EC2 endpoint, for tests and private clouds.
+    /// Other EC2 endpoint, for tests and private clouds.
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint_url: Option<String>,
-    /// How much of an instance's memory the hypervisor keeps, as a fraction.
+    /// Fraction of an instance's memory that the hypervisor keeps.
     #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", default_value = "0.075", value_parser = per_mille)]
     vm_memory_overhead_percent: u32,
     /// Network interfaces that pods cannot use.
     #[arg(long, env = "RESERVED_ENIS", default_value_t = 0)]
     reserved_enis: u32,
-    /// IAM cannot be reached: classes name their instance profiles themselves.
+    /// No access to IAM: each EC2NodeClass sets its instance profile itself.
     #[arg(long, env = "ISOLATED_VPC", default_value_t = false, action = clap::ArgAction::Set)]
     isolated_vpc: bool,
-    /// EKS tells the cluster's version, not the API server.
+    /// Version of the cluster from EKS, not from the API server.
     #[arg(long, env = "EKS_CONTROL_PLANE", default_value_t = false, action = clap::ArgAction::Set)]
     eks_control_plane: bool,
-    /// Launches are not tried out before a class is called ready.
+    /// No dry run of launches before an EC2NodeClass is ready.
     #[arg(long, env = "DISABLE_DRY_RUN", default_value_t = false, action = clap::ArgAction::Set)]
     disable_dry_run: bool,
-    /// Whether pools with interruptions or shortages count as dearer for some hours.
+    /// Higher price in comparisons, for some hours, for offerings with interruptions or shortages.
     #[arg(long, env = "RISK_PREMIUM", default_value_t = true, action = clap::ArgAction::Set)]
     risk_premium: bool,
-    /// Longest time to gather pods for one plan.
+    /// Longest time in which pods are batched for one plan.
     #[arg(long, env = "BATCH_MAX_DURATION", default_value = "10s", value_parser = duration)]
     batch_max_duration: Duration,
-    /// Plan once no new pod came for this long.
+    /// Time without a new pod after which a batch is planned.
     #[arg(long, env = "BATCH_IDLE_DURATION", default_value = "200ms", value_parser = duration)]
     batch_idle_duration: Duration,
-    /// How often classes are asked for their images: 1m or more. Of this and SUBNET_REFRESH_INTERVAL the shorter counts.
+    /// Refresh interval of the images of EC2NodeClasses: 1m or more. Of this and SUBNET_REFRESH_INTERVAL the shorter applies.
     #[arg(long, env = "AMI_REFRESH_INTERVAL", default_value = "1m", value_parser = refresh)]
     ami_refresh_interval: Duration,
-    /// How often classes are asked for their subnets: 1m or more.
+    /// Refresh interval of the subnets of EC2NodeClasses: 1m or more.
     #[arg(long, env = "SUBNET_REFRESH_INTERVAL", default_value = "1m", value_parser = refresh)]
     subnet_refresh_interval: Duration,
-    /// Respect or Ignore preferences of pods.
+    /// Preferences of pods: Respect or Ignore.
     #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = preferences)]
     preference_policy: PreferencePolicy,
-    /// Strict or BestEffort.
+    /// Policy for minValues: Strict or BestEffort.
     #[arg(long, env = "MIN_VALUES_POLICY", default_value = "Strict", value_parser = min_values)]
     min_values_policy: MinValuesPolicy,
-    /// Comma-separated NAME=true|false.
+    /// Feature gates, as comma-separated NAME=true|false.
     #[arg(long, env = "FEATURE_GATES", default_value = "", value_parser = gates::read)]
     feature_gates: gates::Written,
     /// Port of /metrics.
@@ -80,10 +80,10 @@ pub struct Args {
     /// Port of /healthz and /readyz.
     #[arg(long, env = "HEALTH_PROBE_PORT", default_value_t = 8081)]
     health_probe_port: u16,
-    /// Address that both ports listen on.
+    /// Address of both ports.
     #[arg(long, env = "LISTEN_ADDRESS", default_value = "0.0.0.0")]
     listen_address: std::net::IpAddr,
-    /// Run without a Lease; only for a single replica.
+    /// No Lease; only for a single replica.
     #[arg(long, env = "DISABLE_LEADER_ELECTION", default_value_t = false, action = clap::ArgAction::Set)]
     disable_leader_election: bool,
     /// Name of the Lease.
@@ -92,88 +92,88 @@ pub struct Args {
     /// Namespace of the Lease [default: SYSTEM_NAMESPACE, else kube-system].
     #[arg(long, env = "LEADER_ELECTION_NAMESPACE", default_value = "")]
     leader_election_namespace: String,
-    /// The controller's own namespace.
+    /// Namespace of the controller.
     #[arg(long, env = "SYSTEM_NAMESPACE", default_value = "kube-system")]
     system_namespace: String,
-    /// Name of an SQS queue with EC2's notices; agents hear of them without one.
+    /// Name of an SQS queue with EC2's notices; agents receive notices without one.
     #[arg(long, env = "INTERRUPTION_QUEUE", default_value = "")]
     interruption_queue: String,
-    /// debug, info or error.
+    /// Log level: debug, info or error.
     #[arg(long, env = "LOG_LEVEL", default_value = "info", value_parser = log_level)]
     log_level: log::LevelFilter,
-    /// json, text or auto.
+    /// Log format: json, text or auto.
     #[arg(long, env = "LOG_FORMAT", default_value = "json")]
     log_format: daemon::log::Format,
     #[command(flatten)]
     inherited: Inherited,
 }
 
-/// The settings, checked once.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The EKS cluster's name.
+    /// Name of the EKS cluster.
     pub cluster_name: String,
-    /// The API server's address that nodes use, empty to ask EKS.
+    /// Address of the API server for nodes; empty to query EKS.
     pub cluster_endpoint: String,
-    /// Base64 of the CA certificate, empty to take the client's own, or to ask EKS.
+    /// Base64 of the CA certificate; empty to use the client's own, or to query EKS.
     pub cluster_ca_bundle: String,
-    /// The service CIDR, empty to ask EKS.
+    /// Service CIDR; empty to query EKS.
     pub cluster_cidr: String,
-    /// The AWS region.
+    /// AWS region.
     pub region: String,
-    /// The controller's own namespace.
+    /// Namespace of the controller.
     pub namespace: String,
-    /// Another EC2 endpoint.
+    /// Other EC2 endpoint.
     pub endpoint_url: Option<String>,
     /// Memory that the hypervisor keeps, in thousandths.
     pub memory_overhead_per_mille: u32,
     /// Network interfaces that pods cannot use.
     pub reserved_enis: u32,
-    /// Whether IAM cannot be reached.
+    /// True if IAM cannot be reached.
     pub isolated_vpc: bool,
-    /// Whether EKS tells the cluster's version, not the API server.
+    /// True if the version of the cluster is read from EKS, not from the API server.
     pub eks_control_plane: bool,
-    /// Whether launches are not tried out before a class is called ready.
+    /// True if launches have no dry run before an EC2NodeClass is ready.
     pub disable_dry_run: bool,
-    /// Whether trouble with a pool raises the price by which it competes.
+    /// True if failures of a capacity pool raise the price by which its offerings compete.
     pub risk_premium: bool,
-    /// How long a class that is ready is left alone.
+    /// Interval between reconciles of an EC2NodeClass that is ready.
     pub class_refresh: Duration,
-    /// When to plan.
+    /// Window that batches triggers.
     pub batch: BatchWindow,
-    /// Which feature gates are open.
+    /// Feature gates.
     pub gates: Gates,
-    /// How to plan.
+    /// Settings of snapshots and plans.
     pub planning: snapshot::Settings,
-    /// Where /metrics listens.
+    /// Address of /metrics.
     pub metrics: std::net::SocketAddr,
-    /// Where the probes listen.
+    /// Address of the probes.
     pub probes: std::net::SocketAddr,
-    /// The Lease, `None` without leader election.
+    /// Lease; `None` without leader election.
     pub lease: Option<LeaseName>,
-    /// The queue with EC2's notices, by name.
+    /// Name of the queue with EC2's notices.
     pub interruption_queue: Option<String>,
-    /// The least severe level that is written.
+    /// Least severe level that is logged.
     pub log_level: log::LevelFilter,
-    /// How records are written.
+    /// Format of log records.
     pub log_format: daemon::log::Format,
-    /// Wishes that are not granted, each as a sentence.
+    /// Sentences about requested settings without effect.
     pub unmet: Vec<String>,
-    /// Whether metrics of nodes, pools, pods and conditions are reported.
+    /// True if metrics of nodes, NodePools, pods and conditions are exported.
     pub tells_fleet: bool,
 }
 
-/// Where the Lease lives.
+/// Namespace and name of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseName {
-    /// Its namespace.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Lease.
     pub name: String,
 }
 
 impl Args {
-    /// The settings that these arguments mean.
+    /// Converts the arguments into settings.
     #[must_use]
     pub fn settings(self) -> Settings {
         let gates = self.feature_gates.gates();
@@ -250,7 +250,7 @@ fn refresh(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A fraction such as 0.075 as thousandths, without passing through a float.
+/// Parses a fraction such as 0.075 into thousandths, without a float.
 fn per_mille(text: &str) -> Result<u32, String> {
     let complaint = || format!("{text:?} is not a fraction between 0 and 1, such as 0.075");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_karpenters_but_for_the_shorter_idle_time() {
+    fn settings_have_karpenters_defaults_except_the_idle_time() {
         let settings = args(&[]).map(Args::settings);
         let settings = settings.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(settings.batch.idle, Duration::from_millis(200));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused_with_the_cure() {
+    fn args_fail_with_a_hint_when_a_value_is_invalid() {
         let rows = [
             ("--batch-idle-duration=soon", "write it like 10s"),
             ("--cluster-endpoint=localhost", "absolute URL"),
@@ -323,16 +323,16 @@ mod tests {
         }
     }
 
-    /// Classes are looked at as a whole, so the shorter request counts for both.
+    /// An EC2NodeClass is refreshed as a whole, so the shorter interval applies to both.
     #[test]
-    fn classes_are_looked_at_as_often_as_somebody_wishes() {
+    fn class_refresh_is_the_shorter_of_both_intervals() {
         let flags = ["--ami-refresh-interval=10m", "--subnet-refresh-interval=5m"];
         let settings = args(&flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(settings.class_refresh, Duration::from_secs(300));
     }
 
     #[test]
-    fn a_deployment_for_karpenter_starts_and_is_told_what_it_does_not_get() {
+    fn settings_report_unmet_requests_of_karpenters_flags() {
         let flags = ["--interruption-queue=demo", "--cpu-requests=4000", "--enable-zonal-shift=true"];
         let settings = args(&flags).map(Args::settings).unwrap_or_else(|error| panic!("{error}"));
         assert!(settings.unmet.iter().any(|sentence| sentence.contains("ENABLE_ZONAL_SHIFT")), "{:?}", settings.unmet);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_and_gates_reach_the_planner() {
+    fn settings_pass_policies_and_gates_to_the_planner() {
         let planning = |flags: &[&str]| args(flags).map(|args| args.settings().planning).unwrap_or_default();
         let defaults = planning(&[]);
         assert_eq!((defaults.preferences, defaults.min_values), (PreferencePolicy::Respect, MinValuesPolicy::Strict));
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_is_read_in_thousandths() {
+    fn per_mille_parses_a_fraction_into_thousandths() {
         assert_eq!(per_mille("0.075"), Ok(75));
         assert_eq!(per_mille("0"), Ok(0));
         assert_eq!(per_mille("1"), Ok(1000));

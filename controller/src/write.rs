@@ -1,4 +1,4 @@
-//! Everything that changes the cluster: the writer with its operations, the bodies of patches, and events.
+//! Changes of the cluster: the writer with its operations, the bodies of patches, and events.
 
 pub mod events;
 pub mod patches;

@@ -1,4 +1,4 @@
-//! `docs/metrics.md` is written from the table of metrics; this test keeps it fresh. `make bless` writes it anew.
+//! Test that `docs/metrics.md` matches the table of metrics, from which `make bless` writes it.
 #![expect(clippy::expect_used, reason = "a failed assumption should fail the test")]
 
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use controller::metrics::TABLE;
 use daemon::metric::Kind;
 
 #[test]
-fn the_page_of_metrics_is_fresh() {
+fn metrics_page_matches_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
     let wanted = page();
     if std::env::var_os("BLESS").is_some() {
@@ -19,7 +19,7 @@ fn the_page_of_metrics_is_fresh() {
 }
 
 #[test]
-fn every_name_stands_once_and_tells_its_unit() {
+fn table_has_unique_names_with_units() {
     let mut names: Vec<&str> = TABLE.iter().map(|metric| metric.name).collect();
     names.sort_unstable();
     names.dedup();
@@ -31,7 +31,7 @@ fn every_name_stands_once_and_tells_its_unit() {
             Kind::Histogram(_) => {
                 assert!(["_seconds", "_score", "_size"].iter().any(|unit| name.ends_with(unit)), "{name}")
             }
-            // Karpenter's one gauge of that name.
+            // Karpenter's one gauge with that suffix.
             Kind::Gauge => assert!(!name.ends_with("_total") || name == "karpenter_nodepools_cost_total", "{name}"),
         }
         assert!(["karpenter_", "kerf_", "operator_"].iter().any(|prefix| name.starts_with(prefix)), "{name}");

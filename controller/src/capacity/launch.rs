@@ -1,6 +1,7 @@
-//! Carries launches out by the protocol of `cloud::launch`: claims that want the same share one CreateFleet, the
-//! token is on every claim before the call, and what was bought is dealt out the same way however often we look. Who gets
-//! nothing because something was out of stock chooses again at once, now that this is known.
+//! Launch of NodeClaims by the protocol of `cloud::launch`. NodeClaims with the same launch choice share one CreateFleet call.
+//! Every NodeClaim carries the client token before the call. Instances are assigned deterministically, so a repeated reconcile
+//! gives the same assignment. A NodeClaim that received no instance because an offering is unavailable chooses again at once,
+//! without that offering.
 
 mod nodeclaims;
 mod outcome;
@@ -33,60 +34,62 @@ use crate::write::writer::{Operation, Target, WriteError, Writer};
 use nodeclaims::{hold, id, unclaimed, waiting, wants_token};
 use request::ask;
 
-/// A class or a market that is not known yet is looked for again after this long.
+/// Delay before the retry of a launch whose EC2NodeClass or offerings are not loaded yet.
 const NOT_YET: Duration = Duration::from_secs(1);
-/// A launch that EC2 refused for a reason that waiting may cure is tried again after this long, then after twice as long.
+/// First delay before the retry of a launch that EC2 refused for a temporary reason. The delay doubles up to `REFUSED_OFTEN`.
 const REFUSED: Duration = Duration::from_secs(5);
 const REFUSED_OFTEN: Duration = Duration::from_secs(60);
-/// Writes to the API server that one launch has under way at once.
+/// Maximum number of concurrent writes to the API server for one launch.
 const WRITES: usize = 16;
 
-/// Launches claims.
+/// Launcher of NodeClaims.
 pub struct Launcher {
     cluster: Arc<Cluster>,
     market: Arc<Offerings>,
     act: Writer,
     metrics: Arc<Metrics>,
-    /// When this life began: until then another one may have called, however old its token is.
+    /// Start of this process. An earlier process may have called CreateFleet up to this moment, even for an old token.
     began: Timestamp,
     open: Mutex<BTreeMap<String, OpenLaunch>>,
 }
 
-/// A launch that this process began.
+/// Launch that this process began.
 #[derive(Clone)]
 struct OpenLaunch {
     choice: Arc<LaunchChoice>,
     request: Arc<FleetRequest>,
     state: LaunchState,
-    /// How often in a row EC2 refused these claims for a reason other than stock.
+    /// Number of consecutive refusals by EC2 for reasons other than insufficient capacity.
     refusals: u32,
-    /// When a call last ended without telling what became of it.
+    /// Time of the last call with an unknown outcome.
     doubt: Option<Timestamp>,
 }
 
 #[derive(Clone)]
 enum LaunchState {
-    /// Its token is being written on its claims.
+    /// Launch whose token is being written to its NodeClaims.
     Preparing,
-    /// The call may go out, or go out again: its outcome is not known.
+    /// Launch that may call CreateFleet, also again with the same token: its outcome is unknown.
     Ready,
-    /// EC2 launched these; they are being dealt out. Claims that get none learn why.
+    /// Instances that EC2 launched and that are being assigned. NodeClaims without an instance receive the outcome as their
+    /// reason.
     Bought(Arc<Vec<Instance>>, LaunchOutcome),
-    /// EC2 refused: the claims are to choose anew, but not before this moment.
+    /// Launch that EC2 refused. Its NodeClaims choose again, but not before this moment.
     Refused(Instant),
-    /// EC2 refuses, but a call before that may have bought something, the last one at this moment: the instances will tell.
+    /// Launch that EC2 refused after a call with an unknown outcome, the last one at this moment. The list of instances in EC2
+    /// decides.
     Doubtful(Timestamp),
 }
 
-/// Why claims of a launch stay without an instance.
+/// Reason why NodeClaims of a launch have no instance.
 #[derive(Clone)]
 struct LaunchOutcome {
     failure: LaunchFailure,
-    /// Whether something is out of stock that this choice wanted, so that the next one is another.
+    /// True if an offering of this choice became unavailable, so that the next choice differs.
     learned: bool,
 }
 
-/// Claims that want the same.
+/// NodeClaims with the same launch choice.
 struct LaunchGroup {
     class: String,
     ask: LaunchRequest,
@@ -95,25 +98,25 @@ struct LaunchGroup {
 }
 
 impl Launcher {
-    /// A launcher with no launches under way.
+    /// Creates a launcher without launches.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer, metrics: Arc<Metrics>) -> Self {
         let began = cluster.now();
         Self { cluster, market, act, metrics, began, open: Mutex::default() }
     }
 
-    /// Gathers claims without a token into fleets and writes the tokens.
+    /// Groups NodeClaims without a token into fleets and writes the tokens.
     ///
     /// # Errors
-    /// When the API server does not take a token.
+    /// Returns an error if the API server does not store a token.
     pub async fn gather(&self) -> Result<QueueAction, WriteError> {
         let claims: Vec<Arc<NodeClaim>> =
             self.cluster.read(|index| index.claims.values().filter(|claim| wants_token(claim)).cloned().collect());
         self.choose_for(&claims, 0).await
     }
 
-    /// Has claims choose, those that want the same together, and begins their launches. A claim without a choice that
-    /// carried a token gives it back, so that it is gathered later.
+    /// Chooses offerings for NodeClaims, groups NodeClaims with the same choice, and begins their launches. A NodeClaim without
+    /// a choice loses its token, so that `gather` includes the NodeClaim later.
     async fn choose_for(&self, claims: &[Arc<NodeClaim>], refusals: u32) -> Result<QueueAction, WriteError> {
         let now = self.cluster.now();
         let mut next = QueueAction::Wait;
@@ -132,7 +135,7 @@ impl Launcher {
             if let Ok(choice) = &choice {
                 self.market.try_out(choice, now);
             }
-            // Who asks for something else may still be offered the same.
+            // NodeClaims with different requests may still have the same choice.
             let alike =
                 |group: &&mut LaunchGroup| matches!((&group.choice, &choice), (Ok(known), Ok(own)) if known == own);
             if let Some(known) = groups.iter_mut().find(alike) {
@@ -161,7 +164,7 @@ impl Launcher {
         Ok(next)
     }
 
-    /// `None` while the class or the market is not known.
+    /// Returns the launch choice, or `None` while the EC2NodeClass or its offerings are not loaded.
     fn choose(
         &self,
         claim: &NodeClaim,
@@ -190,8 +193,8 @@ impl Launcher {
         self.act.run(Operation::Patch(Target::Claim(id(claim).name), patch)).await
     }
 
-    /// The token goes on every claim; only then may the call go out. It goes out for those that carry it: one that is
-    /// gone, or cannot be written to now, is no reason for the others to wait.
+    /// Writes the token to every NodeClaim and enables the call only then. The call covers the NodeClaims that carry the token.
+    /// A deleted NodeClaim or a failed write does not delay the others.
     async fn begin(
         &self,
         choice: LaunchChoice,
@@ -235,10 +238,10 @@ impl Launcher {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Takes one launch a step further.
+    /// Advances one launch by one step.
     ///
     /// # Errors
-    /// When the API server or EC2 does not answer; nothing is lost by looking again.
+    /// Returns an error if the API server or EC2 does not answer. A repeated call is safe.
     pub async fn launch(&self, token: &str) -> Result<QueueAction, WriteError> {
         let claims: Vec<Arc<NodeClaim>> = self.cluster.read(|index| waiting(index, token));
         let open = self.open().get(token).cloned();
@@ -253,7 +256,7 @@ impl Launcher {
             LaunchState::Preparing => Ok(QueueAction::Wait),
             LaunchState::Refused(until) => match until.saturating_duration_since(Instant::now()) {
                 Duration::ZERO => self.choose_anew(token, &claims, open.refusals).await,
-                // The claims' own change of status woke us.
+                // The status change of the NodeClaims themselves enqueued this launch.
                 left => Ok(QueueAction::After(left)),
             },
             LaunchState::Bought(instances, outcome) => self.settle(token, instances, outcome).await,
@@ -293,7 +296,7 @@ impl Launcher {
         }
     }
 
-    /// EC2 launched nothing, or does not say whether it did. The call took a while: the claims are read anew.
+    /// Handles a call that launched nothing or whose outcome is unknown. The call took time, so the NodeClaims are read again.
     async fn refused(&self, token: &str, error: &BuyError, now: Timestamp) -> Result<QueueAction, WriteError> {
         let claims = self.cluster.read(|index| waiting(index, token));
         let failure = cloud::launch::judge_error(error.cause());
@@ -317,8 +320,8 @@ impl Launcher {
         self.fail(token, &claims, &failure).await
     }
 
-    /// Since when it is open whether a launch bought something, if it is: a refusal says nothing of the calls before it. A token
-    /// that was used with other parameters was used.
+    /// Returns the time of the last call with an unknown outcome, if there is one. A refusal gives no information about earlier
+    /// calls. An `IdempotencyMismatch` proves that an earlier call used the token.
     fn doubt(&self, token: &str, error: &BuyError) -> Option<Timestamp> {
         let used = error.may_have_bought() || error.cause().kind == cloud::ErrorKind::IdempotencyMismatch;
         let mut open = self.open();
@@ -329,7 +332,8 @@ impl Launcher {
         *doubt
     }
 
-    /// Gives what was bought to the claims; what is to become of the others depends on why there was not enough.
+    /// Assigns the launched instances to NodeClaims. The reason for missing instances decides the next step of the other
+    /// NodeClaims.
     async fn settle(
         &self,
         token: &str,
@@ -361,7 +365,7 @@ impl Launcher {
         }
     }
 
-    /// The claim has its instance: labels first, then the status that says Launched.
+    /// Writes the instance to its NodeClaim: first the labels, then the status with condition Launched.
     async fn adopt(&self, claim: &ClaimId, instance: &Instance) -> Result<(), WriteError> {
         let find = |index: &Index| index.claims.get(&claim.name).cloned();
         let Some(before) = self.cluster.read(find) else { return Ok(()) };
@@ -383,7 +387,8 @@ impl Launcher {
         Ok(())
     }
 
-    /// The instance profile that the claim's instance was launched with: its choice's, or after a crash its class's.
+    /// Returns the instance profile of the NodeClaim's instance: from the launch choice, or after a crash from the
+    /// EC2NodeClass.
     fn profile(&self, claim: &NodeClaim) -> String {
         let token = launch_token(claim).unwrap_or_default();
         let chosen = self.open().get(token).and_then(|open| open.choice.templates.first().cloned());
@@ -394,7 +399,7 @@ impl Launcher {
             .unwrap_or_default()
     }
 
-    /// What to do with claims that got nothing.
+    /// Reports the failure on NodeClaims without an instance and delays their next choice.
     async fn fail(
         &self,
         token: &str,
@@ -424,7 +429,7 @@ impl Launcher {
         }
     }
 
-    /// The old token is done with. Whoever chooses again carries the new one in its place at once.
+    /// Chooses again for NodeClaims and forgets the old token. The new token replaces the old one on each NodeClaim at once.
     async fn choose_anew(
         &self,
         token: &str,
@@ -434,14 +439,14 @@ impl Launcher {
         let next = self.choose_for(claims, refusals).await?;
         self.open().remove(token);
         if next != QueueAction::Wait {
-            // Claims without a choice are not this launch's any more.
+            // NodeClaims without a choice no longer belong to this launch.
             self.cluster.queue.add(WorkItem::Gather);
         }
         Ok(QueueAction::Wait)
     }
 
-    /// A launch whose calls nobody knows the end of, or which another life of this program began: was anything bought? The last
-    /// call was not after `since`.
+    /// Resumes a launch with an unknown outcome, or one of an earlier process, from the instances in EC2. The last call was not
+    /// after `since`.
     async fn resume(&self, claims: &[Arc<NodeClaim>], since: Timestamp) -> Result<QueueAction, WriteError> {
         let instances = self.market.own_instances().await?;
         let instances = self.cluster.read(|index| unclaimed(index, &instances));

@@ -1,8 +1,8 @@
-//! Real memory of machines, learned from nodes and kept in a ConfigMap: a restart would otherwise begin with estimates
-//! again, and promise pods what the next node of the type does not have.
+//! Measured memory of nodes, stored in a ConfigMap. Without the ConfigMap, a restarted controller would begin with estimates
+//! and plan memory that the next node of the type does not have.
 //!
-//! A ConfigMap, because it is the smallest durable thing that the controller may own: one object in its own namespace, no
-//! kind of its own, and whoever deletes it loses nothing but estimates that are learned again.
+//! A ConfigMap is the smallest durable object that the controller may own: one object in its own namespace, without a CRD. Its
+//! deletion loses only measurements, which are made again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,30 +21,29 @@ use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 
-/// The ConfigMap's name, in the controller's own namespace.
+/// Name of the ConfigMap in the controller's namespace.
 pub const NAME: &str = "kerf-learned-memory";
-/// The key under which the readings stand.
+/// Key of the readings in the ConfigMap.
 const KEY: &str = "readings.json";
-/// How often nodes are looked at, and how often the ConfigMap is written at most.
+/// Interval between reads of the nodes, and shortest interval between writes of the ConfigMap.
 const LOOK: Duration = Duration::from_secs(10);
-/// How the API server names the writer.
+/// Field manager of the writes.
 const MANAGER: &str = "kerf-memory";
 
-/// What one node says.
+/// Memory reading of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReading {
-    /// The claim's class.
+    /// Name of the NodeClaim's EC2NodeClass.
     pub class: String,
     /// Instance type.
     pub instance_type: String,
-    /// The image that it runs.
+    /// Image that the node runs.
     pub image: String,
-    /// Bytes that its kernel shows.
+    /// Memory in bytes that the kernel reports.
     pub memory: i64,
 }
 
-/// What nodes say that nobody has read yet: of those that are registered, by provider id. Nodes that are gone are
-/// forgotten.
+/// Returns new readings of registered nodes, by provider id. Provider ids of deleted nodes are removed from `read`.
 #[must_use]
 pub fn unread(index: &Index, read: &mut BTreeSet<String>) -> BTreeMap<String, MemoryReading> {
     let there: BTreeSet<&str> = index.nodes.values().map(|node| node.spec.provider_id.as_str()).collect();
@@ -67,7 +66,7 @@ fn reading(node: &Node, claim: &NodeClaim) -> Option<MemoryReading> {
     })
 }
 
-/// Reads what was kept, then learns from nodes and keeps what is new, for ever.
+/// Restores the stored readings, then reads nodes and stores changes, forever.
 pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, market: Arc<Offerings>) {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     restore(&api, &market).await;
@@ -76,7 +75,8 @@ pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, ma
         tokio::time::sleep(LOOK).await;
         let found = cluster.read(|index| unread(index, &mut read));
         for (provider_id, reading) in found {
-            // While the class is not resolved nobody knows whether the image is still its own: read again later.
+            // While the EC2NodeClass is not resolved, its images are unknown, and the image cannot be compared: read again
+            // later.
             if let Some(news) = market.learn_memory(&reading, cluster.now()) {
                 unkept |= news != cloud::types::MemoryUpdate::Nothing;
                 read.insert(provider_id);
@@ -88,7 +88,7 @@ pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, ma
     }
 }
 
-/// Takes over what an earlier life of the controller kept.
+/// Restores the readings that an earlier process stored.
 async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     let text = match api.get_opt(NAME).await {
         Ok(found) => found.and_then(|map| map.data?.remove(KEY)),
@@ -112,7 +112,7 @@ async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     }
 }
 
-/// Whether what was learned is kept now.
+/// Stores the readings and reports whether the write succeeded.
 async fn keep(api: &Api<ConfigMap>, market: &Offerings, now: Timestamp) -> bool {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME},

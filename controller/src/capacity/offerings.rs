@@ -1,5 +1,5 @@
-//! What can be bought now: instance types, zones, prices and shortages of the region, and the classes as they
-//! resolved last. Everything that a plan knows of EC2 comes from here, without a call.
+//! Instance types, zones, prices and unavailable offerings of the region, and the last resolution of each EC2NodeClass. All
+//! data of EC2 in a plan comes from here, without a call.
 
 mod pricing;
 
@@ -27,17 +27,17 @@ use crate::reconcile::work::WorkItem;
 use crate::settings::{Gates, Settings};
 use crate::state::cluster::Cluster;
 
-/// Types and zones change slowly (aws 3.1).
+/// Interval between refreshes of instance types and zones, which change slowly.
 const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
-/// What classes select (aws 8: subnets and images every minute).
+/// Interval between resolutions of an EC2NodeClass: its subnets, images and other selected resources.
 const CLASS_REFRESH: Duration = Duration::from_secs(60);
-/// A launch that AWS allowed once is taken for allowed so long (aws 1.4).
+/// Time for which a permitted dry run of a launch remains valid.
 const TRIED: SignedDuration = SignedDuration::from_mins(30);
-/// While EC2 has not answered once, nothing can be planned.
+/// First delay before a retry. Until the first answer of EC2, nothing can be planned.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// What we know of EC2.
+/// Cached data of EC2 and resolved EC2NodeClasses.
 pub struct Offerings {
     cloud: Arc<dyn Cloud>,
     settings: CloudSettings,
@@ -52,39 +52,41 @@ pub struct Offerings {
 struct OfferingsState {
     infos: Arc<Vec<InstanceTypeInfo>>,
     prices: Prices,
-    /// Whether EC2 was asked for spot prices once, whatever it said: before, a plan would take on-demand prices for them.
+    /// True after the first request for spot prices, successful or not. Before that, a plan would use on-demand prices for
+    /// spot.
     spot_asked: bool,
     learned: LearnedMemory,
     shortages: UnavailableOfferings,
     in_flight: InFlight,
     classes: BTreeMap<String, ClassOfferings>,
-    /// Classes that this process has looked at, ready or not.
+    /// Names of EC2NodeClasses that this process has reconciled, ready or not.
     judged: BTreeSet<String>,
-    /// The cluster's version, once it was upgraded in the life of this process.
+    /// Kubernetes version of the cluster, if it changed since the start of this process.
     kubernetes: Option<String>,
-    /// By class, what a launch looked like that AWS allowed, and when.
+    /// Fingerprint and time of the last permitted dry run, by EC2NodeClass.
     tried: BTreeMap<String, (u64, Timestamp)>,
-    /// Catalogues of pools to which something of their own applies, as the last plan saw them; `None` before the first.
+    /// Catalogues of NodePools that differ from those of their EC2NodeClasses, as of the last plan; `None` before the first
+    /// plan.
     pools: Option<BTreeMap<String, Arc<Catalogue>>>,
-    /// Grows with every refresh; 0 while EC2 has not reported its types.
+    /// Counter of refreshes; 0 until EC2 has returned its instance types.
     version: u64,
 }
 
 impl OfferingsState {
-    /// What was made of earlier answers is stale.
+    /// Invalidates the catalogues made from earlier data.
     fn renew(&mut self) {
         self.version += u64::from(self.version > 0);
     }
 }
 
-/// A class that is ready, and its catalogue for the versions of what it was made from.
+/// EC2NodeClass that is ready, and its catalogue with the versions of the data in it.
 struct ClassOfferings {
     resolved: Arc<ResolvedClass>,
     settings: ClassSettings,
     catalogue: Option<((u64, u64), Arc<Catalogue>)>,
 }
 
-/// What nodes must be informed about the cluster: what the settings say, else the kubeconfig, else EKS.
+/// Returns the data of the cluster that nodes need: from the settings, else from the kubeconfig, else from EKS.
 #[must_use]
 pub fn cluster_facts(
     settings: &Settings,
@@ -111,7 +113,7 @@ pub fn cluster_facts(
     }
 }
 
-/// Base64 of the certificates as one PEM bundle.
+/// Encodes the certificates as one PEM bundle in Base64.
 fn pem(certificates: &[Vec<u8>]) -> String {
     let mut bundle = String::new();
     for certificate in certificates {
@@ -127,7 +129,7 @@ fn pem(certificates: &[Vec<u8>]) -> String {
 }
 
 impl Offerings {
-    /// A market that has not asked EC2 anything yet.
+    /// Creates offerings without data of EC2, with the embedded prices.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>, settings: CloudSettings, gates: Gates) -> Self {
         let book = cloud::data::facts().map(PriceBook::embedded).unwrap_or_default();
@@ -143,7 +145,7 @@ impl Offerings {
         }
     }
 
-    /// Whether trouble with a pool raises the price by which it competes.
+    /// Sets whether failures of a capacity pool raise the price by which its offerings compete.
     #[must_use]
     pub fn with_risk(self, wanted: bool) -> Self {
         if !wanted {
@@ -152,43 +154,43 @@ impl Offerings {
         self
     }
 
-    /// How long a class that is ready is left alone.
+    /// Sets the interval between reconciles of an EC2NodeClass that is ready.
     #[must_use]
     pub fn with_class_refresh(self, class_refresh: Duration) -> Self {
         Self { class_refresh, ..self }
     }
 
-    /// A class that is ready is looked at again after this long.
+    /// Returns the interval between reconciles of an EC2NodeClass that is ready.
     #[must_use]
     pub fn class_refresh(&self) -> Duration {
         self.class_refresh
     }
 
-    /// The calls.
+    /// Returns the cloud client.
     #[must_use]
     pub fn cloud(&self) -> &dyn Cloud {
         self.cloud.as_ref()
     }
 
-    /// The calls, for someone who keeps them.
+    /// Returns the cloud client for a caller that stores it.
     #[must_use]
     pub fn calls(&self) -> Arc<dyn Cloud> {
         Arc::clone(&self.cloud)
     }
 
-    /// The launch templates that exist.
+    /// Returns the cache of launch templates.
     #[must_use]
     pub fn templates(&self) -> &Templates {
         &self.templates
     }
 
-    /// What nodes must be informed about the cluster.
+    /// Returns the data of the cluster that nodes need.
     #[must_use]
     pub fn settings(&self) -> &CloudSettings {
         &self.settings
     }
 
-    /// As [`Self::settings`], with the version that the cluster has now: aliases of images depend on it.
+    /// Returns [`Self::settings`] with the current version of the cluster, on which image aliases depend.
     #[must_use]
     pub fn settings_of_today(&self) -> CloudSettings {
         let upgraded = self.state().kubernetes.clone();
@@ -196,7 +198,7 @@ impl Offerings {
         CloudSettings { kubernetes: upgraded.unwrap_or_else(|| settings.kubernetes.clone()), ..settings }
     }
 
-    /// Takes over the cluster's version. Returns whether it is another one.
+    /// Sets the version of the cluster and reports whether it changed.
     pub fn follow(&self, kubernetes: &str) -> bool {
         let mut state = self.state();
         let known = state.kubernetes.as_deref().unwrap_or(&self.settings.kubernetes);
@@ -207,13 +209,13 @@ impl Offerings {
         changed
     }
 
-    /// What SSM and IAM said lately.
+    /// Returns the cache of answers of SSM and IAM.
     #[must_use]
     pub fn memory(&self) -> &ResolutionCache {
         &self.memory
     }
 
-    /// Asks EC2 for types and zones, soon again while it does not answer, then every 12 hours.
+    /// Refreshes instance types and zones forever: with short delays until EC2 answers, then every 12 hours.
     pub async fn refresh_for_ever(self: Arc<Self>, cluster: Arc<Cluster>) {
         let mut retry = FIRST_RETRY;
         loop {
@@ -238,7 +240,7 @@ impl Offerings {
         }
     }
 
-    /// One refresh.
+    /// Refreshes instance types and zones once and returns the number of instance types.
     pub(crate) async fn refresh(&self) -> Result<usize, CloudError> {
         let infos = self.cloud.instance_types().await?;
         let offerings = self.cloud.type_offerings().await?;
@@ -249,7 +251,8 @@ impl Offerings {
         Ok(state.infos.len())
     }
 
-    /// Takes in what a node told of its memory; `None` while nobody knows whether its image is still its class's.
+    /// Stores a memory reading of a node. Returns `None` while the EC2NodeClass of the node is not resolved, so its images are
+    /// unknown.
     pub fn learn_memory(&self, reading: &MemoryReading, now: Timestamp) -> Option<MemoryUpdate> {
         let mut state = self.state();
         let images = &state.classes.get(&reading.class)?.resolved.images;
@@ -264,14 +267,14 @@ impl Offerings {
         Some(news)
     }
 
-    /// Takes over what an earlier life of the controller learned.
+    /// Replaces the learned memory by that of an earlier process.
     pub fn restore_memory(&self, memory: LearnedMemory) {
         let mut state = self.state();
         state.learned = memory;
         state.renew();
     }
 
-    /// What was learned and is still believed, as a text.
+    /// Returns the learned memory without expired readings, as text.
     #[must_use]
     pub fn memory_text(&self, now: Timestamp) -> String {
         let mut state = self.state();
@@ -279,10 +282,10 @@ impl Offerings {
         state.learned.text()
     }
 
-    /// Takes over a class that is ready.
+    /// Stores an EC2NodeClass that is ready.
     ///
     /// # Errors
-    /// A sentence when its kubelet settings cannot be read.
+    /// Returns a message if the kubelet settings are invalid.
     pub fn learn(&self, class: &EC2NodeClass, resolved: ResolvedClass) -> Result<(), String> {
         let settings = resolved.sizes(class).map_err(|error| daemon::error::chain(&error))?;
         let mut state = self.state();
@@ -295,32 +298,32 @@ impl Offerings {
         Ok(())
     }
 
-    /// Notes that a class was looked at, whatever came of it.
+    /// Records that an EC2NodeClass was reconciled, with any result.
     pub fn judged(&self, class: &str) {
         self.state().judged.insert(class.to_owned());
     }
 
-    /// Whether EC2 has reported its types, was asked for spot prices, and every one of these classes was looked at. Before, a plan would call pools unready
-    /// that only nobody has asked about yet.
+    /// Reports whether EC2 has returned its instance types, spot prices were requested, and all these EC2NodeClasses were
+    /// reconciled. An earlier plan would report NodePools as not ready only because their EC2NodeClass is not reconciled yet.
     pub fn knows<'c>(&self, mut classes: impl Iterator<Item = &'c String>) -> bool {
         let state = self.state();
         state.version > 0 && state.spot_asked && classes.all(|class| state.judged.contains(class))
     }
 
-    /// Whether AWS allowed a launch from the class lately, as it looks now.
+    /// Reports whether a dry run of the EC2NodeClass with this fingerprint was permitted recently.
     #[must_use]
     pub fn is_tried(&self, class: &str, print: u64, now: Timestamp) -> bool {
         let known = self.state().tried.get(class).copied();
         known.is_some_and(|(known, at)| known == print && now.duration_since(at) < TRIED)
     }
 
-    /// Notes that AWS allowed a launch from the class.
+    /// Records a permitted dry run of the EC2NodeClass.
     pub fn tried(&self, class: &str, print: u64, now: Timestamp) {
         self.state().tried.insert(class.to_owned(), (print, now));
     }
 
-    /// The calls to try out for a class before it is ready; `None` while EC2 has not told its types, or nothing can be bought
-    /// for the class.
+    /// Returns the dry-run calls for an EC2NodeClass that is not ready yet. Returns `None` until EC2 has returned its instance
+    /// types, or if the EC2NodeClass has no offering.
     #[must_use]
     pub fn probe(
         &self,
@@ -354,18 +357,18 @@ impl Offerings {
         cloud::nodeclass::probe(pools, &offer)
     }
 
-    /// Forgets a class that is gone or not ready: nothing is bought for it.
+    /// Removes an EC2NodeClass that is deleted or not ready, so that nothing is launched for it.
     pub fn forget(&self, class: &str) {
         self.state().classes.remove(class);
     }
 
-    /// A class that is ready.
+    /// Returns an EC2NodeClass that is ready.
     #[must_use]
     pub fn class(&self, name: &str) -> Option<Arc<ResolvedClass>> {
         self.state().classes.get(name).map(|class| Arc::clone(&class.resolved))
     }
 
-    /// What can be bought for a class now; `None` while the class is not ready or EC2 has not answered.
+    /// Returns the current catalogue of an EC2NodeClass, or `None` while it is not ready or EC2 has not answered.
     #[must_use]
     pub fn catalogue(&self, name: &str, now: Timestamp) -> Option<Arc<Catalogue>> {
         let mut state = self.state();
@@ -396,36 +399,36 @@ impl Offerings {
         Some(catalogue)
     }
 
-    /// Takes over what the last plan's pools can buy where that is not what their classes can: overlays say otherwise.
+    /// Stores the last plan's catalogues of NodePools that NodeOverlays change.
     pub fn learn_pools(&self, pools: BTreeMap<String, Arc<Catalogue>>) {
         self.state().pools = Some(pools);
     }
 
-    /// What can be bought for a claim: as the last plan saw it where overlays speak of its pool, else as its class can now.
-    /// `None` while that is not known.
+    /// Returns the catalogue of a NodeClaim: that of the last plan if NodeOverlays apply to its NodePool, else the current one
+    /// of its EC2NodeClass. Returns `None` while the catalogue is unknown.
     #[must_use]
     pub fn catalogue_of(&self, claim: &NodeClaim, now: Timestamp) -> Option<Arc<Catalogue>> {
         let own = match &self.state().pools {
             Some(pools) => pools.get(nodeclaim::pool(claim)).cloned(),
-            // The price or the room that the claim was planned by is known again after the first plan.
+            // The first plan restores the price or capacity that the NodeClaim was planned with.
             None if is_overlaid(claim) => return None,
             None => None,
         };
         own.or_else(|| self.catalogue(&claim.spec.node_class_ref.name, now))
     }
 
-    /// The hash by which machines of the class drift; the cluster's CA is part of it.
+    /// Returns the hash that detects drift from the EC2NodeClass. The hash includes the cluster's CA.
     #[must_use]
     pub fn class_hash(&self, class: &EC2NodeClass) -> String {
         api::hash::ec2_node_class(class, Some(&self.settings.cluster_ca))
     }
 
-    /// EC2 takes machines back from this pool.
+    /// Records an interruption by EC2 in a capacity pool.
     pub fn interrupted(&self, scope: Scope, now: Timestamp) {
         self.state().shortages.interrupted(scope, now);
     }
 
-    /// What is out of stock now, and what launches under way will take.
+    /// Returns the unavailable offerings and the launches in flight.
     #[must_use]
     pub fn knowledge(&self, now: Timestamp) -> (UnavailableOfferings, InFlight) {
         let mut state = self.state();
@@ -433,17 +436,18 @@ impl Offerings {
         (state.shortages.clone(), state.in_flight.clone())
     }
 
-    /// A choice was made that tries pools which may be back: others leave them alone for now.
+    /// Reserves the offerings of this choice that may be available again: other choices avoid them for now.
     pub fn try_out(&self, choice: &LaunchChoice, now: Timestamp) {
         self.state().shortages.try_out(&choice.scopes(), now);
     }
 
-    /// A launch of so many instances begins.
+    /// Records the start of a launch of this many instances.
     pub fn begin_launch(&self, token: &Token, choice: &LaunchChoice, instances: usize, now: Timestamp) {
         self.state().in_flight.begin(token, choice, instances, now);
     }
 
-    /// EC2 has answered a launch: what served is in stock, whatever was said of it before; what did not is not.
+    /// Records the answer to a launch: marks `served` offerings as available and `short` ones as unavailable. The new state
+    /// replaces any earlier one.
     pub fn end_launch(&self, token: &Token, answer: &FleetAnswer, served: &[Scope], short: Vec<Scope>, now: Timestamp) {
         let mut state = self.state();
         state.in_flight.settle(token, answer, now);
@@ -451,15 +455,15 @@ impl Offerings {
         short.into_iter().for_each(|scope| state.shortages.mark(scope, now));
     }
 
-    /// Nothing came of a launch.
+    /// Records that a launch had no result.
     pub fn give_up_launch(&self, token: &Token) {
         self.state().in_flight.give_back(token);
     }
 
-    /// Every instance that carries this cluster's tags.
+    /// Returns every instance that carries the tags of this cluster.
     ///
     /// # Errors
-    /// When EC2 does not answer.
+    /// Returns an error if EC2 does not answer.
     pub async fn own_instances(&self) -> Result<Vec<Instance>, CloudError> {
         self.cloud.instances(&cloud::launch::cluster_tags(&self.settings)).await
     }
@@ -469,7 +473,7 @@ impl Offerings {
     }
 }
 
-/// Without their gate, capacity reservations are as if they were not there.
+/// Removes the offerings of capacity reservations, for a disabled feature gate.
 fn drop_reserved(catalogue: &mut Catalogue) {
     let reserved = |offering: &planner::Offering| {
         offering.capacity_type == planner::CapacityType::Reserved || offering.reservation.is_some()
@@ -479,7 +483,7 @@ fn drop_reserved(catalogue: &mut Catalogue) {
     }
 }
 
-/// Whether overlays had a say in what the claim lists.
+/// Reports whether NodeOverlays changed the instance types of the NodeClaim.
 #[must_use]
 pub fn is_overlaid(claim: &NodeClaim) -> bool {
     let annotations = claim.metadata.annotations.as_ref();

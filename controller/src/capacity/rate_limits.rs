@@ -1,4 +1,4 @@
-//! Calls to EC2 go out at its pace; what that costs is measured here.
+//! Rate limits of calls to EC2, and metrics of their waits and results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use daemon::metric::Metrics;
 
 use crate::metrics;
 
-/// A cloud whose calls wait their turn.
+/// Returns a cloud client whose calls respect the rate limits.
 #[must_use]
 pub fn limited(cloud: Arc<dyn Cloud>, metrics: Arc<Metrics>) -> Arc<dyn Cloud> {
     let limits =
@@ -52,7 +52,7 @@ mod tests {
     use crate::metrics;
 
     #[test]
-    fn a_call_is_counted_timed_and_told_when_it_fails() {
+    fn watcher_records_waits_calls_and_errors() {
         let metrics = Arc::new(Metrics::new(metrics::TABLE));
         let watcher = Watcher(Arc::clone(&metrics));
         watcher.waited("CreateFleet", Duration::from_secs(2));

@@ -1,5 +1,5 @@
-//! Machines in capacity reservations: they go before a capacity block ends, and are called on-demand once EC2 has taken them out
-//! of their reservation (aws 7).
+//! Instances in capacity reservations. Their NodeClaims are deleted before a capacity block ends. A NodeClaim becomes on-demand
+//! once EC2 has removed its instance from the reservation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use serde_json::json;
 use crate::state::index::{Index, provider_id};
 use crate::write::writer::{Operation, Target};
 
-/// State of a capacity block in a class's status when EC2 is about to end its machines.
+/// State of a capacity block in the status of an EC2NodeClass shortly before EC2 terminates its instances.
 const EXPIRING: &str = "expiring";
-/// What belongs to a reservation.
+/// Labels of a capacity reservation.
 const LABELS: [&str; 3] =
     [label::CAPACITY_RESERVATION_ID, label::CAPACITY_RESERVATION_TYPE, label::CAPACITY_RESERVATION_INTERRUPTIBLE];
 
-/// What to do about claims in reservations. `instances` are known by provider id.
+/// Returns the operations on NodeClaims in reservations. The keys of `instances` are provider ids.
 #[must_use]
 pub fn decide(index: &Index, instances: &BTreeMap<String, Instance>) -> Vec<Operation> {
     let shown = index.classes.values().flat_map(|class| &class.status);
@@ -48,13 +48,13 @@ fn target(claim: &NodeClaim) -> Target {
     Target::Claim(claim.metadata.name.clone().unwrap_or_default())
 }
 
-/// Whether EC2 runs the machine outside any reservation now.
+/// Reports whether the instance runs outside any reservation.
 fn has_lost(claim: &NodeClaim, instances: &BTreeMap<String, Instance>) -> bool {
     let instance = provider_id(claim).and_then(|id| instances.get(id));
     instance.is_some_and(|instance| instance.capacity_reservation_id.is_none() && instance.state == "running")
 }
 
-/// The machine stays: only what it is called changes, on its claim and on its node.
+/// Returns patches that change the capacity type of NodeClaim and node to on-demand. The instance keeps running.
 fn call_on_demand(index: &Index, claim: &NodeClaim) -> Vec<Operation> {
     let mut labels = json!({label::CAPACITY_TYPE: label::CAPACITY_ON_DEMAND});
     for key in LABELS {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_follows_its_reservation() {
+    fn decide_deletes_or_relabels_claims_when_reservations_end() {
         let (delete, renamed) = ("delete claim default-1 (claim-uid)", ["patch claim default-1", "patch node node-1"]);
         let in_it = || instances(Some("cr-1"), "running");
         let out = || instances(None, "running");

@@ -1,5 +1,5 @@
-//! Machines that are no longer what their pool and class would launch: the condition Drifted of their claims (core 3.6, aws 1.7).
-//! What only the pool decides is looked at with the claim; a loop compares with what EC2 says, and follows those in reservations.
+//! Drift detection: the condition Drifted of NodeClaims whose node no longer matches NodePool and EC2NodeClass. The reconcile
+//! of a NodeClaim detects drift from the NodePool. A loop here compares with EC2 and follows instances in reservations.
 
 mod nodepool;
 
@@ -23,11 +23,11 @@ use crate::state::index::{Index, provider_id};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target, Writer};
 
-/// A class changes seldom, and replacing a machine takes minutes.
+/// Interval between comparisons. An EC2NodeClass changes seldom, and the replacement of a node takes minutes.
 const EVERY: Duration = Duration::from_secs(60);
-/// Types and offerings come and go while EC2 is asked: a claim of this age is not concerned by that (core 3.6).
+/// Minimum age of a NodeClaim for drift of its offering. Instance types and offerings may be incomplete while EC2 is queried.
 const SETTLED: SignedDuration = SignedDuration::from_hours(1);
-/// The reasons that are reported here; who else finds a claim drifted keeps its own.
+/// Reasons that this module writes. Other code keeps its own reasons.
 const OURS: [&str; 7] = [
     reason::INSTANCE_TYPE_NOT_FOUND,
     reason::NODE_CLASS_DRIFT,
@@ -38,7 +38,7 @@ const OURS: [&str; 7] = [
     reason::PLACEMENT_GROUP_DRIFT,
 ];
 
-/// Compares for ever.
+/// Compares NodeClaims with EC2 forever.
 pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     loop {
         tokio::time::sleep(EVERY).await;
@@ -56,7 +56,7 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
         let mut steps = found(&cluster, &market, &instances);
         steps.extend(cluster.read(|index| reservations::decide(index, &instances)));
         for step in steps {
-            // Somebody else has changed the claim meanwhile, or it is gone: the next comparison sees that.
+            // The NodeClaim has changed or is deleted: the next comparison handles it.
             if let Err(error) = act.run(step).await {
                 let error = daemon::error::chain(&error);
                 log::debug!(error = error.as_str(); "failed to update the Drifted condition");
@@ -73,18 +73,19 @@ fn found(cluster: &Cluster, market: &Offerings, instances: &BTreeMap<String, Ins
     cluster.read(|index| decide(index, &world, now))
 }
 
-/// What claims are compared with.
+/// Data that NodeClaims are compared with.
 #[derive(Clone, Copy)]
 pub struct DriftContext<'a> {
-    /// EC2's instances by provider id.
+    /// Instances in EC2 by provider id.
     pub instances: &'a BTreeMap<String, Instance>,
-    /// A class as it is launched now.
+    /// Returns the current resolution of an EC2NodeClass.
     pub resolved: &'a dyn Fn(&str) -> Option<Arc<ResolvedClass>>,
-    /// What a claim's pool can buy now; `None` while that is not known.
+    /// Returns the current catalogue of a NodeClaim's NodePool; `None` while it is unknown.
     pub catalogue: &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>,
 }
 
-/// What to write on claims. Those that have drifted from their pool are left to whoever looks at the claim.
+/// Returns the status patches of the condition Drifted. Drift from the NodePool is skipped: the reconcile of the NodeClaim
+/// writes it.
 #[must_use]
 pub fn decide(index: &Index, world: &DriftContext<'_>, now: Timestamp) -> Vec<Operation> {
     let mut steps = Vec::new();
@@ -101,7 +102,7 @@ pub fn decide(index: &Index, world: &DriftContext<'_>, now: Timestamp) -> Vec<Op
     steps
 }
 
-/// `None` where it cannot be told.
+/// Returns the drift of a NodeClaim, or `None` if it cannot be determined.
 fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &DriftContext<'_>, now: Timestamp) -> Option<Option<Drift>> {
     if let Some(drift) = unknown_type(claim, world, now) {
         return Some(Some(drift));
@@ -121,7 +122,8 @@ fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &DriftContext<'_>, no
     }
 }
 
-/// Whether a machine is of a type that is not sold any more as it was bought, to be had or not.
+/// Returns drift if the instance type has no offering, available or not, in the zone and with the capacity type of the
+/// NodeClaim.
 fn unknown_type(claim: &NodeClaim, world: &DriftContext<'_>, now: Timestamp) -> Option<Drift> {
     let created = claim.metadata.creation_timestamp.as_ref()?.0;
     let label = |key: &str| claim.metadata.labels.as_ref()?.get(key).map(String::as_str);
@@ -132,7 +134,7 @@ fn unknown_type(claim: &NodeClaim, world: &DriftContext<'_>, now: Timestamp) -> 
     }
     let catalogue = (world.catalogue)(claim)?;
     let kind = catalogue.types.iter().find(|kind| kind.name == name);
-    // A reservation ends, and its machines run on as on-demand.
+    // A reservation ends, and its instances continue as on-demand.
     let bought = |it: CapacityType| {
         it.as_str() == sold_as || sold_as == CapacityType::Reserved.as_str() && it == CapacityType::OnDemand
     };

@@ -1,4 +1,4 @@
-//! What nobody owns any more: instances without a claim, claims without an instance (core 3.3, aws 7).
+//! Garbage collection of instances without a NodeClaim and of NodeClaims without an instance.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::state::cluster::Cluster;
 use crate::state::index::{Index, launch_token, provider_id};
 use crate::write::writer::{Operation, Target, Writer};
 
-/// A leak costs money from the first minute, so the first looks come quickly.
+/// Interval between the first checks. A leaked instance costs money from the first minute.
 const EARLY: Duration = Duration::from_secs(10);
 const EARLY_LOOKS: u32 = 20;
 const LATER: Duration = Duration::from_secs(120);
-/// Launch templates cost nothing; there may be 5,000 of them in a region.
+/// Interval between checks of launch templates. Launch templates cost nothing, and a region permits 5,000 of them.
 const TEMPLATES: Duration = Duration::from_secs(600);
-/// An instance this young may belong to a claim whose status is still being written.
+/// Grace period after the launch of an instance, whose NodeClaim may have no status yet, and after a registration.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Looks for ever.
+/// Deletes orphaned resources forever.
 pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     let mut looks: u32 = 0;
     let mut templates_due = Instant::now();
@@ -57,7 +57,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
     }
 }
 
-/// Looks which launch templates there are and which of them nobody uses.
+/// Lists launch templates and returns operations that delete unused ones.
 pub async fn unused_templates(cluster: &Cluster, market: &Offerings, now: Timestamp) -> Vec<Operation> {
     let tags = cloud::launch::cluster_tags(market.settings());
     match market.cloud().launch_templates(&tags).await {
@@ -76,12 +76,13 @@ pub async fn unused_templates(cluster: &Cluster, market: &Offerings, now: Timest
     }
 }
 
-/// What to end. `instances` are all instances that carry our cluster's tags.
+/// Returns operations that delete orphaned instances, nodes and NodeClaims. `instances` are all instances with the tags of this
+/// cluster.
 #[must_use]
 pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> Vec<Operation> {
     let mut steps = Vec::new();
     let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
-    // A claim that has its instance awaits no other: what else its launch brought is nobody's.
+    // A NodeClaim that has its instance waits for no other: further instances of its launch are orphaned.
     let waiting = index.claims.values().filter(|claim| provider_id(claim).is_none());
     let tokens: BTreeSet<&str> = waiting.filter_map(|claim| launch_token(claim)).collect();
     for instance in instances.iter().filter(|instance| !instance.is_ending()) {
@@ -106,11 +107,11 @@ pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> V
 }
 
 fn is_young(instance: &cloud::Instance, now: Timestamp) -> bool {
-    // An instance whose age nobody knows is not touched.
+    // An instance of unknown age is not deleted.
     instance.launched.parse::<Timestamp>().map_or(true, |launched| now.duration_since(launched) < GRACE)
 }
 
-/// A registered claim whose instance is not there. A node that reports Ready is proof of the contrary.
+/// Reports whether a registered NodeClaim has no instance. A node with condition Ready proves that its instance exists.
 fn is_orphan(index: &Index, claim: &NodeClaim, alive: &BTreeSet<String>, now: Timestamp) -> bool {
     let Some(id) = provider_id(claim) else { return false };
     let registered = api::status::find(claim.conditions(), condition::REGISTERED).filter(|found| found.is_true());

@@ -1,5 +1,5 @@
-//! Instance profiles that nobody uses any more: a class with another role leaves its old one behind, since machines run
-//! with it (aws 1.6).
+//! Garbage collection of instance profiles. An EC2NodeClass with a new role leaves its old profile behind, because instances
+//! still use it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::write::writer::{Operation, Writer};
 
 const EVERY: Duration = Duration::from_secs(30 * 60);
 
-/// Looks for ever; not at all in an isolated VPC, where IAM cannot be reached.
+/// Deletes unused instance profiles forever. Does nothing in an isolated VPC, where IAM cannot be reached.
 pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     if market.settings().isolated_vpc {
         return;
@@ -47,7 +47,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act
     }
 }
 
-/// Names of the profiles that some class has or is about to have, or some machine was launched with.
+/// Returns the profiles that an EC2NodeClass has or will have, or that an instance was launched with.
 fn used(index: &Index, market: &Offerings) -> BTreeSet<String> {
     let classes = index.classes.values().flat_map(|class| {
         let current = class.status.as_ref().map(|status| status.instance_profile.clone());

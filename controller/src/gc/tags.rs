@@ -1,5 +1,5 @@
-//! Tags that can be written only once a machine is a node: its name, and whose it is (aws 7). Nothing waits for them, so
-//! they go out slowly, and only those that are missing; a `Name` that somebody gave the instance stays.
+//! Instance tags that can be written only after registration: the name and the owner of the instance. Nothing waits for these
+//! tags, so they are written slowly, and only if they are missing. An existing tag `Name` is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
 use crate::write::writer::{Operation, Target, WriteError, Writer};
 
-/// How often we look for nodes without their tags.
+/// Interval between checks for nodes without their tags.
 const LOOK: Duration = Duration::from_secs(10);
-/// CreateTags shares its limit with calls that someone waits for.
+/// Pause after each CreateTags call, which shares its rate limit with urgent calls.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The tag that consoles show as an instance's name.
+/// Tag that consoles show as the name of an instance.
 const NAME: &str = "Name";
 
-/// Looks for ever.
+/// Tags instances forever.
 pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -50,7 +50,7 @@ pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Wr
     }
 }
 
-/// Carries the steps out, with a pause after each write to EC2.
+/// Runs the operations, with a pause after each write to EC2.
 async fn tag(act: &Writer, steps: Vec<Operation>) -> Result<(), WriteError> {
     for step in steps {
         let writes_tags = matches!(step, Operation::Tag(..));
@@ -65,12 +65,12 @@ async fn tag(act: &Writer, steps: Vec<Operation>) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// An instance that is gone needs no tags, and a claim that is gone need not say that it has them.
+/// Reports whether the instance or the NodeClaim is deleted, so that no tags are needed.
 fn is_gone(error: &WriteError) -> bool {
     error.status() == Some(404) || matches!(error, WriteError::Cloud(error) if error.kind == cloud::ErrorKind::NotFound)
 }
 
-/// Registered claims that are not said to have their tags.
+/// Returns registered NodeClaims without the annotation of written tags.
 fn untagged(index: &Index) -> Vec<Arc<NodeClaim>> {
     let is_due = |claim: &&Arc<NodeClaim>| {
         let annotations = claim.metadata.annotations.as_ref();
@@ -84,7 +84,7 @@ fn untagged(index: &Index) -> Vec<Arc<NodeClaim>> {
     index.claims.values().filter(is_due).cloned().collect()
 }
 
-/// Tags that the instance lacks, then the note on the claim that it has them.
+/// Returns operations that write the missing tags, then annotate the NodeClaim.
 #[must_use]
 pub fn decide(claim: &NodeClaim, instance: &Instance, cluster: &str) -> Vec<Operation> {
     let id = ClaimId {
@@ -130,7 +130,7 @@ mod tests {
     use crate::write::writer::{Operation, Writer};
     use crate::{fixture, metrics};
 
-    /// A writer whose API server knows no object, and how often it was asked.
+    /// Returns a writer whose API server answers 404 to each request, and the number of requests.
     fn act(cloud: &FakeCloud) -> (Writer, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counts = Arc::clone(&asked);
@@ -148,9 +148,9 @@ mod tests {
         (Writer::new((client.clone(), client), Arc::new(cloud.clone()), cluster, metrics, leading), asked)
     }
 
-    /// Neither who has lost its instance nor who is gone itself is a failure, and nothing is said of an instance without tags.
+    /// A deleted instance or NodeClaim is not a failure. The NodeClaim of a deleted instance is not annotated.
     #[tokio::test]
-    async fn an_instance_that_is_gone_needs_no_tags_and_a_claim_no_word_of_them() {
+    async fn tag_succeeds_when_instance_or_nodeclaim_is_deleted() {
         let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
         let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
         let steps = decide(&claim, &Instance { id: "i-0123456789abcdef0".to_owned(), ..Instance::default() }, "kerf");
@@ -163,9 +163,10 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 1);
     }
 
-    /// Rows: a change of a registered claim with a node, and whether it is looked at: what says that it has its tags costs no call.
+    /// Rows: a change of a registered NodeClaim with a node, and whether the NodeClaim is returned. A tagged NodeClaim costs no
+    /// call.
     #[test]
-    fn whoever_has_its_tags_is_not_looked_at_again() {
+    fn untagged_skips_tagged_and_unregistered_nodeclaims() {
         let registered =
             |status: &str| json!({"status": {"conditions": [fixture::condition(condition::REGISTERED, status, 1)]}});
         let tagged = |value: &str| json!({"metadata": {"annotations": {annotation::INSTANCE_TAGGED: value}}});
@@ -193,9 +194,9 @@ mod tests {
 
     type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 
-    /// Rows: tags that the instance has, and those that are written.
+    /// Rows: tags of the instance, and the tags that are written.
     #[test]
-    fn only_what_is_missing_is_written() {
+    fn decide_writes_only_missing_tags() {
         let claim = fixture::claim(&json!({"status": {"nodeName": "node-1"}}));
         let whole = [
             ("Name", "mine"),

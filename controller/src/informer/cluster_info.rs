@@ -1,5 +1,4 @@
-//! What EKS knows of the cluster and nobody has written into the settings: its address, certificates, service addresses and
-//! version (aws 1.4, 7).
+//! Data of the cluster from EKS that the settings lack: endpoint, certificates, service addresses and version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +14,19 @@ use crate::state::cluster::Cluster;
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// A control plane that is upgraded is followed after this long (aws 7).
+/// Interval between checks of the control plane's version.
 const VERSION: Duration = Duration::from_secs(5 * 60);
 
-/// Whether something is missing that EKS can tell. `has_ca` says whether a certificate is known already.
+/// Reports whether data from EKS is needed. `has_ca` is true if a certificate is already known.
 fn is_needed(settings: &Settings, has_ca: bool) -> bool {
     settings.cluster_endpoint.is_empty() || settings.cluster_cidr.is_empty() || settings.eks_control_plane || !has_ca
 }
 
-/// What EKS says, asked until it answers; `None` when nothing is missing, or only what some classes can do without.
+/// Returns the description of the cluster from EKS, with retries until EKS answers. Returns `None` if nothing is missing, or if
+/// only some EC2NodeClasses need the missing data.
 ///
 /// # Errors
-/// When EKS refuses, and nodes could not be informed where the cluster is.
+/// Returns an error if EKS refuses the call and nodes could not reach the cluster without the data.
 pub async fn describe(
     cloud: &dyn Cloud,
     settings: &Settings,
@@ -68,17 +68,17 @@ fn is_passing(error: &CloudError) -> bool {
     matches!(error.kind, ErrorKind::Throttled | ErrorKind::Server | ErrorKind::Transport)
 }
 
-/// The API server's minor version, such as `1.36`.
+/// Returns the minor version of the API server, such as `1.36`.
 ///
 /// # Errors
-/// When it does not answer.
+/// Returns an error if the API server does not answer.
 pub async fn served_version(client: &Client) -> anyhow::Result<String> {
     let version = client.apiserver_version().await.context("failed to read the version of the API server")?;
     let minor: String = version.minor.chars().take_while(char::is_ascii_digit).collect();
     Ok(format!("{}.{minor}", version.major))
 }
 
-/// Follows the cluster's version: aliases stand for the images of another one once it changes.
+/// Follows the version of the cluster forever. A new version changes the images of aliases, so all EC2NodeClasses are enqueued.
 pub async fn follow_version(settings: Settings, client: Client, market: Arc<Offerings>, cluster: Arc<Cluster>) {
     loop {
         tokio::time::sleep(VERSION).await;
@@ -114,9 +114,9 @@ mod tests {
     const ENDPOINT: &str = "--cluster-endpoint=https://10.0.0.1";
     const CIDR: &str = "--cluster-cidr=10.96.0.0/12";
 
-    /// Rows: what is set, whether a certificate is known, and how often EKS is asked.
+    /// Rows: settings, whether a certificate is known, and the number of calls to EKS.
     #[tokio::test]
-    async fn eks_is_asked_for_what_is_missing() {
+    async fn describe_calls_eks_when_a_setting_is_missing() {
         let rows: [(&[&str], bool, usize); 5] = [
             (&[ENDPOINT, CIDR], true, 0),
             (&[ENDPOINT, CIDR], false, 1),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_eks_refuses_is_an_error_only_where_nodes_would_be_lost() {
+    async fn describe_fails_when_eks_refuses_and_nodes_need_the_data() {
         let cloud = FakeCloud::builder("us-west-2").build().unwrap();
         cloud.fail("DescribeCluster", 1, Fault::unauthorized());
         let error = describe(&cloud, &settings(&[CIDR]), true).await.unwrap_err();

@@ -1,8 +1,9 @@
-//! Notices of EC2 that reach the controller itself: the account's queue of EventBridge's messages, and what EC2 says of its
-//! instances' health (aws 6). Optional beside agents, which hear of the end of their machine by themselves.
+//! Notices of EC2 that the controller receives: messages of EventBridge from the account's SQS queue, and EC2's instance status
+//! checks. Optional beside agents, which receive the notices of their own instance.
 //!
-//! A notice decides nothing here. It is laid beside the claim that it is about, where the claim's next look finds it next to
-//! the agent's condition: one decision, so one replacement, whoever was first. Whoever laid it there hears when it is done.
+//! A notice decides nothing here. The notice is stored for its NodeClaim, whose reconcile reads it together with the agent's
+//! condition. So there is one decision and one replacement, from either source. The source of the notice receives a signal once
+//! it is handled.
 
 pub mod message;
 mod notices;
@@ -14,31 +15,31 @@ use jiff::Timestamp;
 
 pub use notices::Notices;
 
-/// What a notice is about, in the words of Karpenter's metrics.
+/// Kind of a notice, with the names of Karpenter's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoticeKind {
-    /// EC2 takes a spot instance back.
+    /// Spot interruption warning.
     SpotInterrupted,
-    /// EC2 recommends to leave a spot instance.
+    /// Recommendation to leave a spot instance.
     RebalanceRecommendation,
-    /// The instance stops or has stopped.
+    /// Instance that is stopping or stopped.
     InstanceStopped,
-    /// The instance ends or has ended.
+    /// Instance that is terminating or terminated.
     InstanceTerminated,
-    /// AWS is going to do something to the instance.
+    /// Change of the instance that AWS has scheduled.
     ScheduledChange,
-    /// The reservation that the instance runs in is taken back.
+    /// Interruption of the capacity reservation of the instance.
     CapacityReservationInterrupted,
-    /// The instance fails its own checks.
+    /// Failed status check of the instance.
     InstanceStatus,
-    /// The host of the instance fails its checks.
+    /// Failed status check of the instance's host.
     SystemStatus,
-    /// DescribeInstanceStatus has an event ahead.
+    /// Scheduled event from DescribeInstanceStatus.
     EventStatus,
 }
 
 impl NoticeKind {
-    /// The word in metrics.
+    /// Returns the label value in metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +55,7 @@ impl NoticeKind {
         }
     }
 
-    /// The event's reason.
+    /// Returns the reason of the event.
     #[must_use]
     pub fn event(self) -> &'static str {
         match self {
@@ -69,7 +70,7 @@ impl NoticeKind {
         }
     }
 
-    /// The event's sentence.
+    /// Returns the message of the event.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
@@ -86,11 +87,11 @@ impl NoticeKind {
     }
 }
 
-/// A reason to give a claim up.
+/// Reason to remove a NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// What it is about.
+    /// Kind of the notice.
     pub kind: NoticeKind,
-    /// When pods are ended by force; `None` leaves it to the claim.
+    /// Time at which pods are deleted by force; `None` leaves the time to the NodeClaim.
     pub deadline: Option<Timestamp>,
 }

@@ -1,5 +1,5 @@
-//! Guarded watches: what the API server shows goes into the index; an object that cannot be read is named
-//! and skipped, and everything else goes on.
+//! Guarded watches: objects from the API server update the index. An invalid object is reported and skipped, and the watch
+//! continues.
 
 mod guarded;
 
@@ -18,10 +18,10 @@ use crate::state::index::{Indexed, key_of};
 use crate::write::events::{Event, ObjectReference};
 use guarded::{Guarded, Malformed};
 
-/// Pods in one page of a list: large enough to be quick, small enough not to hold 100,000 at once.
+/// Page size of a list: large enough to be quick, small enough not to hold 100,000 pods at once.
 const PAGE: u32 = 500;
 
-/// Watches one kind for ever.
+/// Watches one kind forever.
 pub async fn watch<K>(client: Client, cluster: Arc<Cluster>)
 where
     K: Indexed + DeserializeOwned,
@@ -63,7 +63,7 @@ fn take<K: Indexed>(cluster: &Cluster, event: watcher::Event<Guarded<K>>, relist
     }
 }
 
-/// A broken object leaves the last good version of itself in place: that is the best guess at what it is.
+/// Applies an object to the index. An invalid object leaves its last valid version in place as the best approximation.
 fn put<K: Indexed + Debug>(cluster: &Cluster, object: Guarded<K>, live: bool) {
     match object.0 {
         Ok(object) => cluster.change(|index| index.apply(object, cluster.now(), live)),

@@ -1,7 +1,7 @@
-//! Keeps the lease on a thread and a connection of its own.
+//! Keeper of the lease, with a thread and a connection of its own.
 //!
-//! While thousands of machines come up, every worker of the controller may be busy for seconds, and its connection full of what watches
-//! tell. The leader would not be heard of meanwhile, and end its work in the middle of it for nothing.
+//! While thousands of nodes start, all workers of the controller may be busy for seconds, and watch events may fill its
+//! connection. Without its own thread, the leader would miss its renewals and stop its work for no reason.
 
 use std::io;
 use std::thread;
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::Leadership;
 use crate::settings::LeaseName;
 
-/// The thread that keeps the lease, as others see it.
+/// Handle of the thread that keeps the lease.
 pub struct Keeper {
     acquired: oneshot::Receiver<()>,
     lost: oneshot::Receiver<()>,
@@ -25,7 +25,7 @@ impl Keeper {
     /// Starts the thread; see [`Leadership::new`] for `identity`.
     ///
     /// # Errors
-    /// When the machine grants no thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn start(config: Config, name: LeaseName, identity: String) -> io::Result<Self> {
         let (tell_acquired, acquired) = oneshot::channel();
         let (tell_lost, lost) = oneshot::channel();
@@ -45,7 +45,7 @@ impl Keeper {
             let mut leadership = Leadership::new(client, name, identity);
             let lead = async {
                 leadership.acquire().await;
-                // Whoever asked is gone only while the process ends.
+                // The receiver is dropped only while the process ends.
                 let _ = tell_acquired.send(());
                 leadership.hold().await;
                 let _ = tell_lost.send(());
@@ -65,18 +65,18 @@ impl Keeper {
     /// Waits until this replica leads.
     ///
     /// # Errors
-    /// When it never will, because the thread has ended.
+    /// Returns an error if the thread has ended, so that this replica never leads.
     pub async fn acquired(&mut self) -> Result<(), oneshot::error::RecvError> {
         (&mut self.acquired).await
     }
 
-    /// Waits until it leads no more.
+    /// Waits until this replica no longer leads.
     pub async fn lost(&mut self) {
         // A thread that has ended renews nothing.
         let _ = (&mut self.lost).await;
     }
 
-    /// Gives the lease up, so that another replica need not wait for it to expire.
+    /// Releases the lease, so that another replica need not wait for its expiration.
     pub async fn release(self) {
         if self.release.send(()).is_ok() {
             let _ = self.released.await;

@@ -1,55 +1,55 @@
-//! The metrics of AWS: prices, calls, and what its queue and status checks say.
+//! Metrics of AWS: prices, calls, the interruption queue and status checks.
 
 use daemon::metric::{Kind, Metric};
 
 use super::{DURATIONS, STEPS};
 
-/// How many share a call.
+/// Buckets for the number of instances per request.
 const BATCHES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
-/// Pools that were out of stock at launch.
+/// Capacity pools that failed at a launch.
 pub const LAUNCH_FAILURES: Metric = Metric {
     name: "karpenter_cloudprovider_instance_launch_failures_total",
     help: "Errors in CreateFleet responses, by zone, capacity type and EC2 error code",
     kind: Kind::Counter,
     labels: &["zone", "capacity_type", "reason"],
 };
-/// Messages of the interruption queue.
+/// Received messages of the interruption queue.
 pub const MESSAGES_RECEIVED: Metric = Metric {
     name: "karpenter_interruption_received_messages_total",
     help: "Messages received from the interruption queue, by kind (no_op: not for this cluster, malformed: dropped)",
     kind: Kind::Counter,
     labels: &["message_type"],
 };
-/// Messages that are dealt with.
+/// Deleted messages of the interruption queue.
 pub const MESSAGES_DELETED: Metric = Metric {
     name: "karpenter_interruption_deleted_messages_total",
     help: "Messages deleted from the interruption queue after they were handled",
     kind: Kind::Counter,
     labels: &[],
 };
-/// How long a message takes.
+/// Duration from an event to the deletion of its NodeClaim.
 pub const MESSAGE_DURATION: Metric = Metric {
     name: "karpenter_interruption_message_queue_duration_seconds",
     help: "Seconds from an event to the deletion of its NodeClaim",
     kind: Kind::Histogram(DURATIONS),
     labels: &[],
 };
-/// Instances that fail checks.
+/// Instances that failed a status check.
 pub const STATUS_UNHEALTHY: Metric = Metric {
     name: "karpenter_interruption_instance_status_unhealthy_total",
     help: "Instances that failed a status check or have a scheduled event, once per instance and kind",
     kind: Kind::Counter,
     labels: &["category"],
 };
-/// Whether the queue answers.
+/// Reachability of the interruption queue.
 pub const QUEUE_REACHABLE: Metric = Metric {
     name: "kerf_interruption_queue_reachable",
     help: "1 while the interruption queue is reachable, else 0; no value without a queue",
     kind: Kind::Gauge,
     labels: &[],
 };
-/// Where prices come from.
+/// Source of the prices.
 pub const PRICE_SOURCE: Metric = Metric {
     name: "kerf_prices_source",
     help: "1 for the source of the prices of a capacity type, else 0: aws, embedded (the built-in table of \
@@ -57,21 +57,21 @@ pub const PRICE_SOURCE: Metric = Metric {
     kind: Kind::Gauge,
     labels: &["capacity_type", "source"],
 };
-/// When prices were reported.
+/// Time of the last prices.
 pub const PRICE_TIME: Metric = Metric {
     name: "kerf_prices_updated_timestamp_seconds",
     help: "Unix time of the last prices from AWS, by capacity type; absent before the first ones",
     kind: Kind::Gauge,
     labels: &["capacity_type"],
 };
-/// How many prices are known.
+/// Number of known prices.
 pub const PRICES: Metric = Metric {
     name: "kerf_prices_count",
     help: "Known prices, by capacity type; spot has one per type and zone",
     kind: Kind::Gauge,
     labels: &["capacity_type"],
 };
-/// Questions for prices.
+/// Price updates.
 pub const PRICE_REFRESHES: Metric = Metric {
     name: "kerf_prices_refreshes_total",
     help: "Price updates, by capacity type and outcome (success, failure)",
@@ -85,14 +85,14 @@ pub const CLOUD_CALLS: Metric = Metric {
     kind: Kind::Counter,
     labels: &["call", "outcome"],
 };
-/// What our own limits cost.
+/// Time that calls wait for the client-side rate limit.
 pub const CLOUD_WAITING: Metric = Metric {
     name: "kerf_cloud_waiting_seconds_total",
     help: "Seconds that EC2 calls waited for the client-side rate limit, by action",
     kind: Kind::Counter,
     labels: &["call"],
 };
-/// How long calls take.
+/// Duration of calls.
 pub const CLOUD_DURATION: Metric = Metric {
     name: "karpenter_cloudprovider_duration_seconds",
     help: "Seconds per AWS call, including retries and without the wait for the rate limit, by action (method); \
@@ -100,14 +100,14 @@ pub const CLOUD_DURATION: Metric = Metric {
     kind: Kind::Histogram(STEPS),
     labels: &["controller", "method", "provider"],
 };
-/// Calls that failed.
+/// Failed calls.
 pub const CLOUD_ERRORS: Metric = Metric {
     name: "karpenter_cloudprovider_errors_total",
     help: "Calls to AWS that failed, by action (method) and outcome (error); controller is empty",
     kind: Kind::Counter,
     labels: &["controller", "method", "provider", "error"],
 };
-/// How many claims share a call.
+/// Number of NodeClaims that share a call.
 pub const BATCH_SIZE: Metric = Metric {
     name: "karpenter_cloudprovider_batcher_batch_size",
     help: "Instances per CreateFleet request",

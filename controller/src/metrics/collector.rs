@@ -1,7 +1,8 @@
-//! What there is, as metrics: what nodes have and pods ask for, what it costs and for whom, what waits. Decides nothing.
+//! Metrics of the cluster: allocatable resources and requests, costs by workload, and waiting pods. Decides nothing.
 //!
-//! Everything is reported by pool, kind or workload, and what could have many names has a bound (docs/metrics.md): a thousand nodes stay
-//! below two thousand series. Counted anew at each scrape, and only by the replica that leads, so that sums over replicas are right.
+//! All metrics are by NodePool, instance type or workload, and labels with many values are limited (docs/metrics.md): a
+//! thousand nodes have fewer than two thousand series. Each scrape computes the metrics, and only on the leader, so that sums
+//! over replicas are correct.
 
 mod conditions;
 mod costs;
@@ -28,13 +29,13 @@ pub use pods::Waits;
 /// Amounts by resource: cores for CPU, whole units for the rest.
 type Amounts = BTreeMap<String, f64>;
 
-/// What is reported of; other resources would be a name each.
+/// Reported resources. Each further resource would be a label value.
 const RESOURCES: [&str; 5] = [CPU, "memory", "ephemeral-storage", "pods", "nvidia.com/gpu"];
 
-/// Where prices come from: what can be bought for a claim, if that is known.
+/// Source of prices: returns the catalogue of a NodeClaim, if it is known.
 pub type CatalogueLookup<'a> = &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>;
 
-/// The fleet's gauges, with what was reported last.
+/// Gauges of the cluster, with the series of the last scrape.
 #[derive(Debug)]
 pub struct ClusterMetrics {
     told: GaugeSet,
@@ -42,13 +43,13 @@ pub struct ClusterMetrics {
 }
 
 impl ClusterMetrics {
-    /// A fleet of which nothing was told; pods from before `since` are not measured.
+    /// Creates metrics without series. Pods from before `since` are not measured.
     #[must_use]
     pub fn new(since: Timestamp) -> Self {
         Self { told: GaugeSet::default(), waits: Waits::new(since) }
     }
 
-    /// Tells what there is.
+    /// Updates all metrics.
     pub fn collect(
         &self,
         index: &Index,
@@ -64,21 +65,21 @@ impl ClusterMetrics {
     }
 }
 
-/// A node of ours with all that is reported of it.
+/// Managed node with its reported values.
 struct NodeSample<'a> {
     node: &'a Node,
     pool: &'a str,
     kind: &'a str,
     capacity_type: &'a str,
     zone: &'a str,
-    /// What can be bought for its claim.
+    /// Catalogue of its NodeClaim.
     catalogue: Option<Arc<Catalogue>>,
-    /// In dollars an hour.
+    /// Price in dollars per hour.
     price: Option<f64>,
     allocatable: Amounts,
 }
 
-/// All gauges of the fleet at `now`.
+/// Returns all gauges of the cluster at `now`.
 #[must_use]
 pub fn samples(index: &Index, decisions: &PodDecisions, prices: CatalogueLookup<'_>, now: Timestamp) -> Vec<Sample> {
     let machines: Vec<NodeSample<'_>> =
@@ -111,7 +112,7 @@ fn machine<'a>(index: &'a Index, node: &'a Node, prices: CatalogueLookup<'_>) ->
     Some(machine)
 }
 
-/// What cannot be read is none: the API server lets no such quantity in.
+/// Returns the reported resources of a list. Invalid quantities are omitted: the API server accepts none.
 fn amounts(list: &ResourceList) -> Amounts {
     let known = list.iter().filter(|(name, _)| RESOURCES.contains(&name.as_str()));
     known.filter_map(|(name, quantity)| Some((name.clone(), units(name, quantity.amount(name).ok()?)))).collect()
@@ -127,7 +128,7 @@ fn add(total: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// What nodes of a pool have, and what is asked of them.
+/// Resources of the nodes of a NodePool, and requests of their pods.
 #[derive(Default)]
 struct Sums {
     allocatable: Amounts,
@@ -187,7 +188,7 @@ fn resources(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample> {
     by_pool.iter().flat_map(|(pool, sums)| sums.samples(pool)).chain(used).collect()
 }
 
-/// How old the oldest are.
+/// Returns the age of the oldest node by NodePool.
 fn ages(machines: &[NodeSample<'_>], now: Timestamp) -> Vec<Sample> {
     let mut oldest: BTreeMap<&str, f64> = BTreeMap::new();
     for machine in machines {

@@ -1,25 +1,25 @@
-//! The metrics of conditions and ends, one set a kind: Karpenter's names, without the objects' names.
+//! Metrics of conditions and terminations, one set per kind: Karpenter's names, without the names of objects.
 
 use daemon::metric::{Kind, Metric};
 
 use super::ENDS;
 
-/// From a second to a day: most conditions turn once in a machine's life.
+/// Buckets from a second to a day, in seconds: most conditions change once in the life of a node.
 const HELD: &[f64] = &[1.0, 10.0, 60.0, 600.0, 86_400.0];
 
-/// What is reported of the objects of one kind.
+/// Metrics of the objects of one kind.
 pub struct Conditions {
     /// Objects by condition.
     pub count: Metric,
-    /// Conditions that turned.
+    /// Transitions of conditions.
     pub transitions: Metric,
-    /// For how long they had been otherwise.
+    /// Duration of the previous status.
     pub held: Metric,
-    /// For how long they are so.
+    /// Duration of the current status.
     pub current: Metric,
-    /// For how long the slowest is going.
+    /// Duration of the longest current termination.
     pub ending: Metric,
-    /// How long those took that are gone.
+    /// Durations of ended terminations.
     pub ended: Metric,
 }
 

@@ -1,4 +1,4 @@
-//! Counts what became of claims and nodes. Called once a step that ends something is done; decides nothing.
+//! Counters of NodeClaims and nodes, called after the operation that ends something. Decides nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::metrics;
 use crate::reconcile::disruption::CommandKind;
 use crate::reconcile::nodeclaim::pool;
 
-/// A claim's node has registered.
+/// Counts the registration of a node.
 pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
     let zone = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::ZONE));
     metrics.add(&metrics::NODES_CREATED, &[pool(claim), zone.map_or("", String::as_str)], 1.0);
 }
 
-/// A claim is given up, for a reason in Karpenter's words.
+/// Counts the removal of a NodeClaim, with Karpenter's reason.
 pub fn disrupted(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
     let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
     let capacity_type = capacity_type.map_or("", String::as_str);
     metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, pool(claim), capacity_type], 1.0);
 }
 
-/// A claim was let go: nothing of it is left.
+/// Counts a NodeClaim that is gone, with its durations.
 pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
     let pool = pool(claim);
     let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str);
@@ -42,7 +42,7 @@ pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
     }
 }
 
-/// A node was let go.
+/// Counts a node that is gone, with its durations.
 pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) {
     let pool = node.label(label::NODEPOOL).unwrap_or_default();
     metrics.add(&metrics::NODES_TERMINATED, &[pool, node.label(label::ZONE).unwrap_or_default()], 1.0);
@@ -57,7 +57,7 @@ pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) 
     }
 }
 
-/// How a node's drain ended, by the controller's hand and the agent's.
+/// Counts the outcome of a node's drain, by the controller and the agent.
 pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress, agents: Option<&DrainSaid>) {
     let forced = ours.forced > 0 || agents.is_some_and(|said| said.forced > 0);
     let outcome = match (drained, forced) {
@@ -68,7 +68,7 @@ pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress
     metrics.add(&metrics::DRAINS, &[node.label(label::NODEPOOL).unwrap_or_default(), outcome], 1.0);
 }
 
-/// Pods that the controller and the node's own agent made leave, once the node is let go.
+/// Counts pods that the controller and the agent drained from a removed node.
 pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Option<&DrainSaid>) {
     let by_agent = agents.map_or(0, |said| said.evicted + said.forced);
     let pods = u32::try_from(ours.evicted + ours.forced + by_agent).unwrap_or(u32::MAX);
@@ -77,7 +77,7 @@ pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Opt
     }
 }
 
-/// A move of `claims` has begun; `replacements` were created for it.
+/// Counts the start of a command for `claims`, with the created `replacements`.
 pub fn move_begun(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>], replacements: &[NodeClaim]) {
     let reason = kind.label();
     let labels = [kind.decision(), &reason, kind.consolidation()];
@@ -91,12 +91,12 @@ pub fn move_begun(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim
     }
 }
 
-/// These claims of a move are being deleted.
+/// Counts the deletion of these NodeClaims of a command.
 pub fn move_done(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>]) {
     claims.iter().for_each(|claim| disrupted(metrics, claim, &kind.label()));
 }
 
-/// A claim goes because its node is unhealthy, as this condition says.
+/// Counts the removal of a NodeClaim with an unhealthy node, by condition.
 pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
     let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
     let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
@@ -104,7 +104,7 @@ pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
     metrics.add(&metrics::UNHEALTHY_DISRUPTED, &labels, 1.0);
 }
 
-/// The nodes of a move stay after all, though replacements were bought; so many of them never came up.
+/// Counts the rollback of a command after the launch of replacements, of which `unready` never became ready.
 pub fn move_rolled_back(metrics: &Metrics, kind: &CommandKind, unready: usize) {
     let labels = [kind.decision(), &kind.label(), kind.consolidation()];
     metrics.add(&metrics::QUEUE_FAILURES, &labels, u32::try_from(unready).unwrap_or(u32::MAX).into());
@@ -127,7 +127,7 @@ mod tests {
     use drain::Progress;
 
     #[test]
-    fn a_move_counts_once_and_once_for_each_of_its_pools() {
+    fn move_begun_counts_a_command_once_per_nodepool() {
         let metrics = Metrics::new(TABLE);
         let of = |pool: &str| claim(&json!({"metadata": {"labels": {api::label::NODEPOOL: pool}}}));
         let kind = CommandKind { reason: "Underutilized".to_owned(), replaces: true, nodes: 3 };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_counted_with_how_long_it_took() {
+    fn counters_record_ends_with_their_durations() {
         let metrics = Metrics::new(TABLE);
         let deleted = json!({"metadata": {"deletionTimestamp": at(10).to_string()}});
         registered(&metrics, &claim(&json!({})));

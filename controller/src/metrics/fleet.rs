@@ -1,5 +1,5 @@
-//! The metrics of what there is: nodes, pools, pods, what they cost and what they wait for. Karpenter tells most of them for each
-//! node or pod; here they are reported by pool, so that a thousand nodes do not become fifty thousand series.
+//! Metrics of the cluster: nodes, NodePools, pods, costs and waits. Karpenter reports most of them for each node or pod. Kerf
+//! reports them by NodePool, so that a thousand nodes do not become fifty thousand series.
 
 use daemon::metric::{Kind, Metric};
 
@@ -12,66 +12,66 @@ const fn gauge(name: &'static str, help: &'static str, labels: &'static [&'stati
 const BY_RESOURCE: &[&str] = &["nodepool", "resource_type"];
 const OFFERING: &[&str] = &["instance_type", "capacity_type", "zone"];
 
-/// What nodes have for pods.
+/// Allocatable resources of nodes.
 pub const ALLOCATABLE: Metric = gauge(
     "karpenter_nodes_allocatable",
     "Allocatable resources of nodes, in cores, bytes or units, by pool",
     BY_RESOURCE,
 );
-/// What pods ask for.
+/// Requests of pods.
 pub const POD_REQUESTS: Metric = gauge(
     "karpenter_nodes_total_pod_requests",
     "Requests of pods on nodes, including DaemonSet pods, by pool",
     BY_RESOURCE,
 );
-/// What pods may take.
+/// Limits of pods.
 pub const POD_LIMITS: Metric = gauge(
     "karpenter_nodes_total_pod_limits",
     "Limits of pods on nodes, including DaemonSet pods, by pool",
     BY_RESOURCE,
 );
-/// What pods of DaemonSets ask for.
+/// Requests of DaemonSet pods.
 pub const DAEMON_REQUESTS: Metric =
     gauge("karpenter_nodes_total_daemon_requests", "Requests of DaemonSet pods on nodes, by pool", BY_RESOURCE);
-/// What pods of DaemonSets may take.
+/// Limits of DaemonSet pods.
 pub const DAEMON_LIMITS: Metric =
     gauge("karpenter_nodes_total_daemon_limits", "Limits of DaemonSet pods on nodes, by pool", BY_RESOURCE);
-/// What is kept back.
+/// System overhead of nodes.
 pub const OVERHEAD: Metric = gauge("karpenter_nodes_system_overhead", "System overhead of nodes, by pool", BY_RESOURCE);
-/// How old nodes are.
+/// Age of the oldest node.
 pub const OLDEST_NODE: Metric =
     gauge("karpenter_nodes_current_lifetime_seconds", "Age of the pool's oldest node, in seconds", &["nodepool"]);
-/// How full nodes are.
+/// Utilization of nodes by requests.
 pub const UTILIZATION: Metric = gauge(
     "karpenter_cluster_utilization_percent",
     "Requests of pods in percent of allocatable resources",
     &["resource_type"],
 );
-/// What pools may hold.
+/// Limits of NodePools.
 pub const POOL_LIMIT: Metric =
     gauge("karpenter_nodepools_limit", "The limit of a NodePool", &["resource_type", "nodepool"]);
-/// What pools hold.
+/// Capacity in use by NodePools.
 pub const POOL_USAGE: Metric = gauge(
     "karpenter_nodepools_usage",
     "Capacity of the nodes of a NodePool, from its status",
     &["resource_type", "nodepool"],
 );
-/// What pools cost.
+/// Cost of NodePools.
 pub const POOL_COST: Metric = gauge(
     "karpenter_nodepools_cost_total",
     "Current price of the nodes of a NodePool, in dollars per hour; without nodes of unknown price",
     &["nodepool"],
 );
-/// Nodes whose price is not known.
+/// Nodes of unknown price.
 pub const UNPRICED: Metric =
     gauge("kerf_nodes_unpriced_count", "Nodes of unknown price, which no cost metric includes", &[]);
-/// Nodes by kind.
+/// Nodes by NodePool, instance type and capacity type.
 pub const NODES: Metric = gauge(
     "kerf_nodes_count",
     "Nodes by pool, instance type and capacity type; beyond 100 combinations the rarest are reported as type other",
     &["nodepool", "instance_type", "capacity_type"],
 );
-/// What workloads cost.
+/// Cost of workloads.
 pub const WORKLOAD_COST: Metric = gauge(
     "kerf_workload_cost_dollars_per_hour",
     "Share of a workload in the price of its nodes, by requests, idle capacity shared; the 50 most expensive, then \
@@ -93,77 +93,77 @@ pub const UNBOUND: Metric = gauge(
     "Age of unscheduled pods in seconds; the 10 oldest",
     &["name", "namespace"],
 );
-/// Pods that do not run.
+/// Pods that are not running.
 pub const UNSTARTED: Metric = gauge(
     "karpenter_pods_unstarted_time_seconds",
     "Age of pods that are not running in seconds; the 10 oldest",
     &["name", "namespace"],
 );
-/// How long pods wait for a node.
+/// Time from the creation of pods to their binding.
 pub const BOUND: Metric = Metric {
     name: "karpenter_pods_bound_duration_seconds",
     help: "Seconds from the creation of a pod to its binding",
     kind: Kind::Histogram(DURATIONS),
     labels: &[],
 };
-/// How long pods take to run.
+/// Time from the creation of pods until they are ready.
 pub const STARTUP: Metric = Metric {
     name: "karpenter_pods_startup_duration_seconds",
     help: "Seconds from the creation of a pod until it was ready; a histogram, Karpenter has a summary",
     kind: Kind::Histogram(DURATIONS),
     labels: &[],
 };
-/// Pods of which no plan has said anything.
+/// Pods that no plan has contained yet.
 pub const UNDECIDED: Metric = gauge(
     "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
     "Age of unscheduled pods that no plan has contained yet, in seconds; the 10 oldest",
     &["name", "namespace"],
 );
-/// Pods with a place and no node.
+/// Pods with a nomination and without a node.
 pub const PLACED_UNBOUND: Metric = gauge(
     "karpenter_pods_provisioning_unbound_time_seconds",
     "Seconds since the first nomination of unscheduled pods; the 10 oldest",
     &["name", "namespace"],
 );
-/// Pods with a place that do not run.
+/// Pods with a nomination that are not running.
 pub const PLACED_UNSTARTED: Metric = gauge(
     "karpenter_pods_provisioning_unstarted_time_seconds",
     "Seconds since the first nomination of pods that are not running; the 10 oldest",
     &["name", "namespace"],
 );
-/// How long pods with a place wait for their node.
+/// Time from the nomination of pods to their binding.
 pub const PLACED_BOUND: Metric = Metric {
     name: "karpenter_pods_provisioning_bound_duration_seconds",
     help: "Seconds from the first nomination of a pod to its binding",
     kind: Kind::Histogram(STEPS),
     labels: &[],
 };
-/// How long pods with a place take to run.
+/// Time from the nomination of pods until they are ready.
 pub const PLACED_STARTUP: Metric = Metric {
     name: "karpenter_pods_provisioning_startup_duration_seconds",
     help: "Seconds from the first nomination of a pod until it was ready",
     kind: Kind::Histogram(STEPS),
     labels: &[],
 };
-/// What types cost.
+/// Prices of offerings.
 pub const OFFERING_PRICE: Metric = gauge(
     "karpenter_cloudprovider_instance_type_offering_price_estimate",
     "Price of the 10 most used instance types, in dollars per hour",
     OFFERING,
 );
-/// What can be had.
+/// Availability of offerings.
 pub const OFFERING_AVAILABLE: Metric = gauge(
     "karpenter_cloudprovider_instance_type_offering_available",
     "1 if the offering is available, else 0; of the 10 most used instance types",
     OFFERING,
 );
-/// Cores of types.
+/// Cores of instance types.
 pub const TYPE_CORES: Metric = gauge(
     "karpenter_cloudprovider_instance_type_cpu_cores",
     "Cores of the 10 most used instance types",
     &["instance_type"],
 );
-/// Memory of types.
+/// Memory of instance types.
 pub const TYPE_MEMORY: Metric = gauge(
     "karpenter_cloudprovider_instance_type_memory_bytes",
     "Memory of the 10 most used instance types, in bytes",

@@ -1,4 +1,5 @@
-//! Gauges that are reported anew as a whole, at each scrape: what is not said any more is forgotten, so that no series outlives its thing.
+//! Gauges that are replaced as a whole at each scrape. Series that are no longer reported disappear, so that no series outlives
+//! its object.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +9,28 @@ use parking_lot::Mutex;
 /// One value of a gauge.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Of which gauge.
+    /// Gauge of the value.
     pub metric: &'static Metric,
-    /// Values of its labels, in its order.
+    /// Label values, in the order of the gauge's labels.
     pub labels: Vec<String>,
-    /// The value, in the gauge's unit.
+    /// Value in the unit of the gauge.
     pub value: f64,
 }
 
 impl Sample {
-    /// A sample with these labels.
+    /// Creates a sample with these labels.
     #[must_use]
     pub fn new(metric: &'static Metric, labels: &[&str], value: f64) -> Self {
         Self { metric, labels: labels.iter().map(|label| (*label).to_owned()).collect(), value }
     }
 }
 
-/// Remembers which series were reported last.
+/// Gauges with the series of the last scrape.
 #[derive(Debug, Default)]
 pub struct GaugeSet(Mutex<BTreeMap<(&'static str, Vec<String>), &'static Metric>>);
 
 impl GaugeSet {
-    /// Says these, and forgets what was said before and is not among them.
+    /// Sets these samples and removes earlier series that are not among them.
     pub fn replace(&self, metrics: &Metrics, samples: Vec<Sample>) {
         let mut told = self.0.lock();
         let mut former = std::mem::take(&mut *told);

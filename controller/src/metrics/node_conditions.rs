@@ -1,4 +1,4 @@
-//! What nodes say of themselves, as metrics of the controller: nobody has to scrape nodes for it. Counted anew at each scrape.
+//! Metrics of node conditions, exported by the controller, so that nodes need no scrape. Computed at each scrape.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use daemon::metric::{Metric, Metrics};
 use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
 
-/// The conditions of the machine's health.
+/// Conditions of node health.
 const HEALTH: [&str; 5] = [
     condition::KERNEL_READY,
     condition::STORAGE_READY,
@@ -18,12 +18,12 @@ const HEALTH: [&str; 5] = [
     condition::ACCELERATED_HARDWARE_READY,
 ];
 
-/// Counts and tells.
+/// Metrics of node conditions.
 #[derive(Debug, Default)]
 pub struct NodeConditionMetrics(GaugeSet);
 
 impl NodeConditionMetrics {
-    /// Counts what these nodes say.
+    /// Counts the conditions of these nodes.
     pub fn count<'n>(&self, nodes: impl Iterator<Item = &'n Node>, metrics: &Metrics) {
         let samples = counts(nodes).into_iter();
         self.0
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_say_is_counted_and_forgotten_when_they_do_not_say_it_any_more() {
+    fn count_removes_series_when_node_conditions_end() {
         let (metrics, reexport) = (Metrics::new(TABLE), NodeConditionMetrics::default());
         let closed = json!([{"type": "kerf.sh/Ready", "status": "False", "reason": "CNI,Probe"}]);
         let ill = json!([

@@ -1,4 +1,4 @@
-//! What a plan means for the cluster: claims to create, promises to keep, moves to begin, reasons to tell. Pure.
+//! Consequences of a plan: NodeClaims to create, nominations, commands to begin, and events. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use crate::state::index::{Index, key_of};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, Target};
 
-/// What a plan means.
+/// Consequences of a plan.
 #[derive(Debug, Default)]
 pub struct PlanActions {
-    /// Claims to create, with the UIDs of their pods.
+    /// NodeClaims to create, with the UIDs of their pods.
     pub launches: Vec<(NodeClaim, Vec<String>)>,
-    /// UIDs of pods by the node that has room for them.
+    /// UIDs of pods, by the node that has capacity for them.
     pub nominations: BTreeMap<String, Vec<String>>,
-    /// Moves to begin.
+    /// Commands to begin.
     pub orders: Vec<DisruptionCommand>,
-    /// Nodes whose agents may drain now.
+    /// Approvals for agents to drain their node.
     pub approvals: Vec<Operation>,
-    /// What a crash between two steps left behind.
+    /// Repairs of the state after a crash between two operations.
     pub repairs: Vec<Operation>,
     /// Events.
     pub notes: Vec<Event>,
-    /// Pods without a place.
+    /// Number of unschedulable pods.
     pub unschedulable: usize,
 }
 
-/// What `plan` means in the cluster of `index`. Of its moves those at the positions `begin` are begun; the others wait, and so do
-/// their replacements.
+/// Returns the consequences of `plan` in the cluster of `index`. The commands at the positions `begin` are begun. The other
+/// commands wait, and so do their replacements.
 #[must_use]
 pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[usize]) -> PlanActions {
     let mut claims = claims(index, built, plan);
@@ -63,7 +63,7 @@ pub fn from_plan(index: &Index, built: &SnapshotResult, plan: &Plan, begin: &[us
     outcome
 }
 
-/// The claim of each launch, by position.
+/// Returns the NodeClaim of each launch, by position.
 fn claims(index: &Index, built: &SnapshotResult, plan: &Plan) -> BTreeMap<usize, NodeClaim> {
     let claim = |(position, launch): (usize, &planner::Launch)| {
         let pool = index.pools.get(&launch.pool)?;
@@ -78,13 +78,14 @@ fn claims(index: &Index, built: &SnapshotResult, plan: &Plan) -> BTreeMap<usize,
     plan.launches.iter().enumerate().filter_map(claim).collect()
 }
 
-/// UIDs of the pods that wait for a launch.
+/// Returns the UIDs of the pods that wait for a launch.
 fn pods(built: &SnapshotResult, plan: &Plan, launch: usize) -> Vec<String> {
     let pods = plan.launches[launch].pods.iter().map(|pod| &built.snapshot.pods[*pod]);
     pods.filter(|pod| pod.buffer.is_none()).map(|pod| pod.uid.clone()).collect()
 }
 
-/// The moves to begin, each with its replacements; one whose pool or class has gone meanwhile is left out.
+/// Returns the commands to begin, each with its replacements. A command is omitted if the NodePool or EC2NodeClass of a
+/// replacement is gone.
 fn orders(
     plan: &Plan,
     begin: &[usize],
@@ -110,8 +111,8 @@ fn orders(
     begin.iter().filter_map(|position| plan.moves.get(*position)).filter_map(order).collect()
 }
 
-/// Each pod's event: where it should go and without what, or what stands in its way in every pool. Pods that stand for a
-/// buffer's room exist for nobody but the planner.
+/// Adds the event of each pod: its nomination with dropped preferences, or the reason of each NodePool. Pods of a
+/// CapacityBuffer exist only in the planner.
 fn tell_pods(
     index: &Index,
     built: &SnapshotResult,
@@ -147,13 +148,13 @@ fn tell_pods(
     }
 }
 
-/// Wishes that had to be dropped, as the end of a sentence.
+/// Returns the dropped preferences as the end of a sentence.
 fn without(dropped: &[Preference]) -> String {
     let wishes: Vec<String> = dropped.iter().map(ToString::to_string).collect();
     if wishes.is_empty() { String::new() } else { format!("; dropped: {}", wishes.join(", ")) }
 }
 
-/// Pools that the plan did not see, each with its own reason, as the end of a sentence.
+/// Returns the NodePools that the plan did not include, each with its reason, as the end of a sentence.
 fn absent_pools(index: &Index, built: &SnapshotResult) -> String {
     if index.pools.is_empty() {
         return "; no NodePool exists: create one".to_owned();
@@ -169,7 +170,7 @@ fn why_absent(name: &str, pool: &NodePool, built: &SnapshotResult) -> String {
         return "it is being deleted".to_owned();
     }
     let problem = built.problems.iter().find(|one| matches!(one, Problem::NoCatalogue { pool, .. } if pool == name));
-    // Only these decide about Ready; others, such as the health of registrations, are there to be read.
+    // Only these conditions decide about Ready. Others, such as the health of registrations, are informative.
     let decisive = |found: &&api::Condition| NodePool::DEPENDENTS.contains(&found.type_.as_str());
     let missing = pool.conditions().iter().filter(decisive).find(|found| !found.is_true());
     match (missing, problem) {
@@ -182,7 +183,7 @@ fn why_absent(name: &str, pool: &NodePool, built: &SnapshotResult) -> String {
     }
 }
 
-/// Pods that opted out, or that run and only wait, are left in peace; all others are informed why they get no node.
+/// Adds the event of each ignored pod. Pods that opted out, or that run and only wait, receive none.
 fn tell_ignored(index: &Index, built: &SnapshotResult, outcome: &mut PlanActions) {
     for ignored in built.ignored.iter().filter(|ignored| ignored.deserves_event()) {
         if let Some(pod) = index.pods.get(&ignored.pod) {
@@ -196,7 +197,7 @@ fn tell_ignored(index: &Index, built: &SnapshotResult, outcome: &mut PlanActions
     }
 }
 
-/// Pools that could not buy a machine for any pod. Nobody misses one while no pod looks for a place.
+/// Adds the events of NodePools without an instance type for any pod. Without pending pods there is no event.
 fn tell_pools(index: &Index, built: &SnapshotResult, plan: &Plan, outcome: &mut PlanActions) {
     let barren = plan.report.barren.iter().filter(|_| !built.snapshot.pods.is_empty());
     for pool in barren.filter_map(|name| index.pools.get(name)) {
@@ -206,8 +207,8 @@ fn tell_pools(index: &Index, built: &SnapshotResult, plan: &Plan, outcome: &mut 
     }
 }
 
-/// Nodes that EC2 recommends to leave, once each of their pods that needs another place has one on a node that is up: only then is
-/// the agent asked to go on.
+/// Returns approvals for nodes that EC2 recommends to leave. A node is approved once each of its pods that needs another node
+/// has one that is initialized. Only then does the agent continue.
 fn approvals(index: &Index, built: &SnapshotResult, plan: &Plan) -> Vec<Operation> {
     let is_up = |node: &String| index.nodes.get(node).is_some_and(|node| node.is_initialized());
     let placed: BTreeSet<usize> =

@@ -1,72 +1,72 @@
-//! When to plan: a burst of pods should meet one plan, a lone pod should not wait.
+//! Time of the next plan: one plan for a burst of pods, and no delay for a single pod.
 //!
-//! The window opens with the first trigger and closes when nothing new came for the idle time, or at the
-//! maximum. A trigger that was seen in this window already does not hold it open. Pods of one owner are one trigger: kube-scheduler may
-//! refuse a thousand of them for seconds, and the first refusal tells what becomes of them all. While its owner makes more of
-//! them, a plan waits, and so it does while others come faster than kube-scheduler looks at them: what comes together is packed together.
+//! The window opens with the first trigger. The window closes after the idle time without a new trigger, or at the maximum. A
+//! trigger that the window already contains does not extend it. Pods of one owner are one trigger: kube-scheduler may refuse a
+//! thousand of them for seconds, and the first refusal stands for all. While the owner creates more pods, the plan waits. The
+//! plan also waits while pods arrive faster than kube-scheduler tries them: pods that arrive together are packed together.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Waiting pods, and nodes that may go, are looked at again after this long even if nothing changes (core 2.1).
+/// Interval after which pending pods and disruption candidates are planned again, even without a change.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Karpenter's batch settings.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchWindow {
-    /// Close after this long without a new trigger.
+    /// Time without a new trigger after which the window closes.
     pub idle: Duration,
-    /// Close after this long in any case.
+    /// Time after which the window closes in any case.
     pub max: Duration,
 }
 
-/// What asks for a plan.
+/// Trigger of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanTrigger {
-    /// Something that no plan has seen, by a name of its own.
+    /// Change that no plan has included, with a unique name.
     New(String),
-    /// The scheduler has refused a pod.
+    /// Refusal of a pod by kube-scheduler.
     Refused {
-        /// Its UID.
+        /// UID of the pod.
         pod: String,
-        /// The UID of its owner; its own where it has none.
+        /// UID of its owner, or of the pod if it has none.
         owner: String,
     },
-    /// There is another pod, which nobody has looked at yet.
+    /// New pod that kube-scheduler has not tried yet.
     Another {
-        /// Its UID.
+        /// UID of the pod.
         pod: String,
-        /// The UID of its owner; its own where it has none.
+        /// UID of its owner, or of the pod if it has none.
         owner: String,
     },
-    /// A pod that a plan has answered is refused again: the next plan may take its time.
+    /// Repeated refusal of a pod that a plan has decided: the next plan may take its time.
     Again,
-    /// A node that was disturbed does not count as that any more: what held others back, budgets or pods on their way, may be over. Or a
-    /// pod left a node that may go as soon as it is not needed.
+    /// End of a node's disruption: blocks by budgets or by relocated pods may be over. Also the departure of a pod from a node
+    /// that is removed as soon as it is not needed.
     Freed,
 }
 
-/// The triggers of one window.
+/// Triggers of one window.
 #[derive(Debug)]
 pub struct Batcher {
     window: BatchWindow,
     seen: BTreeSet<String>,
     opened: Option<Instant>,
     last_new: Option<Instant>,
-    /// Pods that came while the window was open.
+    /// Pods that arrived while the window was open.
     arrivals: Vec<(String, Instant)>,
 }
 
 impl Batcher {
-    /// A batch with no window open.
+    /// Creates a batcher without an open window.
     #[must_use]
     pub fn new(window: BatchWindow) -> Self {
         Self { window, seen: BTreeSet::new(), opened: None, last_new: None, arrivals: Vec::new() }
     }
 
-    /// Notes a trigger, such as the UID of a pod's owner.
+    /// Adds a trigger, such as the UID of a pod's owner.
     pub fn trigger(&mut self, id: &str, now: Instant) {
         self.opened.get_or_insert(now);
         if self.seen.insert(id.to_owned()) {
@@ -74,7 +74,8 @@ impl Batcher {
         }
     }
 
-    /// Notes a pod that nobody has looked at yet. It opens no window, and holds one open at once if its owner is in it.
+    /// Adds a pod that kube-scheduler has not tried yet. The pod opens no window, and extends an open one at once if it
+    /// contains the owner.
     pub fn arrive(&mut self, pod: &str, owner: &str, now: Instant) {
         if self.opened.is_none() {
             return;
@@ -85,14 +86,15 @@ impl Batcher {
         }
     }
 
-    /// Holds the window open for the last pod that came and still waits to be looked at. Where kube-scheduler keeps up there is none.
+    /// Extends the window for the last arrived pod that kube-scheduler has not tried. While kube-scheduler keeps up, no such
+    /// pod exists.
     pub fn hold(&mut self, is_unjudged: impl Fn(&str) -> bool) {
         let last = self.arrivals.iter().rfind(|(pod, _)| is_unjudged(pod));
         self.last_new = self.last_new.max(last.map(|(_, at)| *at));
     }
 
-    /// When to plan next, where time alone asks for a plan at `due`: that would come in the middle of what arrives, so the window's end
-    /// is waited for.
+    /// Returns the time of the next plan, if time alone requires one at `due`. While pods arrive, the plan waits for the end of
+    /// the window.
     #[must_use]
     pub fn wakes(&self, due: Instant) -> Instant {
         match self.closes() {
@@ -102,7 +104,7 @@ impl Batcher {
         }
     }
 
-    /// When the window closes; `None` while none is open.
+    /// Returns the time at which the window closes, or `None` without an open window.
     #[must_use]
     pub fn closes(&self) -> Option<Instant> {
         let (opened, last_new) = (self.opened?, self.last_new?);
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_pod_does_not_hold_the_window_open_but_a_new_one_does() {
+    fn trigger_extends_the_window_only_when_the_id_is_new() {
         let start = Instant::now();
         let mut batch = batch();
         batch.trigger("a", start);
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn more_of_what_is_in_the_window_holds_it_open_and_nothing_else_opens_it() {
+    fn arrive_extends_the_window_when_it_contains_the_owner() {
         let start = Instant::now();
         let mut batch = batch();
         batch.arrive("a-1", "a", start);
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_nobody_has_looked_at_hold_the_window_open_until_no_more_come() {
+    fn hold_extends_the_window_when_arrived_pods_are_untried() {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let mut batch = batch();
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_is_due_waits_for_pods_that_come_and_for_nothing_else() {
+    fn wakes_waits_for_the_window_only_when_pods_arrive() {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let mut batch = batch();
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_stream_is_cut_at_the_maximum() {
+    fn closes_returns_the_maximum_when_triggers_never_stop() {
         let start = Instant::now();
         let mut batch = batch();
         for step in 0..30 {
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_window_opens_again_with_the_same_pod() {
+    fn trigger_opens_a_new_window_when_the_last_is_closed() {
         let start = Instant::now();
         let mut batch = batch();
         batch.trigger("a", start);

@@ -1,4 +1,4 @@
-//! Why nodes stay, and how many could go: what people hear of it and what is measured. Decides nothing.
+//! Events and metrics of nodes that are not disrupted, and of nodes that could be. Decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use crate::state::index::Index;
 use crate::state::pod_decisions::by_zone;
 use crate::write::events::{Event, ObjectReference};
 
-/// The reasons that budgets may name.
+/// Reasons that budgets may name.
 const BUDGETED: [CommandReason; 3] = [CommandReason::Empty, CommandReason::Underutilized, CommandReason::Drifted];
 
-/// What a plan says of nodes: those that will go if nothing changes, those that do not after all, and why the rest stays.
+/// Returns the events of nodes: consolidation candidates, candidates that were rejected, and the reason for each other node.
 #[must_use]
 pub fn notes(index: &Index, plan: &Plan, ripe: &ValidatedCommands) -> Vec<Event> {
     let verdicts: BTreeMap<&str, &NodeVerdict> =
@@ -48,7 +48,7 @@ pub fn notes(index: &Index, plan: &Plan, ripe: &ValidatedCommands) -> Vec<Event>
     notes
 }
 
-/// Only what lasts is reported: a node that was in use a moment ago is none of anyone's business.
+/// Returns reason and message of a verdict. Only stable verdicts have an event: a node inside `consolidateAfter` has none.
 fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static str, String)> {
     let sentence = || format!("This node {verdict}");
     match verdict {
@@ -57,7 +57,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::PodHeld { .. }
         | NodeVerdict::NoReplica
         | NodeVerdict::NoPool => Some((reason::DISRUPTION_BLOCKED, sentence())),
-        // The words that people look for.
+        // Users search for this message of Karpenter.
         NodeVerdict::Cheapest { .. } => {
             Some((reason::UNCONSOLIDATABLE, "Can't replace with a cheaper node".to_owned()))
         }
@@ -94,7 +94,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
     }
 }
 
-/// Pools whose budgets keep nodes that could go.
+/// Returns the events of NodePools whose budgets block nodes.
 fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Event> {
     let held = plan.report.nodes.iter().filter_map(|(name, verdict)| match verdict {
         NodeVerdict::Budget { reason } => Some((pool(index, name)?, *reason)),
@@ -109,8 +109,8 @@ fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Event> {
     held.into_iter().filter_map(note).collect()
 }
 
-/// Unhealthy nodes that stay, for so many of their pool are unhealthy at once that a person should look: reported on each of them, on its claim
-/// and on the pool.
+/// Returns the events of unhealthy nodes whose repair is suspended, because too many nodes of their NodePool are unhealthy. The
+/// node, its NodeClaim and the NodePool have an event each.
 fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Event> {
     let many = |(name, verdict): &(String, NodeVerdict)| match verdict {
         NodeVerdict::ManySick { sick, nodes } => Some((index.nodes.get(name)?, *sick, *nodes)),
@@ -146,7 +146,7 @@ fn of_node(index: &Index, name: &str, reason: &'static str, message: &str) -> Ve
     }
 }
 
-/// Gauges by pool, and the pools that they speak of.
+/// Gauges by NodePool, and the NodePools that they include.
 #[derive(Debug, Default)]
 pub struct NodeGauges {
     pools: Mutex<BTreeSet<String>>,
@@ -155,7 +155,7 @@ pub struct NodeGauges {
 }
 
 impl NodeGauges {
-    /// Says how many nodes could go and how many may; pools that are gone are forgotten.
+    /// Sets the numbers of disruptable nodes and allowed disruptions. The gauges of deleted NodePools are removed.
     pub fn set(&self, metrics: &Metrics, built: &SnapshotResult, plan: &Plan, cluster: &Cluster) {
         for (reason, count) in eligible(plan) {
             metrics.set(&metrics::ELIGIBLE_NODES, &[&reason.as_str().to_lowercase()], f64::from(count));
@@ -188,7 +188,7 @@ impl NodeGauges {
     }
 }
 
-/// Nodes that go or that only a budget or a fault of the plan keeps, by reason.
+/// Counts nodes that are removed, or that only a budget or a fault of the plan blocks, by reason.
 fn eligible(plan: &Plan) -> BTreeMap<CommandReason, u32> {
     let mut counts: BTreeMap<CommandReason, u32> = BUDGETED.into_iter().map(|reason| (reason, 0)).collect();
     for (_, verdict) in &plan.report.nodes {
@@ -201,7 +201,7 @@ fn eligible(plan: &Plan) -> BTreeMap<CommandReason, u32> {
     counts
 }
 
-/// Nodes on their way out or not ready, by pool.
+/// Counts nodes that are being removed or are not ready, by NodePool.
 fn consuming<'a>(index: &Index, built: &'a SnapshotResult) -> BTreeMap<&'a str, u32> {
     let ready = |name: &str| index.nodes.get(name).is_some_and(|node| node.is_ready());
     let mut counts = BTreeMap::new();

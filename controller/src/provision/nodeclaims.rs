@@ -1,5 +1,5 @@
-//! A planned launch becomes NodeClaim objects (core 2.13). Pure, and the same launch always gives the same names,
-//! so that creating them twice creates them once.
+//! Conversion of planned launches into NodeClaims. Pure. The same launch always has the same name, so that a repeated creation
+//! creates one NodeClaim.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,24 +15,24 @@ use snapshot::Overlaid;
 
 use crate::reconcile::hashes;
 
-/// Letters for name endings: no vowels, so that no words come out, and nothing that looks like something else.
+/// Letters of name suffixes: no vowels, so that no words result, and no characters that resemble others.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const ENDING: usize = 6;
-/// A node's name may have 63 characters, and the pool's name is its front.
+/// Maximum length of the NodePool's name in the name of a NodeClaim: the name of a node has at most 63 characters.
 const POOL_LETTERS: usize = 63 - 1 - ENDING;
 
-/// Where a launch comes from.
+/// Origin of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchOrigin<'a> {
-    /// The plan's id.
+    /// Id of the plan.
     pub plan: u64,
-    /// The launch's position in that plan.
+    /// Position of the launch in that plan.
     pub position: usize,
-    /// What overlays say of the pool's types, if any does.
+    /// Instance types of the NodePool that NodeOverlays change, if any.
     pub overlaid: Option<&'a Overlaid>,
 }
 
-/// The NodeClaim of one launch.
+/// Returns the NodeClaim of one launch.
 #[must_use]
 pub fn claim(launch: &Launch, origin: &LaunchOrigin<'_>, pool: &NodePool, class: &EC2NodeClass) -> NodeClaim {
     let template = &pool.spec.template;
@@ -40,7 +40,7 @@ pub fn claim(launch: &Launch, origin: &LaunchOrigin<'_>, pool: &NodePool, class:
         taints: template.spec.taints.clone(),
         startup_taints: startup_taints(pool, class),
         requirements: match launch.purpose {
-            // Word for word, unless pods count on less than all of it.
+            // The template's requirements without a change, unless pods rely on narrower ones.
             Purpose::Static if launch.pods.is_empty() => pool.template_requirements().into(),
             Purpose::Replacement if pool.spec.replicas.is_some() && launch.requests.is_empty() => {
                 pool.template_requirements().into()
@@ -60,7 +60,7 @@ pub fn claim(launch: &Launch, origin: &LaunchOrigin<'_>, pool: &NodePool, class:
     claim
 }
 
-/// Short, readable and the same whenever the same launch is written.
+/// Returns a short, readable name that is the same for the same launch.
 fn name(pool: &str, plan: u64, index: usize) -> String {
     let front: String = pool.chars().take(POOL_LETTERS).collect();
     let mut hash = hash::fnv1a(format!("{pool}/{plan}/{index}").into_bytes());
@@ -85,7 +85,7 @@ fn owner(pool: &NodePool) -> OwnerReference {
     }
 }
 
-/// The pool's startup taints, and ours when the class's machines run the agent.
+/// Returns the startup taints of the NodePool, and Kerf's own if nodes of the EC2NodeClass run the agent.
 fn startup_taints(pool: &NodePool, class: &EC2NodeClass) -> Option<Vec<Taint>> {
     let mut taints = pool.spec.template.spec.startup_taints.clone().unwrap_or_default();
     if class.has_agent() {
@@ -109,8 +109,9 @@ fn labels(launch: &Launch, pool: &NodePool) -> BTreeMap<String, String> {
     labels
 }
 
-/// The template's annotations, the hashes of pool and class by which the claim will be found to drift, and what the plan did that
-/// the launch must know of. The pool's hash is that of the template which the claim is made from: the one on the pool may be older.
+/// Returns the annotations of the template, the hashes that detect drift from NodePool and EC2NodeClass, and the choices of the
+/// plan that the launch needs. The NodePool's hash is computed from this template, because the annotation on the NodePool may
+/// be older.
 fn annotations(
     launch: &Launch,
     origin: &LaunchOrigin<'_>,

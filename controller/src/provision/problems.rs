@@ -1,4 +1,4 @@
-//! What someone should repair, reported on the object that it is about: where its owner looks for it. Decides nothing.
+//! Events of problems that an owner should repair, reported on the affected object. Decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::metrics::gauge_set::Sample;
 use crate::state::index::{Index, Key, Table};
 use crate::write::events::{Event, ObjectReference};
 
-/// All of it, as events.
+/// Returns the events of all problems.
 #[must_use]
 pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
     let told = built.problems.iter().filter(|problem| is_missed(problem, built));
@@ -28,7 +28,7 @@ pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
     of_objects.chain(of_pods).collect()
 }
 
-/// How many pods of each pool will never be evicted.
+/// Returns the number of pods that can never be evicted, by NodePool.
 #[must_use]
 pub fn samples(built: &SnapshotResult) -> Vec<Sample> {
     let pools = built.snapshot.pools.iter().map(|pool| (pool.name.as_str(), 0));
@@ -39,12 +39,13 @@ pub fn samples(built: &SnapshotResult) -> Vec<Sample> {
     counts.into_iter().map(|(pool, count)| Sample::new(&metrics::NEVER_EVICTED, &[pool], f64::from(count))).collect()
 }
 
-/// Nobody misses instance types while no pod looks for a place, and at the start they come a moment later.
+/// Reports whether a problem needs an event. Missing instance types matter only to pending pods, and load shortly after the
+/// start.
 fn is_missed(problem: &Problem, built: &SnapshotResult) -> bool {
     !matches!(problem, Problem::NoCatalogue { .. }) || !built.snapshot.pods.is_empty()
 }
 
-/// The object as it is here; `None` where it is gone, or where its kind is not watched.
+/// Returns the object, or `None` if it is gone or its kind is not watched.
 fn object(index: &Index, subject: &Subject) -> Option<ObjectReference> {
     let name = &subject.name;
     match subject.kind {

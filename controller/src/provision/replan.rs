@@ -8,30 +8,30 @@ use tokio::time::Instant;
 
 use crate::provision::batcher::LOOK_AGAIN;
 
-/// Time between looks at nodes that may go, at least: moments at which nodes may go lie close together where there are many.
+/// Minimum time between plans for nodes that may be disrupted: with many nodes, such moments are close together.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
-/// Such looks, and plans for whom kube-scheduler refuses again and again, take at most one part in so many of the time.
+/// Maximum share of time, as one part in this many, of such plans and of plans for repeatedly refused pods.
 const PAUSES: u32 = 5;
-/// Time between looks while the watches have not listed everything, or EC2 has not reported what there is.
+/// Interval between attempts until all watches are synced and EC2 has returned its instance types.
 const UNSYNCED_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a plan says of when the next one is made.
+/// Time of the next plan.
 #[derive(Clone, Copy, Debug)]
 pub struct NextPass {
-    /// After so long at the latest.
+    /// Maximum delay.
     pub look: Duration,
-    /// After so long at the earliest, unless someone comes whom no plan has seen.
+    /// Minimum delay, unless a pod arrives that no plan has included.
     pub pause: Duration,
 }
 
 impl NextPass {
-    /// While too little is known for a plan.
+    /// Delays while the data for a plan is incomplete.
     pub const UNSYNCED: Self = Self { look: UNSYNCED_PAUSE, pause: UNSYNCED_PAUSE };
-    /// After a plan that came to nothing.
+    /// Delays after a plan without a result.
     pub const REGULAR: Self = Self { look: LOOK_AGAIN, pause: LEAST_PAUSE };
 }
 
-/// When the next plan is made though no pod waits that is new.
+/// Timer of plans without new pods.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplanTimer {
     due: Instant,
@@ -40,39 +40,39 @@ pub struct ReplanTimer {
 }
 
 impl ReplanTimer {
-    /// The first one is made at once.
+    /// Creates a timer whose first plan is due at once.
     pub fn starting(now: Instant) -> Self {
         Self { due: now, earliest: now, unhurried: now }
     }
 
-    /// After a plan that has just been carried out.
+    /// Creates a timer after a plan that was just carried out.
     pub fn after(plan: NextPass, now: Instant) -> Self {
         Self { due: now + plan.look, earliest: now + plan.pause, unhurried: now + plan.pause.max(LEAST_PAUSE) }
     }
 
-    /// When it is made as things stand.
+    /// Returns the time at which the next plan is due.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// Somebody asks whom a plan has answered before.
+    /// Requests a plan for a pod that an earlier plan has decided.
     pub fn ask_again(&mut self) {
         self.due = self.due.min(self.earliest);
     }
 
-    /// Something was freed that saves money only: what else is freed until `gathered` is planned for together with it.
+    /// Requests a plan for a freed node, which only saves money. All that is freed until `gathered` is planned together.
     pub fn ask_together(&mut self, gathered: Instant) {
         self.due = self.due.min(self.unhurried.max(gathered));
     }
 }
 
-/// After a plan that `took` so long.
+/// Returns the pause after a plan that `took` this long.
 pub fn pause_after(took: Duration) -> Duration {
     took.saturating_mul(PAUSES - 1).min(LOOK_AGAIN)
 }
 
-/// When the next node may go that may not go yet, or the next move is ripe, if that is sooner than the regular look; a cluster at rest
-/// knows the moment itself.
+/// Returns the delay of the next plan: until the next node may be disrupted or the next command completes its validation, if
+/// sooner than the periodic plan. `rests_until`, the end of a cached plan, replaces the search for nodes.
 pub fn next_look(
     built: &SnapshotResult,
     plan: &Plan,
@@ -92,7 +92,7 @@ pub fn next_look(
         .map_or(LOOK_AGAIN, |soonest| soonest.clamp(pause.max(LEAST_PAUSE), LOOK_AGAIN))
 }
 
-/// Milliseconds until time alone changes what becomes of a node.
+/// Returns the milliseconds until time alone changes the verdict of a node.
 fn soonest(built: &SnapshotResult, plan: &Plan) -> Option<i64> {
     let named = plan.report.nodes.iter().filter_map(|(_, verdict)| match verdict {
         NodeVerdict::Quiet { remaining } | NodeVerdict::Resting { remaining, .. } => Some(*remaining),

@@ -1,4 +1,4 @@
-//! How moves that save money score, by pool: what pools with policy Balanced weigh (core 4.12). Counts, decides nothing.
+//! Metrics of consolidation scores by NodePool, which policy Balanced evaluates. Counts, decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,15 @@ use snapshot::SnapshotResult;
 
 use crate::metrics;
 
-/// Nodes whose moves the last plan rejected: each is counted once until something else is said of it.
+/// Nodes whose commands the last plan rejected. Each node counts once until its verdict changes.
 #[derive(Debug, Default)]
 pub struct ConsolidationScores {
     rejected: Mutex<BTreeSet<String>>,
 }
 
 impl ConsolidationScores {
-    /// Counts the moves that are begun, by their positions in the plan, and those that saved too little for what they disturb.
+    /// Counts the commands at the positions `begin` of the plan, and the nodes whose savings are too small for their
+    /// disruption.
     pub fn count(&self, metrics: &Metrics, built: &SnapshotResult, plan: &Plan, begin: &[usize]) {
         let begun = begin.iter().filter_map(|position| plan.moves.get(*position));
         let begun = begun.filter(|planned| planned.reason == CommandReason::Underutilized);

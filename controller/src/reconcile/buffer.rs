@@ -1,4 +1,4 @@
-//! CapacityBuffers: what they were resolved to and whether their room is there, as the last plan found (core 6.4).
+//! Status of CapacityBuffers: their resolution and their capacity, as the last plan found.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::state::plan_results::{BufferResult, BufferResultAtGeneration};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// All that a decision about a buffer depends on.
+/// Input of a decision about a CapacityBuffer.
 pub struct BufferView {
-    /// The buffer.
+    /// CapacityBuffer to decide about.
     pub buffer: Arc<CapacityBuffer>,
-    /// What the last plan found; `None` before the first, and for buffers of other programs.
+    /// Result of the last plan; `None` before the first plan, and for buffers of other programs.
     pub finding: Option<BufferResultAtGeneration>,
-    /// The moment of the look.
+    /// Time of the reconcile.
     pub now: Timestamp,
 }
 
-/// Decides about one buffer. A plan that evaluated an older generation says nothing of this one; the next one will.
+/// Decides about one CapacityBuffer. A result for an older generation is ignored until the next plan.
 #[must_use]
 pub fn decide(view: &BufferView) -> Vec<Operation> {
     let meta = &view.buffer.metadata;
@@ -47,7 +47,7 @@ pub fn decide(view: &BufferView) -> Vec<Operation> {
     changed.then(|| Operation::PatchStatus(target, patch())).into_iter().collect()
 }
 
-/// What is not known any more is taken out of the status.
+/// Writes the resolved size into the status, and removes fields that are no longer known.
 fn tell_size(status: &mut CapacityBufferStatus, verdict: &BufferResult, buffer: &CapacityBuffer) {
     let size = verdict.state.resolved.as_ref().ok();
     status.pod_template_ref = size.and_then(|size| size.pod_template.clone()).map(|name| LocalObjectRef { name });
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_says_what_it_is_and_whether_its_room_is_there() {
+    fn decide_writes_resolution_and_provisioning() {
         let missing = || Err(BufferError::TemplateMissing { name: "web".to_owned() });
         let some = Provisioning::RequiresNewCapacity { missing: 1, of: 2 };
         let not_ready = Provisioning::NotReadyForProvisioning;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_already_known_of_an_older_one_or_not_known_is_not_said() {
+    fn decide_writes_nothing_when_status_is_current_or_unknown() {
         let fits = Provisioning::FitsExistingCapacity;
         let steps = decide(&look(buffer(&json!({})), resolved(2), fits));
         let mut settled = buffer(&json!({})).as_ref().clone();

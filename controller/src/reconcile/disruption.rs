@@ -1,8 +1,8 @@
-//! Nodes that go together: a move's way from its begin to the end of its claims, or back where it cannot go on.
+//! Disruption commands: from the start to the deletion of their NodeClaims, or to a rollback.
 //!
-//! What a move has to know of itself stands on its claims: the condition `DisruptionReason` says why and since when, the
-//! annotation [`annotation::REPLACED_BY`] what must be initialized before. So whoever looks next can go on, after a crash too.
-//! All of this is pure but `carry_out`.
+//! The state of a command is on its NodeClaims. The condition `DisruptionReason` has its reason and start. The annotation
+//! [`annotation::REPLACED_BY`] has the replacements that must be initialized first. So any process can continue a command, also
+//! after a crash. Everything here is pure except `execute`.
 
 mod execute;
 mod labels;
@@ -28,70 +28,70 @@ use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// How long a move waits for its replacements: so much for each node that goes in any move, within these bounds (core 4.13).
+/// Maximum wait for replacements: this much for each node of any command, within the bounds below.
 const PATIENCE_EACH: Duration = Duration::from_millis(80);
 const LEAST_PATIENCE: Duration = Duration::from_secs(10 * 60);
 const MOST_PATIENCE: Duration = Duration::from_secs(60 * 60);
 
-/// A claim that is to go, with what stands in the way of that.
+/// NodeClaim to disrupt, with the pods that prevent its disruption.
 #[derive(Clone, Debug)]
 pub struct DisruptedClaim {
-    /// The claim.
+    /// NodeClaim to disrupt.
     pub claim: Arc<NodeClaim>,
-    /// Its node, while there is one.
+    /// Its node, if it exists.
     pub node: Option<Arc<Node>>,
-    /// Why a pod there keeps it: it asks not to be disrupted, or no eviction will ever take it.
+    /// Reason why a pod blocks the node: the pod has do-not-disrupt, or can never be evicted.
     pub held_by: Option<String>,
-    /// Whether pods run there that would need another place.
+    /// True if the node has pods that would need another node.
     pub in_use: bool,
 }
 
-/// All that a look at a move which is under way depends on.
+/// Input of a decision about a command in progress.
 #[derive(Clone, Debug)]
 pub struct CommandView {
-    /// The claims that go.
+    /// NodeClaims to disrupt.
     pub leavers: Vec<DisruptedClaim>,
-    /// What must be initialized before, by name; `None` where it is gone.
+    /// Replacements that must be initialized first, by name; `None` if deleted.
     pub replacements: Vec<(String, Option<Arc<NodeClaim>>)>,
-    /// Claims that go in any move.
+    /// Number of NodeClaims in any command.
     pub queued: usize,
-    /// The moment of the look.
+    /// Time of the reconcile.
     pub now: Timestamp,
 }
 
-/// What to do about a move that is under way.
+/// Decision about a command in progress.
 #[derive(Debug, Default)]
 pub struct CommandDecision {
-    /// Steps in order.
+    /// Operations in order.
     pub steps: Vec<Operation>,
-    /// When to look again although nothing changed.
+    /// Delay before the next reconcile without a change.
     pub after: Option<Duration>,
-    /// Counted once the steps are done.
+    /// End of the command, counted after the operations.
     pub end: Option<CommandEnd>,
 }
 
-/// How a move ends.
+/// End of a command.
 #[derive(Clone, Debug)]
 pub enum CommandEnd {
-    /// These claims are being deleted.
+    /// Deletion of these NodeClaims.
     Done {
-        /// What it was.
+        /// Kind of the command.
         kind: CommandKind,
-        /// As they were.
+        /// NodeClaims before their deletion.
         claims: Vec<Arc<NodeClaim>>,
     },
-    /// The nodes stay.
+    /// Rollback, which keeps the nodes.
     RolledBack {
-        /// What it was.
+        /// Kind of the command.
         kind: CommandKind,
-        /// Why.
+        /// Reason of the rollback.
         why: String,
-        /// Replacements that were not initialized.
+        /// Number of replacements that were not initialized.
         unready: usize,
     },
 }
 
-/// The move with this list of replacements, as the cluster shows it; `None` when no claim carries the list.
+/// Returns the command with this list of replacements, or `None` if no NodeClaim has the list.
 #[must_use]
 pub fn view(index: &Index, id: &str, now: Timestamp) -> Option<CommandView> {
     let moving = || index.claims.values().filter(|claim| claim.replaced_by().is_some());
@@ -113,7 +113,8 @@ fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> DisruptedCla
     }
 }
 
-/// Why the pod keeps its node, if it does. A budget that lets nobody go just now does not: in a moment it may.
+/// Returns the reason why the pod blocks its node, if it does. A budget that allows no disruption now does not block: it may
+/// allow one soon.
 fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<String> {
     let name = || format!("pod {}/{}", pod.namespace(), pod.name());
     if pod.is_do_not_disrupt(now) {
@@ -124,7 +125,7 @@ fn hold(index: &Index, claim: &NodeClaim, pod: &Pod, now: Timestamp) -> Option<S
     Some(format!("{} can never be evicted: {}", name(), pod.unevictable(&own, surges, now)?))
 }
 
-/// Decides about one move.
+/// Decides about one command.
 #[must_use]
 pub fn decide(view: &CommandView) -> CommandDecision {
     let staying: Vec<&DisruptedClaim> = view.leavers.iter().filter(|leaver| !is_going(&leaver.claim)).collect();
@@ -173,7 +174,7 @@ fn is_ready(view: &CommandView) -> bool {
     view.replacements.iter().all(|(_, found)| found.as_ref().is_some_and(ready))
 }
 
-/// Why the move cannot go on.
+/// Returns the reason why the command cannot continue.
 fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind) -> Option<String> {
     if let Some(half) = staying.iter().find(|leaver| why(&leaver.claim).is_none()) {
         return Some(format!("the command was not started completely: {} has no reason", name(&half.claim)));
@@ -191,7 +192,8 @@ fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind)
     (late && !is_ready(view)).then(|| format!("replacements were not initialized within {} s", patience.as_secs()))
 }
 
-/// Whether what holds a pod holds the move too: drift and expiry go on where the drain has an end (core 4.14).
+/// Reports whether a blocked pod blocks the command too. Drift and expiration continue if the NodeClaim has a termination grace
+/// period.
 fn heeds(claim: &NodeClaim, kind: &CommandKind) -> bool {
     let forced = [CommandReason::Drifted, CommandReason::Expired].iter().any(|reason| kind.is(*reason));
     kind.waits() && !(forced && claim.spec.termination_grace_period.is_some())
@@ -206,7 +208,8 @@ fn left(begun: Timestamp, patience: Duration, now: Timestamp) -> Duration {
     patience.saturating_sub(Duration::try_from(now.duration_since(begun)).unwrap_or_default())
 }
 
-/// The nodes open again. The list goes last: as long as it is there, whoever looks next does the rest.
+/// Rolls a command back and opens its nodes. The list of replacements is removed last: as long as it exists, the next reconcile
+/// completes the rollback.
 fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind, why: String) -> CommandDecision {
     let mut steps: Vec<Operation> = staying.iter().filter_map(|leaver| open(leaver.node.as_ref()?)).collect();
     steps.extend(staying.iter().filter_map(|leaver| unsay(&leaver.claim, view.now)));
@@ -226,7 +229,7 @@ fn roll_back(view: &CommandView, staying: &[&DisruptedClaim], kind: CommandKind,
     CommandDecision { steps, end: Some(CommandEnd::RolledBack { kind, why, unready }), after: None }
 }
 
-/// The claim goes; termination does the rest. An unhealthy node's pods are not waited for (core 6.1).
+/// Deletes the NodeClaim; its termination does the rest. An unhealthy node does not wait for its pods.
 fn give_back(leaver: &DisruptedClaim, reason: &str, now: Timestamp) -> Vec<Operation> {
     let claim = &leaver.claim;
     let mut steps = Vec::new();
@@ -241,13 +244,13 @@ fn give_back(leaver: &DisruptedClaim, reason: &str, now: Timestamp) -> Vec<Opera
     steps
 }
 
-/// Whether the moment is over at which its pods had to be gone.
+/// Reports whether the termination deadline of the NodeClaim has passed.
 fn is_overdue(claim: &NodeClaim, now: Timestamp) -> bool {
     let deadline = claim.metadata.annotations.as_ref().and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP));
     deadline.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|deadline| deadline <= now)
 }
 
-/// What people hear of a replacement that is on its way.
+/// Returns the event of a replacement that is not initialized yet.
 fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Operation> {
     let note =
         |reason, message| Some(Operation::Note(Event::normal(ObjectReference::to(claim.as_ref()), reason, message)));
@@ -261,7 +264,7 @@ fn tell_of(claim: &Arc<NodeClaim>, why: &str) -> Option<Operation> {
     }
 }
 
-/// Keeps new pods away from a node, in the version that was looked at.
+/// Taints a node in the version that was read, so that it receives no new pods.
 fn close(leaver: &DisruptedClaim) -> Option<Operation> {
     let node = leaver.node.as_ref().filter(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE))?;
     let mut taints = others(node);
@@ -269,7 +272,7 @@ fn close(leaver: &DisruptedClaim) -> Option<Operation> {
     Some(set_taints(node, &taints))
 }
 
-/// Lets pods come to a node again.
+/// Removes the taint, so that the node receives pods again.
 fn open(node: &Arc<Node>) -> Option<Operation> {
     let closed = node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE) && node.metadata.deletion_timestamp.is_none();
     closed.then(|| set_taints(node, &others(node)))
@@ -287,7 +290,7 @@ fn set_taints(node: &Node, taints: &[Taint]) -> Operation {
     Operation::Patch(Target::Node(node.name().to_owned()), patch)
 }
 
-/// Says on the claim why it goes.
+/// Sets the condition DisruptionReason on the NodeClaim.
 fn say(claim: &NodeClaim, why: &str, now: Timestamp) -> Option<Operation> {
     change_status(claim, |claim| claim.set(condition::DISRUPTION_REASON, condition::TRUE, why, "", now))
 }

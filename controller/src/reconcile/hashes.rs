@@ -1,5 +1,5 @@
-//! The hashes by which machines drift from their class and their pool: on class and pool as they are now, and on their claims as
-//! they were (aws 1.7, core 1.9).
+//! Hashes that detect drift from EC2NodeClass and NodePool. The owner has its current hash, and NodeClaims have the hash of
+//! their creation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::write::writer::{Operation, Target};
 
-/// Where a hash stands, and by which version of its recipe we make it.
+/// Annotations of a hash, and the version that Kerf computes.
 #[derive(Clone, Copy, Debug)]
 pub struct HashAnnotation {
     hash: &'static str,
@@ -19,14 +19,14 @@ pub struct HashAnnotation {
     ours: &'static str,
 }
 
-/// Of an EC2NodeClass.
+/// Annotations of the hash of an EC2NodeClass.
 pub const OF_CLASS: HashAnnotation = HashAnnotation {
     hash: annotation::EC2_NODE_CLASS_HASH,
     version: annotation::EC2_NODE_CLASS_HASH_VERSION,
     ours: hash::EC2_NODE_CLASS_VERSION,
 };
 
-/// Of a NodePool.
+/// Annotations of the hash of a NodePool.
 pub const OF_POOL: HashAnnotation = HashAnnotation {
     hash: annotation::NODEPOOL_HASH,
     version: annotation::NODEPOOL_HASH_VERSION,
@@ -34,12 +34,13 @@ pub const OF_POOL: HashAnnotation = HashAnnotation {
 };
 
 impl HashAnnotation {
-    /// Writes the hash where another stands. `hash` is the owner's as it is now, `claims` were made from it.
+    /// Returns the patches that update hashes. `hash` is the current hash of the owner, and `claims` were created from the
+    /// owner.
     ///
-    /// A hash of another recipe, such as the one of the Karpenter that ran here before, says nothing to us. The claim takes
-    /// ours, as if it had been launched from its owner as it is now: a switch replaces no machine. Only one that is known to
-    /// have drifted keeps its hash, so that it stays drifted. Claims go first: while the owner carries the old version,
-    /// whoever begins again finds what is left to do.
+    /// A hash of another version, such as that of an earlier Karpenter, cannot be compared. The NodeClaim receives Kerf's hash,
+    /// as if it had been launched from the current owner, so that a migration replaces no node. Only a drifted NodeClaim keeps
+    /// its hash, so that it remains drifted. NodeClaims are patched first: while the owner has the old version, a repeated call
+    /// finds the rest.
     #[must_use]
     pub fn steps<'a>(
         self,
@@ -51,7 +52,7 @@ impl HashAnnotation {
         let migrates = written(owner, self.version) != Some(self.ours);
         let foreign = |claim: &&Arc<NodeClaim>| match written(&claim.metadata, self.version) {
             Some(version) => version != self.ours,
-            // Claims that never had one were planned before their owner got its own: only a migration speaks for them.
+            // NodeClaims without a hash were planned before their owner had one: only a migration updates them.
             None => migrates,
         };
         let stamp = |claim: &Arc<NodeClaim>| {
@@ -66,14 +67,14 @@ impl HashAnnotation {
         steps
     }
 
-    /// The annotations that carry a hash, or only its version.
+    /// Returns the annotations of a hash, or only of its version.
     #[must_use]
     pub fn stamp(self, hash: Option<&str>) -> BTreeMap<&'static str, String> {
         let hash = hash.map(|hash| (self.hash, hash.to_owned()));
         hash.into_iter().chain([(self.version, self.ours.to_owned())]).collect()
     }
 
-    /// Whether the claim carries a hash of our recipe, and another one than its owner's is now.
+    /// Reports whether the NodeClaim has a hash of Kerf's version that differs from the owner's current one.
     #[must_use]
     pub fn differs(self, claim: &NodeClaim, hash: &str) -> bool {
         let meta = &claim.metadata;

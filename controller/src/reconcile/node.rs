@@ -1,7 +1,7 @@
-//! A node goes: no new pods, the old ones asked to leave, the instance ended, the name let go (core 5).
+//! Termination of a node: no new pods, drain, termination of the instance, removal of the finalizer.
 //!
-//! A live agent is asked to empty its own node, and the controller only watches; it takes over when the agent
-//! does not acknowledge that, or has not been heard of for a while, and never beside it ([`handover`]).
+//! A live agent drains its own node, and the controller only observes. The controller takes over if the agent does not
+//! acknowledge the request or has not reported for a while. Both never drain at the same time (`drain_owner`).
 
 mod drain_owner;
 mod surge;
@@ -25,72 +25,73 @@ use drain_owner::DrainOwner;
 pub use drain_owner::drain_condition;
 pub use surge::{Surging, surges, surging_pods as surging};
 
-/// What upstream calls a termination that nobody planned.
+/// Karpenter's reason for an unplanned termination.
 const FORCEFUL: &str = "Forceful Termination";
-/// Even an empty node waits this long after its taint, so that a pod that was bound meanwhile is seen.
+/// Minimum duration of a drain, also for an empty node, so that a pod bound meanwhile is seen.
 const LEAST_DRAIN: Duration = Duration::from_secs(5);
-/// A look that nothing but time calls for: not sooner, or a node whose pods are asked all at once would keep a worker busy,
+/// Minimum delay of a reconcile that only time requires. Without it, a node whose pods are all evicted at once would occupy a
+/// worker.
 const SOONEST: Duration = Duration::from_millis(100);
-/// and not later, for a few rules, such as do-not-disrupt for a while, depend on time and say so nowhere.
+/// Maximum delay of a reconcile. A few rules, such as do-not-disrupt for a duration, depend on time and report no moment.
 const LATEST: Duration = Duration::from_secs(5);
 
-/// All that a decision about a node depends on.
+/// Input of a decision about a node.
 pub struct NodeView {
-    /// The node.
+    /// Node to terminate.
     pub node: Arc<Node>,
-    /// Its only claim, if there is exactly one.
+    /// Its NodeClaim, if there is exactly one.
     pub claim: Option<Arc<NodeClaim>>,
-    /// Pods bound to it.
+    /// Pods bound to the node.
     pub pods: Vec<Arc<Pod>>,
-    /// Those of them that ask for a copy before they go.
+    /// Pods of the node that need a copy before their eviction.
     pub surging: Vec<Surging>,
-    /// Volumes that are still attached to it although no pod that is left there uses them.
+    /// Volumes that are still attached to the node and that no remaining pod uses.
     pub attached: Vec<String>,
-    /// What EC2 says of the instance.
+    /// State of the instance in EC2.
     pub instance: InstanceState,
-    /// The moment of the look.
+    /// Time of the reconcile.
     pub now: Timestamp,
 }
 
-/// What to do about a node.
+/// Decision about a node.
 #[derive(Debug, Default)]
 pub struct NodeDecision {
-    /// Steps in order.
+    /// Operations in order.
     pub steps: Vec<Operation>,
-    /// Requests to pods; their answers go back to the drain.
+    /// Requests to pods, whose replies go to the drain.
     pub requests: Vec<PodRequest>,
-    /// When to look again although nothing changed.
+    /// Delay before the next reconcile without a change.
     pub after: Option<Duration>,
-    /// Whether the node's name is let go.
+    /// True if the finalizer of the node is removed.
     pub released: bool,
 }
 
-/// One request to a pod on behalf of the drain.
+/// Request to a pod for the drain.
 #[derive(Debug)]
 pub struct PodRequest {
-    /// The pod's UID, by which the drain knows it.
+    /// UID of the pod, its key in the drain.
     pub uid: String,
-    /// What to send.
+    /// Operation to run.
     pub step: Operation,
-    /// From then on it must not be sent any more: the node may be in other hands.
+    /// Time from which the request must not be sent: the drain may have another owner.
     pub by: Millis,
 }
 
-/// Whether the node is ours to take away and on its way.
+/// Reports whether the node is being deleted and has Kerf's finalizer.
 #[must_use]
 pub fn concerns(node: &Node) -> bool {
     node.metadata.deletion_timestamp.is_some() && patches::has_finalizer(&node.metadata, finalizer::TERMINATION)
 }
 
-/// A fresh drain for the node, with the deadline that its claim carries.
+/// Creates a drain for the node, with the deadline of its NodeClaim.
 #[must_use]
 pub fn start_drain(view: &NodeView) -> Drain {
     let seed = view.node.name().bytes().fold(0_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
     Drain::new(drain::Settings::for_termination(deadline(view), seed), millis(view.now))
 }
 
-/// Whether what becomes of the node depends on its instance now: once the drain is over, or while kubelet is silent, for a
-/// machine that is gone lets its node go (core 5.1.2). EC2 need not be asked about all others.
+/// Reports whether the decision depends on the state of the instance: after the drain, or while the node is not Ready, because
+/// a terminated instance releases its node. For other nodes EC2 is not called.
 #[must_use]
 pub fn asks(view: &NodeView, drain: &mut Drain) -> bool {
     let over =
@@ -98,17 +99,17 @@ pub fn asks(view: &NodeView, drain: &mut Drain) -> bool {
     !view.node.is_ready() || over(drain)
 }
 
-/// How far an emptying has come.
+/// Phase of a termination.
 enum TerminationStage {
-    /// Copies of pods come up first.
+    /// Wait for copies of pods.
     Surging(Vec<Operation>),
-    /// Pods are left that have to go.
+    /// Eviction of the remaining pods.
     Draining,
-    /// None are left, but one may have been bound meanwhile: time until that would have shown.
+    /// Wait for a pod that may have been bound meanwhile, with the remaining time.
     Late(Duration),
-    /// Volumes are still attached.
+    /// Wait for attached volumes.
     Detaching,
-    /// It is the instance's turn.
+    /// Termination of the instance.
     Over,
 }
 
@@ -132,15 +133,15 @@ fn is_closed(node: &Node) -> bool {
     node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)
 }
 
-/// When to look again at a node that drains, after the answers to its requests have come: at the drain's own next moment, or
-/// when its agent has had its time. Pods that leave and what an agent says call for a look themselves.
+/// Returns the delay before the next reconcile of a draining node, after the replies to its requests: until the next moment of
+/// the drain, or until the agent's time is over. Evicted pods and reports of the agent trigger a reconcile themselves.
 #[must_use]
 pub fn next_moment(view: &NodeView, drain: &Drain) -> Duration {
     let ours = || drain.poll_timeout(millis(view.now)).map(|due| due.since(millis(view.now)));
     drain_owner::patience(view).or_else(ours).unwrap_or(LATEST).clamp(SOONEST, LATEST)
 }
 
-/// Decides about a node that [`concerns`] us.
+/// Decides about a node for which [`concerns`] returns true.
 #[must_use]
 pub fn decide(view: &NodeView, drain: &mut Drain) -> NodeDecision {
     let mut decision = NodeDecision::default();
@@ -158,8 +159,8 @@ pub fn decide(view: &NodeView, drain: &mut Drain) -> NodeDecision {
     decision
 }
 
-/// No new pods and no new traffic. Where an agent listens, it is asked to see to the rest in the same breath; where none does, the
-/// controller signs for that.
+/// Keeps new pods and new traffic away. The same patch requests the drain from a live agent, or signs for the controller
+/// without one.
 fn close(view: &NodeView, drain: &mut Drain) -> Operation {
     let node = &view.node;
     let mut taints: Vec<Taint> =
@@ -203,7 +204,7 @@ fn empty(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision) {
     }
 }
 
-/// A volume that is still attached when its instance ends cannot be attached elsewhere for minutes.
+/// Waits for volumes. A volume that is attached when its instance ends cannot be attached elsewhere for minutes.
 fn await_detachment(view: &NodeView, decision: &mut NodeDecision) {
     let message = format!("waiting for volumes to detach: {}", view.attached.join(", "));
     if let Some(claim) = &view.claim {
@@ -218,7 +219,7 @@ fn await_detachment(view: &NodeView, decision: &mut NodeDecision) {
     decision.after = Some(left.clamp(SOONEST, LATEST));
 }
 
-/// How long the condition has said that the node drains; once it is drained, there is nothing left to wait for.
+/// Returns the time since the condition Drained reported a drain. A completed drain has nothing left to wait for.
 fn drained_for(claim: &NodeClaim, now: Timestamp) -> Duration {
     match api::status::find(claim.conditions(), condition::DRAINED) {
         Some(found) if found.is_true() => Duration::MAX,
@@ -281,14 +282,14 @@ fn end_instance(view: &NodeView, decision: &mut NodeDecision) {
     decision.after = Some(next_look(claim, view.now));
 }
 
-/// Lets the node's name go; Kubernetes removes the object.
+/// Removes the finalizer; Kubernetes then deletes the node.
 fn release(view: &NodeView, decision: &mut NodeDecision) {
     let patch = patches::without_finalizer(&view.node.metadata, finalizer::TERMINATION);
     decision.steps.push(Operation::Patch(Target::Node(view.node.name().to_owned()), patch));
     decision.released = true;
 }
 
-/// By the hands in which the node is.
+/// Continues the drain according to its owner.
 fn ask_to_leave(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision) {
     let why = match drain_owner::whose(view) {
         DrainOwner::Agent => return,
@@ -314,7 +315,7 @@ fn ask_to_leave(view: &NodeView, drain: &mut Drain, decision: &mut NodeDecision)
     }
 }
 
-/// Why the node goes, as its claim says.
+/// Returns the reason of the termination from the NodeClaim.
 #[must_use]
 pub fn why(view: &NodeView) -> &str {
     let conditions = view.claim.as_ref().map(|claim| claim.conditions()).unwrap_or_default();
@@ -322,7 +323,7 @@ pub fn why(view: &NodeView) -> &str {
     found.map_or(FORCEFUL, |found| found.reason.as_str())
 }
 
-/// The moment at which every pod must be gone: the one that the claim carries, or that of a notice which has come since.
+/// Returns the time at which every pod must be gone: that of the NodeClaim, or an earlier one of a later notice.
 fn deadline(view: &NodeView) -> Option<Millis> {
     let annotations = view.claim.as_ref().and_then(|claim| claim.metadata.annotations.as_ref());
     let carried = annotations.and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP)).map(String::as_str);
@@ -359,7 +360,7 @@ fn on_node(pod: &Pod, now: Timestamp) -> PodOnNode {
     }
 }
 
-/// What its containers request together; how much init containers ask for does not decide an order.
+/// Returns the sum of the requests of the containers. Requests of init containers do not affect the order.
 fn size(pod: &Pod) -> u64 {
     let requested = |resource: &str| {
         let each =
@@ -378,12 +379,12 @@ fn request(action: drain::Action, by: Millis) -> Option<PodRequest> {
         drain::Action::Delete { namespace, pod, uid, grace } => {
             Some(PodRequest { step: Operation::DeletePod(of(namespace, pod, &uid), grace), uid, by })
         }
-        // The index follows the API server by a watch: the next look is as fresh as a list.
+        // The index follows the API server by a watch: the next reconcile is as current as a list.
         drain::Action::List => None,
     }
 }
 
-/// The pool whose counters a node's end belongs to.
+/// Returns the NodePool for the counters of a node's termination.
 #[must_use]
 pub fn pool_of(view: &NodeView) -> &str {
     view.claim.as_deref().map_or("", pool)

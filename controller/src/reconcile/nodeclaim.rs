@@ -1,6 +1,6 @@
-//! A NodeClaim's way from the request to a node that pods may use, and back to nothing: one look, one decision.
+//! Life of a NodeClaim from the request to an initialized node, and to its removal. Each reconcile makes one decision.
 //!
-//! Pure: the view holds all that the decision may depend on, `now` included.
+//! Pure: the view contains all inputs of the decision, including `now`.
 
 mod consolidatable;
 mod deletion;
@@ -32,95 +32,95 @@ use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// A claim that has no instance after this long is given up (core 3.1).
+/// Time after which a NodeClaim without an instance is deleted.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// A claim whose node has not registered after this long is given up.
+/// Time after which a NodeClaim without a registered node is deleted.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// A claim that is older than this was not written by a plan that is still at work.
+/// Age from which a NodeClaim is no longer part of a plan that is being carried out.
 const STRAGGLER: Duration = Duration::from_secs(2);
-/// Pod events are written down at most this often.
+/// Minimum interval between updates of the last pod event.
 const POD_EVENT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Time between looks at an instance that is ending.
+/// Shortest and longest interval between checks of an ending instance.
 const SOONEST_LOOK: Duration = Duration::from_secs(1);
 const LATEST_LOOK: Duration = Duration::from_secs(5);
 
-/// All that a decision about a claim depends on.
+/// Input of a decision about a NodeClaim.
 #[derive(Clone, Debug)]
 pub struct NodeClaimView {
-    /// The claim.
+    /// NodeClaim to decide about.
     pub claim: Arc<NodeClaim>,
-    /// Its pool, if that exists.
+    /// Its NodePool, if it exists.
     pub pool: Option<Arc<NodePool>>,
-    /// Nodes with the claim's provider id.
+    /// Nodes with the provider id of the NodeClaim.
     pub nodes: Vec<Arc<Node>>,
-    /// Pods that wait and were promised a place on the claim's node.
+    /// Pending pods that are nominated to the NodeClaim's node.
     pub expected: Vec<Arc<Pod>>,
-    /// What EC2 says of the claim's instance; read only for claims that are being deleted.
+    /// State of the instance in EC2; read only for NodeClaims that are being deleted.
     pub instance: InstanceState,
-    /// When a pod last came to the claim's node or left it.
+    /// Time at which a pod last arrived on the node or left it.
     pub last_pod_event: Option<Timestamp>,
-    /// How long the gates of the claim's node may stay closed; `None` for ever.
+    /// Limit for closed gates of the node; `None` without a limit.
     pub gates: Option<GateLimit>,
-    /// What the controller itself heard of the end of the claim's instance.
+    /// Notice about the instance that the controller received itself.
     pub notice: Option<Notice>,
-    /// The moment of the look.
+    /// Time of the reconcile.
     pub now: Timestamp,
 }
 
-/// What EC2 says of an instance.
+/// State of an instance in EC2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstanceState {
-    /// Nobody asked.
+    /// State that was not requested.
     Unknown,
-    /// It runs or starts.
+    /// Running or starting instance.
     Alive,
-    /// It was asked to end and has not yet.
+    /// Instance that is terminating.
     Ending,
-    /// It is terminated, or EC2 does not know it any more.
+    /// Terminated instance, or an instance that EC2 no longer returns.
     Gone,
 }
 
-/// What to do about a claim.
+/// Decision about a NodeClaim.
 #[derive(Debug, Default)]
 pub struct NodeClaimDecision {
-    /// Steps in order.
+    /// Operations in order.
     pub steps: Vec<Operation>,
-    /// Other things to look at now.
+    /// Further work to enqueue now.
     pub work: Vec<WorkItem>,
-    /// When to look again although nothing changed.
+    /// Delay before the next reconcile without a change.
     pub after: Option<Duration>,
-    /// Counted once the steps are done: why the claim is given up.
+    /// Reason of the NodeClaim's removal, counted after the operations.
     pub disrupted: Option<&'static str>,
-    /// How the claim's launch ended, when this decision ends it.
+    /// Result of the launch, if this decision ends it.
     pub registration: Option<Registration>,
-    /// Counted as out of stock from now on.
+    /// Offering or reservation that becomes unavailable.
     pub short: Option<Scope>,
-    /// Whether the last step lets the claim go for good.
+    /// True if the last operation removes the NodeClaim.
     pub released: bool,
 }
 
 impl NodeClaimDecision {
-    /// What the queue should do next.
+    /// Returns the next action of the queue.
     #[must_use]
     pub fn next(&self) -> QueueAction {
         self.after.map_or(QueueAction::Wait, QueueAction::After)
     }
 
-    /// Asks to be woken at the latest after `delay`.
+    /// Requests a reconcile after `delay` at the latest.
     fn wake(&mut self, delay: Duration) {
         self.after = Some(self.after.map_or(delay, |after| after.min(delay)));
     }
 }
 
-/// Whether what becomes of the claim depends on what EC2 says of its instance now.
+/// Reports whether the decision depends on the current state of the instance in EC2.
 #[must_use]
 pub fn asks(view: &NodeClaimView) -> bool {
     deletion::asks(view)
 }
 
-/// How long to leave an instance alone that was asked to end: an eighth of the time that it has had, for most take half a minute
-/// and some minutes.
+/// Returns the delay before the next check of an ending instance: an eighth of the time since the request. Most instances end
+/// in half a minute, and some in minutes.
 #[must_use]
 pub fn next_look(claim: &NodeClaim, now: Timestamp) -> Duration {
     let told = api::status::find(claim.conditions(), condition::INSTANCE_TERMINATING).filter(|found| found.is_true());
@@ -129,7 +129,7 @@ pub fn next_look(claim: &NodeClaim, now: Timestamp) -> Duration {
     (passed / 8).clamp(SOONEST_LOOK, LATEST_LOOK)
 }
 
-/// Decides about one claim.
+/// Decides about one NodeClaim.
 #[must_use]
 pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     if view.claim.metadata.deletion_timestamp.is_some() {
@@ -166,7 +166,8 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     decision
 }
 
-/// Claims of one plan go into fleets together once all are written; a claim that nobody took along asks by itself.
+/// Enqueues the launch. NodeClaims of one plan are launched together once all are written. A NodeClaim that no fleet includes
+/// enqueues its own launch.
 fn ask_for_launch(view: &NodeClaimView, decision: &mut NodeClaimDecision) {
     let created = view.claim.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
     let patience = time_left(created, STRAGGLER, view.now);
@@ -181,7 +182,7 @@ fn has_finalizer(claim: &NodeClaim) -> bool {
     patches::has_finalizer(&claim.metadata, finalizer::TERMINATION)
 }
 
-/// The finalizer goes on before anything is launched, so that nothing launched is ever forgotten.
+/// Adds the finalizer before anything is launched, so that no launched instance is ever forgotten.
 fn add_finalizer(claim: &NodeClaim) -> NodeClaimDecision {
     let patch = patches::with_finalizer(&claim.metadata, finalizer::TERMINATION);
     NodeClaimDecision { steps: vec![Operation::Patch(target(claim), patch)], ..NodeClaimDecision::default() }
@@ -195,7 +196,7 @@ fn name(claim: &NodeClaim) -> &str {
     claim.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The claim's pool.
+/// Returns the name of the NodeClaim's NodePool.
 #[must_use]
 pub fn pool(claim: &NodeClaim) -> &str {
     claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL)).map_or("", String::as_str)
@@ -205,14 +206,14 @@ fn delete(claim: &NodeClaim) -> Operation {
     Operation::Delete(target(claim), claim.metadata.uid.clone().unwrap_or_default())
 }
 
-/// A notice that the instance goes: as the agent wrote it on the node, or as the controller heard it.
+/// Notice of the end of an instance, from the agent's condition on the node or from the controller's own sources.
 struct Interruption {
     reason: String,
     deadline: Option<String>,
     kind: NoticeKind,
 }
 
-/// The agent's word comes first: it knows the deadline from the machine itself.
+/// Returns the notice. The agent's condition takes precedence: the agent reads the deadline on the instance itself.
 fn interruption(view: &NodeClaimView) -> Option<Interruption> {
     agents_word(view).or_else(|| {
         view.notice.as_ref().map(|notice| Interruption {
@@ -232,7 +233,7 @@ fn agents_word(view: &NodeClaimView) -> Option<Interruption> {
     })
 }
 
-/// The claim goes at once; its node stays until the agent has emptied it or the deadline has come.
+/// Deletes the NodeClaim at once. Its node remains until the agent has drained it or the deadline has passed.
 fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> NodeClaimDecision {
     let claim = &view.claim;
     let mut steps = Vec::new();
@@ -266,7 +267,7 @@ fn give_up_interrupted(view: &NodeClaimView, interruption: &Interruption) -> Nod
     NodeClaimDecision { steps, disrupted: Some(kind.as_str()), short, ..NodeClaimDecision::default() }
 }
 
-/// Whether `deadline` comes before the one that the claim carries, if it carries one that can be read.
+/// Reports whether `deadline` is earlier than the deadline of the NodeClaim, or the NodeClaim has no valid one.
 fn tightens(claim: &NodeClaim, deadline: &str) -> bool {
     let moment = |text: &str| text.parse::<Timestamp>().ok();
     let annotations = claim.metadata.annotations.as_ref();
@@ -275,7 +276,7 @@ fn tightens(claim: &NodeClaim, deadline: &str) -> bool {
     carried.is_none_or(|carried| moment(deadline).is_some_and(|deadline| deadline < carried))
 }
 
-/// The spot pool that the claim's machine came from: where EC2 takes machines back, it has none to give.
+/// Returns the spot offering of the NodeClaim's instance: where EC2 interrupts instances, it has no capacity.
 fn offering(claim: &NodeClaim) -> Option<Scope> {
     let labels = claim.metadata.labels.as_ref()?;
     let spot = labels.get(label::CAPACITY_TYPE).is_some_and(|found| found == label::CAPACITY_SPOT);
@@ -283,13 +284,13 @@ fn offering(claim: &NodeClaim) -> Option<Scope> {
     spot.then(|| Scope::offering(CapacityType::Spot, kind, zone))
 }
 
-/// The reservation that the claim's machine runs in.
+/// Returns the capacity reservation of the NodeClaim's instance.
 fn reservation(claim: &NodeClaim) -> Option<Scope> {
     claim.metadata.labels.as_ref()?.get(label::CAPACITY_RESERVATION_ID).cloned().map(Scope::Reservation)
 }
 
-/// Liveness (core 3.1): both clocks start when the condition last changed its status, which at first is the
-/// claim's creation.
+/// Deletes a NodeClaim that did not launch or register in time. Both timeouts begin at the last transition of the condition,
+/// which at first is the creation of the NodeClaim.
 fn give_up_late(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClaimDecision) -> bool {
     let clocks = [
         (condition::LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout"),
@@ -315,7 +316,7 @@ fn give_up_late(view: &NodeClaimView, claim: &NodeClaim, decision: &mut NodeClai
     false
 }
 
-/// Why the launch failed: EC2's word if it never launched, else that its node never came.
+/// Returns the cause of a failed launch: EC2's reason without a launch, else the missing registration.
 fn failure(claim: &NodeClaim, launched: &api::Condition) -> Registration {
     match claim.is_true(condition::LAUNCHED) {
         true => Registration::Bad {
@@ -326,13 +327,13 @@ fn failure(claim: &NodeClaim, launched: &api::Condition) -> Registration {
     }
 }
 
-/// What is left of `span` since `start`.
+/// Returns the rest of `span` since `start`.
 fn time_left(start: Timestamp, span: Duration, now: Timestamp) -> Duration {
     let passed = Duration::try_from(now.duration_since(start)).unwrap_or_default();
     span.saturating_sub(passed)
 }
 
-/// Consolidation waits until a node has been quiet; when it was last not, is kept with the claim.
+/// Stores the time of the last pod event on the NodeClaim; `consolidateAfter` begins then.
 fn note_pod_event(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     let Some(event) = view.last_pod_event else { return };
     let status = claim.status.get_or_insert_default();

@@ -1,6 +1,7 @@
-//! EC2NodeClasses: what their selectors match now, whether machines can be launched from them, and their end.
+//! EC2NodeClasses: the matches of their selectors, their readiness for launches, and their deletion.
 //!
-//! A look asks EC2 and IAM first, has IAM changed where a role lacks its profile, and hands all answers to a pure verdict.
+//! A reconcile first queries EC2 and IAM, and completes the instance profile of a role in IAM. Then a pure decision receives
+//! all answers.
 
 mod dry_run;
 mod finalization;
@@ -19,24 +20,24 @@ use crate::state::index::Index;
 use crate::write::patches;
 use crate::write::writer::{Operation, Target, WriteError, Writer};
 
-/// All that a decision about a class depends on, but for AWS's answers.
+/// Input of a decision about an EC2NodeClass, except for the answers of AWS.
 pub struct NodeClassView {
     class: Arc<EC2NodeClass>,
-    /// The claims that were made from it.
+    /// NodeClaims of the EC2NodeClass.
     claims: Vec<Arc<NodeClaim>>,
-    /// The pools that launch from it.
+    /// NodePools that launch from the EC2NodeClass.
     pools: Vec<Arc<NodePool>>,
     now: Timestamp,
 }
 
-/// What to do about a class.
+/// Decision about an EC2NodeClass.
 #[derive(Debug)]
 pub struct NodeClassDecision {
-    /// Steps in order.
+    /// Operations in order.
     pub steps: Vec<Operation>,
-    /// When to look again.
+    /// Delay before the next reconcile.
     pub after: Duration,
-    /// The size of the largest user data that machines of the class get, bytes; `None` while that is not known.
+    /// Size of the largest user data of the EC2NodeClass in bytes; `None` while it is unknown.
     pub user_data: Option<u32>,
 }
 
@@ -46,7 +47,7 @@ impl NodeClassDecision {
     }
 }
 
-/// The view of a class, if it exists.
+/// Returns the view of an EC2NodeClass, if it exists.
 #[must_use]
 pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClassView> {
     let class = Arc::clone(index.classes.get(name)?);
@@ -55,10 +56,10 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClassView> 
     Some(NodeClassView { class, claims: of_class.cloned().collect(), pools: pools.cloned().collect(), now })
 }
 
-/// Asks AWS what the class selects, or what it leaves behind, and decides.
+/// Queries AWS for the resources that the EC2NodeClass selects or leaves behind, and decides.
 ///
 /// # Errors
-/// When AWS does not tell what the class leaves behind.
+/// Returns an error if AWS does not list the resources that the EC2NodeClass leaves behind, or if a write fails.
 pub async fn decide(view: &NodeClassView, market: &Offerings, act: &Writer) -> Result<NodeClassDecision, WriteError> {
     if view.class.metadata.deletion_timestamp.is_some() {
         return finalization::decide(view, market).await;
@@ -78,7 +79,7 @@ pub async fn decide(view: &NodeClassView, market: &Offerings, act: &Writer) -> R
     Ok(NodeClassDecision { user_data: told.bytes, ..decision })
 }
 
-/// Makes the profile whole; what IAM refuses becomes part of the verdict.
+/// Completes the instance profile. A refusal by IAM becomes part of the resolution.
 async fn complete_profile(
     view: &NodeClassView,
     market: &Offerings,

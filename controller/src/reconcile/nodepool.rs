@@ -1,5 +1,5 @@
-//! NodePools: what they add up to, whether their class is ready, whether they say something we can honour,
-//! the hash by which their nodes drift (core 6.6), and DaemonSets that would be locked out of their nodes.
+//! Status of NodePools: total resources, readiness of the EC2NodeClass, validation, the hash that detects drift, and DaemonSets
+//! that the agent's taint excludes from nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use crate::state::registration_health::RegistrationHealth;
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// Keys that a pool's status always has, zero or not.
+/// Resources that the status always contains, zero or not.
 const BASE: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
-/// All that a decision about a pool depends on.
+/// Input of a decision about a NodePool.
 pub struct NodePoolView {
-    /// The pool.
+    /// NodePool to decide about.
     pub pool: Arc<NodePool>,
-    /// Its class, if it exists.
+    /// Its EC2NodeClass, if it exists.
     pub class: Option<Arc<EC2NodeClass>>,
-    /// Its claims, each with its node if that has registered.
+    /// Its NodeClaims, each with its node if registered.
     pub claims: Vec<(Arc<NodeClaim>, Option<Arc<Node>>)>,
     /// All DaemonSets.
     pub daemonsets: Vec<Arc<DaemonSet>>,
-    /// What the last registrations of its claims come to.
+    /// Result of the last registrations of its NodeClaims.
     pub registrations: RegistrationHealth,
-    /// The moment of the look.
+    /// Time of the reconcile.
     pub now: Timestamp,
 }
 
-/// Decides about one pool.
+/// Decides about one NodePool.
 #[must_use]
 pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     let name = view.pool.metadata.name.clone().unwrap_or_default();
@@ -41,7 +41,7 @@ pub fn decide(view: &NodePoolView) -> Vec<Operation> {
     if view.pool.metadata.deletion_timestamp.is_some() {
         return steps;
     }
-    // A pool whose durations cannot be read has none: validation says so.
+    // A NodePool with invalid durations has no hash; the validation reports them.
     if let Ok(hash) = hash::node_pool(&view.pool) {
         let claims = view.claims.iter().map(|(claim, _)| claim);
         steps.extend(hashes::OF_POOL.steps(&view.pool.metadata, Target::Pool(name.clone()), claims, &hash));
@@ -73,7 +73,8 @@ fn judge_spec(pool: &mut NodePool, now: Timestamp) {
     }
 }
 
-/// What cannot be read of budgets and of the annotations beside them. The pool goes on buying: only what it may lose is less.
+/// Reports invalid budgets and invalid annotations of budgets. The NodePool continues to launch nodes: only fewer disruptions
+/// are allowed.
 fn judge_disruption(pool: &mut NodePool, now: Timestamp) {
     let faults: Vec<String> = pool.disruption_faults().iter().map(ToString::to_string).collect();
     if faults.is_empty() {
@@ -110,7 +111,7 @@ fn judge_class(pool: &mut NodePool, class: Option<&EC2NodeClass>, now: Timestamp
     }
 }
 
-/// What is wrong with a class, with the cures: `Ready` itself only counts up the conditions that are not true.
+/// Returns the problems of an EC2NodeClass with their fixes: `Ready` itself only lists the conditions that are not true.
 fn faults(class: &EC2NodeClass, summary: &str) -> String {
     let causes: Vec<&str> = class
         .conditions()
@@ -122,8 +123,8 @@ fn faults(class: &EC2NodeClass, summary: &str) -> String {
     if causes.is_empty() { summary.to_owned() } else { causes.join("; ") }
 }
 
-/// With the agent's taint on new nodes, a DaemonSet that does not tolerate it comes only after the agent says
-/// ready; if the agent waits for that DaemonSet in turn, the node would never start. So it is named.
+/// Reports DaemonSets that do not tolerate the agent's taint on new nodes. Such a DaemonSet starts only after the agent reports
+/// ready. If the agent waits for that DaemonSet, the node never starts.
 fn judge_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
     let guarded = view.class.as_deref().is_some_and(EC2NodeClass::has_agent);
     let taint = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
@@ -152,7 +153,7 @@ fn judge_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
     }
 }
 
-/// Whether pool or class have changed since the registrations were last evaluated.
+/// Reports whether NodePool or EC2NodeClass has changed since the last evaluation of registrations.
 #[must_use]
 pub fn is_renewed(view: &NodePoolView) -> bool {
     let judged = api::status::find(view.pool.conditions(), condition::NODE_REGISTRATION_HEALTHY);
@@ -168,7 +169,8 @@ fn class_generation(view: &NodePoolView) -> Option<i64> {
     view.class.as_ref()?.metadata.generation
 }
 
-/// What was said of the pool before a restart stays until something new is known; a change of pool or class unsays it.
+/// Sets the condition of registrations. The status from before a restart remains until a new result, or a change of NodePool or
+/// EC2NodeClass.
 fn judge_registrations(pool: &mut NodePool, view: &NodePoolView) {
     const TYPE: &str = condition::NODE_REGISTRATION_HEALTHY;
     match &view.registrations {
@@ -183,7 +185,7 @@ fn judge_registrations(pool: &mut NodePool, view: &NodePoolView) {
     pool.status.get_or_insert_default().node_class_observed_generation = class_generation(view);
 }
 
-/// What all claims of the pool add up to: the node's word once it has registered, the claim's before.
+/// Returns the total of all NodeClaims of the NodePool: the node's capacity once it has registered, the NodeClaim's before.
 fn resources(view: &NodePoolView) -> BTreeMap<String, Quantity> {
     let mut sums: BTreeMap<String, i64> = BASE.iter().map(|name| ((*name).to_owned(), 0)).collect();
     for (claim, node) in &view.claims {

@@ -1,4 +1,4 @@
-//! NodeOverlays: whether they count, as the last plan found (core 6.3).
+//! Status of NodeOverlays: their validation, as the last plan found.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::state::plan_results::OverlayResultAtGeneration;
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// All that a decision about an overlay depends on.
+/// Input of a decision about a NodeOverlay.
 pub struct OverlayView {
-    /// The overlay.
+    /// NodeOverlay to decide about.
     pub overlay: Arc<NodeOverlay>,
-    /// What the last plan found; `None` before the first.
+    /// Result of the last plan; `None` before the first plan.
     pub finding: Option<OverlayResultAtGeneration>,
-    /// The moment of the look.
+    /// Time of the reconcile.
     pub now: Timestamp,
 }
 
-/// Decides about one overlay. A plan that evaluated an older generation says nothing of this one; the next one will.
+/// Decides about one NodeOverlay. A result for an older generation is ignored until the next plan.
 #[must_use]
 pub fn decide(view: &OverlayView) -> Vec<Operation> {
     let meta = &view.overlay.metadata;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_says_whether_it_counts() {
+    fn decide_writes_the_validation_of_the_last_plan() {
         let invalid = || OverlayError::Invalid { message: "price: \"much\" is not a price".to_owned() };
         let rows = [
             (None, "True", condition::VALIDATION_SUCCEEDED, ""),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_already_known_of_an_older_one_or_not_known_is_not_said() {
+    fn decide_writes_nothing_when_status_is_current_or_unknown() {
         let steps = decide(&look(overlay(&json!({})), 1, None));
         let mut settled = overlay(&json!({})).as_ref().clone();
         settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();

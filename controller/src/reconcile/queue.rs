@@ -1,6 +1,7 @@
-//! Work that is due, each key at most once at a time: what arrives while a key is worked on is worked on afterwards.
+//! Work queue: each key is processed at most once at a time. A key that arrives during its processing is processed again
+//! afterwards.
 //!
-//! [`Schedule`] decides (pure, `now` a parameter), [`Queue`] waits.
+//! [`Schedule`] decides (pure, `now` is a parameter), [`Queue`] waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +13,18 @@ use tokio::time::Instant;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// What the handler of a key wants next.
+/// Next action for a key, as its handler returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueAction {
-    /// Nothing until something changes.
+    /// Nothing until a change.
     Wait,
-    /// Look again after this long at the latest.
+    /// Reconcile after this long at the latest.
     After(Duration),
-    /// It failed: look again with a growing delay.
+    /// Reconcile after a failure, with a growing delay.
     Retry,
 }
 
-/// Which keys are due when.
+/// Keys with the time at which they are due.
 #[derive(Debug)]
 pub struct Schedule<K> {
     due: BTreeMap<K, Instant>,
@@ -41,7 +42,7 @@ impl<K: Ord + Clone> Schedule<K> {
         self.due.entry(key).and_modify(|due| *due = (*due).min(when)).or_insert(when);
     }
 
-    /// Takes the key that has been due for longest and is not being worked on.
+    /// Takes the key that has been due for longest and is not being processed.
     fn take(&mut self, now: Instant) -> Option<K> {
         let due = self.due.iter().filter(|(key, due)| **due <= now && !self.running.contains(*key));
         let key = due.min_by_key(|(_, due)| **due)?.0.clone();
@@ -50,7 +51,7 @@ impl<K: Ord + Clone> Schedule<K> {
         Some(key)
     }
 
-    /// When [`Schedule::take`] may answer next, if nothing else happens.
+    /// Returns the time at which [`Schedule::take`] may return a key, without further calls.
     fn next_due(&self) -> Option<Instant> {
         self.due.iter().filter(|(key, _)| !self.running.contains(*key)).map(|(_, due)| *due).min()
     }
@@ -73,7 +74,7 @@ impl<K: Ord + Clone> Schedule<K> {
     }
 }
 
-/// A [`Schedule`] that workers can wait on.
+/// [`Schedule`] that workers can wait on.
 #[derive(Debug)]
 pub struct Queue<K> {
     schedule: Mutex<Schedule<K>>,
@@ -111,7 +112,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Ends the work on `key`.
+    /// Ends the processing of `key`.
     pub fn done(&self, key: K, next: QueueAction) {
         self.with(|schedule| schedule.done(key, next, Instant::now()));
         self.changed.notify_one();
@@ -127,7 +128,7 @@ mod tests {
     use super::{Duration, Instant, QueueAction, Schedule};
 
     #[test]
-    fn a_key_is_worked_on_once_at_a_time_and_again_if_it_came_meanwhile() {
+    fn take_returns_a_key_once_at_a_time() {
         let now = Instant::now();
         let mut schedule = Schedule::new();
         schedule.add("claim", now);
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_wait_longer_each_time_until_one_succeeds() {
+    fn done_doubles_the_delay_when_a_key_fails_again() {
         let now = Instant::now();
         let mut schedule = Schedule::new();
         let mut delays = Vec::new();
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_that_has_been_due_longest_goes_first() {
+    fn take_returns_the_longest_due_key_first() {
         let now = Instant::now();
         let mut schedule = Schedule::new();
         schedule.add("a", now);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_never_moves_earlier_work_back() {
+    fn add_keeps_the_earlier_time_when_a_key_is_added_twice() {
         let now = Instant::now();
         let mut schedule = Schedule::new();
         schedule.add("pool", now);

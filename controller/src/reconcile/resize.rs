@@ -1,6 +1,6 @@
-//! Requests that a plan changes where their pods are: what is written in which order, so that a crash between two writes loses
-//! nothing. What a pod requested first stands in `kerf.sh/requested` before anything is lowered; that it got its requests back
-//! because something was short stands in `kerf.sh/requests-given-back` before they are raised.
+//! Resizes of running pods: their writes and the order of the writes, so that a crash between two writes loses nothing. The
+//! original requests are in `kerf.sh/requested` before any request is lowered. The time of a restoration because of a shortage
+//! is in `kerf.sh/requests-given-back` before requests are raised.
 
 mod execute;
 mod recommendation;
@@ -20,7 +20,7 @@ pub use recommendation::{Recommendation, Recommender, advice};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, PodRef};
 
-/// What resizes a pod; nothing where the pod is another by now, goes, or requests something else than the plan knew.
+/// Returns the operations that resize a pod; none if the pod is another one, is ending, or has other requests than in the plan.
 #[must_use]
 pub fn steps(pod: &Arc<Pod>, resize: &Resize, now: Timestamp) -> Vec<Operation> {
     let same = pod.metadata.uid.as_deref() == Some(&resize.uid) && !pod.is_terminating() && !pod.is_terminal();
@@ -59,7 +59,7 @@ fn size(container: &Container) -> Size {
     Size { cpu: amount(CPU), memory: amount(MEMORY) }
 }
 
-/// What the pod has to remember and does not yet.
+/// Returns the annotations that the pod needs and does not have yet.
 fn annotations(pod: &Pod, resize: &Resize, now: Timestamp) -> Map<String, Value> {
     let mut all = Map::new();
     if resize.why == ResizeReason::MakesRoom {
@@ -94,13 +94,13 @@ fn container(it: &ContainerResize) -> Value {
     json!({"name": it.name, "resources": {"requests": requests}})
 }
 
-/// Resources whose requests change, from what to what.
+/// Returns the resources whose requests change, with the old and the new amount.
 fn changed(it: &ContainerResize) -> impl Iterator<Item = (&'static str, i64, i64)> {
     let both = [(CPU, it.from.cpu, it.to.cpu), (MEMORY, it.from.memory, it.to.memory)];
     both.into_iter().filter(|(_, from, to)| from != to)
 }
 
-/// `main requests cpu 750m and not 1500m`.
+/// Returns a text such as `main requests cpu 750m instead of 1500m`.
 fn changes(resize: &Resize) -> String {
     let text = |it: &ContainerResize| {
         let one =

@@ -1,5 +1,4 @@
-//! Reports of what nodes use: which of them nobody needs any more, and those that count as metrics, so that nothing has to run on
-//! the nodes to scrape them.
+//! NodeUsages: the deletion of unused ones, and metrics of the valid ones, so that nothing has to run on nodes for scrapes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,34 +14,34 @@ use crate::metrics::gauge_set::Sample;
 use crate::state::index::{Index, key_of};
 use crate::write::writer::{Operation, Target};
 
-/// All that a decision about a report depends on.
+/// Input of a decision about a NodeUsage.
 pub struct UsageView {
-    /// The report.
+    /// NodeUsage to decide about.
     pub report: Arc<NodeReport>,
-    /// Whether there is a Node of its name.
+    /// True if a Node of this name exists.
     pub has_node: bool,
-    /// The moment of the look.
+    /// Time of the reconcile.
     pub now: Timestamp,
 }
 
-/// What to do.
+/// Decision about a NodeUsage.
 #[derive(Debug, Default)]
 pub struct UsageDecision {
-    /// Now, in order.
+    /// Operations in order.
     pub steps: Vec<Operation>,
-    /// When to look again.
+    /// Delay before the next reconcile.
     pub after: Option<Duration>,
 }
 
-/// The view of one report, if there is one.
+/// Returns the view of one NodeUsage, if it exists.
 #[must_use]
 pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<UsageView> {
     let report = Arc::clone(index.usages.get(name)?);
     Some(UsageView { report, has_node: index.nodes.get(name).is_some(), now })
 }
 
-/// A report goes when its node is gone and it has become stale: then no agent writes it any more. Reports cannot be owned by
-/// their Nodes, because a node may not say who owns an object.
+/// Deletes a NodeUsage that is stale and whose node is gone: no agent writes it any more. A Node cannot be the owner of its
+/// NodeUsage, because a node may not set the owner of an object.
 #[must_use]
 pub fn decide(view: &UsageView) -> UsageDecision {
     let meta = &view.report.metadata;
@@ -51,7 +50,7 @@ pub fn decide(view: &UsageView) -> UsageDecision {
     }
     let age = view.now.duration_since(view.report.usage.measured_at);
     let left = STALE_AFTER - age;
-    // What comes from the future will never be stale by our clock.
+    // A measurement from the future never becomes stale by this clock.
     if left > SignedDuration::ZERO && age >= SignedDuration::ZERO {
         return UsageDecision { after: Some(left.unsigned_abs()), ..UsageDecision::default() };
     }
@@ -59,13 +58,13 @@ pub fn decide(view: &UsageView) -> UsageDecision {
     UsageDecision { steps: vec![Operation::Delete(Target::Usage(key_of(view.report.as_ref())), uid)], after: None }
 }
 
-/// What nodes of a pool use.
+/// Utilization of the nodes of a NodePool.
 #[derive(Debug, Default)]
 struct Sum {
     cpu: f64,
     memory: f64,
     oom_kills: f64,
-    /// The worst node's, by resource.
+    /// Pressure of the worst node, by resource.
     pressure: BTreeMap<&'static str, f64>,
 }
 
@@ -93,7 +92,7 @@ impl Sum {
     }
 }
 
-/// The figures of all nodes whose report counts at `now`, by pool: nodes themselves have them in their NodeUsages.
+/// Returns the metrics of all valid NodeUsages at `now`, by NodePool. The values of single nodes are in their NodeUsages.
 #[must_use]
 pub fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
     let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();

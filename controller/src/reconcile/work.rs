@@ -1,8 +1,8 @@
-//! What there is to look at: one key a thing, so that ten changes of a node are one look at it.
+//! Work items: one key for each object, so that ten changes of a node are one reconcile.
 
 use crate::provision::batcher::PlanTrigger;
 
-/// A thing whose state should be compared with what it should be.
+/// Object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkItem {
     /// An EC2NodeClass by name.
@@ -11,9 +11,9 @@ pub enum WorkItem {
     Pool(String),
     /// A NodeClaim by name.
     Claim(String),
-    /// All claims that are to be put into fleets.
+    /// NodeClaims that are to be grouped into fleets.
     Gather,
-    /// The claims that share a launch token.
+    /// NodeClaims that share a launch token.
     Launch(String),
     /// A Node by name.
     Node(String),
@@ -21,9 +21,9 @@ pub enum WorkItem {
     Overlay(String),
     /// A CapacityBuffer by `namespace/name`.
     Buffer(String),
-    /// A NodeUsage by name, which is the Node's.
+    /// A NodeUsage by name, which is the name of its Node.
     Usage(String),
-    /// A move that is under way, by the list of its replacements.
+    /// A command in progress, by the list of its replacements.
     Move(String),
 }
 
@@ -44,11 +44,11 @@ impl std::fmt::Display for WorkItem {
     }
 }
 
-/// What a change calls for.
+/// Work and plans that a change triggers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
-    /// Things to look at.
+    /// Work items to enqueue.
     pub work: Vec<WorkItem>,
-    /// What a plan should answer.
+    /// Triggers of the next plan.
     pub plan: Vec<PlanTrigger>,
 }

@@ -1,6 +1,6 @@
-//! Karpenter's feature gates: which are known, and which are on.
+//! Karpenter's feature gates: the known ones, and their values.
 
-/// Karpenter's feature gates with their defaults (core 7.3).
+/// Karpenter's feature gates with their defaults.
 const KNOWN: [(&str, bool); 6] = [
     (NODE_REPAIR, false),
     (RESERVED_CAPACITY, true),
@@ -16,15 +16,15 @@ const NODE_OVERLAY: &str = "NodeOverlay";
 const STATIC_CAPACITY: &str = "StaticCapacity";
 const CAPACITY_BUFFER: &str = "CapacityBuffer";
 
-/// What the gates let through.
+/// Values of the feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each feature gate has its own value")]
 pub struct Gates {
-    /// Replacing nodes that are unhealthy.
+    /// Replacement of unhealthy nodes.
     pub node_repair: bool,
-    /// Offerings that draw on capacity reservations.
+    /// Offerings of capacity reservations.
     pub reserved_capacity: bool,
-    /// Replacing spot machines by cheaper spot machines.
+    /// Replacement of spot nodes by cheaper spot nodes.
     pub spot_to_spot: bool,
     /// NodeOverlays.
     pub node_overlay: bool,
@@ -40,11 +40,11 @@ impl Default for Gates {
     }
 }
 
-/// Gates as written, known ones only; of several the last counts.
+/// Known gates as written; of several values for a gate the last applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written(Vec<(String, bool)>);
 
-/// Reads `NAME=true,NAME=false`.
+/// Parses `NAME=true,NAME=false`.
 pub(super) fn read(text: &str) -> Result<Written, String> {
     let mut all = Vec::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -60,7 +60,7 @@ pub(super) fn read(text: &str) -> Result<Written, String> {
 }
 
 impl Written {
-    /// What these gates let through; those that are not mentioned keep their defaults.
+    /// Returns the values of the gates. Gates that are not mentioned keep their defaults.
     pub(super) fn gates(&self) -> Gates {
         Gates {
             node_repair: self.is_open(NODE_REPAIR),
@@ -92,7 +92,7 @@ mod tests {
     };
 
     #[test]
-    fn gates_are_read_as_karpenter_reads_them() {
+    fn read_parses_gates_as_karpenter_does() {
         let rows = [
             ("", DEFAULTS),
             (
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_nobody_knows_is_refused() {
+    fn read_fails_when_a_gate_is_unknown() {
         assert!(read("NodeRepair").is_err_and(|message| message.contains("NAME=true")));
         assert!(read("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));
     }

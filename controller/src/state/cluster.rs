@@ -1,5 +1,5 @@
-//! The index behind its lock, the two places where a change of it makes itself felt (the work queue and the planner's batch), and the
-//! only clock that decisions are handed a moment of.
+//! Index behind its lock, and the two receivers of its changes: the work queue and the batcher of plans. Also the only clock
+//! whose time decisions receive.
 
 use std::sync::Arc;
 
@@ -14,47 +14,47 @@ use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
 use crate::write::events::EventRecorder;
 
-/// What all parts of the controller share.
+/// Shared state of all parts of the controller.
 pub struct Cluster {
     index: RwLock<Index>,
-    /// Things to look at.
+    /// Queue of the work items.
     pub queue: Queue<WorkItem>,
-    /// Events on their way to the API server.
+    /// Events for the API server.
     pub notes: EventRecorder,
-    /// What plans have said of pods that wait.
+    /// Decisions of plans about pending pods.
     pub decisions: PodDecisions,
     plan: UnboundedSender<PlanTrigger>,
     clock: Clock,
 }
 
-/// What tells the time.
+/// Source of the current time.
 pub type Clock = fn() -> Timestamp;
 
 impl Cluster {
-    /// An empty cluster; what asks for a plan goes to `plan`.
+    /// Creates an empty cluster. Triggers of plans are sent to `plan`.
     #[must_use]
     pub fn new(plan: UnboundedSender<PlanTrigger>, notes: EventRecorder) -> Arc<Self> {
         Self::with_clock(plan, notes, Timestamp::now)
     }
 
-    /// The same under another clock, for tests.
+    /// Creates an empty cluster with another clock, for tests.
     #[must_use]
     pub fn with_clock(plan: UnboundedSender<PlanTrigger>, notes: EventRecorder, clock: Clock) -> Arc<Self> {
         let decisions = PodDecisions::new(clock());
         Arc::new(Self { index: RwLock::default(), queue: Queue::default(), notes, decisions, plan, clock })
     }
 
-    /// The time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
 
-    /// Looks at the index.
+    /// Reads the index.
     pub fn read<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
         look(&self.index.read())
     }
 
-    /// Changes the index and passes on what that calls for.
+    /// Changes the index, and passes on the work and the plans that the change triggers.
     pub fn change(&self, change: impl FnOnce(&mut Index) -> Triggers) {
         let consequences = change(&mut self.index.write());
         for work in consequences.work {
@@ -65,13 +65,13 @@ impl Cluster {
         }
     }
 
-    /// Asks for a plan that answers `id`.
+    /// Triggers a plan for `id`.
     pub fn ask_for_plan(&self, id: String) {
         self.send(PlanTrigger::New(id));
     }
 
     fn send(&self, trigger: PlanTrigger) {
-        // The receiver is gone only while the process ends.
+        // The receiver is dropped only while the process ends.
         let _ = self.plan.send(trigger);
     }
 }

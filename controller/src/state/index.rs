@@ -1,6 +1,6 @@
-//! The cluster as the watches last showed it, one table a kind, and what each change calls for.
+//! Cluster as the watches last reported it, with one table for each kind, and the triggers of each change.
 //!
-//! Tests push objects in directly; nothing here does I/O.
+//! Tests add objects directly; nothing here does I/O.
 
 mod context;
 mod shared;
@@ -26,7 +26,7 @@ pub use triggers::Indexed;
 use crate::reconcile::work::Triggers;
 use shared::Interner;
 
-/// Everything that we watch.
+/// All watched objects.
 #[derive(Debug, Default)]
 pub struct Index {
     /// Pods by `namespace/name`.
@@ -51,13 +51,13 @@ pub struct Index {
     pub volumes: Table<PersistentVolume>,
     /// StorageClasses by name.
     pub storage_classes: Table<StorageClass>,
-    /// CSINodes by name, which is the Node's.
+    /// CSINodes by name, which is the name of the Node.
     pub csi_nodes: Table<CSINode>,
     /// Namespaces by name.
     pub namespaces: Table<Namespace>,
-    /// NodeOverlays by name; none while their gate is closed.
+    /// NodeOverlays by name; empty while their gate is closed.
     pub overlays: Table<NodeOverlay>,
-    /// CapacityBuffers by `namespace/name`; none while their gate is closed, as all that they refer to.
+    /// CapacityBuffers by `namespace/name`; empty while their gate is closed, as all kinds that they refer to.
     pub buffers: Table<CapacityBuffer>,
     /// PodTemplates by `namespace/name`.
     pub pod_templates: Table<PodTemplate>,
@@ -67,25 +67,25 @@ pub struct Index {
     pub replica_sets: Table<ReplicaSet>,
     /// StatefulSets by `namespace/name`.
     pub stateful_sets: Table<StatefulSet>,
-    /// NodeUsages by name, which is the Node's. No plan waits for them: who has not reported counts as unknown.
+    /// NodeUsages by name, which is the name of the Node. No plan waits for them: without a report the utilization is unknown.
     pub usages: Table<NodeReport>,
-    /// Conditions that have turned, and objects that have ended.
+    /// Transitions of conditions, and removed objects.
     pub turns: Transitions,
-    /// Pods that the scheduler found no place for.
+    /// Pods that kube-scheduler refused, by UID.
     waiting: BTreeMap<String, Key>,
-    /// Pods that the scheduler has not looked at yet.
+    /// Pods that kube-scheduler has not tried yet, by UID.
     unjudged: BTreeMap<String, Key>,
     pods_by_node: BTreeMap<String, BTreeSet<Key>>,
     nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
     claims_by_instance: BTreeMap<String, BTreeSet<Key>>,
     pod_events: BTreeMap<String, Timestamp>,
-    /// What claims ask for.
+    /// Shared requirements of NodeClaims.
     requirements: Interner<Requirement>,
 }
 
 impl Index {
-    /// Takes in one object. `live` is false while a watch replays what exists already.
+    /// Applies one object. `live` is false while a watch replays existing objects.
     pub fn apply<K: Indexed>(&mut self, mut object: K, now: Timestamp, live: bool) -> Triggers {
         object.slim();
         object.share(self);
@@ -102,7 +102,7 @@ impl Index {
         K::consequences(self, before.as_deref(), Some(&object))
     }
 
-    /// Forgets one object.
+    /// Removes one object.
     pub fn delete<K: Indexed>(&mut self, key: &str, now: Timestamp) -> Triggers {
         let Some(before) = K::table_mut(self).remove(key) else { return Triggers::default() };
         let deleted = before.meta().deletion_timestamp.as_ref().filter(|_| !before.condition_views().is_empty());
@@ -113,7 +113,7 @@ impl Index {
         K::consequences(self, Some(&before), None)
     }
 
-    /// Forgets every object of a kind that a finished relist did not show, and marks the table as complete.
+    /// Removes every object of a kind that a complete relist did not contain, and marks the table as synced.
     pub fn finish_relist<K: Indexed>(&mut self, seen: &BTreeSet<Key>, now: Timestamp) -> Triggers {
         let gone: Vec<Key> = K::table(self).keys().filter(|key| !seen.contains(*key)).cloned().collect();
         let mut all = Triggers::default();
@@ -126,18 +126,18 @@ impl Index {
         all
     }
 
-    /// A kind that nobody watches has no objects, and all of them are known.
+    /// Marks a kind without a watch as synced: it has no objects.
     pub fn do_without<K: Indexed>(&mut self) {
         K::table_mut(self).mark_synced();
     }
 
-    /// Whether every table was complete once.
+    /// Reports whether every table has been synced once.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.missing().is_empty()
     }
 
-    /// The kinds whose first list has not come through yet.
+    /// Returns the kinds whose first list is not complete.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let tables = [
@@ -164,36 +164,36 @@ impl Index {
         tables.iter().filter(|(_, synced)| !synced).map(|(name, _)| *name).collect()
     }
 
-    /// A pod that has no place, refused or not looked at yet, by its UID.
+    /// Returns a pending pod by its UID: refused by kube-scheduler, or not tried yet.
     #[must_use]
     pub fn waiting_pod(&self, uid: &str) -> Option<&Arc<Pod>> {
         self.pods.get(self.waiting.get(uid).or_else(|| self.unjudged.get(uid))?)
     }
 
-    /// Whether the pod with this UID has no place.
+    /// Reports whether the pod with this UID is pending.
     #[must_use]
     pub fn waits(&self, uid: &str) -> bool {
         self.waiting_pod(uid).is_some()
     }
 
-    /// Whether the scheduler has found no place for some pod.
+    /// Reports whether kube-scheduler has refused any pod.
     #[must_use]
     pub fn has_waiting_pods(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether the scheduler has not looked yet at a pod, by its UID.
+    /// Reports whether kube-scheduler has not tried the pod with this UID yet.
     #[must_use]
     pub fn is_unjudged(&self, uid: &str) -> bool {
         self.unjudged.contains_key(uid)
     }
 
-    /// Pods bound to a node.
+    /// Returns the pods bound to a node.
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
 
-    /// Volumes that are still attached to a node although no pod that is left there uses them.
+    /// Returns the volumes that are still attached to a node and that no remaining pod uses.
     #[must_use]
     pub fn detaching(&self, node: &str) -> Vec<String> {
         let left = self.pods_on(node).filter(|pod| !pod.is_terminal());
@@ -203,7 +203,7 @@ impl Index {
         volumes.filter(|volume| !volume.is_empty() && !used.contains(volume)).map(str::to_owned).collect()
     }
 
-    /// The volumes to which a pod's claims are bound; an ephemeral volume's claim is named after pod and volume.
+    /// Returns the volumes to which a pod's claims are bound. The claim of an ephemeral volume has the name of pod and volume.
     fn volumes_of<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a str> {
         let claim = |volume: &api::objects::Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
             (Some(claim), _) => Some(claim.claim_name.clone()),
@@ -215,13 +215,13 @@ impl Index {
         keys.filter_map(|key| Some(self.volume_claims.get(&key)?.spec.volume_name.as_str()))
     }
 
-    /// Nodes whose provider id is `provider_id`.
+    /// Returns the nodes with this provider id.
     #[must_use]
     pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
         self.nodes_by_provider.get(provider_id).into_iter().flatten().filter_map(|key| self.nodes.get(key)).collect()
     }
 
-    /// What the node really uses: the report of its name, if it is of the node's own machine and not stale.
+    /// Returns the utilization of the node: its NodeUsage, if that is of the node's own instance and not stale.
     #[must_use]
     pub fn usage_of(&self, node: &Node, now: Timestamp) -> Option<&Usage> {
         let usage = &self.usages.get(node.name())?.usage;
@@ -229,7 +229,7 @@ impl Index {
         (*usage.instance == *instance && usage.is_current(now)).then_some(usage)
     }
 
-    /// The only claim whose provider id is the node's, if there is exactly one.
+    /// Returns the NodeClaim with the node's provider id, if there is exactly one.
     #[must_use]
     pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
         let mut claims = self.claims_by_provider.get(&node.spec.provider_id)?.iter();
@@ -237,56 +237,56 @@ impl Index {
         claims.next().is_none().then(|| self.claims.get(claim)).flatten()
     }
 
-    /// The claim of an instance, by EC2's id.
+    /// Returns the NodeClaim of an instance, by instance id.
     #[must_use]
     pub fn claim_of_instance(&self, id: &str) -> Option<&Arc<NodeClaim>> {
         self.claims_by_instance.get(id)?.iter().find_map(|key| self.claims.get(key))
     }
 
-    /// The budgets that select a pod, in the order of their names.
+    /// Returns the PodDisruptionBudgets that select a pod, in the order of their names.
     #[must_use]
     pub fn budgets_of(&self, pod: &Pod) -> Vec<&PodDisruptionBudget> {
         let budgets = self.budgets.starting_with(format!("{}/", pod.namespace()));
         budgets.map(Arc::as_ref).filter(|budget| budget.selects(pod)).collect()
     }
 
-    /// The claim's pool, if it exists.
+    /// Returns the NodePool of the NodeClaim, if it exists.
     #[must_use]
     pub fn pool_of(&self, claim: &NodeClaim) -> Option<&Arc<NodePool>> {
         self.pools.get(crate::reconcile::nodeclaim::pool(claim))
     }
 
-    /// The move under way that the claim is a part of, as one that goes or as one that comes; see [`api::annotation::REPLACED_BY`].
+    /// Returns the command in progress that disrupts the NodeClaim or that created it; see [`api::annotation::REPLACED_BY`].
     #[must_use]
     pub fn move_of<'a>(&'a self, claim: &'a NodeClaim) -> Option<&'a str> {
         claim.replaced_by().or_else(|| claim.replaces().find_map(|name| self.claims.get(name)?.replaced_by()))
     }
 
-    /// Claims that carry a launch token, in the order of their names.
+    /// Returns the NodeClaims with this launch token, in the order of their names.
     pub fn claims_of_launch<'a>(&'a self, token: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
         self.claims.values().filter(move |claim| launch_token(claim) == Some(token))
     }
 
-    /// When a pod last came to a node, left it or ended there, as far as this process saw it.
+    /// Returns the time at which a pod last arrived on a node, left it or ended there, since the start of this process.
     #[must_use]
     pub fn last_pod_event(&self, node: &str) -> Option<Timestamp> {
         self.pod_events.get(node).copied()
     }
 }
 
-/// The claim's instance in Kubernetes' words, once it was launched.
+/// Returns the provider id of the NodeClaim's instance, once it was launched.
 #[must_use]
 pub fn provider_id(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref().map(|status| status.provider_id.as_str()).filter(|id| !id.is_empty())
 }
 
-/// The claim's instance in EC2's words, once it was launched.
+/// Returns the EC2 id of the NodeClaim's instance, once it was launched.
 #[must_use]
 pub fn instance_id(claim: &NodeClaim) -> Option<&str> {
     provider_id(claim)?.rsplit('/').next()
 }
 
-/// The client token of the CreateFleet call that launches the claim.
+/// Returns the client token of the CreateFleet call that launches the NodeClaim.
 #[must_use]
 pub fn launch_token(claim: &NodeClaim) -> Option<&str> {
     claim.metadata.annotations.as_ref()?.get(api::annotation::LAUNCH_TOKEN).map(String::as_str)
@@ -318,7 +318,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     #[test]
-    fn an_answer_that_the_watch_overtook_changes_nothing() {
+    fn apply_ignores_an_older_version() {
         let mut index = Index::default();
         let first = index.apply(claim("a", "10"), NOW, true);
         assert!(first.work.contains(&WorkItem::Claim("default-abc".to_owned())));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_does_not_come_back_by_a_late_answer_but_its_successor_does() {
+    fn apply_ignores_late_versions_of_deleted_objects() {
         let mut index = Index::default();
         drop(index.apply(claim("a", "10"), NOW, true));
         drop(index.delete::<NodeClaim>("default-abc", NOW));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_which_nothing_came_calls_for_a_plan_when_it_is_gone() {
+    fn delete_triggers_a_plan_when_the_claim_never_registered() {
         let registered = |status: &str| {
             let conditions = [crate::fixture::condition(api::condition::REGISTERED, status, 0)];
             crate::fixture::claim(&crate::fixture::status(&conditions)).as_ref().clone()
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_pool_is_planned_anew_from_the_moment_in_which_a_claim_begins_to_go() {
+    fn apply_triggers_a_plan_when_a_static_claim_is_deleted() {
         let claim = |version: &str, leaves: bool| {
             let moment = leaves.then(|| crate::fixture::at(9).to_string());
             let registered = [crate::fixture::condition(api::condition::REGISTERED, "True", 0)];
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_frees_its_pools_budget_when_its_instance_ends_and_only_once() {
+    fn apply_triggers_freed_once_when_the_instance_terminates() {
         let claim = |version: &str, ends: &str| {
             let mut change = crate::fixture::status(&[
                 crate::fixture::condition(api::condition::REGISTERED, "True", 0),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_leaves_a_node_calls_for_a_plan_where_the_regular_look_would_come_too_late() {
+    fn apply_triggers_freed_when_consolidate_after_is_short() {
         let pod = |version: &str, change: serde_json::Value| {
             let mut all = serde_json::json!({"metadata": {"resourceVersion": version}, "spec": {"nodeName": "node-1"}});
             crate::fixture::merge(&mut all, &change);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_template_has_all_claims_of_its_pool_looked_at_and_what_drifts_planned_for() {
+    fn apply_enqueues_claims_when_the_nodepool_template_changes() {
         let pool = |version: &str, change: serde_json::Value| {
             let mut all = serde_json::json!({"metadata": {"resourceVersion": version}});
             crate::fixture::merge(&mut all, &change);
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_keeps_all_annotations_that_decide_about_it() {
+    fn apply_keeps_the_annotations_that_decisions_read() {
         let read = [
             api::annotation::DO_NOT_DISRUPT,
             api::annotation::DISRUPT_AT_MOST_ONCE_PER,
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relist_forgets_what_it_did_not_show() {
+    fn finish_relist_removes_objects_that_it_did_not_contain() {
         let mut index = Index::default();
         drop(index.apply(claim("a", "10"), NOW, false));
         let gone = index.finish_relist::<NodeClaim>(&std::collections::BTreeSet::new(), NOW);

@@ -1,5 +1,5 @@
-//! Promises of recent plans: which pods a node waits for, so that neither another launch nor an early removal
-//! comes between.
+//! Nominations of recent plans: the pods that a node is expected to receive, so that no other launch and no early removal
+//! intervenes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-/// Karpenter's least time that a promise holds.
+/// Karpenter's minimum lifetime of a nomination.
 const LEAST: Duration = Duration::from_secs(10);
 
-/// Nominations that provisioning and reconcilers share.
+/// Nominations, shared by provisioning and the reconcilers.
 pub type SharedNominations = Arc<Mutex<Nominations>>;
 
-/// Nodes by the pods that they wait for.
+/// Nominated nodes by pod.
 #[derive(Debug, Default)]
 pub struct Nominations {
     pods: BTreeMap<String, Nomination>,
-    /// The same by node.
+    /// Pods by node.
     nodes: BTreeMap<String, BTreeSet<String>>,
-    /// How many numbers were given out.
+    /// Number of order numbers that were assigned.
     numbers: u64,
 }
 
@@ -28,20 +28,21 @@ pub struct Nominations {
 struct Nomination {
     node: String,
     until: Timestamp,
-    /// Its place among all promises.
+    /// Position in the order of all nominations.
     number: u64,
-    /// Whether the pod had no node when it was given. One that has to leave another has a successor, which nobody knows yet.
+    /// True if the pod had no node at its nomination. A pod that must leave another node gets a successor, which is unknown
+    /// yet.
     waited: bool,
 }
 
-/// How long a promise holds: twice the longest batch, and at least [`LEAST`].
+/// Returns the lifetime of a nomination: twice the longest batch, and at least [`LEAST`].
 #[must_use]
 pub fn lifetime(batch_max: Duration) -> Duration {
     (batch_max * 2).max(LEAST)
 }
 
 impl Nominations {
-    /// Promises a place on `node` (a Node or a NodeClaim) to the pod with this UID; `waits` tells whether it has no node yet.
+    /// Nominates the pod with this UID to `node` (a Node or a NodeClaim). `waits` is true if the pod has no node yet.
     pub fn promise(&mut self, pod: &str, waits: bool, node: &str, until: Timestamp) {
         let number = self.number();
         let promise = Nomination { node: node.to_owned(), until, number, waited: waits };
@@ -58,7 +59,7 @@ impl Nominations {
         }
     }
 
-    /// Brings the promises to these pods into this order, behind all others: what one rests on comes before it.
+    /// Moves the nominations of these pods to the end, in this order: a nomination comes after those that it depends on.
     pub fn arrange<'p>(&mut self, pods: impl Iterator<Item = &'p str>) {
         for pod in pods {
             let number = self.number();
@@ -73,14 +74,15 @@ impl Nominations {
         self.numbers
     }
 
-    /// Forgets what has run out, and what would hold for longer than any promise does: since it was given the clock was set back.
+    /// Removes expired nominations. Also removes nominations with an expiration beyond the lifetime: the clock was set back
+    /// since then.
     pub fn expire(&mut self, now: Timestamp, lifetime: Duration) {
         let latest = after(now, lifetime);
         self.forget(|_, promise| promise.until <= now || promise.until > latest);
     }
 
-    /// Forgets promises to pods that waited and do not any more: a node that has its pods may be evaluated by what runs on it, and nobody
-    /// comes for a pod that is gone.
+    /// Removes nominations of pods that were pending and no longer are. A node that has its pods can be evaluated by them, and
+    /// a deleted pod never arrives.
     pub fn forget_arrived(&mut self, waits: impl Fn(&str) -> bool) {
         self.forget(|pod, promise| promise.waited && !waits(pod));
     }
@@ -91,7 +93,7 @@ impl Nominations {
         ended.iter().for_each(|(pod, promise)| self.leave(pod, &promise.node));
     }
 
-    /// Pods with the node that each was promised, in the order of the promises.
+    /// Returns the pods with their nominated nodes, in the order of the nominations.
     #[must_use]
     pub fn in_order(&self) -> Vec<(String, String)> {
         let mut all: Vec<(&String, &Nomination)> = self.pods.iter().collect();
@@ -99,19 +101,19 @@ impl Nominations {
         all.into_iter().map(|(pod, promise)| (pod.clone(), promise.node.clone())).collect()
     }
 
-    /// Whether the pod with this UID was promised a place.
+    /// Reports whether the pod with this UID has a nomination.
     #[must_use]
     pub fn holds(&self, pod: &str) -> bool {
         self.pods.contains_key(pod)
     }
 
-    /// UIDs of the pods that wait for a machine, by either of its names.
+    /// Returns the UIDs of the pods nominated to a node, by either of its names.
     #[must_use]
     pub fn pods_on(&self, names: [&str; 2]) -> Vec<String> {
         names.iter().filter_map(|name| self.nodes.get(*name)).flatten().cloned().collect()
     }
 
-    /// Until when each node is promised to someone.
+    /// Returns the time until which each node has a nomination.
     #[must_use]
     pub fn by_node(&self) -> BTreeMap<String, Timestamp> {
         let mut nodes: BTreeMap<String, Timestamp> = BTreeMap::new();
@@ -123,7 +125,7 @@ impl Nominations {
     }
 }
 
-/// A moment `span` after `now`; the end of time if that is too far.
+/// Returns the time `span` after `now`, or the maximum time if that is out of range.
 #[must_use]
 pub fn after(now: Timestamp, span: Duration) -> Timestamp {
     let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
@@ -136,7 +138,7 @@ mod tests {
     use jiff::Timestamp;
 
     #[test]
-    fn a_node_is_protected_until_the_last_promise_runs_out() {
+    fn by_node_contains_a_node_until_its_last_nomination_expires() {
         let now = Timestamp::UNIX_EPOCH;
         let at = |seconds| after(now, Duration::from_secs(seconds));
         let mut nominations = Nominations::default();
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_ends_when_its_pod_does_not_wait_any_more_unless_it_never_did() {
+    fn forget_arrived_removes_pods_that_are_no_longer_pending() {
         let mut nominations = Nominations::default();
         for (pod, waits) in [("arrived", true), ("waiting", true), ("moved", false)] {
             nominations.promise(pod, waits, "node", Timestamp::MAX);
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_does_not_make_a_promise_last() {
+    fn expire_removes_nominations_when_the_clock_is_set_back() {
         let hour = Duration::from_secs(3600);
         let (now, lifetime) = (after(Timestamp::UNIX_EPOCH, hour), Duration::from_secs(20));
         let mut nominations = Nominations::default();
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_wait_for_a_machine_under_both_of_its_names() {
+    fn pods_on_returns_pods_by_both_names_of_a_node() {
         let mut nominations = Nominations::default();
         for (pod, machine) in [("a", "claim"), ("b", "node"), ("c", "other")] {
             nominations.promise(pod, true, machine, Timestamp::MAX);
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_stand_in_the_order_of_the_plan_that_made_them() {
+    fn arrange_orders_nominations_as_in_the_plan() {
         let mut nominations = Nominations::default();
         for pod in ["a", "b", "c", "d"] {
             nominations.promise(pod, true, "node", Timestamp::MAX);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_holds_for_two_batches() {
+    fn lifetime_is_two_batches_and_at_least_ten_seconds() {
         assert_eq!(lifetime(Duration::from_secs(10)), Duration::from_secs(20));
         assert_eq!(lifetime(Duration::from_millis(200)), Duration::from_secs(10));
     }

@@ -1,4 +1,4 @@
-//! What the last plan made of NodeOverlays and CapacityBuffers, until their statuses say it.
+//! Results of the last plan for NodeOverlays and CapacityBuffers, until their status has them.
 
 use std::collections::BTreeMap;
 
@@ -9,37 +9,37 @@ use snapshot::{BufferState, OverlayError, Provisioning, SnapshotResult, provisio
 use crate::reconcile::work::WorkItem;
 use crate::state::index::Index;
 
-/// A verdict on one object.
+/// Result for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtGeneration<T> {
-    /// The object's generation that was evaluated: of a later one nothing is known yet.
+    /// Generation of the evaluated object. Later generations have no result yet.
     pub generation: i64,
-    /// What was found.
+    /// Result of the evaluation.
     pub verdict: T,
 }
 
-/// What was found of a buffer.
+/// Result for a CapacityBuffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferResult {
-    /// What it was resolved to.
+    /// Resolution of the CapacityBuffer.
     pub state: BufferState,
-    /// Whether its room is there.
+    /// State of its capacity.
     pub provisioning: Provisioning,
 }
 
-/// What was found of an overlay: why it does not count, if it does not.
+/// Result for a NodeOverlay: the error that disables the overlay, if any.
 pub type OverlayResultAtGeneration = AtGeneration<Option<OverlayError>>;
-/// What was found of a buffer.
+/// Result for a CapacityBuffer, with its generation.
 pub type BufferResultAtGeneration = AtGeneration<BufferResult>;
 
-/// What one pass found.
+/// Results of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanResults {
     overlays: BTreeMap<String, OverlayResultAtGeneration>,
     buffers: BTreeMap<String, BufferResultAtGeneration>,
 }
 
-/// The generations that a pass is about to judge, by the objects' keys.
+/// Generations that a pass is about to evaluate, by the keys of the objects.
 #[derive(Clone, Debug, Default)]
 pub struct Generations {
     overlays: BTreeMap<String, i64>,
@@ -47,7 +47,7 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// Those of the index. To be taken under the same lock as the snapshot.
+    /// Reads the generations of the index, under the same lock as the snapshot.
     #[must_use]
     pub fn from_index(index: &Index) -> Self {
         let overlays = index.overlays.keys().zip(index.overlays.values());
@@ -64,7 +64,7 @@ impl Generations {
 }
 
 impl PlanResults {
-    /// What a plan of that snapshot says of overlays and buffers.
+    /// Returns the results of a plan of this snapshot for NodeOverlays and CapacityBuffers.
     #[must_use]
     pub fn new(generations: &Generations, built: &SnapshotResult, plan: &Plan) -> Self {
         let overlay = |found: &snapshot::OverlayVerdict| {
@@ -83,12 +83,12 @@ impl PlanResults {
     }
 }
 
-/// The findings of the last pass.
+/// Results of the last pass.
 #[derive(Debug, Default)]
 pub struct PlanResultStore(Mutex<PlanResults>);
 
 impl PlanResultStore {
-    /// Takes over what a pass found and returns what to look at: objects of which something else was found than before.
+    /// Replaces the results, and returns the work items of objects whose result changed.
     pub fn replace(&self, found: PlanResults) -> Vec<WorkItem> {
         let mut held = self.held();
         let overlays = found.overlays.iter().filter(|(key, it)| held.overlays.get(*key) != Some(*it));
@@ -99,13 +99,13 @@ impl PlanResultStore {
         work
     }
 
-    /// What is known of an overlay.
+    /// Returns the result for a NodeOverlay.
     #[must_use]
     pub fn overlay(&self, name: &str) -> Option<OverlayResultAtGeneration> {
         self.held().overlays.get(name).cloned()
     }
 
-    /// What is known of a buffer.
+    /// Returns the result for a CapacityBuffer.
     #[must_use]
     pub fn buffer(&self, key: &str) -> Option<BufferResultAtGeneration> {
         self.held().buffers.get(key).cloned()
@@ -122,7 +122,7 @@ mod tests {
     use crate::reconcile::work::WorkItem;
 
     #[test]
-    fn only_news_are_looked_at() {
+    fn replace_returns_work_only_when_a_result_changed() {
         let found = |generation| {
             let judged = AtGeneration { generation, verdict: None };
             PlanResults { overlays: [("a".to_owned(), judged)].into(), ..PlanResults::default() }

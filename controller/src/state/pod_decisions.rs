@@ -1,4 +1,4 @@
-//! When plans first decided about pods that wait, for who asks how long that took and how long pods take from then on.
+//! Times of the first decisions of plans about pending pods, for metrics of their waits before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use planner::{Plan, Pod, PodVerdict, Snapshot};
 
 use crate::metrics;
 
-/// A pod that no plan has seen for so long runs, or is gone.
+/// Age after which a decision is dropped: a pod that no plan contained for so long runs or is gone.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 
-/// Decisions by the pods' UIDs.
+/// Decisions by the UID of the pod.
 #[derive(Debug)]
 pub struct PodDecisions {
-    /// About pods from before this life of the controller an earlier one decided.
+    /// Start of this process. An earlier process decided about older pods.
     since: Timestamp,
     known: Mutex<BTreeMap<String, PodDecision>>,
 }
@@ -27,13 +27,13 @@ struct PodDecision {
 }
 
 impl PodDecisions {
-    /// Measures pods that were created after `since`.
+    /// Creates the measurement of pods that were created since `since`.
     #[must_use]
     pub fn new(since: Timestamp) -> Self {
         Self { since, known: Mutex::default() }
     }
 
-    /// Notes what a plan says of pods that wait, and measures how long those took of which it is the first to say something.
+    /// Records the verdicts of a plan about pending pods, and measures the wait of pods with their first verdict.
     pub fn note(&self, snapshot: &Snapshot, plan: &Plan, metrics: &Metrics, now: Timestamp) {
         let mut known = self.known();
         for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
@@ -58,13 +58,13 @@ impl PodDecisions {
         }
     }
 
-    /// Whether a plan has said anything of a pod.
+    /// Reports whether any plan has decided about the pod.
     #[must_use]
     pub fn has(&self, uid: &str) -> bool {
         self.known().contains_key(uid)
     }
 
-    /// When a plan first had a place for a pod.
+    /// Returns the time at which a plan first had a node for the pod.
     #[must_use]
     pub fn placed(&self, uid: &str) -> Option<Timestamp> {
         self.known().get(uid)?.placed
@@ -75,7 +75,7 @@ impl PodDecisions {
     }
 }
 
-/// Pods that wait, by the one zone in which each may run; those that may run in several are under no name.
+/// Counts pending pods by the only zone in which each may run. Pods with several zones have an empty name.
 #[must_use]
 pub fn by_zone(snapshot: &Snapshot) -> BTreeMap<String, u32> {
     let waiting = snapshot.pods.iter().filter(|pod| pod.buffer.is_none() && pod.leaving_node.is_none());

@@ -1,44 +1,44 @@
-//! Whether a pool's launches come to something: the last few registrations of each pool, good and bad (core 3.1).
+//! Success of a NodePool's launches: the last registrations of each NodePool, successful or not.
 //!
-//! It is told, in the condition `NodeRegistrationHealthy`, and gates nothing.
+//! The result is reported in the condition `NodeRegistrationHealthy` and blocks nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// So many results count.
+/// Number of results that count.
 const REMEMBERED: usize = 4;
 
-/// How one launch ended.
+/// Result of one launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// Its node registered.
+    /// Registration of its node.
     Good,
-    /// It was given up.
+    /// Launch without a registration.
     Bad {
-        /// One word: why.
+        /// Reason in CamelCase.
         reason: String,
-        /// A sentence: why.
+        /// Message with the cause.
         message: String,
     },
 }
 
-/// The last results of one pool, oldest first.
+/// Last results of one NodePool, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistrationHistory(VecDeque<Registration>);
 
-/// What the results come to.
+/// Health that follows from the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistrationHealth {
-    /// Nothing is known yet.
+    /// No result yet, or only too few failures.
     Unknown,
     /// Fewer than half of the last launches failed.
     Healthy,
-    /// Half of them or more failed; the last failure says why.
+    /// Half of the last launches or more failed, with the cause of the last failure.
     Unhealthy {
-        /// One word.
+        /// Reason in CamelCase.
         reason: String,
-        /// A sentence.
+        /// Message with the cause.
         message: String,
     },
 }
@@ -51,7 +51,7 @@ impl RegistrationHistory {
         }
     }
 
-    /// Half of the four places filled with failures is too many, however few results there are.
+    /// Returns the health. Two failures in the four places are too many, even if there are fewer results.
     #[must_use]
     pub fn verdict(&self) -> RegistrationHealth {
         let failures = || {
@@ -70,22 +70,22 @@ impl RegistrationHistory {
     }
 }
 
-/// The rings of all pools, by the pools' UIDs: a pool of the same name is another pool.
+/// Results of all NodePools by their UIDs: another NodePool of the same name has its own results.
 #[derive(Debug, Default)]
 pub struct Registrations(Mutex<BTreeMap<String, RegistrationHistory>>);
 
 impl Registrations {
-    /// Takes in one result.
+    /// Records one result.
     pub fn record(&self, pool: &str, result: Registration) {
         self.rings().entry(pool.to_owned()).or_default().record(result);
     }
 
-    /// Starts anew: pool or class have changed, and what was is no sign any more.
+    /// Removes the results of a NodePool: it or its EC2NodeClass changed, so that earlier results are no evidence.
     pub fn reset(&self, pool: &str) {
         self.rings().remove(pool);
     }
 
-    /// What is known of a pool.
+    /// Returns the health of a NodePool.
     #[must_use]
     pub fn verdict(&self, pool: &str) -> RegistrationHealth {
         self.rings().get(pool).map_or(RegistrationHealth::Unknown, RegistrationHistory::verdict)
@@ -101,7 +101,7 @@ mod tests {
     use super::{Registration, RegistrationHealth, RegistrationHistory};
 
     #[test]
-    fn two_failures_among_the_last_four_are_too_many() {
+    fn verdict_is_unhealthy_when_two_of_the_last_four_failed() {
         let bad = || Registration::Bad { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
         let sick = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
         let good = || Registration::Good;

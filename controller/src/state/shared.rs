@@ -1,4 +1,4 @@
-//! What provisioning and the reconcilers share.
+//! State that provisioning and the reconcilers share.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::state::plan_results::PlanResultStore;
 pub struct Shared {
     /// The index, the work queue and the clock.
     pub cluster: Arc<Cluster>,
-    /// Instance types, offerings and resolved classes.
+    /// Instance types, offerings and resolved EC2NodeClasses.
     pub market: Arc<Offerings>,
     /// Counters and gauges.
     pub metrics: Arc<Metrics>,
-    /// Results of the last plan for overlays and buffers.
+    /// Results of the last plan for NodeOverlays and CapacityBuffers.
     pub verdicts: Arc<PlanResultStore>,
     /// Notices of EC2 for NodeClaims.
     pub notices: Arc<Notices>,
-    /// Pods that are expected on nodes.
+    /// Nominations of pods to nodes.
     pub nominations: SharedNominations,
 }

@@ -1,7 +1,7 @@
-//! Kubernetes events: what we did and why, where people look for it with `kubectl describe`.
+//! Kubernetes events about actions and their reasons, for `kubectl describe`.
 //!
-//! An equal event within its silence is not sent again, and of those that come in crowds only some are. Sending never
-//! holds up the work that it tells of.
+//! An equal event is not sent again within its minimum interval, and of events in large numbers only some are sent. An event
+//! never delays the work that it reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
-/// Karpenter's default silence between equal events.
+/// Karpenter's default interval between equal events.
 const SILENCE: Duration = Duration::from_secs(120);
-/// The silence between equal events of other reasons.
+/// Interval between equal events, for other reasons.
 const SILENCES: [(&str, Duration); 13] = [
     (reason::NO_COMPATIBLE_INSTANCE_TYPES, Duration::from_secs(60)),
     (reason::UNCONSOLIDATABLE, A_WHILE),
@@ -33,12 +33,12 @@ const SILENCES: [(&str, Duration); 13] = [
     (reason::INVALID_FIELD, A_WHILE),
     (reason::REQUESTS_ABOVE_USE, Duration::from_secs(24 * 3600)),
 ];
-/// For what stays as it is until someone does something about it.
+/// Interval for states that only a change by a person ends.
 const A_WHILE: Duration = Duration::from_secs(15 * 60);
-/// The reason whose events are equal whatever their figures: these change a little with every report.
+/// Reason whose events are equal for any amounts, which change a little with every report.
 const WHATEVER_IT_SAYS: &str = reason::REQUESTS_ABOVE_USE;
-/// Reasons of events that come in crowds, each reported a few at a time: a thousand pods placed by one plan are reported in the log, not
-/// in a thousand events.
+/// Reasons with events in large numbers, of which only a few are sent at a time. A thousand pods nominated by one plan are in
+/// the log, not in a thousand events.
 const CROWDED: [&str; 5] = [
     reason::NOMINATED,
     reason::UNCONSOLIDATABLE,
@@ -46,17 +46,17 @@ const CROWDED: [&str; 5] = [
     reason::NEVER_EVICTED,
     reason::REQUESTS_ABOVE_USE,
 ];
-/// How many of a crowd may be reported at once, and the time after which one more may be.
+/// Number of events of such a reason that may be sent at once, and the time after which one more may be sent.
 const CROWD: (u32, Duration) = (10, Duration::from_millis(200));
-/// Older entries are dropped once the memory holds this many.
+/// Number of remembered events above which expired ones are dropped.
 const REMEMBERED: usize = 50_000;
-/// Cluster-scoped objects keep their events here.
+/// Namespace of events of cluster-scoped objects.
 const DEFAULT_NAMESPACE: &str = "default";
 const COMPONENT: &str = "karpenter";
-/// The API server refuses longer messages.
+/// Maximum length of a message in characters; the API server refuses longer ones.
 const MESSAGE_LIMIT: usize = 1000;
 
-/// What an event is about.
+/// Object of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectReference {
     api_version: String,
@@ -67,7 +67,7 @@ pub struct ObjectReference {
 }
 
 impl ObjectReference {
-    /// Names an object by its metadata.
+    /// Creates a reference from the metadata of an object.
     #[must_use]
     pub fn new(api_version: &str, kind: &str, meta: &ObjectMeta) -> Self {
         Self {
@@ -79,14 +79,14 @@ impl ObjectReference {
         }
     }
 
-    /// Names a typed object.
+    /// Creates a reference to a typed object.
     #[must_use]
     pub fn to<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         Self::new(K::api_version(&()).as_ref(), K::kind(&()).as_ref(), object.meta())
     }
 }
 
-/// One event.
+/// Event of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     object: ObjectReference,
@@ -96,51 +96,51 @@ pub struct Event {
 }
 
 impl Event {
-    /// Something that went as it should.
+    /// Creates an event of type Normal.
     #[must_use]
     pub fn normal(object: ObjectReference, reason: &'static str, message: String) -> Self {
         Self { object, warning: false, reason, message }
     }
 
-    /// Something that a person may want to look at.
+    /// Creates an event of type Warning, which may need the attention of a person.
     #[must_use]
     pub fn warning(object: ObjectReference, reason: &'static str, message: String) -> Self {
         Self { object, warning: true, reason, message }
     }
 
-    /// The reason, in Karpenter's words.
+    /// Returns the reason.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         self.reason
     }
 
-    /// The sentence.
+    /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// The way in for events.
+/// Sender of events.
 #[derive(Clone)]
 pub struct EventRecorder(UnboundedSender<Event>);
 
 impl EventRecorder {
-    /// The way in, and the way out for [`send`].
+    /// Creates the sender, and the receiver for [`send`].
     #[must_use]
     pub fn new() -> (Self, UnboundedReceiver<Event>) {
         let (way_in, way_out) = unbounded_channel();
         (Self(way_in), way_out)
     }
 
-    /// Hands an event over.
+    /// Publishes an event.
     pub fn publish(&self, note: Event) {
-        // The receiver is gone only while the process ends.
+        // The receiver is dropped only while the process ends.
         let _ = self.0.send(note);
     }
 }
 
-/// Sends events until every way in is gone.
+/// Sends events until every sender is dropped.
 pub async fn send(client: Client, mut notes: UnboundedReceiver<Event>) {
     let memory = RecentEvents::default();
     let mut crowds: BTreeMap<&str, EventBurst> =
@@ -181,13 +181,13 @@ impl RecentEvents {
         }
     }
 
-    /// It was not sent after all, so it is news again the next time.
+    /// Removes an event that was not sent, so that it is new the next time.
     fn forget(&self, note: &Event) {
         self.0.lock().remove(&key(note));
     }
 }
 
-/// What makes two events equal.
+/// Returns the parts by which two events are equal.
 fn key(note: &Event) -> Event {
     let message = if note.reason == WHATEVER_IT_SAYS { String::new() } else { note.message.clone() };
     Event { message, ..note.clone() }
@@ -197,9 +197,9 @@ fn silence(reason: &str) -> Duration {
     SILENCES.iter().find(|(own, _)| *own == reason).map_or(SILENCE, |(_, silence)| *silence)
 }
 
-/// Lets in a few at once, and then one after another.
+/// Limiter that admits a few events at once, and then one at a time.
 struct EventBurst {
-    /// When nothing of those that were let in is owed any more.
+    /// Time at which the full burst is available again.
     settled: Instant,
 }
 
@@ -232,7 +232,7 @@ fn event(note: &Event, now: jiff::Timestamp) -> corev1::Event {
             kind: Some(object.kind.clone()),
             namespace: object.namespace.clone(),
             name: Some(object.name.clone()),
-            // kubectl looks for a node's events under the node's name, as kubelet writes them.
+            // kubectl finds the events of a node by its name in the UID, as kubelet writes them.
             uid: Some(if object.kind == "Node" { object.name.clone() } else { object.uid.clone() }),
             ..corev1::ObjectReference::default()
         },
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_crowd_ten_are_let_in_and_then_five_a_second() {
+    fn lets_in_admits_ten_events_and_then_five_per_second() {
         let now = Instant::now();
         let mut crowd = EventBurst::at(now);
         let mut let_in = |after: u64| (0..100).filter(|_| crowd.lets_in(now + Duration::from_millis(after))).count();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_without_types_is_told_every_minute() {
+    fn is_news_repeats_missing_types_every_minute() {
         let memory = RecentEvents::default();
         let now = Instant::now();
         let pool = ObjectReference::new("karpenter.sh/v1", "NodePool", &ObjectMeta::default());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_given_once_a_day_whatever_its_figures() {
+    fn is_news_repeats_recommendations_once_a_day() {
         let memory = RecentEvents::default();
         let now = Instant::now();
         let told = [("500m", 0), ("520m", 3600), ("500m", 86_399), ("520m", 86_401)].map(|(figure, after)| {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crowd_kept_back_is_news_again_and_why_a_node_stays_is_told_every_quarter_of_an_hour() {
+    fn is_news_returns_true_when_the_event_was_not_sent() {
         let memory = RecentEvents::default();
         let now = Instant::now();
         let node = ObjectReference::new("v1", "Node", &ObjectMeta::default());
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_event_is_silent_for_two_minutes_and_a_changed_one_is_not() {
+    fn is_news_returns_false_when_an_equal_event_is_recent() {
         let memory = RecentEvents::default();
         let now = Instant::now();
         assert!(memory.is_news(&note("no room"), now));

@@ -1,10 +1,10 @@
-//! The bodies of merge patches that several decisions write alike: a status, and the finalizers by which we hold objects.
+//! Bodies of merge patches that several decisions have in common: a status, and Kerf's finalizers.
 
 use kube::api::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Writes a status in place of the one before, if the object is still in the version that was decided on.
+/// Returns a patch that replaces the status, if the object still has the version of the decision.
 #[must_use]
 pub fn status<S: Serialize>(decided_on: &ObjectMeta, before: &S, after: &S) -> Value {
     let mut status = json!(after);
@@ -12,7 +12,7 @@ pub fn status<S: Serialize>(decided_on: &ObjectMeta, before: &S, after: &S) -> V
     json!({"metadata": {"resourceVersion": decided_on.resource_version}, "status": status})
 }
 
-/// What was there and is not any more: in a merge patch only a null takes it away.
+/// Adds a null for each field that no longer exists: in a merge patch only a null removes a field.
 fn take_away(before: &Value, after: &mut Value) {
     let (Value::Object(before), Value::Object(after)) = (before, after) else { return };
     for (key, former) in before {
@@ -23,20 +23,20 @@ fn take_away(before: &Value, after: &mut Value) {
     }
 }
 
-/// Whether the object carries the finalizer.
+/// Reports whether the object has the finalizer.
 #[must_use]
 pub fn has_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
     meta.finalizers.iter().flatten().any(|name| name == finalizer)
 }
 
-/// Adds a finalizer, if the object is still in this version.
+/// Returns a patch that adds a finalizer, if the object still has this version.
 #[must_use]
 pub fn with_finalizer(meta: &ObjectMeta, finalizer: &str) -> Value {
     let names = meta.finalizers.iter().flatten().map(String::as_str).chain([finalizer]);
     finalizers(meta, names.collect())
 }
 
-/// Takes a finalizer away, if the object is still in this version.
+/// Returns a patch that removes a finalizer, if the object still has this version.
 #[must_use]
 pub fn without_finalizer(meta: &ObjectMeta, finalizer: &str) -> Value {
     let names = meta.finalizers.iter().flatten().map(String::as_str).filter(|name| *name != finalizer);
@@ -52,7 +52,7 @@ mod tests {
     use super::{ObjectMeta, Value, json, status};
 
     #[test]
-    fn what_a_status_has_no_more_is_taken_away_and_the_rest_is_as_it_is() {
+    fn status_removes_missing_fields_with_null() {
         let rows = [
             (
                 json!({"resources": {"cpu": "2", "gpu": "1"}}),

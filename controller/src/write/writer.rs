@@ -1,7 +1,7 @@
-//! The only writer. A step says all that is to be done; nothing here chooses.
+//! Only writer of the controller. An operation contains all data of a write; the writer decides nothing.
 //!
-//! Every step can be run again: creations carry their name, patches the version that they were decided on,
-//! deletions the UID that they mean.
+//! Every operation can be repeated: creations have their name, patches the version of the decision, and deletions the UID of
+//! the object.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,46 +25,46 @@ use crate::state::cluster::Cluster;
 use crate::state::index::Indexed;
 use crate::write::events::Event;
 
-/// How many pods are reported at once where they are expected.
+/// Maximum number of concurrent nominations of one operation.
 const EXPECTED_ABREAST: usize = 16;
-/// How many requests are before the API server at once. Each is a connection, with its buffers and a handshake on both sides, and a
-/// plan may have a thousand claims to write.
+/// Maximum number of concurrent requests to the API server. Each request is a connection, with its buffers and a handshake on
+/// both sides, and a plan may have a thousand NodeClaims to write.
 const REQUESTS_ABREAST: usize = 32;
 
-/// One thing to do.
+/// One write.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// Create a NodeClaim.
+    /// Creates a NodeClaim.
     CreateClaim(Box<NodeClaim>),
-    /// Change an object by a merge patch. With `metadata.resourceVersion` in it, only in that version.
+    /// Changes an object by a merge patch. With `metadata.resourceVersion` in the patch, only that version is changed.
     Patch(Target, Value),
-    /// Change an object's status by a merge patch.
+    /// Changes the status of an object by a merge patch.
     PatchStatus(Target, Value),
-    /// Delete an object, if it is still the one with this UID.
+    /// Deletes an object, if it still has this UID.
     Delete(Target, String),
-    /// Change a pod by a merge patch, in the version that it names.
+    /// Changes a pod by a merge patch, in the version of the patch.
     PatchPod(PodRef, Value),
-    /// Change what a pod requests where it is, by a strategic merge patch.
+    /// Changes the requests of a running pod by a strategic merge patch.
     ResizePod(PodRef, Value),
-    /// Tell kube-scheduler that these pods are expected on a Node. Of no consequence if it fails.
+    /// Reports to kube-scheduler that these pods are nominated to a Node. A failure has no consequence.
     Expect(Vec<PodRef>, String),
-    /// Ask the API server to evict a pod, with this many seconds of grace instead of its own.
+    /// Requests the eviction of a pod from the API server, with this many seconds of grace instead of its own.
     Evict(PodRef, Option<u64>),
-    /// Delete a pod with this many seconds of grace.
+    /// Deletes a pod with this many seconds of grace.
     DeletePod(PodRef, u64),
-    /// Terminate an instance.
+    /// Terminates an instance.
     Terminate(String),
-    /// Tag an instance.
+    /// Tags an instance.
     Tag(String, cloud::Tags),
-    /// Delete a launch template by name.
+    /// Deletes a launch template by name.
     DeleteLaunchTemplate(String),
-    /// Change an instance profile.
+    /// Changes an instance profile.
     Profile(ProfileStep),
-    /// Publish an event.
+    /// Publishes an event.
     Note(Event),
 }
 
-/// An object of ours, or a Node.
+/// Custom resource of Kerf, or a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A NodeClaim by name.
@@ -88,7 +88,7 @@ pub enum Target {
     Usage(String),
 }
 
-/// A pod in one life.
+/// Pod, identified by name and UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodRef {
     /// Namespace.
@@ -99,16 +99,16 @@ pub struct PodRef {
     pub uid: String,
 }
 
-/// Why a step did not happen.
+/// Reason why an operation did not happen.
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// Another replica leads: this one must not write.
     #[error("not the leader")]
     NotLeader,
-    /// The API server said no, or nothing.
+    /// The API server refused the request or did not respond.
     #[error("API request failed")]
     Kube(#[source] Box<kube::Error>),
-    /// AWS said no, or nothing.
+    /// AWS refused the call or did not respond.
     #[error(transparent)]
     Cloud(#[from] cloud::CloudError),
 }
@@ -120,7 +120,7 @@ impl From<kube::Error> for WriteError {
 }
 
 impl WriteError {
-    /// The HTTP status of the API server's answer.
+    /// Returns the HTTP status of the API server's response.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -133,14 +133,14 @@ impl WriteError {
     }
 }
 
-/// Carries steps out.
+/// Executor of operations.
 #[derive(Clone)]
 pub struct Writer {
-    /// For everything but evictions.
+    /// Client for everything except evictions.
     client: Client,
-    /// Without retries of its own: a blocked eviction must come back at once.
+    /// Client for evictions without retries of its own: a blocked eviction must return at once.
     eviction_client: Client,
-    /// For the requests of `client`.
+    /// Permits for the requests of `client`.
     seats: Arc<Semaphore>,
     cloud: Arc<dyn Cloud>,
     terminations: Arc<TerminateBatcher>,
@@ -150,7 +150,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer that works while `leading` is true.
+    /// Creates a writer that writes while `leading` is true.
     #[must_use]
     pub fn new(
         clients: (Client, Client),
@@ -165,10 +165,10 @@ impl Writer {
         Self { client, eviction_client, seats, cloud, terminations, cluster, metrics, leading }
     }
 
-    /// Carries out the steps in order and stops at the first that fails.
+    /// Runs the operations in order and stops at the first failure.
     ///
     /// # Errors
-    /// The failure of that step.
+    /// Returns the failure of that operation.
     pub async fn run_all(&self, steps: Vec<Operation>) -> Result<(), WriteError> {
         for step in steps {
             self.run(step).await?;
@@ -176,10 +176,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Carries out one step. What is gone already needs no deletion, so that is a success.
+    /// Runs one operation. The deletion of an object that is already gone is a success.
     ///
     /// # Errors
-    /// When it did not happen, or nobody can tell.
+    /// Returns an error if the operation did not happen, or its outcome is unknown.
     pub async fn run(&self, step: Operation) -> Result<(), WriteError> {
         if !self.leading.load(Ordering::Acquire) {
             return Err(WriteError::NotLeader);
@@ -232,14 +232,14 @@ impl Writer {
         }
     }
 
-    /// Sends a request to the API server once there is a seat for it; nobody ever closes them. A drain's requests have no time to
-    /// stand in line behind writes that are tried again.
+    /// Sends a request to the API server once a permit is free; the semaphore is never closed. Requests of a drain have no time
+    /// to queue behind writes with retries.
     async fn send<T>(&self, request: impl Future<Output = T>) -> T {
         let _seat = self.seats.acquire().await.ok();
         request.await
     }
 
-    /// Puts a write's answer into the index, so that the next plan sees it before the watch does.
+    /// Applies the response of a write to the index, so that the next plan includes it before the watch reports it.
     fn remember<K: Indexed>(&self, object: K) {
         self.cluster.change(|index| index.apply(object, self.cluster.now(), true));
     }
@@ -319,7 +319,8 @@ impl Writer {
         }
     }
 
-    /// A pod that is bound meanwhile, or gone, needs it no more; without the right kube-scheduler chooses by itself.
+    /// Sets the nomination of a pod. A pod that is bound meanwhile or gone does not need it. Without the permission,
+    /// kube-scheduler chooses a node by itself.
     async fn expect(&self, pod: &PodRef, node: &str) {
         let body = json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}});
         let (api, params) = (self.pods(pod), PatchParams::default());
@@ -332,7 +333,7 @@ impl Writer {
         }
     }
 
-    /// kube's own `evict` loses the delete options, so the sub-resource is written in full here.
+    /// Evicts a pod. kube's own `evict` loses the delete options, so the sub-resource is written in full here.
     async fn evict(&self, pod: &PodRef, grace: Option<u64>) -> Result<(), WriteError> {
         let api: Api<Pod> = Api::namespaced(self.eviction_client.clone(), &pod.namespace);
         let mut options = json!({"preconditions": {"uid": pod.uid}});
@@ -381,7 +382,7 @@ fn gone_is_fine(result: Result<(), cloud::CloudError>) -> Result<(), WriteError>
 }
 
 impl Operation {
-    /// The step's name in metrics and logs.
+    /// Returns the name of the operation in metrics and logs.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What EKS knows of the cluster that nodes are to join.
+//! Description of the cluster by EKS, for the nodes that join it.
 
 use aws_sdk_eks::Client;
 use aws_sdk_eks::types as eks;

@@ -1,4 +1,4 @@
-//! What a region offers: instance types, where they are sold and for how much, and what a node class may select.
+//! Offers of a region (instance types, their zones and prices), and the resources that a node class may select.
 
 mod types;
 
@@ -16,14 +16,14 @@ use crate::tags;
 
 pub(crate) use types::count;
 
-/// Rows a page where EC2 allows a thousand; instance types are large, a hundred is their limit.
+/// Rows per page; EC2 allows a thousand, but only a hundred for the large instance types.
 const PAGE: i32 = 1000;
 const TYPES_PAGE: i32 = 100;
 
-/// Decimal digits of a dollar in a micro-dollar.
+/// Decimal digits of a dollar in micro-dollars.
 const MICRO: usize = 6;
 
-/// Spot prices of Linux in a VPC and, for accounts that still have it, outside.
+/// Products with spot prices of Linux, in a VPC and, for accounts that still have it, outside.
 const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 pub(crate) async fn instance_types(client: &Client) -> Result<Vec<InstanceTypeInfo>, CloudError> {
@@ -58,7 +58,7 @@ fn offering(offering: ec2::InstanceTypeOffering) -> Option<TypeOffering> {
     Some(TypeOffering { instance_type, zone: offering.location? })
 }
 
-/// Asking from now on gives the prices in force; where EC2 gives several for a pool, the newest counts.
+/// Returns the current spot prices, because the history starts now. Of several prices for a capacity pool, the newest applies.
 pub(crate) async fn spot_prices(client: &Client) -> Result<Vec<SpotPrice>, CloudError> {
     let call = client
         .describe_spot_price_history()
@@ -77,7 +77,7 @@ pub(crate) async fn spot_prices(client: &Client) -> Result<Vec<SpotPrice>, Cloud
     Ok(newest.into_iter().map(price).collect())
 }
 
-/// Prices by type and zone, each with the seconds since 1970 from which it holds.
+/// Prices by instance type and zone, each with the start of its validity in seconds since 1970.
 type Newest = BTreeMap<(String, String), (i64, i64)>;
 
 fn keep_newest(newest: &mut Newest, row: ec2::SpotPrice) {
@@ -164,8 +164,8 @@ fn image(image: ec2::Image, now: &DateTime) -> Image {
     }
 }
 
-/// A filter in EC2's form, `None` when it asks for nothing. Ids go in as a filter too: asked for outright, an id that
-/// is gone would be an error instead of a missing row.
+/// Converts a filter for EC2, or returns `None` if it is empty. Ids are a filter too: as a direct parameter, a deleted id would
+/// be an error instead of a missing row.
 fn selection(filter: &Filter, id: &str, name: &str) -> Option<Vec<ec2::Filter>> {
     let mut filters = tags::filters(&filter.tags);
     for (field, values) in [(id, &filter.ids), (name, &filter.names)] {

@@ -1,4 +1,4 @@
-//! The SDK's many errors as the one [`CloudError`], sorted by EC2's code first and by the HTTP status where there is none.
+//! Conversion of the SDK's errors into [`CloudError`], by EC2's error code first, and without one by the HTTP status.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use aws_sdk_ec2::config::http::HttpResponse;
 use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use cloud::{CloudError, ErrorKind};
 
-/// A pool is out of stock or a quota says so: another pool may do.
+/// Codes for insufficient capacity or an exhausted quota: another capacity pool may succeed.
 const UNFULFILLABLE: [&str; 8] = [
     "InsufficientFreeAddressesInSubnet",
     "InsufficientInstanceCapacity",
@@ -18,7 +18,7 @@ const UNFULFILLABLE: [&str; 8] = [
     "VcpuLimitExceeded",
 ];
 
-/// EC2, SSM and their gateways all say "slower" in their own words; IAM says so while another writes the same thing.
+/// Codes for throttling by EC2, SSM and their gateways, and IAM's code for a concurrent change of the same object.
 const THROTTLED: [&str; 10] = [
     "BandwidthLimitExceeded",
     "ConcurrentModification",
@@ -32,7 +32,7 @@ const THROTTLED: [&str; 10] = [
     "TooManyRequestsException",
 ];
 
-/// A person must change a policy, a key or the account.
+/// Codes that only a person can fix: in a policy, a key or the account.
 const UNAUTHORIZED: [&str; 19] = [
     "AccessDenied",
     "AccessDeniedException",
@@ -55,7 +55,7 @@ const UNAUTHORIZED: [&str; 19] = [
     "UnauthorizedException",
 ];
 
-/// Codes of things that are not there which do not end in `.NotFound`.
+/// Codes for missing resources that do not end in `.NotFound`.
 const NOT_FOUND: [&str; 7] = [
     "AWS.SimpleQueueService.NonExistentQueue",
     "InvalidLaunchTemplateName.NotFoundException",
@@ -66,10 +66,10 @@ const NOT_FOUND: [&str; 7] = [
     "ResourceNotFoundException",
 ];
 
-/// Codes of names that are taken.
+/// Codes for names that already exist.
 const TAKEN: [&str; 2] = ["EntityAlreadyExists", "InvalidLaunchTemplateName.AlreadyExistsException"];
 
-/// What the caller can do about an answer with this code (may be empty) and HTTP status.
+/// Returns the kind of an error with this code (may be empty) and HTTP status, by the possible reaction of the caller.
 pub(crate) fn kind(code: &str, status: u16) -> ErrorKind {
     if UNFULFILLABLE.contains(&code) {
         ErrorKind::InsufficientCapacity
@@ -92,7 +92,7 @@ pub(crate) fn kind(code: &str, status: u16) -> ErrorKind {
     }
 }
 
-/// The failure of `call` in our words. An answer that nobody can read counts as no answer: the call may have happened.
+/// Converts the failure of `call`. An invalid response counts as no response: the call may have happened.
 pub(crate) fn failure<E>(call: &'static str, error: SdkError<E, HttpResponse>) -> CloudError
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -113,12 +113,12 @@ where
     }
 }
 
-/// Something in an answer that must be there is not; the call has happened.
+/// Returns the error for a response without a required part; the call has happened.
 pub(crate) fn incomplete(call: &'static str, what: &str) -> CloudError {
     CloudError { call, kind: ErrorKind::Server, code: String::new(), message: format!("the answer has no {what}") }
 }
 
-/// A request that EC2 could not make sense of, refused before it is sent.
+/// Returns the error for an invalid request, which is refused before it is sent.
 pub(crate) fn refused(call: &'static str, message: String) -> CloudError {
     CloudError { call, kind: ErrorKind::Invalid, code: String::new(), message }
 }
@@ -127,8 +127,8 @@ fn unanswered(call: &'static str, kind: ErrorKind, error: &dyn Error) -> CloudEr
     CloudError { call, kind, code: String::new(), message: chain(error) }
 }
 
-/// An error and its causes in one line: [`CloudError`] keeps no source, so its message must tell all, and the SDK's list
-/// of where it looked for credentials has several lines.
+/// Returns an error and its causes in one line. [`CloudError`] keeps no source, so its message must contain everything, and the
+/// SDK's list of credential sources has several lines.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -148,7 +148,7 @@ mod tests {
     use super::{ErrorKind, kind};
 
     #[test]
-    fn codes_decide_before_statuses() {
+    fn kind_uses_the_code_before_the_status() {
         let rows = [
             ("InsufficientInstanceCapacity", 500, ErrorKind::InsufficientCapacity),
             ("VcpuLimitExceeded", 400, ErrorKind::InsufficientCapacity),

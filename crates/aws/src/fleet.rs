@@ -1,4 +1,4 @@
-//! CreateFleet of type instant: the one call that buys, and the questions whether it would be allowed.
+//! CreateFleet of type instant, the only call that launches instances, and the dry runs of launches.
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::config::retry::RetryConfig;
@@ -13,10 +13,10 @@ use crate::tags;
 
 const CALL: &str = "CreateFleet";
 
-/// Everything a launch makes that can carry tags.
+/// Resources of a launch that can have tags.
 const TAGGED: [ec2::ResourceType; 3] =
     [ec2::ResourceType::Instance, ec2::ResourceType::Volume, ec2::ResourceType::Fleet];
-/// The part of that which RunInstances makes itself.
+/// Resources of these that RunInstances creates itself.
 const TAGGED_BY_RUN: [ec2::ResourceType; 2] = [ec2::ResourceType::Instance, ec2::ResourceType::Volume];
 
 pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<FleetAnswer, CloudError> {
@@ -29,21 +29,21 @@ pub(crate) async fn create(client: &Client, request: &FleetRequest) -> Result<Fl
     })
 }
 
-/// The same call with the question alone: would it be allowed?
+/// Sends the same call as a dry run.
 pub(crate) async fn rehearse(client: &Client, request: &FleetRequest) -> Result<(), CloudError> {
     const CALL: &str = "CreateFleet(DryRun)";
     let call = call(client, request)?.dry_run(true).customize().config_override(once());
     rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))
 }
 
-/// One instance of a template, asked about only.
+/// Sends RunInstances for one instance of a launch template, as a dry run.
 pub(crate) async fn probe(client: &Client, probe: &RunInstancesProbe) -> Result<(), CloudError> {
     const CALL: &str = "RunInstances(DryRun)";
     let template = ec2::LaunchTemplateSpecification::builder()
         .launch_template_name(&probe.launch_template)
         .version("$Latest")
         .build();
-    // A subnet at the top of a request is refused beside interfaces in its template.
+    // A subnet at the top of a request is refused together with interfaces in its template.
     let interface =
         ec2::InstanceNetworkInterfaceSpecification::builder().device_index(0).subnet_id(&probe.subnet_id).build();
     let call = client
@@ -60,13 +60,13 @@ pub(crate) async fn probe(client: &Client, probe: &RunInstancesProbe) -> Result<
     rehearsed(call.send().await.map(drop).map_err(|error| failure(CALL, error)))
 }
 
-/// A question is asked once: who asks comes back anyway, and may as well serve others in between. So is the call that buys: the
-/// error of a second attempt, one that is not allowed any more for instance, would hide that the first one may have bought.
+/// Returns a configuration without retries. A dry run is repeated by its caller anyway. For a launch, the error of a second
+/// attempt, such as a revoked permission, would hide that the first attempt may have launched instances.
 fn once() -> aws_sdk_ec2::config::Builder {
     aws_sdk_ec2::Config::builder().retry_config(RetryConfig::disabled())
 }
 
-/// EC2 has an error for "yes".
+/// Converts the result of a dry run, in which EC2 reports success as an error.
 fn rehearsed(answer: Result<(), CloudError>) -> Result<(), CloudError> {
     match answer {
         Err(error) if error.code == "DryRunOperation" => Ok(()),
@@ -100,8 +100,8 @@ fn reserved_options(request: &FleetRequest) -> Option<ec2::ReservedCapacityOptio
     (!kinds.is_empty()).then(options)
 }
 
-/// Spot weighs price against the chance of an interruption, on-demand takes the cheapest; where overlays have a say in the
-/// prices, the order of the overrides is theirs (aws 4.3).
+/// Sets the allocation strategy. Spot balances price and risk of interruption, and on-demand uses the lowest price. If
+/// NodeOverlays affect prices, the order of the overrides decides.
 fn with_strategy(call: CreateFleetFluentBuilder, request: &FleetRequest) -> CreateFleetFluentBuilder {
     if request.capacity_type == "spot" {
         let strategy = match request.prioritized {
@@ -139,12 +139,12 @@ fn pool(pool: &FleetOverride) -> ec2::FleetLaunchTemplateOverridesRequest {
         .build()
 }
 
-/// EC2 refuses empty values where it takes absent ones.
+/// Returns `None` for an empty text, because EC2 refuses empty values and accepts absent ones.
 fn given(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// One entry of the answer stands for all instances of one pool.
+/// Converts one entry of the response, which stands for all instances of one capacity pool.
 fn launched(entry: ec2::CreateFleetInstance) -> Vec<FleetInstance> {
     let pool = used_pool(entry.launch_template_and_overrides);
     let instance_type = entry.instance_type.map(|name| name.as_str().to_owned());

@@ -1,4 +1,4 @@
-//! Finding, ending and tagging instances.
+//! Listing, termination and tagging of instances.
 
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::primitives::DateTimeFormat;
@@ -9,10 +9,10 @@ use cloud::{CloudError, Instance, Tags};
 use crate::failure::failure;
 use crate::tags;
 
-/// The states in which an instance still costs money or holds a name.
+/// States in which an instance still costs money or holds a name.
 const ALIVE: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
 
-/// Instances a page.
+/// Instances per page.
 const PAGE: i32 = 1000;
 
 pub(crate) async fn list(client: &Client, tags: &Tags) -> Result<Vec<Instance>, CloudError> {
@@ -21,7 +21,7 @@ pub(crate) async fn list(client: &Client, tags: &Tags) -> Result<Vec<Instance>, 
     pages(client, filters).await
 }
 
-/// Ids go in as a filter: asked for outright, one that is gone would be an error for all.
+/// Returns instances by id. Ids are a filter: as a direct parameter, one deleted id would be an error for all.
 pub(crate) async fn by_id(client: &Client, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
     let mut found = Vec::new();
     for some in ids.chunks(MOST) {
@@ -42,7 +42,7 @@ async fn pages(client: &Client, filters: Vec<ec2::Filter>) -> Result<Vec<Instanc
     Ok(found)
 }
 
-/// EC2 refuses a call without ids; nothing to end is no error here.
+/// Terminates instances. EC2 refuses a call without ids; here an empty list is no error.
 pub(crate) async fn terminate(client: &Client, ids: &[String]) -> Result<(), CloudError> {
     if ids.is_empty() {
         return Ok(());
@@ -51,7 +51,7 @@ pub(crate) async fn terminate(client: &Client, ids: &[String]) -> Result<(), Clo
     request.send().await.map(drop).map_err(|error| failure("TerminateInstances", error))
 }
 
-/// As with [`terminate`]: nothing to write, or nowhere to write it, is no error.
+/// Tags instances. As with [`terminate`], no tags or no instances are no error.
 pub(crate) async fn create_tags(client: &Client, ids: &[String], tags: &Tags) -> Result<(), CloudError> {
     if ids.is_empty() || tags.is_empty() {
         return Ok(());

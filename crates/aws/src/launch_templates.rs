@@ -1,4 +1,4 @@
-//! Launch templates: what every instance of a class has in common (aws 4.4).
+//! Launch templates: the common settings of all instances of a class.
 
 mod data;
 
@@ -10,7 +10,7 @@ use crate::failure::{failure, incomplete};
 use crate::tags;
 use data::data;
 
-/// Templates a page.
+/// Launch templates per page.
 const PAGE: i32 = 200;
 
 pub(crate) async fn list(client: &Client, tags: &Tags) -> Result<Vec<LaunchTemplate>, CloudError> {

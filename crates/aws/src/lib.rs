@@ -1,5 +1,5 @@
-//! AWS as [`cloud::Cloud`] wants it, over the AWS SDK. The SDK is minutes of compile time, so this crate links it
-//! and nothing else does; it decides nothing.
+//! Implementation of [`cloud::Cloud`] with the AWS SDK. The SDK takes minutes to compile, so only this crate links it. Decides
+//! nothing.
 
 mod cluster;
 mod describe;
@@ -31,7 +31,7 @@ use cloud::{
 
 pub use settings::{Credentials, Settings};
 
-/// One region of AWS, reached through the SDK. Cheap to clone; clones share connections.
+/// Client of one AWS region, by the SDK. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct AwsCloud {
     ec2: Ec2,
@@ -43,8 +43,8 @@ pub struct AwsCloud {
 }
 
 impl AwsCloud {
-    /// Resolves region, endpoint and credentials as the SDK does (environment, profile, web identity, container and
-    /// instance roles), where `settings` leaves them open. Calls nothing: a missing credential shows at the first call.
+    /// Resolves region, endpoint and credentials as the SDK does (environment, profile, web identity, container and instance
+    /// roles), unless `settings` contains them. Makes no call: a missing credential is an error of the first call.
     pub async fn connect(settings: &Settings) -> Self {
         let config = settings::load(settings).await;
         Self {
@@ -57,7 +57,7 @@ impl AwsCloud {
         }
     }
 
-    /// The region that calls go to, `None` when nothing names one; calls fail then.
+    /// Returns the region of the calls, or `None` if none is configured; calls fail then.
     #[must_use]
     pub fn region(&self) -> Option<&str> {
         self.ec2.config().region().map(AsRef::as_ref)

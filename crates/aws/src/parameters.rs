@@ -1,4 +1,4 @@
-//! SSM parameters: where AWS publishes the newest image ids.
+//! SSM parameters, with which AWS publishes the newest image ids.
 
 use aws_sdk_ssm::Client;
 use cloud::{CloudError, ErrorKind};

@@ -9,10 +9,10 @@ use crate::describe::count;
 use crate::failure::failure;
 use crate::tags;
 
-/// Reservations a page.
+/// Reservations per page.
 const PAGE: i32 = 1000;
 
-/// EC2 refuses ids beside a page's size, so a query by id is one page.
+/// Returns capacity reservations. EC2 refuses ids together with a page size, so a query by id is one page.
 pub(crate) async fn reservations(
     client: &Client,
     filter: &ReservationFilter,
@@ -26,7 +26,7 @@ pub(crate) async fn reservations(
     let mut found = Vec::new();
     while let Some(page) = pages.next().await {
         let page = match page.map_err(|error| failure("DescribeCapacityReservations", error)) {
-            // One unknown id among several makes the whole answer an error: those that exist are asked one by one.
+            // One unknown id makes the whole response an error: existing ids are queried one by one.
             Err(error) if error.kind == ErrorKind::NotFound && filter.ids.len() > 1 => {
                 return one_by_one(client, filter).await;
             }
@@ -73,7 +73,7 @@ fn reservation(one: ec2::CapacityReservation) -> CapacityReservation {
     }
 }
 
-/// Asked for by filter: asked for outright, a group that is gone would be an error.
+/// Returns the placement group. The name is a filter: as a direct parameter, a deleted group would be an error.
 pub(crate) async fn group(client: &Client, query: &PlacementGroupQuery) -> Result<Option<PlacementGroup>, CloudError> {
     let filter = match query {
         PlacementGroupQuery::Name(name) => tags::filter("group-name", [name.as_str()]),

@@ -9,13 +9,13 @@ use crate::failure::{failure, incomplete, refused};
 
 const CALL: &str = "GetProducts";
 
-/// Products a page, the most that the service gives.
+/// Products per page, the maximum of the service.
 const PAGE: i32 = 100;
 
-/// The products whose price counts: machines that one shares with others, and whole ones.
+/// Products with a relevant price: shared machines, and whole ones.
 const PRODUCTS: [(&str, &str); 2] = [("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)")];
 
-/// The price list is served in few regions; the nearest one.
+/// Returns the nearest of the few regions that serve the price list.
 pub(crate) fn endpoint_region(region: &str) -> &'static str {
     match region.split('-').next() {
         Some("ap") => "ap-south-1",
@@ -25,8 +25,8 @@ pub(crate) fn endpoint_region(region: &str) -> &'static str {
     }
 }
 
-/// Both lists, asked for side by side. An empty one is an error: half a list would make prices of the other half stale
-/// without anyone noticing.
+/// Returns both lists, requested concurrently. An empty list is an error: with half of the prices, those of the other half
+/// would become stale without a warning.
 pub(crate) async fn on_demand(client: &Client, region: Option<&str>) -> Result<Vec<OnDemandPrice>, CloudError> {
     let region = region.ok_or_else(|| refused(CALL, "no region is known; set AWS_REGION".to_owned()))?;
     let [shared, metal] = PRODUCTS;
@@ -69,7 +69,7 @@ mod tests {
     use super::endpoint_region;
 
     #[test]
-    fn the_price_list_is_near() {
+    fn endpoint_region_returns_the_nearest_region() {
         let rows = [
             ("us-west-2", "us-east-1"),
             ("sa-east-1", "us-east-1"),

@@ -1,4 +1,4 @@
-//! Instance profiles. IAM is one for all regions; the SDK knows where it answers.
+//! Instance profiles. IAM is global; the SDK has its endpoint.
 
 use aws_sdk_iam::Client;
 use aws_sdk_iam::primitives::DateTimeFormat;
@@ -7,7 +7,7 @@ use cloud::{CloudError, ErrorKind, InstanceProfile, InstanceProfileRequest, Tags
 
 use crate::failure::{failure, refused};
 
-/// Profiles a page.
+/// Profiles per page.
 const PAGE: i32 = 1000;
 
 pub(crate) async fn get(client: &Client, name: &str) -> Result<Option<InstanceProfile>, CloudError> {

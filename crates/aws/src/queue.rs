@@ -1,4 +1,4 @@
-//! The queue of EventBridge's messages.
+//! SQS queue with the messages of EventBridge.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
@@ -6,13 +6,13 @@ use cloud::{CloudError, QueueMessage, Timestamp};
 
 use crate::failure::{failure, incomplete, refused};
 
-/// Messages a call, the most that SQS takes.
+/// Messages per call, the maximum of SQS.
 const BATCH: usize = 10;
 
-/// Seconds that a call waits for the first message, the most that SQS takes.
+/// Seconds that a call waits for the first message, the maximum of SQS.
 const WAIT: i32 = 20;
 
-/// Seconds until a message that nobody deleted comes again.
+/// Visibility timeout: seconds until a message that was not deleted is received again.
 const HIDDEN: i32 = 20;
 
 pub(crate) async fn url(client: &Client, name: &str) -> Result<String, CloudError> {
@@ -44,7 +44,8 @@ fn message(message: Message) -> QueueMessage {
     }
 }
 
-/// A batch that fails as a whole ends it: what went before is deleted, and deleting it again is no error.
+/// Deletes messages. A batch that fails as a whole ends the deletion; earlier batches are deleted, and a repeated deletion is
+/// no error.
 pub(crate) async fn delete(client: &Client, url: &str, receipts: &[String]) -> Result<Vec<String>, CloudError> {
     let mut left = Vec::new();
     for batch in receipts.chunks(BATCH) {

@@ -1,10 +1,10 @@
-//! How the SDK is set up: where calls go, how long they may take, how often they are tried.
+//! Configuration of the SDK: destination, timeouts and retries of calls.
 //!
-//! Every call of Kerf may be tried again after an unknown outcome. CreateFleet is tried again by its caller, who must know of
-//! each unknown outcome; its client token stays the same, as that of CreateLaunchTemplate over the attempts of one call, so EC2
-//! acts once. TerminateInstances, CreateTags and
-//! DeleteLaunchTemplate end in the same state however often they happen. So do the calls to IAM and SQS: what a second
-//! attempt finds done is an error of its own kind (`AlreadyExists`, `NotFound`), which their callers take for done.
+//! Every call of Kerf may be repeated after an unknown outcome. CreateFleet is repeated by its caller, which must receive each
+//! unknown outcome. Its client token remains the same, like that of CreateLaunchTemplate within one call, so EC2 acts once.
+//! TerminateInstances, CreateTags and DeleteLaunchTemplate have the same result after any number of calls. The same applies to
+//! calls to IAM and SQS: the second attempt returns an error of its own kind (`AlreadyExists`, `NotFound`), which callers treat
+//! as success.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use crate::pricing::endpoint_region;
 
-/// A TCP and TLS handshake takes less, or the address does not answer at all.
+/// Timeout of a connection: a TCP and TLS handshake takes less, or the address does not respond at all.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// Keys that are given outright instead of found by the SDK's chain.
+/// Static credentials instead of the SDK's credential chain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// Access key id.
@@ -35,22 +35,25 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// What the owner of an [`AwsCloud`](crate::AwsCloud) may choose.
+/// Settings of an [`AwsCloud`](crate::AwsCloud).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Region, such as `us-west-2`; `None` asks environment, profile and instance metadata.
+    /// Region, such as `us-west-2`; `None` uses environment, profile and instance metadata.
     pub region: Option<String>,
-    /// Where every service answers, such as `http://127.0.0.1:5001`; `None` takes `AWS_ENDPOINT_URL` and its kin, then AWS'.
+    /// Endpoint of every service, such as `http://127.0.0.1:5001`; `None` uses `AWS_ENDPOINT_URL` and similar variables, then
+    /// AWS' own endpoints.
     pub endpoint_url: Option<String>,
-    /// Fixed keys; `None` asks the SDK's default chain.
+    /// Static credentials; `None` uses the SDK's default chain.
     pub credentials: Option<Credentials>,
-    /// How often one call is tried, the first time included; at least 1. Only throttling, 5xx and lost answers repeat.
+    /// Maximum number of attempts per call, including the first; at least 1. Only throttling, 5xx and lost responses are
+    /// repeated.
     pub attempts: u32,
-    /// The longest pause before the second attempt; it doubles from there. The pause is drawn between zero and this.
+    /// Maximum pause before the second attempt; the maximum doubles for later ones. The pause is random between zero and the
+    /// maximum.
     pub backoff: Duration,
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub attempt_timeout: Duration,
-    /// How long a call may take with all its attempts and pauses; pages are calls of their own.
+    /// Timeout of a call with all its attempts and pauses; each page is a separate call.
     pub call_timeout: Duration,
 }
 
@@ -68,7 +71,7 @@ impl Default for Settings {
     }
 }
 
-/// The SDK's configuration for `settings`.
+/// Returns the SDK's configuration for `settings`.
 pub(crate) async fn load(settings: &Settings) -> SdkConfig {
     let client = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
@@ -91,7 +94,7 @@ pub(crate) async fn load(settings: &Settings) -> SdkConfig {
     loader.load().await
 }
 
-/// The same for the price list, which is not served in every region.
+/// Returns the configuration for the price list, which not every region serves.
 pub(crate) fn for_pricing(config: &SdkConfig) -> aws_sdk_pricing::Config {
     let near = config.region().map(|region| Region::new(endpoint_region(region.as_ref())));
     aws_sdk_pricing::config::Builder::from(config).region(near).build()

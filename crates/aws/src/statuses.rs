@@ -1,6 +1,6 @@
-//! Instances that fail a check or have an event ahead.
+//! Instances that fail a status check or have a scheduled event.
 //!
-//! Filters of one request must all match, so each reason to look at an instance is a request of its own.
+//! All filters of one request must match, so each condition is a separate request.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use cloud::{CloudError, InstanceStatus, StatusEvent};
 use crate::failure::failure;
 use crate::tags;
 
-/// Instances a page.
+/// Instances per page.
 const PAGE: i32 = 1000;
 
-/// The events that end or stop what runs on an instance.
+/// Events that end or stop the workload of an instance.
 const EVENTS: [&str; 5] =
     ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"];
 
-/// How EC2's words for events that are over begin.
+/// Prefixes of the descriptions of past events.
 const OVER: [&str; 2] = ["[Completed]", "[Canceled]"];
 
 pub(crate) async fn unhealthy(client: &Client) -> Result<Vec<InstanceStatus>, CloudError> {
@@ -52,7 +52,7 @@ fn status(status: ec2::InstanceStatus) -> InstanceStatus {
     }
 }
 
-/// Since when the first of the checks fails, where the whole is impaired.
+/// Returns the start of the first failed check, if the summary is impaired.
 fn impaired(summary: Option<ec2::InstanceStatusSummary>) -> Option<String> {
     let summary = summary.filter(|summary| summary.status == Some(ec2::SummaryStatus::Impaired))?;
     let since = summary.details.unwrap_or_default().into_iter().filter_map(|detail| detail.impaired_since);

@@ -1,4 +1,4 @@
-//! The port for machines that look after us: `/healthz`, `/readyz` and `/metrics`.
+//! Admin port for probes and scrapes: `/healthz`, `/readyz` and `/metrics`.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,38 +14,38 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-/// A probe that sends no complete request within this time is cut off, so that idle sockets cannot pile up.
+/// Timeout for the headers of a request, so that idle connections cannot accumulate.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the admin port tells.
+/// Responses of the admin port.
 pub trait Admin: Send + Sync + 'static {
-    /// `Err` with a sentence when the process should be restarted.
+    /// Returns `Err` with a sentence if the process should be restarted.
     ///
     /// # Errors
-    /// The sentence for `/healthz`.
+    /// Returns the sentence for `/healthz`.
     fn healthy(&self) -> Result<(), String>;
-    /// `Err` with a sentence while work cannot be taken on.
+    /// Returns `Err` with a sentence while the process cannot accept work.
     ///
     /// # Errors
-    /// The sentence for `/readyz`.
+    /// Returns the sentence for `/readyz`.
     fn ready(&self) -> Result<(), String>;
-    /// The text of `/metrics`.
+    /// Returns the text of `/metrics`.
     fn metrics(&self) -> String;
 }
 
-/// Binds the port and serves it until the returned future is dropped.
+/// Binds the port.
 ///
 /// # Errors
-/// When the address cannot be bound.
+/// Returns an error if the address cannot be bound.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Serves the admin port for ever. Several ports may serve one [`Admin`].
+/// Serves the admin port forever. Several ports may serve one [`Admin`].
 pub async fn serve(listener: TcpListener, admin: Arc<dyn Admin>) -> Infallible {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors: waiting is all that can help.
+            // File descriptors are exhausted: only waiting can help.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };

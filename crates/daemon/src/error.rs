@@ -1,11 +1,12 @@
-//! The one place that prints an error with its causes: our errors never repeat their source themselves.
+//! Text of an error with its causes. The errors of Kerf never contain the text of their source.
 
 use std::error::Error;
 
-/// An event of Kubernetes takes 1024 characters, and has words of its own.
+/// Maximum length in characters: a Kubernetes event accepts 1024, and has a text of its own.
 const LONGEST: usize = 900;
 
-/// The error and its causes in one line, joined by `: `; what quotes a text of somebody else's may hold line ends and be of any length.
+/// Returns the error and its causes in one line, joined by `: `. A quoted foreign text may contain line ends and have any
+/// length.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -40,13 +41,13 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_names_every_cause_once() {
+    fn chain_contains_every_cause_once() {
         let error = Outer(std::io::Error::other("disk full"));
         assert_eq!(chain(&error), "cannot read the journal: disk full");
     }
 
     #[test]
-    fn a_chain_is_one_line_with_an_end_whatever_it_quotes() {
+    fn chain_returns_one_line_of_at_most_900_characters() {
         let said = chain(&Outer(std::io::Error::other(format!("no field a\nREADY=1{}", "é".repeat(1000)))));
         assert!(said.starts_with("cannot read the journal: no field a READY=1é") && said.ends_with("é…"), "{said}");
         assert_eq!(said.chars().count(), 900);

@@ -1,5 +1,5 @@
-//! What every daemon of ours needs and nothing else: one way to log, to stop, to answer probes and to
-//! count. It knows neither Kubernetes nor AWS, so that the agent stays as small as it can be.
+//! Common parts of all daemons of Kerf: log, shutdown, probes and metrics. Independent of Kubernetes and AWS, so that the agent
+//! remains as small as possible.
 
 pub mod admin;
 pub mod error;

@@ -1,6 +1,6 @@
-//! Where log records go: journald where systemd gave us its socket, JSON lines for containers, text for people.
+//! Destinations of log records: journald if systemd provides its socket, JSON lines for containers, text for people.
 //!
-//! Records carry their facts as key-values; the sinks differ only in how they write them.
+//! Records have their facts as key-values; the destinations differ only in the format.
 
 use std::io::Write;
 
@@ -9,12 +9,12 @@ use log::{LevelFilter, Log, Metadata, Record};
 use serde_json::{Map, Value as Json};
 use systemd_journal_logger::{JournalLog, connected_to_journal};
 
-/// How records are written.
+/// Format of log records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// journald when standard error is connected to it, else text.
+    /// Journald if standard error is connected to it, else text.
     Auto,
-    /// One JSON object a line on standard output, with Karpenter's keys.
+    /// One JSON object per line on standard output, with Karpenter's keys.
     Json,
     /// One line of text on standard error.
     Text,
@@ -33,10 +33,10 @@ impl std::str::FromStr for Format {
     }
 }
 
-/// Installs the sink for the whole process. Call it once, first thing in `main`.
+/// Installs the logger for the whole process. Call it once, at the start of `main`.
 ///
 /// # Errors
-/// A sentence when journald refuses the connection or a sink is installed already.
+/// Returns a sentence if journald refuses the connection or a logger is already installed.
 pub fn install(format: Format, level: LevelFilter) -> Result<(), String> {
     log::set_max_level(level);
     let installed = match format {
@@ -52,7 +52,7 @@ pub fn install(format: Format, level: LevelFilter) -> Result<(), String> {
     installed.map_err(|error| error.to_string())
 }
 
-/// Libraries tell every byte at debug level; who asks for debug wants to know what we do.
+/// Libraries that log every byte at level debug, which is meant for Kerf's own records.
 const TALKATIVE: [&str; 8] = ["aws_", "h2", "hyper", "kube_client", "kube_runtime", "rustls", "tower", "tracing"];
 
 fn is_wanted(metadata: &Metadata<'_>) -> bool {
@@ -93,7 +93,7 @@ impl Log for TextLog {
     fn flush(&self) {}
 }
 
-/// A full disk or a closed pipe must not stop a daemon, so a failed write is let go.
+/// Writes a line. A full disk or a closed pipe must not stop a daemon, so a failed write is ignored.
 fn write_line(mut out: impl Write, line: &str) {
     let _ = writeln!(out, "{line}");
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_karpenters_keys_and_the_facts() {
+    fn json_line_has_karpenters_keys_and_the_key_values() {
         with_record(|record| {
             let line = json_line(record, "2026-01-01T00:00:00Z");
             let value: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn text_shows_the_facts_behind_the_message() {
+    fn text_line_has_key_values_after_the_message() {
         with_record(|record| assert_eq!(text_line(record), r#"INFO cordoned node="ip-10-0-0-1" pods=3"#));
     }
 }

@@ -1,5 +1,5 @@
-//! Metrics as a table: each name exists once, with its unit, labels and help, and the table is what
-//! registers, documents and renders it.
+//! Table of metrics: each name exists once, with its unit, labels and help. The table registers, documents and renders the
+//! metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -11,27 +11,27 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// One metric of a daemon.
+/// Metric of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// The exposed name; counters end in `_total`.
+    /// Exposed name; counters end in `_total`.
     pub name: &'static str,
-    /// What it counts or measures, with the unit.
+    /// Counted or measured value, with the unit.
     pub help: &'static str,
-    /// How it behaves.
+    /// Kind of the metric.
     pub kind: Kind,
     /// Label names, in the order in which values are given.
     pub labels: &'static [&'static str],
 }
 
-/// How a metric behaves.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Only grows.
+    /// Value that only grows.
     Counter,
-    /// Goes up and down.
+    /// Value that increases and decreases.
     Gauge,
-    /// Counts observations in buckets with these upper bounds.
+    /// Observations, counted in buckets with these upper bounds.
     Histogram(&'static [f64]),
 }
 
@@ -53,7 +53,7 @@ impl prometheus_client::metrics::family::MetricConstructor<Histogram> for MakeHi
     }
 }
 
-/// The live values of a table of metrics.
+/// Current values of a table of metrics.
 pub struct Metrics {
     registry: Registry,
     series: BTreeMap<&'static str, (Metric, Series)>,
@@ -89,7 +89,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets one series, for a thing that is gone.
+    /// Removes one series, for an object that is gone.
     pub fn forget(&self, metric: &Metric, labels: &[&str]) {
         match self.series.get(metric.name) {
             Some((metric, Series::Counter(family))) => drop(family.remove(&named(metric, labels))),
@@ -99,7 +99,7 @@ impl Metrics {
         }
     }
 
-    /// The OpenMetrics text that Prometheus scrapes.
+    /// Returns the OpenMetrics text that Prometheus scrapes.
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = String::new();
@@ -150,7 +150,7 @@ mod tests {
         Metric { name: "karpenter_cluster_state_node_count", help: "Nodes", kind: Kind::Gauge, labels: &[] };
 
     #[test]
-    fn names_come_out_as_the_table_has_them() {
+    fn render_contains_the_names_of_the_table() {
         let metrics = Metrics::new(&[LAUNCHED, NODES]);
         metrics.add(&LAUNCHED, &["provisioned", "default"], 2.0);
         metrics.set(&NODES, &[], 3.0);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_series_is_gone() {
+    fn forget_removes_the_series() {
         let metrics = Metrics::new(&[LAUNCHED]);
         metrics.add(&LAUNCHED, &["provisioned", "gone"], 1.0);
         metrics.forget(&LAUNCHED, &["provisioned", "gone"]);

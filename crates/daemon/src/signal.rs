@@ -1,13 +1,13 @@
-//! When to stop: SIGTERM from systemd and Kubernetes, SIGINT from a terminal.
+//! Stop signals: SIGTERM from systemd and Kubernetes, SIGINT from a terminal.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for the first SIGTERM or SIGINT and says which it was.
+/// Waits for the first SIGTERM or SIGINT and returns its name.
 ///
 /// # Errors
-/// When the handlers cannot be installed.
+/// Returns an error if the handlers cannot be installed.
 pub async fn stopped() -> io::Result<&'static str> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

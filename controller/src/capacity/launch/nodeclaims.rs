@@ -1,4 +1,4 @@
-//! NodeClaims as a launch sees them: which ones wait, and which instances they have.
+//! NodeClaims that wait for a launch, and the instances that they have.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn is_waiting(claim: &NodeClaim) -> bool {
     ours && !claim.is_true(condition::LAUNCHED) && claim.metadata.deletion_timestamp.is_none()
 }
 
-/// Returns whether the NodeClaim needs a launch and has no token yet.
+/// Reports whether the NodeClaim needs a launch and has no token yet.
 pub(super) fn wants_token(claim: &NodeClaim) -> bool {
     is_waiting(claim) && launch_token(claim).is_none()
 }
@@ -40,7 +40,7 @@ pub(super) fn id(claim: &NodeClaim) -> ClaimId {
     }
 }
 
-/// Returns what a NodeClaim holds of a launch: its token and its instance.
+/// Returns the token and the instance of a NodeClaim.
 pub(super) fn hold(claim: &NodeClaim) -> HeldInstance {
     HeldInstance {
         claim: id(claim),

@@ -1,4 +1,4 @@
-//! What a launch's end means for its claims. Pure.
+//! Operations on NodeClaims after the end of a launch. Pure.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// Karpenter cuts messages of conditions here.
+/// Maximum length of a condition message in characters, as in Karpenter.
 const MESSAGE: usize = 300;
 
-/// The instances of an answer, with the tags that the request gave them.
+/// Returns the instances of an answer, with the tags of the request.
 pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &LaunchChoice) -> Vec<Instance> {
     let reservation =
         |one: &cloud::FleetInstance| choice.reservations.get(&(one.instance_type.clone(), one.zone.clone())).cloned();
@@ -38,7 +38,7 @@ pub(super) fn instances(answer: &FleetAnswer, request: &FleetRequest, choice: &L
     answer.instances.iter().map(launched).collect()
 }
 
-/// EC2 named no error and still launched fewer than asked.
+/// Returns the failure for an answer without errors but with fewer instances than requested.
 pub(super) fn too_few() -> LaunchFailure {
     LaunchFailure::InsufficientCapacity { message: "EC2 launched fewer instances than requested".to_owned() }
 }
@@ -49,12 +49,13 @@ pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
     }
 }
 
-/// Something was out of stock; the claim looks elsewhere, and someone may want to know why.
+/// Returns the event for an unavailable offering. The NodeClaim itself chooses another offering.
 pub(super) fn out_of_stock(claim: &NodeClaim, message: &str) -> Operation {
     Operation::Note(Event::warning(ObjectReference::to(claim), reason::INSUFFICIENT_CAPACITY, message.to_owned()))
 }
 
-/// The machine's labels, where the claim's own win, and the instance profile that must stay while the machine runs.
+/// Returns the patch with the labels of the instance and its instance profile. Labels of the NodeClaim take precedence. The
+/// instance profile must exist as long as the instance runs.
 pub(super) fn metadata(claim: &NodeClaim, parts: &ClaimParts, profile: &str) -> Operation {
     let mut labels: BTreeMap<String, String> = parts.labels.clone();
     labels.extend(claim.metadata.labels.clone().unwrap_or_default());
@@ -65,7 +66,7 @@ pub(super) fn metadata(claim: &NodeClaim, parts: &ClaimParts, profile: &str) -> 
     Operation::Patch(target(claim), json!({"metadata": metadata}))
 }
 
-/// The status of a claim that has its instance.
+/// Returns the status patch of a NodeClaim that has its instance.
 pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) -> Operation {
     let mut changed = claim.clone();
     changed.initialize(now);
@@ -78,7 +79,7 @@ pub(super) fn launched(claim: &NodeClaim, parts: &ClaimParts, now: Timestamp) ->
     write_status(claim, &changed)
 }
 
-/// A choice could not even be made.
+/// Returns the operations for a NodeClaim whose launch choice was refused.
 pub(super) fn refused(claim: &NodeClaim, refusal: &LaunchRefusal, now: Timestamp) -> Vec<Operation> {
     let message = daemon::error::chain(refusal);
     match refusal {
@@ -89,7 +90,8 @@ pub(super) fn refused(claim: &NodeClaim, refusal: &LaunchRefusal, now: Timestamp
     }
 }
 
-/// A claim without an instance: out of stock, it goes and its pods are planned anew; else it says why and waits.
+/// Returns the operations for a NodeClaim without an instance. After insufficient capacity, the NodeClaim is deleted and its
+/// pods are planned again. Otherwise, its condition Launched has the reason, and the NodeClaim waits.
 pub(super) fn failed(claim: &NodeClaim, failure: &LaunchFailure, now: Timestamp) -> Vec<Operation> {
     match failure {
         LaunchFailure::InsufficientCapacity { message } => {
@@ -106,7 +108,7 @@ pub(super) fn failed(claim: &NodeClaim, failure: &LaunchFailure, now: Timestamp)
             changed.set_unknown(condition::LAUNCHED, reason, &message, now);
             let note =
                 Event::warning(ObjectReference::to(claim), reason::LAUNCH_FAILED, format!("{reason}: {message}"));
-            // The event first: someone may have changed the claim meanwhile, and the reason must not be lost.
+            // The event comes first: the status patch may conflict with another change, and the reason must not be lost.
             vec![Operation::Note(note), write_status(claim, &changed)]
         }
     }

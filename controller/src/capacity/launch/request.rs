@@ -1,4 +1,4 @@
-//! What a claim asks for, in the words of the shop.
+//! Conversion of a NodeClaim into a launch request.
 
 use api::nodeclass::EC2NodeClassSpec;
 use api::{NodeClaim, annotation};
@@ -7,20 +7,20 @@ use planner::{Requirements, Resources};
 
 use crate::reconcile::nodeclaim::pool;
 
-/// Whether the claim carries a switch that is on.
+/// Reports whether the annotation of the NodeClaim is `true`.
 fn says(claim: &NodeClaim, key: &str) -> bool {
     let annotations = claim.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(key)).is_some_and(|value| value == annotation::TRUE)
 }
 
-/// Whether the claim's machine has the interfaces for EFA that its type can have: someone asked for them, or the class
-/// lists interfaces, which are the type's then.
+/// Reports whether the instance has the EFA interfaces of its instance type. The NodeClaim requests EFA, or the EC2NodeClass
+/// lists network interfaces, which then define those of the type.
 pub(super) fn got_efa(claim: &NodeClaim, class: Option<&EC2NodeClassSpec>) -> bool {
     let listed = class.is_some_and(|class| class.network_interfaces.is_some());
     listed || claim.spec.resources.requests.contains_key(cloud::launch::EFA)
 }
 
-/// What the claim asks for, in the words of the shop.
+/// Converts a NodeClaim into a launch request.
 pub(super) fn ask(claim: &NodeClaim) -> LaunchRequest {
     let requests: Resources = claim
         .spec
@@ -50,9 +50,9 @@ mod tests {
     use super::got_efa;
     use crate::fixture;
 
-    /// Rows: what the claim asks for, the interfaces that the class lists, and whether its machine has some for EFA.
+    /// Rows: requests of the NodeClaim, network interfaces of the EC2NodeClass, and whether the instance has EFA interfaces.
     #[test]
-    fn a_machine_has_interfaces_for_efa_where_somebody_asked_or_the_class_lists_interfaces() {
+    fn got_efa_returns_true_when_requested_or_listed_by_class() {
         let listed = json!([{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}]);
         let rows = [
             (json!({}), Value::Null, false),

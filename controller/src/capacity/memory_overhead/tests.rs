@@ -1,4 +1,4 @@
-//! Which nodes are read, and what of them.
+//! Tests of the readings of nodes.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn launched() -> serde_json::Value {
 }
 
 #[test]
-fn a_registered_node_is_read_once() {
+fn unread_returns_a_registered_node_once() {
     let index = index(registered(), launched());
     let mut read = BTreeSet::from(["aws:///us-west-2a/i-gone".to_owned()]);
     let found = unread(&index, &mut read);
@@ -46,7 +46,7 @@ fn a_registered_node_is_read_once() {
 }
 
 #[test]
-fn a_node_that_says_too_little_is_not_read() {
+fn unread_skips_nodes_when_a_field_is_missing() {
     let rows = [
         ("not registered", json!({"metadata": {"labels": {"karpenter.sh/registered": null}}}), json!({})),
         ("no memory", json!({"status": {"capacity": null}}), json!({})),

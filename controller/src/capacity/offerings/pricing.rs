@@ -1,5 +1,5 @@
-//! Prices, asked for in the background, each market by itself. A market that does not answer leaves what is known as it
-//! was and is asked again soon.
+//! Prices, refreshed in the background, separately for each capacity type. After a failed request the known prices remain, and
+//! the request is retried soon.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::Offerings;
 use crate::metrics;
 use crate::state::cluster::Cluster;
 
-/// Why a market's prices are as they were.
+/// Reason why prices were not updated.
 #[derive(Debug, Error)]
 enum Unanswered {
     #[error("no response from AWS")]
@@ -24,7 +24,7 @@ enum Unanswered {
 }
 
 impl Offerings {
-    /// Asks for the prices of one market (spot or on-demand) for ever; plans anew where they are others now.
+    /// Refreshes the prices of one capacity type (spot or on-demand) forever, and requests a plan if prices changed.
     pub async fn follow_prices(
         self: Arc<Self>,
         capacity_type: CapacityType,
@@ -77,7 +77,7 @@ impl Offerings {
         }
     }
 
-    /// One question and what came of it.
+    /// Requests prices once and stores them.
     async fn ask_prices(&self, capacity_type: CapacityType, now: Timestamp) -> Result<PriceUpdate, Unanswered> {
         let learned = if capacity_type == CapacityType::Spot {
             let prices = self.cloud.spot_prices().await;
@@ -94,7 +94,7 @@ impl Offerings {
         Ok(learned)
     }
 
-    /// Sources, times and numbers of prices as metrics.
+    /// Exports source, time and number of prices as metrics.
     fn tell_prices(&self, metrics: &Metrics) {
         let standings = self.state().prices.prices().standings();
         for standing in standings {
@@ -111,7 +111,7 @@ impl Offerings {
     }
 }
 
-/// Controllers of two clusters must not ask at the same moment for ever.
+/// Returns the seed of a schedule, so that controllers of two clusters do not always send requests at the same moment.
 fn seed(cluster: &str, market: &str) -> u64 {
     api::hash::fnv1a(cluster.bytes().chain([0]).chain(market.bytes()))
 }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_laid_in_and_a_failure_leaves_what_was_known() {
+    async fn ask_prices_keeps_known_prices_when_a_call_fails() {
         let (fake, market) = market();
         let list = CapacityType::OnDemand;
         assert_eq!(price(&market, list), Some(96_000), "the embedded table");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_waits_for_one_answer_about_spot_good_or_bad() {
+    async fn knows_returns_true_when_spot_prices_were_requested() {
         let (fake, market) = market();
         market.refresh().await.unwrap();
         assert!(!market.knows([].iter()));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_waits_until_its_class_is_known() {
+    fn learn_memory_returns_none_when_class_is_unknown() {
         let (_, market) = market();
         let reading = MemoryReading {
             class: "default".to_owned(),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_and_markets_have_their_own_chance() {
+    fn seed_differs_by_cluster_and_capacity_type() {
         assert_ne!(seed("a", "spot"), seed("b", "spot"));
         assert_ne!(seed("a", "spot"), seed("a", "on-demand"));
         assert_eq!(seed("a", "spot"), seed("a", "spot"));

@@ -1,4 +1,4 @@
-//! What pools see of the market, and what a shortage changes there.
+//! Tests of catalogues with unavailable offerings and without reservations.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Res
 use super::{FleetAnswer, Scope, Token, drop_reserved};
 use crate::fixture;
 
-/// What EC2 lacks is known of that pool alone, and costs no call.
+/// A shortage marks one offering as unavailable, without a call.
 #[tokio::test]
-async fn a_shortage_changes_one_offering_and_asks_nobody() {
+async fn end_launch_marks_one_offering_unavailable_without_a_call() {
     let fake = FakeCloud::builder("us-west-2").only_types(&["c5.large", "m5.large"]).build().unwrap();
     let market = fixture::market(&fake).await.with_risk(false);
     let class = fixture::class(&fixture::discovered());
@@ -31,7 +31,7 @@ async fn a_shortage_changes_one_offering_and_asks_nobody() {
 }
 
 #[test]
-fn without_the_gate_reservations_are_not_there() {
+fn drop_reserved_removes_offerings_of_reservations() {
     let offering = |capacity_type, reservation| Offering {
         zone: "a".to_owned(),
         capacity_type,

@@ -1,4 +1,4 @@
-//! Claims that are no longer what their pool asks for (core 3.6). The pool alone decides, so a claim follows it at once.
+//! Drift from the NodePool. Only the NodePool decides, so the NodeClaim is updated at once.
 
 use std::cell::LazyCell;
 
@@ -10,17 +10,17 @@ use planner::ValueSet;
 
 use crate::reconcile::hashes;
 
-/// The reasons that are reported here.
+/// Reasons that this module writes.
 const OURS: [&str; 2] = [reason::NODEPOOL_DRIFTED, reason::REQUIREMENTS_DRIFTED];
 
-/// The first way in which a claim differs from what its pool asks for now: by the template's hash, then by requirements, which
-/// are no part of that.
+/// Returns the first drift of a NodeClaim from its NodePool: by the hash of the template, then by requirements, which the hash
+/// excludes.
 #[must_use]
 pub fn of_pool(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     template(claim, pool).or_else(|| requirements(claim, pool))
 }
 
-/// A pool whose durations cannot be read has no hash to compare with.
+/// Compares the hashes of the template. A NodePool with invalid durations has no hash.
 fn template(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     let hash = hash::node_pool(pool).ok()?;
     hashes::OF_POOL.differs(claim, &hash).then(|| Drift {
@@ -29,9 +29,10 @@ fn template(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     })
 }
 
-/// A label that is missing has drifted, but where it was required when the claim was made: the next machine would lack it too.
+/// Compares labels with requirements. A missing label is drift unless the NodeClaim was created with that requirement: the next
+/// node would lack the label too.
 fn requirements(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
-    // The types that a claim may have are many: they are read only where a label is missing.
+    // A NodeClaim may list many instance types: its requirements are parsed only if a label is missing.
     let asked_for = LazyCell::new(|| cloud::types::requirements(&claim.spec.requirements));
     let asked = cloud::types::requirements(&pool.spec.template.spec.requirements);
     let stands = |key: &str| claim.metadata.labels.as_ref()?.get(key).map(String::as_str);
@@ -53,8 +54,8 @@ fn text(requirement: &Requirement) -> String {
     if values.is_empty() { format!("{key} {operator:?}") } else { format!("{key} {operator:?} {}", values.join(", ")) }
 }
 
-/// Says on the claim whether it has drifted from its pool, and takes that back. What others found stays, as does what was said
-/// of a pool that is gone.
+/// Sets or clears the condition Drifted of a NodeClaim for drift from its NodePool. Keeps the reasons of other modules, and its
+/// own reason if the NodePool is deleted.
 pub fn follow_pool(claim: &mut NodeClaim, pool: Option<&NodePool>, now: Timestamp) {
     let launched = claim.is_true(condition::LAUNCHED);
     let pool = pool.filter(|pool| pool.metadata.deletion_timestamp.is_none());

@@ -1,4 +1,4 @@
-//! When the condition Drifted is written, and when it is left as it is.
+//! Tests of the condition Drifted after a comparison with EC2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,10 +53,10 @@ fn drifted(reason: &str) -> Value {
     json!({"status": {"conditions": [cond(condition::LAUNCHED, "True", 1), drifted]}})
 }
 
-/// Rows: a change of the claim, a change of the class, and what comes of it: `None` no write, else the reason that is written,
-/// empty where the condition goes.
+/// Rows: a change of the NodeClaim, a change of the EC2NodeClass, and the expected write. `None` is no write, a text is the
+/// reason, and an empty text is a cleared condition.
 #[test]
-fn drift_is_written_and_taken_back() {
+fn decide_sets_and_clears_the_condition_drifted() {
     let other_image = json!({"status": {"amis": [{"id": "ami-2", "requirements": []}]}});
     let no_images = json!({"status": {"amis": null}});
     let deleting = json!({"metadata": {"deletionTimestamp": at(5).to_string(), "finalizers": ["f"]}});
@@ -102,9 +102,9 @@ fn drift_is_written_and_taken_back() {
     assert!(alone.is_empty(), "EC2 has not described the instance");
 }
 
-/// What Karpenter wrote is compared with nothing, and what we write over it is equal.
+/// Hashes of Karpenter are not compared, and the hashes that Kerf writes over them are equal.
 #[test]
-fn machines_of_the_karpenter_before_do_not_drift_for_a_day() {
+fn decide_reports_no_drift_when_hashes_are_from_karpenter() {
     let of_karpenter = json!({"metadata": {"annotations": {
         annotation::EC2_NODE_CLASS_HASH: "4182795473168236110", annotation::EC2_NODE_CLASS_HASH_VERSION: "v6",
     }}});
@@ -122,7 +122,7 @@ fn machines_of_the_karpenter_before_do_not_drift_for_a_day() {
 }
 
 #[test]
-fn what_has_drifted_from_its_pool_is_left_to_whoever_looks_at_the_claim() {
+fn decide_skips_claims_when_they_drifted_from_the_nodepool() {
     let other_image = json!({"status": {"amis": [{"id": "ami-2", "requirements": []}]}});
     let mut index = index(&json!({}), &other_image);
     let asks = json!([{"key": "rack", "operator": "Exists"}]);
@@ -134,9 +134,9 @@ fn what_has_drifted_from_its_pool_is_left_to_whoever_looks_at_the_claim() {
     }
 }
 
-/// Rows: what is sold by zone and capacity type, how the claim was bought, its age in seconds, and whether it has drifted.
+/// Rows: offerings by zone and capacity type, capacity type of the NodeClaim, its age in seconds, and whether it drifts.
 #[test]
-fn a_type_that_is_not_sold_any_more_as_it_was_bought_has_drifted_after_an_hour() {
+fn decide_reports_drift_when_offering_of_old_claim_is_gone() {
     use CapacityType::{OnDemand, Reserved, Spot};
     let hour = 3600;
     let rows = [

@@ -1,4 +1,4 @@
-//! What is collected, and above all what is not.
+//! Tests of the garbage collection of instances and NodeClaims.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn registered(since: i64) -> Value {
 }
 
 #[test]
-fn instances_that_nobody_claims_end() {
+fn decide_terminates_instances_without_a_nodeclaim() {
     let unwritten = json!({});
     let elsewhere = json!({"status": {"providerID": "aws:///us-west-2a/i-2"}});
     let silent = Instance { launched: String::new(), ..instance("running", 0, "old") };
@@ -61,13 +61,13 @@ fn instances_that_nobody_claims_end() {
 }
 
 #[test]
-fn an_instance_takes_its_node_along() {
+fn decide_deletes_the_node_of_an_orphaned_instance() {
     let steps = decide(&index(&[], &[json!({})]), &[instance("running", 0, "old")], at(100));
     assert_eq!(words(&steps), ["terminate i-1", "delete node node-1 (node-uid)"]);
 }
 
 #[test]
-fn claims_without_an_instance_go() {
+fn decide_deletes_nodeclaims_without_an_instance() {
     let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     let mut leaving = registered(0);
     merge(&mut leaving, &json!({"metadata": {"deletionTimestamp": at(90).to_string()}}));

@@ -1,4 +1,4 @@
-//! Messages of the queue: EventBridge's envelopes, and what else an account's rules put there (aws 6.2).
+//! Messages of the SQS queue: EventBridge's envelopes, and all else that the rules of an account send there.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -6,27 +6,27 @@ use serde_json::{Map, Value};
 
 use super::NoticeKind;
 
-/// The envelope's version that EventBridge sends.
+/// Version of the envelope that EventBridge sends.
 const VERSION: &str = "0";
 
-/// A message that could be read.
+/// Parsed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Something about these instances.
+    /// Notice about these instances.
     Notice {
-        /// What.
+        /// Kind of the notice.
         kind: NoticeKind,
-        /// `i-...`.
+        /// Instance ids, such as `i-...`.
         instances: Vec<String>,
-        /// When it happened.
+        /// Time of the event.
         at: Option<Timestamp>,
     },
-    /// Nothing that concerns us: another service, another kind of event, a state that is no end, an empty body.
+    /// Message without effect: another service, another kind of event, a state that is no end, or an empty body.
     Nothing,
 }
 
 impl Message {
-    /// The word in metrics.
+    /// Returns the label value in metrics.
     #[must_use]
     pub fn kind_label(&self) -> &'static str {
         match self {
@@ -51,16 +51,16 @@ struct Envelope {
     detail: Value,
 }
 
-/// Reads a message.
+/// Parses a message.
 ///
 /// # Errors
-/// A sentence when the body is no envelope, or one of a kind that concerns us lacks what it must have.
+/// Returns a message if the body is not an envelope, or if a relevant event lacks a required field.
 pub fn parse(body: &str) -> Result<Message, String> {
     if body.trim().is_empty() {
         return Ok(Message::Nothing);
     }
     let complaint = |error: serde_json::Error| format!("not an EventBridge event: {error}");
-    // A list would pass for an envelope whose fields are all left out.
+    // A list would deserialize as an envelope without fields.
     let object: Map<String, Value> = serde_json::from_str(body).map_err(complaint)?;
     let envelope: Envelope = serde_json::from_value(Value::Object(object)).map_err(complaint)?;
     if envelope.version != VERSION {
@@ -85,7 +85,7 @@ pub fn parse(body: &str) -> Result<Message, String> {
     Ok(Message::Notice { kind, instances, at: envelope.time.parse().ok() })
 }
 
-/// A state from which an instance does not come back by itself. EC2's letters may be of either case.
+/// Returns the kind for a state that an instance does not leave by itself. The state may be in upper or lower case.
 fn ending(state: &str) -> Option<NoticeKind> {
     match state.to_ascii_lowercase().as_str() {
         "stopping" | "stopped" => Some(NoticeKind::InstanceStopped),
@@ -94,13 +94,13 @@ fn ending(state: &str) -> Option<NoticeKind> {
     }
 }
 
-/// AWS Health tells of all services and of all that is over, too.
+/// Selects scheduled changes of EC2. AWS Health also reports other services and past events.
 fn scheduled(detail: &Value) -> Result<Option<NoticeKind>, String> {
     let ours = text(detail, "service")? == "EC2" && text(detail, "eventTypeCategory")? == "scheduledChange";
     Ok(ours.then_some(NoticeKind::ScheduledChange))
 }
 
-/// An event without entities is about the account.
+/// Returns the affected instances. An event without entities concerns the account.
 fn affected(detail: &Value) -> Result<Vec<String>, String> {
     let Some(entities) = detail.get("affectedEntities") else { return Ok(Vec::new()) };
     let entities = entities.as_array().ok_or_else(|| "detail.affectedEntities is not a list".to_owned())?;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_known_by_source_and_type() {
+    fn parse_returns_the_kind_for_source_and_detail_type() {
         let one = json!({"instance-id": "i-1", "instance-action": "terminate"});
         let state =
             |state: &str| ec2("EC2 Instance State-change Notification", &json!({"instance-id": "i-1", "state": state}));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn parse_fails_when_the_body_or_a_field_is_invalid() {
         let rows = [
             ("garbage".to_owned(), "not an EventBridge event"),
             ("[]".to_owned(), "not an EventBridge event"),

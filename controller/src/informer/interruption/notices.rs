@@ -1,4 +1,4 @@
-//! Notices that wait for their claim's next look, and what EC2's checks say beside what others say.
+//! Notices that wait for the reconcile of their NodeClaim, and results of EC2's status checks.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use tokio::sync::oneshot;
 
 use super::Notice;
 
-/// What EC2 said of its instances' checks this long ago says nothing any more: three answers have failed to come.
+/// Age from which results of status checks are ignored: three requests have failed.
 const STALE: SignedDuration = SignedDuration::from_mins(3);
 
-/// Notices by the claim's name, and instances that fail EC2's checks.
+/// Notices by name of the NodeClaim, and instances that fail EC2's status checks.
 #[derive(Debug, Default)]
 pub struct Notices {
     pending: Mutex<BTreeMap<String, Pending>>,
     impaired: Mutex<Option<Impaired>>,
 }
 
-/// Since when instances fail checks, by id, and when EC2 said so.
+/// Start of the failure by instance id, and time of the result.
 #[derive(Debug)]
 struct Impaired {
     since: BTreeMap<String, Timestamp>,
@@ -32,8 +32,8 @@ struct Pending {
 }
 
 impl Notices {
-    /// Lays a notice beside a claim; of several the one with the earliest deadline counts. The answer comes once the claim is
-    /// on its way out, or gone.
+    /// Stores a notice for a NodeClaim. Of several notices, the one with the earliest deadline applies. The receiver completes
+    /// once the NodeClaim is deleting or gone.
     pub fn post(&self, claim: &str, notice: Notice) -> oneshot::Receiver<()> {
         let (done, answer) = oneshot::channel();
         let mut all = self.all();
@@ -46,28 +46,28 @@ impl Notices {
         answer
     }
 
-    /// What is said of a claim.
+    /// Returns the notice of a NodeClaim.
     #[must_use]
     pub fn latest(&self, claim: &str) -> Option<Notice> {
         self.all().get(claim).map(|pending| pending.notice.clone())
     }
 
-    /// The claim is on its way out, or gone.
+    /// Completes the notices of a NodeClaim that is deleting or gone.
     pub fn settle(&self, claim: &str) {
         let settled = self.all().remove(claim);
         for waiting in settled.into_iter().flat_map(|pending| pending.waiting) {
-            // Who has stopped waiting hears of it in another way: the message comes again and finds nothing to do.
+            // A message whose receiver stopped waiting is received again and then requires nothing.
             let _ = waiting.send(());
         }
     }
 
-    /// EC2 says at `told` since when instances fail checks, by id; of all others it says that they do not.
+    /// Stores the result of status checks at `told`: the start of the failure by instance id. All other instances pass.
     pub fn witness(&self, since: BTreeMap<String, Timestamp>, told: Timestamp) {
         *self.checks() = Some(Impaired { since, told });
     }
 
-    /// Since when instances fail EC2's checks, by id; none while nobody has asked lately. What was told after `now`, by a clock
-    /// that was set back since, does not count either.
+    /// Returns the start of the failure by instance id; empty if the last result is stale. A result after `now`, from before
+    /// the clock was set back, is ignored too.
     #[must_use]
     pub fn impaired(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
         let recent = |found: &&Impaired| found.told <= now && now.duration_since(found.told) < STALE;
@@ -90,7 +90,7 @@ mod tests {
     use crate::informer::interruption::NoticeKind;
 
     #[test]
-    fn the_last_answer_about_checks_counts_for_three_minutes() {
+    fn impaired_ignores_results_when_they_are_three_minutes_old() {
         let notices = Notices::default();
         assert!(notices.impaired(at(0)).is_empty());
         let sick: std::collections::BTreeMap<_, _> = [("i-1".to_owned(), at(5))].into();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_said_it_hear_when_it_is_done() {
+    fn settle_completes_all_notices_of_a_nodeclaim() {
         let notices = Notices::default();
         let soon = Notice { kind: NoticeKind::SpotInterrupted, deadline: Some(at(10)) };
         let mut answers = [

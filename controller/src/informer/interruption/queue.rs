@@ -1,8 +1,8 @@
-//! The queue's loop: receive, hand over, wait until it is done, delete (aws 6.1).
+//! Loop of the interruption queue: receive, store notices, wait until they are handled, delete.
 //!
-//! A message is deleted once nothing is left to do about it. What fails, or takes longer than the message is hidden, comes
-//! again; a claim that is on its way out by then has nothing to be done. A queue that is not there or not allowed is a
-//! state that is reported once and looked at again, never the end of anything.
+//! A message is deleted once nothing is left to do. A message that fails, or takes longer than its visibility timeout, is
+//! received again. By then its NodeClaim is being deleted and needs nothing. A missing or forbidden queue is reported once and
+//! retried; the loop never ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,48 +26,49 @@ use crate::state::cluster::Cluster;
 use crate::state::index::{Index, provider_id};
 use crate::write::events::{Event, ObjectReference};
 
-/// Calls that wait for messages side by side: ten messages a call, and each call waits until its ten are dealt with.
+/// Number of concurrent receive calls. Each call returns up to ten messages, and the next call waits until all of them are
+/// handled.
 const RECEIVERS: usize = 4;
 
-/// How long EC2 lets a spot instance live after its notice.
+/// Time from the notice to the end of a spot instance.
 const SPOT_NOTICE: SignedDuration = SignedDuration::from_mins(2);
 
-/// How long a message may take; it comes again five seconds later.
+/// Maximum time for a message. The message is received again five seconds later.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long to wait after a call failed.
+/// First delay after a failed call.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// How long to wait for the first lists of the cluster: before, every instance would be nobody's.
+/// Delay between checks for the first sync of the index. Before the sync, no instance has a NodeClaim.
 const UNSYNCED: Duration = Duration::from_millis(100);
 
-/// What the receivers share.
+/// Shared state of the receivers.
 pub struct Listener {
-    /// The queue's name.
+    /// Name of the queue.
     pub queue: String,
-    /// What stands for the controller in events.
+    /// Object that represents the controller in events.
     pub controller: ObjectReference,
-    /// Whose instances are whose.
+    /// Cluster with the NodeClaims of instances.
     pub cluster: Arc<Cluster>,
-    /// The calls.
+    /// Offerings with the cloud client.
     pub market: Arc<Offerings>,
-    /// Where notices are laid.
+    /// Store for the notices.
     pub notices: Arc<Notices>,
-    /// Where they are counted.
+    /// Metrics of messages.
     pub metrics: Arc<Metrics>,
 }
 
-/// What to do about a message.
+/// Decision about a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct MessageDecision {
-    /// Claims to give up, and why.
+    /// NodeClaims to remove, with their notices.
     pub notices: Vec<(String, Notice)>,
     /// Events.
     pub notes: Vec<Event>,
 }
 
-/// Decides about a message: instances of nobody, and claims that are on their way out, are left alone.
+/// Decides about a message. Instances without a NodeClaim and NodeClaims that are being deleted are ignored.
 #[must_use]
 pub fn decide(message: &Message, index: &Index) -> MessageDecision {
     let Message::Notice { kind, instances, at } = message else { return MessageDecision::default() };
@@ -94,7 +95,7 @@ fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Event> {
 }
 
 impl Listener {
-    /// Receives for ever.
+    /// Receives messages forever.
     pub async fn run(self: Arc<Self>) {
         while !self.cluster.read(Index::is_synced) {
             tokio::time::sleep(UNSYNCED).await;
@@ -191,7 +192,7 @@ impl Listener {
         }
     }
 
-    /// Deals with one message; whether it can be deleted.
+    /// Handles one message and reports whether it can be deleted.
     async fn one(&self, message: &QueueMessage) -> bool {
         let read = match parse(&message.body) {
             Ok(read) => read,
@@ -225,7 +226,7 @@ impl Listener {
     }
 }
 
-/// How it goes with the queue: nothing yet, well (an empty word), or EC2's code for the trouble. Told when it changes.
+/// State of the queue: unknown, readable (an empty text), or the error code of AWS. Reported when it changes.
 #[derive(Default)]
 struct QueueState(Mutex<Option<String>>);
 
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn notices_go_to_the_claim_of_the_instance() {
+    fn decide_returns_notices_for_claims_of_the_instances() {
         let index = index(&json!({}));
         let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
         let rows = [
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_on_its_way_out_is_left_alone() {
+    fn decide_ignores_nodeclaims_that_are_being_deleted() {
         let index = index(&json!({"metadata": {"deletionTimestamp": at(30).to_string()}}));
         let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
         for kind in [NoticeKind::SpotInterrupted, NoticeKind::RebalanceRecommendation, NoticeKind::InstanceTerminated] {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_told_when_it_changes() {
+    fn turns_to_returns_true_when_the_state_changes() {
         let state = QueueState::default();
         let told = ["QueueDoesNotExist", "QueueDoesNotExist", "", "", "AccessDenied"].map(|word| state.turns_to(word));
         assert_eq!(told, [true, false, true, false, true]);

@@ -1,4 +1,4 @@
-//! What EC2 says of its instances' health, asked for every minute (aws 6.4).
+//! EC2's status checks of instances, requested every minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 
-/// How often to ask.
+/// Interval between requests.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// A check that fails ends an instance by itself once it has lasted so long.
+/// Duration after which a failed check alone removes an instance.
 const LASTING: SignedDuration = SignedDuration::from_secs(120);
 
-/// An instance of ours that is impaired.
+/// Impaired instance of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// `i-...`.
+    /// Instance id, such as `i-...`.
     pub instance: String,
-    /// Its claim.
+    /// Name of its NodeClaim.
     pub claim: String,
-    /// All that ails it, the worst first.
+    /// Failed checks and events, the worst first.
     pub kinds: Vec<NoticeKind>,
 }
 
 impl Finding {
-    /// What its claim is reported. Pods of a machine that fails its checks do not answer: waiting for them helps nobody.
+    /// Returns the notice for the NodeClaim. Pods on an instance with failed checks do not respond, so the deadline is `now`.
     #[must_use]
     pub fn notice(&self, now: Timestamp) -> Option<Notice> {
         let kind = *self.kinds.first()?;
@@ -41,7 +41,7 @@ impl Finding {
     }
 }
 
-/// Which of our instances are impaired; those on their way out are not looked at.
+/// Returns the impaired instances of this cluster. NodeClaims that are being deleted are skipped.
 #[must_use]
 pub fn find(statuses: &[InstanceStatus], index: &Index, now: Timestamp) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -57,7 +57,7 @@ pub fn find(statuses: &[InstanceStatus], index: &Index, now: Timestamp) -> Vec<F
     found
 }
 
-/// Since when instances fail checks, by id: whoever doubts a machine for another reason may doubt it with more right.
+/// Returns the start of the failure by instance id. A failed check is further evidence for a repair with another reason.
 #[must_use]
 pub fn impaired(statuses: &[InstanceStatus]) -> BTreeMap<String, Timestamp> {
     let since = |status: &InstanceStatus| {
@@ -80,7 +80,7 @@ fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<NoticeKind> {
     rows.into_iter().filter(|(_, holds)| *holds).map(|(kind, _)| kind).collect()
 }
 
-/// Asks for ever, unless it is not allowed.
+/// Requests status checks forever, unless AWS does not allow them.
 pub async fn watch_for_ever(
     cluster: Arc<Cluster>,
     market: Arc<Offerings>,
@@ -119,14 +119,14 @@ pub async fn watch_for_ever(
                 nodeclaim = finding.claim.as_str(), instance_id = finding.instance.as_str(), kind = notice.kind.as_str();
                 "instance failed its EC2 status check"
             );
-            // Nobody waits for the answer: the next look a minute later finds the claim on its way out, or says it again.
+            // Nothing waits for the receiver: the next request finds the NodeClaim deleting, or posts the notice again.
             drop(notices.post(&finding.claim, notice));
             cluster.queue.add(WorkItem::Claim(finding.claim));
         }
     }
 }
 
-/// Each ailment of an instance counts once until it is over.
+/// Counts each failed check or event of an instance once until it ends.
 fn count(found: &[Finding], counted: &mut BTreeSet<(String, NoticeKind)>, metrics: &Metrics) {
     let now: BTreeSet<(String, NoticeKind)> =
         found.iter().flat_map(|finding| finding.kinds.iter().map(|kind| (finding.instance.clone(), *kind))).collect();
@@ -145,7 +145,7 @@ mod tests {
     use crate::fixture::{at, claim, condition as cond, status};
 
     #[test]
-    fn an_instance_is_doubted_from_the_first_check_that_fails_if_that_is_told() {
+    fn impaired_returns_the_first_failure_when_its_time_is_valid() {
         let since = |seconds: i64| Some(at(seconds).to_string());
         let rows = [
             (None, None, None),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_count_when_they_last_and_events_at_once() {
+    fn find_reports_checks_when_they_last_and_events_at_once() {
         let mut index = Index::default();
         drop(index.apply(claim(&status(&[cond(condition::LAUNCHED, "True", 0)])).as_ref().clone(), at(0), true));
         let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();

@@ -1,6 +1,6 @@
-//! An object as the API server shows it, which may be malformed: one that cannot be read must not keep its watch from going on.
+//! Object from the API server that may be malformed. A malformed object must not stop its watch.
 //!
-//! kube's `DeserializeGuard` does the same with a copy of each object: an eighth of all that the controller asked of its allocator.
+//! kube's `DeserializeGuard` does the same with a copy of each object, which was an eighth of the controller's allocations.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// The object, or what can be said of one that cannot be read.
+/// Object, or metadata and error of a malformed one.
 #[derive(Clone, Debug)]
 pub struct Guarded<K>(pub Result<K, Malformed>);
 
-/// An object that cannot be read.
+/// Object that cannot be deserialized.
 #[derive(Clone, Debug)]
 pub struct Malformed {
-    /// What names it, and its version.
+    /// Name, namespace, UID and version of the object.
     pub metadata: ObjectMeta,
-    /// Why it cannot be read.
+    /// Reason why the object cannot be deserialized.
     pub error: String,
 }
 
@@ -31,7 +31,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     }
 }
 
-/// What an event needs of its object, and a watch to go on behind it.
+/// Returns the metadata that an event needs, and that a watch needs to continue after the object.
 fn identity(object: &Value) -> ObjectMeta {
     let text = |key: &str| object.get("metadata")?.get(key)?.as_str().map(str::to_owned);
     ObjectMeta {

@@ -1,4 +1,4 @@
-//! Broken objects among good ones, over HTTP as an API server sends them.
+//! Tests of invalid objects among valid ones, over HTTP as from an API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::watch;
 use crate::state::cluster::Cluster;
 use crate::write::events::EventRecorder;
 
-/// Generous: it takes milliseconds.
+/// Time limit; generous, because the test takes milliseconds.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn pod(name: &str, version: u32, containers: &Value) -> Value {
@@ -29,12 +29,12 @@ fn good() -> Value {
     json!([{"name": "app"}])
 }
 
-/// No API server sends this; a bug in a webhook's mutation or in our own types would look like it.
+/// Returns a value that no API server sends. A bug in a mutating webhook or in our own types would produce it.
 fn broken() -> Value {
     json!("none")
 }
 
-/// Answers one connection after the other: a list, then a watch that stays open.
+/// Serves one connection after the other: a list, then a watch that stays open.
 async fn serve(listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(connection(stream));
@@ -68,11 +68,11 @@ fn watched() -> String {
 }
 
 #[tokio::test]
-async fn a_broken_object_is_named_and_the_rest_goes_on() {
+async fn watch_reports_an_invalid_object_and_continues() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(serve(listener));
-    // kube asks for a provider although the fake speaks plain HTTP; a second installation changes nothing.
+    // kube requires a provider although the fake speaks plain HTTP. A second installation has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
     let (notes, mut told) = EventRecorder::new();

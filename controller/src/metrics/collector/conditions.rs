@@ -1,4 +1,5 @@
-//! Conditions: how many objects say what, since when, and how often that has turned; and how long objects take to go.
+//! Metrics of conditions and terminations: objects by condition, time since the transition, transitions, and duration of
+//! terminations.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ fn metrics_of(speaker: ConditionOwner) -> &'static Conditions {
     }
 }
 
-/// What is so now, of all kinds.
+/// Returns the samples of all kinds.
 pub(super) fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
     let mut samples = of_kind::<NodeClaim>(index, now);
     samples.extend(of_kind::<Node>(index, now));
@@ -30,7 +31,7 @@ pub(super) fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
     samples
 }
 
-/// Objects by condition, for how long the first of them says so, and for how long the slowest is going.
+/// Returns the objects by condition, the time since the oldest transition, and the duration of the longest termination.
 fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
     let Some(told) = K::SPEAKER.map(metrics_of) else { return Vec::new() };
     let mut found: BTreeMap<[String; 3], (f64, f64)> = BTreeMap::new();
@@ -54,7 +55,7 @@ fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
     samples
 }
 
-/// Counts conditions that have turned, and objects that have ended.
+/// Counts transitions of conditions and removed objects.
 pub(super) fn count(turned: Vec<Transition>, ended: Vec<ObjectEnd>, metrics: &Metrics) {
     for turn in turned {
         let told = metrics_of(turn.speaker);

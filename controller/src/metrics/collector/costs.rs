@@ -1,5 +1,5 @@
-//! What nodes cost and for whom. A node's price is shared out among its pods by what they ask for, so that the costs of all workloads
-//! add up to what is paid, idle room included.
+//! Costs of nodes and workloads. The price of a node is divided among its pods by their requests. So the costs of all workloads
+//! add up to the whole price, including idle capacity.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
 use crate::state::index::Index;
 
-/// Workloads that are reported by name.
+/// Maximum number of workloads that are reported by name.
 const WORKLOADS: usize = 50;
-/// Combinations of pool, instance type and capacity type that are reported one by one.
+/// Maximum number of combinations of NodePool, instance type and capacity type that are reported separately.
 const KINDS: usize = 100;
-/// Who stands for the rest.
+/// Label value for the rest.
 const OTHER: &str = "other";
-/// Who pays for a node without pods.
+/// Label value for nodes without pods.
 const IDLE: &str = "idle";
 
-/// A namespace and a workload in it.
+/// Namespace and name of a workload.
 type Workload = (String, String);
 
 #[derive(Clone, Copy, Default)]
@@ -48,7 +48,7 @@ pub(super) fn samples(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample>
     samples
 }
 
-/// Nodes by pool, instance type and capacity type; the rarest, the last names among equals, are reported together.
+/// Counts nodes by NodePool, instance type and capacity type. The rarest are reported together, by last name among equals.
 fn kinds(machines: &[NodeSample<'_>]) -> Vec<Sample> {
     let mut counts: BTreeMap<[&str; 3], f64> = BTreeMap::new();
     for machine in machines {
@@ -85,7 +85,7 @@ fn workloads(index: &Index, machines: &[NodeSample<'_>]) -> BTreeMap<Workload, C
     costs
 }
 
-/// How much of the node the pod asks for: CPU and memory count alike.
+/// Returns the share of the node that the pod requests. CPU and memory have equal weight.
 fn weight(pod: &Pod, allocatable: &Amounts) -> f64 {
     let asked = pods::requests(pod);
     let share = |resource: &str| {
@@ -95,7 +95,7 @@ fn weight(pod: &Pod, allocatable: &Amounts) -> f64 {
     [CPU, MEMORY].into_iter().filter_map(share).sum()
 }
 
-/// The owner in people's words: a ReplicaSet stands for its Deployment, whose name it carries with a hash.
+/// Returns the workload of a pod. A ReplicaSet represents its Deployment, whose name it has with a hash.
 fn workload(pod: &Pod) -> String {
     let Some(owner) = pod.controller() else { return "Pod".to_owned() };
     let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get(label::POD_TEMPLATE_HASH));

@@ -1,4 +1,4 @@
-//! Pods: what they ask for, in which state they are, which wait longest, and how long those took that wait no more.
+//! Metrics of pods: requests, states, longest waits, and durations of ended waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::metrics::gauge_set::Sample;
 use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
 
-/// Pods of which it is reported how long they wait.
+/// Maximum number of pods whose wait is reported, per metric.
 const TOLD: usize = 10;
 
-/// The pod itself is one of what a node has room for.
+/// Adds the pod itself, because a node has a limit of pods.
 fn with_itself(mut asked: Amounts) -> Amounts {
     asked.insert("pods".to_owned(), 1.0);
     asked
@@ -54,7 +54,7 @@ pub(super) fn samples(index: &Index, decisions: &PodDecisions, now: Timestamp) -
     states.chain(waiting.samples()).collect()
 }
 
-/// Pods that wait longest, by what they wait for.
+/// Pods with the longest waits, by the step that they wait for.
 #[derive(Default)]
 struct Waiting<'a> {
     unbound: Longest<'a>,
@@ -99,7 +99,7 @@ fn state<'a>(index: &'a Index, pod: &'a Pod) -> [&'a str; 4] {
     [pool, &pod.status.phase, word(pod.is_bound()), word(pod.is_ready())]
 }
 
-/// Those that wait longest, the first names among equals.
+/// Pods with the longest waits, by first name among equals.
 #[derive(Default)]
 struct Longest<'a>(Vec<(f64, &'a Pod)>);
 
@@ -118,22 +118,22 @@ impl<'a> Longest<'a> {
     }
 }
 
-/// Measures how long pods took, once each. The moments stand in the pods' conditions, so it does not matter when anyone looks.
+/// Durations of pods, measured once each. The times are in the conditions of the pods, so the time of a scrape has no effect.
 #[derive(Debug)]
 pub struct Waits {
-    /// Pods from before this life of the controller were measured by an earlier one.
+    /// Start of this process. An earlier process measured older pods.
     since: Timestamp,
     measured: Mutex<[BTreeSet<String>; 2]>,
 }
 
 impl Waits {
-    /// Measures pods that were created after `since`.
+    /// Creates the measurement of pods that were created since `since`.
     #[must_use]
     pub fn new(since: Timestamp) -> Self {
         Self { since, measured: Mutex::default() }
     }
 
-    /// Measures those that were not measured yet and have come so far.
+    /// Observes the durations of pods that reached a step and were not measured yet.
     pub fn observe(&self, index: &Index, decisions: &PodDecisions, metrics: &Metrics) {
         let alive: BTreeSet<&str> = index.pods.values().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
         let mut measured = self.measured.lock();
@@ -151,7 +151,7 @@ impl Waits {
                 }
                 present.insert(uid.to_owned());
             }
-            // Who is gone needs no memory. A pod that was ready once may be unready for a while, and is not measured again.
+            // Deleted pods need no memory. A pod that was ready once may become unready for a while, and is not measured again.
             former.retain(|uid| alive.contains(uid.as_str()));
             former.append(&mut present);
         }

@@ -1,4 +1,4 @@
-//! Instance types in use: what they have, where they can be had and for how much.
+//! Metrics of instance types in use: capacity, offerings and prices.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,10 @@ use super::{NodeSample, units};
 use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
 
-/// Types that are reported of.
+/// Maximum number of reported instance types.
 const TYPES: usize = 10;
 
-/// What the machine costs at the moment, in dollars an hour; `None` when nobody knows.
+/// Returns the current price of the node in dollars per hour, or `None` if it is unknown.
 pub(super) fn price(machine: &NodeSample<'_>) -> Option<f64> {
     let offered = |offering: &&Offering| {
         offering.zone == machine.zone && offering.capacity_type.as_str() == machine.capacity_type
@@ -51,7 +51,7 @@ fn of_type(kind: &InstanceType) -> Vec<Sample> {
     let mut told = BTreeSet::new();
     for offering in &kind.offerings {
         let labels = [name, offering.capacity_type.as_str(), offering.zone.as_str()];
-        // Several reservations are one offering here: the first, which is bought first.
+        // Several reservations are one offering here: the first one, which is launched first.
         if told.insert(labels) {
             samples.push(Sample::new(&metrics::OFFERING_PRICE, &labels, dollars(offering)));
             let available = f64::from(u8::from(offering.available));

@@ -1,4 +1,4 @@
-//! What pods are reported, and what pods that stand for a buffer's room are not.
+//! Tests of the events of pods, and of pods of a CapacityBuffer without events.
 
 use api::{annotation, label, reason};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use super::{PlanActions, from_plan};
 use crate::fixture::{class, node, pod, pool, words};
 use crate::state::index::Index;
 
-/// The pod `default/web` waits; so does room that a buffer of another name keeps under the same pod name.
+/// Returns the pending pod `default/web`, optionally as capacity of a buffer under the same pod name.
 fn waiting(buffer: bool) -> planner::Pod {
     planner::Pod {
         uid: "pod-uid".to_owned(),
@@ -61,7 +61,7 @@ fn spread() -> Vec<Preference> {
 }
 
 #[test]
-fn a_pod_hears_where_it_should_go_and_without_what() {
+fn from_plan_reports_nominations_and_dropped_preferences() {
     let node = "node-1".to_owned();
     let rows = [
         (Vec::new(), "Pod should schedule on: node/node-1"),
@@ -86,7 +86,7 @@ fn a_pod_hears_where_it_should_go_and_without_what() {
 }
 
 #[test]
-fn room_that_a_buffer_keeps_is_bought_but_nobody_hears_of_it() {
+fn from_plan_launches_buffer_capacity_without_events() {
     let rows = [
         (PodVerdict::Existing { node: "node-1".to_owned(), why: PlacementReason::Room, dropped: Vec::new() }, 0),
         (PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() }, 1),
@@ -104,7 +104,7 @@ fn room_that_a_buffer_keeps_is_bought_but_nobody_hears_of_it() {
 }
 
 #[test]
-fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
+fn from_plan_reports_barren_nodepools_when_a_pod_is_pending() {
     let now = Timestamp::UNIX_EPOCH;
     let mut index = Index::default();
     drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
@@ -118,7 +118,8 @@ fn a_pool_that_can_buy_nothing_is_told_while_a_pod_waits() {
     }
 }
 
-/// The pod `default/web` runs on the node `node-1`, which EC2 recommends to leave; `place` is where a plan puts it.
+/// Returns the approvals while `default/web` runs on `node-1`, which EC2 recommends to leave. `place` is the planned node of
+/// the pod.
 fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_json::Value) -> Vec<String> {
     let now = Timestamp::UNIX_EPOCH;
     let mut index = Index::default();
@@ -140,7 +141,7 @@ fn approved(place: Option<&str>, up: bool, message: &str, annotations: &serde_js
 }
 
 #[test]
-fn a_replacement_is_approved_once_each_pod_has_a_place_on_a_node_that_is_up() {
+fn from_plan_approves_when_pods_have_initialized_nodes() {
     let (asks, none) = ("id=rebalance-1 policy=replace EC2 sees a risk", json!({}));
     assert_eq!(approved(Some("node-2"), true, asks, &none), ["patch node node-1"]);
     assert!(approved(Some("node-2"), false, asks, &none).is_empty(), "it is still on its way");
@@ -152,7 +153,7 @@ fn a_replacement_is_approved_once_each_pod_has_a_place_on_a_node_that_is_up() {
     assert_eq!(approved(Some("node-2"), true, asks, &done("rebalance-0")).len(), 1, "that was another one");
 }
 
-/// A plan with one launch for a pod that waits and one that a move waits for; the pod of `node-1` has room on the latter.
+/// Returns the actions of a plan with a launch for a pending pod and a replacement for `node-1`, which takes one of its pods.
 fn moving(begin: &[usize]) -> PlanActions {
     let now = Timestamp::UNIX_EPOCH;
     let mut index = Index::default();
@@ -196,7 +197,7 @@ fn moving(begin: &[usize]) -> PlanActions {
 }
 
 #[test]
-fn what_replaces_nodes_is_bought_with_its_move_and_not_before() {
+fn from_plan_launches_replacements_when_their_command_begins() {
     let waits = moving(&[]);
     assert!(waits.orders.is_empty());
     let [(provisioned, pods)] = waits.launches.as_slice() else { panic!("{:?}", waits.launches) };

@@ -1,4 +1,4 @@
-//! What people hear of nodes that stay, and what is measured.
+//! Tests of the events and metrics of nodes.
 
 use api::{label, reason};
 use daemon::metric::Metrics;
@@ -18,7 +18,7 @@ use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::events::{Event, EventRecorder};
 
-/// The node `node-1` of the claim `default-1` and the pool `default`.
+/// Returns an index with `node-1` of the NodeClaim `default-1` and the NodePool `default`.
 fn index() -> Index {
     let mut index = Index::default();
     let now = Timestamp::UNIX_EPOCH;
@@ -42,7 +42,7 @@ fn told(notes: &[Event]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn who_could_do_something_about_it_hears_why_a_node_stays() {
+fn notes_explain_why_a_node_is_not_disrupted() {
     let (pod, one) = ("default/web".to_owned(), CommandReason::Underutilized);
     let rows = [
         (
@@ -91,7 +91,7 @@ fn who_could_do_something_about_it_hears_why_a_node_stays() {
 }
 
 #[test]
-fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
+fn notes_report_candidates_and_rejected_candidates() {
     let planned = PlannedCommand {
         reason: CommandReason::Empty,
         nodes: vec![DisruptedNode { node: "node-1".to_owned(), claim: "default-1".to_owned() }],
@@ -123,7 +123,7 @@ fn a_node_that_might_go_is_told_and_so_is_one_that_does_not_after_all() {
     assert_eq!(told(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);
 }
 
-/// The page of metrics after one plan that says this of `node-1`.
+/// Returns the metrics page after one plan with this verdict for `node-1`.
 fn measured(verdict: NodeVerdict) -> String {
     let (plan_for, _asked) = unbounded_channel();
     let (way_in, _told) = EventRecorder::new();
@@ -133,7 +133,7 @@ fn measured(verdict: NodeVerdict) -> String {
 }
 
 #[test]
-fn a_node_whose_move_was_left_out_could_go_and_is_no_timeout() {
+fn gauges_count_omitted_nodes_as_eligible_without_timeout() {
     let timeout = "karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type=\"multi\"} 1";
     assert!(measured(NodeVerdict::Postponed).contains(timeout));
     let page = measured(left_out());
@@ -142,7 +142,7 @@ fn a_node_whose_move_was_left_out_could_go_and_is_no_timeout() {
 }
 
 #[test]
-fn budgets_are_measured_by_pool_until_the_pool_is_gone() {
+fn gauges_report_budgets_until_the_nodepool_is_deleted() {
     let (plan_for, _asked) = unbounded_channel();
     let (way_in, _told) = EventRecorder::new();
     let cluster = Cluster::new(plan_for, way_in);

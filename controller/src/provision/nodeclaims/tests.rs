@@ -1,4 +1,4 @@
-//! What a plan's launch becomes.
+//! Tests of the NodeClaims of planned launches.
 
 use api::{NodeClaim, annotation, hash, label, taint};
 use planner::{Launch, MicroDollars, Operator, Resources};
@@ -42,7 +42,7 @@ fn name(claim: &NodeClaim) -> &str {
 }
 
 #[test]
-fn the_same_launch_has_the_same_name_and_no_other_has() {
+fn name_is_the_same_only_when_the_launch_is_the_same() {
     let one = made(1, 0, &json!({}), &json!({}));
     assert_eq!(name(&one), name(&made(1, 0, &json!({}), &json!({}))));
     let mut names: Vec<String> = (0..1000_u64)
@@ -55,13 +55,13 @@ fn the_same_launch_has_the_same_name_and_no_other_has() {
 }
 
 #[test]
-fn a_long_pool_name_still_makes_a_valid_name() {
+fn name_has_63_characters_when_the_nodepool_name_is_long() {
     let name = super::name(&"p".repeat(200), u64::MAX, usize::MAX);
     assert_eq!(name.len(), 63);
 }
 
 #[test]
-fn our_startup_taint_is_for_machines_with_an_agent_only() {
+fn claim_has_the_startup_taint_only_when_the_agent_is_enabled() {
     let agent = json!({"metadata": {"annotations": {annotation::AGENT: "enabled"}}});
     let disabled = json!({"metadata": {"annotations": {annotation::AGENT: "disabled"}}});
     let cilium = json!({"spec": {"template": {"spec": {"startupTaints": [{"key": "cilium", "effect": "NoExecute"}]}}}});
@@ -80,7 +80,7 @@ fn our_startup_taint_is_for_machines_with_an_agent_only() {
 }
 
 #[test]
-fn the_claim_carries_what_its_node_will_be_known_by() {
+fn claim_has_labels_hashes_finalizer_and_owner() {
     let pool = json!({
         "metadata": {"annotations": {annotation::NODEPOOL_HASH: "of an older template"}},
         "spec": {"template": {"metadata": {"labels": {"zone-kind": "edge"}, "annotations": {"note": "mine"}}}},
@@ -102,7 +102,7 @@ fn the_claim_carries_what_its_node_will_be_known_by() {
 }
 
 #[test]
-fn the_claim_asks_for_what_the_plan_found() {
+fn claim_has_requests_and_instance_types_of_the_launch() {
     let claim = made(1, 0, &json!({}), &json!({}));
     let requests: Vec<(&str, &str)> =
         claim.spec.resources.requests.iter().map(|(name, amount)| (name.as_str(), amount.0.as_str())).collect();
@@ -119,7 +119,7 @@ fn annotated(launch: &Launch, overlaid: Option<&Overlaid>) -> Vec<(String, Strin
 }
 
 #[test]
-fn the_claim_says_how_it_was_planned() {
+fn claim_records_relaxed_min_values_and_overlays() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let overlaid = Overlaid { price: names(&["m5.large"]), capacity: names(&["r5.large"]) };
     let on = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -130,9 +130,9 @@ fn the_claim_says_how_it_was_planned() {
     assert_eq!(annotated(&launch(), Some(&overlaid)), expected, "of the types that it lists");
 }
 
-/// A static pool's claim is the template: whatever the plan found to be had now, the next look may find more.
+/// A NodeClaim of a static NodePool is the template: a later launch choice may find more offerings than the plan found.
 #[test]
-fn a_static_claim_is_made_straight_from_the_template() {
+fn claim_has_template_requirements_when_launch_is_static() {
     let launch = Launch {
         purpose: planner::Purpose::Static,
         requests: Resources::default(),
@@ -164,9 +164,9 @@ fn a_static_claim_is_made_straight_from_the_template() {
     }
 }
 
-/// Pods that the plan put on a static pool's new node count on what the plan made of it.
+/// Pods that the plan assigns to a new node of a static NodePool rely on the requirements of the plan.
 #[test]
-fn a_static_claim_with_pods_is_as_the_plan_says() {
+fn claim_has_plan_requirements_when_a_static_launch_has_pods() {
     let launch = Launch { purpose: planner::Purpose::Static, ..launch() };
     let origin = LaunchOrigin { plan: 1, position: 0, overlaid: None };
     let planned = Launch { purpose: planner::Purpose::Provision, ..launch.clone() };

@@ -1,4 +1,5 @@
-//! Each problem is reported on the object that it is about, and a pod that nobody may evict on that pod and on all of its budgets.
+//! Tests of problem events on the affected object. A pod that can never be evicted is reported on the pod and on all of its
+//! budgets.
 
 use api::objects::{PodDisruptionBudget, Unevictable};
 use api::{DurationText, InvalidMix, reason};
@@ -28,7 +29,7 @@ fn index() -> Index {
 }
 
 #[test]
-fn each_problem_is_told_on_the_object_that_it_is_about() {
+fn notes_report_each_problem_on_its_object() {
     let index = index();
     let node = index.nodes.values().next().unwrap();
     let claim = index.claims.values().next().unwrap();
@@ -51,10 +52,10 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
         (expire_after, Some((ObjectReference::to(claim.as_ref()), reason::INVALID_FIELD))),
         (consolidate_after, Some((ObjectReference::to(pool.as_ref()), reason::DISRUPTION_INVALID))),
         (idle, Some((ObjectReference::to(&budget("one")), reason::SELECTS_NOTHING))),
-        // It went meanwhile.
+        // The pod is gone.
         (split("default/gone"), None),
         (Problem::Usage { node: name(), others: 0, why: UsageError::Stale }, None),
-        // Nobody waits for a machine.
+        // No pod waits for a node.
         (Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }, None),
     ];
     for (problem, expected) in rows {
@@ -65,7 +66,7 @@ fn each_problem_is_told_on_the_object_that_it_is_about() {
 }
 
 #[test]
-fn instance_types_are_missed_while_a_pod_waits_for_them() {
+fn notes_report_missing_types_when_a_pod_is_pending() {
     let problems = vec![Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }];
     let snapshot = Snapshot { pods: vec![planner::Pod::default()], ..Snapshot::default() };
     let told = notes(&index(), &SnapshotResult { snapshot, problems, ..SnapshotResult::default() });
@@ -73,7 +74,7 @@ fn instance_types_are_missed_while_a_pod_waits_for_them() {
 }
 
 #[test]
-fn a_pod_that_is_never_evicted_and_all_of_its_budgets_hear_of_it_at_once_and_are_counted_by_pool() {
+fn notes_report_unevictable_pods_and_samples_count_them() {
     let index = index();
     let why = Unevictable::Several(vec!["default/one".to_owned(), "default/two".to_owned()]);
     let problem = Problem::NeverEvicted { pod: "default/web".to_owned(), others: 1, why: why.clone() };

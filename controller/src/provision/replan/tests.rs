@@ -1,4 +1,4 @@
-//! When the next plan is made though nobody asks for one.
+//! Tests of the time of plans without a trigger.
 
 use planner::{CommandReason, Millis, Node, Report, Snapshot, Unhealthy};
 
@@ -23,7 +23,7 @@ fn quiet(remaining: i64) -> NodeVerdict {
 }
 
 #[test]
-fn the_next_look_comes_when_the_first_node_may_go() {
+fn next_look_is_due_when_the_first_node_may_be_disrupted() {
     let expiring = |at| built(Node { expires: Some(Millis(at)), ..Node::default() });
     let sick = Unhealthy { due: Millis(1_004_000), condition: "Ready".to_owned() };
     let sick = built(Node { sick: Some(sick), ..Node::default() });
@@ -49,7 +49,7 @@ fn the_next_look_comes_when_the_first_node_may_go() {
 }
 
 #[test]
-fn plans_that_take_long_are_not_made_one_after_another() {
+fn pause_after_grows_with_the_duration_of_the_plan() {
     let many = plan(vec![quiet(100)]);
     for (took, expected) in [(0, 1000), (100, 1000), (1000, 4000), (5000, 10_000)] {
         let pause = pause_after(Duration::from_millis(took));
@@ -59,7 +59,7 @@ fn plans_that_take_long_are_not_made_one_after_another() {
 }
 
 #[test]
-fn a_cluster_at_rest_says_itself_when_to_look_and_not_a_plan_of_long_ago() {
+fn next_look_uses_the_cached_end_when_a_plan_is_cached() {
     let built = built(Node::default());
     let long_ago = plan(vec![quiet(2000)]);
     for (until, expected) in [(1_003_000, 3000), (1_200_000, 10_000), (1_000_000, 1000)] {
@@ -69,7 +69,7 @@ fn a_cluster_at_rest_says_itself_when_to_look_and_not_a_plan_of_long_ago() {
 }
 
 #[test]
-fn what_is_freed_together_is_planned_for_together_and_never_sooner_than_a_pause_allows() {
+fn ask_together_batches_freed_nodes_and_respects_the_pause() {
     let start = Instant::now();
     let at = |millis| start + Duration::from_millis(millis);
     let rows = [
@@ -89,7 +89,7 @@ fn what_is_freed_together_is_planned_for_together_and_never_sooner_than_a_pause_
 }
 
 #[test]
-fn whoever_asks_again_is_answered_after_the_pause() {
+fn ask_again_plans_after_the_pause() {
     let start = Instant::now();
     let mut looks = ReplanTimer::after(NextPass { look: LOOK_AGAIN, pause: Duration::from_millis(400) }, start);
     looks.ask_again();

@@ -1,4 +1,4 @@
-//! Which moves are counted, how often, and with what score.
+//! Tests of the counted commands, their number and their score.
 
 use daemon::metric::Metrics;
 use planner::{
@@ -10,7 +10,7 @@ use snapshot::SnapshotResult;
 use super::ConsolidationScores;
 use crate::metrics::TABLE;
 
-/// Ten nodes of a pool, each for a dollar and with nothing on it.
+/// Returns ten empty nodes of a NodePool, each for a dollar per hour.
 fn built(policy: ConsolidationPolicy) -> SnapshotResult {
     let pool = Pool {
         name: "default".to_owned(),
@@ -48,7 +48,7 @@ fn counted(metrics: &Metrics, line: &str) -> Vec<String> {
 }
 
 #[test]
-fn moves_count_when_they_begin_with_their_share_of_cost_over_their_share_of_disruption() {
+fn count_records_the_score_when_a_command_begins() {
     let rows = [
         (ConsolidationPolicy::Balanced, "Balanced"),
         (ConsolidationPolicy::WhenEmptyOrUnderutilized, "WhenEmptyOrUnderutilized"),
@@ -71,7 +71,7 @@ fn moves_count_when_they_begin_with_their_share_of_cost_over_their_share_of_disr
 }
 
 #[test]
-fn a_move_that_does_not_balance_counts_once_until_something_else_is_said() {
+fn count_records_a_rejection_once_until_the_verdict_changes() {
     let (metrics, scores) = (Metrics::new(TABLE), ConsolidationScores::default());
     let built = built(ConsolidationPolicy::Balanced);
     let says = |verdict: NodeVerdict| Plan {

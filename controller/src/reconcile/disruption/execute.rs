@@ -1,4 +1,4 @@
-//! Carries moves out: begins those that a plan orders, and looks at those that are under way.
+//! Execution of disruption commands: starts those of a plan, and reconciles those in progress.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
 use crate::write::writer::{WriteError, Writer};
 
-/// Carries moves out.
+/// Executor of disruption commands.
 pub struct Disruptor {
     cluster: Arc<Cluster>,
     act: Writer,
     metrics: Arc<Metrics>,
-    /// Moves that are just being begun: whoever looked at them now would take them for half done.
+    /// Ids of commands that are just being started. A reconcile would mistake them for incomplete commands.
     beginning: Mutex<BTreeSet<String>>,
 }
 
 impl Disruptor {
-    /// Nothing is being begun.
+    /// Creates an executor without commands.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, act: Writer, metrics: Arc<Metrics>) -> Self {
         Self { cluster, act, metrics, beginning: Mutex::default() }
     }
 
-    /// Begins a move. One that fails half way is rolled back by the next look, or by the next plan.
+    /// Starts a command. After a failure, the next reconcile or the next plan rolls it back.
     pub async fn begin(&self, order: &DisruptionCommand) {
         let id = order.id();
         self.beginning().extend(id.clone());
@@ -70,10 +70,10 @@ impl Disruptor {
         Ok(())
     }
 
-    /// Looks at a move that is under way.
+    /// Reconciles a command in progress.
     ///
     /// # Errors
-    /// When a step did not happen.
+    /// Returns an error if an operation failed.
     pub async fn reconcile(&self, id: &str) -> Result<QueueAction, WriteError> {
         if self.beginning().contains(id) {
             return Ok(QueueAction::Wait);

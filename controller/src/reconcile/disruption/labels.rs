@@ -1,4 +1,4 @@
-//! What a move is called in metrics and events.
+//! Labels of disruption commands in metrics and events.
 
 use api::NodeClaim;
 use api::objects::Node;
@@ -6,49 +6,49 @@ use planner::{CommandReason, RejectedCommand};
 
 use crate::write::events::{Event, ObjectReference};
 
-/// What a move is, as far as it is counted.
+/// Kind of a command, as counted in metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandKind {
-    /// Why its nodes go, as the condition says it; empty where nobody said.
+    /// Reason in the condition; empty without one.
     pub reason: String,
-    /// Whether something comes in their place.
+    /// True if the command has replacements.
     pub replaces: bool,
-    /// How many nodes go.
+    /// Number of disrupted nodes.
     pub nodes: usize,
 }
 
 impl CommandKind {
-    /// What a move was that was planned and never begun.
+    /// Returns the kind of a command that was planned and never started.
     #[must_use]
     pub fn from_rejected(dropped: &RejectedCommand) -> Self {
         Self { reason: dropped.reason.as_str().to_owned(), replaces: dropped.replaces, nodes: dropped.size }
     }
 
-    /// Whether nodes go for this reason.
+    /// Reports whether the command has this reason.
     #[must_use]
     pub fn is(&self, reason: CommandReason) -> bool {
         self.reason == reason.as_str()
     }
 
-    /// Whether replacements have to be ready first: a machine that is unhealthy waits for nobody.
+    /// Reports whether the command waits for its replacements. A command for unhealthy nodes does not wait.
     #[must_use]
     pub fn waits(&self) -> bool {
         !self.is(CommandReason::Unhealthy)
     }
 
-    /// Karpenter's label `reason`.
+    /// Returns Karpenter's label `reason`.
     #[must_use]
     pub fn label(&self) -> String {
         self.reason.to_lowercase()
     }
 
-    /// Karpenter's label `decision`.
+    /// Returns Karpenter's label `decision`.
     #[must_use]
     pub fn decision(&self) -> &'static str {
         if self.replaces { "replace" } else { "delete" }
     }
 
-    /// Karpenter's label `consolidation_type`.
+    /// Returns Karpenter's label `consolidation_type`.
     #[must_use]
     pub fn consolidation(&self) -> &'static str {
         match self.nodes {
@@ -60,13 +60,13 @@ impl CommandKind {
     }
 }
 
-/// The nodes of a move in a list.
+/// Joins the names of the nodes of a command.
 #[must_use]
 pub fn named(nodes: &[String]) -> String {
     nodes.join(", ")
 }
 
-/// The same event on a claim and on its node.
+/// Returns the same event for a NodeClaim and for its node.
 #[must_use]
 pub fn said_of(claim: &NodeClaim, node: Option<&Node>, reason: &'static str, message: &str) -> Vec<Event> {
     let objects = std::iter::once(ObjectReference::to(claim)).chain(node.map(ObjectReference::to));

@@ -1,4 +1,4 @@
-//! A move begins, and what is left of one that never began.
+//! Start of disruption commands, and repair of incomplete starts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use super::{
 use crate::state::index::Index;
 use crate::write::writer::Operation;
 
-/// A move to begin.
+/// Disruption command to start.
 #[derive(Clone, Debug)]
 pub struct DisruptionCommand {
-    /// Why the nodes go.
+    /// Reason of the disruption.
     pub reason: CommandReason,
-    /// Names of the claims that go.
+    /// Names of the NodeClaims to disrupt.
     pub claims: Vec<String>,
-    /// The condition that calls the nodes unhealthy, if that is why they go.
+    /// Condition of unhealthy nodes, if it is the reason.
     pub sick: Option<String>,
-    /// Claims to create first.
+    /// NodeClaims to create first.
     pub replacements: Vec<NodeClaim>,
-    /// Places for the pods of the nodes: a pod's UID, and the name of a Node or of a replacement.
+    /// Planned nodes for the pods: UID of a pod, and name of a Node or of a replacement.
     pub places: Vec<(String, String)>,
 }
 
 impl DisruptionCommand {
-    /// The list of replacements, which is the move's name while it is under way; `None` where there are none.
+    /// Returns the list of replacements, which is the id of a command in progress; `None` without replacements.
     #[must_use]
     pub fn id(&self) -> Option<String> {
         let names: Vec<&str> = self.replacements.iter().map(name).collect();
         (!names.is_empty()).then(|| names.join(","))
     }
 
-    /// What it is.
+    /// Returns the kind of the command.
     #[must_use]
     pub fn kind(&self) -> CommandKind {
         CommandKind {
@@ -49,11 +49,11 @@ impl DisruptionCommand {
     }
 }
 
-/// The steps that begin a move, and for one that waits for nothing those that end it; `None` if since it was planned a claim has
-/// gone, a pod has come to a node that was empty, or one asks not to be disrupted.
+/// Returns the operations that start a command, and also those that end it if no replacement is needed. Returns `None` if since
+/// the plan a NodeClaim is gone, a pod arrived on an empty node, or a pod blocks its node.
 ///
-/// Nothing is bought before every node is closed and says what it waits for. Whatever comes between two steps, the next look finds
-/// either a whole move or one to roll back.
+/// Nothing is launched before every node is tainted and has its reason. After a crash between two operations, the next
+/// reconcile finds either a complete command or one to roll back.
 #[must_use]
 pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option<Vec<Operation>> {
     let leavers: Vec<DisruptedClaim> =
@@ -83,14 +83,14 @@ pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option
     Some(steps)
 }
 
-/// A claim that is there and stays so far, with its node.
+/// Returns a NodeClaim that exists, is not being deleted and is in no command, with its node.
 fn present(index: &Index, name: &str, now: Timestamp) -> Option<DisruptedClaim> {
     let claim = index.claims.get(name).filter(|claim| !is_going(claim) && claim.replaced_by().is_none())?;
     Some(leaver(index, claim, now))
 }
 
-/// What a process left behind that died between two steps of a begin: nodes that are closed, and claims that say why they go,
-/// though no move is under way. `beginning` are claims that go now.
+/// Returns repairs after a crash between two operations of a start: of tainted nodes, and of NodeClaims with a reason, without
+/// a command. The commands of `beginning` start now.
 #[must_use]
 pub fn stale(index: &Index, beginning: &BTreeSet<&str>) -> Vec<Operation> {
     let left =

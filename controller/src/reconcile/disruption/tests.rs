@@ -1,4 +1,5 @@
-//! A move step by step, with a crash after each of them: what is begun goes on or is rolled back, and nothing happens twice.
+//! Tests of commands step by step, with a crash after each operation: a started command continues or is rolled back, and
+//! nothing happens twice.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use crate::write::writer::{Operation, Target};
 
 const ID: &str = "new-1,new-2";
 
-/// The cluster as the API server keeps it, with the index that follows it.
+/// Cluster as the API server stores it, with the index that follows it.
 struct World {
     index: Index,
     versions: u64,
@@ -27,7 +28,7 @@ struct World {
 }
 
 impl World {
-    /// Two nodes with their claims, both in use.
+    /// Creates two nodes in use, with their NodeClaims.
     fn settled() -> Self {
         let mut world = Self { index: Index::default(), versions: 100, now: at(1000) };
         for number in [1, 2] {
@@ -92,7 +93,7 @@ impl World {
         self.run_all(&steps);
     }
 
-    /// The replacement is up.
+    /// Marks the replacement as initialized.
     fn initialize(&mut self, name: &str) {
         let claim = self.claim(name).unwrap();
         let conditions = [said(condition::LAUNCHED, "True", 1001), said(condition::INITIALIZED, "True", 1060)];
@@ -104,7 +105,7 @@ impl World {
         going.map(|claim| claim.name_any()).collect()
     }
 
-    /// Whether node and claim look as if no move had ever been.
+    /// Reports whether node and NodeClaim have no trace of a command.
     fn is_open(&self, number: usize) -> bool {
         let claim = self.claim(&format!("old-{number}")).unwrap();
         let node = self.index.nodes.get(&format!("node-{number}")).unwrap();
@@ -118,7 +119,7 @@ impl World {
         node.has_taint("own", taint::NO_SCHEDULE) && node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE)
     }
 
-    /// What a new process comes to that finds this cluster; replacements that exist come up meanwhile if they may.
+    /// Runs a new process on this cluster. Existing replacements become initialized if `replacements_come_up`.
     fn recover(&mut self, replacements_come_up: bool) {
         for _ in 0..4 {
             let found = view(&self.index, ID, self.now).map(|view| decide(&view)).unwrap_or_default();
@@ -162,7 +163,7 @@ fn alone(reason: CommandReason) -> DisruptionCommand {
 }
 
 #[test]
-fn a_move_closes_its_nodes_first_then_buys_then_waits_then_lets_go() {
+fn command_taints_then_launches_then_waits_then_deletes() {
     let mut world = World::settled();
     let steps = begin(&world.index, &order(), world.now).unwrap();
     assert_eq!(
@@ -202,7 +203,7 @@ fn a_move_closes_its_nodes_first_then_buys_then_waits_then_lets_go() {
 }
 
 #[test]
-fn looking_twice_does_nothing_twice() {
+fn decide_repeats_no_operation_when_nothing_changed() {
     let mut world = World::settled();
     world.begin();
     for _ in 0..3 {
@@ -217,10 +218,10 @@ fn looking_twice_does_nothing_twice() {
     assert!(begin(&world.index, &order(), world.now).is_none(), "what is under way does not begin again");
 }
 
-/// After each step of the begin the process dies. Nothing may go before all replacements are up, and in the end either
-/// everything goes or everything is as it was.
+/// The process ends after each operation of the start. No node may be removed before all replacements are initialized. In the
+/// end either all nodes are removed, or everything is as before.
 #[test]
-fn a_crash_between_any_two_steps_leaves_a_move_that_goes_on_or_none() {
+fn begin_completes_or_leaves_no_trace_after_a_crash() {
     let steps = begin(&World::settled().index, &order(), at(1000)).unwrap();
     for survived in 0..=steps.len() {
         for come_up in [true, false] {
@@ -242,7 +243,7 @@ fn a_crash_between_any_two_steps_leaves_a_move_that_goes_on_or_none() {
 }
 
 #[test]
-fn a_crash_between_two_deletions_does_not_keep_the_second() {
+fn decide_deletes_the_second_claim_after_a_crash() {
     let mut world = World::settled();
     world.begin();
     world.initialize("new-1");
@@ -253,7 +254,7 @@ fn a_crash_between_two_deletions_does_not_keep_the_second() {
     assert_eq!(world.going(), ["old-1", "old-2"]);
 }
 
-/// A move that is under way and cannot go on.
+/// Returns a cluster with a command in progress that cannot continue.
 fn doomed(late: bool) -> World {
     let mut world = World::settled();
     world.begin();
@@ -266,7 +267,7 @@ fn doomed(late: bool) -> World {
 }
 
 #[test]
-fn a_crash_in_the_middle_of_a_rollback_does_not_keep_nodes_closed() {
+fn decide_completes_a_rollback_after_a_crash() {
     for late in [true, false] {
         let steps = doomed(late).look().steps.len();
         assert!(steps > 4, "{steps}");
@@ -290,7 +291,7 @@ fn rolled_back(decision: &CommandDecision) -> Option<(String, usize)> {
 }
 
 #[test]
-fn a_move_is_rolled_back_when_a_replacement_is_gone_or_going() {
+fn decide_rolls_back_when_a_replacement_is_deleted() {
     let going = json!({"metadata": {"deletionTimestamp": at(1100).to_string()}});
     for gone in [true, false] {
         let mut world = World::settled();
@@ -313,7 +314,7 @@ fn a_move_is_rolled_back_when_a_replacement_is_gone_or_going() {
 }
 
 #[test]
-fn patience_grows_with_what_is_under_way_within_bounds() {
+fn patience_grows_with_queued_claims_within_bounds() {
     for (queued, seconds) in [(2, 600), (7500, 600), (10_000, 800), (45_000, 3600), (100_000, 3600)] {
         let mut world = World::settled();
         world.begin();
@@ -331,7 +332,7 @@ fn patience_grows_with_what_is_under_way_within_bounds() {
 }
 
 #[test]
-fn replacements_that_came_late_but_came_are_used() {
+fn decide_completes_when_replacements_are_ready_late() {
     let mut world = World::settled();
     world.begin();
     world.now = at(1000 + 700);
@@ -340,7 +341,7 @@ fn replacements_that_came_late_but_came_are_used() {
     assert!(matches!(world.look().end, Some(CommandEnd::Done { .. })));
 }
 
-/// A pod of the node `node-1` asks not to be disrupted after the move has begun.
+/// Returns the decision after a pod of `node-1` has received do-not-disrupt during a command.
 fn held(reason: CommandReason, grace: bool) -> CommandDecision {
     let mut world = World::settled();
     if grace {
@@ -359,7 +360,7 @@ fn held(reason: CommandReason, grace: bool) -> CommandDecision {
 }
 
 #[test]
-fn a_pod_that_asks_to_be_left_alone_meanwhile_keeps_the_node_unless_the_drain_has_an_end() {
+fn decide_rolls_back_when_a_pod_blocks_a_node_meanwhile() {
     let why = || Some(("pod default/web has karpenter.sh/do-not-disrupt since".to_owned(), 0));
     for (reason, grace, stays) in [
         (CommandReason::Underutilized, false, true),
@@ -375,7 +376,7 @@ fn a_pod_that_asks_to_be_left_alone_meanwhile_keeps_the_node_unless_the_drain_ha
 }
 
 #[test]
-fn a_node_that_somebody_opened_is_closed_again() {
+fn decide_restores_the_taint_when_it_was_removed() {
     let mut world = World::settled();
     world.begin();
     let node = world.index.nodes.get("node-2").unwrap().as_ref().clone();
@@ -387,7 +388,7 @@ fn a_node_that_somebody_opened_is_closed_again() {
 }
 
 #[test]
-fn a_claim_that_somebody_deletes_meanwhile_does_not_hold_up_the_other() {
+fn decide_continues_when_a_claim_is_deleted_meanwhile() {
     let mut world = World::settled();
     world.begin();
     let claim = world.claim("old-1").unwrap();
@@ -397,7 +398,7 @@ fn a_claim_that_somebody_deletes_meanwhile_does_not_hold_up_the_other() {
 }
 
 #[test]
-fn what_needs_no_replacement_goes_at_once() {
+fn begin_deletes_at_once_when_no_replacement_is_needed() {
     let mut world = World::settled();
     let order = alone(CommandReason::Empty);
     let steps = begin(&world.index, &order, world.now).unwrap();
@@ -430,7 +431,7 @@ fn what_needs_no_replacement_goes_at_once() {
 }
 
 #[test]
-fn a_sick_node_goes_at_once_with_a_deadline_that_is_over() {
+fn begin_sets_a_passed_deadline_when_nodes_are_unhealthy() {
     for replacements in [Vec::new(), order().replacements] {
         let mut world = World::settled();
         let order = DisruptionCommand { replacements, ..alone(CommandReason::Unhealthy) };
@@ -445,7 +446,7 @@ fn a_sick_node_goes_at_once_with_a_deadline_that_is_over() {
 }
 
 #[test]
-fn a_sick_node_whose_deadline_is_over_already_keeps_it() {
+fn begin_keeps_a_deadline_that_has_passed_already() {
     let mut world = World::settled();
     for (name, deadline) in [("old-1", at(900)), ("old-2", at(2000))] {
         let claim = world.claim(name).unwrap();
@@ -462,14 +463,14 @@ fn a_sick_node_whose_deadline_is_over_already_keeps_it() {
 }
 
 #[test]
-fn a_claim_that_has_gone_since_the_plan_calls_the_move_off() {
+fn begin_returns_none_when_a_claim_is_gone() {
     let mut world = World::settled();
     drop(world.index.delete::<NodeClaim>("old-2", world.now));
     assert!(begin(&world.index, &order(), world.now).is_none());
 }
 
 #[test]
-fn a_pod_that_has_come_since_the_plan_calls_the_move_off() {
+fn begin_returns_none_when_a_new_pod_blocks_a_node() {
     let daemon = json!({"metadata": {"ownerReferences": [
         {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cni", "uid": "cni", "controller": true},
     ]}});
@@ -488,7 +489,7 @@ fn a_pod_that_has_come_since_the_plan_calls_the_move_off() {
 }
 
 #[test]
-fn what_goes_now_is_not_left_over() {
+fn stale_ignores_claims_of_starting_commands() {
     let mut world = World::settled();
     let steps = begin(&world.index, &alone(CommandReason::Empty), world.now).unwrap();
     world.run_all(&steps[..4]);
@@ -497,7 +498,7 @@ fn what_goes_now_is_not_left_over() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_gives_a_move_its_whole_patience_again_and_no_more() {
+fn decide_restarts_the_wait_when_the_clock_is_set_back() {
     let mut world = World::settled();
     world.begin();
     world.now = at(100);
@@ -507,7 +508,7 @@ fn a_clock_that_is_set_back_gives_a_move_its_whole_patience_again_and_no_more() 
 }
 
 #[test]
-fn a_node_without_a_claim_is_left_alone_and_a_claim_without_a_node_goes_all_the_same() {
+fn stale_ignores_nodes_without_claim_and_begin_missing_nodes() {
     let mut world = World::settled();
     let closed = json!([{"key": taint::DISRUPTED, "effect": taint::NO_SCHEDULE}]);
     let alone =

@@ -1,4 +1,4 @@
-//! Which hashes are written on owners and claims, and which ones are compared.
+//! Tests of written hashes and of compared hashes.
 
 use api::{annotation, condition, hash};
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ fn hashed(recipe: HashAnnotation, version: Option<&str>, hash: Option<&str>) -> 
     json!({"metadata": {"annotations": {recipe.hash: hash, recipe.version: version}}})
 }
 
-/// Rows: version and hash on the owner, version and hash on a claim, whether the claim has drifted, and what is written on the
-/// claim (version, hash) and on the owner; the hash is "new" now.
+/// Rows: version and hash of the owner, version and hash of a NodeClaim, and whether the NodeClaim has drifted. Then the hash
+/// written on the NodeClaim, and whether the owner is written. The current hash is "new".
 #[test]
-fn hashes_of_others_are_migrated_and_never_compared() {
+fn steps_migrate_hashes_of_other_versions() {
     for (recipe, foreign) in [(OF_CLASS, "v5"), (OF_POOL, "v2")] {
         let (foreign, ours) = (Some(foreign), Some(recipe.ours));
         let rows = [
@@ -62,7 +62,7 @@ fn hashes_of_others_are_migrated_and_never_compared() {
 }
 
 #[test]
-fn only_hashes_of_our_recipe_differ() {
+fn differs_compares_only_hashes_of_the_same_version() {
     let ours = Some(hash::NODEPOOL_VERSION);
     let rows = [
         (ours, Some("old"), true),

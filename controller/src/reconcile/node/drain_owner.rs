@@ -1,6 +1,6 @@
-//! Who empties a node: its own agent where there is one that listens, the controller where not, never both and never nobody. The agent
-//! is asked by an annotation and answers with a condition; here is how long it is waited for, and why it is not any more. Then the
-//! controller signs on the node, and asks for pods once nothing of the agent's can arrive any more (`drain::Drain::relieve`).
+//! Drain owner of a node: its agent if one is live, else the controller, never both and never none. The agent is asked by an
+//! annotation and answers with a condition. The wait of the controller for the agent is limited here. Then the controller signs
+//! on the node, and evicts pods once no request of the agent can arrive any more (`drain::Drain::relieve`).
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use serde_json::json;
 use super::{NodeView, millis};
 use crate::write::writer::{Operation, Target};
 
-/// An agent that has not reported for this long does not count as alive.
+/// Time without a report after which an agent is not live.
 const SILENCE: SignedDuration = SignedDuration::from_mins(3);
-/// While it drains it reports every few seconds.
+/// Time without a report after which a draining agent is not live. A draining agent reports every few seconds.
 const SILENCE_DRAINING: SignedDuration = SignedDuration::from_secs(30);
-/// Within this time it acknowledges what it is asked for.
+/// Time in which an agent acknowledges a request.
 const ACKNOWLEDGES: SignedDuration = SignedDuration::from_secs(5);
-/// Why a drain is the controller's from the beginning.
+/// Reason for a drain that the controller owns from the beginning.
 pub(super) const UNHEARD: &str = "no report of an agent for 3 minutes";
 
-/// Whose hands a node is in.
+/// Owner of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DrainOwner {
-    /// Its agent is to be asked for this, or for something else than before.
+    /// Agent that must receive this request, which is new or has changed.
     Ask(DrainRequest),
-    /// Its agent drains it, or may still say that it will.
+    /// Agent that drains, or may still acknowledge.
     Agent,
-    /// The controller's, and why. It stays so until an agent takes the controller's signature away.
+    /// Controller, with the reason. The controller remains the owner until an agent removes the controller's signature.
     Ours(String),
 }
 
-/// Decides whose hands the node of `view` is in, as long as pods are left that have to go.
+/// Decides the drain owner while pods that must be evicted are left.
 pub(super) fn whose(view: &NodeView) -> DrainOwner {
     if view.node.annotation(annotation::DRAIN_TAKEN_OVER).is_some() {
         return DrainOwner::Ours(taken(&view.node).map_or_else(|| UNHEARD.to_owned(), |taken| taken.reason));
@@ -62,13 +62,13 @@ fn asked(view: &NodeView, wanted: &DrainRequest, standing: &DrainRequest, silenc
     }
 }
 
-/// Until when the controller may ask for pods, now that it is its turn; `None` asks it to sign first.
+/// Returns the time until which the controller, as owner, may evict pods. `None` requires a signature first.
 pub(super) fn relieve(view: &NodeView, drain: &mut Drain) -> Option<Millis> {
     let signed = taken(&view.node).map(|taken| millis(taken.at));
     drain.relieve(millis(view.now), signed, view.node.annotation(annotation::AGENT_HEARTBEAT).is_some())
 }
 
-/// Signs on the node as it was seen: whatever was written there since is seen first.
+/// Signs on the node in the version that was read, so that a later change is read first.
 pub(super) fn sign(view: &NodeView, why: &str) -> Operation {
     let metadata = json!({
         "resourceVersion": view.node.metadata.resource_version,
@@ -77,12 +77,12 @@ pub(super) fn sign(view: &NodeView, why: &str) -> Operation {
     Operation::Patch(Target::Node(view.node.name().to_owned()), json!({"metadata": metadata}))
 }
 
-/// What the controller signs with.
+/// Returns the signature of the controller.
 pub(super) fn signature(view: &NodeView, why: &str) -> String {
     DrainTaken { id: id(view), reason: why.to_owned(), at: view.now }.to_string()
 }
 
-/// How long the node's agent has left before it is not waited for any more; `None` while it is not in its hands.
+/// Returns the time that the agent has left, or `None` if the agent is not the owner.
 pub(super) fn patience(view: &NodeView) -> Option<Duration> {
     let left = match whose(view) {
         DrainOwner::Ask(_) => ACKNOWLEDGES,
@@ -98,7 +98,7 @@ pub(super) fn patience(view: &NodeView) -> Option<Duration> {
     Duration::try_from(left).ok()
 }
 
-/// What an agent on this node would be asked for. The moment of the first request stays.
+/// Returns the request for an agent on this node. The time of the first request is kept.
 pub(super) fn request(view: &NodeView) -> DrainRequest {
     let id = id(view);
     let asked = standing(&view.node).filter(|standing| standing.id == id).and_then(|standing| standing.asked);
@@ -112,22 +112,22 @@ pub(super) fn request(view: &NodeView) -> DrainRequest {
     }
 }
 
-/// What agent and controller call the drain.
+/// Returns the id of the drain for agent and controller.
 fn id(view: &NodeView) -> String {
     format!("termination-{}", view.node.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// Whether the node's agent has been asked for this drain.
+/// Reports whether the agent was asked for this drain.
 pub(super) fn is_asked(view: &NodeView) -> bool {
     standing(&view.node).is_some_and(|standing| standing.id == id(view))
 }
 
-/// Whether someone on the machine would hear a request.
+/// Reports whether an agent on the instance is live and would receive a request.
 pub(super) fn is_heard(view: &NodeView) -> bool {
     last_agent_report(&view.node).is_some_and(|heard| view.now.duration_since(heard) < SILENCE)
 }
 
-/// What the node's agent said of the drain that we asked for.
+/// Returns the agent's report about the requested drain.
 #[must_use]
 pub fn drain_condition(node: &Node) -> Option<DrainSaid> {
     let standing = standing(node)?;

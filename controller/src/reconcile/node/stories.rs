@@ -1,5 +1,5 @@
-//! Stories of nodes that end (`stories/NAME.txt`), with what becomes of node, claim and instance second by second; and the stories of
-//! drains once more, as this controller drives them.
+//! Transcripts of node terminations (`stories/NAME.txt`): changes of node, NodeClaim and instance by second. Also the
+//! transcripts of drains, driven by this controller.
 
 use api::{NodeClaim, annotation, condition};
 use drain::{Action, Drain, Millis, PodOnNode, Reply};
@@ -17,23 +17,23 @@ use play::{Story, Telling};
 mod play;
 
 const FOLDER: &str = "controller/src/reconcile/node/stories";
-/// Conditions that are reported of.
+/// Conditions in the transcripts.
 const TOLD: [&str; 3] = [condition::DRAINED, condition::VOLUMES_DETACHED, condition::INSTANCE_TERMINATING];
 
-/// A controller whose API server and EC2 take everything at once; there is no agent.
+/// Controller without an agent, whose API server and EC2 accept everything at once.
 struct Terminating {
     node: Value,
     claim: Value,
     pods: Vec<PodOnNode>,
-    /// `vol-NAME` is the pod's of that name.
+    /// Attached volumes; `vol-NAME` belongs to the pod of that name.
     volumes: Vec<String>,
     instance: InstanceState,
     drain: Option<Drain>,
     released: bool,
     next: Option<Millis>,
-    /// What it did, where a story tells more than what is asked of pods.
+    /// Actions, for transcripts that contain more than requests to pods.
     did: Option<Vec<String>>,
-    /// Events that were reported.
+    /// Reported events.
     events: Vec<String>,
 }
 
@@ -164,7 +164,7 @@ impl Terminating {
     }
 }
 
-/// The pod as the API has it.
+/// Returns the pod as an object of the API.
 fn written(pod: &PodOnNode) -> Value {
     let owner = pod
         .owner_kind
@@ -212,7 +212,7 @@ impl Player for Terminating {
     }
 
     fn step(&mut self, now: Millis) -> Vec<Action> {
-        // What was written calls for another look at once.
+        // A write triggers another reconcile at once.
         for _ in 0..20 {
             let before = (self.node.clone(), self.claim.clone(), self.instance);
             let asked = if self.released { Vec::new() } else { self.look(now) };
@@ -252,13 +252,13 @@ impl Player for Terminating {
 }
 
 #[test]
-fn every_story_of_an_end_ends_as_blessed() {
+fn decide_matches_the_transcripts_of_terminations() {
     let bless = std::env::var_os("BLESS").is_some();
     play::all(FOLDER, Telling { bless, anothers: false }, |_| true, Terminating::of_ends);
 }
 
 #[test]
-fn the_controller_ends_every_story_of_a_drain_as_blessed() {
+fn decide_matches_the_transcripts_of_drains() {
     let telling = Telling { bless: false, anothers: true };
     play::all(play::SHARED, telling, |story| story.cause == Cause::Termination, Terminating::of_drains);
 }

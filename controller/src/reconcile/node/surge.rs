@@ -1,5 +1,6 @@
-//! Pods that go only once a copy of them is up: each is let go by its ReplicaSet, which makes another, and is evicted when that is
-//! ready. Which pod waits for which copies stands on the pod ([`api::objects::Surged`]), so whoever looks next can go on.
+//! Pods that are evicted only after a copy is ready. The pod is detached from its ReplicaSet, which creates a copy. The pod is
+//! evicted when the copy is ready. An annotation of the pod identifies its copies ([`api::objects::Surged`]), so that any
+//! process can continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,31 +15,31 @@ use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, PodRef};
 
-/// Copies come up elsewhere, and nothing of that calls for a look at this node.
+/// Interval between reconciles while copies start. Copies start on other nodes, which triggers no reconcile of this one.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
-/// A ReplicaSet that has made no pod for so long wants none: its Deployment was scaled down, rolled out or deleted.
+/// Time without a new pod after which the ReplicaSet needs none: its Deployment was scaled down, rolled out or deleted.
 const UNWANTED: SignedDuration = SignedDuration::from_mins(5);
-/// After so long people hear of a copy that is not ready.
+/// Time after which a copy that is not ready is reported.
 const SLOW: SignedDuration = SignedDuration::from_mins(1);
-/// What is left for evictions when copies are not waited for any more.
+/// Time before the deadline that is reserved for evictions.
 const HURRY: Duration = Duration::from_secs(60);
-/// How far the clocks of the API server and of the controller may be apart.
+/// Maximum difference between the clocks of API server and controller.
 const CLOCKS: SignedDuration = SignedDuration::from_secs(30);
-/// The API server cuts names that it makes up before their last five letters.
+/// Length to which the API server cuts generated names, before their last five letters.
 const NAME_FRONT: usize = 58;
 
-/// A pod of the node that asks for a copy.
+/// Pod of the node that needs a copy.
 #[derive(Clone, Debug)]
 pub struct Surging {
-    /// The pod.
+    /// Pod to evict.
     pub pod: Arc<Pod>,
-    /// Whose pod it was and since when not; `None` until it is let go.
+    /// Former owner, and time of the detachment; `None` before the detachment.
     pub surged: Option<Surged>,
-    /// What its ReplicaSet has made since.
+    /// Pods that its ReplicaSet has created since.
     pub copies: Vec<Arc<Pod>>,
 }
 
-/// The pods of a node on its way out that ask for a copy.
+/// Returns the pods of a terminating node that need a copy.
 #[must_use]
 pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Vec<Surging> {
     if !concerns(node) {
@@ -55,7 +56,7 @@ pub fn surging_pods(index: &Index, node: &Node, claim: Option<&NodeClaim>) -> Ve
     surging.collect()
 }
 
-/// Whether a copy of the pod is to be up before it goes from the claim's node.
+/// Reports whether a copy of the pod must be ready before its eviction from the NodeClaim's node.
 #[must_use]
 pub fn surges(index: &Index, claim: &NodeClaim, pod: &Pod) -> bool {
     pod.surges(pool_asks(index, claim), || is_alone(index, pod))
@@ -76,7 +77,7 @@ fn copies(index: &Index, pod: &Pod, surged: &Surged) -> Vec<Arc<Pod>> {
     made_by(index, pod.namespace(), &surged.name, &surged.owner).filter(newer).cloned().collect()
 }
 
-/// Live pods that a ReplicaSet calls its own.
+/// Returns the live pods that a ReplicaSet owns.
 fn made_by<'a>(index: &'a Index, namespace: &str, name: &str, uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
     let front: String = format!("{name}-").chars().take(NAME_FRONT).collect();
     let own = move |pod: &Pod| pod.controller().is_some_and(|owner| owner.uid == uid);
@@ -84,7 +85,7 @@ fn made_by<'a>(index: &'a Index, namespace: &str, name: &str, uid: &'a str) -> i
     named.filter(move |pod| own(pod) && !pod.is_terminal() && !pod.is_terminating())
 }
 
-/// What is to be done before any pod is asked to leave; `None` where nothing is waited for.
+/// Returns the operations before the drain, or `None` if the drain waits for no copy.
 pub(super) fn before_draining(view: &NodeView) -> Option<Vec<Operation>> {
     if !is_patient(view) || super::drain_owner::is_asked(view) {
         return None;
@@ -95,21 +96,21 @@ pub(super) fn before_draining(view: &NodeView) -> Option<Vec<Operation>> {
     (!waiting.is_empty()).then(|| letting_go.chain(slow).collect())
 }
 
-/// In whose names the node waits.
+/// Returns the names of the pods that wait for a copy.
 pub(super) fn waited_for(view: &NodeView) -> String {
     let waiting = view.surging.iter().filter(|it| waits(it, view));
     let names: Vec<String> = waiting.map(|it| format!("{}/{}", it.pod.namespace(), it.pod.name())).collect();
     names.join(", ")
 }
 
-/// Whether the node's deadline leaves time for copies. One that is taken back within minutes has none to spare.
+/// Reports whether the node's deadline leaves time for copies. An interruption within minutes leaves none.
 fn is_patient(view: &NodeView) -> bool {
     let grace = view.pods.iter().filter_map(|pod| pod.spec.termination_grace_period_seconds).max().unwrap_or(30);
     let needed = Duration::from_secs(u64::try_from(grace).unwrap_or_default()) + HURRY;
     deadline(view).is_none_or(|deadline| deadline.since(millis(view.now)) > needed)
 }
 
-/// Each pod that was let go needs a copy of its own.
+/// Reports whether the pod waits for a copy. Each detached pod needs a copy of its own.
 fn waits(surging: &Surging, view: &NodeView) -> bool {
     let Some(surged) = &surging.surged else { return true };
     let same = |it: &&Surging| it.surged.as_ref().is_some_and(|other| other.owner == surged.owner);

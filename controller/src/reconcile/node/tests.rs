@@ -1,4 +1,4 @@
-//! A node's end, decision by decision.
+//! Tests of the termination of a node, by decision.
 
 use api::status::Conditioned;
 use api::{DrainRequest, DrainTaken, annotation, condition, label, reason, taint};
@@ -11,7 +11,7 @@ const TERMINATE: &str = "terminate i-1";
 const STATUS: &str = "status of claim default-1";
 const RELEASE: &str = "patch node node-1";
 
-/// A node that was asked to go 100 s after its creation, and is closed already.
+/// Returns a node that was deleted 100 s after its creation and is tainted.
 fn leaving(change: &Value) -> Value {
     let mut all = json!({
         "metadata": {"deletionTimestamp": at(100).to_string(), "finalizers": ["other", "karpenter.sh/termination"]},
@@ -21,7 +21,7 @@ fn leaving(change: &Value) -> Value {
     all
 }
 
-/// Its claim, that goes as well, with these conditions.
+/// Returns its NodeClaim, which is being deleted too, with these conditions.
 fn ending(conditions: &[Value]) -> Value {
     let mut all = status(conditions);
     merge(&mut all, &json!({"metadata": {"deletionTimestamp": at(100).to_string()}}));
@@ -44,14 +44,14 @@ fn look(node_change: &Value, claim_change: &Value, pods: &[Value], instance: Ins
     }
 }
 
-/// By a controller that signs itself.
+/// Decides as a controller that has signed itself.
 fn fresh(view: &NodeView) -> NodeDecision {
     let mut drain = start_drain(view);
     drain.sign();
     decide(view, &mut drain)
 }
 
-/// The node once the controller has signed for its drain at that moment.
+/// Returns the node after the controller signed for its drain at this time.
 fn signed(change: &Value, seconds: i64) -> Value {
     let taken = DrainTaken { id: "termination-node-uid".into(), reason: "its agent sleeps".into(), at: at(seconds) };
     let mut all = change.clone();
@@ -59,7 +59,7 @@ fn signed(change: &Value, seconds: i64) -> Value {
     all
 }
 
-/// What the controller signs with in the first patch.
+/// Returns the signature of the controller in the first patch.
 fn signature(decision: &NodeDecision) -> Option<DrainTaken> {
     let body = body(&decision.steps);
     assert!(body["metadata"]["resourceVersion"].is_string() || body["metadata"]["annotations"].is_null(), "{body}");
@@ -71,7 +71,7 @@ fn requests(decision: &NodeDecision) -> Vec<String> {
 }
 
 #[test]
-fn only_a_deleted_node_with_our_finalizer_concerns_us() {
+fn concerns_returns_true_when_a_deleted_node_has_our_finalizer() {
     let held = json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}});
     let foreign = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
     for (change, expected) in [(json!({}), false), (held, false), (foreign, false), (leaving(&json!({})), true)] {
@@ -80,13 +80,13 @@ fn only_a_deleted_node_with_our_finalizer_concerns_us() {
 }
 
 #[test]
-fn the_claim_follows_its_node() {
+fn decide_deletes_the_claim_of_a_deleted_node() {
     let decision = fresh(&look(&leaving(&json!({})), &status(&[]), &[], InstanceState::Alive, 110));
     assert_eq!(words(&decision.steps)[0], "delete claim default-1 (claim-uid)");
 }
 
 #[test]
-fn first_no_new_pods_and_no_traffic() {
+fn decide_taints_the_node_and_excludes_traffic_first() {
     let open = leaving(&json!({"spec": {"taints": [{"key": "own", "effect": "NoExecute"}]}}));
     let decision = fresh(&look(&open, &ending(&[]), &[json!({})], InstanceState::Alive, 110));
     assert_eq!(words(&decision.steps), ["patch node node-1"]);
@@ -99,7 +99,7 @@ fn first_no_new_pods_and_no_traffic() {
 }
 
 #[test]
-fn pods_are_asked_to_leave_before_the_instance_ends() {
+fn decide_evicts_pods_before_the_instance_ends() {
     let decision =
         fresh(&look(&signed(&leaving(&json!({})), 110), &ending(&[]), &[json!({})], InstanceState::Alive, 110));
     assert_eq!(requests(&decision), ["evict web"]);
@@ -110,9 +110,9 @@ fn pods_are_asked_to_leave_before_the_instance_ends() {
     assert!(decision.after.is_some());
 }
 
-/// Even an empty node waits 5 s, so that a pod that was bound while it was closed is seen.
+/// Even an empty node waits 5 s, so that a pod that was bound before the taint is seen.
 #[test]
-fn an_empty_node_waits_five_seconds_and_no_longer() {
+fn decide_waits_five_seconds_when_the_node_is_empty() {
     let rows = [
         ("first look", ending(&[]), InstanceState::Alive, vec![STATUS], Some(5000)),
         ("after 4 s", drained("Unknown", 106), InstanceState::Alive, vec![STATUS], Some(1000)),
@@ -129,9 +129,9 @@ fn an_empty_node_waits_five_seconds_and_no_longer() {
     }
 }
 
-/// Once drained it stays so: the wait for the instance does not begin the drain anew.
+/// A drained node remains drained: the wait for the instance does not begin the drain again.
 #[test]
-fn a_drained_node_is_not_drained_again() {
+fn decide_keeps_drained_when_the_instance_is_ending() {
     let view = look(&leaving(&json!({})), &drained("True", 109), &[], InstanceState::Ending, 110);
     let decision = fresh(&view);
     assert_eq!(written(&decision.steps, condition::DRAINED).unwrap().0, "True");
@@ -139,7 +139,7 @@ fn a_drained_node_is_not_drained_again() {
 }
 
 #[test]
-fn a_machine_that_is_gone_lets_its_node_go_at_once() {
+fn decide_releases_the_node_when_its_instance_is_gone() {
     let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     let rows = [
         ("silent and gone", silent.clone(), InstanceState::Gone, true),
@@ -156,9 +156,9 @@ fn a_machine_that_is_gone_lets_its_node_go_at_once() {
     }
 }
 
-/// EC2 is asked about a node's instance when something depends on it: not while pods leave.
+/// EC2 is called when the decision depends on the instance, not while pods are evicted.
 #[test]
-fn ec2_is_asked_once_the_drain_is_over_or_while_kubelet_is_silent() {
+fn asks_returns_true_when_drained_or_not_ready() {
     let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
     let open = json!({"spec": {"taints": null}});
     let pod = || vec![json!({})];
@@ -181,10 +181,10 @@ fn ec2_is_asked_once_the_drain_is_over_or_while_kubelet_is_silent() {
     }
 }
 
-/// A node that drains is looked at at the drain's own next moment, or when its agent has had its time; a drain that has nothing
-/// to do itself keeps nobody busy.
+/// A draining node is reconciled at the next moment of the drain, or when the agent's time is over. A drain without work
+/// occupies no worker.
 #[test]
-fn a_draining_node_is_looked_at_when_something_is_due() {
+fn next_moment_follows_the_agent_and_the_drain() {
     use drain::{Millis, Reply};
     let millis = |view: &NodeView| Millis(u64::try_from(view.now.as_millisecond()).unwrap());
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
@@ -209,9 +209,9 @@ fn a_draining_node_is_looked_at_when_something_is_due() {
     assert!(next.as_millis() >= 100, "{next:?}");
 }
 
-/// The longer an instance takes to end, the longer it is left alone.
+/// The longer an instance takes to end, the less often it is checked.
 #[test]
-fn an_instance_that_ends_is_looked_at_less_and_less() {
+fn decide_checks_an_ending_instance_less_and_less() {
     let since = |terminating| {
         ending(&[cond(condition::DRAINED, "True", 100), cond(condition::INSTANCE_TERMINATING, "True", terminating)])
     };
@@ -222,7 +222,7 @@ fn an_instance_that_ends_is_looked_at_less_and_less() {
     }
 }
 
-/// The node as it stands after `asked` with an agent that was heard at `heard` and says `said` of the drain.
+/// Returns the node after a request at `asked`, with an agent that reported at `heard` and has the drain condition `said`.
 fn asked(heard: i64, asked: i64, said: Option<(&str, &str, &str)>) -> Value {
     let request = json!({"id": "termination-node-uid", "daemonSets": true, "termination": true, "asked": at(asked)});
     let request = request.to_string();
@@ -236,9 +236,9 @@ fn asked(heard: i64, asked: i64, said: Option<(&str, &str, &str)>) -> Value {
     }))
 }
 
-/// A live agent is asked in the patch that closes the node, with all that it needs to know.
+/// The patch that taints the node contains the request to a live agent, with all parameters.
 #[test]
-fn a_live_agent_is_asked_as_the_node_is_closed() {
+fn decide_requests_the_drain_when_an_agent_is_live() {
     let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
     let mut claim = ending(&[cond(condition::DISRUPTION_REASON, "True", 100)]);
     merge(&mut claim, &deadline);
@@ -257,10 +257,10 @@ fn a_live_agent_is_asked_as_the_node_is_closed() {
     }
 }
 
-/// Whoever can drains the node: the agent while it answers, the controller from the moment that it does not. It signs first, and asks
-/// nobody in the same breath.
+/// The agent drains while it responds, and the controller drains after that. The controller signs first, and evicts no pod in
+/// the same decision.
 #[test]
-fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
+fn decide_takes_over_when_the_agent_does_not_answer() {
     let ours = "for=spot-1,termination-node-uid evicted=1 forced=0 left=1 seconds=3";
     let draining = Some(("False", reason::DRAINING, ours));
     let rows = [
@@ -290,9 +290,10 @@ fn the_controller_takes_over_from_an_agent_that_does_not_answer() {
     }
 }
 
-/// What the agent has sent before it could see the signature arrives within twenty seconds: until then nobody else is asked.
+/// Requests that the agent sent before it could see the signature arrive within twenty seconds. Until then the controller sends
+/// none.
 #[test]
-fn between_the_signature_and_the_first_request_the_agents_last_ones_arrive() {
+fn decide_evicts_after_the_last_agent_requests_arrived() {
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let silent = || asked(260, 200, draining);
     let seen = |node: &Value, seconds| look(node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds);
@@ -309,9 +310,9 @@ fn between_the_signature_and_the_first_request_the_agents_last_ones_arrive() {
     }
 }
 
-/// A signature is good for half a minute; another controller's is as good as none.
+/// A signature is valid for half a minute. The signature of another controller does not count.
 #[test]
-fn who_asks_has_signed_lately_and_itself() {
+fn decide_signs_again_when_the_signature_is_old_or_foreign() {
     let node = signed(&leaving(&json!({})), 300);
     for (seconds, signs) in [(300, false), (329, false), (330, true), (299, true)] {
         let decision = fresh(&look(&node, &ending(&[]), &[json!({})], InstanceState::Alive, seconds));
@@ -322,9 +323,9 @@ fn who_asks_has_signed_lately_and_itself() {
     assert!(signature(&heir).is_some() && heir.requests.is_empty());
 }
 
-/// A drain that was taken over is not given back, and an agent that has taken it back has it.
+/// The controller does not return a drain that it took over. An agent that takes the drain back is its owner.
 #[test]
-fn an_agent_that_comes_back_finds_the_drain_in_the_controllers_hands_until_it_takes_it() {
+fn decide_keeps_the_drain_until_the_agent_takes_it_back() {
     let draining = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let back = asked(299, 200, draining);
     for (what, node, ours) in [("signed", signed(&back, 290), true), ("taken back", back, false)] {
@@ -335,9 +336,9 @@ fn an_agent_that_comes_back_finds_the_drain_in_the_controllers_hands_until_it_ta
     }
 }
 
-/// A notice that comes while a node goes already brings its end forward, for the agent and for who relieves it.
+/// A notice during a termination brings the deadline forward, for the agent and for the controller.
 #[test]
-fn a_notice_brings_the_end_of_a_drain_forward() {
+fn deadline_moves_forward_when_a_notice_arrives() {
     let notice = |word: &str, why: &str| {
         leaving(&json!({
             "metadata": {"annotations": {annotation::INTERRUPTION_DEADLINE: at(400).to_string()}},
@@ -359,7 +360,7 @@ fn a_notice_brings_the_end_of_a_drain_forward() {
 }
 
 #[test]
-fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_unasked() {
+fn decide_asks_again_when_deadline_changes_or_request_is_gone() {
     let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
     let mut claim = ending(&[]);
     merge(&mut claim, &deadline);
@@ -374,18 +375,18 @@ fn an_agent_is_asked_anew_for_another_deadline_or_by_a_controller_that_finds_it_
     }
 }
 
-/// Another controller that takes over finds the request and the answer on the node, and does not ask again.
+/// Another controller finds request and answer on the node, and does not ask again.
 #[test]
-fn a_fresh_controller_goes_by_what_stands_on_the_node() {
+fn decide_repeats_no_request_when_the_controller_restarts() {
     let ours = Some(("False", reason::DRAINING, "for=termination-node-uid left=1"));
     let decision = fresh(&look(&asked(290, 200, ours), &ending(&[]), &[json!({})], InstanceState::Alive, 300));
     assert!(decision.requests.is_empty());
     assert_eq!(words(&decision.steps), [STATUS]);
 }
 
-/// A pod that may not be disturbed stays until its own grace period before the deadline, then it is deleted.
+/// A pod with do-not-disrupt remains until its own grace period before the deadline, then it is deleted.
 #[test]
-fn the_claims_deadline_forces_the_end() {
+fn decide_deletes_pods_when_the_deadline_is_near() {
     let held = json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}});
     let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(400).to_string()}}});
     let with_deadline = |conditions: &[Value]| {
@@ -410,7 +411,7 @@ fn the_claims_deadline_forces_the_end() {
 }
 
 #[test]
-fn a_node_without_a_claim_is_emptied_and_let_go_but_its_instance_is_not_ours() {
+fn decide_terminates_no_instance_when_the_claim_is_missing() {
     let mut view = look(&signed(&leaving(&json!({})), 110), &json!({}), &[json!({})], InstanceState::Alive, 110);
     view.claim = None;
     assert_eq!(requests(&fresh(&view)), ["evict web"]);
@@ -420,9 +421,9 @@ fn a_node_without_a_claim_is_emptied_and_let_go_but_its_instance_is_not_ours() {
     assert!(decision.released);
 }
 
-/// Only volumes of pods that left are waited for (the index leaves the others out), and not beyond the deadline.
+/// The termination waits only for volumes of evicted pods (the index omits the others), and not beyond the deadline.
 #[test]
-fn the_instance_waits_for_volumes_to_detach_until_the_deadline() {
+fn decide_waits_for_volumes_until_the_deadline() {
     let deadline = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at(200).to_string()}}});
     let mut ending = drained("True", 110);
     merge(&mut ending, &deadline);

@@ -1,5 +1,5 @@
-//! Whether a node has been quiet for as long as its pool asks: the condition Consolidatable (core 3.6). The planner counts for itself;
-//! people and their tools look here.
+//! Condition Consolidatable: the node had no pod event for `consolidateAfter`. The planner computes this itself. The condition
+//! is for users and their tools.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use super::{NodeClaimDecision, NodeClaimView, time_left};
 
-/// Says so on the claim, takes that back, and asks for a look at the moment in which that changes. Static pools keep their nodes,
-/// quiet or not: of theirs nothing is said.
+/// Sets or clears the condition, and requests a reconcile for the moment of its change. Nodes of static NodePools are not
+/// consolidated and have no condition.
 pub(super) fn follow(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     let Some(pool) = view.pool.as_ref().filter(|pool| pool.spec.replicas.is_none()) else { return };
     match quiet_in(claim, pool, view.now) {
@@ -22,12 +22,13 @@ pub(super) fn follow(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut
     }
 }
 
-/// What is left until the node has been quiet for long enough; `None` where it never will have been, or is not up yet.
+/// Returns the time until the node had no pod event for long enough. Returns `None` if that never happens, or the node is not
+/// initialized.
 fn quiet_in(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Option<Duration> {
     Some(time_left(claim.quiet_since()?, quiet_time(pool)?, now))
 }
 
-/// How long the pool's nodes have to be quiet before they may go; `None` where they never may, or nobody can tell.
+/// Returns `consolidateAfter` of the NodePool, or `None` if it is `Never` or invalid.
 pub fn quiet_time(pool: &NodePool) -> Option<Duration> {
     let asked = pool.spec.disruption.consolidate_after.nanos().ok().flatten()?;
     Some(Duration::from_nanos(u64::try_from(asked).unwrap_or_default()))

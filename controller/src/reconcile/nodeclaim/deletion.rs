@@ -1,4 +1,4 @@
-//! The claim goes: its node first, then its instance, then its name.
+//! Deletion of a NodeClaim: its node first, then its instance, then its finalizer.
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, finalizer, reason};
@@ -10,7 +10,7 @@ use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// Whether what becomes of the claim depends on its instance now: not before its node is gone, if it ever was one of the cluster.
+/// Reports whether the decision depends on the current state of the instance. A node that registered must be gone before.
 pub(super) fn asks(view: &NodeClaimView) -> bool {
     let claim = &view.claim;
     let leaves = claim.metadata.deletion_timestamp.is_some() && has_finalizer(claim);
@@ -21,7 +21,7 @@ fn has_node(view: &NodeClaimView) -> bool {
     view.claim.is_true(condition::REGISTERED) && !view.nodes.is_empty()
 }
 
-/// Decides about a claim that is being deleted.
+/// Decides about a NodeClaim that is being deleted.
 pub(super) fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     let claim = &view.claim;
     let mut decision = NodeClaimDecision::default();
@@ -47,7 +47,7 @@ pub(super) fn decide(view: &NodeClaimView) -> NodeClaimDecision {
     decision
 }
 
-/// The forced end that the claim's grace period asks for, while it is not written down.
+/// Returns the deadline that the termination grace period requires, while the NodeClaim does not have it yet.
 fn missing_deadline(claim: &NodeClaim) -> Option<Timestamp> {
     let annotations = claim.metadata.annotations.as_ref();
     if annotations.is_some_and(|all| all.contains_key(annotation::TERMINATION_TIMESTAMP)) {
@@ -75,7 +75,7 @@ fn end_instance(view: &NodeClaimView, decision: &mut NodeClaimDecision) {
     }
 }
 
-/// Lets the claim's name go: nothing of it is left.
+/// Removes the finalizer, so that Kubernetes deletes the NodeClaim.
 fn release(claim: &NodeClaim, decision: &mut NodeClaimDecision) {
     let patch = patches::without_finalizer(&claim.metadata, finalizer::TERMINATION);
     decision.steps.push(Operation::Patch(Target::Claim(name(claim).to_owned()), patch));

@@ -1,5 +1,5 @@
-//! The agent's gates, seen from outside: the taint that they hold goes on the agent's word, in two writes, and a node whose gates stay
-//! closed for longer than its class allows is given up.
+//! Gates of the agent, as the controller handles them. The startup taint is removed in two writes after the agent's report. A
+//! NodeClaim whose gates remain closed for longer than its EC2NodeClass allows is deleted.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, Target};
 
-/// Between the two writes that lift the taint, counted from the second in which the first one was made (timestamps have no
-/// fractions): a quarter of a second at least.
+/// Delay between the two writes that remove the taint, from the second of the first write (timestamps have no fractions): a
+/// quarter of a second at least.
 const SETTLE: Duration = Duration::from_millis(1250);
-/// A node that must wait for others of its pool to be replaced is looked at again after this long.
+/// Delay before the next check of a node that waits for other replacements in its NodePool.
 const TURN: Duration = Duration::from_secs(30);
 
-/// How long the gates of a claim's node may stay closed.
+/// Limit for the closed gates of a NodeClaim's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateLimit {
-    /// Since its registration.
+    /// Maximum time since the registration.
     pub timeout: Duration,
-    /// Whether this node may be given up now: at most a fifth of a pool is, at a time.
+    /// True if this node may be replaced now: at most a fifth of a NodePool is replaced at a time.
     pub turn: bool,
 }
 
 impl GateLimit {
-    /// The limit for `claim`, given every claim of its pool with its node. Whose turn it is follows from names, so that looks at
-    /// several claims at once agree.
+    /// Returns the limit for `claim`, from all NodeClaims of its NodePool with their nodes. The order is by name, so that
+    /// concurrent reconciles of several NodeClaims agree.
     #[must_use]
     pub fn new(claim: &NodeClaim, timeout: Duration, pool: &[(&NodeClaim, Option<&Node>)], now: Timestamp) -> Self {
         let before = |other: &NodeClaim, node: Option<&Node>| {
@@ -43,7 +43,7 @@ impl GateLimit {
     }
 }
 
-/// Whether the claim is on its way out because its gates stayed closed.
+/// Reports whether the NodeClaim is being deleted because its gates remained closed.
 fn is_given_up(claim: &NodeClaim) -> bool {
     let initialized = api::status::find(claim.conditions(), condition::INITIALIZED);
     claim.metadata.deletion_timestamp.is_some() && initialized.is_some_and(|it| it.reason == reason::GATE_TIMEOUT)
@@ -63,7 +63,7 @@ fn says_ready(node: &Node) -> bool {
     node.condition(condition::AGENT_READY).is_some_and(|found| found.status == condition::TRUE)
 }
 
-/// Whether the agent's gates keep pods away.
+/// Reports whether the agent's gates keep pods away.
 fn is_held(node: &Node) -> bool {
     !says_ready(node) && taint_of(node).is_some()
 }
@@ -72,8 +72,8 @@ fn taint_of(node: &Node) -> Option<&Taint> {
     node.spec.taints.iter().find(|found| found.key == taint::AGENT_NOT_READY)
 }
 
-/// The next of the two writes that lift the taint, on the agent's word; whether there is one left. First it only loses its sting: a
-/// taint controller that has not heard of that yet must not meet pods that the scheduler has just sent.
+/// Adds the next of the two writes that remove the taint after the agent's report, and reports whether one is left. The first
+/// write only changes the effect. A taint controller with an older view must not evict pods that kube-scheduler has just bound.
 pub(super) fn lift_taint(view: &NodeClaimView, node: &Node, decision: &mut NodeClaimDecision) -> bool {
     let Some(held) = taint_of(node).filter(|_| says_ready(node)) else { return false };
     let others = node.spec.taints.iter().filter(|found| found.key != taint::AGENT_NOT_READY).cloned();
@@ -99,7 +99,7 @@ pub(super) fn lift_taint(view: &NodeClaimView, node: &Node, decision: &mut NodeC
     true
 }
 
-/// Gives the claim up if its node's gates have been closed for too long and it is its turn.
+/// Deletes the NodeClaim if the gates of its node were closed for too long and the node may be replaced now.
 pub(super) fn give_up(
     view: &NodeClaimView,
     claim: &NodeClaim,

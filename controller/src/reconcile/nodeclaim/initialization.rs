@@ -1,8 +1,8 @@
-//! The node is registered: it may take pods once kubelet is ready, what held pods back at the start is gone
-//! and every resource that pods asked for is there.
+//! Initialization of a registered node. The node may receive pods once kubelet is ready, the startup taints are removed, and
+//! every requested resource is registered.
 //!
-//! Of the taints at the start Kerf owns one, `kerf.sh/agent-not-ready`: it goes once, when the agent says that
-//! the node is ready, and never comes back. All others belong to whoever set them.
+//! Kerf owns one startup taint, `kerf.sh/agent-not-ready`. Kerf removes it once, when the agent reports the node as ready, and
+//! never adds it again. All other taints belong to their owners.
 
 use api::objects::Node;
 use api::status::Conditioned;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{NodeClaimDecision, NodeClaimView, gates, nominated_pods};
 use crate::write::writer::{Operation, Target};
 
-/// Initializes the claim's node.
+/// Initializes the node of the NodeClaim.
 pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     let Some(node) = view.nodes.first() else {
         let message = "the registered Node does not exist";
@@ -36,7 +36,7 @@ pub(super) fn initialize(view: &NodeClaimView, claim: &mut NodeClaim, decision: 
     }
 }
 
-/// The first thing that keeps the node from being initialized.
+/// Returns the first obstacle to the initialization of the node.
 fn obstacle(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
     if !node.is_ready() {
         return Some((reason::NODE_NOT_READY, "Node is not Ready".to_owned()));

@@ -1,16 +1,18 @@
-//! kube-scheduler is informed which pods a new node was bought for, before it may use the node. Else nodes that come up one by one take
-//! whoever is tried first, small pods sit where large ones were meant to, and more has to be bought than was planned.
+//! Nominations of pods for kube-scheduler, written before the new node may be used. Without nominations, nodes that start one
+//! by one receive the first pods that kube-scheduler tries. Small pods then occupy the capacity for large ones, and more nodes
+//! are launched than planned.
 //!
-//! `status.nominatedNodeName` says so: kube-scheduler tries that node first, and keeps its room from pods of no higher priority. It
-//! takes the word back where it finds the node closed and has nobody to preempt, and then lets the pod rest for some seconds; so it is
-//! said again whenever it is missing, until the pod is bound or the promise has run out.
+//! The field is `status.nominatedNodeName`: kube-scheduler tries that node first, and reserves its capacity against pods of no
+//! higher priority. If the node is tainted and there is nothing to preempt, kube-scheduler clears the field and delays the pod
+//! for some seconds. So the field is written again whenever it is missing, until the pod is bound or the nomination has
+//! expired.
 
 use api::objects::{Node, Pod};
 
 use super::{NodeClaimDecision, NodeClaimView};
 use crate::write::writer::{Operation, PodRef};
 
-/// Comes before the write that opens the node.
+/// Adds the nominations; the operation precedes the write that opens the node.
 pub(super) fn annotate(view: &NodeClaimView, node: &Node, decision: &mut NodeClaimDecision) {
     let untold = view.expected.iter().filter(|pod| !pod.is_bound() && pod.status.nominated_node_name != node.name());
     let pods: Vec<PodRef> = untold.map(|pod| reference(pod)).collect();

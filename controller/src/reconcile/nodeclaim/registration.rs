@@ -1,4 +1,4 @@
-//! The node has come: it gets what the claim says of it, and the taint that kept pods away until then goes.
+//! Registration of a node: the node receives the metadata of its NodeClaim, and loses the taint that kept pods away.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::state::registration_health::Registration;
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::{Operation, Target};
 
-/// Registers the claim's only node.
+/// Registers the only node of the NodeClaim.
 pub(super) fn register(view: &NodeClaimView, claim: &mut NodeClaim, decision: &mut NodeClaimDecision) {
     match view.nodes.as_slice() {
         [] => {
@@ -42,7 +42,7 @@ pub(super) fn register(view: &NodeClaimView, claim: &mut NodeClaim, decision: &m
     }
 }
 
-/// Everything that registration changes on the node, in one optimistic write.
+/// Returns all changes of the registration as one patch with optimistic concurrency.
 fn node_patch(claim: &NodeClaim, node: &Arc<Node>) -> Value {
     let mut labels: BTreeMap<&str, &str> =
         claim.metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -76,7 +76,7 @@ fn owner(claim: &NodeClaim) -> Value {
     })
 }
 
-/// The node's taints without the unregistered one, and with the claim's unless the image set them itself.
+/// Returns the node's taints without the unregistered one, with those of the NodeClaim that the image did not set itself.
 fn taints(claim: &NodeClaim, node: &Node) -> Vec<Taint> {
     let mut taints: Vec<Taint> =
         node.spec.taints.iter().filter(|found| found.key != taint::UNREGISTERED).cloned().collect();

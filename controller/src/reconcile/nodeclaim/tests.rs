@@ -1,4 +1,4 @@
-//! A claim's way, decision by decision.
+//! Tests of the life of a NodeClaim, by decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::informer::interruption::{Notice, NoticeKind};
 use crate::reconcile::work::WorkItem;
 use crate::write::writer::Operation;
 
-/// The claim with one look at it, so many seconds after its creation.
+/// Returns the view of the NodeClaim this many seconds after its creation.
 fn look(change: &Value, nodes: &[Value], seconds: i64) -> NodeClaimView {
     NodeClaimView {
         claim: claim(change),
@@ -34,7 +34,7 @@ fn merged(parts: &[Value]) -> Value {
     all
 }
 
-/// Launched and registered for as long as it exists; initialized or not.
+/// Returns the status of a NodeClaim that is launched and registered since its creation; initialized or not.
 fn registered(initialized: &str) -> Value {
     status(&[
         cond(condition::LAUNCHED, "True", 0),
@@ -48,7 +48,7 @@ fn launched() -> Value {
     status(&[cond(condition::LAUNCHED, "True", 240)])
 }
 
-/// The node as the decision's first patch of it would make it.
+/// Returns the node after its first patch in the decision.
 fn patched(change: &Value, decision: &NodeClaimDecision) -> Node {
     let mut object = serde_json::to_value(node(change).as_ref()).unwrap();
     let patch = decision.steps.iter().find_map(|step| match step {
@@ -64,7 +64,7 @@ fn taints(node: &Node) -> Vec<&str> {
 }
 
 #[test]
-fn the_finalizer_goes_on_before_anything_else() {
+fn decide_adds_the_finalizer_first() {
     let decision = decide(&look(&json!({"metadata": {"finalizers": ["other"]}}), &[], 1));
     assert_eq!(words(&decision.steps), ["patch claim default-1"]);
     assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other", "karpenter.sh/termination"]));
@@ -73,7 +73,7 @@ fn the_finalizer_goes_on_before_anything_else() {
 }
 
 #[test]
-fn a_launch_is_asked_for_by_token_or_by_gathering_stragglers() {
+fn decide_enqueues_the_launch_by_token_or_gathers_old_claims() {
     let tokenless = json!({"metadata": {"annotations": null}});
     let rows = [
         (json!({}), 0, vec![WorkItem::Launch("kerf-1-2".to_owned())]),
@@ -85,9 +85,9 @@ fn a_launch_is_asked_for_by_token_or_by_gathering_stragglers() {
     }
 }
 
-/// Both clocks follow the transition time of the condition, which begins as the claim's creation (core scenario 55).
+/// Both timeouts follow the transition time of the condition, which begins as the creation of the NodeClaim.
 #[test]
-fn a_claim_that_gets_nowhere_is_given_up() {
+fn decide_deletes_claims_when_launch_or_registration_times_out() {
     let unlaunched = |since| status(&[cond(condition::LAUNCHED, "Unknown", since)]);
     let unregistered =
         |since| status(&[cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", since)]);
@@ -113,13 +113,13 @@ fn a_claim_that_gets_nowhere_is_given_up() {
 }
 
 #[test]
-fn it_looks_again_when_the_time_is_up() {
+fn decide_requeues_when_the_launch_timeout_ends() {
     let decision = decide(&look(&status(&[cond(condition::LAUNCHED, "Unknown", 0)]), &[], 100));
     assert_eq!(decision.after.map(|after| after.as_secs()), Some(200));
 }
 
 #[test]
-fn registration_waits_for_exactly_one_node() {
+fn register_waits_for_exactly_one_node() {
     let none = decide(&look(&launched(), &[], 300));
     let (state, why, _) = written(&none.steps, condition::REGISTERED).unwrap();
     assert_eq!((state.as_str(), why.as_str()), ("Unknown", reason::NODE_NOT_FOUND));
@@ -133,7 +133,7 @@ fn registration_waits_for_exactly_one_node() {
 }
 
 #[test]
-fn pods_are_expected_before_the_node_opens_to_them() {
+fn decide_nominates_pods_before_the_node_accepts_pods() {
     let waiting = |name: &str, nominated: Option<&str>| {
         pod(
             &json!({"metadata": {"name": name}, "spec": {"nodeName": null}, "status": {"nominatedNodeName": nominated}}),
@@ -151,7 +151,7 @@ fn pods_are_expected_before_the_node_opens_to_them() {
 }
 
 #[test]
-fn registration_gives_the_node_what_the_claim_says() {
+fn register_copies_the_metadata_of_the_claim_to_the_node() {
     let wanted = json!({
         "metadata": {"annotations": {"note": "kept"}},
         "spec": {
@@ -183,7 +183,7 @@ fn registration_gives_the_node_what_the_claim_says() {
 }
 
 #[test]
-fn taints_are_not_given_to_a_node_that_brings_its_own() {
+fn register_adds_no_taints_when_the_label_forbids_it() {
     let wanted = json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}});
     let fresh = json!({
         "metadata": {"labels": {label::DO_NOT_SYNC_TAINTS: "true"}},
@@ -196,13 +196,13 @@ fn taints_are_not_given_to_a_node_that_brings_its_own() {
 }
 
 #[test]
-fn a_node_that_pods_could_use_too_early_is_named() {
+fn register_warns_when_the_unregistered_taint_is_missing() {
     let decision = decide(&look(&launched(), &[json!({})], 300));
     assert_eq!(words(&decision.steps)[0], format!("event {}", reason::UNREGISTERED_TAINT_MISSING));
 }
 
 #[test]
-fn the_agents_taint_goes_on_its_word_and_only_that_taint() {
+fn lift_taint_removes_only_the_agent_taint_when_agent_is_ready() {
     let start = json!({"spec": {"startupTaints": [
         {"key": taint::AGENT_NOT_READY, "effect": "NoExecute"}, {"key": "cilium", "effect": "NoExecute"},
     ]}});
@@ -227,7 +227,7 @@ fn the_agents_taint_goes_on_its_word_and_only_that_taint() {
     assert_eq!(taints(&harmless), ["cilium", taint::AGENT_NOT_READY]);
     assert!(!harmless.has_taint(taint::AGENT_NOT_READY, taint::NO_EXECUTE), "first it only loses its sting");
 
-    // Whoever carries on from here, after a crash too, knows by the taint itself how long that has been.
+    // Any process that continues here, also after a crash, reads the elapsed time from the taint itself.
     let harmless = json!({"spec": serde_json::to_value(&harmless.spec).unwrap(), "status": says("True")["status"]});
     let claimed = merged(&[registered("Unknown"), start.clone()]);
     let soon = decide(&look(&claimed, std::slice::from_ref(&harmless), 61));
@@ -248,7 +248,7 @@ fn the_agents_taint_goes_on_its_word_and_only_that_taint() {
 }
 
 #[test]
-fn each_obstacle_to_initialization_is_named() {
+fn initialize_reports_each_obstacle() {
     let conditions = |word: &str| json!({"status": {"conditions": [{"type": "Ready", "status": word}]}});
     let tainted = |key: &str, effect: &str| json!({"spec": {"taints": [{"key": key, "effect": effect}]}});
     let gpus = |count: &str| json!({"status": {"allocatable": {"nvidia.com/gpu": count, "cpu": "4"}}});
@@ -284,7 +284,7 @@ fn each_obstacle_to_initialization_is_named() {
 }
 
 #[test]
-fn a_notice_takes_the_claim_away_with_its_deadline() {
+fn decide_deletes_the_claim_when_the_agent_reports_a_notice() {
     let deadline = "2026-03-01T12:07:00Z";
     let noticed = |reason: &str| {
         json!({
@@ -313,7 +313,7 @@ fn a_notice_takes_the_claim_away_with_its_deadline() {
 }
 
 #[test]
-fn what_the_controller_heard_takes_the_claim_away_too() {
+fn decide_deletes_the_claim_when_the_controller_has_a_notice() {
     let labels = json!({"metadata": {"labels": {
         label::CAPACITY_TYPE: "spot",
         label::INSTANCE_TYPE: "m5.large",
@@ -344,9 +344,10 @@ fn what_the_controller_heard_takes_the_claim_away_too() {
     assert_eq!(annotations["karpenter.sh/nodeclaim-termination-timestamp"], at(60).to_string());
 }
 
-/// Where EC2 takes a spot machine back it has none to give; of on-demand it says nothing about the pool.
+/// EC2 has no capacity in a spot pool in which it interrupts instances. A notice for on-demand gives no information about the
+/// capacity pool.
 #[test]
-fn a_notice_counts_the_spot_pool_as_out_of_stock() {
+fn decide_marks_the_spot_offering_when_a_notice_arrives() {
     let condition = json!({"type": condition::INTERRUPTED, "status": "True", "reason": reason::SPOT_INTERRUPTION});
     let noticed = json!({"status": {"conditions": [condition]}});
     for (bought, short) in [("spot", true), ("on-demand", false)] {
@@ -373,9 +374,9 @@ fn removal_asks(change: &Value, nodes: &[Value]) -> bool {
     asks(&look(&merged(&[registered("True"), gone, change.clone()]), nodes, 70))
 }
 
-/// First the node, then the instance, then the name: each only when the one before is gone.
+/// First the node, then the instance, then the finalizer, each only when the one before is gone.
 #[test]
-fn removal_goes_in_order() {
+fn deletion_removes_node_then_instance_then_finalizer() {
     let leaving = json!({"metadata": {"deletionTimestamp": at(61).to_string()}});
     let unlaunched = json!({"status": {"providerID": null, "conditions": null}});
     let unregistered = json!({"status": {"conditions": [cond(condition::LAUNCHED, "True", 0)]}});
@@ -406,7 +407,7 @@ fn removal_goes_in_order() {
 }
 
 #[test]
-fn removal_leaves_others_finalizers_and_foreign_claims_alone() {
+fn deletion_keeps_finalizers_and_claims_of_others() {
     let held = json!({"metadata": {"finalizers": ["other", "karpenter.sh/termination"]}});
     let decision = removal(&held, &[], InstanceState::Gone);
     assert_eq!(body(&decision.steps)["metadata"]["finalizers"], json!(["other"]));
@@ -415,7 +416,7 @@ fn removal_leaves_others_finalizers_and_foreign_claims_alone() {
 }
 
 #[test]
-fn removal_first_writes_down_the_forced_end() {
+fn deletion_writes_the_deadline_first() {
     let graceful = json!({"spec": {"terminationGracePeriod": "5m"}});
     let decision = removal(&graceful, &[json!({})], InstanceState::Unknown);
     assert_eq!(words(&decision.steps), ["patch claim default-1", "event TerminationGracePeriodExpiring"]);
@@ -424,7 +425,7 @@ fn removal_first_writes_down_the_forced_end() {
 }
 
 #[test]
-fn pod_events_are_kept_but_not_too_often() {
+fn decide_stores_pod_events_at_most_every_ten_seconds() {
     let mut view = look(&registered("True"), &[json!({})], 100);
     view.last_pod_event = Some(at(95));
     let first = decide(&view);
@@ -438,7 +439,7 @@ fn pod_events_are_kept_but_not_too_often() {
 }
 
 #[test]
-fn a_quiet_node_is_consolidatable_until_a_pod_comes_or_its_pool_changes_its_mind() {
+fn consolidatable_follows_pod_events_and_the_nodepool() {
     let asks = |after: &str| Some(pool(&json!({"spec": {"disruption": {"consolidateAfter": after}}})));
     let visited = json!({"status": {"lastPodEventTime": at(60).to_string()}});
     let node = json!({"metadata": {"labels": {label::INITIALIZED: label::TRUE}}});
@@ -470,7 +471,7 @@ fn a_quiet_node_is_consolidatable_until_a_pod_comes_or_its_pool_changes_its_mind
     assert!(decide(&view).steps.is_empty(), "of static pools nothing is said");
 }
 
-/// A registered node that waits for its gates.
+/// Returns a registered node that waits for its gates, with its NodeClaim.
 fn gated(name: &str, more: &Value) -> (Arc<api::NodeClaim>, Arc<Node>) {
     let named = json!({"metadata": {"name": name}});
     let node = json!({
@@ -484,7 +485,7 @@ fn gated(name: &str, more: &Value) -> (Arc<api::NodeClaim>, Arc<Node>) {
 }
 
 #[test]
-fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
+fn decide_deletes_the_claim_when_gates_stay_closed() {
     let timeout = Duration::from_secs(600);
     let (claim, node) = gated("default-1", &json!({}));
     let mut view = NodeClaimView { claim, nodes: vec![node], ..look(&json!({}), &[], 599) };
@@ -513,9 +514,9 @@ fn a_node_whose_gates_stay_closed_is_given_up_and_says_why() {
     assert_eq!(decide(&view).disrupted, None, "nobody's gates hold it back");
 }
 
-/// However many are late at once, and in whatever order they are looked at: a fifth of the pool, rounded up, goes.
+/// A fifth of the NodePool, rounded up, is deleted at a time, for any number of late nodes and any order of reconciles.
 #[test]
-fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
+fn gate_limit_allows_at_most_a_fifth_of_a_nodepool() {
     let timeout = Duration::from_secs(600);
     let going = json!({
         "metadata": {"deletionTimestamp": at(600).to_string()},
@@ -541,7 +542,7 @@ fn at_most_a_fifth_of_a_pool_is_given_up_at_a_time() {
 }
 
 #[test]
-fn a_claim_that_has_drifted_from_its_pool_says_so_with_the_rest_of_its_status() {
+fn decide_writes_drifted_when_the_nodepool_changed() {
     let narrowed = json!({"spec": {"template": {"spec": {"requirements": [{"key": "rack", "operator": "Exists"}]}}}});
     let said = |pool| {
         let view = NodeClaimView { pool, ..look(&registered("True"), &[json!({})], 600) };
@@ -553,7 +554,7 @@ fn a_claim_that_has_drifted_from_its_pool_says_so_with_the_rest_of_its_status() 
 }
 
 #[test]
-fn a_clock_that_is_set_back_gives_nobody_up() {
+fn decide_deletes_no_claim_when_the_clock_is_set_back() {
     let conditions = [cond(condition::LAUNCHED, "True", 240), cond(condition::REGISTERED, "Unknown", 240)];
     let decision = decide(&look(&status(&conditions), &[], 10));
     assert_eq!(decision.disrupted, None);

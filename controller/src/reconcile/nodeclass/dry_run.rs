@@ -1,4 +1,4 @@
-//! Tries out the calls of a launch before anyone waits for one: what IAM forbids is reported on the class.
+//! Dry run of the calls of a launch, before any launch needs them. Missing IAM permissions are reported on the EC2NodeClass.
 
 use api::NodePool;
 use cloud::launch::LaunchRequest;
@@ -7,7 +7,7 @@ use cloud::nodeclass::{self, Resolution};
 use super::NodeClassView;
 use crate::capacity::offerings::Offerings;
 
-/// Asks AWS once in a while whether it would let us launch from the class. No answer changes nothing that is known.
+/// Asks AWS from time to time whether a launch from the EC2NodeClass is permitted. A missing answer changes nothing.
 pub(super) async fn rehearse(view: &NodeClassView, market: &Offerings, resolution: &mut Resolution) {
     if market.settings().disable_dry_run || !resolution.is_ready() {
         return;
@@ -25,7 +25,7 @@ pub(super) async fn rehearse(view: &NodeClassView, market: &Offerings, resolutio
     }
 }
 
-/// What a claim of the pool would ask for, at least.
+/// Returns the minimum launch request of a NodeClaim of the NodePool.
 pub(super) fn ask(pool: &NodePool) -> LaunchRequest {
     let template = &pool.spec.template;
     LaunchRequest {

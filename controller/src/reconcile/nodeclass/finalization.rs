@@ -1,4 +1,4 @@
-//! The end of a class: it goes once none of its claims is left, and takes with it what was made for it in AWS.
+//! Deletion of an EC2NodeClass: once none of its NodeClaims is left, its AWS resources and its finalizer are removed.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, WriteError};
 
-/// A class that waits for its claims to go is woken by each of them.
+/// Delay between reconciles of a deletion. Each deleted NodeClaim also triggers a reconcile.
 const DELETING_AGAIN: Duration = Duration::from_secs(600);
-/// So many names of waiting claims an event lists.
+/// Maximum number of NodeClaims that the event lists.
 const NAMED: usize = 5;
 
-/// What was made for a class.
+/// AWS resources created for an EC2NodeClass.
 #[derive(Debug, Default)]
 pub(super) struct ClassResources {
     pub(super) templates: Vec<LaunchTemplate>,
@@ -48,7 +48,7 @@ async fn estate(view: &NodeClassView, name: &str, market: &Offerings) -> Result<
     Ok(ClassResources { templates, profiles })
 }
 
-/// The finalizer goes last: whatever fails before it is done again.
+/// Returns the removal of all resources. The finalizer is last: after an earlier failure everything is repeated.
 pub(super) fn finalize(view: &NodeClassView, estate: ClassResources) -> Vec<Operation> {
     let mut steps: Vec<Operation> =
         estate.profiles.iter().flat_map(nodeclass::removal).map(Operation::Profile).collect();

@@ -1,4 +1,4 @@
-//! The verdict on a class: its conditions and status from what AWS answered.
+//! Readiness of an EC2NodeClass: its conditions and status from the answers of AWS.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::reconcile::hashes;
 use crate::write::patches;
 use crate::write::writer::Operation;
 
-/// A class that selects nothing may soon do: someone is probably at work on it.
+/// Delay for an EC2NodeClass that selects nothing: its owner is probably working on it.
 const UNREADY_AGAIN: Duration = Duration::from_secs(10);
-/// What IAM forbids is asked again no sooner: each time costs calls that launches need.
+/// Reasons for which IAM is asked again only after the regular interval. Each check costs calls that launches need.
 const FORBIDDEN: [&str; 3] = [
     reason::CREATE_LAUNCH_TEMPLATE_AUTH_CHECK_FAILED,
     reason::CREATE_FLEET_AUTH_CHECK_FAILED,
     reason::RUN_INSTANCES_AUTH_CHECK_FAILED,
 ];
-/// What only a change of the class can mend: that wakes us, and nothing else need.
+/// Reasons that only a change of the EC2NodeClass can remove. The change itself triggers a reconcile.
 const MENDED_BY_ITSELF: [&str; 2] = [reason::UNSUPPORTED_ALIAS, reason::TAG_VALIDATION_FAILED];
 const HOPELESS_AGAIN: Duration = Duration::from_secs(10 * 60);
 
-/// What AWS left unanswered keeps what was known; what it answered becomes the status.
+/// Decides the status from the answers of AWS. A missing answer keeps the known status.
 pub(super) fn decide_readiness(view: &NodeClassView, market: &Offerings, resolution: Resolution) -> NodeClassDecision {
     let mut class = EC2NodeClass::clone(&view.class);
     class.initialize(view.now);
@@ -66,7 +66,7 @@ fn show(class: &mut EC2NodeClass, resolution: &Resolution, view: &NodeClassView)
     status.security_groups = resolution.status_security_groups();
     status.amis = resolution.status_amis();
     status.capacity_reservations = resolution.status_reservations(view.now);
-    // The profile that was there stays named: its machines run, and the next look compares it with the role.
+    // The existing profile remains in the status: its instances run, and the next reconcile compares it with the role.
     if !resolution.class.instance_profile.is_empty() {
         status.instance_profile.clone_from(&resolution.class.instance_profile);
     }

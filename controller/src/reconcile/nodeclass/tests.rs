@@ -1,4 +1,4 @@
-//! What goes with a class, and what its look comes to.
+//! Tests of the reconcile and the deletion of an EC2NodeClass.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::settings::Gates;
 use crate::write::writer::Operation;
 
 #[test]
-fn a_class_takes_with_it_what_was_made_for_it() {
+fn finalize_removes_all_resources_of_the_class() {
     let profile = |name: &str, roles: &[&str]| InstanceProfile {
         name: name.to_owned(),
         roles: roles.iter().map(|role| (*role).to_owned()).collect(),
@@ -41,7 +41,7 @@ fn a_class_takes_with_it_what_was_made_for_it() {
     assert_eq!(body(&nothing)["metadata"]["finalizers"], json!([]));
 }
 
-/// A class that someone deleted, and an account with what was made for it and for a class beside it.
+/// Returns a deleted EC2NodeClass, and an account with resources of this and of another EC2NodeClass.
 async fn leaving(claims: usize, isolated_vpc: bool) -> (NodeClassView, Offerings, FakeCloud) {
     let fake = FakeCloud::builder("us-west-2").role("nodes").build().unwrap();
     let settings = cloud::Settings { isolated_vpc, ..cloud::Settings::default() };
@@ -65,9 +65,9 @@ async fn leaving(claims: usize, isolated_vpc: bool) -> (NodeClassView, Offerings
     (view, market, fake)
 }
 
-/// Rows: claims of the class, whether AWS can be reached for IAM, and what is done.
+/// Rows: number of NodeClaims, whether IAM cannot be reached, and the operations.
 #[tokio::test]
-async fn a_class_goes_once_its_claims_are_gone_and_leaves_other_classes_alone() {
+async fn finalization_waits_for_claims_and_keeps_other_classes() {
     let (template, finalizer) = ("delete template karpenter.k8s.aws/default", "patch class default");
     let rows = [
         (2, false, vec!["event WaitingOnNodeClaimTermination"]),
@@ -84,7 +84,7 @@ async fn a_class_goes_once_its_claims_are_gone_and_leaves_other_classes_alone() 
 }
 
 #[tokio::test]
-async fn who_deletes_a_class_hears_which_claims_it_waits_for() {
+async fn finalization_reports_the_claims_that_it_waits_for() {
     let (view, market, _) = leaving(7, false).await;
     let decision = finalization::decide(&view, &market).await.unwrap();
     let [Operation::Note(note)] = &decision.steps[..] else { panic!("{:?}", decision.steps) };
@@ -96,9 +96,9 @@ async fn who_deletes_a_class_hears_which_claims_it_waits_for() {
     );
 }
 
-/// Whoever changes an annotation of the class wants to know now whether a launch would be allowed, not in half an hour.
+/// An owner who changes an annotation needs the result of a dry run now, not in half an hour.
 #[tokio::test]
-async fn a_new_annotation_has_the_launch_tried_out_again() {
+async fn rehearse_repeats_the_dry_run_when_an_annotation_changes() {
     let fake = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
     let market = fixture::market(&fake).await;
     let mut tried = Vec::new();
@@ -114,7 +114,7 @@ async fn a_new_annotation_has_the_launch_tried_out_again() {
     assert_eq!(tried, [1, 1, 2, 2]);
 }
 
-/// A market whose AWS has no roles, and a class as it is looked at there.
+/// Returns an EC2NodeClass with its resolution, in an AWS account without roles.
 fn resolution(change: &Value) -> (NodeClassView, Offerings, Resolution) {
     let cloud = FakeCloud::builder("us-west-2").build().unwrap();
     let settings = cloud::Settings { kubernetes: "1.36".to_owned(), ..cloud::Settings::default() };
@@ -136,9 +136,9 @@ fn resolution(change: &Value) -> (NodeClassView, Offerings, Resolution) {
     (view, market, resolution)
 }
 
-/// Rows: the image that is selected, and after how many seconds the class is looked at again.
+/// Rows: the selected image, and the delay of the next reconcile in seconds.
 #[test]
-fn what_only_the_class_can_mend_is_not_asked_again_soon() {
+fn decide_readiness_waits_longer_when_only_a_change_helps() {
     let alias = |alias: &str| json!({"spec": {"amiSelectorTerms": [{"alias": alias}]}});
     let rows = [("nothing found", alias("al2023@latest"), 10), ("no such images", alias("al2@latest"), 600)];
     for (what, change, seconds) in rows {
@@ -148,9 +148,9 @@ fn what_only_the_class_can_mend_is_not_asked_again_soon() {
     }
 }
 
-/// What was known of a class stays while AWS does not answer.
+/// The known status remains while AWS does not answer.
 #[test]
-fn what_is_not_answered_stays() {
+fn decide_readiness_keeps_the_status_when_aws_fails() {
     let known = json!({"status": {"instanceProfile": "nodes", "subnets": [{"id": "subnet-9", "zone": "a"}]}});
     let (view, market, mut unanswered) = resolution(&known);
     let subnets = |decision: &super::NodeClassDecision| {
@@ -168,9 +168,9 @@ fn what_is_not_answered_stays() {
     assert_eq!(subnets(&decide_readiness(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
 }
 
-/// The class's owner hears of every pool whose machines would not be reported all, and how large it becomes.
+/// The owner receives a warning for each NodePool with a problem of its user data, and the size is measured.
 #[test]
-fn what_machines_will_be_told_is_measured_and_warned_of() {
+fn user_data_check_measures_size_and_reports_warnings() {
     let pool = |name: &str, taints: Value| {
         let text = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},

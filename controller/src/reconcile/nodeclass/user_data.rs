@@ -1,5 +1,5 @@
-//! What the machines of a class receive, rendered before one is bought: its size, and what the class's owner should know
-//! of it. Whether it can be made at all is part of the class's validation.
+//! User data of an EC2NodeClass, rendered before a launch: its size, and warnings for the owner. The validation of the
+//! EC2NodeClass decides whether user data can be rendered at all.
 
 use api::reason;
 use cloud::Settings;
@@ -10,19 +10,19 @@ use super::{NodeClassView, dry_run};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::writer::Operation;
 
-/// Pods of a machine that nobody has chosen yet.
+/// Number of pods of a node whose instance type is not chosen yet.
 const PODS: u32 = 110;
 
-/// What was seen of the class's user data.
+/// Result of the check of user data.
 #[derive(Debug, Default)]
 pub(super) struct UserDataCheck {
-    /// The size of the largest document, bytes; `None` when there is none.
+    /// Size of the largest document in bytes; `None` without a document.
     pub(super) bytes: Option<u32>,
-    /// Warnings, as events of the class.
+    /// Warnings, as events of the EC2NodeClass.
     pub(super) notes: Vec<Operation>,
 }
 
-/// Renders a document for each pool of the class, which add labels and taints.
+/// Renders a document for each NodePool of the EC2NodeClass, because NodePools add labels and taints.
 pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Settings) -> UserDataCheck {
     let mut told = UserDataCheck::default();
     let Some(image) = class.images.first() else { return told };

@@ -1,4 +1,4 @@
-//! What a pool's status says.
+//! Tests of the status of a NodePool.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn ready() -> Value {
     json!({"status": {"conditions": [cond(condition::READY, "True", 1)]}})
 }
 
-/// A pool whose hash is written, so that the first patch is its status.
+/// Returns a NodePool that has its hash, so that the first patch is its status.
 fn hashed() -> Value {
     let hash = hash::node_pool(&pool(&json!({}))).unwrap();
     json!({"metadata": {"annotations": {
@@ -33,7 +33,7 @@ fn hashed() -> Value {
 }
 
 #[test]
-fn the_hash_is_written_when_it_is_missing_or_stale_and_only_then() {
+fn decide_writes_the_hash_when_it_is_missing_or_stale() {
     let stale = json!({"metadata": {"annotations": {annotation::NODEPOOL_HASH: "1"}}});
     for (change, written) in [(json!({}), true), (stale, true), (hashed(), false)] {
         let steps = decide(&look(&change));
@@ -44,7 +44,7 @@ fn the_hash_is_written_when_it_is_missing_or_stale_and_only_then() {
 }
 
 #[test]
-fn a_pool_that_says_all_already_is_left_alone() {
+fn decide_writes_nothing_when_the_status_is_current() {
     let steps = decide(&look(&hashed()));
     let mut settled = pool(&hashed()).as_ref().clone();
     settled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
@@ -53,13 +53,13 @@ fn a_pool_that_says_all_already_is_left_alone() {
 }
 
 #[test]
-fn a_pool_on_its_way_out_is_left_alone() {
+fn decide_writes_nothing_when_the_nodepool_is_deleting() {
     let gone = json!({"metadata": {"deletionTimestamp": at(1).to_string(), "finalizers": ["other"]}});
     assert!(decide(&look(&gone)).is_empty());
 }
 
 #[test]
-fn the_pool_says_what_its_class_lacks() {
+fn decide_reports_the_problems_of_the_class() {
     let with = |conditions: &[Value]| Some(class(&json!({"status": {"conditions": conditions}})));
     let because = |type_: &str, reason: &str, message: &str| {
         json!({
@@ -101,7 +101,7 @@ fn the_pool_says_what_its_class_lacks() {
 }
 
 #[test]
-fn a_wrong_specification_makes_the_pool_unready() {
+fn decide_reports_not_ready_when_the_spec_is_invalid() {
     let wrong = json!({"spec": {"template": {"spec": {
         "requirements": [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]}],
     }}}});
@@ -113,7 +113,7 @@ fn a_wrong_specification_makes_the_pool_unready() {
 }
 
 #[test]
-fn what_cannot_be_read_of_disruption_is_told_and_keeps_nobody_from_buying() {
+fn decide_stays_ready_when_budgets_are_invalid() {
     let budgets = |schedule: &str| {
         json!({"spec": {"disruption": {"consolidateAfter": "30s", "budgets": [
             {"nodes": "3", "schedule": schedule, "duration": "8h"}, {"nodes": "1"},
@@ -148,7 +148,7 @@ fn what_cannot_be_read_of_disruption_is_told_and_keeps_nobody_from_buying() {
 }
 
 #[test]
-fn daemonsets_that_the_agents_taint_locks_out_are_named() {
+fn decide_reports_daemonsets_when_they_lack_the_toleration() {
     let set = |name: &str, tolerations: Value| {
         let set = json!({
             "metadata": {"name": name, "namespace": "kube-system"},
@@ -177,9 +177,10 @@ fn daemonsets_that_the_agents_taint_locks_out_are_named() {
     }
 }
 
-/// The node's word counts once it is there, the claim's before; a claim without either counts as a node of nothing.
+/// The node's capacity counts once it exists, the NodeClaim's before. A NodeClaim without both counts as a node without
+/// resources.
 #[test]
-fn resources_add_up() {
+fn decide_adds_up_the_resources_of_nodes_and_claims() {
     let capacity = |cpu: &str| json!({"status": {"capacity": {"cpu": cpu, "memory": "8Gi"}}});
     let claims = vec![
         (claim(&capacity("4")), Some(node(&capacity("3900m")))),
@@ -195,7 +196,7 @@ fn resources_add_up() {
 }
 
 #[test]
-fn registrations_are_told_and_a_change_of_the_pool_unsays_them() {
+fn is_renewed_returns_true_when_the_nodepool_changed() {
     let sick = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
     for (verdict, state) in
         [(RegistrationHealth::Healthy, "True"), (sick, "False"), (RegistrationHealth::Unknown, "Unknown")]

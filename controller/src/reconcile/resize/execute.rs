@@ -1,4 +1,4 @@
-//! Carries resizes out, or says once that the cluster cannot.
+//! Execution of resizes, or one report that the cluster does not support them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::metrics;
 use crate::state::cluster::Cluster;
 use crate::write::writer::{WriteError, Writer};
 
-/// What the API server calls the way to change the requests of a pod that runs.
+/// Name of the sub-resource that changes the requests of a running pod.
 const SUBRESOURCE: &str = "pods/resize";
-/// How many are carried out after one plan; the next goes on.
+/// Maximum number of resizes after one plan; the next plan continues.
 const MOST_AT_ONCE: usize = 50;
-/// One that failed is tried again after so long.
+/// Delay before the retry of a failed resize.
 const PAUSE: Duration = Duration::from_secs(60);
-/// A cluster that cannot, or does not let us, is asked again after so long.
+/// Delay before the next attempt in a cluster without support or permission.
 const CLOSED: Duration = Duration::from_secs(60 * 60);
 
-/// Carries resizes out.
+/// Executor of resizes.
 pub struct Resizer {
     client: Client,
     cluster: Arc<Cluster>,
@@ -35,28 +35,28 @@ pub struct Resizer {
 
 #[derive(Default)]
 struct ResizeState {
-    /// Whether the API server has said that it has the sub-resource.
+    /// True if the API server has the sub-resource.
     served: bool,
-    /// When it was found that pods cannot be resized here.
+    /// Time at which resizes were found to be unsupported.
     closed: Option<Timestamp>,
-    /// Pods whose resize failed, and when.
+    /// UIDs of pods whose resize failed, with the time of the failure.
     failed: BTreeMap<String, Timestamp>,
 }
 
 impl Resizer {
-    /// Nothing has been tried yet.
+    /// Creates an executor without earlier attempts.
     #[must_use]
     pub fn new(client: Client, cluster: Arc<Cluster>, act: Writer, metrics: Arc<Metrics>) -> Self {
         Self { client, cluster, act, metrics, state: Mutex::default() }
     }
 
-    /// Whether pods cannot be resized here, so that pools that pack only observe.
+    /// Reports whether pods cannot be resized, so that NodePools with utilization `pack` only observe.
     #[must_use]
     pub fn is_closed(&self, now: Timestamp) -> bool {
         self.state().closed.is_some_and(|at| is_within(CLOSED, at, now))
     }
 
-    /// Carries out what a plan resizes, one pod after another. What fails is said again by a later plan.
+    /// Carries out the resizes of a plan, one pod after another. A later plan repeats a failed resize.
     pub async fn carry_out(&self, resizes: &[Resize], now: Timestamp) {
         if resizes.is_empty() || self.is_closed(now) || !self.is_served(now).await {
             return;
@@ -71,7 +71,7 @@ impl Resizer {
         }
     }
 
-    /// Those that have not failed a moment ago.
+    /// Returns the resizes without a recent failure.
     fn due<'a>(&self, resizes: &'a [Resize], now: Timestamp) -> Vec<&'a Resize> {
         let mut state = self.state();
         state.failed.retain(|_, at| is_within(PAUSE, *at, now));
@@ -95,7 +95,8 @@ impl Resizer {
         }
     }
 
-    /// Asks the API server until it has said yes. An answer that does not come leaves the question open.
+    /// Reports whether the API server has the sub-resource. Queries the API server until it confirms; a failed query decides
+    /// nothing.
     async fn is_served(&self, now: Timestamp) -> bool {
         if self.state().served {
             return true;
@@ -110,7 +111,7 @@ impl Resizer {
         served
     }
 
-    /// Told once; that it is so an hour later is no news.
+    /// Disables resizes for an hour and logs the reason, but only the first time.
     fn close(&self, what: &str, error: &str, now: Timestamp) {
         if self.state().closed.replace(now).is_none() {
             log::warn!(error = error; "{what}; recommendations are in events and metrics");
@@ -122,8 +123,8 @@ impl Resizer {
     }
 }
 
-/// Whether the controller has no right to resize pods, so that every other resize would be refused in the same words. A resize that
-/// a node has no room for is refused with the same status.
+/// Reports whether the controller lacks the permission to resize pods, so that every other resize would be refused too. A
+/// resize without capacity on the node is refused with the same status.
 fn is_denied(error: &WriteError, text: &str) -> bool {
     match error.status() {
         Some(403) => text.contains("cannot patch resource"),
@@ -135,7 +136,7 @@ fn is_within(span: Duration, since: Timestamp, now: Timestamp) -> bool {
     now.duration_since(since).unsigned_abs() < span
 }
 
-/// The reason in one word.
+/// Returns the label value of the reason.
 fn reason_label(why: ResizeReason) -> &'static str {
     match why {
         ResizeReason::MakesRoom => "makes_room",

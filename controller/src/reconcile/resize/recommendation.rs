@@ -1,5 +1,5 @@
-//! What pods would do with where nothing is lowered: the figure by which a pool that packs lowers, as an event on the owner of the
-//! pods and as a metric of the pool.
+//! Recommended requests of pods that are not resized: the value that utilization `pack` would set, as an event on the owner of
+//! the pods and as a metric of the NodePool.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::metrics;
 use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
 
-/// Time between two looks at all pods.
+/// Interval between two evaluations of all pods.
 const PAUSE: Duration = Duration::from_secs(10 * 60);
-/// Who requests more than he needs by less than so many thousandths is not bothered.
+/// Minimum share of the requests above the recommendation, in thousandths, for an event.
 const WORTH_TELLING: i64 = 100;
 
-/// What could be reported and counted.
+/// Events and metrics of an evaluation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recommendation {
-    /// One for each owner of pods that request too much.
+    /// Events, one for each owner of pods with too high requests.
     pub notes: Vec<Event>,
-    /// What all pods of a pool request beyond what they would do with, by the pool's name.
+    /// Requests of all pods above the recommendation, by NodePool.
     pub spare: BTreeMap<String, Size>,
 }
 
-/// What the pods of one owner request and need, one by one the most that any of them does.
+/// Requests and recommendation of one owner's pods, each the maximum of any pod.
 struct Need {
     object: ObjectReference,
     pods: usize,
@@ -39,7 +39,8 @@ struct Need {
     fitting: Size,
 }
 
-/// What pods would do with on nodes of pools that observe; of those that pack too where pods cannot be resized (`packing`).
+/// Returns the recommendations for NodePools with utilization `observe`; with `packing` also for `pack`, where pods cannot be
+/// resized.
 #[must_use]
 pub fn advice(index: &Index, packing: bool, now: Timestamp) -> Recommendation {
     let mut all = Recommendation::default();
@@ -66,7 +67,7 @@ fn is_advised(pool: &NodePool, packing: bool) -> bool {
         Ok(Utilization::Observe) => true,
         Ok(Utilization::Pack) => packing,
         Ok(Utilization::Ignore) => false,
-        // What cannot be read counts as absent.
+        // An invalid value counts as absent.
         Err(_) => true,
     }
 }
@@ -111,7 +112,7 @@ fn note(need: Need) -> Option<Event> {
     (!told.is_empty()).then(|| Event::normal(need.object, reason::REQUESTS_ABOVE_USE, message))
 }
 
-/// Gives advice, seldom.
+/// Recommender that evaluates at most once per interval.
 #[derive(Default)]
 pub struct Recommender(Mutex<RecommenderState>);
 
@@ -122,7 +123,7 @@ struct RecommenderState {
 }
 
 impl Recommender {
-    /// What is to be reported now; nothing when that was done not long ago.
+    /// Returns the events that are due; none shortly after the last evaluation.
     pub fn look(&self, index: &Index, packing: bool, metrics: &Metrics, now: Timestamp) -> Vec<Event> {
         let mut state = self.0.lock();
         if state.last.is_some_and(|last| now.duration_since(last).unsigned_abs() < PAUSE) {

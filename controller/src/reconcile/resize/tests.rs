@@ -1,4 +1,4 @@
-//! What is written to resize a pod, in which order, and what is advised where nothing is resized.
+//! Tests of the writes of a resize and their order, and of recommendations without a resize.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn resize(why: ResizeReason, from: i64, to: i64) -> Resize {
     }
 }
 
-/// The bodies of what is written, without events.
+/// Returns the bodies of the writes, without events.
 fn bodies(pod: &Arc<Pod>, resize: &Resize) -> Vec<(&'static str, Value)> {
     let written = steps(pod, resize, at(0)).into_iter().filter_map(|step| {
         let name = step.name();
@@ -72,7 +72,7 @@ fn resized(cpu: &str) -> (&'static str, Value) {
 }
 
 #[test]
-fn what_was_requested_is_remembered_before_it_is_lowered() {
+fn steps_store_the_requests_before_they_lower_them() {
     let patch = |annotations: Value| {
         ("patch_pod", json!({"metadata": {"uid": UID, "resourceVersion": "7", "annotations": annotations}}))
     };
@@ -80,7 +80,7 @@ fn what_was_requested_is_remembered_before_it_is_lowered() {
     let lower = resize(ResizeReason::MakesRoom, 1500, 750);
     let expected = vec![patch(json!({annotation::REQUESTED: text})), resized("750m")];
     assert_eq!(bodies(&pod(&json!({})), &lower), expected);
-    // What it says already is not said again, so that nothing but the resize is left after a crash between the two.
+    // A known value is not written again, so that only the resize is left after a crash between the two writes.
     assert_eq!(bodies(&pod(&json!({annotation::REQUESTED: text})), &lower), vec![resized("750m")]);
     let other = json!({annotation::REQUESTED: r#"{"old":{"cpu":"1"}}"#});
     let both = r#"{"main":{"cpu":"1500m","memory":"2Gi"},"old":{"cpu":"1"}}"#;
@@ -88,7 +88,7 @@ fn what_was_requested_is_remembered_before_it_is_lowered() {
 }
 
 #[test]
-fn that_something_was_short_is_remembered_before_requests_go_up() {
+fn steps_store_the_shortage_before_they_raise_requests() {
     let up = resize(ResizeReason::Pressure, 1500, 3000);
     let marks =
         |before: Value| bodies(&pod(&before), &up)[0].1["metadata"]["annotations"][annotation::GIVEN_BACK].clone();
@@ -96,7 +96,7 @@ fn that_something_was_short_is_remembered_before_requests_go_up() {
     let before = at(-99).to_string();
     assert_eq!(marks(json!({annotation::GIVEN_BACK: before})), format!("{before},{}", at(0)));
     assert_eq!(bodies(&pod(&json!({})), &up)[1], resized("3"));
-    // Who has no room for any of it has but to remember.
+    // A pod whose node has no capacity at all only receives the annotation.
     let full = Resize { containers: Vec::new(), marks: true, ..resize(ResizeReason::NoRoom, 1500, 3000) };
     assert_eq!(bodies(&pod(&json!({})), &full), bodies(&pod(&json!({})), &up)[..1]);
     let grown = resize(ResizeReason::Grown, 1500, 1600);
@@ -104,7 +104,7 @@ fn that_something_was_short_is_remembered_before_requests_go_up() {
 }
 
 #[test]
-fn a_pod_that_is_not_the_one_that_was_planned_for_is_left_alone() {
+fn steps_return_nothing_when_the_pod_changed() {
     let lower = resize(ResizeReason::MakesRoom, 1500, 750);
     let other = Resize { uid: "another".to_owned(), ..lower.clone() };
     let changed = resize(ResizeReason::MakesRoom, 1400, 750);
@@ -116,7 +116,7 @@ fn a_pod_that_is_not_the_one_that_was_planned_for_is_left_alone() {
     }
 }
 
-/// A report of the node in [`crate::fixture`] on a pod that uses about 300m and 500Mi.
+/// Returns a report of the node in [`crate::fixture`] about a pod that uses about 300m and 500Mi.
 fn report(hours: u8) -> NodeReport {
     let seen = PodUsage {
         id: PodId::from_uid(UID).unwrap(),
@@ -160,10 +160,10 @@ fn index(utilization: &str, hours: u8) -> Index {
 }
 
 #[test]
-fn who_observes_is_told_what_a_pool_that_packs_would_lower_to() {
+fn advice_recommends_requests_when_utilization_is_observe() {
     let told = advice(&index("observe", 48), false, at(0));
     let messages: Vec<&str> = told.notes.iter().map(crate::write::events::Event::message).collect();
-    // Half of the request is the floor for both.
+    // Half of the request is the lower limit for both.
     let expected =
         "Recommended requests by utilization: cpu 750m instead of 1500m, memory 1Gi instead of 2Gi (pods evaluated: 1)";
     assert_eq!(messages, [expected]);

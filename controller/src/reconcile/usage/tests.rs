@@ -1,4 +1,4 @@
-//! Reports that count, reports that do not, and what becomes of each.
+//! Tests of valid and of ignored NodeUsages.
 
 use api::label;
 use api::objects::{Node, NodeReport};
@@ -15,7 +15,7 @@ use crate::state::index::Index;
 
 const MINUTE: i64 = 60;
 
-/// A report of the node in [`crate::fixture`], measured so many seconds after its creation.
+/// Returns a report of the node in [`crate::fixture`], measured this many seconds after its creation.
 fn report(measured: i64, version: &str) -> NodeReport {
     let figures = json!({"p50": "1", "p95": "1500m", "p99": "2", "peak5m": "1", "peak1h": "1", "peak24h": "2"});
     let name = node(&json!({})).name().to_owned();
@@ -46,7 +46,7 @@ fn known(index: &Index, now: Timestamp) -> bool {
 }
 
 #[test]
-fn a_report_counts_while_it_is_fresh_and_of_the_same_machine() {
+fn usage_of_returns_a_report_when_fresh_and_of_the_instance() {
     let index = index(1000);
     for (age, counts) in
         [(0, true), (15 * MINUTE - 1, true), (15 * MINUTE, false), (-MINUTE, true), (-5 * MINUTE, false)]
@@ -60,7 +60,7 @@ fn a_report_counts_while_it_is_fresh_and_of_the_same_machine() {
 }
 
 #[test]
-fn a_report_without_its_node_goes_once_no_agent_writes_it() {
+fn decide_deletes_a_stale_report_when_its_node_is_gone() {
     let mut index = index(1000);
     let name = node(&json!({})).name().to_owned();
     let look = |index: &Index, seconds| decide(&view(index, &name, at(seconds)).unwrap());
@@ -80,7 +80,7 @@ fn a_report_without_its_node_goes_once_no_agent_writes_it() {
 }
 
 #[test]
-fn what_counts_is_exported_and_what_does_not_is_not() {
+fn samples_export_only_valid_reports() {
     let (index, metrics, told) = (index(1000), Metrics::new(TABLE), GaugeSet::default());
     told.replace(&metrics, samples(&index, at(1000)));
     let text = metrics.render();
@@ -99,7 +99,7 @@ fn what_counts_is_exported_and_what_does_not_is_not() {
 }
 
 #[test]
-fn a_report_that_cannot_be_read_names_its_field() {
+fn node_report_error_contains_the_field_when_invalid() {
     let good = json!({"metadata": {"name": "n"}, "spec": serde_json::to_value(spec()).unwrap()});
     assert!(serde_json::from_value::<NodeReport>(good.clone()).is_ok());
     for (field, value, told) in [

@@ -1,5 +1,5 @@
-//! Kinds that pods refer to or that pods are planned by, and that nobody acts on: volumes and their classes, namespaces,
-//! overlays, buffers and what buffers are made from.
+//! Kinds that pods refer to or that only plans depend on: volumes and their classes, namespaces, NodeOverlays, CapacityBuffers
+//! and the sources of buffers.
 
 use api::annotation;
 use api::objects::{
@@ -15,7 +15,7 @@ use super::{Index, Table, key_of};
 use crate::provision::batcher::PlanTrigger;
 use crate::reconcile::work::{Triggers, WorkItem};
 
-/// Names the table of a kind.
+/// Selects the table of a kind.
 macro_rules! table {
     ($table:ident) => {
         fn table(index: &Index) -> &Table<Self> {
@@ -28,7 +28,8 @@ macro_rules! table {
     };
 }
 
-/// Pods that wait may have waited for this. The id is the same for all, so that a stream of changes holds no batch open.
+/// Triggers a plan if pods are pending, because the change may help them. The id is the same for all changes, so that a stream
+/// of changes keeps no batch open.
 fn plan_for_waiting(index: &Index) -> Triggers {
     let plan = if index.has_waiting_pods() { vec![PlanTrigger::New("context".to_owned())] } else { Vec::new() };
     Triggers { plan, ..Triggers::default() }
@@ -55,7 +56,7 @@ impl Indexed for PersistentVolumeClaim {
 impl Indexed for PersistentVolume {
     table!(volumes);
 
-    /// The labels stay: volumes from before drivers say by them where they are.
+    /// Removes the annotations. Labels are kept: volumes from before CSI drivers have their topology in labels.
     fn slim(&mut self) {
         keep_annotations(&mut self.metadata, |_| false);
     }
@@ -96,7 +97,7 @@ impl Indexed for NodeReport {
         keep_annotations(&mut self.metadata, |_| false);
     }
 
-    /// A report alone calls for no plan, only for a look at whether its node is still there.
+    /// Triggers no plan, only a check whether the node of the report still exists.
     fn consequences(index: &Index, _: Option<&Self>, after: Option<&Self>) -> Triggers {
         let name = after.map(key_of).filter(|name| index.nodes.get(name).is_none());
         Triggers { work: name.map(WorkItem::Usage).into_iter().collect(), ..Triggers::default() }
@@ -210,7 +211,7 @@ impl Indexed for StatefulSet {
     }
 }
 
-/// Of a workload only the template counts, and of the template only what places its pods.
+/// Keeps only the template of a workload, and of the template only what affects the placement of its pods.
 fn slim_template(meta: &mut ObjectMeta, template: &mut PodTemplateSpec) {
     keep_annotations(meta, |_| false);
     meta.labels = None;
@@ -221,7 +222,7 @@ fn follows(buffer: &CapacityBuffer, kind: &str, name: &str) -> bool {
     buffer.spec.scalable_ref.as_ref().is_some_and(|named| named.kind == kind && named.name == name)
 }
 
-/// A plan, if something changed that a buffer of the same namespace is made from.
+/// Triggers a plan if the source of a CapacityBuffer in the same namespace has changed.
 fn followed(
     index: &Index,
     object: Option<&impl Resource>,

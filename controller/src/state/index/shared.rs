@@ -1,4 +1,4 @@
-//! Lists that many objects have alike are kept once: claims of one plan mostly ask for the same hundred types.
+//! Interning of lists that many objects have in common: NodeClaims of one plan mostly list the same hundred instance types.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Ord> Interner<T> {
-    /// The list that stands for all of its kind. Those that nobody holds any more are forgotten when a new one comes.
+    /// Returns the shared copy of a list. Unused copies are dropped when a new list is added.
     pub fn share(&mut self, list: &Arc<[T]>) -> Arc<[T]> {
         if let Some(known) = self.0.get(list) {
             return Arc::clone(known);
@@ -30,7 +30,7 @@ mod tests {
     use super::{Arc, Interner};
 
     #[test]
-    fn equal_lists_are_kept_once_and_those_that_nobody_holds_are_forgotten() {
+    fn share_keeps_equal_lists_once_and_drops_unused_ones() {
         let list = |last: u32| -> Arc<[u32]> { vec![1, 2, last].into() };
         let mut shared = Interner::default();
         let first = shared.share(&list(3));

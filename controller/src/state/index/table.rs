@@ -1,4 +1,4 @@
-//! One kind's objects by key, and whether the first list of them is complete.
+//! Objects of one kind by key, with the state of their first list.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use kube::Resource;
 
-/// `namespace/name`, or `name` for what has no namespace.
+/// Key of an object: `namespace/name`, or `name` without a namespace.
 pub type Key = String;
 
-/// The key of an object.
+/// Returns the key of an object.
 #[must_use]
 pub fn key_of(object: &impl Resource) -> Key {
     let meta = object.meta();
@@ -20,13 +20,14 @@ pub fn key_of(object: &impl Resource) -> Key {
     }
 }
 
-/// Whether both are the same object in the same version.
+/// Reports whether both are the same object in the same version.
 pub(super) fn same_version(one: &impl Resource, other: &impl Resource) -> bool {
     one.meta().uid == other.meta().uid && one.meta().resource_version == other.meta().resource_version
 }
 
-/// A write's answer that comes after the watch has reported of the object's end must not bring it back, so the last
-/// ones to go are remembered. Answers are seconds late at most, and seconds do not see more ends than this.
+/// Number of deleted objects whose UID is remembered. The response of a write may arrive after the watch has reported the
+/// deletion of the object, and must not restore it. Responses are seconds late at most, and fewer objects than this are deleted
+/// in that time.
 const REMEMBERED: usize = 4096;
 
 /// Objects of one kind.
@@ -44,41 +45,41 @@ impl<K> Default for Table<K> {
 }
 
 impl<K: Resource> Table<K> {
-    /// The object of that key.
+    /// Returns the object with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<K>> {
         self.objects.get(key)
     }
 
-    /// All objects in the order of their keys.
+    /// Returns all objects in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &Arc<K>> {
         self.objects.values()
     }
 
-    /// All keys in order.
+    /// Returns all keys in order.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.objects.keys()
     }
 
-    /// Objects whose keys begin like this.
+    /// Returns the objects whose keys begin with `front`.
     pub fn starting_with(&self, front: String) -> impl Iterator<Item = &Arc<K>> {
         let listed = self.objects.range::<str, _>((Bound::Included(front.as_str()), Bound::Unbounded));
         listed.take_while(move |(key, _)| key.starts_with(&front)).map(|(_, object)| object)
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there are none.
+    /// Reports whether the table has no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Whether the first list is complete.
+    /// Reports whether the first list is complete.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.synced
@@ -88,8 +89,8 @@ impl<K: Resource> Table<K> {
         self.synced = true;
     }
 
-    /// Puts an object in and returns what was there, or hands it back: an older version than the one we hold, or
-    /// an object that is gone (a write's answer and the watch overtake each other).
+    /// Inserts an object and returns the previous one. Returns the object itself as an error if it is older than the stored one
+    /// or was deleted. Both happen because responses of writes and the watch overtake each other.
     pub(super) fn put(&mut self, object: Arc<K>) -> Result<Option<Arc<K>>, Arc<K>> {
         let key = key_of(object.as_ref());
         let gone = object.meta().uid.as_ref().is_some_and(|uid| self.gone.contains(uid));
@@ -110,7 +111,8 @@ impl<K: Resource> Table<K> {
     }
 }
 
-/// Resource versions of one object are numbers that grow (Kubernetes 1.35 and later promise it; before, they did).
+/// Reports whether `one` is an older version of `other`. Resource versions of one object are growing numbers (guaranteed since
+/// Kubernetes 1.35, and in fact before).
 fn is_older(one: &impl Resource, other: &impl Resource) -> bool {
     let version = |meta: &kube::api::ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok();
     one.meta().uid == other.meta().uid && version(one.meta()) < version(other.meta())

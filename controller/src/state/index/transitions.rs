@@ -1,63 +1,64 @@
-//! Conditions that turn and objects that end, noted as the watches show it: between two looks at the index much may happen.
+//! Transitions of conditions and removals of objects, recorded as watches report them: much may happen between two reads of the
+//! index.
 
 use parking_lot::Mutex;
 
 use jiff::Timestamp;
 
-/// How many are kept until someone asks; the oldest go first.
+/// Maximum number of kept records between two reads. The oldest are dropped first.
 const KEPT: usize = 10_000;
 
-/// Whose conditions are reported.
+/// Kind of the object with a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionOwner {
-    /// A NodeClaim.
+    /// NodeClaim.
     Claim,
-    /// A Node of ours.
+    /// Managed Node.
     Node,
-    /// A NodePool.
+    /// NodePool.
     Pool,
-    /// An EC2NodeClass.
+    /// EC2NodeClass.
     Class,
 }
 
-/// One condition, whoever has it.
+/// Condition of an object of any kind.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionView<'a> {
-    /// Its type.
+    /// Type of the condition.
     pub type_: &'a str,
     /// `True`, `False` or `Unknown`.
     pub status: &'a str,
-    /// One word.
+    /// Reason in CamelCase.
     pub reason: &'a str,
-    /// When it last turned.
+    /// Time of the last transition.
     pub since: Option<Timestamp>,
 }
 
-/// A condition that has another status than before, or none before.
+/// Condition with a new status, or a new condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
-    /// Who has it.
+    /// Kind of the object.
     pub speaker: ConditionOwner,
-    /// Its type.
+    /// Type of the condition.
     pub type_: String,
-    /// What it says now.
+    /// New status.
     pub status: String,
-    /// Why, in one word.
+    /// Reason of the new status.
     pub reason: String,
-    /// What it said before, and for how many seconds.
+    /// Previous status, and its duration in seconds.
     pub before: Option<(String, f64)>,
 }
 
-/// An object that was wanted gone and is.
+/// Removal of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectEnd {
-    /// What it was.
+    /// Kind of the object.
     pub speaker: ConditionOwner,
-    /// How many seconds it took.
+    /// Duration of the termination in seconds.
     pub took: f64,
 }
 
-/// What nobody has asked for yet.
+/// Records that were not read yet.
 #[derive(Debug, Default)]
 pub struct Transitions {
     turned: Mutex<Vec<Transition>>,
@@ -65,7 +66,7 @@ pub struct Transitions {
 }
 
 impl Transitions {
-    /// Notes how what an object says differs from what it said.
+    /// Records the differences between the previous and the new conditions of an object.
     pub(super) fn note(
         &self,
         speaker: ConditionOwner,
@@ -91,13 +92,13 @@ impl Transitions {
         keep(&self.turned, turned);
     }
 
-    /// Notes that something is gone whose end was asked for at `deleted`.
+    /// Records the removal of an object that was deleted at `deleted`.
     pub(super) fn end(&self, speaker: ConditionOwner, deleted: Timestamp, seen: Timestamp) {
         let took = seen.duration_since(deleted).as_secs_f64().max(0.0);
         keep(&self.ended, std::iter::once(ObjectEnd { speaker, took }));
     }
 
-    /// What has happened since the last time that someone asked, in its order.
+    /// Returns the records since the last call, in their order.
     pub fn take(&self) -> (Vec<Transition>, Vec<ObjectEnd>) {
         (taken(&self.turned), taken(&self.ended))
     }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_says_what_was_before_and_for_how_long() {
+    fn note_records_the_previous_status_and_its_duration() {
         let turns = Transitions::default();
         turns.note(ConditionOwner::Claim, &[], &[says("Unknown", 10)], at(10));
         turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("Unknown", 10)], at(11));
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_does_not_grow() {
+    fn take_returns_at_most_the_kept_records() {
         let turns = Transitions::default();
         for second in 0..=i64::try_from(KEPT).unwrap_or_default() {
             turns.note(ConditionOwner::Node, &[], &[says("True", second)], at(second));

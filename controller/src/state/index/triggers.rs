@@ -1,4 +1,4 @@
-//! What a change of each kind calls for. A rule stands at the kind that changed.
+//! Triggers of a change, by kind. Each rule is at the kind that changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,29 +14,29 @@ use super::{ConditionOwner, ConditionView, Index, Key, Table, instance_id, key_o
 use crate::provision::batcher::{LOOK_AGAIN, PlanTrigger};
 use crate::reconcile::work::{Triggers, WorkItem};
 
-/// A kind that the index keeps.
+/// Kind that the index stores.
 pub trait Indexed: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static {
-    /// What its conditions are counted as, if they are.
+    /// Kind in the metrics of conditions, if its conditions are counted.
     const SPEAKER: Option<ConditionOwner> = None;
-    /// Its table.
+    /// Returns the table of the kind.
     fn table(index: &Index) -> &Table<Self>;
-    /// Its table, to change it.
+    /// Returns the table of the kind for changes.
     fn table_mut(index: &mut Index) -> &mut Table<Self>;
-    /// Drops what nobody here reads: a large cluster has many objects, and people write much on them.
+    /// Removes fields that the controller does not read: a large cluster has many objects with large metadata.
     fn slim(&mut self) {
         let meta = self.meta_mut();
         meta.managed_fields = None;
         keep_annotations(meta, |key| key != annotation::LAST_APPLIED);
     }
-    /// Replaces what others have alike by the one copy that is kept of it.
+    /// Replaces parts that objects have in common by one shared copy.
     fn share(&mut self, _: &mut Index) {}
-    /// Its conditions, where they are counted.
+    /// Returns the conditions, if they are counted.
     fn condition_views(&self) -> Vec<ConditionView<'_>> {
         Vec::new()
     }
-    /// Keeps what is derived from the kind's objects true. Most kinds have nothing derived.
+    /// Updates data derived from the objects of the kind. Most kinds have none.
     fn changed(_: &mut Index, _before: Option<&Self>, _after: Option<&Self>, _now: Timestamp, _live: bool) {}
-    /// What the change calls for.
+    /// Returns the work and the plans that the change triggers.
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers;
 }
 
@@ -128,20 +128,20 @@ impl Indexed for Pod {
     }
 }
 
-/// Whether a pod neither ends nor has ended.
+/// Reports whether a pod is neither finished nor terminating.
 fn stays(pod: &Pod) -> bool {
     !pod.is_terminal() && !pod.is_terminating()
 }
 
-/// Whether a node may go before the regular look comes, once its pods have left. Where nodes have to be quiet for longer that look
-/// finds the moment; a node that goes already asks for itself.
+/// Reports whether a node without its pods may be removed before the next periodic plan. With a longer `consolidateAfter`, the
+/// periodic plan finds the moment. A node that is being deleted triggers a plan itself.
 fn may_go_soon(index: &Index, claim: &NodeClaim) -> bool {
     let quiet = index.pool_of(claim).and_then(|pool| crate::reconcile::nodeclaim::quiet_time(pool));
     let goes = claim.metadata.deletion_timestamp.is_some();
     !goes && !is_static(index, claim) && quiet.is_some_and(|quiet| quiet < LOOK_AGAIN)
 }
 
-/// What a pod's change asks of the planner.
+/// Returns the plan trigger of a pod's change.
 fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<PlanTrigger> {
     let owner = || after.controller().map_or_else(|| uid(after), |owner| owner.uid.clone());
     if before.is_none() && after.is_unjudged() {
@@ -158,19 +158,19 @@ fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap_or_default()
 }
 
-/// Whether a pod waits that nobody expects anywhere.
+/// Reports whether the pod is pending without a nomination in its status.
 fn is_forgotten(pod: &Pod) -> bool {
     pod.is_unschedulable() && pod.status.nominated_node_name.is_empty()
 }
 
-/// Whether a pod that waited before only heard on which node it is expected: a plan has nothing new to say of it.
+/// Reports whether only the nomination of a pending pod changed, which requires no new decision of a plan.
 fn is_told_only(before: Option<&Pod>, after: &Pod) -> bool {
     before.is_some_and(|before| {
         before.is_unschedulable() && before.status.nominated_node_name != after.status.nominated_node_name
     })
 }
 
-/// Whether a pod that waited before waits for the same as before.
+/// Reports whether a pending pod was refused again without a change.
 fn is_refused_again(before: &Pod, after: &Pod) -> bool {
     before.is_unschedulable() && before.spec == after.spec && before.metadata.labels == after.metadata.labels
 }
@@ -179,7 +179,7 @@ fn node_name(pod: &Pod) -> Option<&str> {
     Some(pod.spec.node_name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Keeps a table by some property true: the object leaves `from` and comes to `to`.
+/// Updates a table by property: moves the object from `from` to `to`.
 fn move_between(
     table: &mut BTreeMap<String, BTreeSet<Key>>,
     object: Option<&impl Resource>,
@@ -203,8 +203,8 @@ fn move_between(
     }
 }
 
-/// The node on which something happened that matters to consolidation: a pod (of no DaemonSet) was bound,
-/// ended, began to end or went away.
+/// Returns the node with a pod event that affects consolidation: a pod (not of a DaemonSet) was bound, ended, began to
+/// terminate or was removed.
 fn event_node<'a>(before: Option<&'a Pod>, after: Option<&'a Pod>) -> Option<&'a str> {
     let pod = after.or(before)?;
     let node = node_name(pod)?;
@@ -311,21 +311,21 @@ impl Indexed for NodeClaim {
         }
         all.work.dedup();
         let leaves = |claim: &Self| claim.metadata.deletion_timestamp.is_some();
-        // As long as its instance does not end a claim uses up its pool's budget.
+        // A NodeClaim consumes the budget of its NodePool until its instance terminates.
         let counts = |claim: &Self| !claim.is_true(condition::INSTANCE_TERMINATING);
         if before.is_some_and(counts) && !after.is_some_and(counts) {
             all.plan.push(PlanTrigger::Freed);
         }
         match (before, after) {
-            // Nothing came of it: the pods that it was meant for should not wait for the next regular look.
+            // The NodeClaim had no result: its pods should not wait for the next periodic plan.
             (Some(claim), None) if !claim.is_true(condition::REGISTERED) || is_static(index, claim) => {
                 all.plan.push(PlanTrigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
-            // A static pool lacks a node from the moment in which one begins to go.
+            // A static NodePool lacks a node from the moment of a deletion.
             (Some(old), Some(claim)) if leaves(claim) && !leaves(old) && is_static(index, claim) => {
                 all.plan.push(PlanTrigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
-            // What has drifted may go at once, if budgets let it.
+            // A drifted node may be disrupted at once, if budgets allow it.
             (Some(old), Some(claim)) if claim.is_true(condition::DRIFTED) && !old.is_true(condition::DRIFTED) => {
                 all.plan.push(PlanTrigger::New(format!("nodeclaim/{}", key_of(claim))));
             }
@@ -335,12 +335,12 @@ impl Indexed for NodeClaim {
     }
 }
 
-/// Whether the claim's pool keeps a fixed number of nodes.
+/// Reports whether the NodeClaim's NodePool has a fixed number of nodes.
 fn is_static(index: &Index, claim: &NodeClaim) -> bool {
     index.pool_of(claim).is_some_and(|pool| pool.spec.replicas.is_some())
 }
 
-/// What claims follow of their pool as soon as it changes.
+/// Returns the fields of a NodePool whose change affects its NodeClaims at once.
 fn followed(pool: &NodePool) -> (&NodeClaimTemplate, &DurationText, Option<i64>) {
     (&pool.spec.template, &pool.spec.disruption.consolidate_after, pool.spec.replicas)
 }

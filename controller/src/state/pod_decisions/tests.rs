@@ -1,4 +1,4 @@
-//! What is measured of decisions, and how pods are counted by zone.
+//! Tests of the measured decisions, and of the number of pods by zone.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn measured(metrics: &Metrics) -> Vec<String> {
 }
 
 #[test]
-fn the_first_word_of_a_plan_is_measured_and_the_first_place_remembered() {
+fn note_measures_the_first_decision_and_keeps_the_first_place() {
     let (decisions, metrics) = (PodDecisions::new(at(0)), Metrics::new(TABLE));
     let snapshot = Snapshot { pods: vec![pod("web", 10)], ..Snapshot::default() };
     assert!(!decisions.has("web"));
@@ -52,7 +52,7 @@ fn the_first_word_of_a_plan_is_measured_and_the_first_place_remembered() {
 }
 
 #[test]
-fn pods_of_an_earlier_life_are_not_measured_and_those_that_nobody_sees_are_forgotten() {
+fn note_ignores_older_pods_and_drops_unseen_ones() {
     let (decisions, metrics) = (PodDecisions::new(at(100)), Metrics::new(TABLE));
     let snapshot = Snapshot { pods: vec![pod("old", 10)], ..Snapshot::default() };
     decisions.note(&snapshot, &plan(vec![place()]), &metrics, at(101));
@@ -63,7 +63,7 @@ fn pods_of_an_earlier_life_are_not_measured_and_those_that_nobody_sees_are_forgo
 }
 
 #[test]
-fn pods_are_counted_by_the_one_zone_that_they_may_run_in() {
+fn by_zone_counts_pods_by_their_only_zone() {
     let within = |zones: &[&str]| Requirement::new(label::ZONE, Operator::In, zones.iter().map(|it| (*it).to_owned()));
     let shapes = [
         PodShape::default(),

@@ -1,4 +1,4 @@
-//! How many requests stand before an API server that does not answer.
+//! Tests of the number of requests to an API server that does not respond.
 
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::write::events::EventRecorder;
 
-/// An API server that takes requests and never answers any, and how many it has.
+/// Returns a client of an API server that accepts requests and never responds, and the number of its requests.
 fn silent() -> (Client, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&asked);
@@ -25,7 +25,7 @@ fn silent() -> (Client, Arc<AtomicUsize>) {
     (Client::new(service, "default"), asked)
 }
 
-/// One that takes everything.
+/// Returns a client of an API server that accepts everything.
 fn willing() -> Client {
     let service = tower::service_fn(|_: Request<Body>| {
         let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}).to_string();
@@ -35,7 +35,7 @@ fn willing() -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_have_so_many_seats_and_evictions_do_not_wait_for_one() {
+async fn run_limits_concurrent_writes_but_not_evictions() {
     let (client, asked) = silent();
     let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
     let (plan, _triggers) = unbounded_channel();
@@ -52,7 +52,7 @@ async fn writes_have_so_many_seats_and_evictions_do_not_wait_for_one() {
         let act = act.clone();
         tokio::spawn(async move { act.run(step).await });
     }
-    // The clock goes on by itself once nothing else can: by then whoever has a seat has asked.
+    // The paused clock advances once all tasks are idle: by then every task with a permit has sent its request.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(asked.load(Ordering::Relaxed), REQUESTS_ABREAST);
 

@@ -1,9 +1,9 @@
-//! One entry of DescribeInstanceTypes as Kerf reads it.
+//! Conversion of one entry of DescribeInstanceTypes.
 
 use aws_sdk_ec2::types as ec2;
 use cloud::{Accelerator, InstanceTypeInfo, NetworkCard};
 
-/// A count of EC2, which are signed and may be absent; absent and negative are 0.
+/// Converts a count of EC2, which is signed and may be absent. Absent and negative counts are 0.
 pub(crate) fn count(value: Option<i32>) -> u32 {
     u32::try_from(value.unwrap_or_default()).unwrap_or_default()
 }
@@ -16,7 +16,7 @@ fn mib(value: Option<i32>) -> u64 {
     u64::from(count(value))
 }
 
-/// The parts of `info` that Kerf uses.
+/// Converts the parts of `info` that Kerf uses.
 pub(crate) fn of_ec2(info: ec2::InstanceTypeInfo) -> InstanceTypeInfo {
     let processor = info.processor_info.unwrap_or_else(|| ec2::ProcessorInfo::builder().build());
     let architectures = processor.supported_architectures.unwrap_or_default();
@@ -64,7 +64,8 @@ struct Network {
     cards: Vec<NetworkCard>,
 }
 
-/// Pods get their addresses from the default card only; types with several cards list each card's own limit.
+/// Converts the network data. Pods receive addresses only from the default card, and types with several cards have a limit for
+/// each card.
 fn network(info: Option<ec2::NetworkInfo>) -> Network {
     let info = info.unwrap_or_else(|| ec2::NetworkInfo::builder().build());
     let default_card = info.default_network_card_index.unwrap_or_default();
@@ -110,7 +111,7 @@ fn gpus(info: Option<ec2::GpuInfo>) -> Vec<Accelerator> {
     devices.into_iter().map(one).collect()
 }
 
-/// Inference chips appear in both lists of EC2; the Neuron list is the richer one and wins where it exists.
+/// Converts the accelerators. Inference chips appear in both lists of EC2; the Neuron list has more data and takes precedence.
 fn accelerators(
     inference: Option<ec2::InferenceAcceleratorInfo>,
     neuron: Vec<ec2::NeuronDeviceInfo>,
@@ -128,7 +129,7 @@ fn accelerators(
     devices.into_iter().map(one).collect()
 }
 
-/// The Neuron list names no maker: it is always AWS.
+/// Converts a Neuron device. The list has no manufacturer: it is always AWS.
 fn neuron_device(device: ec2::NeuronDeviceInfo) -> Accelerator {
     Accelerator {
         name: device.name.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! A launch template's content in EC2's words.
+//! Conversion of the content of a launch template for EC2.
 
 use aws_sdk_ec2::types as ec2;
 use cloud::{
@@ -10,7 +10,7 @@ use crate::tags;
 
 type Interface = ec2::LaunchTemplateInstanceNetworkInterfaceSpecificationRequest;
 
-/// Everything of `request` but its name and its own tags.
+/// Converts all of `request` except its name and its own tags.
 pub(super) fn data(request: &LaunchTemplateRequest) -> ec2::RequestLaunchTemplateData {
     let profile = (!request.instance_profile.is_empty()).then(|| {
         let name = &request.instance_profile;
@@ -35,7 +35,8 @@ pub(super) fn data(request: &LaunchTemplateRequest) -> ec2::RequestLaunchTemplat
         .build()
 }
 
-/// Security groups go on the interfaces: a template with an interface may not have them at its top.
+/// Returns the network interfaces with the security groups: a template with an interface may not have security groups at its
+/// top.
 fn interfaces(request: &LaunchTemplateRequest) -> Vec<Interface> {
     if request.network_interfaces.is_empty() {
         let primary = Interface::builder()
@@ -48,7 +49,7 @@ fn interfaces(request: &LaunchTemplateRequest) -> Vec<Interface> {
     request.network_interfaces.iter().map(|one| interface(one, request)).collect()
 }
 
-/// An interface without IP has no connections to track.
+/// Converts a network interface. An interface without IP has no connections to track.
 fn interface(one: &NetworkInterface, request: &LaunchTemplateRequest) -> Interface {
     let tracked = request.connection_tracking.filter(|_| one.kind != InterfaceKind::EfaOnly);
     Interface::builder()
@@ -73,7 +74,7 @@ fn tracking(seconds: ConnectionTracking) -> ec2::ConnectionTrackingSpecification
         .build()
 }
 
-/// What the launch makes that CreateFleet's own tags do not reach.
+/// Returns the tags of resources that the tags of CreateFleet do not cover.
 fn resource_tags(request: &LaunchTemplateRequest) -> Option<Vec<ec2::LaunchTemplateTagSpecificationRequest>> {
     let mut kinds = vec![ec2::ResourceType::NetworkInterface];
     if request.spot {
@@ -149,7 +150,8 @@ fn device(device: &BlockDevice) -> ec2::LaunchTemplateBlockDeviceMappingRequest 
     ec2::LaunchTemplateBlockDeviceMappingRequest::builder().device_name(&device.device).ebs(volume).build()
 }
 
-/// EC2 counts in signed words; whatever does not fit is far beyond its limits, and it says so itself.
+/// Converts a number for EC2, which uses signed integers. A number that does not fit is far beyond EC2's limits, and EC2
+/// reports it.
 fn bounded(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
@@ -161,15 +163,15 @@ mod tests {
     use super::data;
     use super::ec2::LaunchTemplateInstanceMetadataTagsState as MetadataTags;
 
-    /// Tags have characters that metadata cannot have in a path: an instance with such a tag would not start.
+    /// Tags may have characters that the path of instance metadata cannot have: an instance with such a tag would not start.
     #[test]
-    fn metadata_never_shows_tags() {
+    fn data_disables_tags_in_instance_metadata() {
         let data = data(&LaunchTemplateRequest::default());
         assert_eq!(data.metadata_options().unwrap().instance_metadata_tags(), Some(&MetadataTags::Disabled));
     }
 
     #[test]
-    fn connections_are_tracked_where_there_is_ip() {
+    fn data_tracks_connections_when_the_interface_has_ip() {
         let kinds = [InterfaceKind::Interface, InterfaceKind::Efa, InterfaceKind::EfaOnly];
         let request = LaunchTemplateRequest {
             network_interfaces: kinds.map(|kind| NetworkInterface { kind, ..NetworkInterface::default() }).into(),

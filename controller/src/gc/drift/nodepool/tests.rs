@@ -1,4 +1,4 @@
-//! When a claim has drifted from its pool, and what is written on it.
+//! Tests of drift from the NodePool and of its condition.
 
 use api::status::Conditioned;
 use api::{annotation, condition, hash, label, reason};
@@ -11,7 +11,7 @@ fn requires(requirements: &Value) -> Value {
     json!({"spec": {"template": {"spec": {"requirements": requirements}}}})
 }
 
-/// A claim of the pool as it is, with these changes.
+/// Returns a NodeClaim of this NodePool, with these changes.
 fn fresh(of_pool: &Value, changes: &[Value]) -> Value {
     let hash = hash::node_pool(&pool(of_pool)).unwrap();
     let mut all = json!({"metadata": {
@@ -26,9 +26,9 @@ fn reason(of_claim: &Value, of_the_pool: &Value) -> Option<&'static str> {
     of_pool(&claim(of_claim), &pool(of_the_pool)).map(|drift| drift.reason)
 }
 
-/// Rows: a change of the pool's template since the claim was made, and the reason that comes of it.
+/// Rows: a change of the NodePool's template since the creation of the NodeClaim, and the expected reason.
 #[test]
-fn a_changed_template_drifts_and_requirements_only_where_labels_stop_matching() {
+fn of_pool_returns_a_reason_when_template_or_labels_differ() {
     let template = |change: Value| json!({"spec": {"template": change}});
     let before = template(json!({
         "metadata": {"labels": {"tier": "a"}},
@@ -56,9 +56,9 @@ fn a_changed_template_drifts_and_requirements_only_where_labels_stop_matching() 
     }
 }
 
-/// Rows: a requirement of the pool, and whether a claim drifts that does not have the label.
+/// Rows: a requirement of the NodePool, and whether a NodeClaim without the label drifts.
 #[test]
-fn a_label_that_is_missing_drifts_unless_it_may_be() {
+fn of_pool_returns_drift_when_a_required_label_is_missing() {
     let rows = [
         (json!({"operator": "In", "values": ["a"]}), true),
         (json!({"operator": "Exists"}), true),
@@ -77,7 +77,7 @@ fn a_label_that_is_missing_drifts_unless_it_may_be() {
 }
 
 #[test]
-fn the_old_name_of_a_label_means_the_label() {
+fn of_pool_accepts_deprecated_label_names() {
     let now = requires(&json!([{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]));
     assert_eq!(reason(&fresh(&now, &[]), &now), None);
     let arm = json!({"metadata": {"labels": {label::ARCH: "arm64"}}});
@@ -87,7 +87,7 @@ fn the_old_name_of_a_label_means_the_label() {
 }
 
 #[test]
-fn the_template_comes_before_requirements_and_foreign_hashes_say_nothing() {
+fn of_pool_checks_template_first_and_skips_foreign_hashes() {
     let now = requires(&json!([{"key": label::ARCH, "operator": "In", "values": ["arm64"]}]));
     let hashed = |version: Option<&str>| {
         let annotations = json!({annotation::NODEPOOL_HASH: "of long ago", annotation::NODEPOOL_HASH_VERSION: version});
@@ -103,10 +103,10 @@ fn the_template_comes_before_requirements_and_foreign_hashes_say_nothing() {
     }
 }
 
-/// Rows: the conditions of a claim, whether its pool has changed (`None`: there is no pool), and the reason and the moment that
-/// the claim says afterwards.
+/// Rows: conditions of a NodeClaim, whether its NodePool changed (`None`: no NodePool), and the expected reason and transition
+/// time.
 #[test]
-fn what_is_said_follows_the_pool_and_leaves_what_others_found() {
+fn follow_pool_writes_its_reasons_and_keeps_others() {
     let told = |reason: &str| {
         let mut told = cond(condition::DRIFTED, "True", 2);
         told["reason"] = reason.into();
@@ -137,7 +137,7 @@ fn what_is_said_follows_the_pool_and_leaves_what_others_found() {
 }
 
 #[test]
-fn a_pool_on_its_way_out_asks_for_nothing() {
+fn follow_pool_reports_no_drift_when_nodepool_is_deleting() {
     let gone = json!({"metadata": {"deletionTimestamp": at(5).to_string(), "finalizers": ["other"]}});
     let launched = json!({"status": {"conditions": [cond(condition::LAUNCHED, "True", 1)]}});
     let mut claim = claim(&fresh(&json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}), &[launched]));

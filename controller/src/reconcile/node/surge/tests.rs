@@ -1,4 +1,4 @@
-//! Copies first, evictions then, and never for ever.
+//! Tests of pods that are evicted after their copies, with an end of the wait.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::state::index::Index;
 
 const STATUS: &str = "status of claim default-1";
 
-/// A pod of the Deployment `web`, changed: on the node, ready and as old as that.
+/// Returns a pod of the Deployment `web` with this change. Without it, the pod is on the node, ready, and as old as the node.
 fn of_web(name: &str, change: &Value) -> Arc<Pod> {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9", "uid": "rs", "controller": true});
@@ -33,7 +33,7 @@ fn asks() -> Value {
     json!({"metadata": {"annotations": {annotation::SURGE: "true"}}})
 }
 
-/// A pod that was let go so many seconds after the creation of its node.
+/// Returns a pod that was detached this many seconds after the creation of its node.
 fn let_go(name: &str, since: i64) -> Arc<Pod> {
     let surged = format!("rs web-7d9 {}", at(since));
     let annotations = json!({annotation::SURGE: "true", annotation::SURGED: surged});
@@ -45,7 +45,7 @@ fn let_go(name: &str, since: i64) -> Arc<Pod> {
     )
 }
 
-/// What its ReplicaSet made elsewhere then.
+/// Returns a copy that its ReplicaSet created elsewhere at this time.
 fn copy(name: &str, made: i64, ready: &str) -> Arc<Pod> {
     of_web(
         name,
@@ -57,7 +57,7 @@ fn copy(name: &str, made: i64, ready: &str) -> Arc<Pod> {
     )
 }
 
-/// A node that goes since its hundredth second.
+/// Node that terminates since its hundredth second.
 struct Scene {
     index: Index,
     node: Arc<Node>,
@@ -113,13 +113,13 @@ impl Scene {
     }
 }
 
-/// Whether pods are asked to leave, by the agent or by us.
+/// Reports whether pods are evicted, by the agent or by the controller.
 fn drains(decision: &NodeDecision) -> bool {
     words(&decision.steps).contains(&"patch node node-1".to_owned()) || !decision.requests.is_empty()
 }
 
 #[test]
-fn a_pod_is_let_go_before_anybody_is_asked_to_leave() {
+fn decide_detaches_pods_before_any_eviction() {
     let decision = Scene::with(&[of_web("web-7d9-a", &asks()), pod(&json!({}))]).look(110);
     assert_eq!(words(&decision.steps), ["patch pod web-7d9-a", "event Surging", STATUS]);
     assert!(decision.requests.is_empty(), "others wait too");
@@ -133,7 +133,7 @@ fn a_pod_is_let_go_before_anybody_is_asked_to_leave() {
 }
 
 #[test]
-fn it_leaves_when_its_copy_is_ready() {
+fn decide_drains_when_the_copy_is_ready() {
     let gone = let_go("web-7d9-a", 110);
     let rows = [
         ("nothing was made yet", vec![], 111, false),
@@ -151,7 +151,7 @@ fn it_leaves_when_its_copy_is_ready() {
 }
 
 #[test]
-fn each_of_several_has_a_copy_of_its_own() {
+fn decide_waits_for_one_copy_per_detached_pod() {
     let two = [let_go("web-7d9-a", 110), let_go("web-7d9-b", 110)];
     let one_up = [copy("web-7d9-c", 110, "True"), copy("web-7d9-d", 110, "False")];
     let both_up = [copy("web-7d9-c", 110, "True"), copy("web-7d9-d", 110, "True")];
@@ -162,14 +162,14 @@ fn each_of_several_has_a_copy_of_its_own() {
 }
 
 #[test]
-fn a_copy_that_is_slow_is_named_to_people() {
+fn decide_reports_a_copy_that_is_slow() {
     let pods = [let_go("web-7d9-a", 110), copy("web-7d9-b", 110, "False")];
     assert_eq!(words(&Scene::with(&pods).look(169).steps), [STATUS]);
     assert_eq!(words(&Scene::with(&pods).look(170).steps), ["event FailedDraining", STATUS]);
 }
 
 #[test]
-fn a_deadline_is_kept() {
+fn decide_drains_without_a_copy_when_the_deadline_is_near() {
     let pods = [of_web("web-7d9-a", &asks())];
     assert!(!drains(&Scene::with(&pods).ending_by(300).look(209)), "30 s of grace and a minute for evictions are left");
     assert!(drains(&Scene::with(&pods).ending_by(300).look(210)));
@@ -177,7 +177,7 @@ fn a_deadline_is_kept() {
 }
 
 #[test]
-fn a_pool_asks_for_single_pods() {
+fn surging_pods_includes_single_pods_when_the_nodepool_surges() {
     let single = || vec![of_web("web-7d9-a", &json!({}))];
     let pair = || vec![of_web("web-7d9-a", &json!({})), copy("web-7d9-b", 0, "True")];
     let asks = json!({annotation::SURGE: "true"});
@@ -188,7 +188,7 @@ fn a_pool_asks_for_single_pods() {
 }
 
 #[test]
-fn what_was_handed_over_stays_handed_over() {
+fn decide_detaches_no_pod_after_the_drain_request() {
     let scene = Scene::with(&[of_web("web-7d9-a", &asks())]);
     let mut view = scene.view(110);
     view.surging.clear();

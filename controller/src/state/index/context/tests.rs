@@ -1,4 +1,4 @@
-//! Which changes of what pods refer to call for a plan, and what of them is kept.
+//! Tests of triggers by kinds that pods refer to, and of their kept fields.
 
 use api::objects::{Deployment, Namespace, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, StorageClass};
 use api::{CapacityBuffer, NodeOverlay};
@@ -14,14 +14,14 @@ use crate::reconcile::work::WorkItem;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// An object of that name in `default` (or of the cluster) in the given version, with these fields.
+/// Returns an object with this name in `default` (or without a namespace), this version and these fields.
 fn made<K: DeserializeOwned>(name: &str, version: u32, fields: &Value) -> K {
     let mut base = json!({"metadata": {"name": name, "namespace": "default", "resourceVersion": version.to_string()}});
     merge(&mut base, fields);
     serde_json::from_value(base).unwrap()
 }
 
-/// The plans that two versions of one object call for, one after the other.
+/// Applies two versions of one object, and returns for each whether it triggers a plan.
 fn plans<K: Indexed + DeserializeOwned>(index: &mut Index, fields: [&Value; 2]) -> [bool; 2] {
     let [first, second] = fields;
     let before = index.apply(made::<K>("it", 1, first), NOW, true);
@@ -40,7 +40,7 @@ fn waiting() -> Pod {
 }
 
 #[test]
-fn what_waiting_pods_may_have_waited_for_calls_for_a_plan() {
+fn apply_triggers_a_plan_when_pods_are_pending() {
     let claim = |volume: &str| json!({"spec": {"volumeName": volume}});
     let labelled = |team: &str| json!({"metadata": {"namespace": null, "labels": {"team": team}}});
     let volume = |class: &str| json!({"metadata": {"namespace": null}, "spec": {"storageClassName": class}});
@@ -62,7 +62,7 @@ fn what_waiting_pods_may_have_waited_for_calls_for_a_plan() {
 }
 
 #[test]
-fn a_pod_waits_until_it_has_a_node_or_is_gone() {
+fn has_waiting_pods_returns_false_when_pods_are_bound_or_gone() {
     let mut index = Index::default();
     drop(index.apply(waiting(), NOW, true));
     assert!(index.has_waiting_pods());
@@ -76,7 +76,7 @@ fn a_pod_waits_until_it_has_a_node_or_is_gone() {
 }
 
 #[test]
-fn a_pod_that_hears_where_it_is_expected_calls_for_no_plan() {
+fn apply_triggers_no_plan_when_only_the_nomination_changes() {
     let mut index = Index::default();
     let refused = || PlanTrigger::Refused { pod: "pod-uid".to_owned(), owner: "pod-uid".to_owned() };
     assert_eq!(index.apply(waiting(), NOW, true).plan, [refused()]);
@@ -93,7 +93,7 @@ fn a_pod_that_hears_where_it_is_expected_calls_for_no_plan() {
 }
 
 #[test]
-fn pods_of_an_owner_are_told_apart_by_what_became_of_them_only() {
+fn apply_triggers_by_owner_when_pods_arrive_or_are_refused() {
     let owned = |uid: &str, status: Value| {
         let owner =
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": true});
@@ -118,7 +118,7 @@ fn pods_of_an_owner_are_told_apart_by_what_became_of_them_only() {
 }
 
 #[test]
-fn what_a_buffer_is_made_from_calls_for_a_plan_and_nothing_else_does() {
+fn apply_triggers_a_plan_when_the_source_of_a_buffer_changes() {
     let replicas = |count: u32| json!({"spec": {"replicas": count}});
     let template = |image: &str| json!({"template": {"spec": {"schedulerName": image}}});
     let follows =
@@ -146,9 +146,9 @@ fn what_a_buffer_is_made_from_calls_for_a_plan_and_nothing_else_does() {
     }
 }
 
-/// Our own writes of a status come back as changes: they call for a look, never for a plan.
+/// Status writes of the controller come back as changes and trigger a reconcile, never a plan.
 #[test]
-fn a_status_alone_calls_for_no_plan() {
+fn apply_triggers_no_plan_when_only_the_status_changes() {
     let version = |version: &str| json!({"metadata": {"resourceVersion": version}});
     let mut index = Index::default();
     let first = index.apply::<NodeOverlay>(overlay(&version("1")).as_ref().clone(), NOW, true);
@@ -162,7 +162,7 @@ fn a_status_alone_calls_for_no_plan() {
 }
 
 #[test]
-fn only_what_somebody_reads_is_kept() {
+fn slim_keeps_only_annotations_that_are_read() {
     fn kept<K: Indexed>(mut object: K) -> Vec<String> {
         object.slim();
         let meta = Resource::meta(&object);
@@ -189,7 +189,7 @@ fn only_what_somebody_reads_is_kept() {
 }
 
 #[test]
-fn a_kind_that_nobody_watches_is_not_missed() {
+fn do_without_removes_the_kind_from_missing() {
     let mut index = Index::default();
     assert!(index.missing().contains(&"nodeoverlays"));
     index.do_without::<NodeOverlay>();
