@@ -1,5 +1,6 @@
-//! Many who ask, one call: while one call is under way or waits for its turn, those who come meanwhile gather for the next
-//! (aws 4.6). The first goes out at once, so nobody waits for company.
+//! Coalesces requests for single ids into calls for many ids.
+//!
+//! The first request starts its call at once. Requests that arrive while a call is under way are batched for the next call.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,10 +12,10 @@ use tokio::sync::oneshot;
 
 use crate::calls::Cloud;
 
-/// What a call says of each id that it was asked about.
+/// Future of one call: the result for each id of the call.
 pub(crate) type Answers<'a, A> = Pin<Box<dyn Future<Output = BTreeMap<String, A>> + Send + 'a>>;
 
-/// Asks about ids, as many as there are to ask about in one call.
+/// Batches requests for ids: each call carries as many ids as are pending, up to a maximum.
 pub(crate) struct CallBatcher<A> {
     cloud: Arc<dyn Cloud>,
     call: for<'a> fn(&'a dyn Cloud, &'a [String]) -> Answers<'a, A>,
@@ -24,7 +25,7 @@ pub(crate) struct CallBatcher<A> {
 }
 
 impl<A: Clone + Send> CallBatcher<A> {
-    /// Nobody asks yet. A call takes `most` ids and answers for each of them.
+    /// Creates a batcher without pending requests. `call` takes at most `most` ids and returns a result for each of them.
     pub(crate) fn new(
         cloud: Arc<dyn Cloud>,
         most: usize,
@@ -33,14 +34,14 @@ impl<A: Clone + Send> CallBatcher<A> {
         Self { cloud, call, most, waiting: Mutex::default(), turn: tokio::sync::Mutex::new(()) }
     }
 
-    /// The answer for one id, from a call that perhaps asks about others as well.
+    /// Returns the result for one id. The same call may carry the ids of other requests.
     pub(crate) async fn ask(&self, id: &str) -> A {
         loop {
             let (answer, mut answered) = oneshot::channel();
             self.waiting.lock().push((id.to_owned(), answer));
-            // Those who come at the same moment come together.
+            // Requests of the same moment join one batch.
             tokio::task::yield_now().await;
-            // Whoever has the turn calls for all that wait, which may already include us.
+            // The task that holds the lock calls for all pending ids, which may already include this one.
             let _turn = self.turn.lock().await;
             if let Ok(answer) = answered.try_recv() {
                 return answer;
@@ -49,7 +50,7 @@ impl<A: Clone + Send> CallBatcher<A> {
             if let Ok(answer) = answered.try_recv() {
                 return answer;
             }
-            // The one who called for us was given up in the middle, or there were too many for one call.
+            // No result yet: the task that called for this id was cancelled, or more ids than `most` were pending.
         }
     }
 
@@ -69,7 +70,7 @@ impl<A: Clone + Send> CallBatcher<A> {
         let answers = (self.call)(self.cloud.as_ref(), &ids).await;
         for (id, told) in batch {
             if let Some(answer) = answers.get(&id) {
-                // Whoever does not wait any more needs no answer.
+                // A cancelled request needs no result.
                 let _ = told.send(answer.clone());
             }
         }

@@ -1,4 +1,4 @@
-//! The calls that Kerf makes to AWS, exactly those, in EC2's own terms.
+//! The AWS API calls that Kerf makes, with EC2's names for types and fields.
 
 mod cluster;
 mod launch;
@@ -26,157 +26,161 @@ pub use profile::{InstanceProfile, InstanceProfileRequest};
 pub use queue::QueueMessage;
 pub use status::{InstanceStatus, StatusEvent};
 
-/// A call in flight. Boxed so that the SDK's code is generated in its leaf crate, not in every caller.
+/// Future of an API call. Boxed so that the SDK's code is generated in its leaf crate, not in every caller.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CloudError>> + Send + 'a>>;
 
 /// Tags by key.
 pub type Tags = BTreeMap<String, String>;
 
-/// AWS as Kerf uses it. Paging is the implementation's business: answers are whole.
+/// The AWS APIs that Kerf uses. Implementations follow pagination: each result is complete.
 pub trait Cloud: Send + Sync {
-    /// All hvm instance types of the region for x86_64 and arm64.
+    /// Returns all hvm instance types of the region for x86_64 and arm64.
     fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>>;
-    /// Which type is offered in which zone.
+    /// Returns the instance types that each zone offers.
     fn type_offerings(&self) -> Call<'_, Vec<TypeOffering>>;
-    /// The latest spot price of each Linux type and zone.
+    /// Returns the latest spot price of each Linux instance type in each zone.
     fn spot_prices(&self) -> Call<'_, Vec<SpotPrice>>;
-    /// The public on-demand price of each Linux type in the region, in the currency that AWS publishes (USD, CNY in China).
+    /// Returns the public on-demand price of each Linux instance type in the region. The currency is the one that AWS
+    /// publishes: USD, or CNY in China.
     fn on_demand_prices(&self) -> Call<'_, Vec<OnDemandPrice>>;
-    /// Subnets that match the filter.
+    /// Returns the subnets that match the filter.
     fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>>;
-    /// Security groups that match the filter.
+    /// Returns the security groups that match the filter.
     fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>>;
-    /// Available images that match the filter, deprecated ones included.
+    /// Returns the available images that match the filter, deprecated images included.
     fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>>;
-    /// Capacity reservations that match the filter and are `active`, capacity blocks included.
+    /// Returns the `active` capacity reservations that match the filter, capacity blocks included.
     fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>>;
-    /// One placement group whatever its state, `None` when there is none.
+    /// Returns one placement group in any state, or `None` if it does not exist.
     fn placement_group<'a>(&'a self, query: &'a PlacementGroupQuery) -> Call<'a, Option<PlacementGroup>>;
-    /// The value of an SSM parameter, `None` when there is none.
+    /// Returns the value of an SSM parameter, or `None` if it does not exist.
     fn parameter<'a>(&'a self, name: &'a str) -> Call<'a, Option<String>>;
-    /// Launch templates that carry all these tags; `*` as value asks only for the key.
+    /// Returns the launch templates that carry all these tags; the value `*` matches any value of the key.
     fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>>;
-    /// Creates a launch template; `AlreadyExists` when the name is taken.
+    /// Creates a launch template. The error is `AlreadyExists` when the name is taken.
     fn create_launch_template<'a>(&'a self, request: &'a LaunchTemplateRequest) -> Call<'a, LaunchTemplate>;
-    /// Deletes a launch template by name; `NotFound` when it is gone.
+    /// Deletes a launch template by name. The error is `NotFound` when it does not exist.
     fn delete_launch_template<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
-    /// Launches instances (type instant). Errors of single pools come in the answer, next to what was launched.
+    /// Launches instances (CreateFleet of type instant). The answer has the launched instances and the errors of single pools.
     fn create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, FleetAnswer>;
-    /// Asks whether [`Self::create_fleet`] would be allowed; launches nothing. `Unauthorized` when it would not be.
+    /// Checks the permission for [`Self::create_fleet`] without a launch. The error is `Unauthorized` without the permission.
     fn dry_run_create_fleet<'a>(&'a self, request: &'a FleetRequest) -> Call<'a, ()>;
-    /// Asks whether RunInstances would be allowed with a launch template; launches nothing. `Unauthorized` when it would
-    /// not be.
+    /// Checks the permission for RunInstances with a launch template, without a launch. The error is `Unauthorized` without the
+    /// permission.
     fn dry_run_run_instances<'a>(&'a self, probe: &'a RunInstancesProbe) -> Call<'a, ()>;
-    /// Instances that carry all these tags and are pending, running, stopping, stopped or shutting down; `*` as value
-    /// asks only for the key.
+    /// Returns the instances that carry all these tags and are pending, running, stopping, stopped or shutting down. The value
+    /// `*` matches any value of the key.
     fn instances<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<Instance>>;
-    /// Instances by id, whatever their state; those that EC2 does not know are not in the answer.
+    /// Returns instances by id, in any state. The result omits unknown ids.
     fn instances_by_id<'a>(&'a self, ids: &'a [String]) -> Call<'a, Vec<Instance>>;
-    /// What DescribeInstanceStatus says of instances that fail a status check or have an event ahead (aws 6.4); healthy
-    /// instances are not in the answer, those of other owners are.
+    /// Returns DescribeInstanceStatus of the instances that fail a status check or have a scheduled event. Healthy instances
+    /// are missing. Instances of other owners are included.
     fn instance_statuses(&self) -> Call<'_, Vec<InstanceStatus>>;
-    /// Terminates instances; ids that EC2 does not know are an error of kind `NotFound`.
+    /// Terminates instances. The error is `NotFound` when one of the ids is unknown.
     fn terminate_instances<'a>(&'a self, ids: &'a [String]) -> Call<'a, ()>;
     /// Adds tags to resources.
     fn create_tags<'a>(&'a self, ids: &'a [String], tags: &'a Tags) -> Call<'a, ()>;
-    /// One instance profile by name, `None` when IAM does not know it.
+    /// Returns an instance profile by name, or `None` if it does not exist in IAM.
     fn instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, Option<InstanceProfile>>;
-    /// Instance profiles whose path begins with `path_prefix`, such as `/karpenter/us-west-2/prod/`. IAM lists no tags: they
-    /// are empty here.
+    /// Returns the instance profiles whose path begins with `path_prefix`, such as `/karpenter/us-west-2/prod/`. Their tags are
+    /// empty, because IAM's list has no tags.
     fn instance_profiles<'a>(&'a self, path_prefix: &'a str) -> Call<'a, Vec<InstanceProfile>>;
-    /// Creates an instance profile without a role; `AlreadyExists` when the name is taken, whatever its path.
+    /// Creates an instance profile without a role. The error is `AlreadyExists` when the name is taken, on any path.
     fn create_instance_profile<'a>(&'a self, request: &'a InstanceProfileRequest) -> Call<'a, ()>;
-    /// Puts a role, by its bare name, into a profile. `NotFound` when there is no such role or profile (the message says
-    /// which), `Invalid` (`LimitExceeded`) when the profile has a role.
+    /// Adds a role, by its bare name, to an instance profile. The error is `NotFound` without such a role or profile (the
+    /// message names which), and `Invalid` (`LimitExceeded`) when the profile has a role.
     fn add_role_to_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()>;
-    /// Takes a role out of a profile; `NotFound` when it is not in it, or there is no such profile.
+    /// Removes a role from an instance profile. The error is `NotFound` when the profile does not exist or does not have the
+    /// role.
     fn remove_role_from_instance_profile<'a>(&'a self, profile: &'a str, role: &'a str) -> Call<'a, ()>;
-    /// Deletes an instance profile; `NotFound` when it is gone, `Invalid` (`DeleteConflict`) while it has a role.
+    /// Deletes an instance profile. The error is `NotFound` when it does not exist, and `Invalid` (`DeleteConflict`) while it
+    /// has a role.
     fn delete_instance_profile<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
-    /// What EKS says of a cluster; `NotFound` when it is none of this account and region.
+    /// Returns the description of an EKS cluster. The error is `NotFound` when this account and region have no such cluster.
     fn cluster<'a>(&'a self, name: &'a str) -> Call<'a, ClusterDescription>;
-    /// The address of an SQS queue by name; `NotFound` when there is none.
+    /// Returns the URL of an SQS queue by name. The error is `NotFound` when the queue does not exist.
     fn queue_url<'a>(&'a self, name: &'a str) -> Call<'a, String>;
-    /// Up to ten messages of a queue, waiting up to 20 s for the first. A message that is not deleted comes again 20 s later.
+    /// Receives up to ten messages of a queue and waits up to 20 s for the first. SQS delivers a message again 20 s later
+    /// unless it is deleted.
     fn receive_messages<'a>(&'a self, url: &'a str) -> Call<'a, Vec<QueueMessage>>;
-    /// Deletes messages by receipt, any number of them. The answer has the receipts of those that are still there.
+    /// Deletes any number of messages by receipt. Returns the receipts of the messages that could not be deleted.
     fn delete_messages<'a>(&'a self, url: &'a str, receipts: &'a [String]) -> Call<'a, Vec<String>>;
 }
 
-/// What EC2 says about an instance type (the parts of DescribeInstanceTypes that we use).
+/// An instance type of EC2: the fields of DescribeInstanceTypes that Kerf uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceTypeInfo {
-    /// Such as `m7g.large`.
+    /// Name, such as `m7g.large`.
     pub name: String,
     /// Default vCPUs.
     pub vcpus: u32,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// `x86_64`, `arm64`, ... as EC2 says them, in its order.
+    /// Architectures in EC2's spelling and order: `x86_64`, `arm64`, ...
     pub architectures: Vec<String>,
-    /// `on-demand`, `spot`, `capacity-block`.
+    /// Usage classes: `on-demand`, `spot`, `capacity-block`.
     pub usage_classes: Vec<String>,
-    /// `nitro`, `xen`, or empty for bare metal.
+    /// Hypervisor: `nitro`, `xen`, or empty for bare metal.
     pub hypervisor: String,
-    /// Whether it is bare metal.
+    /// True for bare metal.
     pub bare_metal: bool,
-    /// Processor manufacturer as EC2 says it (`Intel`, `AMD`, `AWS`).
+    /// Processor manufacturer in EC2's spelling (`Intel`, `AMD`, `AWS`).
     pub cpu_manufacturer: String,
-    /// Sustained clock speed in MHz, 0 when EC2 does not say.
+    /// Sustained clock speed in MHz, 0 if EC2 lists none.
     pub clock_mhz: u32,
     /// Network interfaces of the default network card.
     pub max_interfaces: u32,
-    /// IPv4 addresses an interface.
+    /// IPv4 addresses per network interface.
     pub ipv4_per_interface: u32,
     /// EFA interfaces, 0 without EFA.
     pub max_efa: u32,
-    /// Whether traffic between instances is encrypted.
+    /// True if traffic between instances is encrypted.
     pub encryption_in_transit: bool,
     /// EBS baseline-optimised bandwidth in Mbps (maximum), 0 unless EBS optimisation is on by default.
     pub ebs_mbps: u32,
-    /// Instance storage in GB, 0 without.
+    /// Instance storage in GB, 0 without instance storage.
     pub local_storage_gb: u64,
-    /// Whether the instance storage is NVMe.
+    /// True if the instance storage is NVMe.
     pub local_nvme: bool,
-    /// GPUs: name, manufacturer, count, memory in MiB each.
+    /// GPUs with name, manufacturer, count and memory in MiB of each.
     pub gpus: Vec<Accelerator>,
-    /// Neuron devices where EC2 lists them, else inference accelerators: it lists Inferentia as both.
+    /// Neuron devices if EC2 lists them, else inference accelerators: EC2 lists Inferentia as both.
     pub accelerators: Vec<Accelerator>,
-    /// Neuron cores a device (first device), 0 without.
+    /// Neuron cores per device (of the first device), 0 without Neuron devices.
     pub neuron_cores_per_device: u32,
-    /// Network cards, the default one included, in EC2's order; empty where EC2 lists none.
+    /// Network cards, the default card included, in EC2's order; empty if EC2 lists none.
     pub network_cards: Vec<NetworkCard>,
-    /// Whether it has EC2's elastic network adapter.
+    /// True if the type has EC2's elastic network adapter (ENA).
     pub ena: bool,
-    /// Strategies of placement groups that it can be in (`cluster`, `partition`, `spread`).
+    /// Supported strategies of placement groups (`cluster`, `partition`, `spread`).
     pub placement_strategies: Vec<String>,
-    /// Features of the processor that can be turned on, such as `nested-virtualization`.
+    /// Optional processor features, such as `nested-virtualization`.
     pub processor_features: Vec<String>,
 }
 
 /// A network card of an instance type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkCard {
-    /// Its index.
+    /// Index of the card.
     pub index: u32,
-    /// Network interfaces that it carries.
+    /// Maximum number of network interfaces.
     pub max_interfaces: u32,
 }
 
 /// GPUs or accelerators of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accelerator {
-    /// Such as `A10G`.
+    /// Name, such as `A10G`.
     pub name: String,
-    /// Such as `NVIDIA`.
+    /// Manufacturer, such as `NVIDIA`.
     pub manufacturer: String,
-    /// How many.
+    /// Number of devices.
     pub count: u32,
-    /// Memory of one in MiB.
+    /// Memory of one device in MiB.
     pub memory_mib: u64,
 }
 
-/// A type that is offered in a zone.
+/// An instance type that is offered in a zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TypeOffering {
     /// Instance type.
@@ -205,23 +209,23 @@ pub struct OnDemandPrice {
     pub micro_dollars: i64,
 }
 
-/// What to look for: all given fields must match; empty lists and maps ask for nothing.
+/// A filter of Describe calls. All given fields must match; an empty list or map matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Filter {
-    /// Ids, any of them.
+    /// Ids; one of them must match.
     pub ids: Vec<String>,
-    /// Names (security group name, image name with wildcards), any of them.
+    /// Names (security group name, image name with wildcards); one of them must match.
     pub names: Vec<String>,
-    /// Owners (images only), any of them; ids, `self` or `amazon`.
+    /// Owners (images only): ids, `self` or `amazon`; one of them must match.
     pub owners: Vec<String>,
-    /// Tags, all of them; `*` as value asks only for the key.
+    /// Tags; all of them must match. The value `*` matches any value of the key.
     pub tags: Tags,
 }
 
 /// A subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subnet {
-    /// `subnet-...`.
+    /// Id, `subnet-...`.
     pub id: String,
     /// Zone name.
     pub zone: String,
@@ -229,57 +233,57 @@ pub struct Subnet {
     pub zone_id: String,
     /// Free IPv4 addresses.
     pub free_addresses: u32,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 
 /// A security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityGroup {
-    /// `sg-...`.
+    /// Id, `sg-...`.
     pub id: String,
-    /// The group name, not the Name tag.
+    /// Group name, not the Name tag.
     pub name: String,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 
 /// A machine image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// `ami-...`.
+    /// Id, `ami-...`.
     pub id: String,
-    /// The image's name.
+    /// Name.
     pub name: String,
-    /// `x86_64` or `arm64`.
+    /// Architecture: `x86_64` or `arm64`.
     pub architecture: String,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     pub created: String,
-    /// Whether its deprecation time has passed.
+    /// True if the deprecation time has passed.
     pub deprecated: bool,
     /// Owner account.
     pub owner: String,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 
-/// A launch template that exists.
+/// An existing launch template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchTemplate {
-    /// `lt-...`.
+    /// Id, `lt-...`.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 
-/// An instance as DescribeInstances shows it.
+/// An instance as DescribeInstances returns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
-    /// `i-...`.
+    /// Id, `i-...`.
     pub id: String,
-    /// `pending`, `running`, `shutting-down`, `terminated`, `stopping`, `stopped`.
+    /// State: `pending`, `running`, `shutting-down`, `terminated`, `stopping`, `stopped`.
     pub state: String,
     /// Instance type.
     pub instance_type: String,
@@ -289,9 +293,9 @@ pub struct Instance {
     pub subnet_id: String,
     /// Image.
     pub image_id: String,
-    /// Whether it is a spot instance.
+    /// True for a spot instance.
     pub spot: bool,
-    /// RFC 3339.
+    /// Launch time, RFC 3339.
     pub launched: String,
     /// Private DNS name.
     pub private_dns_name: String,
@@ -299,24 +303,24 @@ pub struct Instance {
     pub private_ip: String,
     /// Security groups.
     pub security_group_ids: Vec<String>,
-    /// The capacity reservation that it runs in.
+    /// Capacity reservation that the instance runs in.
     pub capacity_reservation_id: Option<String>,
-    /// What its launch said of reservations: `open`, `none` or `capacity-reservations-only`.
+    /// Capacity reservation preference of the launch: `open`, `none` or `capacity-reservations-only`.
     pub capacity_reservation_preference: Option<String>,
-    /// Its partition, in a placement group of strategy `partition`; 1 is the first.
+    /// Partition in a placement group with strategy `partition`; 1 is the first.
     pub placement_partition: Option<u32>,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 
 impl Instance {
-    /// Kubernetes' name for the instance.
+    /// Returns the provider id of the instance, as in `spec.providerID` of its node.
     #[must_use]
     pub fn provider_id(&self) -> String {
         format!("aws:///{}/{}", self.zone, self.id)
     }
 
-    /// Whether it is gone or on its way out.
+    /// Reports whether the instance is terminated or shutting down.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         matches!(self.state.as_str(), "shutting-down" | "terminated")

@@ -1,4 +1,4 @@
-//! From an instance to what its NodeClaim says of it (aws 4.8).
+//! Conversion of an instance into fields of its NodeClaim.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,25 @@ use crate::calls::Instance;
 use crate::launch::EFA;
 use crate::settings::Settings;
 
-/// The parts of a NodeClaim that its instance decides.
+/// The fields of a NodeClaim that its instance determines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimParts {
-    /// `aws:///ZONE/INSTANCE-ID`.
+    /// Provider id, `aws:///ZONE/INSTANCE-ID`.
     pub provider_id: String,
-    /// The image.
+    /// Image id.
     pub image_id: String,
-    /// Labels of the machine; the claim's own win over them.
+    /// Labels of the instance; the NodeClaim's own labels take precedence.
     pub labels: BTreeMap<String, String>,
-    /// What the machine has; empty when its type is unknown.
+    /// Capacity; empty if the instance type is unknown.
     pub capacity: BTreeMap<String, Quantity>,
-    /// What pods may request of it; empty when its type is unknown.
+    /// Allocatable resources; empty if the instance type is unknown.
     pub allocatable: BTreeMap<String, Quantity>,
 }
 
 impl ClaimParts {
-    /// The same without EFA: for machines that got no interfaces for it, because nobody asked for any and their class lists
-    /// none (aws 10.2, case 21).
+    /// Returns the same fields without EFA.
+    ///
+    /// An instance has no EFA interfaces if the NodeClaim requests none and its EC2NodeClass lists none.
     #[must_use]
     pub fn without_efa(mut self) -> Self {
         self.capacity.remove(EFA);
@@ -35,14 +36,15 @@ impl ClaimParts {
     }
 }
 
-/// Describes an instance. `kind` is its type under its class, where the catalogue still has it.
+/// Describes an instance. `kind` is its instance type under its EC2NodeClass, if the catalogue still has it.
 #[must_use]
 pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Settings) -> ClaimParts {
     let mut labels = BTreeMap::new();
     for (key, values) in kind.into_iter().flat_map(|kind| &kind.labels) {
         let known = match values.as_slice() {
             [value] => Some(value),
-            // Shared unless the claim asks for another, and then the claim's own label wins.
+            // The tenancy is `default` unless the NodeClaim requests another one, and the NodeClaim's own label takes
+            // precedence.
             several if key == label::INSTANCE_TENANCY => several.first(),
             _ => None,
         };
@@ -83,7 +85,8 @@ pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Set
     }
 }
 
-/// The reservation that the instance was bought from. One that EC2 counted against a reservation by itself is on-demand.
+/// Returns the reservation that the launch targeted. An instance that EC2 matched to an open reservation by itself counts as
+/// on-demand.
 fn reservation<'i>(instance: &'i Instance, settings: &Settings) -> Option<&'i str> {
     let bought = instance.capacity_reservation_preference.as_deref() == Some("capacity-reservations-only");
     instance.capacity_reservation_id.as_deref().filter(|_| bought && settings.reserved_capacity)
@@ -93,7 +96,7 @@ fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {
     resources.iter().map(|(name, amount)| (name.to_owned(), Quantity(quantity::text(name, amount)))).collect()
 }
 
-/// The instance id at the end of a provider id, whatever else it says; `None` when it is not EC2's.
+/// Returns the instance id at the end of a provider id, whose other parts are ignored; `None` if it is not an EC2 provider id.
 #[must_use]
 pub fn instance_id(provider_id: &str) -> Option<&str> {
     let path = provider_id.strip_prefix("aws:///")?;

@@ -1,10 +1,9 @@
-//! What every implementation of [`Cloud`] must do, as cases that run against any of them: the fake, the fake over the
-//! wire, and an emulator that is not ours.
+//! The contract of [`Cloud`] as test cases that run against any implementation: the fake, the fake over HTTP, and a third-party
+//! emulator.
 //!
-//! Test support, shipped with the trait so that each implementation is evaluated by the same words. The cases create and
-//! remove what they need under names that begin with [`Abilities::name`]; nothing else is touched. What an emulator is
-//! known to lack is said in [`Abilities`], and such a case reports [`Verdict::Skipped`], so that a list of what was
-//! not tried is part of the result.
+//! The module is test support, and part of the crate so that each implementation runs the same cases. The cases create and
+//! delete only resources whose names begin with [`Abilities::name`]. [`Abilities`] lists what an emulator lacks. A case that
+//! needs a missing ability reports [`Verdict::Skipped`], so the result also lists the cases that did not run.
 
 mod fleets;
 mod reads;
@@ -16,46 +15,47 @@ use crate::calls::{Call, Cloud, Tags};
 
 pub use stage::Stage;
 
-/// What the cloud under test has and can do.
+/// Test resources and abilities of the cloud under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abilities {
-    /// Prefix of everything that the run creates; must differ between runs against one server.
+    /// Name prefix of all created resources; must differ between runs against one server.
     pub name: String,
     /// Tags that select at least one subnet and one security group.
     pub network_tags: Tags,
-    /// An x86_64 image that may be launched.
+    /// An x86_64 image that can be launched.
     pub image_id: String,
-    /// An SSM parameter that exists.
+    /// An existing SSM parameter.
     pub parameter: String,
-    /// Whether spot prices are there and greater than zero.
+    /// True if spot prices exist and are greater than zero.
     pub spot_prices: bool,
-    /// Whether CreateFleet takes the override of the lowest priority value first.
+    /// True if CreateFleet uses the override with the lowest priority value first.
     pub fleet_priorities: bool,
-    /// Whether the same client token launches once, and is refused with other parameters.
+    /// True if a client token launches once and is refused with other parameters.
     pub fleet_tokens: bool,
-    /// An instance type whose spot pools are dry in every zone, if CreateFleet reports errors of single pools.
+    /// An instance type whose spot pools have no capacity in any zone; `None` if CreateFleet does not report errors of single
+    /// pools.
     pub dry_spot_type: Option<String>,
-    /// Whether an instance shows the security groups of its launch template.
+    /// True if an instance shows the security groups of its launch template.
     pub template_network: bool,
 }
 
-/// How a case ended.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As it must be.
+    /// The contract holds.
     Passed,
-    /// The abilities say that the cloud cannot do it.
+    /// The cloud lacks an ability that the case needs.
     Skipped,
-    /// Not as it must be, and how.
+    /// The contract is broken; the text describes how.
     Failed(String),
 }
 
-/// One case with its end.
+/// A case with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The case, as a sentence.
+    /// Description of the case.
     pub case: &'static str,
-    /// How it ended.
+    /// Result of the case.
     pub verdict: Verdict,
 }
 
@@ -69,13 +69,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What a case gives back: `Err` says what is not as it must be.
+/// Result of a case; `Err` describes the broken contract.
 type Result = std::result::Result<(), String>;
 type Case = for<'a> fn(&'a Stage<'a>) -> std::pin::Pin<Box<dyn Future<Output = Result> + Send + 'a>>;
 
 type Needs = fn(&Abilities) -> bool;
 
-/// Every case with what it needs.
+/// All cases, each with the abilities that it needs.
 const CASES: &[(&str, Needs, Case)] = &[
     ("instance types carry what capacity is computed from", always, |s| Box::pin(reads::types(s))),
     ("GPUs and Neuron devices are counted once", always, |s| Box::pin(reads::accelerators(s))),
@@ -107,7 +107,7 @@ fn always(_: &Abilities) -> bool {
     true
 }
 
-/// Runs every case, one after the other; a failed one does not stop the rest.
+/// Runs all cases, one after the other. A failed case does not stop the run.
 pub async fn run(cloud: &dyn Cloud, abilities: &Abilities) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for (number, (case, needed, body)) in CASES.iter().enumerate() {
@@ -127,14 +127,14 @@ async fn attempt(cloud: &dyn Cloud, abilities: &Abilities, number: usize, body: 
     }
 }
 
-/// The cases that failed, one a line; empty when none did.
+/// Lists the failed cases, one per line; empty if none failed.
 #[must_use]
 pub fn failures(outcomes: &[Outcome]) -> String {
     let failed = outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Failed(_)));
     failed.map(|outcome| format!("{outcome}\n")).collect()
 }
 
-/// The answer of a call, or the error as the end of the case.
+/// Returns the answer of a call, or its error as text, which fails the case.
 async fn ok<T>(call: Call<'_, T>) -> std::result::Result<T, String> {
     call.await.map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
-//! Facts about EC2 that no API call answers, or none that we make: kept as data files, read and checked at first use.
+//! Facts about EC2 that Kerf cannot read from an API call. Kept as data files, which are parsed and validated at first use.
 //!
-//! `vpc-limits.csv`, `network-bandwidth.csv` and `on-demand-prices-us-east-1.csv` serve the product; the captured
-//! instance types and zone offerings are the world of [`crate::fake::FakeCloud`].
+//! The product uses `vpc-limits.csv`, `network-bandwidth.csv` and `on-demand-prices-us-east-1.csv`. [`crate::fake::FakeCloud`]
+//! uses the captured instance types and zone offerings.
 
 mod describe;
 mod pricelist;
@@ -17,34 +17,33 @@ use crate::calls::{InstanceTypeInfo, TypeOffering};
 
 pub use pricelist::{Currency, price_of};
 
-/// A data file of the crate that cannot be used. `row` counts from 1 and includes the heading; for JSON it is the
-/// position in the list.
+/// An unusable data file of the crate. `row` counts from 1 and includes the heading; in JSON it is the position in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("data file {file}, row {row}: {problem}; restore the file from the release that it came with")]
 pub struct DataError {
-    /// The file's name.
+    /// Name of the file.
     pub file: &'static str,
-    /// Where in the file.
+    /// Row in the file.
     pub row: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub problem: String,
 }
 
-/// Facts by instance type that DescribeInstanceTypes does not give.
+/// Facts of instance types that DescribeInstanceTypes does not return.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Branch interfaces of types that can trunk (resource `vpc.amazonaws.com/pod-eni`).
+    /// Branch network interfaces of types that support trunking (resource `vpc.amazonaws.com/pod-eni`).
     pub branch_interfaces: BTreeMap<String, u32>,
-    /// IPv4 addresses of an interface, of types that the VPC resource controller knows (resource
+    /// IPv4 addresses per network interface, for the types that the VPC resource controller supports (resource
     /// `vpc.amazonaws.com/PrivateIPv4Address` of Windows).
     pub ipv4_per_interface: BTreeMap<String, u32>,
     /// Network bandwidth in Mbit/s.
     pub network_mbps: BTreeMap<String, u64>,
-    /// On-demand price of Linux in us-east-1, millionths of a dollar per hour.
+    /// On-demand price of Linux in us-east-1, in millionths of a dollar per hour.
     pub on_demand: BTreeMap<String, i64>,
 }
 
-/// The facts that the product needs.
+/// Returns the facts that the product needs.
 ///
 /// # Errors
 /// When a data file is damaged.
@@ -53,7 +52,7 @@ pub fn facts() -> Result<&'static Facts, DataError> {
     FACTS.get_or_init(load_facts).as_ref().map_err(Clone::clone)
 }
 
-/// What DescribeInstanceTypes answered when the file was captured, by name; hvm types for x86_64 and arm64 only.
+/// Returns the captured answer of DescribeInstanceTypes by name. Contains only hvm types for x86_64 and arm64.
 ///
 /// # Errors
 /// When the data file is damaged.
@@ -62,10 +61,10 @@ pub fn instance_types() -> Result<&'static BTreeMap<String, InstanceTypeInfo>, D
     TYPES.get_or_init(load_types).as_ref().map_err(Clone::clone)
 }
 
-/// Which type is offered in which zone of a region.
+/// Returns the captured instance types that each zone of a region offers.
 ///
 /// # Errors
-/// When the data file is damaged, or none is there for the region.
+/// When the data file is damaged, or the region has none.
 pub fn type_offerings(region: &str) -> Result<Vec<TypeOffering>, DataError> {
     let (file, text) = match region {
         "us-east-1" => ("zone-offerings-us-east-1.csv", include_str!("../data/zone-offerings-us-east-1.csv")),
@@ -141,7 +140,7 @@ impl Row<'_> {
     }
 }
 
-/// The lines under the heading, each with exactly `width` fields.
+/// Returns the lines after the heading, each with exactly `width` fields.
 fn rows<'a>(file: &'static str, text: &'a str, width: usize) -> impl Iterator<Item = Result<Row<'a>, DataError>> {
     text.lines().enumerate().skip(1).map(move |(index, line)| {
         let row = Row { file, row: index + 1, fields: line.split(',').collect() };
@@ -152,9 +151,10 @@ fn rows<'a>(file: &'static str, text: &'a str, width: usize) -> impl Iterator<It
     })
 }
 
-/// A decimal text times ten to the power of `digits`, rounded half up; `None` when it is no plain decimal.
+/// Converts a decimal text into an integer: the value times ten to the power of `digits`, rounded half up. Returns `None` if
+/// the text is not a plain decimal.
 ///
-/// Text to integer without a float in between, because prices and clock speeds take part in decisions.
+/// The conversion avoids floats, because prices and clock speeds take part in decisions.
 #[must_use]
 pub fn scaled(text: &str, digits: usize) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_become_integers() {
+    fn scaled_converts_decimal_text_to_integers() {
         let rows = [
             ("0.204", 6, Some(204_000)),
             ("12", 6, Some(12_000_000)),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_row_is_named() {
+    fn rows_reports_file_and_row_when_a_row_is_damaged() {
         let error = rows("x.csv", "a,b\nok,1\nbad\n", 2).find_map(Result::err);
         assert_eq!(error.map(|error| (error.file, error.row)), Some(("x.csv", 3)));
     }

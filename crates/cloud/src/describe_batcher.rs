@@ -1,4 +1,4 @@
-//! Many looks at instances in one call: a hundred nodes that wait for their machines' ends ask one question.
+//! Batches DescribeInstances calls: one call serves, for example, a hundred nodes that wait for the end of their instances.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use crate::batcher::{Answers, CallBatcher};
 use crate::calls::{Cloud, Instance};
 use crate::error::CloudError;
 
-/// Instances that one call asks about: EC2 takes so many values in a filter.
+/// Maximum number of instances per call, which is EC2's maximum number of values in a filter.
 pub const MOST: usize = 200;
 
 type Answer = Result<Option<Instance>, CloudError>;
 
-/// Looks at instances by id, at as many as there are to look at in one call.
+/// Describes instances by id. Requests that are pending at the same moment share a call.
 pub struct DescribeBatcher(CallBatcher<Answer>);
 
 impl DescribeBatcher {
-    /// Nothing to look at yet.
+    /// Creates a batcher without pending requests.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>) -> Self {
         Self(CallBatcher::new(cloud, MOST, look))
     }
 
-    /// One instance whatever its state, `None` when EC2 does not know it.
+    /// Returns an instance in any state, or `None` if its id is unknown.
     ///
     /// # Errors
-    /// When EC2 does not answer.
+    /// When the EC2 call fails.
     pub async fn instance(&self, id: &str) -> Answer {
         self.0.ask(id).await
     }

@@ -1,14 +1,14 @@
-//! One error for every call, sorted by what the caller can do about it.
+//! The error of all calls, classified by the caller's options.
 
 use thiserror::Error;
 
-/// Why a call failed. `code` is EC2's own code, empty when no answer came.
+/// The reason why a call failed. `code` is EC2's own code, empty if no answer arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{call} failed: {}{message}", if code.is_empty() { String::new() } else { format!("{code}: ") })]
 pub struct CloudError {
     /// The API call, such as `CreateFleet`.
     pub call: &'static str,
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub kind: ErrorKind,
     /// The service's error code, empty for transport failures.
     pub code: String,
@@ -16,31 +16,31 @@ pub struct CloudError {
     pub message: String,
 }
 
-/// What a caller can do about a failure.
+/// Kind of a failure, by the caller's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The thing does not exist (any more).
+    /// The resource does not exist (any more).
     NotFound,
-    /// A thing of that name exists already.
+    /// A resource with this name exists already.
     AlreadyExists,
-    /// Out of stock, or a quota that acts like it: try another offering.
+    /// Insufficient capacity, or an exceeded quota with the same effect: try another offering.
     InsufficientCapacity,
-    /// Too many calls: try again later.
+    /// Too many calls: retry later.
     Throttled,
-    /// Not allowed: a person must act.
+    /// Missing permission: an administrator must act.
     Unauthorized,
-    /// The same client token came with other parameters: take a new token.
+    /// The client token was used before with other parameters: use a new token.
     IdempotencyMismatch,
-    /// The request is wrong: trying again does not help.
+    /// Invalid request: a retry does not help.
     Invalid,
-    /// The service failed (5xx); the call may or may not have happened.
+    /// The service failed (5xx). The call may have had its effect.
     Server,
-    /// No answer came; the call may or may not have happened.
+    /// No answer arrived. The call may have had its effect.
     Transport,
 }
 
 impl CloudError {
-    /// Whether the call may have had its effect although no good answer came.
+    /// Reports whether the call may have had its effect although it failed.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         matches!(self.kind, ErrorKind::Server | ErrorKind::Transport)

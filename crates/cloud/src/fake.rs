@@ -1,8 +1,10 @@
-//! A cloud that behaves like EC2 where Kerf can tell the difference: pools run dry, tokens are remembered, instances
-//! live and die with the clock, answers get lost. Fresh for each test, deterministic by seed, no globals.
+//! An emulation of EC2 in memory, with the behaviour that Kerf depends on.
 //!
-//! Time passes only when someone looks: every call first lets happen what is due. Whoever must react without calling
-//! (a machine room) runs [`FakeCloud::tick`] at [`FakeCloud::next_change`] and waits on [`FakeCloud::changes`].
+//! Pools run out of capacity, client tokens are stored, instances change state with the clock, and answers get lost. Each test
+//! creates its own fake. The fake is deterministic for a seed and has no global state.
+//!
+//! Time passes only in calls: every call first applies the changes that are due. A test that must react without a call (a node
+//! simulator) runs [`FakeCloud::tick`] at [`FakeCloud::next_change`] and waits on [`FakeCloud::changes`].
 
 mod builder;
 mod clock;
@@ -36,18 +38,18 @@ use events::FakeEvent;
 use faults::no_answer;
 use world::World;
 
-/// The fake; clones share one world.
+/// The fake; clones share their state.
 #[derive(Clone)]
 pub struct FakeCloud {
     world: Arc<Mutex<World>>,
     clock: Arc<dyn Clock>,
     revision: watch::Sender<u64>,
-    /// Counts what is sent to queues, for those who wait for a message.
+    /// Counter of messages sent to queues, for tasks that wait for a message.
     sent: watch::Sender<u64>,
 }
 
 impl FakeCloud {
-    /// Describes a cloud in `region` (us-west-2, us-east-1 or eu-west-2).
+    /// Starts the description of a cloud in `region` (us-west-2, us-east-1 or eu-west-2).
     #[must_use]
     pub fn builder(region: &str) -> Builder {
         Builder::new(region)
@@ -57,70 +59,71 @@ impl FakeCloud {
         Self { world: Arc::new(Mutex::new(world)), clock, revision: watch::Sender::new(0), sent: watch::Sender::new(0) }
     }
 
-    /// Counts every change of an instance; wait on it, then read [`Self::machines`].
+    /// Subscribes to a counter of instance changes. After a change, read [`Self::machines`].
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Lets happen what is due.
+    /// Applies the changes that are due.
     pub fn tick(&self) {
         drop(self.at_present());
     }
 
-    /// The next moment at which something happens by itself.
+    /// Returns the next moment at which a change is due.
     #[must_use]
     pub fn next_change(&self) -> Option<Timestamp> {
         self.at_present().0.next_change()
     }
 
-    /// The fake's present.
+    /// Returns the current time of the fake.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The region's name.
+    /// Returns the region's name.
     #[must_use]
     pub fn region(&self) -> String {
         self.at_present().0.region.clone()
     }
 
-    /// Every instance that EC2 remembers, in the order of the ids, the invisible and the terminated ones included.
+    /// Returns all instances in the order of their ids, including the invisible and terminated ones.
     #[must_use]
     pub fn machines(&self) -> Vec<FakeInstance> {
         self.at_present().0.machines.values().cloned().collect()
     }
 
-    /// One instance, whatever its state.
+    /// Returns one instance in any state.
     #[must_use]
     pub fn machine(&self, id: &str) -> Option<FakeInstance> {
         self.at_present().0.machines.get(id).cloned()
     }
 
-    /// Names of the launch templates that exist.
+    /// Returns the names of the existing launch templates.
     #[must_use]
     pub fn template_names(&self) -> Vec<String> {
         self.at_present().0.templates.keys().cloned().collect()
     }
 
-    /// A subnet as it is now.
+    /// Returns the current state of a subnet.
     #[must_use]
     pub fn subnet(&self, id: &str) -> Option<Subnet> {
         self.at_present().0.subnets.iter().find(|subnet| subnet.id == id).cloned()
     }
 
-    /// Publishes a spot interruption: notice now, end at `deadline`. False when there is no such running instance.
+    /// Publishes a spot interruption: the notice now, the termination at `deadline`. Returns false if no such instance runs.
     pub fn interrupt(&self, id: &str, deadline: Timestamp) -> bool {
         self.notice(id, FakeEvent::SpotInterruption, |machine, _| machine.interruption = Some(deadline))
     }
 
-    /// Publishes a rebalance recommendation. False when there is no such running instance.
+    /// Publishes a rebalance recommendation. Returns false if no such instance runs.
     pub fn recommend_rebalance(&self, id: &str) -> bool {
         self.notice(id, FakeEvent::Rebalance, |machine, now| machine.rebalance = Some(now))
     }
 
-    /// Ends an instance as a person or the hardware would, without any call of ours. False when it has ended before.
+    /// Terminates an instance without an API call of Kerf, as an operator or a hardware failure does. Returns false if it has
+    /// already ended.
     pub fn kill(&self, id: &str) -> bool {
         let (mut world, now) = self.at_present();
         let ended = world.shut_down(id, now);
@@ -129,7 +132,7 @@ impl FakeCloud {
         ended
     }
 
-    /// Gives a pool a finite number of instances; `None` makes it unbounded again.
+    /// Limits the capacity of a pool to a number of instances; `None` removes the limit.
     pub fn set_stock(&self, pool: Pool, left: Option<u32>) {
         let (mut world, _) = self.at_present();
         match left {
@@ -138,7 +141,7 @@ impl FakeCloud {
         };
     }
 
-    /// Gives the account so many vCPUs to run at once that are bought as `capacity_type`; `None` makes that unbounded again.
+    /// Limits the vCPUs that the account may run at once with `capacity_type`; `None` removes the limit.
     pub fn set_quota(&self, capacity_type: &str, vcpus: Option<u32>) {
         let (mut world, _) = self.at_present();
         match vcpus {
@@ -147,17 +150,17 @@ impl FakeCloud {
         };
     }
 
-    /// Makes pools dry until [`Self::end_droughts`].
+    /// Removes the capacity of pools until [`Self::end_droughts`].
     pub fn dry_up(&self, drought: CapacityOutage) {
         self.at_present().0.droughts.push(drought);
     }
 
-    /// Ends every drought; finite stocks stay.
+    /// Ends all capacity outages; limits of pools remain.
     pub fn end_droughts(&self) {
         self.at_present().0.droughts.clear();
     }
 
-    /// Sets how many addresses a subnet has left.
+    /// Sets the number of free addresses of a subnet.
     pub fn set_free_addresses(&self, subnet_id: &str, free: u32) {
         let (mut world, _) = self.at_present();
         if let Some(subnet) = world.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
@@ -165,7 +168,7 @@ impl FakeCloud {
         }
     }
 
-    /// Sets one spot price, millionths of a dollar per hour.
+    /// Sets one spot price, in millionths of a dollar per hour.
     pub fn set_spot_price(&self, instance_type: &str, zone: &str, micro_dollars: i64) {
         let (mut world, _) = self.at_present();
         world.spot_prices.retain(|price| price.instance_type != instance_type || price.zone != zone);
@@ -176,35 +179,35 @@ impl FakeCloud {
         });
     }
 
-    /// Removes a launch template behind Kerf's back.
+    /// Deletes a launch template without an API call of Kerf.
     pub fn remove_template(&self, name: &str) {
         self.at_present().0.templates.remove(name);
     }
 
-    /// Orders a fault for the `nth` call of this action from now on; 1 is the next.
+    /// Schedules a fault for the `nth` next call of this action; 1 is the next call.
     pub fn fail(&self, call: &str, nth: u64, fault: Fault) {
         self.at_present().0.script.order(call, nth, fault);
     }
 
-    /// How many faults still wait for their call.
+    /// Returns the number of scheduled faults that have not occurred yet.
     #[must_use]
     pub fn faults_waiting(&self) -> usize {
         self.at_present().0.script.waiting()
     }
 
-    /// Every call so far.
+    /// Returns all calls so far.
     #[must_use]
     pub fn log(&self) -> Vec<Logged> {
         self.at_present().0.log.clone()
     }
 
-    /// How many calls of one action there were.
+    /// Returns the number of calls of one action so far.
     #[must_use]
     pub fn count(&self, call: &str) -> usize {
         self.at_present().0.log.iter().filter(|logged| logged.call == call).count()
     }
 
-    /// The inputs of every CreateFleet so far that was meant.
+    /// Returns the inputs of all CreateFleet calls so far, without dry runs.
     #[must_use]
     pub fn fleets(&self) -> Vec<FleetRequest> {
         let fleet = |logged: &Logged| match &logged.input {
@@ -214,7 +217,7 @@ impl FakeCloud {
         self.at_present().0.log.iter().filter_map(fleet).collect()
     }
 
-    /// The world as of now.
+    /// Applies the changes that are due and returns the locked state with the current time.
     fn at_present(&self) -> (MutexGuard<'_, World>, Timestamp) {
         let now = self.clock.now();
         let mut world = self.world.lock();
@@ -242,7 +245,7 @@ impl FakeCloud {
         found
     }
 
-    /// A call that happens when it is awaited, as a real one would.
+    /// Returns a call that takes effect when it is awaited, as in the real client.
     fn call<'a, T: Send + 'a>(
         &'a self,
         call: &'static str,
@@ -252,7 +255,7 @@ impl FakeCloud {
         Box::pin(async move { self.serve(call, input, serve) })
     }
 
-    /// One call: logged, then served unless a fault is due. What `serve` did stays done when the answer is lost.
+    /// Logs one call, then serves it unless a fault is due. The effect of `serve` remains if the answer is lost.
     fn serve<T>(
         &self,
         call: &'static str,

@@ -1,4 +1,4 @@
-//! What a machine has where its class says nothing: disks by image family, and the metadata service (aws 2.3).
+//! Defaults of an EC2NodeClass: block devices by AMI family, and IMDS options.
 
 use api::nodeclass::{AmiFamily, BlockDeviceMapping, EC2NodeClassSpec, Toggle, TokensRequirement};
 
@@ -6,11 +6,11 @@ use crate::calls::{BlockDevice, MetadataOptions};
 
 const GIB: i64 = 1 << 30;
 
-/// Regions whose EC2 does not know the metadata service's IPv6 endpoint, so that a request may not speak of it.
+/// Regions whose EC2 does not support the IPv6 endpoint of IMDS. A request in these regions must omit the option.
 const WITHOUT_METADATA_IPV6: [&str; 6] =
     ["us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1", "us-isof-south-1", "us-isof-east-1"];
 
-/// The machine's disks: the class's, else those that the family's images are used with.
+/// Returns the block devices of the EC2NodeClass, or the defaults of the AMI family if it lists none.
 #[must_use]
 pub fn block_devices(spec: &EC2NodeClassSpec, family: AmiFamily) -> Vec<BlockDevice> {
     if !spec.block_device_mappings.is_empty() {
@@ -18,7 +18,7 @@ pub fn block_devices(spec: &EC2NodeClassSpec, family: AmiFamily) -> Vec<BlockDev
     }
     let usual: &[(&str, u32)] = match family {
         AmiFamily::Al2 | AmiFamily::Al2023 => &[("/dev/xvda", 20)],
-        // The system's own disk, and the one for images, logs and what pods write.
+        // The first volume is for the operating system; the second is for container images, logs and pod data.
         AmiFamily::Bottlerocket => &[("/dev/xvda", 4), ("/dev/xvdb", 20)],
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => &[("/dev/sda1", 50)],
         AmiFamily::Custom => &[],
@@ -55,7 +55,7 @@ fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
     }
 }
 
-/// How the machine's metadata service answers. Absent fields are what the resource's schema defaults them to.
+/// Returns the IMDS options. Absent fields have the defaults of the CRD schema.
 #[must_use]
 pub fn metadata(spec: &EC2NodeClassSpec, region: &str) -> MetadataOptions {
     let said = spec.metadata_options.clone().unwrap_or_default();

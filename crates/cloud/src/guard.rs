@@ -1,4 +1,4 @@
-//! A cloud behind a guard: every call asks it first and shows it its end. Rate limits stand on it, and the tests' faults.
+//! A wrapper of [`Cloud`] with hooks before and after every call. Rate limits and the faults of tests use it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,19 +13,19 @@ use crate::calls::{
 };
 use crate::error::CloudError;
 
-/// What stands between a caller and the cloud. Calls are named by AWS's names of the actions.
+/// Hooks around the calls of a cloud. Calls are named by AWS's action names.
 pub trait Guard: Send + Sync {
-    /// Waits until the call may go out.
+    /// Waits until the call may start.
     ///
     /// # Errors
-    /// When it must not: the error becomes the call's answer.
+    /// When the call must not start. The error becomes the call's result.
     fn before<'a>(&'a self, call: &'static str) -> Pin<Box<dyn Future<Output = Result<(), CloudError>> + Send + 'a>>;
 
-    /// Sees how the call ended after so long, and may say otherwise.
+    /// Receives the result and duration of a call, and may replace the result with an error.
     fn after(&self, call: &'static str, took: Duration, error: Option<&CloudError>) -> Option<CloudError>;
 }
 
-/// A cloud with a guard.
+/// A cloud with a guard around each call.
 #[derive(Clone)]
 pub struct Guarded<G> {
     inner: Arc<dyn Cloud>,
@@ -33,7 +33,7 @@ pub struct Guarded<G> {
 }
 
 impl<G: Guard> Guarded<G> {
-    /// Puts a guard before a cloud.
+    /// Creates a cloud whose calls pass through the guard.
     #[must_use]
     pub fn new(inner: Arc<dyn Cloud>, guard: Arc<G>) -> Self {
         Self { inner, guard }
@@ -50,7 +50,7 @@ impl<G: Guard> Guarded<G> {
     }
 }
 
-/// Each method of the trait with the action that it is: all do the same.
+/// Implements [`Cloud`]: each method calls the inner cloud through the guard with its AWS action name.
 macro_rules! guarded {
     ($($method:ident($($argument:ident: $kind:ty),*) -> $answer:ty = $action:literal;)*) => {
         impl<G: Guard> Cloud for Guarded<G> {

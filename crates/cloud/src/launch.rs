@@ -1,27 +1,27 @@
-//! From a claim to a CreateFleet, and back from instances to claims: nothing is bought twice, nothing is lost.
+//! Launches: from a NodeClaim to a CreateFleet request, and from instances back to NodeClaims. No NodeClaim is launched twice,
+//! and no instance is lost.
 //!
 //! # The protocol
 //!
-//! 1. [`choose`] turns what a claim asks for into a [`Choice`]: launch templates and the pools to buy from. Claims whose
-//!    choices are equal may share one fleet.
-//! 2. [`Token::new`] names the launch: it carries the moment, and a hash of the choice and of the claims' UIDs. It is
-//!    written on every claim of the fleet as annotation `kerf.sh/launch-token` **before** the call.
-//! 3. [`Choice::request`] makes the request. The token is its client token and a tag of every instance, so that the
-//!    instances can be found however the call ends. A fleet for one claim also carries the claim's name and UID as tags
-//!    from the launch on; a shared one cannot (all instances of a fleet have the same tags), so its instances get
-//!    [`ownership_tags`] when they are nodes.
-//! 4. [`create_fleet`] carries it out. An unknown outcome is tried again with the **same request**, which EC2 answers as before.
-//!    Other parameters need a new token: EC2 refuses the old one.
-//! 5. [`assignment`] gives the instances to the claims: those with a claim's UID to that claim, the rest in the order of their
-//!    ids to the claims in the order of their names. What some claim's status names is not dealt. Whoever deals again
-//!    deals the same.
-//! 6. Claims that got nothing because something was out of stock choose again at once, now that this is known, under a new
-//!    token that replaces the old one. Only when nothing is left that they accept do they go.
+//! 1. [`choose`] converts the request of a NodeClaim into a [`LaunchChoice`]: launch templates and candidate pools. NodeClaims
+//!    with equal choices may share one fleet.
+//! 2. [`Token::new`] identifies the launch: it contains the time, and a hash of the choice and of the NodeClaims' UIDs. Each
+//!    NodeClaim of the fleet stores it in the annotation `kerf.sh/launch-token` **before** the call.
+//! 3. [`LaunchChoice::request`] creates the request. The token is its client token and a tag of every instance, so the
+//!    instances can be found after any outcome. A fleet for one NodeClaim also has tags with the NodeClaim's name and UID. All
+//!    instances of a fleet have the same tags, so instances of a shared fleet get [`ownership_tags`] when they are nodes.
+//! 4. [`buy`] creates the launch templates and the fleet. A call with an unknown outcome is retried with the **same request**,
+//!    and EC2 returns the same answer. Other parameters need a new token, because EC2 refuses the old one.
+//! 5. [`deal`] assigns the instances to the NodeClaims. An instance with a NodeClaim's UID belongs to that NodeClaim. The other
+//!    instances in the order of their ids go to the other NodeClaims in the order of their names. Instances that a status
+//!    already names are not assigned again. The assignment is deterministic.
+//! 6. A NodeClaim without an instance because of insufficient capacity chooses again at once, without the unavailable
+//!    offerings. A new token replaces its old one. Such a NodeClaim is deleted only when no acceptable offering is left.
 //!
-//! After a crash the request is forgotten, the tokens are not. [`resume`] looks at claims with a token and without an
-//! instance: instances with their token are adopted; while EC2 may still be hiding new instances ([`SETTLE`]) the claim
-//! waits; then it is launched anew under a new token. An instance that shows up even later has no claim, and the garbage
-//! collector ends it.
+//! After a crash the request is lost, but the tokens are stored. [`resume`] handles NodeClaims with a token and without an
+//! instance. Instances with their token are adopted. While EC2 may still hide new instances ([`SETTLE`]), the NodeClaim waits.
+//! After that time the NodeClaim is launched under a new token. An instance that appears even later has no NodeClaim, and gc
+//! terminates it.
 
 mod addresses;
 mod assignment;
@@ -55,73 +55,74 @@ pub(crate) use token::fingerprint;
 pub use token::{SETTLE, Token};
 pub use verdict::{FleetVerdict, LaunchFailure, Within, judge, judge_error, served};
 
-/// Tag with the owning claim's name.
+/// Tag key of the owning NodeClaim's name.
 pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
-/// Tag with the owning claim's UID.
+/// Tag key of the owning NodeClaim's UID.
 pub const NODE_CLAIM_UID_TAG: &str = "kerf.sh/nodeclaim-uid";
-/// Tag with the token of the launch; the claim's annotation has the same key.
+/// Tag key of the launch token; the NodeClaim's annotation has the same key.
 pub const LAUNCH_TOKEN_TAG: &str = annotation::LAUNCH_TOKEN;
-/// Tag with the cluster's name.
+/// Tag key of the cluster's name.
 pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
-/// Beginning of the names of launch templates.
+/// Name prefix of launch templates.
 pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
-/// The resource of EFA interfaces.
+/// Resource name of EFA interfaces.
 pub const EFA: &str = "vpc.amazonaws.com/efa";
-/// Instance types that one fleet may list, cheapest first.
+/// Maximum number of instance types per fleet, cheapest first.
 pub const MAX_TYPES: usize = 60;
-/// Instances that one fleet may ask for (aws 4.6): more claims become more fleets.
+/// Maximum number of instances per fleet. More NodeClaims are split into several fleets.
 pub const MAX_TARGET: usize = 1000;
 
-/// What a claim asks for.
+/// The request of a NodeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchRequest {
-    /// The claim's pool.
+    /// Name of the NodePool.
     pub pool: String,
-    /// The claim's requirements, instance types included.
+    /// Requirements of the NodeClaim, instance types included.
     pub requirements: Requirements,
-    /// What must fit.
+    /// Resource requests that must fit.
     pub requests: Resources,
-    /// The claim's labels.
+    /// Labels of the NodeClaim.
     pub labels: BTreeMap<String, String>,
-    /// `spec.taints`.
+    /// Taints, `spec.taints`.
     pub taints: Vec<Taint>,
-    /// `spec.startupTaints`.
+    /// Startup taints, `spec.startupTaints`.
     pub startup_taints: Vec<Taint>,
-    /// Whether an overlay has priced what the claim lists: then its prices decide, not EC2's.
+    /// True if a NodeOverlay changes a price of the NodeClaim's instance types. Then the catalogue's prices select the pool,
+    /// instead of EC2's.
     pub overlay_priced: bool,
-    /// Whether `minValues` were lowered to what there was: then they no longer stand in the way.
+    /// True if the plan lowered `minValues` to the available number of values. Then `minValues` do not block the launch.
     pub min_values_relaxed: bool,
 }
 
-/// Everything that a choice depends on besides the ask.
+/// The state that a choice depends on, besides the request.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchOffer<'a> {
-    /// The resolved class.
+    /// Resolved EC2NodeClass.
     pub class: &'a ResolvedClass,
-    /// Its catalogue, with the shortages of now.
+    /// Catalogue of the EC2NodeClass, with the current unavailable offerings.
     pub catalogue: &'a Catalogue,
-    /// UnavailableOfferings: subnets without addresses, and pools that another launch is trying out.
+    /// Unavailable offerings, subnets without addresses, and pools that another launch is probing.
     pub shortages: &'a UnavailableOfferings,
-    /// Addresses that launches under way will take.
+    /// Addresses that launches in flight will use.
     pub in_flight: &'a InFlight,
-    /// The cluster.
+    /// Settings of the cluster.
     pub settings: &'a Settings,
-    /// The moment.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// Why nothing can be bought.
+/// The reason why a NodeClaim cannot be launched.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LaunchRefusal {
-    /// No type is left; the claim goes and its pods are planned anew.
+    /// No instance type is available. The NodeClaim is deleted and its pods are planned again.
     #[error("insufficient capacity: {0}")]
     InsufficientCapacity(String),
-    /// The class cannot be launched as it is.
+    /// The EC2NodeClass cannot be launched with its current configuration.
     #[error("EC2NodeClass {class} is not ready to launch")]
     Class {
-        /// The class's name.
+        /// Name of the EC2NodeClass.
         class: String,
-        /// Why.
+        /// Reason.
         #[source]
         source: machine::userdata::RenderError,
     },
@@ -130,30 +131,30 @@ pub enum LaunchRefusal {
 /// Ids of capacity reservations by instance type and zone.
 pub type Reservations = BTreeMap<(String, String), String>;
 
-/// What to buy, without saying for whom.
+/// The pools and templates of a launch, independent of its NodeClaims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchChoice {
-    /// How to buy.
+    /// Capacity type.
     pub capacity_type: CapacityType,
-    /// The kind of the reservations that it buys from.
+    /// Kind of the reservations that the launch uses.
     pub reservation_kind: Option<ReservationKind>,
-    /// The reservation behind each type and zone; empty unless reserved capacity is bought.
+    /// Reservation of each instance type and zone; empty unless the capacity type is reserved.
     pub reservations: Reservations,
     /// Launch templates that must exist.
     pub templates: Vec<LaunchTemplateRequest>,
-    /// The pools, by launch template.
+    /// Candidate pools by launch template.
     pub configs: Vec<FleetConfig>,
-    /// Tags of every instance of the pool and class.
+    /// Tags of every instance of the NodePool and EC2NodeClass.
     pub tags: Tags,
-    /// The class's context.
+    /// The `context` of the EC2NodeClass.
     pub context: Option<String>,
-    /// Whether the prices of the catalogue decide, not EC2's.
+    /// True if the catalogue's prices select the pool, instead of EC2's.
     pub prioritized: bool,
-    /// Addresses that one instance takes at least: its pods', by the smallest type.
+    /// Minimum number of pod IP addresses per instance: those of the smallest instance type.
     pub addresses: u32,
 }
 
-/// A claim's name and UID.
+/// Name and UID of a NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimId {
     /// Name.
@@ -163,7 +164,7 @@ pub struct ClaimId {
 }
 
 impl LaunchChoice {
-    /// What a shortage of anything that this choice buys from would be called.
+    /// Returns the scopes under which any capacity of this choice could be unavailable.
     #[must_use]
     pub fn scopes(&self) -> BTreeSet<Scope> {
         let mut scopes = BTreeSet::from([Scope::CapacityType(self.capacity_type)]);
@@ -180,7 +181,7 @@ impl LaunchChoice {
         scopes
     }
 
-    /// What its pools are part of.
+    /// Returns the reservations and the placement group of the choice.
     #[must_use]
     pub fn within(&self) -> Within<'_> {
         let placement = self.templates.first().map(|template| &template.placement);
@@ -188,7 +189,7 @@ impl LaunchChoice {
         Within { reservations: Some(&self.reservations), group }
     }
 
-    /// The request for these claims under a token.
+    /// Returns the CreateFleet request for these NodeClaims under a token.
     #[must_use]
     pub fn request(&self, token: &Token, claims: &[ClaimId]) -> FleetRequest {
         let mut tags = self.tags.clone();
@@ -221,13 +222,13 @@ impl LaunchChoice {
     }
 }
 
-/// The tags that say whose an instance is.
+/// Returns the tags that name an instance's NodeClaim.
 #[must_use]
 pub fn ownership_tags(claim: &ClaimId) -> Tags {
     [(NODE_CLAIM_TAG.to_owned(), claim.name.clone()), (NODE_CLAIM_UID_TAG.to_owned(), claim.uid.clone())].into()
 }
 
-/// The tags that find every instance of the cluster, whatever its pool.
+/// Returns the tags that select every instance of the cluster, in all NodePools.
 #[must_use]
 pub fn cluster_tags(settings: &Settings) -> Tags {
     [
@@ -238,7 +239,7 @@ pub fn cluster_tags(settings: &Settings) -> Tags {
     .into()
 }
 
-/// The tags that find every launch template of a class.
+/// Returns the tags that select every launch template of an EC2NodeClass.
 #[must_use]
 pub fn template_tags(class: &str, settings: &Settings) -> Tags {
     [(CLUSTER_TAG.to_owned(), settings.cluster_name.clone()), (label::EC2_NODE_CLASS.to_owned(), class.to_owned())]

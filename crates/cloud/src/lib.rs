@@ -1,6 +1,7 @@
-//! How we buy machines, without the SDK: the calls that we use as a trait, what we know about instance
-//! types and prices, how a node class resolves, what a launch asks for, what was out of stock lately,
-//! and the rights that all this takes.
+//! Launches on EC2 without the SDK.
+//!
+//! The crate contains the AWS calls as a trait, instance types and prices, and the resolution of EC2NodeClasses. It also
+//! contains launch requests, unavailable offerings, and the IAM policies for all of this.
 
 mod batcher;
 pub mod calls;

@@ -1,7 +1,7 @@
-//! What an EC2NodeClass comes to: its selectors become questions to EC2, the answers become subnets, groups and images,
-//! and conditions that say what is missing and how to mend it (aws 1.4, 2.1).
+//! Resolution of an EC2NodeClass. Its selectors become queries to EC2. The answers become subnets, security groups and images,
+//! and conditions with a hint for each missing resource.
 //!
-//! [`queries`] and [`resolve`] are pure; [`fetch`] only carries the questions out.
+//! [`queries`] and [`resolve`] are pure; [`fetch`] only sends the queries.
 
 mod alias;
 mod drift;
@@ -35,21 +35,21 @@ pub use profile::{ProfilePlan, ProfileStep, Unused, class_path, cluster_path, ow
 pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
 pub use reserved::is_expiring;
 
-/// An annotation of the class that concerns the agent cannot be followed.
+/// Condition reason: an annotation of the EC2NodeClass for the agent is invalid.
 pub const AGENT_SETTINGS_INVALID: &str = "AgentSettingsInvalid";
-/// The user data cannot be merged.
+/// Condition reason: the user data cannot be merged.
 pub const USER_DATA_INVALID: &str = "UserDataInvalid";
 
-/// What one condition shall say.
+/// The content of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Type of the condition.
     pub condition: &'static str,
-    /// `True`, `False` or `Unknown`.
+    /// Status: `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// One word.
+    /// Reason in CamelCase.
     pub reason: &'static str,
-    /// A sentence with the cure; empty when all is well.
+    /// Message with a hint; empty if the condition holds.
     pub message: String,
 }
 
@@ -62,42 +62,42 @@ impl Finding {
         Self { condition, status: condition::FALSE, reason, message }
     }
 
-    /// Whether the condition holds.
+    /// Reports whether the condition holds.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.status == condition::TRUE
     }
 }
 
-/// A class with everything that a launch needs.
+/// An EC2NodeClass with everything that a launch needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedClass {
-    /// The class's name.
+    /// Name of the EC2NodeClass.
     pub name: String,
     /// Its specification.
     pub spec: EC2NodeClassSpec,
-    /// The image family.
+    /// AMI family.
     pub family: AmiFamily,
-    /// Whether the images carry the Kerf agent.
+    /// True if the images contain the Kerf agent.
     pub agent: bool,
-    /// The agent's settings, a YAML document that goes into the machines' user data.
+    /// Settings of the agent, a YAML document that becomes part of the user data.
     pub agent_settings: Option<String>,
-    /// Subnets, most free addresses first, then by id.
+    /// Subnets, those with the most free addresses first, then by id.
     pub subnets: Vec<Subnet>,
     /// Security groups by id.
     pub security_groups: Vec<SecurityGroup>,
     /// Images, newest first.
     pub images: Vec<ResolvedImage>,
-    /// Capacity reservations by id; none without the gate ReservedCapacity.
+    /// Capacity reservations by id; empty without the ReservedCapacity feature gate.
     pub reservations: Vec<CapacityReservation>,
-    /// The placement group, if the class names one.
+    /// Placement group, if the EC2NodeClass selects one.
     pub placement_group: Option<PlacementGroup>,
-    /// Name of the instance profile; empty when there is none.
+    /// Name of the instance profile; empty if it does not exist.
     pub instance_profile: String,
 }
 
 impl ResolvedClass {
-    /// Zones with a subnet.
+    /// Returns the zones with a subnet.
     #[must_use]
     pub fn zones(&self) -> BTreeMap<String, Zone> {
         let mut zones: BTreeMap<String, Zone> = BTreeMap::new();
@@ -109,45 +109,45 @@ impl ResolvedClass {
         zones
     }
 
-    /// What the size of the class's machines depends on.
+    /// Returns the settings that determine the capacity of the EC2NodeClass's instances.
     ///
     /// # Errors
-    /// When a quantity or a threshold of the class cannot be read.
+    /// When a quantity or a threshold of the EC2NodeClass cannot be parsed.
     pub fn sizes(&self, class: &EC2NodeClass) -> Result<ClassSettings, ClassError> {
         let placement_strategy = self.placement_group.as_ref().map(|group| group.strategy.clone());
         Ok(ClassSettings { placement_strategy, ..ClassSettings::new(class, self.zones())? })
     }
 
-    /// The first image that runs on a type with these labels.
+    /// Returns the first image that runs on an instance type with these labels.
     #[must_use]
     pub fn image_for(&self, labels: &BTreeMap<String, Vec<String>>) -> Option<&ResolvedImage> {
         self.images.iter().find(|image| image.fits(labels))
     }
 }
 
-/// What the answers came to.
+/// The result of a resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolution {
-    /// The class as far as it could be resolved.
+    /// The EC2NodeClass, as far as it could be resolved.
     pub class: ResolvedClass,
-    /// Conditions in the order in which they should be set; one is missing where EC2 gave no answer, so that what was
-    /// known stays.
+    /// Conditions in the order in which they are set. A condition is missing if EC2 gave no answer; its previous value then
+    /// remains.
     pub findings: Vec<Finding>,
-    /// What must be done in IAM before machines can be launched; see [`Resolution::profile_failed`].
+    /// Changes in IAM that launches need first; see [`Resolution::profile_failed`].
     pub profile_steps: Vec<ProfileStep>,
-    /// Questions that EC2 did not answer; try again soon.
+    /// Failed queries, to be retried soon.
     pub errors: Vec<CloudError>,
     gate_timeout: Result<Option<Duration>, InvalidDuration>,
 }
 
 impl Resolution {
-    /// Whether machines can be launched.
+    /// Reports whether instances can be launched.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.errors.is_empty() && self.findings.iter().all(Finding::is_good)
     }
 
-    /// Subnets as the status shows them.
+    /// Returns the subnets for the status.
     #[must_use]
     pub fn status_subnets(&self) -> Vec<nodeclass::Subnet> {
         let shown = |subnet: &Subnet| nodeclass::Subnet {
@@ -158,26 +158,26 @@ impl Resolution {
         self.class.subnets.iter().map(shown).collect()
     }
 
-    /// Security groups as the status shows them.
+    /// Returns the security groups for the status.
     #[must_use]
     pub fn status_security_groups(&self) -> Vec<nodeclass::SecurityGroup> {
         let shown = |group: &SecurityGroup| nodeclass::SecurityGroup { id: group.id.clone(), name: group.name.clone() };
         self.class.security_groups.iter().map(shown).collect()
     }
 
-    /// Images as the status shows them.
+    /// Returns the images for the status.
     #[must_use]
     pub fn status_amis(&self) -> Vec<nodeclass::Ami> {
         self.class.images.iter().map(ResolvedImage::status).collect()
     }
 
-    /// Capacity reservations as the status shows them.
+    /// Returns the capacity reservations for the status.
     #[must_use]
     pub fn status_reservations(&self, now: Timestamp) -> Vec<nodeclass::CapacityReservation> {
         self.class.reservations.iter().map(|one| reserved::shown(one, now)).collect()
     }
 
-    /// One of [`Self::profile_steps`] failed: there is no profile yet, and the verdict on the class becomes another one.
+    /// Records the failure of one of [`Self::profile_steps`]: no instance profile exists yet, and the validation is repeated.
     pub fn profile_failed(&mut self, class: &EC2NodeClass, error: CloudError, settings: &Settings) {
         self.class.instance_profile.clear();
         self.findings.retain(|finding| {
@@ -190,7 +190,7 @@ impl Resolution {
         self.validate(settings);
     }
 
-    /// A launch was tried out and did not succeed. Where AWS gave no verdict, what was known stays.
+    /// Records the failure of a launch probe. The previous condition remains if AWS gave no definite answer.
     pub fn launch_failed(&mut self, failed: ProbeFailure) {
         self.findings.retain(|finding| finding.condition != condition::VALIDATION_SUCCEEDED);
         match failed.verdict(&self.class) {
@@ -199,7 +199,8 @@ impl Resolution {
         }
     }
 
-    /// Stands for all that a launch of the class depends on, so that a launch that was tried out need not be tried again.
+    /// Returns a hash of everything that a launch of the EC2NodeClass depends on. A successful probe is not repeated while the
+    /// hash is the same.
     #[must_use]
     pub fn fingerprint(&self, class: &EC2NodeClass) -> u64 {
         let subnets: BTreeSet<&str> = self.class.subnets.iter().map(|subnet| subnet.id.as_str()).collect();
@@ -209,7 +210,7 @@ impl Resolution {
         fingerprint(&(subnets, groups, images, &self.class.instance_profile, &class.spec, annotations))
     }
 
-    /// Adds the verdict on the class as a whole.
+    /// Adds the condition `ValidationSucceeded` of the whole EC2NodeClass.
     fn validate(&mut self, settings: &Settings) {
         let verdict =
             validate::validation(&self.class, &self.gate_timeout, settings, &self.findings, !self.errors.is_empty());
@@ -217,7 +218,7 @@ impl Resolution {
     }
 }
 
-/// Puts the answers together.
+/// Resolves an EC2NodeClass from the answers of its queries.
 #[must_use]
 pub fn resolve(class: &EC2NodeClass, answers: Answers, settings: &Settings, now: Timestamp) -> Resolution {
     let mut errors = Vec::new();
@@ -318,7 +319,7 @@ fn none<T>(errors: &mut Vec<CloudError>, error: CloudError) -> Vec<T> {
     Vec::new()
 }
 
-/// The things without repetition, in the order of their ids.
+/// Returns the items without duplicates, in the order of their ids.
 fn unique<T>(found: Vec<T>, id: impl Fn(&T) -> String) -> Vec<T> {
     let by_id: BTreeMap<String, T> = found.into_iter().map(|one| (id(&one), one)).collect();
     by_id.into_values().collect()

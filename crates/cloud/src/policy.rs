@@ -1,9 +1,9 @@
-//! The rights that Kerf needs in AWS, derived from the calls that it makes: [`CALLS`] says for each method of
-//! [`Cloud`](crate::Cloud) what IAM asks of it, [`STATEMENTS`] allow that and nothing else.
+//! IAM permissions of Kerf, derived from its AWS calls. [`CALLS`] lists the IAM actions of each method of
+//! [`Cloud`](crate::Cloud), and [`STATEMENTS`] allow exactly these.
 //!
-//! Names of policies and statements are Karpenter's (aws 8.4), so that whoever has those finds the difference at once.
-//! Texts hold placeholders such as `${CLUSTER}`; left unfilled they are policy variables that IAM does not know, so that it
-//! refuses the document.
+//! Policies and statements have Karpenter's names, so that users of Karpenter find the differences easily. Texts contain
+//! placeholders such as `${CLUSTER}`. IAM rejects a document with unfilled placeholders, because they are unknown policy
+//! variables.
 
 mod calls;
 mod statements;
@@ -18,7 +18,7 @@ pub use calls::CALLS;
 pub use statements::{LATER_TAGS, STATEMENTS};
 pub use surroundings::{NODE_POLICIES, NodePolicy, RETENTION, RULES, Rule};
 
-/// What to fill into the documents.
+/// Placeholders of the documents, each with a description.
 pub const PLACEHOLDERS: &[(&str, &str)] = &[
     ("CLUSTER", "the cluster's name, as in `CLUSTER_NAME`"),
     ("REGION", "the AWS region, such as `us-west-2`"),
@@ -28,16 +28,16 @@ pub const PLACEHOLDERS: &[(&str, &str)] = &[
     ("QUEUE", "the name of the SQS queue, as in `INTERRUPTION_QUEUE`"),
 ];
 
-/// What a method of [`Cloud`](crate::Cloud) needs.
+/// The permissions that a method of [`Cloud`](crate::Cloud) needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The method.
+    /// Name of the method.
     pub method: &'static str,
-    /// The call that it makes, as [`CloudError::call`](crate::CloudError) names it.
+    /// AWS call of the method, as in [`CloudError::call`](crate::CloudError).
     pub call: &'static str,
-    /// What IAM asks for: the call's own action first, then those that the service carries out in our name.
+    /// IAM actions: first the call's own, then those that the service performs on the caller's behalf.
     pub actions: &'static [&'static str],
-    /// `Sid`s of the statements that allow these.
+    /// `Sid`s of the statements that allow these actions.
     pub statements: &'static [&'static str],
 }
 
@@ -46,22 +46,22 @@ pub struct Need {
 pub enum Policy {
     /// Instances and launch templates.
     NodeLifecycle,
-    /// The nodes' role and its instance profiles.
+    /// The node role and its instance profiles.
     IamIntegration,
-    /// The cluster's description.
+    /// Description of the cluster.
     EksIntegration,
-    /// The queue of notices.
+    /// The interruption queue.
     Interruption,
-    /// What there is to buy, and where it can stand.
+    /// Discovery of instance types, prices, images, networks and reservations.
     ResourceDiscovery,
 }
 
 impl Policy {
-    /// All of them, in the order in which they are shown.
+    /// All policies in the order in which they are listed.
     pub const ALL: [Self; 5] =
         [Self::NodeLifecycle, Self::IamIntegration, Self::EksIntegration, Self::Interruption, Self::ResourceDiscovery];
 
-    /// Its name without the cluster's, such as `KarpenterControllerInterruptionPolicy`.
+    /// Returns the name without the cluster's name, such as `KarpenterControllerInterruptionPolicy`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Policy {
         }
     }
 
-    /// Its document in IAM's JSON, keys sorted, placeholders unfilled.
+    /// Returns the document in IAM's JSON, with sorted keys and unfilled placeholders.
     #[must_use]
     pub fn document(self) -> Document {
         let own = STATEMENTS.iter().filter(|statement| statement.policy == self);
@@ -81,47 +81,47 @@ impl Policy {
     }
 }
 
-/// Something that is allowed.
+/// A statement that allows actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// The policy that it is part of.
+    /// Policy of the statement.
     pub policy: Policy,
-    /// Its name, unique over all policies.
+    /// Statement id, unique in all policies.
     pub sid: &'static str,
-    /// Such as `ec2:RunInstances`.
+    /// IAM actions, such as `ec2:RunInstances`.
     pub actions: &'static [&'static str],
     /// ARNs with wildcards.
     pub resources: &'static [&'static str],
-    /// All must hold.
+    /// Conditions; all must hold.
     pub conditions: &'static [Condition],
 }
 
 /// A condition of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// How to compare.
+    /// Comparison operator.
     pub operator: Operator,
-    /// The key of the request or resource, such as `aws:RequestTag/karpenter.sh/nodepool`.
+    /// Key of the request or resource, such as `aws:RequestTag/karpenter.sh/nodepool`.
     pub key: &'static str,
-    /// Any of these.
+    /// Accepted values; one must match.
     pub values: &'static [&'static str],
 }
 
-/// IAM's operators, as far as we need them.
+/// The IAM condition operators that Kerf uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {
-    /// Every value of the key is one of those that are given.
+    /// Each value of the key equals one of the given values.
     AllEqual,
-    /// The key is there with a value that is given.
+    /// The key exists and its value equals one of the given values.
     Equals,
-    /// As [`Self::Equals`], or the key is not there.
+    /// As [`Self::Equals`], or the key does not exist.
     EqualsIfExists,
-    /// The key is there and its value fits a pattern.
+    /// The key exists and its value matches a pattern.
     Like,
 }
 
 impl Operator {
-    /// IAM's name for it.
+    /// Returns IAM's name of the operator.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -133,7 +133,7 @@ impl Operator {
     }
 }
 
-/// A policy as IAM reads it; serialise it.
+/// A policy document that serialises to IAM's JSON.
 #[derive(Debug, Serialize)]
 pub struct Document {
     #[serde(rename = "Statement")]
@@ -142,7 +142,7 @@ pub struct Document {
     version: &'static str,
 }
 
-/// The fields in the order of IAM's names for them.
+/// A statement in IAM's JSON, with the fields in alphabetical order.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Shown {
@@ -170,7 +170,7 @@ impl Statement {
     }
 }
 
-/// IAM takes one word or a list of them.
+/// Returns one string or a list of strings; IAM accepts both.
 fn words(words: &[&str]) -> Value {
     match words {
         [word] => json!(word),

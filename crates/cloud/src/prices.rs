@@ -1,7 +1,7 @@
-//! What machines cost: every price that is known, where it came from and how old it is (aws 5).
+//! Prices of instance types with their source and age.
 //!
-//! Pure: callers of AWS store the answers here. A new answer is laid over the old one, so that a type which a
-//! partial answer leaves out keeps its price; an answer without a single price is an error and changes nothing.
+//! The code is pure: callers of AWS store the answers here. A new answer updates the known prices, so a type that is missing in
+//! a partial answer keeps its price. An answer without any price is an error and changes nothing.
 
 mod schedule;
 
@@ -16,44 +16,44 @@ use crate::data::Facts;
 
 pub use schedule::{REFRESH, Schedule};
 
-/// The region whose on-demand prices the program carries.
+/// Region of the embedded on-demand prices.
 pub const EMBEDDED_REGION: &str = "us-east-1";
 
-/// An answer that names no price at all.
+/// An answer without any price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("no {market} price in the response, keeping the last prices; check that the region offers Linux instances")]
 pub struct NoPrices {
-    /// `on-demand` or `spot`.
+    /// Capacity type: `on-demand` or `spot`.
     pub market: &'static str,
 }
 
-/// What came of an answer.
+/// Result of a price update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriceUpdate {
-    /// Prices in the answer.
+    /// Number of prices in the answer.
     pub told: usize,
-    /// Prices that were not known or are others now; with none there is nothing to plan anew.
+    /// Number of new or changed prices; zero means that no new plan is needed.
     pub changed: usize,
 }
 
-/// Where the prices of one market come from.
+/// Source of the prices of one capacity type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A table that someone gave, of the region.
+    /// A table of the region, given by the caller.
     Table,
-    /// The table that the program carries; of [`EMBEDDED_REGION`], whatever the region is.
+    /// The embedded table of [`EMBEDDED_REGION`], used for any region.
     Embedded,
-    /// AWS's answer: the Pricing API's, or the spot price history.
+    /// An answer of AWS: the Pricing API or the spot price history.
     Answer {
-        /// When it came.
+        /// Time of the answer.
         at: Timestamp,
     },
-    /// On-demand prices stand in for spot prices, because no history has come yet.
+    /// On-demand prices in place of spot prices, before the first spot price history.
     OnDemand,
 }
 
 impl Origin {
-    /// One word for metrics.
+    /// Returns the source as a label value for metrics.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -64,10 +64,10 @@ impl Origin {
         }
     }
 
-    /// Every word of [`Origin::as_str`].
+    /// All values of [`Origin::as_str`].
     pub const WORDS: [&'static str; 4] = ["table", "embedded", "aws", "on-demand"];
 
-    /// Seconds since AWS said so; `None` for prices that have no age.
+    /// Returns the seconds since AWS's answer; `None` for other sources.
     #[must_use]
     pub fn age(&self, now: Timestamp) -> Option<i64> {
         match self {
@@ -77,14 +77,14 @@ impl Origin {
     }
 }
 
-/// What is known of one market.
+/// Status of the prices of one capacity type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceStatus {
-    /// `on-demand` or `spot`.
+    /// Capacity type, on-demand or spot.
     pub market: CapacityType,
-    /// Where its prices come from.
+    /// Source of the prices.
     pub origin: Origin,
-    /// How many there are.
+    /// Number of prices.
     pub prices: usize,
 }
 
@@ -93,7 +93,8 @@ pub struct PriceStatus {
 pub struct PriceBook {
     on_demand: BTreeMap<String, i64>,
     on_demand_origin: Origin,
-    /// By type and zone; `None` until the first history came: until then spot costs what on-demand does.
+    /// Spot prices by instance type and zone; `None` before the first history. Until then the on-demand price counts as spot
+    /// price.
     spot: Option<BTreeMap<(String, String), i64>>,
     spot_origin: Origin,
 }
@@ -105,22 +106,22 @@ impl Default for PriceBook {
 }
 
 impl PriceBook {
-    /// A book with a table of on-demand prices, millionths of a dollar per hour by type.
+    /// Creates a price book with a table of on-demand prices, in millionths of a dollar per hour by instance type.
     #[must_use]
     pub fn of_table(on_demand: BTreeMap<String, i64>) -> Self {
         Self { on_demand, on_demand_origin: Origin::Table, spot: None, spot_origin: Origin::OnDemand }
     }
 
-    /// A book with the table that the program carries.
+    /// Creates a price book with the embedded table.
     #[must_use]
     pub fn embedded(facts: &Facts) -> Self {
         Self { on_demand_origin: Origin::Embedded, ..Self::of_table(facts.on_demand.clone()) }
     }
 
-    /// Lays on-demand prices, in millionths of a dollar per hour, over the known ones. Prices of zero and less say nothing.
+    /// Updates on-demand prices, in millionths of a dollar per hour. Ignores prices of zero or less.
     ///
     /// # Errors
-    /// When there is no price among them; nothing changes then.
+    /// When no price is valid; nothing changes then.
     pub fn learn_on_demand(
         &mut self,
         prices: impl IntoIterator<Item = (String, i64)>,
@@ -131,10 +132,10 @@ impl PriceBook {
         Ok(learned)
     }
 
-    /// Lays spot prices over the known ones. From then on a type and zone that no history named has no spot price.
+    /// Updates spot prices. After the first update, a type and zone that no history contains has no spot price.
     ///
     /// # Errors
-    /// When there is no price among them; nothing changes then.
+    /// When no price is valid; nothing changes then.
     pub fn learn_spot(
         &mut self,
         prices: impl IntoIterator<Item = SpotPrice>,
@@ -143,7 +144,7 @@ impl PriceBook {
         self.lay_spot(prices, Origin::Answer { at: now }).ok_or(NoPrices { market: "spot" })
     }
 
-    /// As [`Self::learn_spot`], of whatever origin; `None` without a price.
+    /// Updates spot prices from any source, as [`Self::learn_spot`]; returns `None` without a valid price.
     pub(crate) fn lay_spot(
         &mut self,
         prices: impl IntoIterator<Item = SpotPrice>,
@@ -157,7 +158,7 @@ impl PriceBook {
         Some(learned)
     }
 
-    /// The price per hour of a type in a zone, where it is known; on-demand prices are the same in all zones.
+    /// Returns the price per hour of an instance type in a zone, if known. On-demand prices are the same in all zones.
     #[must_use]
     pub fn price(&self, capacity_type: CapacityType, instance_type: &str, zone: &str) -> Option<MicroDollars> {
         let price = match (capacity_type, &self.spot) {
@@ -167,7 +168,7 @@ impl PriceBook {
         price.copied().map(MicroDollars)
     }
 
-    /// Where the prices of both markets come from, on-demand first.
+    /// Returns the status of both capacity types, on-demand first.
     #[must_use]
     pub fn standings(&self) -> [PriceStatus; 2] {
         let spot = self.spot.as_ref().map_or(self.on_demand.len(), BTreeMap::len);
@@ -179,13 +180,13 @@ impl PriceBook {
     }
 }
 
-/// Whether the Pricing API can be asked: it has no endpoint inside an isolated network, and none for AWS GovCloud.
+/// Reports whether the Pricing API can be reached. The API has no endpoint inside an isolated network or for AWS GovCloud.
 #[must_use]
 pub fn has_pricing_api(region: &str, isolated_network: bool) -> bool {
     !isolated_network && !region.starts_with("us-gov-")
 }
 
-/// Lays positive prices over known ones; `None` when there are none.
+/// Updates prices with the positive ones; returns `None` if none is positive.
 fn lay<K: Ord>(known: &mut BTreeMap<K, i64>, prices: impl IntoIterator<Item = (K, i64)>) -> Option<PriceUpdate> {
     let mut learned = PriceUpdate { told: 0, changed: 0 };
     for (key, price) in prices.into_iter().filter(|(_, price)| *price > 0) {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_answer_leaves_the_other_prices_as_they_were() {
+    fn learn_on_demand_keeps_prices_that_an_answer_omits() {
         let mut book = book();
         let learned = book.learn_on_demand([("a.large".to_owned(), 90), ("c.large".to_owned(), 0)], NOW);
         assert_eq!(learned, Ok(PriceUpdate { told: 1, changed: 1 }));
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_prices_is_an_error_and_changes_nothing() {
+    fn price_book_is_unchanged_when_an_answer_has_no_prices() {
         let (mut book, before) = (book(), book());
         assert_eq!(book.learn_on_demand([("a.large".to_owned(), 0)], NOW), Err(NoPrices { market: "on-demand" }));
         assert_eq!(book.learn_spot([], NOW), Err(NoPrices { market: "spot" }));
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn spot_costs_what_on_demand_does_until_a_history_came() {
+    fn price_of_spot_is_on_demand_until_a_history_arrives() {
         let mut book = book();
         let price = |book: &PriceBook, name, zone| book.price(CapacityType::Spot, name, zone).map(|price| price.0);
         assert_eq!(price(&book, "a.large", "z"), Some(100));
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_market_says_where_its_prices_are_from_and_how_old_they_are() {
+    fn standings_report_origin_and_age_per_capacity_type() {
         let mut book = book();
         let shown = |book: &PriceBook, seconds: i64| {
             let now = NOW.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pricing_api_is_asked_where_there_is_one() {
+    fn has_pricing_api_is_false_in_isolated_vpc_and_govcloud() {
         assert!(has_pricing_api("eu-west-2", false));
         assert!(!has_pricing_api("eu-west-2", true) && !has_pricing_api("us-gov-west-1", false));
     }

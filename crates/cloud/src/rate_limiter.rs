@@ -1,10 +1,10 @@
-//! Rate limits of our own, a little inside EC2's: who asks too much is refused, and then launches and terminations wait
-//! behind questions.
+//! Client-side rate limits, slightly below EC2's. EC2 refuses calls above its limits, and then launches and terminations wait
+//! behind reads.
 //!
-//! EC2 counts calls in token buckets by region, larger ones for questions than for changes. [`Line`] (pure) keeps such
-//! buckets: one for each kind of call, in which terminations go before launches, launches before tags, and what only
-//! tidies up goes last; and one for each action, whose rate is halved when EC2 refuses it all the same and creeps back
-//! while it does not. [`Limits`] is a [`Guard`] that waits by it.
+//! EC2 counts calls in token buckets per region, larger ones for reads than for writes. [`RequestQueue`] (pure) has the same
+//! buckets, one for each kind of call. Within a bucket terminations come before launches, launches before tags, and cleanup
+//! comes last. Each action also has its own bucket. Its rate is halved when EC2 throttles the action, and recovers gradually
+//! with successful calls. [`RateLimiter`] is a [`Guard`] that waits for the queue.
 
 mod bucket;
 
@@ -22,23 +22,23 @@ use crate::guard::Guard;
 use bucket::Bucket;
 pub use bucket::Rate;
 
-/// EC2's bucket for calls that change something (50, then 5 a second), less what calls may overtake each other by: one that
-/// comes a moment before its token is refused, and a refusal halves the rate for dozens of calls.
+/// Rate of write calls: EC2's bucket (50, then 5 per second) less a reserve, because calls may arrive out of order. A call that
+/// arrives before its token is throttled, and throttling halves the rate for dozens of calls.
 pub const CHANGES: Rate = Rate { burst: 46, per_second: 5 };
-/// EC2's bucket for calls that ask (100, then 20 a second), less the same.
+/// Rate of read calls: EC2's bucket (100, then 20 per second) less the same reserve.
 pub const QUESTIONS: Rate = Rate { burst: 90, per_second: 20 };
-/// Nobody sleeps for less: a waiter that comes too early costs more than a late one.
+/// Minimum delay of a waiting call. Waking up too early costs more than waking up late.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What kind of call an action is.
+/// Kind of a call, which selects its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Change,
     Question,
 }
 
-/// The actions that EC2 limits in common buckets, with their turn: 0 goes first. Other services have limits that we do
-/// not come near.
+/// Returns the bucket and priority of an action that EC2 limits in shared buckets; priority 0 is first. Returns `None` for
+/// other services, whose limits Kerf does not reach.
 fn place(call: &str) -> Option<(Class, u8)> {
     let place = match call {
         "TerminateInstances" => (Class::Change, 0),
@@ -52,10 +52,10 @@ fn place(call: &str) -> Option<(Class, u8)> {
     Some(place)
 }
 
-/// Somebody's place in the line: class, turn, and when they came.
+/// Position in the queue: class, priority and sequence number.
 type Ticket = (Class, u8, u64);
 
-/// Who may call when. Time is counted from any fixed moment.
+/// Queue of calls that wait for tokens. Times count from any fixed moment.
 #[derive(Clone, Debug)]
 pub struct RequestQueue {
     classes: BTreeMap<Class, Bucket>,
@@ -71,7 +71,7 @@ impl Default for RequestQueue {
 }
 
 impl RequestQueue {
-    /// A line with full buckets.
+    /// Creates a queue with full buckets.
     #[must_use]
     pub fn new(changes: Rate, questions: Rate) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl RequestQueue {
         }
     }
 
-    /// Takes a place; `None` for calls that need none.
+    /// Enqueues a call; returns `None` for a call without limit.
     fn join(&mut self, call: &'static str) -> Option<Ticket> {
         let (class, turn) = place(call)?;
         self.came += 1;
@@ -95,7 +95,7 @@ impl RequestQueue {
         self.waiting.remove(&ticket);
     }
 
-    /// `Ok` when it is the ticket's turn, which ends its waiting; else how long to wait before asking again.
+    /// Admits the call of a ticket and removes it from the queue. Otherwise returns the delay before the next attempt.
     fn ask(&mut self, ticket: Ticket, now: Duration) -> Result<(), Duration> {
         let class = ticket.0;
         let mut soonest = Duration::MAX;
@@ -129,7 +129,7 @@ impl RequestQueue {
         self.actions.entry(call).or_insert_with(|| Bucket::new(rate))
     }
 
-    /// Learns from how a call ended.
+    /// Adapts the rate of an action to the result of a call.
     fn learn(&mut self, call: &'static str, throttled: bool, now: Duration) {
         let Some((class, _)) = place(call) else { return };
         let bucket = self.action(call, class);
@@ -139,22 +139,22 @@ impl RequestQueue {
         }
     }
 
-    /// Calls a second, in thousandths, that each action is allowed now.
+    /// Returns the current rate of each action in thousandths of a call per second.
     #[must_use]
     pub fn rates(&self) -> BTreeMap<&'static str, u64> {
         self.actions.iter().map(|(call, bucket)| (*call, bucket.per_mille())).collect()
     }
 }
 
-/// Time as the limits see it.
+/// The clock of the rate limiter.
 pub trait RateClock: Send + Sync {
-    /// Time since a fixed moment.
+    /// Returns the time since a fixed moment.
     fn now(&self) -> Duration;
-    /// Lets so much time pass.
+    /// Waits for the given time.
     fn sleep<'a>(&'a self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }
 
-/// The machine's own time.
+/// The system clock.
 pub struct SystemRateClock(tokio::time::Instant);
 
 impl Default for SystemRateClock {
@@ -173,15 +173,15 @@ impl RateClock for SystemRateClock {
     }
 }
 
-/// Who wants to know of calls.
+/// An observer of calls, for metrics.
 pub trait Observer: Send + Sync {
-    /// A call may go out, after so long in the line.
+    /// Receives the time that a call waited in the queue.
     fn waited(&self, call: &'static str, time: Duration);
-    /// A call ended after so long, the line not counted, with an error of this kind if with one.
+    /// Receives the duration of a call without its queue time, and the kind of its error, if any.
     fn ended(&self, call: &'static str, took: Duration, error: Option<ErrorKind>);
 }
 
-/// A guard that lets calls pass at EC2's pace.
+/// A guard that limits calls to EC2's rates.
 pub struct RateLimiter {
     line: Mutex<RequestQueue>,
     moved: Notify,
@@ -190,13 +190,13 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Limits by a line, at a pace.
+    /// Creates a rate limiter with a queue and a clock.
     #[must_use]
     pub fn new(line: RequestQueue, pace: Arc<dyn RateClock>, observer: Arc<dyn Observer>) -> Self {
         Self { line: Mutex::new(line), moved: Notify::new(), pace, observer }
     }
 
-    /// Calls a second, in thousandths, that each action is allowed now.
+    /// Returns the current rate of each action in thousandths of a call per second.
     #[must_use]
     pub fn rates(&self) -> BTreeMap<&'static str, u64> {
         self.line().rates()
@@ -224,7 +224,7 @@ impl RateLimiter {
     }
 }
 
-/// A place in the line that is given up when its caller is.
+/// A position in the queue that is released when its caller is cancelled.
 struct Held<'a> {
     limits: &'a RateLimiter,
     ticket: Ticket,

@@ -1,13 +1,13 @@
-//! What Kerf is informed about the cluster and itself, as far as buying machines depends on it (aws 8.1).
+//! Settings of the cluster and of Kerf that launches depend on.
 
 use planner::MinValuesPolicy;
 
-/// The settings behind instance types and launches; one value a process.
+/// Settings for instance types and launches; one value per process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `CLUSTER_NAME`.
+    /// Name of the cluster, `CLUSTER_NAME`.
     pub cluster_name: String,
-    /// URL of the API server as nodes reach it.
+    /// URL of the API server for nodes.
     pub cluster_endpoint: String,
     /// Base64 of the cluster's CA bundle (PEM).
     pub cluster_ca: String,
@@ -15,21 +15,21 @@ pub struct Settings {
     pub cluster_cidr: String,
     /// Addresses of the cluster's DNS service; empty leaves the choice to the node.
     pub cluster_dns: Vec<String>,
-    /// Kubernetes minor version such as `1.36`: part of the path of EKS images.
+    /// Kubernetes minor version such as `1.36`, part of the path of EKS images.
     pub kubernetes: String,
     /// AWS region.
     pub region: String,
-    /// `RESERVED_ENIS`: interfaces that are not for pods.
+    /// Network interfaces that are not for pods, `RESERVED_ENIS`.
     pub reserved_enis: u32,
     /// `VM_MEMORY_OVERHEAD_PERCENT` in thousandths: 75 is the default 0.075.
     pub memory_overhead_thousandths: u32,
-    /// `ISOLATED_VPC`: IAM cannot be reached, and is not asked.
+    /// `ISOLATED_VPC`: IAM cannot be reached, and Kerf does not call it.
     pub isolated_vpc: bool,
-    /// The gate ReservedCapacity: capacity reservations are looked for and used.
+    /// Feature gate ReservedCapacity: Kerf queries and uses capacity reservations.
     pub reserved_capacity: bool,
-    /// `MIN_VALUES_POLICY`: what becomes of a launch that is left with fewer values than `minValues` asks for.
+    /// `MIN_VALUES_POLICY`: behaviour of a launch with fewer values than `minValues` requires.
     pub min_values: MinValuesPolicy,
-    /// `DISABLE_DRY_RUN`: launches are not tried out before a class is called ready.
+    /// `DISABLE_DRY_RUN`: an EC2NodeClass becomes ready without a launch probe.
     pub disable_dry_run: bool,
 }
 

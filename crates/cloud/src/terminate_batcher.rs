@@ -1,4 +1,4 @@
-//! Many ends in one call.
+//! Batches TerminateInstances calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use crate::batcher::{Answers, CallBatcher};
 use crate::calls::Cloud;
 use crate::error::{CloudError, ErrorKind};
 
-/// Instances that one call ends.
+/// Maximum number of instances per call.
 const MOST: usize = 500;
 
 type Answer = Result<(), CloudError>;
 
-/// Ends instances, as many as there are to end in one call.
+/// Terminates instances. Requests that are pending at the same moment share a call.
 pub struct TerminateBatcher(CallBatcher<Answer>);
 
 impl TerminateBatcher {
-    /// Nothing to end yet.
+    /// Creates a batcher without pending requests.
     #[must_use]
     pub fn new(cloud: Arc<dyn Cloud>) -> Self {
         Self(CallBatcher::new(cloud, MOST, end))
     }
 
-    /// Ends one instance, perhaps together with others.
+    /// Terminates one instance, in a call that may contain others.
     ///
     /// # Errors
-    /// When EC2 does not end this one, or does not say; of kind `NotFound` when it does not know it.
+    /// When the call for this instance fails or has no answer. The kind is `NotFound` when the instance is unknown.
     pub async fn end(&self, id: &str) -> Answer {
         self.0.ask(id).await
     }
@@ -37,7 +37,7 @@ fn end<'a>(cloud: &'a dyn Cloud, ids: &'a [String]) -> Answers<'a, Answer> {
         let one_is_unknown = matches!(&answer, Err(error) if error.kind == ErrorKind::NotFound) && ids.len() > 1;
         let mut answers = BTreeMap::new();
         for id in ids {
-            // One that EC2 does not know fails the whole call; the others must end nevertheless.
+            // One unknown id fails the whole call, so each id is retried alone.
             let alone = std::slice::from_ref(id);
             let answer = if one_is_unknown { cloud.terminate_instances(alone).await } else { answer.clone() };
             answers.insert(id.clone(), answer);

@@ -1,5 +1,5 @@
-//! From what EC2 says about instance types to what the planner may buy: capacity, what kubelet leaves of it, labels,
-//! and offerings with prices (aws 3).
+//! Conversion of EC2's instance types into those of the planner: capacity, allocatable resources, labels, and offerings with
+//! prices.
 
 mod capacity;
 mod class;
@@ -26,23 +26,23 @@ pub use memory::{BELIEVED, LearnedMemory, MemoryUpdate, image_set};
 pub use offerings::{OfferingSource, Quote, Unavailable};
 pub use reserved::{add_placement, add_reservations};
 
-/// Everything that the catalogue of one class depends on.
+/// The inputs of an EC2NodeClass's catalogue.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// What EC2 says about the types of the region.
+    /// Instance types of the region from EC2.
     pub infos: &'a [InstanceTypeInfo],
-    /// What the data files say.
+    /// Facts from the data files.
     pub facts: &'a Facts,
     /// Prices and zones.
     pub market: &'a OfferingSource,
-    /// What is out of stock.
+    /// Unavailable offerings.
     pub shortages: &'a UnavailableOfferings,
-    /// The images of the class; empty makes every offering unavailable.
+    /// Images of the EC2NodeClass; without images every offering is unavailable.
     pub images: &'a [ResolvedImage],
 }
 
-/// The catalogue of one class. Types without an image, with all pools dry or without price stay in it, unavailable, so
-/// that a report can say why they were not taken.
+/// Returns the catalogue of one EC2NodeClass. Types without image, capacity or price remain in the catalogue as unavailable, so
+/// that reports can explain their exclusion.
 #[must_use]
 pub fn catalogue(source: &Source<'_>, class: &ClassSettings, settings: &Settings, now: Timestamp) -> Catalogue {
     let mut types: Vec<InstanceType> =
@@ -51,7 +51,7 @@ pub fn catalogue(source: &Source<'_>, class: &ClassSettings, settings: &Settings
     Catalogue { name: class.name.clone(), types }
 }
 
-/// One instance type under one class.
+/// Returns one instance type under one EC2NodeClass.
 #[must_use]
 pub fn instance_type(
     info: &InstanceTypeInfo,
@@ -63,7 +63,7 @@ pub fn instance_type(
     listing(info, source, class, settings, now).0
 }
 
-/// As [`instance_type`], with everything that stands in the way of each offering.
+/// Returns an instance type as [`instance_type`], with the reasons that make each offering unavailable.
 #[must_use]
 pub fn listing(
     info: &InstanceTypeInfo,
@@ -92,7 +92,7 @@ pub fn listing(
     (kind, quotes)
 }
 
-/// Requirements as the planner computes with them; deprecated keys become the present ones.
+/// Converts requirements into those of the planner; deprecated keys become the current ones.
 #[must_use]
 pub fn requirements(list: &[api::Requirement]) -> Requirements {
     let mut all = Requirements::default();

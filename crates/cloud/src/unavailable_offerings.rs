@@ -1,12 +1,16 @@
-//! What was out of stock lately, and where EC2 was unreliable: the next choice looks elsewhere, spreads over pools, and
-//! comes back carefully.
+//! Unavailable offerings: capacity that EC2 recently refused, and pools with interruptions. New choices avoid such pools,
+//! spread over others, and return to a pool carefully.
 //!
-//! A pool that EC2 has nothing in is left alone for three minutes, as Karpenter does. Then it is **on trial**: one launch
-//! may try it while others that have something else leave it alone. If it fails again it is left alone for twice as long, up
-//! to [`LONGEST`]; what it gives clears its name at once; and each [`FADES`] in which nothing happens halves the next wait.
+//! An unavailable pool is not used for three minutes, as in Karpenter. Then the pool is **on trial**: one launch may probe it
+//! while launches with an alternative avoid it. A further failure doubles the time, up to [`LONGEST`]. A successful launch
+//! removes the record at once. Each [`FADES`] without an event halves the next time.
 //!
-//! Every shortage has the scope of its cause: a pool (type, zone, way of buying, reservation or placement group), a quota
-//! of the account (all types of a class of families), a subnet, or a whole capacity type.
+//! Every record has the scope of its cause, which is one of these:
+//!
+//! - a pool: instance type, zone, capacity type, reservation or placement group,
+//! - a quota of the account: all types of a class of families,
+//! - a subnet,
+//! - a whole capacity type.
 
 mod quota;
 mod risk;
@@ -19,70 +23,70 @@ use planner::{CapacityType, MicroDollars};
 pub use quota::{FamilyClass, family_class};
 pub use risk::{HALF_LIFE, HIGHEST, Incident, Risk};
 
-/// How long a first shortage is believed (aws 3.5).
+/// Time for which the first failure makes a scope unavailable.
 pub const REMEMBERED: SignedDuration = SignedDuration::from_mins(3);
-/// How long the worst is believed.
+/// Maximum time for which failures make a scope unavailable.
 pub const LONGEST: SignedDuration = SignedDuration::from_mins(24);
-/// After so long on trial without another word, a shortage counts one failure less.
+/// Time after the end of unavailability in which one failure fades.
 pub const FADES: SignedDuration = SignedDuration::from_mins(15);
-/// A launch that tries a pool has reported by then, or never will.
+/// Maximum duration of a trial launch. A launch without a result by then never reports one.
 const TRIAL: SignedDuration = SignedDuration::from_secs(60);
 
-/// What is out of stock.
+/// The scope of unavailable capacity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// One instance type in one zone, bought one way.
+    /// One instance type in one zone with one capacity type.
     Offering {
-        /// How it is bought.
+        /// Capacity type.
         capacity_type: CapacityType,
         /// Instance type.
         instance_type: String,
         /// Zone name.
         zone: String,
     },
-    /// An offering inside a placement group: elsewhere in the zone there may be some.
+    /// An offering inside a placement group; the zone may have capacity outside the group.
     Placed {
-        /// How it is bought.
+        /// Capacity type.
         capacity_type: CapacityType,
         /// Instance type.
         instance_type: String,
         /// Zone name.
         zone: String,
-        /// The group's id.
+        /// Id of the placement group.
         group: String,
-        /// The partition, in groups that have some.
+        /// Partition, in groups that have partitions.
         partition: Option<u32>,
     },
-    /// A placement group that takes no more machines in a zone.
+    /// A placement group that takes no more instances in a zone.
     Group {
-        /// The group's id.
+        /// Id of the placement group.
         group: String,
         /// Zone name.
         zone: String,
     },
-    /// A capacity reservation without free capacity, by id.
+    /// A capacity reservation without available instances, by id.
     Reservation(String),
-    /// All types that draw on a quota of the account.
+    /// All types under one quota of the account.
     Quota {
-        /// How they are bought.
+        /// Capacity type.
         capacity_type: CapacityType,
-        /// The families of the quota.
+        /// Families of the quota.
         class: FamilyClass,
     },
-    /// Everything that is bought this way.
+    /// A whole capacity type.
     CapacityType(CapacityType),
-    /// A subnet without addresses, by id.
+    /// A subnet without free addresses, by id.
     Subnet(String),
 }
 
 impl Scope {
-    /// The scope of one offering.
+    /// Returns the scope of one offering.
     #[must_use]
     pub fn offering(capacity_type: CapacityType, instance_type: &str, zone: &str) -> Self {
         Self::Offering { capacity_type, instance_type: instance_type.to_owned(), zone: zone.to_owned() }
     }
 
-    /// The pool, where the scope is one that has a price.
+    /// Returns the pool, if the scope is an offering, which has a price.
     fn pool(&self) -> Option<(CapacityType, &str, &str)> {
         match self {
             Self::Offering { capacity_type, instance_type, zone } => Some((*capacity_type, instance_type, zone)),
@@ -91,13 +95,13 @@ impl Scope {
     }
 }
 
-/// What is known of one shortage.
+/// Record of one unavailable scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ShortageRecord {
     until: Timestamp,
-    /// How often in a row it failed when it was tried again; at least 1.
+    /// Number of consecutive failed attempts; at least 1.
     failures: u32,
-    /// When a launch set out to try it.
+    /// Start of the trial launch.
     trial: Option<Timestamp>,
 }
 
@@ -106,7 +110,7 @@ impl ShortageRecord {
         self.until > now
     }
 
-    /// Failures that still count, after what has faded since the shortage was over.
+    /// Returns the failures that still count, less those that faded since the end of unavailability.
     fn failures(&self, now: Timestamp) -> u32 {
         let faded = now.duration_since(self.until).as_secs().max(0) / FADES.as_secs();
         self.failures.saturating_sub(u32::try_from(faded).unwrap_or(u32::MAX))
@@ -117,31 +121,31 @@ impl ShortageRecord {
     }
 }
 
-/// How long the `failures`th failure in a row is believed.
+/// Returns the time of unavailability after the `failures`th consecutive failure.
 fn believed(failures: u32) -> SignedDuration {
     let factor = 1i32 << failures.saturating_sub(1).min(16);
     REMEMBERED.checked_mul(factor).map_or(LONGEST, |time| time.min(LONGEST))
 }
 
-/// The memory of shortages and of risks. Lives in one process: after a restart EC2 says again what it lacks.
+/// Cache of unavailable offerings and risk premiums, in memory only. After a restart EC2 reports insufficient capacity again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnavailableOfferings {
     known: BTreeMap<Scope, ShortageRecord>,
     risk: Risk,
     sequence: u64,
-    /// Up to when expiries have been counted.
+    /// Time up to which expiries are counted.
     looked: Timestamp,
 }
 
 impl UnavailableOfferings {
-    /// A memory in which trouble does not touch prices.
+    /// Creates a cache without risk premiums.
     #[must_use]
     pub fn without_risk() -> Self {
         Self { risk: Risk::off(), ..Self::default() }
     }
 
-    /// Remembers a shortage from `now` on. Said again while it lasts, it lasts longer; said again after it was over, twice
-    /// as long as before.
+    /// Marks a scope as unavailable from `now` on. A repeated mark extends the current time; a mark after its end doubles the
+    /// time.
     pub fn mark(&mut self, scope: Scope, now: Timestamp) {
         let before = self.known.get(&scope);
         let failures = match before {
@@ -158,7 +162,7 @@ impl UnavailableOfferings {
         self.sequence += 1;
     }
 
-    /// EC2 takes machines back here: the pool is out of stock, and its price carries that for a while.
+    /// Records an interruption: the pool is unavailable, and its price has a risk premium for a while.
     pub fn interrupted(&mut self, scope: Scope, now: Timestamp) {
         if let Some((capacity_type, kind, zone)) = scope.pool() {
             self.risk.note(Incident::Interruption, capacity_type, kind, zone, now);
@@ -166,14 +170,14 @@ impl UnavailableOfferings {
         self.mark(scope, now);
     }
 
-    /// EC2 launched from here: whatever was said against it is over.
+    /// Removes the record of a scope after a successful launch.
     pub fn served(&mut self, scope: &Scope) {
         if self.known.remove(scope).is_some() {
             self.sequence += 1;
         }
     }
 
-    /// Notes that a launch sets out to try what it needs of these; others leave them alone until it has reported.
+    /// Starts a trial of those scopes that are due for one. Other launches avoid them until the trial has a result.
     pub fn try_out<'s>(&mut self, scopes: impl IntoIterator<Item = &'s Scope>, now: Timestamp) {
         for scope in scopes {
             if let Some(memory) = self.known.get_mut(scope).filter(|memory| !memory.lasts(now) && !memory.on_trial(now))
@@ -183,8 +187,7 @@ impl UnavailableOfferings {
         }
     }
 
-    /// Forgets what has faded; whether anything is different for those who buy or plan: a shortage is over, or prices
-    /// have moved.
+    /// Deletes faded records. Returns true if a scope became available or prices changed.
     pub fn expire(&mut self, now: Timestamp) -> bool {
         let looked = self.looked;
         let over = self.known.values().any(|memory| memory.until > looked && memory.until <= now);
@@ -195,7 +198,7 @@ impl UnavailableOfferings {
         over || moved
     }
 
-    /// Whether an offering is out of stock: by itself, with its quota, or with all of its capacity type.
+    /// Reports whether an offering is unavailable: by itself, by its quota, or by its capacity type.
     #[must_use]
     pub fn holds(&self, capacity_type: CapacityType, instance_type: &str, zone: &str, now: Timestamp) -> bool {
         self.lasts(&Scope::CapacityType(capacity_type), now)
@@ -203,7 +206,7 @@ impl UnavailableOfferings {
             || self.lasts(&Scope::offering(capacity_type, instance_type, zone), now)
     }
 
-    /// Whether a placement group has no room for an offering; a shortage outside of the group counts too.
+    /// Reports whether an offering is unavailable in a placement group. Unavailability outside the group counts too.
     #[must_use]
     pub fn holds_placed(
         &self,
@@ -223,19 +226,19 @@ impl UnavailableOfferings {
             || self.lasts(&placed, now)
     }
 
-    /// Whether a capacity reservation has nothing left, whatever it said of itself before.
+    /// Reports whether a capacity reservation is exhausted, regardless of its listed available count.
     #[must_use]
     pub fn holds_reservation(&self, id: &str, now: Timestamp) -> bool {
         self.lasts(&Scope::Reservation(id.to_owned()), now)
     }
 
-    /// Whether a subnet has no addresses.
+    /// Reports whether a subnet has no free addresses.
     #[must_use]
     pub fn holds_subnet(&self, id: &str, now: Timestamp) -> bool {
         self.lasts(&Scope::Subnet(id.to_owned()), now)
     }
 
-    /// Whether another launch is trying out right now whether the offering is back.
+    /// Reports whether another launch is probing the offering now.
     #[must_use]
     pub fn is_on_trial(&self, capacity_type: CapacityType, instance_type: &str, zone: &str, now: Timestamp) -> bool {
         let scopes = [
@@ -246,7 +249,7 @@ impl UnavailableOfferings {
         scopes.iter().any(|scope| self.known.get(scope).is_some_and(|memory| memory.on_trial(now)))
     }
 
-    /// The price by which an offering competes: EC2's, and a premium for what happened there lately.
+    /// Returns the price for comparisons: EC2's price with the risk premium of recent incidents.
     #[must_use]
     pub fn priced(
         &self,
@@ -258,13 +261,13 @@ impl UnavailableOfferings {
         self.risk.priced(capacity_type, instance_type, zone, price)
     }
 
-    /// Changes with every mark and every expiry: what was computed under another number is stale.
+    /// Returns a number that changes with every mark and expiry. Results computed with another number are stale.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// When the next shortage is over.
+    /// Returns the time of the next expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.known.values().map(|memory| memory.until).filter(|until| *until > self.looked).min()

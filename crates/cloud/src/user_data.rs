@@ -1,5 +1,5 @@
-//! User data of an instance: from a class, and what is asked of one of its machines, to the document that crate
-//! `machine` writes and the machine reads (aws 2.4).
+//! User data of an instance: conversion of an EC2NodeClass and a launch request into the document of crate `machine`, which the
+//! instance reads.
 
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
 use api::{EC2NodeClass, Taint, label, taint};
@@ -9,21 +9,21 @@ use crate::launch::LaunchRequest;
 use crate::nodeclass::ResolvedClass;
 use crate::settings::Settings;
 
-/// What of a machine is known before it is bought.
+/// Properties of an instance that are known before its launch.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeUserData<'a> {
-    /// `spot`, `on-demand` or `reserved`.
+    /// Capacity type: `spot`, `on-demand` or `reserved`.
     pub capacity_type: &'a str,
-    /// The image that it starts from, one of the class's.
+    /// Image id, one of the EC2NodeClass's images.
     pub image_id: &'a str,
-    /// How many pods kubelet admits.
+    /// Maximum number of pods of kubelet.
     pub max_pods: u32,
 }
 
-/// What the machine receives, before base64. Images of family Custom get the class's user data as it is.
+/// Renders the user data before base64. Images of the Custom family receive the EC2NodeClass's user data unchanged.
 ///
 /// # Errors
-/// When the class's user data cannot be merged, or the result is too large for EC2.
+/// When the EC2NodeClass's user data cannot be merged, or the result is too large for EC2.
 pub fn render(
     class: &ResolvedClass,
     settings: &Settings,
@@ -33,7 +33,7 @@ pub fn render(
     document(class, settings, ask, machine).map(|document| document.text)
 }
 
-/// The same with what the class's owner should know of it.
+/// Renders the user data together with notes for the owner of the EC2NodeClass.
 ///
 /// # Errors
 /// As [`render`].
@@ -55,8 +55,8 @@ pub fn document(
     told.document(settings, ask)
 }
 
-/// User data for the instances of a class as far as the class itself says, without asking EC2: of images the first of its status counts,
-/// and without a number of pods they have as many as the class or else the image says.
+/// Renders the user data of an EC2NodeClass from the object alone, without EC2 calls. Uses the first image of its status.
+/// Without `max_pods`, the limit is that of the EC2NodeClass, or else of the image.
 ///
 /// # Errors
 /// As [`render`].
@@ -79,19 +79,20 @@ pub fn of_class(
     told.document(settings, ask)
 }
 
-/// Everything of class and machine that the document depends on.
+/// All values of EC2NodeClass and instance that the document depends on.
 struct ClusterValues<'a> {
     spec: &'a EC2NodeClassSpec,
     agent: bool,
     agent_settings: Option<&'a str>,
-    /// The image's name.
+    /// Name of the image.
     image: &'a str,
     capacity_type: &'a str,
     max_pods: Option<u32>,
 }
 
 impl ClusterValues<'_> {
-    /// A class whose images carry the agent adds the agent's startup taint here: only at registration can a node get taints.
+    /// Renders the document. If the images contain the agent, the node registers with the agent's startup taint, because
+    /// kubelet sets taints only at registration.
     fn document(&self, settings: &Settings, ask: &LaunchRequest) -> Result<Document, RenderError> {
         let mut labels = ask.labels.clone();
         labels.insert(label::CAPACITY_TYPE.to_owned(), self.capacity_type.to_owned());
@@ -123,13 +124,13 @@ fn taints(with_agent: bool, ask: &LaunchRequest) -> Vec<Taint> {
     all
 }
 
-/// Which release of Bottlerocket the image is: as the alias says, else by the image's name.
+/// Returns the Bottlerocket release of the image: from the alias, else from the image's name.
 fn image_release(spec: &EC2NodeClassSpec, image: &str) -> Option<String> {
     let alias = spec.alias().filter(|alias| alias.family == AmiFamily::Bottlerocket);
     alias.map_or_else(|| release_in(image), |alias| Some(alias.version))
 }
 
-/// The release in a name such as `bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-6db9a3e8`.
+/// Returns the release in a name such as `bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-6db9a3e8`.
 fn release_in(name: &str) -> Option<String> {
     let release = |word: &&str| {
         let digits = word.strip_prefix('v').unwrap_or_default();
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_is_read_from_an_images_name() {
+    fn release_in_reads_the_release_from_an_image_name() {
         for (name, release) in [
             ("bottlerocket-aws-k8s-1.36-x86_64-v1.46.0-6db9a3e8", Some("1.46.0")),
             ("bottlerocket-aws-k8s-1.32-nvidia-aarch64-v1.9.2-a1b2c3d4", Some("1.9.2")),

@@ -1,4 +1,4 @@
-//! The fake must behave like EC2 where it matters, else every test above it proves nothing.
+//! Tests of the fake: it must behave like EC2 where Kerf depends on EC2, because the other tests rely on it.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use cloud::contract::{self, Abilities, Verdict};
@@ -55,13 +55,13 @@ fn fleet(token: &str, target: u32, pools: &[(&str, &cloud::Subnet, i64)]) -> Fle
     }
 }
 
-/// How many instances of this id EC2 knows.
+/// Returns how many instances with this id EC2 describes.
 async fn known(cloud: &FakeCloud, id: &str) -> usize {
     cloud.instances_by_id(&[id.to_owned()]).await.unwrap().len()
 }
 
 #[tokio::test]
-async fn the_fake_keeps_the_contract() {
+async fn fake_cloud_passes_every_case_of_the_contract() {
     let cloud = FakeCloud::builder("us-west-2").pending_for(SignedDuration::from_millis(20)).build().unwrap();
     cloud.dry_up(CapacityOutage {
         capacity_type: Some("spot".to_owned()),
@@ -89,7 +89,7 @@ async fn the_fake_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn instances_live_with_the_clock() {
+async fn instance_changes_state_with_the_clock() {
     let (cloud, clock) = cloud();
     let subnets = with_template(&cloud).await;
     let free = subnets[0].free_addresses;
@@ -116,7 +116,7 @@ async fn instances_live_with_the_clock() {
 }
 
 #[tokio::test]
-async fn finite_pools_run_dry_and_fill_again() {
+async fn pool_is_exhausted_at_its_limit_and_refills() {
     let (cloud, _) = cloud();
     let subnets = with_template(&cloud).await;
     cloud.set_stock(Pool::new("spot", "m5.large", &subnets[0].zone), Some(2));
@@ -137,7 +137,7 @@ async fn finite_pools_run_dry_and_fill_again() {
 }
 
 #[tokio::test]
-async fn faults_strike_on_their_call() {
+async fn fail_applies_each_fault_to_its_call() {
     let (cloud, _) = cloud();
     let subnets = with_template(&cloud).await;
     let request = fleet("t", 1, &[("m5.large", &subnets[0], 1)]);
@@ -155,7 +155,7 @@ async fn faults_strike_on_their_call() {
 }
 
 #[tokio::test]
-async fn new_instances_may_be_invisible() {
+async fn describe_instances_omits_new_instances_when_invisible() {
     let clock = ManualClock::default();
     let cloud = FakeCloud::builder("us-west-2").clock(clock.clone()).invisible_for(seconds(2)).build().unwrap();
     let subnets = with_template(&cloud).await;
@@ -167,7 +167,7 @@ async fn new_instances_may_be_invisible() {
 }
 
 #[tokio::test]
-async fn the_same_seed_gives_the_same_world() {
+async fn fake_cloud_is_equal_when_the_seed_is_equal() {
     let once = async |seed| {
         let cloud = FakeCloud::builder("us-west-2").clock(ManualClock::default()).seed(seed).build().unwrap();
         let subnets = with_template(&cloud).await;
@@ -180,7 +180,7 @@ async fn the_same_seed_gives_the_same_world() {
 }
 
 #[tokio::test]
-async fn observers_hear_of_every_change() {
+async fn changes_notifies_of_every_state_change() {
     let (cloud, clock) = cloud();
     let subnets = with_template(&cloud).await;
     let mut changes = cloud.changes();
@@ -203,9 +203,9 @@ async fn observers_hear_of_every_change() {
     assert!(!cloud.interrupt(&answer.instances[0].id, cloud.now()), "too late");
 }
 
-/// A walk of a thousand steps by a seed of its own, with what must be true after each.
+/// Runs random walks of 1,000 steps with five seeds, and checks invariants after each step.
 #[tokio::test]
-async fn nothing_is_created_from_nothing() {
+async fn fleet_never_exceeds_addresses_and_capacity_in_random_walk() {
     for seed in 1..=5u64 {
         walk(seed).await;
     }

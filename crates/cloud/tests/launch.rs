@@ -1,4 +1,4 @@
-//! From a claim to an instance: what is asked of EC2, and that nothing is bought twice however the call ends.
+//! Tests of launches, from a NodeClaim to its instance: the EC2 requests, and no duplicate launch after any outcome of a call.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,7 +107,7 @@ impl World {
         buy(&self.cloud, &self.templates, choice, request, self.cloud.now()).await
     }
 
-    /// All that is done for a claim, as far as it gets: its launch is tried out, chosen and bought.
+    /// Executes all steps of a NodeClaim's launch: probe, choice and CreateFleet.
     async fn launch(&self, ask: &LaunchRequest) -> Result<FleetAnswer, LaunchRefusal> {
         if let Some(probe) = probe(std::slice::from_ref(ask), &self.offer()) {
             try_out(&self.cloud, &probe).await.unwrap();
@@ -118,7 +118,7 @@ impl World {
         Ok(self.buy(&choice, &request).await.unwrap())
     }
 
-    /// Everything that is alive, the invisible included.
+    /// Returns all instances that are not ending, invisible ones included.
     fn alive(&self) -> Vec<Instance> {
         let all = self.cloud.machines().into_iter().map(|machine| machine.instance);
         all.filter(|instance| !instance.is_ending()).collect()
@@ -153,7 +153,7 @@ fn held(claims: &[ClaimId], token: &Token) -> Vec<HeldInstance> {
 }
 
 #[tokio::test]
-async fn the_choice_is_the_cheapest_that_fits() {
+async fn choose_returns_the_cheapest_types_that_fit() {
     let world = world("").await;
     let choice = world.choose(&ask(&[])).unwrap();
     assert_eq!(choice.capacity_type, CapacityType::Spot);
@@ -180,7 +180,7 @@ async fn the_choice_is_the_cheapest_that_fits() {
 }
 
 #[tokio::test]
-async fn spot_gives_way_to_on_demand_when_dry() {
+async fn choose_falls_back_to_on_demand_when_spot_is_unavailable() {
     let mut world = world("").await;
     for offering in world.catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
         offering.available &= offering.capacity_type != CapacityType::Spot;
@@ -192,7 +192,7 @@ async fn spot_gives_way_to_on_demand_when_dry() {
 }
 
 #[tokio::test]
-async fn a_spot_price_above_list_price_is_no_bargain() {
+async fn choose_drops_spot_that_costs_more_than_on_demand() {
     let mut world = world("").await;
     let types = |choice: &LaunchChoice| -> BTreeSet<String> {
         choice.configs.iter().flat_map(|config| &config.overrides).map(|one| one.instance_type.clone()).collect()
@@ -212,9 +212,9 @@ async fn a_spot_price_above_list_price_is_no_bargain() {
     assert!(choice.configs.iter().flat_map(|config| &config.overrides).all(|one| one.zone != "us-west-2a"));
 }
 
-/// Rows: a requirement, and whether every chosen type is exotic.
+/// Rows: a requirement, and the expected value of `is_exotic` for every chosen type.
 #[tokio::test]
-async fn exotic_machines_come_last() {
+async fn choose_avoids_exotic_types_when_others_fit() {
     let world = world("").await;
     let rows = [
         (requirement(label::INSTANCE_CATEGORY, Operator::In, &["m", "g"]), false),
@@ -232,7 +232,7 @@ async fn exotic_machines_come_last() {
 }
 
 #[tokio::test]
-async fn a_class_without_images_buys_nothing() {
+async fn choose_refuses_when_the_class_has_no_images() {
     let mut world = world("").await;
     world.class.images.clear();
     let Err(LaunchRefusal::InsufficientCapacity(message)) = world.choose(&ask(&[])) else {
@@ -242,7 +242,7 @@ async fn a_class_without_images_buys_nothing() {
 }
 
 #[tokio::test]
-async fn min_values_hold_or_nothing_is_bought() {
+async fn choose_refuses_when_min_values_do_not_hold() {
     let world = world("").await;
     let family = |least| Requirement {
         min_values: Some(least),
@@ -257,9 +257,9 @@ async fn min_values_hold_or_nothing_is_bought() {
     assert!(world.choose(&lowered).is_ok(), "the plan has made do with less");
 }
 
-/// The catalogue has the values, but the sixty cheapest types do not: by the policy nothing is bought, or what there is.
+/// The catalogue has enough values, but the sixty cheapest types do not. The policy decides: refused, or lowered.
 #[tokio::test]
-async fn min_values_that_only_the_cut_to_sixty_types_breaks_go_by_the_policy() {
+async fn choose_follows_min_values_policy_when_60_types_break_them() {
     let mut world = world("").await;
     world.class.spec.context = Some("ctx".to_owned());
     let sizes = |least, more: &[Requirement]| {
@@ -288,9 +288,9 @@ async fn min_values_that_only_the_cut_to_sixty_types_breaks_go_by_the_policy() {
     assert_eq!(world.choose(&sizes(left, &[])).unwrap().context.as_deref(), Some("ctx"), "nothing was lowered");
 }
 
-/// A context is for instances as they were asked for, and EC2's own prices are not those that an overlay states.
+/// The context applies only to instances as requested. Prices of an overlay replace EC2's own prices.
 #[tokio::test]
-async fn how_a_claim_was_planned_decides_how_it_is_bought() {
+async fn request_drops_context_when_min_values_were_relaxed() {
     let mut world = world("").await;
     world.class.spec.context = Some("ctx".to_owned());
     let bought = |relaxed, priced| {
@@ -306,7 +306,7 @@ async fn how_a_claim_was_planned_decides_how_it_is_bought() {
 }
 
 #[tokio::test]
-async fn one_subnet_a_zone_with_most_addresses() {
+async fn choose_uses_the_subnet_with_most_free_addresses_per_zone() {
     let mut world = world("").await;
     let template = world.class.subnets[0].clone();
     let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
@@ -325,9 +325,9 @@ async fn one_subnet_a_zone_with_most_addresses() {
     assert!(matches!(world.choose(&ask(&[])), Err(LaunchRefusal::InsufficientCapacity(_))));
 }
 
-/// DescribeSubnets does not know yet what launches under way will take: the second goes where the first did not.
+/// DescribeSubnets does not count launches in flight yet, so the second launch uses the other subnet.
 #[tokio::test]
-async fn addresses_of_launches_under_way_count() {
+async fn choose_counts_addresses_of_launches_in_flight() {
     let mut world = world("").await;
     let template = world.class.subnets[0].clone();
     let subnet = |id: &str, free| cloud::Subnet { id: id.to_owned(), free_addresses: free, ..template.clone() };
@@ -356,10 +356,10 @@ async fn addresses_of_launches_under_way_count() {
     assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), 0, "by now EC2 counts them itself");
 }
 
-/// Rows: what goes wrong, and whether the launch's addresses count after it. What EC2 refused is given back by whoever asked;
-/// what has an unknown end may have been launched.
+/// Rows: a fault, and the expected count of the launch's addresses after it. A refused launch releases its addresses; a launch
+/// with an unknown outcome may have happened and keeps them.
 #[tokio::test]
-async fn a_launch_that_comes_to_nothing_gives_its_addresses_back() {
+async fn in_flight_releases_addresses_when_a_launch_fails() {
     let rows = [
         ("CreateFleet", Some(Fault::unauthorized()), false),
         ("CreateLaunchTemplate", Some(Fault::unauthorized()), false),
@@ -392,7 +392,7 @@ async fn a_launch_that_comes_to_nothing_gives_its_addresses_back() {
 }
 
 #[tokio::test]
-async fn one_launch_tries_what_may_be_back() {
+async fn try_out_reserves_a_recovering_pool_for_one_launch() {
     let mut world = world("").await;
     let dry = Scope::offering(CapacityType::Spot, "c5.2xlarge", "us-west-2a");
     let wanted = [
@@ -418,7 +418,7 @@ async fn one_launch_tries_what_may_be_back() {
 }
 
 #[tokio::test]
-async fn templates_say_what_the_class_says() {
+async fn template_contains_the_settings_of_the_class() {
     let world = world(
         r#", "kubelet": {"maxPods": 20, "systemReserved": {"cpu": "100m"}},
         "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20G", "volumeType": "gp3"}}]"#,
@@ -457,7 +457,7 @@ async fn templates_say_what_the_class_says() {
 }
 
 #[tokio::test]
-async fn tokens_name_the_launch() {
+async fn token_identifies_choice_and_claims() {
     let world = world("").await;
     let now = world.cloud.now();
     let choice = world.choose(&ask(&[])).unwrap();
@@ -479,7 +479,7 @@ async fn tokens_name_the_launch() {
 }
 
 #[tokio::test]
-async fn a_launch_is_found_by_cluster_and_ends_with_its_templates() {
+async fn buy_creates_instances_found_by_tag_and_missing_templates() {
     let world = world("").await;
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a", "b"]);
@@ -503,7 +503,7 @@ async fn a_launch_is_found_by_cluster_and_ends_with_its_templates() {
 }
 
 #[tokio::test]
-async fn a_template_deleted_in_the_middle_is_made_once_more() {
+async fn buy_creates_a_deleted_template_once_more() {
     let world = world("").await;
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
@@ -524,9 +524,9 @@ async fn a_template_deleted_in_the_middle_is_made_once_more() {
     assert!(!error.may_have_bought() && error.cause().kind == cloud::ErrorKind::Unauthorized, "{error}");
 }
 
-/// Instances with Amazon Linux 2023 need it: until then neither a launch that is tried out nor one for a claim gets so far.
+/// AL2023 instances need the service CIDR. Without it neither a probe nor a launch creates a template.
 #[tokio::test]
-async fn no_template_is_made_while_the_services_cidr_is_unknown() {
+async fn launch_is_refused_when_the_service_cidr_is_unknown() {
     let mut world = world("").await;
     let known = std::mem::take(&mut world.settings.cluster_cidr);
     let refusal = world.launch(&ask(&[])).await.unwrap_err();
@@ -537,7 +537,7 @@ async fn no_template_is_made_while_the_services_cidr_is_unknown() {
     assert_ne!(world.cloud.count("CreateLaunchTemplate"), 0, "the same, once it is known");
 }
 
-/// What is made once is not asked for again; what nobody uses goes; what someone else took away is noticed.
+/// Existing templates are not created again, unused templates are deleted, and templates deleted by others are detected.
 #[tokio::test]
 async fn templates_are_kept_while_they_are_used() {
     let world = world("").await;
@@ -567,10 +567,10 @@ async fn templates_are_kept_while_they_are_used() {
     assert_eq!(restarted.missing(&choice, after(120)).len(), 1, "somebody took one away");
 }
 
-/// The controller as it will be: writes the token, buys, tries the same request again while the outcome is unknown, and
-/// after a crash knows only the tokens. Rows: the fault, whether the process crashes after it, launches expected.
+/// Acts as the controller: stores the token, launches, and retries the same request while the outcome is unknown. After a crash
+/// only the tokens remain. Rows: the fault, with or without a crash after it.
 #[tokio::test]
-async fn no_fault_and_no_crash_buys_twice_or_loses_an_instance() {
+async fn resume_launches_each_claim_once_after_fault_or_crash() {
     let faults = [None, Some(Fault::Dropped), Some(Fault::Lost), Some(Fault::server()), Some(Fault::throttled())];
     for fault in faults {
         for crash in [false, true] {
@@ -594,7 +594,7 @@ async fn no_fault_and_no_crash_buys_twice_or_loses_an_instance() {
     }
 }
 
-/// Resumes until every claim has an instance.
+/// Resumes until every NodeClaim has an instance.
 async fn after_restart(
     world: &World,
     choice: &LaunchChoice,
@@ -628,7 +628,7 @@ async fn after_restart(
 }
 
 #[test]
-fn dealing_again_deals_the_same() {
+fn deal_completes_a_partial_assignment_unchanged() {
     let token = Token::read("t");
     let instance = |id: &str, uid: Option<&str>| Instance {
         id: id.to_owned(),
@@ -645,7 +645,7 @@ fn dealing_again_deals_the_same() {
     };
     let whole = pairs(&claims, &all);
     assert_eq!(whole, expected(&[("a", "i-1"), ("b", "i-2"), ("c", "i-3")]));
-    // Whatever part of the first dealing was written down before a crash, the second completes it.
+    // A second assignment completes the first one, whichever part of it was stored before a crash.
     for written in 0..8u8 {
         let mut claims = claims.clone();
         for (position, (name, id)) in whole.iter().enumerate().filter(|(position, _)| written & (1 << position) != 0) {
@@ -666,9 +666,10 @@ fn dealing_again_deals_the_same() {
     assert_eq!(pairs(&claims, &all[..1]), expected(&[("a", "i-3")]), "fewer instances than claims");
 }
 
-/// Rows: codes of a fleet's errors, what is remembered, and the reason of the claim's condition (`None`: no capacity).
+/// Rows: error codes of a fleet, the unavailable scopes, and the reason of the NodeClaim's condition (`None`: insufficient
+/// capacity).
 #[test]
-fn errors_become_shortages_and_reasons() {
+fn judge_maps_errors_to_scopes_and_reasons() {
     let error = |code: &str| FleetError {
         code: code.to_owned(),
         message: "said so".to_owned(),
@@ -712,7 +713,7 @@ fn errors_become_shortages_and_reasons() {
 }
 
 #[tokio::test]
-async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
+async fn choose_avoids_pools_when_a_fleet_had_no_capacity() {
     let mut world = world("").await;
     world.cloud.dry_up(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
     let choice = world.choose(&ask(&[])).unwrap();
@@ -726,7 +727,7 @@ async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
     for scope in verdict.shortages {
         world.shortages.mark(scope, world.cloud.now());
     }
-    // The catalogue is as old as the last plan; what was learned since counts all the same.
+    // The catalogue is from the last plan; unavailable offerings since then count too.
     let next = world.choose(&ask(&[])).unwrap();
     let of = |choice: &LaunchChoice| -> BTreeSet<(String, String)> {
         let all = choice.configs.iter().flat_map(|config| &config.overrides);
@@ -736,7 +737,7 @@ async fn a_dry_fleet_is_a_shortage_and_the_next_choice_looks_elsewhere() {
 }
 
 #[tokio::test]
-async fn an_instance_describes_its_claim() {
+async fn describe_returns_the_claim_fields_of_an_instance() {
     let world = world("").await;
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);

@@ -1,4 +1,4 @@
-//! What launch templates and fleets say where a class or a claim asks for more than a plain machine.
+//! Tests of launch templates and fleets with settings of an EC2NodeClass or a NodeClaim that differ from the defaults.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 const NOW: Timestamp = Timestamp::constant(1_790_000_000, 0);
 const EFA: &str = "vpc.amazonaws.com/efa";
 
-/// A class with these fields besides what every class needs.
+/// Returns a resolved EC2NodeClass with these fields besides the required ones.
 async fn class(more: Value) -> ResolvedClass {
     let builder = FakeCloud::builder("us-west-2").only_types(&["m5.large"]);
     let cloud = own_images().into_iter().fold(builder, Builder::image).build().unwrap();
@@ -40,7 +40,7 @@ async fn class(more: Value) -> ResolvedClass {
     resolve(&object, answers, &settings, Timestamp::UNIX_EPOCH).class
 }
 
-/// Two images for the same machines, and one for others.
+/// Returns two images for amd64 and one for arm64.
 fn own_images() -> [Image; 3] {
     [
         own_image("ami-old", "golden-1", "x86_64", "2026-01-01T00:00:00.000Z"),
@@ -72,7 +72,7 @@ fn offering(zone: &str, capacity_type: CapacityType, price: i64) -> Offering {
     }
 }
 
-/// A reserved offering; `kind` is `default`, `capacity-block` or `interruptible`.
+/// Returns a reserved offering; `kind` is `default`, `capacity-block` or `interruptible`.
 fn reserved(zone: &str, id: &str, remaining: u32, kind: &str) -> Offering {
     let block = if kind == "capacity-block" { kind } else { "default" };
     let labels = [
@@ -139,14 +139,14 @@ fn request(choice: &LaunchChoice) -> FleetRequest {
     choice.request(&Token::new(choice, &claims, NOW), &claims)
 }
 
-/// The interfaces of the only template.
+/// Returns the network interfaces of the only template.
 fn interfaces(choice: &LaunchChoice) -> Vec<NetworkInterface> {
     assert_eq!(choice.templates.len(), 1);
     choice.templates[0].network_interfaces.clone()
 }
 
 #[tokio::test]
-async fn a_plain_machine_has_nothing_special() {
+async fn template_has_defaults_when_nothing_special_is_requested() {
     let choice = choice_of(&class(json!({})).await, plain(), &ask(&json!([]), &[]), &settings());
     let template = &choice.templates[0];
     assert!(template.network_interfaces.is_empty() && template.connection_tracking.is_none());
@@ -158,7 +158,7 @@ async fn a_plain_machine_has_nothing_special() {
 }
 
 #[tokio::test]
-async fn efa_interfaces_come_only_when_they_are_asked_for() {
+async fn interfaces_have_efa_only_when_requested() {
     let types = || vec![kind("p4d.24xlarge", 4, vec![offering("us-west-2a", CapacityType::OnDemand, 1)])];
     let class = class(json!({"associatePublicIPAddress": false})).await;
     assert!(interfaces(&choice_of(&class, types(), &ask(&json!([]), &[]), &settings())).is_empty());
@@ -168,9 +168,9 @@ async fn efa_interfaces_come_only_when_they_are_asked_for() {
     assert!(all.iter().all(|one| one.kind == InterfaceKind::Efa && one.associate_public_ip == Some(false)));
 }
 
-/// Rows: the services' CIDR, and what the interface with IP has of IPv4 prefixes, IPv6 prefixes and IPv6 addresses.
+/// Rows: the service CIDR, and the IPv4 prefixes, IPv6 prefixes and IPv6 addresses of the interface with IP.
 #[tokio::test]
-async fn interfaces_of_the_class_keep_ip_away_from_efa_only() {
+async fn interfaces_of_the_class_have_no_ip_on_efa_only() {
     let class = class(json!({
         "associatePublicIPAddress": true, "ipPrefixCount": 2,
         "connectionTracking": {"tcpEstablishedTimeout": 600},
@@ -194,7 +194,7 @@ async fn interfaces_of_the_class_keep_ip_away_from_efa_only() {
 }
 
 #[tokio::test]
-async fn an_ipv6_cluster_has_ipv6_machines() {
+async fn interfaces_have_ipv6_when_the_cluster_is_ipv6() {
     let class = class(json!({"ipPrefixCount": 1, "associatePublicIPAddress": true})).await;
     let settings = Settings { cluster_cidr: "fd00:10::/108".to_owned(), ..settings() };
     let [one] = interfaces(&choice_of(&class, plain(), &ask(&json!([]), &[]), &settings)).try_into().unwrap();
@@ -204,7 +204,7 @@ async fn an_ipv6_cluster_has_ipv6_machines() {
 }
 
 #[tokio::test]
-async fn the_address_of_dns_says_which_kind_of_cluster_it_is_before_the_services_do() {
+async fn interfaces_follow_the_dns_address_before_the_service_cidr() {
     let class = class(json!({"associatePublicIPAddress": true})).await;
     for (dns, services, ipv6) in [("fd00:10::a", "10.100.0.0/16", true), ("10.100.0.10", "fd00:10::/108", false)] {
         let settings = Settings { cluster_dns: vec![dns.to_owned()], cluster_cidr: services.to_owned(), ..settings() };
@@ -214,7 +214,7 @@ async fn the_address_of_dns_says_which_kind_of_cluster_it_is_before_the_services
 }
 
 #[tokio::test]
-async fn tenancy_enclaves_and_nested_virtualization_follow_what_is_asked() {
+async fn template_sets_tenancy_enclave_and_nested_virtualization() {
     let class = class(json!({"cpuOptions": {"nestedVirtualization": "enabled"}})).await;
     let dedicated = json!([{"key": label::INSTANCE_TENANCY, "operator": "In", "values": ["dedicated"]}]);
     let choice = choice_of(&class, plain(), &ask(&dedicated, &[]), &settings());
@@ -229,9 +229,9 @@ async fn tenancy_enclaves_and_nested_virtualization_follow_what_is_asked() {
     assert!(choice_of(&class, types, &ask(&json!([]), &[(slots, 1)]), &settings()).templates[0].enclave);
 }
 
-/// Rows: kind of reservation, DefaultTargetCapacityType, market type, what a fleet's reserved capacity may use.
+/// Rows: kind of reservation, DefaultTargetCapacityType, market type, allowed reservations of the fleet's reserved capacity.
 #[tokio::test]
-async fn reserved_capacity_is_bought_by_its_kind() {
+async fn request_sets_target_and_market_type_by_reservation_kind() {
     let class = class(json!({})).await;
     let settings = Settings { reserved_capacity: true, ..settings() };
     let rows = [
@@ -263,7 +263,7 @@ async fn reserved_capacity_is_bought_by_its_kind() {
 }
 
 #[tokio::test]
-async fn one_kind_of_reservation_and_the_roomiest_of_a_zone() {
+async fn choose_uses_one_reservation_kind_and_the_largest_per_zone() {
     let class = class(json!({})).await;
     let settings = Settings { reserved_capacity: true, ..settings() };
     let used = |types: Vec<InstanceType>| -> Vec<String> {
@@ -282,7 +282,7 @@ async fn one_kind_of_reservation_and_the_roomiest_of_a_zone() {
 }
 
 #[tokio::test]
-async fn a_reservation_that_is_used_up_does_not_put_its_type_out_of_stock() {
+async fn judge_marks_the_reservation_when_it_is_exhausted() {
     let class = class(json!({})).await;
     let settings = Settings { reserved_capacity: true, ..settings() };
     let types = vec![kind("m5.2xlarge", 0, vec![reserved("us-west-2a", "cr-1", 2, "default")])];
@@ -302,9 +302,9 @@ async fn a_reservation_that_is_used_up_does_not_put_its_type_out_of_stock() {
     assert_eq!(said("RequestLimitExceeded"), []);
 }
 
-/// What is out of stock in the class's group is looked for elsewhere by its machines, and by nobody else's.
+/// A full placement group affects only instances of its EC2NodeClass, which use another zone.
 #[tokio::test]
-async fn a_full_zone_of_a_placement_group_is_left_alone() {
+async fn choose_avoids_a_zone_when_the_placement_group_is_full() {
     let group = PlacementGroup { id: "pg-1".to_owned(), strategy: "spread".to_owned(), ..PlacementGroup::default() };
     let grouped = ResolvedClass { placement_group: Some(group), ..class(json!({})).await };
     let free = class(json!({})).await;
@@ -330,7 +330,7 @@ async fn a_full_zone_of_a_placement_group_is_left_alone() {
 }
 
 #[test]
-fn a_placement_group_that_is_full_puts_nothing_else_out_of_stock() {
+fn judge_marks_only_the_placement_group_when_it_is_full() {
     let said = |message: &str, partition| {
         let error = FleetError {
             code: "InsufficientInstanceCapacity".to_owned(),
@@ -356,9 +356,9 @@ fn a_placement_group_that_is_full_puts_nothing_else_out_of_stock() {
     assert_eq!(said(full, None), [Scope::Group { group, zone }]);
 }
 
-/// Two types of one image: with different numbers of pods two templates, with the same one.
+/// Two types with one image: one template for equal pod counts, two for different ones.
 #[tokio::test]
-async fn templates_are_as_few_as_can_be() {
+async fn templates_are_shared_when_image_and_pod_count_match() {
     let class = class(json!({})).await;
     let types = |pods| {
         let mut all = plain();
@@ -371,9 +371,9 @@ async fn templates_are_as_few_as_can_be() {
     assert_eq!((count(29), count(58)), (1, 2));
 }
 
-/// Rows: the images that the class selects, and the image of each template with the types that it launches.
+/// Rows: the images that the EC2NodeClass selects, and each template's image with its instance type.
 #[tokio::test]
-async fn each_image_has_a_template_and_of_like_images_the_newest_is_used() {
+async fn templates_use_the_newest_image_per_architecture() {
     let arm = || {
         let mut kind = kind("m7g.2xlarge", 0, vec![offering("us-west-2a", CapacityType::OnDemand, 326_000)]);
         kind.labels.insert(label::ARCH.to_owned(), vec!["arm64".to_owned()]);
@@ -400,7 +400,7 @@ async fn each_image_has_a_template_and_of_like_images_the_newest_is_used() {
 }
 
 #[test]
-fn sizes_of_volumes_are_rounded_up() {
+fn block_devices_round_volume_sizes_up_to_gib() {
     let spec: EC2NodeClassSpec = serde_json::from_value(json!({
         "subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": [],
         "blockDeviceMappings": [

@@ -1,4 +1,4 @@
-//! From an EC2NodeClass to what it selects, against the fake; every way to come to nothing names itself and its cure.
+//! Tests of the resolution of EC2NodeClasses against the fake. Each failure names the missing resource and a hint.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A class whose spec is [`GOOD`] with some fields replaced or added (`null` removes one).
+/// Returns an EC2NodeClass whose spec is [`GOOD`] with some fields replaced or added (`null` removes a field).
 fn class(changes: &str) -> EC2NodeClass {
     let mut spec: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&format!("{{{GOOD}}}")).unwrap();
     let changes: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&format!("{{{changes}}}")).unwrap();
@@ -78,7 +78,7 @@ fn conditions(resolution: &Resolution) -> BTreeMap<&str, (&str, &str)> {
 }
 
 #[tokio::test]
-async fn a_good_class_is_ready() {
+async fn resolve_reports_ready_when_all_selectors_match() {
     let cloud = cloud();
     cloud.set_free_addresses("subnet-00000000000000002", 9000);
     let resolution = resolved(&cloud, &class(""), &settings()).await;
@@ -92,7 +92,7 @@ async fn a_good_class_is_ready() {
 }
 
 #[tokio::test]
-async fn each_machine_gets_its_image() {
+async fn image_for_returns_the_image_of_each_instance_type() {
     let resolution = resolved(&cloud(), &class(""), &settings()).await;
     let facts = cloud::data::facts().unwrap();
     let rows = [
@@ -109,9 +109,9 @@ async fn each_machine_gets_its_image() {
     }
 }
 
-/// Rows: what the class says about images, and the images (newest first) that it means.
+/// Rows: image fields of the EC2NodeClass, and the selected images, newest first.
 #[tokio::test]
-async fn terms_select_the_newest_of_each_kind() {
+async fn ami_selector_terms_select_the_newest_image_per_variant() {
     let pinned = format!(r#""amiSelectorTerms": [{{"alias": "al2023@{IMAGE_VERSION}"}}]"#);
     let custom = |terms: &str| format!(r#""amiFamily": "Custom", "amiSelectorTerms": [{terms}]"#);
     let rows = [
@@ -136,9 +136,9 @@ async fn terms_select_the_newest_of_each_kind() {
     assert!(arch.iter().any(|one| one.key == label::ARCH), "{arch:?}");
 }
 
-/// Rows: a change to the class, the condition that fails, its reason, and a text that its message must hold.
+/// Rows: a change of the EC2NodeClass, the failed condition, its reason, and a part of its message.
 #[tokio::test]
-async fn what_is_missing_names_itself_and_the_cure() {
+async fn findings_name_the_missing_resource_and_a_hint() {
     let nothing = r#"[{"tags": {"who": "nobody"}}]"#;
     let large = "x".repeat(17_000);
     let rows = [
@@ -194,7 +194,7 @@ async fn what_is_missing_names_itself_and_the_cure() {
 }
 
 #[tokio::test]
-async fn an_unknown_cidr_is_said() {
+async fn validation_fails_when_the_cluster_cidr_is_unknown() {
     let settings = Settings { cluster_cidr: String::new(), ..settings() };
     let resolution = resolved(&cloud(), &class(""), &settings).await;
     let validation = conditions(&resolution)[condition::VALIDATION_SUCCEEDED];
@@ -202,7 +202,7 @@ async fn an_unknown_cidr_is_said() {
 }
 
 #[tokio::test]
-async fn an_unanswered_question_changes_nothing_else() {
+async fn resolve_keeps_other_findings_when_a_query_fails() {
     let cloud = cloud();
     cloud.fail("DescribeSubnets", 1, Fault::throttled());
     let resolution = resolved(&cloud, &class(""), &settings()).await;
@@ -214,7 +214,7 @@ async fn an_unanswered_question_changes_nothing_else() {
 }
 
 #[tokio::test]
-async fn terms_are_alternatives_and_found_once() {
+async fn subnet_selector_terms_are_alternatives_without_duplicates() {
     let subnet = Subnet {
         id: "subnet-0f".to_owned(),
         zone: "us-west-2d".to_owned(),
@@ -230,7 +230,7 @@ async fn terms_are_alternatives_and_found_once() {
 }
 
 #[tokio::test]
-async fn what_the_agent_is_told_is_checked_before_a_machine_is_bought() {
+async fn validation_rejects_invalid_agent_annotations() {
     let rows = [
         (json!({"kerf.sh/agent-settings": "gates: {devices: [nvidia.com/gpu]}"}), "{}", None),
         (json!({"kerf.sh/agent-settings": "gates:\n  gpus: 1"}), "{}", Some("kerf.sh/agent-settings: line 2")),

@@ -1,5 +1,5 @@
-//! Launches at EC2's pace: a thousand of them take as long as EC2's limits make them take, and what someone waits for is
-//! not held up by what nobody waits for. Time is the fake's, so minutes pass in a moment.
+//! Tests of rate limits: a thousand launches take as long as EC2's limits require, and cleanup does not delay urgent calls. The
+//! clock is the fake's, so minutes pass instantly.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use cloud::rate_limiter::{Observer, Rate, RateClock, RateLimiter, RequestQueue};
 use cloud::{Cloud, CloudError, ErrorKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateRequest, Tags};
 use jiff::{SignedDuration, Timestamp};
 
-/// EC2's own buckets, and how often it refused.
+/// EC2's own token buckets, with a counter of throttled calls.
 struct Quota {
     clock: ManualClock,
     buckets: Mutex<BTreeMap<bool, (f64, Timestamp)>>,
     refused: Mutex<u32>,
-    /// Calls of this action are refused whatever the buckets say, so many times.
+    /// Action that is throttled regardless of the buckets, and the number of times.
     grudge: Mutex<(&'static str, u32)>,
 }
 
@@ -48,7 +48,7 @@ impl Quota {
         let now = self.clock.now();
         *level = (*level + now.duration_since(*at).as_secs_f64() * rate).min(burst);
         *at = now;
-        // A token that is there but for a rounding of ours is there.
+        // The tolerance covers rounding errors of the test.
         let refused = *level < 0.999_999;
         if !refused {
             *level -= 1.0;
@@ -74,7 +74,7 @@ impl Guard for Quota {
     }
 }
 
-/// The fake's time: it passes when everybody sleeps, up to the first who is to wake.
+/// The fake's time. When all tasks sleep, time advances to the first wake-up.
 struct ManualPace {
     clock: ManualClock,
     start: Timestamp,
@@ -119,7 +119,7 @@ impl RateClock for ManualPace {
     }
 }
 
-/// A sleeper's place, which is free again when it is woken by something else, too.
+/// A sleeper's entry, which is also removed when another event wakes the sleeper.
 struct Bed<'a> {
     pace: &'a ManualPace,
     key: (Duration, u64),
@@ -183,14 +183,14 @@ fn fleet(world: &World, number: u64) -> FleetRequest {
     }
 }
 
-/// What EC2's limit on changes allows at best for so many calls.
+/// Returns the minimum duration of so many calls under EC2's limit on write calls.
 fn best(calls: u64) -> Duration {
     Duration::from_millis(calls.saturating_sub(50) * 200)
 }
 
-/// A thousand claims that all want something else, so that none can share a call.
+/// A thousand NodeClaims with different choices, so that no call is shared.
 #[tokio::test]
-async fn a_thousand_launches_take_what_the_limits_make_them_take() {
+async fn rate_limiter_launches_1000_nodes_at_the_ec2_limit() {
     let world = world(RequestQueue::default()).await;
     for number in 0..1000 {
         world.cloud.create_fleet(&fleet(&world, number)).await.unwrap();
@@ -202,9 +202,9 @@ async fn a_thousand_launches_take_what_the_limits_make_them_take() {
     assert_eq!(world.ec2.machines().len(), 1000);
 }
 
-/// Tags and questions by the hundred stand in the line first; launches and the end of machines pass them.
+/// Hundreds of tags and reads enter the queue first; launches and terminations overtake them.
 #[tokio::test]
-async fn launches_are_not_held_up_by_tags() {
+async fn rate_limiter_prefers_launches_when_tags_are_pending() {
     let world = world(RequestQueue::default()).await;
     let first = world.cloud.create_fleet(&fleet(&world, 0)).await.unwrap().instances.remove(0).id;
     let ids = [first];
@@ -230,15 +230,15 @@ async fn launches_are_not_held_up_by_tags() {
     let launched = futures::future::join_all(calls).await.into_iter().max().unwrap();
     let whole = world.pace.now();
     println!("100 launches among 100 tags and 100 questions: launched after {launched:?}, all done after {whole:?}");
-    // What came before the bucket was empty went out in the order in which it came.
+    // Calls before the bucket was empty kept their order.
     assert!(launched <= best(100 + 50) * 12 / 10, "{launched:?}");
     assert!(whole <= best(201) * 12 / 10, "{whole:?}");
     assert_eq!(*world.quota.refused.lock().unwrap(), 0);
 }
 
-/// Somebody else spends the account's calls too: EC2 refuses, we slow down, and come back.
+/// Another program uses the account's limits too: EC2 throttles, Kerf slows down and recovers.
 #[tokio::test]
-async fn who_is_refused_slows_down() {
+async fn rate_limiter_slows_down_when_ec2_throttles() {
     let generous = Rate { burst: 200, per_second: 20 };
     let world = world(RequestQueue::new(generous, generous)).await;
     let mut failed = 0;
@@ -258,9 +258,9 @@ async fn who_is_refused_slows_down() {
     assert!(world.cloud.instances_by_id(&unknown).await.unwrap().is_empty());
 }
 
-/// Ends that come together are one call, and one that EC2 does not know spoils it for nobody.
+/// Concurrent terminations share one call, and an unknown id does not affect the others.
 #[tokio::test]
-async fn ends_share_a_call() {
+async fn terminate_batcher_shares_calls_when_ids_are_concurrent() {
     let world = world(RequestQueue::default()).await;
     let mut request = fleet(&world, 0);
     request.target = 30;
@@ -280,10 +280,10 @@ async fn ends_share_a_call() {
     assert!(answers.iter().any(Result::is_err), "what is not known to have happened is told");
 }
 
-/// A thousand looks at once are as many calls as it takes to name all, at the pace of questions; an instance that EC2 does
-/// not know is no trouble for the others.
+/// A thousand concurrent requests need only as many calls as their ids require, at the rate of reads. An unknown instance does
+/// not affect the others.
 #[tokio::test]
-async fn looks_share_a_call() {
+async fn describe_batcher_shares_calls_when_ids_are_concurrent() {
     let world = world(RequestQueue::default()).await;
     let mut request = fleet(&world, 0);
     request.target = 999;
@@ -299,7 +299,7 @@ async fn looks_share_a_call() {
         assert_eq!(world.ec2.count("DescribeInstances"), round * 5, "200 ids a call");
     }
     assert_eq!(*world.quota.refused.lock().unwrap(), 0);
-    // 150 questions: a hundred at once, the rest at twenty a second.
+    // 150 calls: 100 at once, the rest at 20 per second.
     assert!(world.pace.now() <= Duration::from_millis(50 * 50 * 12 / 10), "{:?}", world.pace.now());
     world.ec2.fail("DescribeInstances", 1, cloud::fake::Fault::Lost);
     let answers = futures::future::join_all(ids[..3].iter().map(|id| looks.instance(id))).await;

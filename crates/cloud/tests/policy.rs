@@ -1,5 +1,5 @@
-//! The recommended IAM policies: every call is allowed, nothing else is, and what Kerf sends satisfies the conditions.
-//! `docs/iam.md` is written from the tables; this test keeps it fresh, and writes it with `BLESS=1`.
+//! Tests of the recommended IAM policies: they allow every call and nothing else, and Kerf's requests satisfy the conditions.
+//! `docs/iam.md` is generated from the tables. A test compares the file, and writes it with `BLESS=1`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
@@ -20,14 +20,14 @@ mod requests;
 #[path = "policy/rights.rs"]
 mod rights;
 
-/// What IAM takes as a managed policy, in characters that are not white space.
+/// IAM's maximum size of a managed policy, in characters without white space.
 const POLICY_SIZE: usize = 6144;
 
 fn statement(sid: &str) -> &'static Statement {
     STATEMENTS.iter().find(|statement| statement.sid == sid).unwrap_or_else(|| panic!("no statement is called {sid}"))
 }
 
-/// The names of the trait's methods, read from its source.
+/// Returns the names of the trait's methods from its source.
 fn methods() -> Vec<&'static str> {
     let source = include_str!("../src/calls.rs");
     let (_, body) = source.split_once("pub trait Cloud: ").unwrap();
@@ -37,13 +37,13 @@ fn methods() -> Vec<&'static str> {
 }
 
 #[test]
-fn every_method_has_its_row() {
+fn calls_list_every_method_of_the_trait() {
     let rows: Vec<&str> = CALLS.iter().map(|need| need.method).collect();
     assert!(rows.len() > 20, "the walk through the source lost its way");
     assert_eq!(rows, methods());
 }
 
-/// Calls one method of the trait with whatever; the answer does not matter, the log does.
+/// Calls one method of the trait with arbitrary input. Only the log is used, not the answer.
 async fn drive(cloud: &FakeCloud, method: &str) {
     let (filter, tags, ids) = (Filter::default(), Tags::new(), Vec::new());
     match method {
@@ -83,7 +83,7 @@ async fn drive(cloud: &FakeCloud, method: &str) {
 }
 
 #[tokio::test]
-async fn every_row_names_the_call_that_is_made() {
+async fn calls_name_the_aws_call_of_each_method() {
     let cloud = FakeCloud::builder("us-west-2").long_poll_of(SignedDuration::ZERO).build().unwrap();
     for need in CALLS {
         let before = cloud.log().len();
@@ -96,13 +96,13 @@ async fn every_row_names_the_call_that_is_made() {
     }
 }
 
-/// What a row needs of a statement, and whether that covers the whole.
+/// Returns all actions that the statements of a row allow.
 fn allowed(need: &Need) -> BTreeSet<&'static str> {
     need.statements.iter().flat_map(|sid| statement(sid).actions).copied().collect()
 }
 
 #[test]
-fn no_call_is_without_a_statement() {
+fn statements_allow_every_action_of_each_call() {
     for need in CALLS {
         for action in need.actions {
             assert!(allowed(need).contains(action), "{}: no statement of its row allows {action}", need.method);
@@ -115,7 +115,7 @@ fn no_call_is_without_a_statement() {
 }
 
 #[test]
-fn no_statement_is_without_a_call() {
+fn statements_allow_no_action_without_a_call() {
     for statement in STATEMENTS {
         for action in statement.actions {
             let mut users = CALLS.iter().filter(|need| need.statements.contains(&statement.sid));
@@ -136,7 +136,7 @@ fn is_mutating(action: &str) -> bool {
 }
 
 #[test]
-fn nothing_is_allowed_everywhere() {
+fn statements_restrict_mutating_actions_to_resources() {
     for statement in STATEMENTS {
         let Statement { sid, actions, resources, conditions, .. } = statement;
         let everywhere = resources.contains(&"*");
@@ -148,7 +148,8 @@ fn nothing_is_allowed_everywhere() {
             assert_eq!(resource.split(':').take(2).collect::<Vec<_>>(), ["arn", "${PARTITION}"], "{sid}: {resource}");
             assert!(!resource.ends_with(":*"), "{sid}: {resource} names no kind of resource");
         }
-        // What is made, ended or tagged is ours by tag; what a launch only uses, messages and roles are by resource.
+        // Created, deleted or tagged resources are restricted by tag; resources that a launch only uses, messages and roles by
+        // ARN.
         let tagged = conditions.iter().any(|one| one.key.contains("Tag/kubernetes.io/cluster/${CLUSTER}"));
         let named =
             ["AllowScopedEC2InstanceAccessActions", "AllowPassingInstanceRole", "AllowInterruptionQueueActions"];
@@ -158,7 +159,7 @@ fn nothing_is_allowed_everywhere() {
 }
 
 #[test]
-fn documents_are_as_iam_wants_them() {
+fn documents_satisfy_iam_limits_and_use_all_placeholders() {
     let known: BTreeSet<&str> = PLACEHOLDERS.iter().map(|(name, _)| *name).collect();
     let mut used = BTreeSet::new();
     for policy in Policy::ALL {
@@ -182,7 +183,7 @@ fn documents_are_as_iam_wants_them() {
 }
 
 #[test]
-fn keys_of_documents_are_sorted() {
+fn document_has_sorted_keys() {
     let text = serde_json::to_string_pretty(&Policy::NodeLifecycle.document()).unwrap();
     let keys: Vec<&str> = text.lines().filter(|line| line.starts_with("      \"")).collect();
     for four in keys.split(|line| line.contains("\"Sid\"")).filter(|four| !four.is_empty()) {
@@ -191,7 +192,7 @@ fn keys_of_documents_are_sorted() {
     assert!(keys.len() >= 4 * 6, "{text}");
 }
 
-/// Holds a generated file against `wanted`, or writes it when it is to be blessed.
+/// Compares a generated file with `wanted`, or writes the file when `BLESS` is set.
 fn assert_fresh(file: &str, wanted: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
     if std::env::var_os("BLESS").is_some() {
@@ -203,12 +204,12 @@ fn assert_fresh(file: &str, wanted: &str) {
 }
 
 #[test]
-fn the_page_is_fresh() {
+fn iam_page_matches_the_policy_tables() {
     assert_fresh("docs/iam.md", &page::page());
 }
 
 #[test]
-fn the_templates_of_rights_are_fresh() {
+fn rights_templates_match_the_policy_tables() {
     let files = rights::files();
     for (name, text) in &files {
         assert_fresh(&format!("controller/rights/{name}"), text);

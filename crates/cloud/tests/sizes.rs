@@ -1,5 +1,5 @@
-//! What a class makes of a type: interfaces that it lists, Windows, learned memory, types that do not suit it, and what
-//! holds for every type under every class.
+//! Tests of instance types under an EC2NodeClass: listed network interfaces, Windows, learned memory, incompatible types, and
+//! invariants for every type and AMI family.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn class() -> ClassSettings {
     ClassSettings { zones: [("us-east-1a".to_owned(), zone)].into(), ..ClassSettings::default() }
 }
 
-/// A market of us-east-1 without spot prices, and one image for everything.
+/// Lists a type with the prices and zones of us-east-1, without spot prices, and with one image for all types.
 fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
     let facts = data::facts().unwrap();
     let mut market = OfferingSource::with_prices(PriceBook::embedded(facts));
@@ -62,7 +62,7 @@ fn interface(network_card_index: i32, device_index: i32, interface_type: Interfa
 }
 
 #[test]
-fn interfaces_that_the_class_lists_take_room_and_give_efa() {
+fn capacity_counts_network_interfaces_of_the_class() {
     let amount = |class: &ClassSettings, resource: &str| kind("m6idn.32xlarge", class).capacity.get(resource);
     let listed = |list: Vec<NetworkInterface>| ClassSettings { network_interfaces: Some(list), ..class() };
     let primary = || interface(0, 0, InterfaceType::Interface);
@@ -85,7 +85,7 @@ fn interfaces_that_the_class_lists_take_room_and_give_efa() {
 }
 
 #[test]
-fn branch_interfaces_and_addresses_of_windows() {
+fn capacity_has_branch_interfaces_and_windows_addresses() {
     assert!(!kind("t3.large", &class()).capacity.names(POD_ENI));
     assert_eq!(kind("m5.large", &class()).capacity.get(POD_ENI), 9);
     let windows = ClassSettings { family: AmiFamily::Windows2022, ..class() };
@@ -97,7 +97,7 @@ fn branch_interfaces_and_addresses_of_windows() {
 }
 
 #[test]
-fn the_operating_system_follows_the_family() {
+fn os_labels_follow_the_ami_family() {
     let shown = |name: &str, family| {
         let kind = kind(name, &ClassSettings { family, ..class() });
         (kind.labels[label::OS].clone(), kind.labels.get(label::WINDOWS_BUILD).cloned())
@@ -115,7 +115,7 @@ fn the_operating_system_follows_the_family() {
 }
 
 #[test]
-fn machines_are_shared_unless_somebody_asks_for_dedicated_ones() {
+fn tenancy_label_is_default_unless_requested() {
     let kind = kind("m5.large", &class());
     assert_eq!(kind.labels[label::INSTANCE_TENANCY], ["default", "dedicated"]);
     let instance = Instance { instance_type: kind.name.clone(), ..Instance::default() };
@@ -126,9 +126,9 @@ fn machines_are_shared_unless_somebody_asks_for_dedicated_ones() {
     assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
 }
 
-/// Rows: what the launch said of reservations, whether the gate is open, and what the machine is then.
+/// Rows: the reservation preference of the launch, whether the feature gate is enabled, and the capacity type.
 #[test]
-fn a_machine_that_ec2_counts_against_a_reservation_by_itself_is_on_demand() {
+fn describe_returns_on_demand_when_reservation_is_not_targeted() {
     let only = Some("capacity-reservations-only");
     let rows = [
         (only, true, "reserved"),
@@ -153,7 +153,7 @@ fn a_machine_that_ec2_counts_against_a_reservation_by_itself_is_on_demand() {
 }
 
 #[test]
-fn a_machine_without_interfaces_for_efa_does_not_show_any() {
+fn without_efa_removes_efa_from_the_claim() {
     let kind = kind("m6idn.32xlarge", &class());
     let parts = cloud::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
     assert!(parts.capacity.contains_key(EFA) && parts.allocatable.contains_key(EFA));
@@ -163,7 +163,7 @@ fn a_machine_without_interfaces_for_efa_does_not_show_any() {
 }
 
 #[test]
-fn types_that_cannot_be_what_the_class_says_tell_why() {
+fn unfit_returns_the_reason_when_the_type_is_incompatible() {
     let listed = |list: &[NetworkInterface]| ClassSettings { network_interfaces: Some(list.to_vec()), ..class() };
     let efa = |device| interface(0, device, InterfaceType::EfaOnly);
     let strategy = |name: &str| ClassSettings { placement_strategy: Some(name.to_owned()), ..class() };
@@ -202,7 +202,7 @@ fn types_that_cannot_be_what_the_class_says_tell_why() {
 }
 
 #[test]
-fn learned_memory_replaces_the_estimate_and_nothing_else() {
+fn learned_memory_replaces_only_the_estimate() {
     let percent = ClassSettings { memory_threshold: Threshold::Share(5000), ..class() };
     let estimated = kind("m5.large", &percent);
     let real = 8_000_000_000;
@@ -219,7 +219,7 @@ fn class_with(memory_threshold: Threshold) -> ClassSettings {
 }
 
 #[test]
-fn a_type_without_a_price_stays_and_says_so() {
+fn listing_keeps_a_type_without_price_as_unpriced() {
     let unpriced = info("r9g.large");
     assert!(!data::facts().unwrap().on_demand.contains_key(&unpriced.name));
     let (kind, quotes) = listing(&unpriced, &class());
@@ -234,10 +234,10 @@ fn a_type_without_a_price_stays_and_says_so() {
     );
 }
 
-/// For every type under every family: what pods get is never negative and never more than there is, labels are not empty
-/// but for the hypervisor of metal, and offerings come in a fixed order.
+/// Invariants for every type under every AMI family. Allocatable amounts are never negative and never above the capacity.
+/// Labels are not empty, except the hypervisor of bare metal. Offerings have a fixed order.
 #[test]
-fn what_holds_for_every_type_and_family() {
+fn listing_holds_invariants_for_every_type_and_family() {
     let mut seen = 0;
     for family in FAMILIES {
         let plain = ClassSettings { family, ..class() };
@@ -269,7 +269,7 @@ fn what_holds_for_every_type_and_family() {
     assert!(seen > 14 * 1300, "{seen}");
 }
 
-/// As [`listing`], without reading the zones of the region again for every type.
+/// Lists a type as [`listing`], without parsing the region's zones again for every type.
 fn listing_of(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec<Quote>) {
     let facts = data::facts().unwrap();
     let mut market = OfferingSource::with_prices(PriceBook::of_table([(info.name.clone(), 1000)].into()));

@@ -1,4 +1,4 @@
-//! Capacity, allocatable and labels of instance types, against upstream's published table and known values.
+//! Tests of capacity, allocatable and labels of instance types against Karpenter's published table and known values.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
@@ -41,10 +41,11 @@ fn allocatable(name: &str, class: &ClassSettings, settings: &Settings) -> (Resou
     (capacity, allocatable)
 }
 
-/// What the table says otherwise: type, key, our value, the table's. Each is a difference of the data, not of a formula:
-/// the table is older than the captured types. EC2 has since corrected the clock of its newest processors, shows the
-/// i8ge.48xlarge with two network cards of 12 interfaces (only the default card counts, as on the node), and the list
-/// of branch interfaces has learnt the c9g and m8ib families.
+/// Differences from the table: type, key, Kerf's value, the table's value.
+///
+/// Each is a difference in the data and not in a formula, because the table is older than the captured types. Since then EC2
+/// corrected the clock speed of its newest processors. EC2 also lists the i8ge.48xlarge with two network cards of 12
+/// interfaces; only the default card counts, as on the node. The list of branch interfaces now has the c9g and m8ib families.
 const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
     ("c9g.16xlarge", label::INSTANCE_CPU_CLOCK, "3300", "2800"),
     ("c9g.16xlarge", "vpc.amazonaws.com/pod-eni", "106", ""),
@@ -64,7 +65,7 @@ fn labels_and_resources_equal_the_published_table() {
     let mut differences = Vec::new();
     for (name, example) in examples {
         let mut labels = types::labels(&info(&name), data::facts().unwrap(), &settings());
-        // The table leaves out what is the same for all types of a region.
+        // The table omits labels that are the same for all types of a region.
         assert_eq!(labels.remove(label::REGION), Some(vec!["us-west-2".to_owned()]));
         assert_eq!(labels.remove(label::INSTANCE_TENANCY), Some(["default", "dedicated"].map(str::to_owned).to_vec()));
         let (_, mut found) = allocatable(&name, &class, &settings());
@@ -92,7 +93,7 @@ fn labels_and_resources_equal_the_published_table() {
 }
 
 #[test]
-fn known_values_of_allocatable() {
+fn allocatable_equals_known_values() {
     let mib = |resources: &Resources| resources.get(Resources::MEMORY) >> 20;
     let (capacity, left) = allocatable("m5.large", &ClassSettings::default(), &settings());
     assert_eq!((left.get(Resources::CPU), mib(&left), left.get(Resources::PODS)), (1930, 6903, 29));
@@ -104,7 +105,7 @@ fn known_values_of_allocatable() {
 }
 
 #[test]
-fn promised_memory_is_never_more_than_kubelet_reports() {
+fn allocatable_memory_is_never_above_kubelet_reports() {
     for (name, kib) in
         [("t4g.small", 1_408_312), ("t4g.medium", 3_377_496), ("t4g.xlarge", 15_136_012), ("m5.large", 7_220_184)]
     {
@@ -113,9 +114,9 @@ fn promised_memory_is_never_more_than_kubelet_reports() {
     }
 }
 
-/// Rows: what the class and the settings say, then pods and kubelet's memory reservation of a t3.large.
+/// Rows: class settings and settings, then pods and kubelet's memory reservation of a t3.large.
 #[test]
-fn density_and_reservation_follow_family_and_settings() {
+fn max_pods_and_kube_reserved_follow_family_and_settings() {
     let reserved = |class: &ClassSettings, settings: &Settings| {
         let (capacity, left) = allocatable("t3.large", class, settings);
         let memory = capacity.get(Resources::MEMORY) - left.get(Resources::MEMORY);
@@ -143,7 +144,7 @@ fn density_and_reservation_follow_family_and_settings() {
 }
 
 #[test]
-fn thresholds_and_disks() {
+fn class_settings_parse_thresholds_and_disks() {
     let class = |yaml: &str| -> ClassSettings {
         let class: api::EC2NodeClass = serde_json::from_str(&format!(
             r#"{{"apiVersion":"karpenter.k8s.aws/v1","kind":"EC2NodeClass","metadata":{{"name":"c"}},"spec":{{
@@ -196,7 +197,7 @@ fn thresholds_and_disks() {
 }
 
 #[test]
-fn offerings_follow_zones_prices_stock_and_images() {
+fn offerings_follow_zones_prices_capacity_and_images() {
     let now = Timestamp::constant(1_790_000_000, 0);
     let infos: Vec<InstanceTypeInfo> = ["m5.large", "m7g.large", "a1.large"].map(info).to_vec();
     let mut market = OfferingSource::new(
@@ -255,7 +256,7 @@ fn offerings_follow_zones_prices_stock_and_images() {
 }
 
 #[test]
-fn the_node_counts_interfaces_as_we_do() {
+fn interface_limits_equal_the_captured_types() {
     for (name, info) in data::instance_types().unwrap() {
         let limits = machine::pods::interface_limits(name).unwrap_or_else(|| panic!("the node does not know {name}"));
         let ours = (info.max_interfaces, info.ipv4_per_interface);
@@ -264,7 +265,7 @@ fn the_node_counts_interfaces_as_we_do() {
 }
 
 #[test]
-fn every_captured_type_makes_sense() {
+fn labels_and_allocatable_are_valid_for_every_captured_type() {
     let all = data::instance_types().unwrap();
     assert!(all.len() > 1300, "{}", all.len());
     for (name, info) in all {

@@ -1,4 +1,4 @@
-//! From a class and a claim to what the machine receives, and what a family brings where the class says nothing.
+//! Tests of user data from an EC2NodeClass and a NodeClaim, and of the defaults of AMI families.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use api::nodeclass::AmiFamily;
@@ -33,7 +33,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A class of this family, resolved to one image.
+/// Returns an EC2NodeClass of this family, resolved to one image.
 async fn class(family: AmiFamily, spec: &Value, annotations: &Value, image: &str) -> ResolvedClass {
     let mut whole = json!({
         "amiFamily": family.as_str(), "amiSelectorTerms": [{"id": "ami-1"}],
@@ -64,7 +64,7 @@ fn told(class: &ResolvedClass) -> Result<Document, RenderError> {
 }
 
 #[tokio::test]
-async fn every_family_is_told_of_cluster_labels_taints_and_pods() {
+async fn document_has_cluster_labels_taints_and_pods_per_family() {
     for family in FAMILIES {
         let user_data = if family == AmiFamily::Bottlerocket { "settings.motd = 'mine'" } else { "echo mine" };
         let class = class(family, &json!({"userData": user_data}), &json!({}), "").await;
@@ -88,7 +88,7 @@ async fn every_family_is_told_of_cluster_labels_taints_and_pods() {
 }
 
 #[tokio::test]
-async fn the_agent_is_told_in_the_familys_own_way() {
+async fn document_configures_the_agent_by_family() {
     let annotations = json!({"kerf.sh/agent": "enabled", "kerf.sh/agent-settings": "units: [kubelet.service]"});
     let container = "[settings.host-containers.kerf-agent]\nsource = 'example.com/agent:1'\n";
     for (family, user_data) in [(AmiFamily::Al2023, ""), (AmiFamily::Bottlerocket, container)] {
@@ -108,7 +108,7 @@ async fn the_agent_is_told_in_the_familys_own_way() {
 }
 
 #[tokio::test]
-async fn bottlerockets_release_is_the_aliass_or_in_the_images_name() {
+async fn document_uses_bottlerocket_release_of_alias_or_image_name() {
     let alias = |alias: &str| json!({"amiSelectorTerms": [{"alias": alias}]});
     for (mut spec, image, explicit) in [
         (alias("bottlerocket@latest"), "", false),
@@ -125,7 +125,7 @@ async fn bottlerockets_release_is_the_aliass_or_in_the_images_name() {
 }
 
 #[tokio::test]
-async fn a_family_brings_its_disks_unless_the_class_has_some() {
+async fn block_devices_default_by_family_unless_the_class_lists_some() {
     let devices = async |family: AmiFamily, spec: &Value| {
         let disks = family::block_devices(&class(family, spec, &json!({}), "").await.spec, family);
         disks.into_iter().map(|disk| (disk.device, disk.size_gib, disk.volume_type, disk.encrypted)).collect::<Vec<_>>()
@@ -145,7 +145,7 @@ async fn a_family_brings_its_disks_unless_the_class_has_some() {
 }
 
 #[tokio::test]
-async fn isolated_regions_are_not_asked_for_what_they_do_not_know() {
+async fn metadata_omits_ipv6_in_regions_without_support() {
     for (options, region, expected) in [
         (json!({}), "us-east-1", Some("disabled")),
         (json!({"httpProtocolIPv6": "enabled"}), "us-east-1", Some("enabled")),

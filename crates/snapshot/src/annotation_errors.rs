@@ -1,5 +1,5 @@
-//! What pods say in annotations and cannot be read. It follows from a pod alone, and all pods of a workload say the same, so it is
-//! reported once for all of them.
+//! Annotations of pods that cannot be parsed. All pods of a workload have the same annotations, so each problem is reported
+//! once per workload.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use api::{InvalidMix, annotation};
 use crate::Problem;
 use crate::rescheduling::full_name;
 
-/// What of a pod cannot be read; `mix` is what was found of its workload's split.
+/// Returns the annotation problems of a pod; `mix` has those of its workload's split.
 pub(crate) fn of_pod(pod: &Pod, mix: Vec<InvalidMix>) -> Vec<Problem> {
     if pod.is_terminal() || pod.is_terminating() || pod.metadata.annotations.is_none() && mix.is_empty() {
         return Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn of_pod(pod: &Pod, mix: Vec<InvalidMix>) -> Vec<Problem> {
     mix.chain(words.into_iter().flatten()).collect()
 }
 
-/// The same, once a workload and text.
+/// Returns the problems of all pods, once per workload and text.
 pub(crate) fn of_workloads<'a>(pods: impl Iterator<Item = (&'a Pod, &'a [Problem])>) -> Vec<Problem> {
     let mut faults: Vec<(&Pod, &Problem)> =
         pods.flat_map(|(pod, faults)| faults.iter().map(move |fault| (pod, fault))).collect();
@@ -38,7 +38,7 @@ pub(crate) fn of_workloads<'a>(pods: impl Iterator<Item = (&'a Pod, &'a [Problem
     once(faults.into_iter().map(|(pod, fault)| ((pod.namespace(), owner(pod)), fault.clone())))
 }
 
-/// Problems that differ in nothing but whom they speak of, once for all of a group.
+/// Merges problems of a group that differ only in the object that they name.
 pub(crate) fn once<G: Ord>(problems: impl Iterator<Item = (G, Problem)>) -> Vec<Problem> {
     let mut known: BTreeMap<(G, String), usize> = BTreeMap::new();
     let mut all: Vec<Problem> = Vec::new();

@@ -1,4 +1,4 @@
-//! How many nodes of a pool may be disrupted now (core 1.10, 4.3).
+//! Remaining disruption budgets of a NodePool.
 
 use api::NodePool;
 use api::nodepool::DisruptionReason;
@@ -7,7 +7,8 @@ use planner::{Budgets, Stage};
 
 use crate::nodes::CachedNode;
 
-/// What the pool's budgets leave, by reason: the least over those that concern it, less the nodes that are disturbed already.
+/// Returns the remaining budget of the NodePool by reason: the minimum of its budgets for the reason, less the nodes that are
+/// already being disrupted.
 pub(crate) fn left(pool: &NodePool, nodes: &[&CachedNode], now: Timestamp) -> Budgets {
     let settled = || {
         let managed = nodes.iter().filter(|kept| kept.is_managed() && kept.node.stage == Stage::Initialized);
@@ -18,7 +19,7 @@ pub(crate) fn left(pool: &NodePool, nodes: &[&CachedNode], now: Timestamp) -> Bu
     let disturbed = u32::try_from(disturbed).unwrap_or(u32::MAX);
     let mut least = Budgets::UNLIMITED;
     for (budget, said) in pool.budgets(total, now) {
-        // One that cannot be read lets no node go; the pool's problems name it.
+        // An invalid budget allows no disruption; the NodePool's problems name it.
         let Some(allowed) = said.unwrap_or(Some(0)) else { continue };
         let rows = [
             (Some(DisruptionReason::Empty), &mut least.empty),

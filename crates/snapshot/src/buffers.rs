@@ -1,7 +1,7 @@
-//! CapacityBuffers: room that is kept ready for pods to come (core 6.4).
+//! CapacityBuffers: capacity that is kept free for future pods.
 //!
-//! A buffer becomes pods that nobody sees but the planner. They need a place like any other pod, come last, and are never
-//! bound: real pods take their room, and the next plan makes new room for them.
+//! A buffer becomes virtual pods that exist only in the plan. The planner places them like other pods, but last, and never
+//! binds them. Real pods take their capacity, and the next plan provides new capacity.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,64 +17,64 @@ use crate::ignored::IgnoredReason;
 use crate::rescheduling::Sorting;
 use crate::{Input, SnapshotResult, millis, shapes};
 
-/// What a CapacityBuffer was resolved to.
+/// Result of the resolution of a CapacityBuffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferState {
-    /// `namespace/name`.
+    /// Name of the buffer, `namespace/name`.
     pub buffer: String,
-    /// How much room it asks for, or why nobody knows.
+    /// Size of the buffer, or the reason why the size is unknown.
     pub resolved: Result<BufferSize, BufferError>,
 }
 
-/// How much room a buffer asks for.
+/// Size of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSize {
-    /// Number of pods to come.
+    /// Number of virtual pods.
     pub replicas: i32,
-    /// The PodTemplate; `None` where the template is a workload's.
+    /// Name of the PodTemplate; `None` if the template belongs to a workload.
     pub pod_template: Option<String>,
     /// Generation of the PodTemplate.
     pub pod_template_generation: Option<i64>,
 }
 
-/// Why a buffer cannot be resolved.
+/// The reason why a buffer cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BufferError {
-    /// It names neither a template nor a workload.
+    /// The buffer names neither a template nor a workload.
     NoTemplate,
-    /// Its PodTemplate does not exist.
+    /// The PodTemplate does not exist.
     TemplateMissing {
-        /// The template.
+        /// Name of the template.
         name: String,
     },
-    /// Its workload is of a kind that buffers cannot follow.
+    /// Buffers do not support the kind of the workload.
     UnknownKind {
-        /// The kind.
+        /// Kind of the workload.
         kind: String,
     },
-    /// Its workload does not exist.
+    /// The workload does not exist.
     ScalableMissing {
-        /// The kind.
+        /// Kind of the workload.
         kind: String,
-        /// The name.
+        /// Name of the workload.
         name: String,
     },
-    /// Nothing says how many pods are to come.
+    /// The number of pods is unknown.
     NoSize,
-    /// A limit or a request is not a quantity.
+    /// A limit or a request is not a valid quantity.
     Quantity {
-        /// The text of the amount.
+        /// Text of the quantity.
         text: String,
     },
-    /// Pods of this template are none that Kerf makes nodes for.
+    /// Kerf does not launch nodes for pods of this template.
     Pod {
-        /// Why not.
+        /// Reason.
         reason: IgnoredReason,
     },
 }
 
 impl BufferError {
-    /// The reason of condition `ReadyForProvisioning`.
+    /// Returns the reason of the condition `ReadyForProvisioning`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -106,32 +106,32 @@ impl fmt::Display for BufferError {
     }
 }
 
-/// Whether a buffer's room is there: condition `Provisioning`.
+/// Availability of a buffer's capacity: condition `Provisioning`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provisioning {
-    /// Nodes that are there or on their way have room for all of it.
+    /// Existing and in-flight nodes have capacity for all pods.
     FitsExistingCapacity,
-    /// Some of its pods need new nodes, or have no place at all.
+    /// Some pods need new nodes or are unschedulable.
     RequiresNewCapacity {
-        /// How many have no room yet.
+        /// Number of pods without capacity.
         missing: usize,
-        /// Of how many.
+        /// Number of all pods.
         of: usize,
     },
     /// The buffer could not be resolved.
     NotReadyForProvisioning,
-    /// It asks for no pods.
+    /// The buffer requests no pods.
     BufferEmpty,
 }
 
 impl Provisioning {
-    /// Whether the condition is true.
+    /// Reports whether the condition is `True`.
     #[must_use]
     pub fn is_true(self) -> bool {
         self == Self::FitsExistingCapacity
     }
 
-    /// The condition's reason.
+    /// Returns the reason of the condition.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -154,7 +154,7 @@ impl fmt::Display for Provisioning {
     }
 }
 
-/// Whether each buffer's room is there once `plan` is carried out, in the order of [`Built::buffers`].
+/// Returns the availability of each buffer's capacity after execution of `plan`, in the order of [`SnapshotResult::buffers`].
 #[must_use]
 pub fn provisioning(built: &SnapshotResult, plan: &Plan) -> Vec<(String, Provisioning)> {
     let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -173,15 +173,15 @@ pub fn provisioning(built: &SnapshotResult, plan: &Plan) -> Vec<(String, Provisi
     built.buffers.iter().map(|state| (state.buffer.clone(), judge(state))).collect()
 }
 
-/// Room that a buffer asks for.
+/// Virtual pods of a buffer.
 pub(crate) struct BufferPods<'a> {
     buffer: &'a CapacityBuffer,
-    /// One pod to come, its labels still all there.
+    /// Shape of one virtual pod, with all its labels.
     pub(crate) shape: PodShape,
     replicas: i32,
 }
 
-/// All buffers that are Kerf's, by name, and the room that they ask for.
+/// Resolves all of Kerf's buffers, ordered by name, and returns their states and virtual pods.
 pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<BufferPods<'a>>) {
     let stays =
         |buffer: &&&Arc<CapacityBuffer>| buffer.metadata.deletion_timestamp.is_none() && buffer.spec.is_active();
@@ -224,7 +224,7 @@ fn one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodSha
     Ok((size, shape(namespace, template)?))
 }
 
-/// The template and the replicas of a workload.
+/// Returns the pod template and the replicas of a workload.
 fn workload<'a>(
     input: &Input<'a>,
     namespace: &str,
@@ -248,7 +248,7 @@ fn workload<'a>(
     found.ok_or_else(|| BufferError::ScalableMissing { kind: named.kind.clone(), name: named.name.clone() })
 }
 
-/// One pod to come: its volumes would be others', so they do not count.
+/// Returns the shape of one virtual pod. Volumes are ignored, because the template's volumes belong to other pods.
 fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, BufferError> {
     let labels = template.metadata.labels.clone().unwrap_or_default();
     let form = shapes::of_pod(namespace, &labels, &template.spec);
@@ -259,7 +259,7 @@ fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, Buffer
 }
 
 impl BufferPods<'_> {
-    /// Adds the pods to come. The shape's labels are settled by now.
+    /// Adds the virtual pods. The labels of the shape are final at this point.
     pub(crate) fn add_pods(self, sorting: &mut Sorting<'_>) {
         let metadata = &self.buffer.metadata;
         let (namespace, name) =

@@ -1,4 +1,4 @@
-//! What is kept from one snapshot to the next, so that only what has changed is translated anew.
+//! Cache between snapshots, so that only changed objects are translated again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::reserved::{self, Reserved};
 use crate::volumes::{Singles, Storage};
 use crate::{Input, Problem, SnapshotResult, buffers, daemons, millis, nodes, pools, terms, unclaimed_nodes};
 
-/// Records of former translations, each with the objects that it was made of. It makes the next translation faster and
-/// never changes it: whatever was translated before, the answer is that of [`crate::build`].
+/// Results of earlier translations, each with its source objects. The cache makes the next translation faster and never changes
+/// its result, which always equals that of [`crate::build`].
 #[derive(Default)]
 pub struct SnapshotCache {
     records: Records,
@@ -28,7 +28,7 @@ pub struct SnapshotCache {
     overlays: Overlays,
 }
 
-/// The objects of the last translation that say where volumes are.
+/// The objects of the last translation that determine the location of volumes.
 #[derive(Default)]
 struct SeenVersions {
     claims: Vec<Arc<PersistentVolumeClaim>>,
@@ -36,7 +36,7 @@ struct SeenVersions {
     classes: Vec<Arc<StorageClass>>,
 }
 
-/// The last evaluation of overlays with everything that it was made of.
+/// The last evaluation of overlays with its inputs.
 #[derive(Default)]
 struct Overlays {
     pools: Vec<Arc<NodePool>>,
@@ -46,7 +46,7 @@ struct Overlays {
 }
 
 impl SnapshotCache {
-    /// Translates a cluster.
+    /// Translates a cluster into a snapshot.
     pub fn build(&mut self, input: &Input<'_>) -> SnapshotResult {
         let mut problems = Vec::new();
         let mut daemons = daemons::translate(input, &mut problems);
@@ -85,7 +85,8 @@ impl SnapshotCache {
         SnapshotResult { snapshot, ignored, problems, never_evicted, overlays: verdicts, overlaid, buffers }
     }
 
-    /// What can be bought: less what claims in flight will use, with what overlays and factors say.
+    /// Returns the catalogues without the reserved capacity of in-flight NodeClaims, and with the changes of overlays and
+    /// factors.
     fn catalogues(&mut self, input: &Input<'_>, problems: &mut Vec<Problem>) -> Catalogues {
         let classes = self.reserved.taken(&input.claims, &input.catalogues);
         let evaluation = self.overlays.refresh(input, &classes);
@@ -132,7 +133,7 @@ impl SnapshotCache {
 }
 
 impl SeenVersions {
-    /// Whether anything is other than last time.
+    /// Stores the objects and reports whether any of them changed.
     fn refresh(&mut self, input: &Input<'_>) -> bool {
         let claims = replace(&mut self.claims, &input.volume_claims);
         let volumes = replace(&mut self.volumes, &input.volumes);
@@ -152,7 +153,7 @@ impl Overlays {
         &self.evaluation
     }
 
-    /// Whether nothing has changed that overlays depend on; a status alone changes nothing.
+    /// Reports whether the inputs of the overlays are unchanged. A changed status alone has no effect.
     fn is_of(&self, input: &Input<'_>, classes: &BTreeMap<String, Arc<Catalogue>>) -> bool {
         let pool = |one: &NodePool, other: &NodePool| {
             one.spec.template == other.spec.template && same_metadata(&one.metadata, &other.metadata)

@@ -1,4 +1,4 @@
-//! Workloads that are split over on-demand and spot, as their pods say.
+//! Splits of workloads over on-demand and spot, from the annotations of their pods.
 
 use std::sync::Arc;
 
@@ -8,8 +8,10 @@ use planner::CapacitySplit;
 
 use crate::rescheduling::{full_name, uid};
 
-/// What a pod says of its workload's split, if it asks for one, and what of it cannot be read. The workload is that of the
-/// pod's controller (a Deployment's ReplicaSet: each revision keeps its own promise); a pod without one is its own.
+/// Returns the split of a pod's workload, if the pod requests one, and the invalid parts of its annotations.
+///
+/// The workload is the pod's controller. For a Deployment this is the ReplicaSet, so each revision has its own split. A pod
+/// without controller is its own workload.
 pub(crate) fn of_pod(pod: &Pod) -> (Option<Arc<CapacitySplit>>, Vec<InvalidMix>) {
     if pod.is_terminal() || pod.is_daemon() || pod.is_static() {
         return (None, Vec::new());

@@ -1,4 +1,4 @@
-//! DaemonSets, whose pods come with every node that they fit.
+//! DaemonSets, whose pods run on every node that they fit.
 
 use api::{label, taint};
 use planner::{Daemon, Effect, PodShape, Requirement, Toleration, TolerationOperator, ValueSet};
@@ -6,7 +6,7 @@ use planner::{Daemon, Effect, PodShape, Requirement, Toleration, TolerationOpera
 use crate::terms::Labels;
 use crate::{Input, Problem, shapes};
 
-/// Taints that the DaemonSet controller makes its pods bear by itself.
+/// Taints that the DaemonSet controller adds as tolerations to its pods.
 const BORNE: [(&str, Effect); 6] = [
     (taint::NOT_READY, Effect::NoExecute),
     (taint::UNREACHABLE, Effect::NoExecute),
@@ -16,7 +16,7 @@ const BORNE: [(&str, Effect); 6] = [
     (taint::UNSCHEDULABLE, Effect::NoSchedule),
 ];
 
-/// All DaemonSets that are there to stay, by name; their pods' labels are all there still.
+/// Translates all DaemonSets that are not being deleted, ordered by name. The labels of their pods are still complete.
 pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<Daemon> {
     let mut daemons = Vec::new();
     for set in input.daemon_sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none()) {
@@ -34,15 +34,15 @@ pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<D
     daemons
 }
 
-/// Labels that every node gets sooner or later, with the value that all of them have then.
+/// Labels that every node has after initialization, with the value `true`.
 const COMING: [&str; 2] = [label::REGISTERED, label::INITIALIZED];
 
-/// Whether a node that is made now will be so without anyone's doing.
+/// Reports whether every new node will satisfy the requirement after its initialization.
 fn comes(asked: &Requirement) -> bool {
     COMING.contains(&asked.key.as_str()) && ValueSet::from_requirement(asked).allows(Some("true"))
 }
 
-/// With what the DaemonSet controller adds to it, and without what every node will have.
+/// Adds the DaemonSet controller's tolerations to a shape, and removes requirements that every node will satisfy.
 fn grown(mut shape: PodShape, labels: Labels) -> PodShape {
     shape.labels = labels;
     shape.selector.retain(|asked| !comes(asked));

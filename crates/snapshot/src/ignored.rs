@@ -1,21 +1,21 @@
-//! Pods that need a place and that the planner does not get to see, with the reason.
+//! Pods that need a node but are not part of the snapshot, with the reason.
 
 use std::fmt;
 
-/// A pod that stays out of the snapshot.
+/// A pod that is not part of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
-    /// `namespace/name`.
+    /// Name of the pod, `namespace/name`.
     pub pod: String,
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
-    /// Why.
+    /// Reason.
     pub reason: IgnoredReason,
 }
 
 impl Ignored {
-    /// Whether the pod's owner should hear of it: opting out and gates are no news, and waiting pods have a place still
-    /// or are promised one.
+    /// Reports whether the pod gets an event. Opted-out and gated pods get none, because their owners chose that state. Pods
+    /// that still run or have a nominated node get none either.
     #[must_use]
     pub fn deserves_event(&self) -> bool {
         !matches!(
@@ -29,106 +29,106 @@ impl Ignored {
     }
 }
 
-/// Why a pod stays out of the snapshot.
+/// The reason why a pod is not part of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IgnoredReason {
-    /// It asks for nodes without `karpenter.sh/nodepool`.
+    /// The pod requires nodes without `karpenter.sh/nodepool`.
     OptedOut,
-    /// It has scheduling gates, which others lift.
+    /// The pod has scheduling gates, which other programs remove.
     Gated {
-        /// The first gate by name.
+        /// First gate by name.
         gate: String,
     },
-    /// The scheduler is making room for it on a node.
+    /// kube-scheduler preempts other pods for it on a node.
     Preempting {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
-    /// It claims devices by name (dynamic resource allocation).
+    /// The pod has ResourceClaims (dynamic resource allocation).
     DeviceClaim,
-    /// A request is not a quantity.
+    /// A request is not a valid quantity.
     Quantity {
-        /// The text of the amount.
+        /// Text of the quantity.
         text: String,
     },
-    /// Its node affinity selects by field.
+    /// The node affinity uses `matchFields`.
     MatchFields,
-    /// It compares a label with something that is not one integer.
+    /// A `Gt` or `Lt` requirement does not have exactly one integer.
     Comparison {
-        /// The label's key.
+        /// Key of the label.
         key: String,
     },
-    /// A list of values is missing, or stands where none belongs.
+    /// A list of values is missing, or is present where it is not allowed.
     Values {
-        /// The label's key.
+        /// Key of the label.
         key: String,
     },
-    /// It asks for a label that belongs to Karpenter alone.
+    /// The pod requires a label that is restricted to Karpenter.
     RestrictedLabel {
-        /// The label's key.
+        /// Key of the label.
         key: String,
     },
-    /// Every alternative of its required node affinity is empty, which selects no node at all.
+    /// Every term of the required node affinity is empty and therefore selects no node.
     NoNode,
-    /// One of its volumes is not ready to be placed.
+    /// A volume of the pod cannot be placed yet.
     Volume {
-        /// `namespace/name` of the claim.
+        /// Name of the claim, `namespace/name`.
         claim: String,
-        /// What is the matter with it.
+        /// Problem of the claim.
         trouble: VolumeError,
     },
-    /// It runs on a leaving node and asks not to be disturbed, so it waits for the deadline.
+    /// The pod runs on a leaving node until the deadline, because of its annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
-    /// It runs on a leaving node and its PodDisruptionBudgets can never allow an eviction, so it waits for the deadline.
+    /// The pod runs on a leaving node until the deadline, because its PodDisruptionBudgets never allow an eviction.
     BlockedByBudget,
 }
 
-/// What is the matter with a volume claim.
+/// The problem of a volume claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeError {
-    /// There is no such claim.
+    /// The claim does not exist.
     Missing,
     /// The claim is being deleted.
     Terminating,
-    /// The claim's volume has been lost for good.
+    /// The volume of the claim is permanently lost.
     Lost,
     /// The claim is bound to a volume that does not exist.
     VolumeMissing {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
     },
     /// The claim is bound to a volume that is being deleted.
     VolumeTerminating {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
     },
-    /// The claim names a volume, and the binding is not complete.
+    /// The claim names a volume, but is not bound yet.
     Binding {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
     },
-    /// The volume's node affinity selects no node at all.
+    /// The volume's node affinity selects no node.
     Nowhere {
-        /// The volume.
+        /// Name of the volume.
         volume: String,
     },
-    /// The claim is unbound and wants no class, so nobody makes a volume for it.
+    /// The claim is unbound and requests no class, so no provisioner creates a volume for it.
     NoClass,
-    /// The claim is unbound and names no class, and there is no default one.
+    /// The claim is unbound without a class, and the cluster has no default class.
     NoDefaultClass,
-    /// The claim's class does not exist.
+    /// The claim's StorageClass does not exist.
     ClassMissing {
-        /// The class.
+        /// Name of the StorageClass.
         class: String,
     },
-    /// The claim is for one pod in the whole cluster (`ReadWriteOncePod`), and another one has it.
+    /// The claim allows one pod in the whole cluster (`ReadWriteOncePod`), and another pod uses it.
     InUse {
-        /// `namespace/name` of the other pod.
+        /// Name of the other pod, `namespace/name`.
         pod: String,
     },
-    /// The claim's class makes volumes at once, wherever its driver likes, and has not made this one yet.
+    /// The claim's StorageClass binds immediately, in a zone of its driver's choice, and has not created the volume yet.
     Immediate {
-        /// The class.
+        /// Name of the StorageClass.
         class: String,
     },
 }

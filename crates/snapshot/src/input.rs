@@ -1,4 +1,4 @@
-//! What a snapshot is made of.
+//! Input of a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use jiff::Timestamp;
 use planner::{Catalogue, MinValuesPolicy, Policy, PreferencePolicy};
 
-/// What a snapshot is made of. Lists may come in any order; the snapshot has its own.
+/// Input of a snapshot. Lists may be in any order; the snapshot has its own order.
 ///
-/// Objects come in `Arc`s, so that [`crate::Memory`] knows an object that it has seen before by its address.
+/// Objects are in `Arc`s, so that [`crate::SnapshotCache`] recognizes an unchanged object by its address.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
-    /// The moment that the snapshot speaks of.
+    /// Time of the snapshot.
     pub now: Timestamp,
-    /// Breaks ties that nothing else breaks.
+    /// Seed for the remaining ties.
     pub seed: u64,
     /// All pods, bound or not.
     pub pods: Vec<&'a Arc<Pod>>,
@@ -26,13 +26,13 @@ pub struct Input<'a> {
     pub nodes: Vec<&'a Arc<Node>>,
     /// All NodeClaims.
     pub claims: Vec<&'a Arc<NodeClaim>>,
-    /// All NodePools; those that are not ready or being deleted are left out.
+    /// All NodePools; the snapshot omits those that are not ready or being deleted.
     pub pools: Vec<&'a Arc<NodePool>>,
     /// All DaemonSets.
     pub daemon_sets: Vec<&'a Arc<DaemonSet>>,
     /// All PodDisruptionBudgets.
     pub budgets: Vec<&'a Arc<PodDisruptionBudget>>,
-    /// What agents say of their nodes' use.
+    /// Reports of agents on the utilization of their nodes.
     pub usages: Vec<&'a Arc<NodeReport>>,
     /// All PersistentVolumeClaims.
     pub volume_claims: Vec<&'a Arc<PersistentVolumeClaim>>,
@@ -44,52 +44,53 @@ pub struct Input<'a> {
     pub csi_nodes: Vec<&'a Arc<CSINode>>,
     /// All Namespaces.
     pub namespaces: Vec<&'a Arc<Namespace>>,
-    /// All NodeOverlays; none where the feature gate is off.
+    /// All NodeOverlays; empty if the feature gate is disabled.
     pub overlays: Vec<&'a Arc<NodeOverlay>>,
-    /// All CapacityBuffers; none where the feature gate is off.
+    /// All CapacityBuffers; empty if the feature gate is disabled.
     pub buffers: Vec<&'a Arc<CapacityBuffer>>,
-    /// The PodTemplates that buffers name.
+    /// PodTemplates that buffers reference.
     pub pod_templates: Vec<&'a Arc<PodTemplate>>,
-    /// The Deployments that buffers follow.
+    /// Deployments that buffers reference.
     pub deployments: Vec<&'a Arc<Deployment>>,
-    /// The ReplicaSets that buffers follow.
+    /// ReplicaSets that buffers reference.
     pub replica_sets: Vec<&'a Arc<ReplicaSet>>,
-    /// The StatefulSets that buffers follow.
+    /// StatefulSets that buffers reference.
     pub stateful_sets: Vec<&'a Arc<StatefulSet>>,
-    /// What can be bought, by the node class's name; a pool whose class has no entry is left out and named as a problem.
+    /// Catalogues by the name of the EC2NodeClass. A NodePool whose EC2NodeClass has no entry is omitted and reported as a
+    /// problem.
     pub catalogues: BTreeMap<String, Arc<Catalogue>>,
-    /// Labels besides the well-known ones that instance types decide on: pods may ask for them, pools need not name them.
+    /// Further labels of instance types besides the well-known ones. Pods may require them without an entry in the NodePool.
     pub type_labels: BTreeSet<String>,
-    /// Promises of recent plans in the order in which they were made: pod UID and the name of a Node or NodeClaim.
+    /// Nominations of recent plans in the order in which they were made: pod UID and the name of a Node or NodeClaim.
     pub nominations: Vec<(String, String)>,
-    /// Until when nodes are protected by such promises, by the name of the Node or NodeClaim.
+    /// Times until which such nominations protect nodes, by the name of the Node or NodeClaim.
     pub nominated_until: BTreeMap<String, Timestamp>,
-    /// Since when EC2's status checks of instances fail, by the instance's id.
+    /// Times since which EC2's status checks of instances fail, by instance id.
     pub impaired: BTreeMap<String, Timestamp>,
-    /// How hard the planner may try, and which policies apply.
+    /// Limits and policies of the planner.
     pub settings: Settings,
 }
 
-/// Settings of the planner that are not in the cluster.
+/// Settings of the planner that are not objects of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Upper bound on search steps.
+    /// Maximum number of search steps.
     pub max_steps: u64,
-    /// Instance types that one launch may list.
+    /// Maximum number of instance types per launch.
     pub max_instance_types: usize,
-    /// What preferences count for (`PREFERENCE_POLICY`).
+    /// Treatment of preferences (`PREFERENCE_POLICY`).
     pub preferences: PreferencePolicy,
-    /// What happens when `minValues` cannot be met (`MIN_VALUES_POLICY`).
+    /// Treatment of `minValues` that cannot be met (`MIN_VALUES_POLICY`).
     pub min_values: MinValuesPolicy,
-    /// Types that a launch which allows spot keeps where its pods' requirements do.
+    /// Minimum number of instance types in a launch that allows spot, if the pods' requirements allow so many.
     pub least_spot_types: usize,
-    /// Whether spot may be replaced by cheaper spot (feature gate `SpotToSpotConsolidation`).
+    /// True if cheaper spot may replace spot (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
-    /// Whether sick nodes are replaced (feature gate `NodeRepair`).
+    /// True if unhealthy nodes are replaced (feature gate `NodeRepair`).
     pub node_repair: bool,
-    /// Whether requests of pods can be changed where they are; without it pools that pack only observe.
+    /// True if requests of pods can be resized in place. Without resize, NodePools that lower requests only observe.
     pub resize: bool,
-    /// Whether pools with `replicas` get their nodes (feature gate `StaticCapacity`); without it such pools are left out.
+    /// True if NodePools with `replicas` get their nodes (feature gate `StaticCapacity`); otherwise they are omitted.
     pub static_pools: bool,
 }
 
@@ -111,7 +112,7 @@ impl Default for Settings {
 }
 
 impl Input<'_> {
-    /// An empty cluster at one moment.
+    /// Creates the input of an empty cluster at a time.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! Kubernetes objects become the planner's [`planner::Snapshot`], here and nowhere else.
+//! Translation of Kubernetes objects into the planner's [`planner::Snapshot`]. No other crate does this.
 //!
-//! A live cluster and a folder of YAML take the same way, so that a decision can be repeated at a desk. The
-//! translation is pure: instants come in with [`Input`], and what cannot be translated comes out by name, as an
-//! ignored pod or as a problem, never as a failure of the whole.
+//! A live cluster and a folder of YAML use the same translation, so decisions can be reproduced offline. The translation is
+//! pure: times are part of [`Input`]. An object that cannot be translated becomes an ignored pod or a problem, and never a
+//! failure of the whole.
 
 mod annotation_errors;
 mod budget;
@@ -42,38 +42,38 @@ pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
 pub use pools::rules as packing_rules;
 pub use problem::{Problem, Subject, UsageError};
 
-/// A snapshot with what did not go into it.
+/// A snapshot with the objects that are not part of it.
 #[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotResult {
-    /// The planner's input.
+    /// Input of the planner.
     pub snapshot: Snapshot,
-    /// Pods that need a place and that the planner will not see, in the order of their names.
+    /// Pods that need a node but are not part of the snapshot, ordered by name.
     pub ignored: Vec<Ignored>,
-    /// Objects that could not be read in full.
+    /// Objects that could not be translated completely.
     pub problems: Vec<Problem>,
-    /// Pods on managed nodes that no eviction will ever take: each by itself, where a problem speaks of all that are held alike.
+    /// Pods on managed nodes that can never be evicted. The list has each pod; a problem covers all pods with the same reason.
     pub never_evicted: Vec<NeverEvicted>,
-    /// What became of each NodeOverlay, by name.
+    /// Result of each NodeOverlay, by name.
     pub overlays: Vec<OverlayVerdict>,
-    /// Instance types that overlays speak of, by pool; claims of such types say so in annotations.
+    /// Instance types with overlays, by NodePool. NodeClaims of such types have annotations for them.
     pub overlaid: BTreeMap<String, Overlaid>,
-    /// What each CapacityBuffer was resolved to, by name; those for other programs are left out.
+    /// Result of each CapacityBuffer, by name, without those of other provisioning strategies.
     pub buffers: Vec<BufferState>,
 }
 
-/// A pod that no eviction will ever take.
+/// A pod that can never be evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeverEvicted {
-    /// `namespace/name`.
+    /// Name of the pod, `namespace/name`.
     pub pod: String,
-    /// The pool of its node.
+    /// NodePool of its node.
     pub pool: Option<String>,
-    /// Whose word that is, and what to do.
+    /// Reason with a hint.
     pub why: Unevictable,
 }
 
-/// Translates a cluster that nothing is known of yet.
+/// Translates a cluster without a cache.
 pub fn build(input: &Input<'_>) -> SnapshotResult {
     SnapshotCache::default().build(input)
 }

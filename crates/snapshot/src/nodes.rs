@@ -1,4 +1,4 @@
-//! Claims and Nodes, joined: what is there, what is on its way, what is leaving, and how much room each has.
+//! NodeClaims joined with their Nodes: existing, in-flight and leaving nodes, and the capacity of each.
 
 mod bound;
 mod health;
@@ -21,48 +21,48 @@ pub(crate) use node_cache::{CachedNode, refresh};
 pub use sizes::{node_usage, sizing};
 pub(crate) use translate::TranslationContext;
 
-/// A claim with its Node; one may be missing, not both.
+/// A NodeClaim with its Node; at most one is missing.
 pub(crate) struct NodeSource<'a> {
     pub(crate) claim: Option<&'a Arc<NodeClaim>>,
     pub(crate) node: Option<&'a Arc<Node>>,
 }
 
-/// How far a machine has come.
+/// Stage of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MachineStage {
-    /// What it will be is not known yet.
+    /// Not launched: the instance type is unknown.
     Unlaunched,
-    /// Launched, with what the instance has written down; not registered.
+    /// Launched, with the instance's data in the status; not registered.
     Launched,
     /// Registered, not initialized.
     Registered,
-    /// Ready for pods, or not managed.
+    /// Initialized, or not managed.
     Initialized,
 }
 
-/// What a machine counts for in its pool's budgets.
+/// State of a node with respect to its NodePool's budgets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeState {
-    /// Whether kubelet says that the Node works.
+    /// True if the Node is `Ready`.
     pub(crate) ready: bool,
-    /// Whether it has been marked as going, which a move does before anything else.
+    /// True if the node is marked for disruption, which is the first step of a command.
     pub(crate) marked: bool,
-    /// Whether the cloud has accepted its end: nobody counts it any more.
+    /// True if the termination of the instance has begun. Such a node no longer counts.
     pub(crate) terminating: bool,
 }
 
 impl NodeState {
-    /// Whether it uses up a budget by itself.
+    /// Reports whether the node uses the budget by itself.
     pub(crate) fn is_disturbed(self) -> bool {
         self.marked || !self.ready
     }
 }
 
-/// Every Node and every claim once, by name.
+/// Joins NodeClaims and Nodes; each occurs once, ordered by name.
 pub(crate) fn machines<'a>(input: &Input<'a>) -> Vec<NodeSource<'a>> {
     let mut nodes: BTreeMap<&str, &'a Arc<Node>> = input.nodes.iter().map(|node| (node.name(), *node)).collect();
     let by_provider: BTreeMap<&str, &str> = match input.claims.iter().any(|claim| unnamed(claim).is_some()) {
-        // The first of several by name, whatever the order of the list.
+        // The first of several Nodes by name, regardless of the list's order.
         true => nodes.iter().rev().map(|(name, node)| (node.spec.provider_id.as_str(), *name)).collect(),
         false => BTreeMap::new(),
     };
@@ -79,17 +79,17 @@ pub(crate) fn machines<'a>(input: &Input<'a>) -> Vec<NodeSource<'a>> {
     machines
 }
 
-/// The instance of a claim that does not know its Node's name yet.
+/// Returns the provider id of a NodeClaim whose status has no node name yet.
 fn unnamed(claim: &NodeClaim) -> Option<&str> {
     let status = claim.status.as_ref()?;
     (status.node_name.is_empty() && !status.provider_id.is_empty()).then_some(&status.provider_id)
 }
 
-/// Promises by the pod's UID: their number, and the node.
+/// Nominations by pod UID: their number, and the name of the node.
 pub(crate) type Nominated<'a> = BTreeMap<&'a str, (usize, &'a str)>;
 
-/// Promises of recent plans, from a pod's UID to their number and the name that the snapshot uses now: a claim that has a
-/// Node goes by that.
+/// Returns the nominations of recent plans: their number and the current node name by pod UID. A NodeClaim with a Node has the
+/// name of the Node.
 pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [NodeSource<'_>]) -> Nominated<'a> {
     if input.nominations.is_empty() {
         return BTreeMap::new();
@@ -102,7 +102,7 @@ pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [NodeSource<'_>])
 }
 
 impl<'a> NodeSource<'a> {
-    /// The Node's name, or the claim's while it has no Node.
+    /// Returns the Node's name, or the NodeClaim's while it has no Node.
     pub(crate) fn name(&self) -> &'a str {
         self.node.map(|node| node.name()).or_else(|| self.claim_name()).unwrap_or_default()
     }
@@ -111,7 +111,7 @@ impl<'a> NodeSource<'a> {
         self.claim.and_then(|claim| claim.metadata.name.as_deref())
     }
 
-    /// The EC2 instance's id.
+    /// Returns the id of the EC2 instance.
     pub(crate) fn instance(&self) -> Option<&'a str> {
         let of_claim = self.claim.and_then(|claim| Some(claim.status.as_ref()?.provider_id.as_str()));
         let of_node = self.node.map(|node| node.spec.provider_id.as_str());
@@ -128,12 +128,12 @@ impl<'a> NodeSource<'a> {
         }
     }
 
-    /// A condition of the claim.
+    /// Returns a condition of the NodeClaim.
     pub(crate) fn condition(&self, type_: &str) -> Option<&'a Condition> {
         status::find(&self.claim?.status.as_ref()?.conditions, type_)
     }
 
-    /// The NodePool's name.
+    /// Returns the name of the NodePool.
     pub(crate) fn pool(&self) -> Option<&'a String> {
         let of_claim = self.claim.and_then(|claim| claim.metadata.labels.as_ref()?.get(label::NODEPOOL));
         of_claim.or_else(|| self.node.and_then(|node| node.metadata.labels.as_ref()?.get(label::NODEPOOL)))
@@ -153,7 +153,7 @@ impl<'a> NodeSource<'a> {
         }
     }
 
-    /// Why the machine is on its way out. An interruption counts more than a deletion: nothing can put it off.
+    /// Returns why the node is leaving. An interruption takes precedence over a deletion, because it cannot be postponed.
     pub(crate) fn leaving(&self) -> Option<Leaving> {
         let node_goes = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         let claim_goes = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
@@ -172,7 +172,7 @@ impl<'a> NodeSource<'a> {
         ends.then_some(Leaving::Interrupted { deadline })
     }
 
-    /// When the machine was last settled: initialized, or visited by a pod's coming or going.
+    /// Returns the time of the last change: the initialization, or the arrival or departure of a pod.
     pub(crate) fn quiet_since(&self) -> Option<Timestamp> {
         self.claim?.quiet_since()
     }

@@ -1,8 +1,8 @@
-//! NodeOverlays and performance factors: what machines cost, have and do beyond what the cloud says of them (core 6.3).
+//! NodeOverlays and performance factors: changes of price, capacity and performance of instance types.
 //!
-//! Overlays are looked at from the heaviest to the lightest, of equal weights the later name first. The first that speaks
-//! of an offering's price, of a type's resource or of its performance wins. One that says something of what an overlay of
-//! its own weight has spoken of already is in conflict with it and counts nowhere.
+//! Overlays are evaluated in the order of descending weight; of equal weights the later name is first. The first overlay for an
+//! offering's price, for a type's resource or for its performance takes precedence. An overlay that changes the same value as
+//! an overlay of equal weight is in conflict and has no effect at all.
 
 mod prepare;
 mod states;
@@ -18,38 +18,38 @@ use crate::{Problem, pools, shapes};
 use prepare::Prepared;
 use states::PoolState;
 
-/// What became of one NodeOverlay.
+/// Result of one NodeOverlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayVerdict {
-    /// The overlay's name.
+    /// Name of the overlay.
     pub overlay: String,
-    /// Why it does not count, if it does not.
+    /// Reason why the overlay has no effect, if it has none.
     pub trouble: Option<OverlayError>,
 }
 
-/// Why an overlay does not count.
+/// The reason why an overlay has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OverlayError {
-    /// It says something that cannot be read.
+    /// The overlay is invalid.
     Invalid {
-        /// What, and what to write instead.
+        /// Description of the error with a hint.
         message: String,
     },
-    /// Another overlay of the same weight has spoken of the same thing.
+    /// An overlay of the same weight changes the same value.
     Conflict {
-        /// The other overlay.
+        /// Name of the other overlay.
         with: String,
-        /// The pool in which they meet first, by name.
+        /// First NodePool with the conflict, by name.
         pool: String,
-        /// The instance type on which they meet first, by name.
+        /// First instance type with the conflict, by name.
         instance_type: String,
-        /// What both speak of: `price`, `performance` or the name of a resource.
+        /// Value in conflict: `price`, `performance` or the name of a resource.
         subject: String,
     },
 }
 
 impl OverlayError {
-    /// The reason of condition `ValidationSucceeded`.
+    /// Returns the reason of the condition `ValidationSucceeded`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -72,26 +72,26 @@ impl fmt::Display for OverlayError {
     }
 }
 
-/// Instance types of a pool that overlays speak of, by name.
+/// Instance types of a NodePool that overlays change, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlaid {
-    /// Types with another price than the cloud's on some offering.
+    /// Types with a changed price of any offering.
     pub price: BTreeSet<String>,
-    /// Types with other capacity than the cloud's.
+    /// Types with changed capacity.
     pub capacity: BTreeSet<String>,
 }
 
-/// What overlays and factors make of the catalogues.
+/// The result of all overlays and factors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evaluation {
-    /// Catalogues of pools to which something applies.
+    /// Catalogues of NodePools with changes.
     pub(crate) pools: BTreeMap<String, Arc<Catalogue>>,
     pub(crate) verdicts: Vec<OverlayVerdict>,
     pub(crate) overlaid: BTreeMap<String, Overlaid>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Evaluates overlays for pools whose class can buy something.
+/// Evaluates overlays for NodePools whose EC2NodeClass has a catalogue.
 pub(crate) fn evaluate(
     pools: &[Arc<NodePool>],
     overlays: &[Arc<NodeOverlay>],
@@ -135,7 +135,7 @@ fn state<'a>(pool: &'a NodePool, classes: &'a BTreeMap<String, Arc<Catalogue>>) 
     stays.then(|| PoolState::new(name, pool, catalogue, labels, requirements.iter().collect()))
 }
 
-/// Lets one overlay speak everywhere, or nowhere when it is in conflict anywhere.
+/// Applies one overlay to all NodePools, or to none if any NodePool has a conflict.
 fn apply(
     position: usize,
     own: &Prepared,

@@ -1,17 +1,17 @@
-//! PodDisruptionBudgets by the pods that they select.
+//! Index of PodDisruptionBudgets by the pods that they select.
 //!
-//! A hundred thousand pods and a thousand budgets are too many pairs to look at. Budgets are filed by namespace and by one of
-//! their labels, a pod is looked up once, and when a budget's figures change only the pods that it selects are looked at again.
+//! All pairs of a hundred thousand pods and a thousand budgets are too many. The index sorts budgets by namespace and by one of
+//! their labels, so that each pod needs one lookup. When the status of a budget changes, only its pods are evaluated again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::objects::{Pod, PodDisruptionBudget};
 
-/// Namespace and name.
+/// Namespace and name of a budget.
 type Name = (String, String);
 
-/// All budgets.
+/// Index of all budgets.
 #[derive(Default)]
 pub(crate) struct PdbIndex {
     former: Vec<Arc<PodDisruptionBudget>>,
@@ -21,7 +21,7 @@ pub(crate) struct PdbIndex {
     shelves: BTreeMap<String, Shelf>,
 }
 
-/// One budget with the records of its pods.
+/// A budget with the records of its pods.
 struct PdbEntry {
     budget: Arc<PodDisruptionBudget>,
     pods: BTreeSet<u32>,
@@ -30,23 +30,23 @@ struct PdbEntry {
 /// The budgets of one namespace.
 #[derive(Default)]
 struct Shelf {
-    /// By one label that their pods must have, key and value.
+    /// Budgets by one label that their pods must have, key and value.
     labelled: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
-    /// Those that ask for no label with a value.
+    /// Budgets that require no label with a value.
     others: Vec<u32>,
 }
 
-/// What is other than before.
+/// Effect of an update.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     /// Namespaces in which pods may have other budgets.
     pub(crate) namespaces: BTreeSet<String>,
-    /// Records of pods whose budgets answer otherwise.
+    /// Records of pods whose budgets changed their decision.
     pub(crate) pods: BTreeSet<u32>,
 }
 
 impl PdbIndex {
-    /// Takes over the list of budgets.
+    /// Updates the index to a new list of budgets.
     pub(crate) fn refresh(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) -> Change {
         let mut change = Change::default();
         let same = |(one, other): (&Arc<PodDisruptionBudget>, &&Arc<PodDisruptionBudget>)| Arc::ptr_eq(one, other);
@@ -78,7 +78,7 @@ impl PdbIndex {
         change
     }
 
-    /// The budgets of a pod, by name.
+    /// Returns the budgets of a pod, by name.
     pub(crate) fn budgets_of(&self, pod: &Pod) -> Vec<u32> {
         let Some(shelf) = self.shelves.get(pod.namespace()) else { return Vec::new() };
         let labels = pod.metadata.labels.iter().flatten();
@@ -89,18 +89,18 @@ impl PdbIndex {
         all.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// A budget.
+    /// Returns a budget by id.
     pub(crate) fn get(&self, id: u32) -> Option<&PodDisruptionBudget> {
         Some(&self.slots.get(id as usize)?.as_ref()?.budget)
     }
 
-    /// Budgets that no pod has, by name.
+    /// Returns the budgets without pods, by name.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
         let all = self.ids.values().filter_map(|id| self.slots.get(*id as usize)?.as_ref());
         all.filter(|guard| guard.pods.is_empty()).map(|guard| guard.budget.as_ref())
     }
 
-    /// The record's pod has these budgets now, and had those before.
+    /// Replaces the former budgets of a record with the present ones.
     pub(crate) fn assign(&mut self, record: u32, former: &[u32], present: &[u32]) {
         for id in former {
             if let Some(guard) = self.slots.get_mut(*id as usize).and_then(Option::as_mut) {
@@ -138,7 +138,7 @@ impl PdbIndex {
         u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Puts the budgets of a namespace in order anew.
+    /// Rebuilds the index of one namespace.
     fn file(&mut self, namespace: &str) {
         let mut shelf = Shelf::default();
         let from = (namespace.to_owned(), String::new());

@@ -1,4 +1,4 @@
-//! NodePools that may be used now, with what their nodes already take of their limits.
+//! NodePools that can be used now, with the resources that their nodes take from the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::catalogues::Catalogues;
 use crate::nodes::CachedNode;
 use crate::{Input, Problem, budget, quantities, shapes};
 
-/// The nodes of one pool.
+/// The nodes of one NodePool.
 type Own<'a> = Vec<&'a CachedNode>;
 
-/// Ready pools that stay, by name.
+/// Translates the ready NodePools that are not being deleted, ordered by name.
 pub(crate) fn translate(
     input: &Input<'_>,
     catalogues: &Catalogues,
@@ -35,7 +35,7 @@ pub(crate) fn translate(
     pools
 }
 
-/// Whether the snapshot shows the pool.
+/// Reports whether the NodePool is part of the snapshot.
 pub(crate) fn usable(input: &Input<'_>, pool: &NodePool) -> bool {
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let stays = pool.metadata.deletion_timestamp.is_none();
@@ -63,7 +63,7 @@ fn one(
     Some(Pool {
         weight: pool.spec.weight.unwrap_or_default(),
         catalogue,
-        // The API server has validated them; what slipped through allows nothing, so it can do no harm.
+        // The API server has validated the requirements. An invalid one allows no value and is therefore harmless.
         requirements: pool.template_requirements().iter().map(shapes::lenient).collect(),
         labels: labels(pool, &name),
         taints: template.taints.iter().flatten().filter_map(shapes::taint).collect(),
@@ -85,7 +85,7 @@ fn node_fee(pool: &NodePool, name: &str, problems: &mut Vec<Problem>) -> MicroDo
     MicroDollars(fee)
 }
 
-/// Labels that every node of the pool gets.
+/// Returns the labels of every node of the NodePool.
 pub(crate) fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
     let template = &pool.spec.template;
     let own = template.metadata.labels.iter().flatten();
@@ -97,7 +97,8 @@ pub(crate) fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// Capacity and number of the machines that stay; one without an instance counts as the largest that it may become.
+/// Returns capacity and number of the nodes that are not leaving. A node without an instance counts as its largest possible
+/// type.
 fn usage(own: &Own<'_>) -> (Resources, u32) {
     let mut sum: BTreeMap<&str, i64> = BTreeMap::new();
     let mut count = 0;
@@ -128,7 +129,7 @@ fn disruption(
     });
     let faults = pool.disruption_faults().into_iter();
     problems.extend(faults.map(|fault| Problem::Disruption { pool: name.to_owned(), fault }));
-    // A static pool keeps its number of nodes, empty or not.
+    // A static NodePool keeps its number of nodes, empty or not.
     let dynamic = pool.spec.replicas.is_none();
     Disruption {
         consolidate_after: nanos.filter(|_| dynamic).map(|nanos| nanos.div_euclid(1_000_000)),
@@ -148,7 +149,7 @@ fn disruption(
     }
 }
 
-/// How far a pool's requests are lowered; what cannot be read counts as absent.
+/// Returns how far a NodePool's requests are lowered. Invalid annotations count as absent.
 #[must_use]
 pub fn rules(pool: &NodePool) -> Packing {
     let usual = Packing::default();
@@ -159,20 +160,20 @@ pub fn rules(pool: &NodePool) -> Packing {
     }
 }
 
-/// Names of pools that lower requests.
+/// Returns the names of NodePools that lower requests.
 pub(crate) fn packing<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     let packs = |pool: &&&Arc<NodePool>| pool.utilization() == Ok(nodepool::Utilization::Pack);
     let pools = input.pools.iter().filter(|_| input.settings.resize);
     pools.filter(packs).filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
-/// Names of pools that look at no report of use.
+/// Returns the names of NodePools that ignore utilization reports.
 pub(crate) fn ignoring<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     let ignoring = input.pools.iter().filter(|pool| pool.utilization() == Ok(nodepool::Utilization::Ignore));
     ignoring.filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
-/// Names of pools whose single pods have a copy before they go.
+/// Returns the names of NodePools that start a copy of a single-replica pod before its eviction.
 pub(crate) fn surging<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     let surging = input.pools.iter().filter(|pool| pool.surges() == Ok(true));
     surging.filter_map(|pool| pool.metadata.name.as_deref()).collect()

@@ -1,238 +1,238 @@
-//! Objects that could not be read in full, each with what was done about it.
+//! Objects that could not be translated completely, and the effect of each problem.
 
 use api::duration::{InvalidDuration, InvalidSpan};
 use api::nodepool::DisruptionFault;
 use api::objects::Unevictable;
 use api::reason;
 
-/// One thing that an operator should repair. Nothing stops because of it.
+/// A problem that an operator should correct. A problem stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// A pool whose node class offers nothing (yet).
+    /// The EC2NodeClass of a NodePool has no catalogue (yet).
     #[error("NodePool {pool}: EC2NodeClass {class} has no instance types yet; check its conditions")]
     NoCatalogue {
-        /// The pool.
+        /// Name of the NodePool.
         pool: String,
-        /// Its node class.
+        /// Name of its EC2NodeClass.
         class: String,
     },
-    /// An amount that is not a quantity; it counts as absent.
+    /// An amount is not a valid quantity and counts as absent.
     #[error(
         "{kind} {name}: the amount of {resource} is not a quantity and is ignored; write an integer or decimal \
          with an optional suffix"
     )]
     Quantity {
-        /// Such as `Node`.
+        /// Kind of the object, such as `Node`.
         kind: &'static str,
-        /// The object's name.
+        /// Name of the object.
         name: String,
-        /// The resource.
+        /// Name of the resource.
         resource: String,
     },
-    /// A bound pod whose requests cannot be read; its node's room is overestimated.
+    /// Requests of a bound pod cannot be parsed, so the free capacity of its node is overestimated.
     #[error(
         "Pod {pod}: a request is not a quantity, so the free capacity of node {node} is overestimated; delete \
              the pod"
     )]
     BoundPod {
-        /// `namespace/name`.
+        /// Name of the pod, `namespace/name`.
         pod: String,
-        /// Where it runs.
+        /// Node of the pod.
         node: String,
     },
-    /// A DaemonSet that cannot be translated; its overhead is not reserved on new nodes.
+    /// A DaemonSet cannot be translated, so new nodes do not reserve its overhead.
     #[error("DaemonSet {name}: {reason}; its overhead is not reserved on new nodes until the template is corrected")]
     Daemon {
-        /// `namespace/name`.
+        /// Name of the DaemonSet, `namespace/name`.
         name: String,
-        /// What is wrong with its template.
+        /// Error of its template.
         reason: super::IgnoredReason,
     },
-    /// Something that a pool says of disruption cannot be read.
+    /// A disruption setting of a NodePool cannot be parsed.
     #[error("NodePool {pool}: {fault}")]
     Disruption {
-        /// The pool.
+        /// Name of the NodePool.
         pool: String,
-        /// What, and what it counts as.
+        /// The setting, and the value that counts instead.
         fault: DisruptionFault,
     },
-    /// A duration of a claim that cannot be read counts as absent.
+    /// A duration of a NodeClaim cannot be parsed and counts as absent.
     #[error("NodeClaim {claim}: {field} is ignored: {error}")]
     Claim {
-        /// The claim.
+        /// Name of the NodeClaim.
         claim: String,
-        /// Such as `spec.expireAfter`.
+        /// Field, such as `spec.expireAfter`.
         field: &'static str,
-        /// What is wrong with it.
+        /// Error of the duration.
         error: InvalidDuration,
     },
-    /// A pod's request to be left in peace that cannot be read protects nothing.
+    /// A pod's annotation `karpenter.sh/do-not-disrupt` cannot be parsed and protects nothing.
     #[error(
         "Pod {pod}{}: annotation karpenter.sh/do-not-disrupt is ignored: {text:?} is neither true nor a duration \
          above 0 since the start of the pod, such as 4h",
         and_others(*.others)
     )]
     DoNotDisrupt {
-        /// `namespace/name` of the first pod that says it.
+        /// Name of the first pod with this value, `namespace/name`.
         pod: String,
-        /// How many pods of the same workload say the same.
+        /// Number of other pods of the workload with this value.
         others: usize,
-        /// What it says.
+        /// Value of the annotation.
         text: String,
     },
-    /// A pod's time of rest that cannot be read counts as none.
+    /// A pod's annotation `kerf.sh/disrupt-at-most-once-per` cannot be parsed and is ignored.
     #[error("Pod {pod}{}: annotation kerf.sh/disrupt-at-most-once-per is ignored: {error}", and_others(*.others))]
     Rest {
-        /// `namespace/name` of the first pod that says it.
+        /// Name of the first pod with this value, `namespace/name`.
         pod: String,
-        /// How many pods of the same workload say the same.
+        /// Number of other pods of the workload with this value.
         others: usize,
-        /// What is wrong with it.
+        /// Error of the annotation.
         error: InvalidSpan,
     },
-    /// What a pod requested before it was lowered cannot be read, so its requests stay as they are.
+    /// A pod's original requests cannot be parsed, so its requests are not changed.
     #[error("Pod {pod}: {error}; the pod is not resized until then")]
     Requested {
-        /// `namespace/name`.
+        /// Name of the pod, `namespace/name`.
         pod: String,
-        /// What is wrong with it.
+        /// Error of the annotation.
         error: api::objects::InvalidRequested,
     },
-    /// What a pod says of changes of its requests cannot be read.
+    /// A pod's annotation `kerf.sh/resize` cannot be parsed.
     #[error("Pod {pod}{}: annotation kerf.sh/resize is ignored: unknown value {text:?}; write never", and_others(*.others))]
     Resize {
-        /// `namespace/name` of the first pod that says it.
+        /// Name of the first pod with this value, `namespace/name`.
         pod: String,
-        /// How many pods of the same workload say the same.
+        /// Number of other pods of the workload with this value.
         others: usize,
-        /// What it says.
+        /// Value of the annotation.
         text: String,
     },
-    /// What a pod says of a copy before it goes cannot be read.
+    /// A pod's annotation `kerf.sh/surge` cannot be parsed.
     #[error("Pod {pod}{}: annotation kerf.sh/surge is ignored: {text:?} is neither true nor false", and_others(*.others))]
     Surge {
-        /// `namespace/name` of the first pod that says it.
+        /// Name of the first pod with this value, `namespace/name`.
         pod: String,
-        /// How many pods of the same workload say the same.
+        /// Number of other pods of the workload with this value.
         others: usize,
-        /// What it says.
+        /// Value of the annotation.
         text: String,
     },
-    /// A `consolidateAfter` that is not a duration counts as `Never`.
+    /// A `consolidateAfter` is not a duration and counts as `Never`.
     #[error(
         "NodePool {pool}: consolidateAfter {text:?} is not a duration, so no node is consolidated; write 30s, 10m \
          or Never"
     )]
     ConsolidateAfter {
-        /// The pool.
+        /// Name of the NodePool.
         pool: String,
-        /// What it says.
+        /// Value of the field.
         text: String,
     },
-    /// A node fee that is not a price counts as none.
+    /// A node fee is not a price and counts as zero.
     #[error("NodePool {pool}: annotation kerf.sh/node-fee is ignored: {error}")]
     NodeFee {
-        /// The pool.
+        /// Name of the NodePool.
         pool: String,
-        /// What is wrong with it.
+        /// Error of the annotation.
         error: api::price::InvalidPrice,
     },
-    /// What a pod says of its workload's split cannot be read and does not count.
+    /// An annotation for the split of a pod's workload cannot be parsed and is ignored.
     #[error("Pod {pod}{}: {error}; the annotation is ignored until then", and_others(*.others))]
     Mix {
-        /// `namespace/name` of the first pod that says it.
+        /// Name of the first pod with this value, `namespace/name`.
         pod: String,
-        /// How many pods of the same workload say the same.
+        /// Number of other pods of the workload with this value.
         others: usize,
-        /// What is wrong with it.
+        /// Error of the annotation.
         error: api::InvalidMix,
     },
-    /// A Node's request to be left in peace that cannot be read protects nothing.
+    /// A Node's annotation `karpenter.sh/do-not-disrupt` cannot be parsed and protects nothing.
     #[error(
         "Node {node}{}: annotation karpenter.sh/do-not-disrupt is ignored: {text:?} is not true, and durations are \
          supported on pods only",
         and_others(*.others)
     )]
     NodeDoNotDisrupt {
-        /// The first of them, by name.
+        /// Name of the first Node with this value.
         node: String,
-        /// How many more Nodes say the same.
+        /// Number of other Nodes with this value.
         others: usize,
-        /// What they say.
+        /// Value of the annotation.
         text: String,
     },
-    /// A pod that no eviction will ever take, for the API server would refuse each.
+    /// A pod can never be evicted, because the API server refuses every eviction.
     #[error("Pod {pod}{}: can never be evicted, so its node cannot be disrupted: {why}", and_others(*.others))]
     NeverEvicted {
-        /// `namespace/name` of the first of them.
+        /// Name of the first such pod, `namespace/name`.
         pod: String,
-        /// How many more pods the same budgets hold so.
+        /// Number of other pods that the same budgets block.
         others: usize,
-        /// Whose word that is, and what to do.
+        /// Reason with a hint.
         why: Unevictable,
     },
-    /// A PodDisruptionBudget that is about no pod.
+    /// A PodDisruptionBudget selects no pod.
     #[error("PodDisruptionBudget {budget}: selects no pod: {}", missing(*.asks))]
     SelectsNothing {
-        /// `namespace/name`.
+        /// Name of the budget, `namespace/name`.
         budget: String,
-        /// Whether it has a selector.
+        /// True if the budget has a selector.
         asks: bool,
     },
-    /// A Node that says whose pool it is, and has no NodeClaim.
+    /// A Node has the label of a NodePool but no NodeClaim.
     #[error(
         "Node {node}{}: label karpenter.sh/nodepool is {pool:?}, but no NodeClaim exists, so it is never \
          disrupted; add its NodeClaim, or delete the Node, or remove the label",
         and_others(*.others)
     )]
     Unclaimed {
-        /// The first of them, by name.
+        /// Name of the first such Node.
         node: String,
-        /// How many more Nodes of the pool are like it.
+        /// Number of other such Nodes in the NodePool.
         others: usize,
-        /// The pool.
+        /// Name of the NodePool.
         pool: String,
     },
-    /// What an agent says of its node's use does not count.
+    /// An agent's report of its node's utilization is ignored.
     #[error("NodeUsage {node}{}: ignored: {why}", and_others(*.others))]
     Usage {
-        /// The first of the Nodes, by name.
+        /// Name of the first such Node.
         node: String,
-        /// How many more reports are like it.
+        /// Number of other such reports.
         others: usize,
-        /// Why.
+        /// Reason.
         why: UsageError,
     },
-    /// Performance factors that cannot be read do not count.
+    /// Performance factors cannot be parsed and are ignored.
     #[error("NodePool {pool}: annotation kerf.sh/performance-factors is ignored: {error}{}", cause(error))]
     PerformanceFactors {
-        /// The pool.
+        /// Name of the NodePool.
         pool: String,
-        /// What is wrong with them.
+        /// Error of the annotation.
         error: api::performance::InvalidFactors,
     },
 }
 
-/// Why a report of use does not count.
+/// The reason why a utilization report is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
-    /// It was measured too long ago: the agent is silent, or a dump is old.
+    /// The report is too old: the agent is silent, or a dump is old.
     #[error("report is older than 15 minutes")]
     Stale,
-    /// It was measured later than now: a clock is wrong.
+    /// The report is from the future: a clock is wrong.
     #[error("report is more than 2 minutes in the future, check the clocks")]
     Ahead,
-    /// It names another machine.
+    /// The report is from another instance.
     #[error("report belongs to another instance that had the same name")]
     OtherInstance,
 }
 
-/// An object that a problem speaks of: of several that say the same the first.
+/// The object of a problem; the first of several with the same problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Subject {
-    /// Such as `Pod`.
+    /// Kind, such as `Pod`.
     pub kind: &'static str,
-    /// `namespace/name`, or the name where the kind has no namespaces.
+    /// Name, `namespace/name` or only the name for cluster-scoped kinds.
     pub name: String,
 }
 
@@ -243,8 +243,8 @@ impl Subject {
 }
 
 impl Problem {
-    /// Whom it speaks of: where someone would look for it. Of several budgets that hold a pod any might be changed, so it is all of
-    /// them; the pods hear of it one by one.
+    /// Returns the objects of the problem, which get the event. If several budgets block a pod, each of them is an object,
+    /// because a change of any could help. The blocked pods get their own events.
     #[must_use]
     pub fn about(&self) -> Vec<Subject> {
         const BUDGET: &str = "PodDisruptionBudget";
@@ -275,7 +275,7 @@ impl Problem {
         vec![Subject::new(kind, name)]
     }
 
-    /// The word for it in an event.
+    /// Returns the reason of the event.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -299,7 +299,7 @@ impl Problem {
         }
     }
 
-    /// What it says, whomever it speaks of; `None` where it is told of each object by itself.
+    /// Returns the message without the object's name; `None` if the problem is reported separately for each object.
     pub(crate) fn of_nobody(&self) -> Option<String> {
         let mut same = self.clone();
         let (name, others) = same.shared()?;
@@ -307,14 +307,14 @@ impl Problem {
         Some(same.to_string())
     }
 
-    /// Speaks of one object more.
+    /// Counts one more object with the same problem.
     pub(crate) fn count_another(&mut self) {
         if let Some((_, others)) = self.shared() {
             *others += 1;
         }
     }
 
-    /// The first whom it speaks of, and how many others.
+    /// Returns the name of the first object and the number of others.
     fn shared(&mut self) -> Option<(&mut String, &mut usize)> {
         match self {
             Self::DoNotDisrupt { pod, others, .. }
@@ -331,7 +331,7 @@ impl Problem {
     }
 }
 
-/// What a budget's author should look at.
+/// Returns a hint for the owner of the budget.
 fn missing(asks: bool) -> &'static str {
     match asks {
         true => "compare its selector with the labels of its pods, unless they are scaled to zero",
@@ -339,7 +339,7 @@ fn missing(asks: bool) -> &'static str {
     }
 }
 
-/// How many are not named.
+/// Returns a text for the number of objects that are not named.
 fn and_others(count: usize) -> String {
     match count {
         0 => String::new(),
@@ -348,7 +348,7 @@ fn and_others(count: usize) -> String {
     }
 }
 
-/// The rest of the story, for errors that leave it to their source.
+/// Returns the source of errors whose message does not contain it.
 fn cause(error: &dyn std::error::Error) -> String {
     error.source().map(|source| format!(": {source}")).unwrap_or_default()
 }

@@ -1,11 +1,11 @@
-//! Resource lists become integers.
+//! Conversion of resource lists into integers.
 
 use api::objects::ResourceList;
 use planner::Resources;
 
 use crate::Problem;
 
-/// The amounts of a list; those that are no quantities are named and left out.
+/// Converts the amounts of a list. Omits invalid quantities and reports them as problems.
 pub(crate) fn resources(list: &ResourceList, kind: &'static str, name: &str, problems: &mut Vec<Problem>) -> Resources {
     let mut amounts = Resources::default();
     for (resource, quantity) in list {
@@ -17,7 +17,7 @@ pub(crate) fn resources(list: &ResourceList, kind: &'static str, name: &str, pro
     amounts
 }
 
-/// `own`, with amounts that are zero or missing taken from `fallback`.
+/// Returns `own`, with amounts that are zero or missing taken from `fallback`.
 pub(crate) fn filled(own: &Resources, fallback: &Resources) -> Resources {
     let mut amounts = own.clone();
     for (name, amount) in fallback.iter().filter(|(name, _)| own.get(name) == 0) {

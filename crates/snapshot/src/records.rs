@@ -1,9 +1,9 @@
-//! Pods, prepared once for each version of their object.
+//! Records of pods, computed once for each version of a pod.
 //!
-//! A hundred thousand pods are too many to look at before every plan. What follows from a pod alone is kept beside its
-//! `Arc`: the same address is the same version, because the record keeps the object alive. Shapes are kept once for all
-//! pods that share them. Two things about a shape depend on other objects: which of the pod's labels anyone looks at,
-//! and what its volume claims have come to; they are settled last, and settled again when those objects change.
+//! A hundred thousand pods are too many to translate before every plan. Results that depend only on a pod are stored beside its
+//! `Arc`. The same address is the same version, because the record keeps the object alive. Pods with equal shapes share one.
+//! Two parts of a shape depend on other objects: the pod labels that any selector uses, and the state of its volume claims.
+//! These parts are computed last, and again when those objects change.
 
 mod interner;
 mod order;
@@ -28,38 +28,38 @@ use owners::Owners;
 use rests::Rests;
 pub(crate) use rests::workload;
 
-/// A pod with what follows from it.
+/// A pod with the results that depend on it.
 pub(crate) struct Record {
     pub(crate) pod: Arc<Pod>,
-    /// Its shape without labels and volumes.
+    /// Shape without labels and volumes.
     bare: Arc<PodShape>,
-    /// Its shape.
+    /// Complete shape.
     pub(crate) shape: Arc<PodShape>,
-    /// What it takes of its node, where that is not what its shape requests: it runs with other requests than it would be made anew
-    /// with, or kubelet has not carried out yet what it requests now.
+    /// Resources that the pod takes from its node, if they differ from the shape's requests. A new pod would have other
+    /// requests than this one, or kubelet has not finished a resize yet.
     taken: Option<Box<Resources>>,
-    /// `namespace/name` of its volume claims, one for each of the shape's volumes.
+    /// Names of its volume claims, `namespace/name`, one for each of the shape's volumes.
     pub(crate) claims: Vec<String>,
-    /// The PodDisruptionBudgets that select it, by name.
+    /// PodDisruptionBudgets that select the pod, by name.
     guards: Vec<u32>,
-    /// How its workload is split over on-demand and spot, if it asks for that.
+    /// Split of its workload over on-demand and spot, if requested.
     pub(crate) mix: Option<Arc<CapacitySplit>>,
     fault: Option<Box<IgnoredReason>>,
     trouble: Option<Box<IgnoredReason>>,
 }
 
 impl Record {
-    /// What keeps the pod from being planned, whatever its state.
+    /// Returns the reason why the pod cannot be planned, in any state.
     pub(crate) fn refusal(&self) -> Option<&IgnoredReason> {
         self.fault.as_deref().or(self.trouble.as_deref())
     }
 
-    /// What it takes of its node.
+    /// Returns the resources that the pod takes from its node.
     pub(crate) fn taken(&self) -> &Resources {
         self.taken.as_deref().unwrap_or(&self.shape.requests)
     }
 
-    /// Whether a request could not be read, so that the shape says too little.
+    /// Reports whether a request could not be parsed, so that the shape requests too little.
     pub(crate) fn is_unread(&self) -> bool {
         matches!(self.fault.as_deref(), Some(IgnoredReason::Quantity { .. }))
     }
@@ -68,12 +68,12 @@ impl Record {
 /// The pods that are bound to one Node and have not ended.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Another number for every other set of pods and shapes.
+    /// Number that changes with every change of the pods or their shapes.
     pub(crate) version: u64,
     members: BTreeSet<u32>,
 }
 
-/// All pods.
+/// Records of all pods.
 #[derive(Default)]
 pub(crate) struct Records {
     slots: Vec<Option<Record>>,
@@ -86,14 +86,14 @@ pub(crate) struct Records {
     guards: PdbIndex,
     owners: Owners,
     rests: Rests,
-    /// What few pods say and cannot be read.
+    /// Annotation problems, which few pods have.
     misread: BTreeMap<u32, Vec<Problem>>,
     keys: BTreeSet<String>,
     clock: u64,
 }
 
 impl Records {
-    /// Takes over the PodDisruptionBudgets, for the pods that are here and those to come.
+    /// Updates the PodDisruptionBudgets, for existing and future pods.
     pub(crate) fn take_budgets(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) {
         let change = self.guards.refresh(budgets);
         for id in change.pods {
@@ -110,28 +110,28 @@ impl Records {
         }
     }
 
-    /// The PodDisruptionBudgets that select a pod, by name.
+    /// Returns the PodDisruptionBudgets that select a pod, by name.
     pub(crate) fn budgets(&self, record: &Record) -> Vec<&PodDisruptionBudget> {
         record.guards.iter().filter_map(|id| self.guards.get(*id)).collect()
     }
 
-    /// The PodDisruptionBudgets that select no pod, by name.
+    /// Returns the PodDisruptionBudgets that select no pod, by name.
     pub(crate) fn idle_budgets(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
         self.guards.idle()
     }
 
-    /// Whether the pod is the only one of its ReplicaSet that has a node.
+    /// Reports whether the pod is the only one of its ReplicaSet on a node.
     pub(crate) fn is_alone(&self, record: &Record) -> bool {
         self.owners.is_alone(&record.pod)
     }
 
-    /// Until when workloads rest that ask to be disturbed but once in a while.
+    /// Returns the times until which workloads with `kerf.sh/disrupt-at-most-once-per` are not disrupted again.
     pub(crate) fn resting(&self) -> BTreeMap<String, Millis> {
         self.rests.all()
     }
 
-    /// Takes over a list of pods. `keys` are labels that others than these pods look at; `moved` says that claims,
-    /// volumes or classes are others than last time.
+    /// Updates the records to a list of pods. `keys` are labels that selectors of other objects use. `moved` is true if claims,
+    /// volumes or classes changed since the last update.
     pub(crate) fn refresh(&mut self, pods: &[&Arc<Pod>], keys: BTreeSet<String>, storage: &Storage<'_>, moved: bool) {
         let change = self.order.compare(pods);
         for id in change.gone {
@@ -154,37 +154,37 @@ impl Records {
         }
     }
 
-    /// The labels that anyone looks at, of these.
+    /// Returns those of the labels that any selector uses.
     pub(crate) fn seen(&self, labels: &Labels) -> Labels {
         seen(&self.keys, labels)
     }
 
-    /// The pods on a Node.
+    /// Returns the pods on a Node.
     pub(crate) fn on(&self, node: &str) -> Option<&Group> {
         self.bound.get(node)
     }
 
-    /// The pods on each Node that has some, by the Node's name.
+    /// Returns the pods on each Node that has any, by the Node's name.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&String, &Group)> {
         self.bound.iter()
     }
 
-    /// The pods of a group by name.
+    /// Returns the pods of a group, by name.
     pub(crate) fn members<'a>(&'a self, group: Option<&'a Group>) -> Vec<&'a Record> {
         self.sorted(group.into_iter().flat_map(|group| &group.members))
     }
 
-    /// Pods with volume claims, by name.
+    /// Returns the pods with volume claims, by name.
     pub(crate) fn with_volumes(&self) -> Vec<&Record> {
         self.sorted(&self.with_volumes)
     }
 
-    /// Pods that have no Node, by name.
+    /// Returns the pods without a Node, by name.
     pub(crate) fn loose(&self) -> Vec<&Record> {
         self.sorted(&self.loose)
     }
 
-    /// What pods say and cannot be read, once a workload and text.
+    /// Returns the annotation problems of pods, once per workload and text.
     pub(crate) fn misread(&self) -> Vec<Problem> {
         let told = self.misread.iter();
         annotation_errors::of_workloads(
@@ -290,7 +290,7 @@ impl Records {
         self.touch(&node);
     }
 
-    /// What is said of a pod has changed although the pod has not.
+    /// Marks the pod's node as changed, although the pod itself is not.
     fn touch_node_of(&mut self, id: Option<u32>) {
         if let Some(node) = id.and_then(|id| self.get(id)).map(|record| record.pod.spec.node_name.clone()) {
             self.touch(&node);
@@ -307,7 +307,7 @@ impl Records {
         }
     }
 
-    /// Finds the labels that count and what the volumes have come to.
+    /// Computes the relevant labels and the volumes of a shape.
     fn settle(&mut self, id: u32, storage: &Storage<'_>) {
         let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
         if record.pod.is_terminal() {
@@ -333,7 +333,7 @@ impl Records {
     }
 }
 
-/// What a pod takes of its node, where its shape may not tell.
+/// Returns the resources that a pod takes from its node, if they may differ from its shape.
 fn taken(pod: &Pod) -> Option<Resources> {
     let differs = pod.annotation(annotation::REQUESTED).is_some() || !pod.status.container_statuses.is_empty();
     let amounts = pod.taken().ok().filter(|_| differs && pod.is_bound() && !pod.is_terminal())?;

@@ -1,8 +1,9 @@
-//! Which pods need a place: those that the scheduler refused, and those whose node is leaving (core 2.2).
+//! Selection of the pods that need a node: unschedulable pods, and pods whose node is leaving.
 //!
-//! Where many pods come at once, kube-scheduler takes its time with each. One that it has not looked at yet and that is like one that it
-//! refused will be refused too, so it counts already: a thousand replicas are planned together and not as they are refused. So does one
-//! that has come just now beside one that was refused: where a node has room for it, the planner puts it there and buys nothing.
+//! With many new pods at once, kube-scheduler needs time for each. A pod that the scheduler has not tried yet will be refused
+//! if an equal pod was refused. Such pods are planned together with it, so that a thousand replicas become one plan. A pod that
+//! was created just now counts too while the same scheduler refuses others. If a node has capacity for it, the planner uses
+//! that node and launches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use crate::records::{Group, Record, Records};
 use crate::volumes::Singles;
 use crate::{Input, millis};
 
-/// As long as a batch may take to collect what comes, and half as long again.
+/// Maximum age of a new pod: the longest batch window and half of it again.
 const JUST_NOW: SignedDuration = SignedDuration::from_secs(15);
 
-/// What pods become: planned, or ignored for a reason.
+/// Sorting of pods: planned, or ignored with a reason.
 pub(crate) struct Sorting<'a> {
     input: &'a Input<'a>,
     promises: Nominated<'a>,
@@ -31,13 +32,13 @@ pub(crate) struct Sorting<'a> {
 }
 
 impl<'a> Sorting<'a> {
-    /// Nothing sorted yet. `promises` say where recent plans promised pods a place, by UID; `singles` which claims are
-    /// taken.
+    /// Creates an empty value. `promises` has the nominations of recent plans by UID; `singles` has the claims for a single
+    /// pod.
     pub(crate) fn new(input: &'a Input<'a>, promises: Nominated<'a>, singles: Singles) -> Self {
         Self { input, promises, singles, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
     }
 
-    /// Pods that the scheduler found no place for, and those that wait for something else first.
+    /// Adds unschedulable pods, and ignores those that wait for something else first.
     pub(crate) fn pending(&mut self, records: &Records) {
         let loose = records.loose();
         let refused = loose.iter().filter(|record| record.pod.is_unschedulable());
@@ -59,14 +60,14 @@ impl<'a> Sorting<'a> {
         }
     }
 
-    /// Pods whose node is on its way out and that will need another.
+    /// Adds pods whose node is leaving and that need another one.
     pub(crate) fn leaving(&mut self, node: &planner::Node, leaving: &Leaving, records: &Records, pods: Option<&Group>) {
         let forced = matches!(leaving, Leaving::Interrupted { .. });
         let now = self.input.now;
         let ends = node.termination_grace.is_some();
         let surging: BTreeSet<&str> = node.pods.iter().filter(|pod| pod.surges).map(|pod| pod.uid.as_str()).collect();
         for record in records.members(pods).into_iter().filter(|record| is_reschedulable(&record.pod)) {
-            // A copy of it, or the end of the drain, lets a pod go that its budget wants to stay.
+            // A surge copy or the end of the drain allows the eviction of a pod that its budget blocks.
             let yields = ends || record.pod.metadata.uid.as_deref().is_some_and(|uid| surging.contains(uid));
             match holds(&records.budgets(record), &record.pod, yields, now).filter(|_| !forced) {
                 Some(reason) => self.ignore(record, reason),
@@ -75,20 +76,20 @@ impl<'a> Sorting<'a> {
         }
     }
 
-    /// A pod that stands for room.
+    /// Adds a virtual pod of a buffer.
     pub(crate) fn virtual_pod(&mut self, shape: &Arc<PodShape>, pod: planner::Pod) {
         let shape = self.shapes.position(shape);
         self.pods.push(planner::Pod { shape, ..pod });
     }
 
-    /// Shapes, pods and ignored pods, each in the order of names.
+    /// Returns shapes, pods and ignored pods; pods are ordered by name.
     pub(crate) fn finish(mut self) -> (Vec<Arc<PodShape>>, Vec<planner::Pod>, Vec<Ignored>) {
         self.pods.sort_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)));
         self.ignored.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
         (self.shapes.list, self.pods, self.ignored)
     }
 
-    /// The claims that are for one pod at a time, of pods to be placed and of those that have a node.
+    /// Returns the volume claims for a single pod, of pods to be placed and of bound pods.
     pub(crate) fn single_claims(&self) -> BTreeSet<String> {
         let claims = self.pods.iter().flat_map(|pod| &pod.claims);
         let waiting = claims.filter(|claim| self.singles.contains(claim));
@@ -128,7 +129,7 @@ impl<'a> Sorting<'a> {
     }
 }
 
-/// Shapes in the order in which they were met. Equal ones are one `Arc`, so addresses tell them apart.
+/// Shapes in the order of their first use. Equal shapes share one `Arc`, so their addresses identify them.
 #[derive(Default)]
 struct Shapes {
     list: Vec<Arc<PodShape>>,
@@ -144,15 +145,17 @@ impl Shapes {
     }
 }
 
-/// What a scheduler's answer to a pod rests on: its shape, and whose scheduler it is.
+/// The parts of a pod that determine the scheduler's decision: its shape and its scheduler's name.
 type Likeness<'a> = (usize, &'a str);
 
 fn likeness(record: &Record) -> Likeness<'_> {
     (Arc::as_ptr(&record.shape).addr(), &record.pod.spec.scheduler_name)
 }
 
-/// What a pod without a node waits for, if not for a place. One that is nominated to a node waits for the pods that the scheduler has
-/// asked to end there; where none ends, the nomination is an expectation of ours, or of a scheduler that was wrong.
+/// Returns what a pod without a node waits for besides capacity.
+///
+/// A nominated pod waits for terminating pods on its node, which kube-scheduler preempts. Without a terminating pod the
+/// nomination is one of Kerf, or outdated.
 fn waits(pod: &Pod, records: &Records) -> Option<IgnoredReason> {
     if pod.is_terminating() || pod.is_daemon() || pod.is_static() {
         return None;
@@ -165,15 +168,15 @@ fn waits(pod: &Pod, records: &Records) -> Option<IgnoredReason> {
     (!node.is_empty() && makes_room()).then(|| IgnoredReason::Preempting { node: node.clone() })
 }
 
-/// Whether the pod would need another place when its node goes: it is alive, or it is ending and a StatefulSet will
-/// make it anew under the same name. One that waits for its copy has none to come: that is a pod by itself.
+/// Reports whether the pod needs another node when its node is removed. Live pods do, and terminating pods of a StatefulSet,
+/// which are created again under the same name. A pod with a surge copy does not, because the copy is a pod itself.
 pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
     let lives = !pod.is_terminal() && (!pod.is_terminating() || pod.is_stateful());
     lives && !pod.is_daemon() && !pod.is_static() && pod.surged().is_none()
 }
 
-/// Why a pod on a leaving node stays until the deadline, and so gets no place in advance: a machine that is bought for one that never
-/// comes would be given back and bought again.
+/// Returns why a pod on a leaving node remains until the deadline. Such a pod gets no capacity in advance: Kerf would launch
+/// and remove unused nodes again and again.
 fn holds(own: &[&PodDisruptionBudget], pod: &Pod, yields: bool, now: Timestamp) -> Option<IgnoredReason> {
     if pod.is_do_not_disrupt(now) {
         return Some(IgnoredReason::DoNotDisrupt);

@@ -1,4 +1,4 @@
-//! Reserved capacity that claims in flight will use: EC2 does not know of them yet.
+//! Reserved capacity that in-flight NodeClaims will use, and which EC2 does not count yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::{NodeClaim, Operator, label};
 use planner::Catalogue;
 
-/// The last answer with everything that it was made of, so that the same catalogues are the same `Arc`s.
+/// The last result with its inputs, so that equal results are the same `Arc`s.
 #[derive(Default)]
 pub(crate) struct Reserved {
     source: BTreeMap<String, Arc<Catalogue>>,
@@ -15,8 +15,8 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Catalogues from which the reservations that claims without an instance may use are taken off. Such a claim counts
-    /// for every reservation that it names, for nobody knows which one it will get.
+    /// Returns the catalogues without the reserved capacity that NodeClaims without an instance may use. Such a NodeClaim
+    /// counts for every reservation that it names, because the one in use is not known yet.
     pub(crate) fn taken(
         &mut self,
         claims: &[&Arc<NodeClaim>],
@@ -33,7 +33,7 @@ impl Reserved {
     }
 }
 
-/// Whether two sets of catalogues are the same `Arc`s.
+/// Reports whether two sets of catalogues are the same `Arc`s.
 pub(crate) fn same(one: &BTreeMap<String, Arc<Catalogue>>, other: &BTreeMap<String, Arc<Catalogue>>) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
@@ -52,7 +52,7 @@ fn less(catalogue: &Arc<Catalogue>, held: &BTreeMap<String, u32>) -> Arc<Catalog
     Arc::new(less)
 }
 
-/// How many claims in flight name each reservation.
+/// Counts the in-flight NodeClaims that name each reservation.
 fn held(claims: &[&Arc<NodeClaim>]) -> BTreeMap<String, u32> {
     let mut held = BTreeMap::new();
     let in_flight = |claim: &NodeClaim| {

@@ -1,4 +1,4 @@
-//! What the scheduler looks at in a pod, as the planner's shape.
+//! Translation of the scheduling constraints of a pod into the planner's shape.
 
 use api::label;
 use api::objects::{NodeSelectorTerm, PodSpec, Toleration, pod_requests};
@@ -7,14 +7,15 @@ use planner::{Effect, HostPort, NodePreference, Operator, PodShape, Requirement,
 use crate::ignored::IgnoredReason;
 use crate::terms::{self, Labels};
 
-/// A pod's shape, without its own labels and volumes, as far as it can be read, and what keeps it from being planned.
+/// The shape of a pod without its own labels and volumes, as far as it can be parsed. `refusal` is the reason why the pod
+/// cannot be planned.
 #[derive(Debug)]
 pub(crate) struct ShapeKey {
     pub(crate) shape: PodShape,
     pub(crate) refusal: Option<IgnoredReason>,
 }
 
-/// The shape of a pod.
+/// Returns the shape of a pod.
 pub(crate) fn of_pod(namespace: &str, labels: &Labels, spec: &PodSpec) -> ShapeKey {
     let (affinity, refusal) = affinity(spec);
     let mut form = translate(namespace, labels, spec, affinity, refusal);
@@ -28,11 +29,12 @@ pub(crate) fn of_pod(namespace: &str, labels: &Labels, spec: &PodSpec) -> ShapeK
     form
 }
 
-/// The shape of a DaemonSet's pod; demands on fields (the node's name) are the DaemonSet controller's own.
+/// Returns the shape of a DaemonSet's pod. Requirements on fields (the node's name) are set by the DaemonSet controller and
+/// ignored.
 pub(crate) fn of_daemon(namespace: &str, labels: &Labels, spec: &PodSpec) -> ShapeKey {
     let all: Vec<Vec<Requirement>> =
         required(spec).map(|term| term.match_expressions.iter().map(lenient).collect()).collect();
-    // A term that only named a node holds everywhere, and one alternative is enough.
+    // A term with only a node name holds on every node, and one term is enough.
     let everywhere = all.iter().any(Vec::is_empty);
     let refusal = required(spec).flat_map(|term| &term.match_expressions).find_map(misused);
     translate(namespace, labels, spec, if everywhere { Vec::new() } else { all }, refusal)
@@ -43,8 +45,8 @@ fn required(spec: &PodSpec) -> impl Iterator<Item = &NodeSelectorTerm> {
     affinity.and_then(|affinity| affinity.required.as_ref()).into_iter().flat_map(|all| &all.node_selector_terms)
 }
 
-/// The alternatives of a pod, with the first fault. Empty ones select nothing, so they fall out; with none left no node
-/// will do.
+/// Returns the required node affinity terms with the first error. Empty terms select nothing and are dropped; if no other term
+/// exists, no node is possible.
 fn affinity(spec: &PodSpec) -> (Vec<Vec<Requirement>>, Option<IgnoredReason>) {
     let mut alternatives = Vec::new();
     let mut refusal = None;
@@ -91,8 +93,8 @@ fn translate(
     ShapeKey { shape, refusal: refusal.or(unread).or_else(devices) }
 }
 
-/// Preferred nodes. Terms that no node can be known to meet (fields, or what no label can be compared with), and those
-/// that all nodes meet, make no difference and are left out.
+/// Returns the preferred node affinity terms. Terms with fields or invalid values, and terms that all nodes satisfy, have no
+/// effect and are omitted.
 fn preferred(spec: &PodSpec) -> Vec<NodePreference> {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let all = affinity.into_iter().flat_map(|affinity| &affinity.preferred);
@@ -114,7 +116,7 @@ fn port(it: &api::objects::HostPort) -> Option<HostPort> {
     Some(HostPort { ip: it.ip.clone(), port, protocol: it.protocol.clone() })
 }
 
-/// What is wrong with a requirement: each operator needs its kind of values.
+/// Returns the error of a requirement: each operator needs its kind of values.
 pub(crate) fn misused(it: &api::Requirement) -> Option<IgnoredReason> {
     let key = || label::canonical(&it.key).to_owned();
     let one_integer = || matches!(it.values.as_slice(), [value] if value.parse::<i64>().is_ok());
@@ -143,7 +145,7 @@ fn operator(operator: api::Operator) -> Operator {
     }
 }
 
-/// A toleration; one that can match no taint (an effect or operator that does not exist) is left out.
+/// Converts a toleration. A toleration with an unknown effect or operator matches no taint and is omitted.
 fn toleration(it: &Toleration) -> Option<planner::Toleration> {
     let operator = match it.operator.as_str() {
         "" | "Equal" => TolerationOperator::Equal,
@@ -158,7 +160,7 @@ fn toleration(it: &Toleration) -> Option<planner::Toleration> {
     Some(planner::Toleration { key, operator, value: it.value.clone(), effect })
 }
 
-/// Taints that keep pods away; unknown effects keep nobody away.
+/// Converts a taint. A taint with an unknown effect has no effect and is omitted.
 pub(crate) fn taint(it: &api::Taint) -> Option<planner::Taint> {
     let effect = effect(&it.effect)?;
     Some(planner::Taint { key: it.key.clone(), value: it.value().to_owned(), effect })
@@ -173,7 +175,7 @@ fn effect(text: &str) -> Option<Effect> {
     }
 }
 
-/// A requirement of a pool or claim, with its canonical key and nothing checked.
+/// Converts a requirement of a NodePool or NodeClaim to its canonical key, without validation.
 pub(crate) fn lenient(it: &api::Requirement) -> Requirement {
     Requirement {
         key: label::canonical(&it.key).to_owned(),

@@ -1,4 +1,4 @@
-//! How pods stand to other pods: selectors, affinity terms and spread constraints.
+//! Constraints between pods: selectors, affinity terms and spread constraints.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use planner::{Operator, PodPreference, PodShape, PodTerm, Requirement, Selector,
 /// Labels of a pod.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// Fills in what the pod wants of other pods. `labels` are its own, of which `matchLabelKeys` take values.
+/// Sets the pod's constraints on other pods. `labels` are its own labels, which `matchLabelKeys` refers to.
 pub(crate) fn fill(shape: &mut PodShape, labels: &Labels, spec: &PodSpec) {
     shape.spread = spec.topology_spread_constraints.iter().map(|it| spread(labels, it)).collect();
     let affinity = spec.affinity.as_ref();
@@ -57,7 +57,7 @@ fn spread(labels: &Labels, it: &TopologySpreadConstraint) -> Spread {
         key: label::canonical(&it.topology_key).to_owned(),
         max_skew: positive(it.max_skew),
         min_domains: it.min_domains.map(positive),
-        // Without a selector no pod is meant, whatever keys are to match: so does kube-scheduler.
+        // As in kube-scheduler, a constraint without a selector matches no pod, regardless of its `matchLabelKeys`.
         selector: it.label_selector.as_ref().map(|own| selector(own, shared)),
         hard: it.when_unsatisfiable != "ScheduleAnyway",
         honor_affinity: it.node_affinity_policy.as_deref() != Some("Ignore"),
@@ -65,12 +65,12 @@ fn spread(labels: &Labels, it: &TopologySpreadConstraint) -> Spread {
     }
 }
 
-/// The pod's own value of each key, as a demand; keys that the pod does not have are left out.
+/// Returns a requirement for the pod's own value of each key. Keys that the pod lacks are omitted.
 fn of_own<'a>(labels: &'a Labels, keys: &'a [String], operator: Operator) -> impl Iterator<Item = Requirement> + 'a {
     keys.iter().filter_map(move |key| Some(Requirement::new(key, operator, [labels.get(key)?])))
 }
 
-/// A selector with further demands, in an order of its own, so that equal ones look equal.
+/// Returns a selector with further requirements in canonical order, so that equal selectors compare as equal.
 fn selector(own: &LabelSelector, more: impl Iterator<Item = Requirement>) -> Selector {
     let exact = own.match_labels.iter().map(|(key, value)| Requirement::new(key, Operator::In, [value]));
     let others = own.match_expressions.iter().map(|it| Requirement::new(&it.key, operator(it.operator), &it.values));
@@ -89,7 +89,7 @@ fn operator(operator: LabelSelectorOperator) -> Operator {
     }
 }
 
-/// The pod labels that this shape's selectors look at.
+/// Returns the pod labels that this shape's selectors use.
 pub(crate) fn keys(shape: &PodShape) -> impl Iterator<Item = &str> {
     let preferred = shape.prefers_near.iter().chain(&shape.prefers_apart).map(|it| &it.term);
     let terms = shape.near.iter().chain(&shape.apart).chain(preferred);

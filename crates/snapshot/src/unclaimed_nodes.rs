@@ -1,5 +1,5 @@
-//! Objects whose counterpart is missing: budgets that select no pod, nodes that say whose pool they are and have no claim; and Nodes whose
-//! request for peace cannot be read.
+//! Objects with a missing counterpart: budgets that select no pod, and nodes with a NodePool label but without a NodeClaim.
+//! Also Nodes with an invalid `do-not-disrupt` annotation.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::nodes::NodeSource;
 use crate::records::Records;
 use crate::{Input, Problem, annotation_errors};
 
-/// What belongs to a younger object may still be on its way.
+/// Minimum age of an object before its counterpart counts as missing.
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
 
-/// Budgets that protect nothing, by name: neither a pod nor a workload that might make one is as they ask.
+/// Returns the budgets that match neither a pod nor a workload's template, by name.
 pub(crate) fn budgets(input: &Input<'_>, records: &Records) -> Vec<Problem> {
     let idle = records.idle_budgets().filter(|budget| has_settled(&budget.metadata, input.now));
     let told = idle.filter_map(|budget| {
@@ -26,7 +26,7 @@ pub(crate) fn budgets(input: &Input<'_>, records: &Records) -> Vec<Problem> {
     told.collect()
 }
 
-/// Whether a workload that is known makes such pods, none at present perhaps.
+/// Reports whether the template of a known workload matches, even if the workload has no pods now.
 fn is_meant(input: &Input<'_>, namespace: &str, selector: &LabelSelector) -> bool {
     let none = BTreeMap::new();
     let makes = |metadata: &ObjectMeta, template: &PodTemplateSpec| {
@@ -39,7 +39,8 @@ fn is_meant(input: &Input<'_>, namespace: &str, selector: &LabelSelector) -> boo
         || input.daemon_sets.iter().any(|it| makes(&it.metadata, &it.spec.template))
 }
 
-/// Nodes with a pool's label and no claim, once a pool, and those that ask to be left in peace in words that protect nothing.
+/// Returns the nodes with a NodePool's label but without a NodeClaim, once per NodePool, and the nodes with an invalid
+/// `do-not-disrupt` annotation.
 pub(crate) fn nodes(input: &Input<'_>, machines: &[NodeSource<'_>]) -> Vec<Problem> {
     let misread = machines.iter().filter_map(|machine| {
         let (node, text) = (machine.node?, machine.node?.misread_do_not_disrupt()?.to_owned());
@@ -54,7 +55,7 @@ pub(crate) fn nodes(input: &Input<'_>, machines: &[NodeSource<'_>]) -> Vec<Probl
     annotation_errors::once(told.chain(misread).map(|problem| ((), problem)))
 }
 
-/// Whether an object has been there for a while; one that does not say since when has.
+/// Reports whether an object exists for a while; an object without a creation time does.
 fn has_settled(metadata: &ObjectMeta, now: Timestamp) -> bool {
     metadata.creation_timestamp.as_ref().is_none_or(|at| now.duration_since(at.0) >= FRESH)
 }

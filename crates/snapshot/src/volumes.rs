@@ -1,4 +1,4 @@
-//! What a pod's volumes ask of its node: where they are or can be made, and whose attachments they count among.
+//! Requirements of a pod's volumes on its node: the location of volumes, and the driver whose attachments they count for.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -15,19 +15,19 @@ use crate::records::Record;
 use crate::rescheduling::{full_name, uid};
 use crate::{Input, shapes};
 
-/// Access mode of a claim that one pod in the whole cluster may use.
+/// Access mode of a claim that allows one pod in the whole cluster.
 const ONE_POD: &str = "ReadWriteOncePod";
 
-/// Alternatives of conjunctions; empty is anywhere.
+/// Alternatives, each a list of requirements that must all hold; an empty list means any node.
 type Alternatives = Vec<Vec<Requirement>>;
 
-/// Claims, volumes and classes, put in order when someone first asks.
+/// Claims, volumes and StorageClasses, indexed at first use.
 pub(crate) struct Storage<'a> {
     input: &'a Input<'a>,
     index: OnceCell<Index<'a>>,
 }
 
-/// Claims, volumes and classes by name.
+/// Claims, volumes and StorageClasses by name.
 struct Index<'a> {
     claims: BTreeMap<(&'a str, &'a str), &'a PersistentVolumeClaim>,
     volumes: BTreeMap<&'a str, &'a PersistentVolume>,
@@ -35,17 +35,17 @@ struct Index<'a> {
     default: Option<&'a StorageClass>,
 }
 
-/// A pod's volumes that count for the scheduler.
+/// The volumes of a pod that matter for scheduling.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     pub(crate) needs: Vec<VolumeNeed>,
-    /// One name for each need.
+    /// One claim name for each need.
     pub(crate) claims: Vec<String>,
-    /// The first claim that stands in the way, and why.
+    /// The first claim with a problem, and the problem.
     pub(crate) trouble: Option<(String, VolumeError)>,
 }
 
-/// Whether a pod has volumes that [`Storage`] has to explain.
+/// Reports whether a pod has volumes that need [`Storage`].
 pub(crate) fn has_claims(spec: &PodSpec) -> bool {
     spec.volumes.iter().any(|it| {
         it.persistent_volume_claim.is_some() || it.ephemeral.is_some() || it.aws_elastic_block_store.is_some()
@@ -57,7 +57,7 @@ impl<'a> Storage<'a> {
         Self { input, index: OnceCell::new() }
     }
 
-    /// The volumes of a pod, each claim once.
+    /// Returns the volumes of a pod, each claim once.
     pub(crate) fn volumes(&self, namespace: &str, pod: &str, spec: &PodSpec) -> Volumes {
         self.index.get_or_init(|| Index::of(self.input)).volumes(namespace, pod, spec)
     }
@@ -71,7 +71,7 @@ impl<'a> Index<'a> {
         };
         let classes: BTreeMap<&str, &StorageClass> =
             input.storage_classes.iter().map(|class| (class.name(), class.as_ref())).collect();
-        // The youngest default counts, then the first by name.
+        // The newest default counts, then the first by name.
         let age = |class: &&StorageClass| class.metadata.creation_timestamp.as_ref().map(|at| at.0);
         let default = classes.values().copied().filter(|class| class.is_default());
         let default = default.reduce(|best, next| if age(&next) > age(&best) { next } else { best });
@@ -155,18 +155,18 @@ impl Volumes {
     }
 }
 
-/// A volume that can be anywhere and counts among the driver's attachments; names without a driver behind them count
-/// for nothing, which the node's limits say.
+/// Returns the need of a volume without a location that counts as an attachment of the driver. A name without a real driver has
+/// no limit on the node and therefore no effect.
 fn attached(driver: &str) -> VolumeNeed {
     VolumeNeed { driver: Some(driver.to_owned()), alternatives: Vec::new() }
 }
 
-/// Where a volume can be reached; `None` where its affinity selects no node at all.
+/// Returns the locations of a volume; `None` if its affinity selects no node.
 fn reach(volume: &PersistentVolume) -> Option<Alternatives> {
     let affinity = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
     let mut terms: Alternatives = match affinity {
         None => vec![Vec::new()],
-        // An empty term selects nothing.
+        // An empty term selects no node.
         Some(affinity) => {
             let terms = affinity.node_selector_terms.iter().filter(|term| !term.match_expressions.is_empty());
             terms.map(|term| conjunction(volume, term)).collect()
@@ -177,11 +177,12 @@ fn reach(volume: &PersistentVolume) -> Option<Alternatives> {
     if terms.is_empty() {
         return None;
     }
-    // A term of which nothing is left holds everywhere, and one alternative is enough.
+    // A term without requirements holds on every node, and one term is enough.
     Some(if terms.iter().any(Vec::is_empty) { Vec::new() } else { terms })
 }
 
-/// Zone and region that a volume's own labels name, as volumes from before drivers do; several are joined by `__`.
+/// Returns the zone and region in the labels of a volume, which volumes older than CSI drivers have. Several values are joined
+/// by `__`.
 fn labelled(volume: &PersistentVolume) -> Vec<Requirement> {
     let labels = volume.metadata.labels.iter().flatten();
     let places = labels.filter_map(|(key, value)| {
@@ -191,7 +192,7 @@ fn labelled(volume: &PersistentVolume) -> Vec<Requirement> {
     places.collect()
 }
 
-/// A term of a volume's affinity. The host name of a disk inside a machine says nothing of a new machine.
+/// Converts a term of a volume's affinity. The host name of a local disk is omitted, because a new node has another host name.
 fn conjunction(volume: &PersistentVolume, term: &NodeSelectorTerm) -> Vec<Requirement> {
     let all = term.match_expressions.iter().map(shapes::lenient);
     all.filter(|it| !volume.is_local() || it.key != label::HOSTNAME).collect()
@@ -204,14 +205,14 @@ fn places(term: &TopologySelectorTerm) -> Vec<Requirement> {
     term.match_label_expressions.iter().map(one).collect()
 }
 
-/// Claims that one pod in the whole cluster may use, with the pods that have them.
+/// Volume claims that allow one pod in the whole cluster, with the pods that use them.
 #[derive(Default)]
 pub(crate) struct Singles {
     users: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl Singles {
-    /// The claims of this kind that bound pods have. `records` are asked for only where there are such claims.
+    /// Returns these claims with the bound pods that use them. Calls `records` only if such claims exist.
     pub(crate) fn of<'a>(input: &Input<'_>, records: impl FnOnce() -> Vec<&'a Record>) -> Self {
         let single = |claim: &&&Arc<PersistentVolumeClaim>| claim.spec.access_modes.iter().any(|it| it == ONE_POD);
         let named = |claim: &&Arc<PersistentVolumeClaim>| {
@@ -233,7 +234,7 @@ impl Singles {
         Self { users }
     }
 
-    /// Those that some bound pod has.
+    /// Returns the claims that a bound pod uses.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = &String> {
         self.users.iter().filter(|(_, users)| !users.is_empty()).map(|(claim, _)| claim)
     }
@@ -242,7 +243,7 @@ impl Singles {
         self.users.contains_key(claim)
     }
 
-    /// Whether another pod has one of the pod's claims.
+    /// Returns the reason if another pod uses one of the pod's claims.
     pub(crate) fn waits(&self, record: &Record) -> Option<IgnoredReason> {
         let own = uid(&record.pod);
         record.claims.iter().find_map(|claim| {

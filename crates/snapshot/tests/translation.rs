@@ -1,4 +1,4 @@
-//! Manifests in, the planner's snapshot out: one row or one small cluster for each rule of the translation.
+//! Tests of the translation of manifests into the planner's snapshot: one row or one small cluster for each rule.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 #[path = "translation/buffers.rs"]
@@ -31,7 +31,7 @@ use planner::{Operator, PodVerdict, Requirement, Resources, check, plan};
 use serde_json::{Value, json};
 use snapshot::{Ignored, IgnoredReason, Problem, VolumeError};
 
-/// The only pod's reason to be ignored, if it is.
+/// Returns the reason why the only pod is ignored, if it is.
 fn ignored(spec: Value) -> Option<IgnoredReason> {
     let cluster = Cluster { pods: vec![pending("web", "1", spec)], ..Cluster::default() };
     let built = cluster.build();
@@ -48,7 +48,7 @@ fn expression(key: &str, operator: &str, values: Value) -> Value {
 }
 
 #[test]
-fn the_planner_knows_the_same_labels() {
+fn planner_labels_equal_the_labels_of_the_api() {
     let rows = [
         (planner::label::ZONE, api::label::ZONE),
         (planner::label::CAPACITY_TYPE, api::label::CAPACITY_TYPE),
@@ -66,7 +66,7 @@ fn the_planner_knows_the_same_labels() {
 }
 
 #[test]
-fn selectors_that_make_no_sense_are_named() {
+fn ignored_reason_names_invalid_selectors() {
     let key = || "cpus".to_owned();
     let rows = [
         (expression("cpus", "Gt", json!(["4"])), None),
@@ -96,7 +96,7 @@ fn selectors_that_make_no_sense_are_named() {
 }
 
 #[test]
-fn a_pods_shape_is_what_the_scheduler_looks_at() {
+fn shape_contains_what_the_scheduler_evaluates() {
     let spec = json!({
         "nodeSelector": {"beta.kubernetes.io/arch": "arm64", "team": "a"},
         "tolerations": [
@@ -135,7 +135,7 @@ fn a_pods_shape_is_what_the_scheduler_looks_at() {
 }
 
 #[test]
-fn only_refused_pods_are_planned() {
+fn pods_contain_only_unschedulable_pods() {
     let mut gated = pending("gated", "1", json!({"schedulingGates": [{"name": "quota"}]}));
     gated["status"]["conditions"][0]["reason"] = json!("SchedulingGated");
     let nominated =
@@ -156,7 +156,7 @@ fn only_refused_pods_are_planned() {
 }
 
 #[test]
-fn pools_are_left_out_unless_they_can_be_used() {
+fn pools_omit_unusable_node_pools() {
     let mut unready = pool("unready", json!({}));
     unready["status"]["conditions"][0]["status"] = json!("False");
     let going = merged(pool("going", json!({})), json!({"metadata": {"deletionTimestamp": NOW}}));
@@ -170,7 +170,7 @@ fn pools_are_left_out_unless_they_can_be_used() {
 }
 
 #[test]
-fn a_pool_is_translated_in_full() {
+fn pool_contains_all_fields_of_the_node_pool() {
     let spec = json!({
         "weight": 7,
         "limits": {"cpu": "10", "nodes": "3"},
@@ -195,7 +195,7 @@ fn a_pool_is_translated_in_full() {
 }
 
 #[test]
-fn a_consolidate_after_that_is_never_or_nonsense_keeps_nodes() {
+fn consolidate_after_is_none_when_never_or_invalid() {
     let rows = [("Never", None, 0), ("0s", Some(0), 0), ("1h30m", Some(5_400_000), 0), ("soon", None, 1)];
     for (text, expected, problems) in rows {
         let pools = vec![pool("default", json!({"disruption": {"consolidateAfter": text}}))];
@@ -206,7 +206,7 @@ fn a_consolidate_after_that_is_never_or_nonsense_keeps_nodes() {
 }
 
 #[test]
-fn daemon_sets_bear_what_their_controller_makes_them_bear() {
+fn daemons_have_tolerations_of_the_daemonset_controller() {
     let template = json!({"spec": {
         "containers": [{"name": "main", "resources": {"limits": {"cpu": "200m"}}}],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
@@ -231,7 +231,7 @@ fn daemon_sets_bear_what_their_controller_makes_them_bear() {
 }
 
 #[test]
-fn five_pods_become_fewer_claims_and_the_claims_are_enough() {
+fn plan_launches_nothing_when_claims_are_in_flight() {
     let pods: Vec<Value> = (1..=5).map(|number| pending(&format!("inflate-{number}"), "1", json!({}))).collect();
     let first = Cluster { pods: pods.clone(), pools: vec![pool("default", json!({}))], ..Cluster::default() };
     let built = first.build();
@@ -239,7 +239,7 @@ fn five_pods_become_fewer_claims_and_the_claims_are_enough() {
     assert_eq!(check(&built.snapshot, &decided), Vec::new());
     assert!(decided.launches.len() < 5 && decided.report.pods.iter().all(|it| matches!(it, PodVerdict::Launch { .. })));
 
-    // The controller wrote the claims and nothing has been launched yet.
+    // The controller created the NodeClaims, and nothing is launched yet.
     let claims = decided.launches.iter().enumerate().map(|(number, launch)| {
         let mut requirements: Vec<Value> =
             launch.requirements.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
@@ -254,7 +254,7 @@ fn five_pods_become_fewer_claims_and_the_claims_are_enough() {
 }
 
 #[test]
-fn the_order_of_the_objects_does_not_matter() {
+fn build_returns_the_same_snapshot_for_any_object_order() {
     let pods = vec![
         pending("b", "2", json!({})),
         pending("a", "1", json!({})),
@@ -271,7 +271,7 @@ fn the_order_of_the_objects_does_not_matter() {
 }
 
 #[test]
-fn reasons_are_plain_sentences() {
+fn ignored_reason_is_a_plain_sentence() {
     let ignored = |reason| Ignored { pod: "default/web".to_owned(), uid: "u".to_owned(), reason };
     let opted_out = ignored(IgnoredReason::OptedOut);
     let trouble = VolumeError::ClassMissing { class: "fast".to_owned() };
@@ -282,7 +282,7 @@ fn reasons_are_plain_sentences() {
 }
 
 #[test]
-fn daemon_sets_for_nodes_that_have_come_up_count_on_those_to_come() {
+fn daemons_ignore_requirements_on_initialization_labels() {
     let mut affinity = expression("karpenter.sh/initialized", "Exists", json!([]));
     affinity["nodeSelector"] = json!({"karpenter.sh/registered": "true", "team": "a"});
     let spec = merged(affinity, json!({"containers": [{"name": "main"}]}));
@@ -296,7 +296,7 @@ fn daemon_sets_for_nodes_that_have_come_up_count_on_those_to_come() {
 }
 
 #[test]
-fn static_pools_without_a_word_on_the_capacity_type_are_on_demand() {
+fn requirements_are_on_demand_when_a_static_pool_sets_none() {
     let on_demand = Requirement::new(api::label::CAPACITY_TYPE, Operator::In, ["on-demand"]);
     for (spec, expected) in [(json!({}), vec![]), (json!({"replicas": 2}), vec![on_demand])] {
         let built = Cluster { pools: vec![pool("p", spec)], ..Cluster::default() }.build();

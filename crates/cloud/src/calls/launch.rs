@@ -1,15 +1,15 @@
-//! What a launch says to EC2 and what it answers: launch templates and fleets of type instant.
+//! Requests and answers of launches: launch templates and fleets of type instant.
 
 use serde::{Deserialize, Serialize};
 
 use super::Tags;
 
-/// A launch template to create (aws 4.4).
+/// A launch template to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchTemplateRequest {
-    /// Its name; carries a hash of the rest.
+    /// Name, with a hash of the other fields.
     pub name: String,
-    /// The image.
+    /// Image id.
     pub image_id: String,
     /// Instance profile name.
     pub instance_profile: String,
@@ -21,26 +21,26 @@ pub struct LaunchTemplateRequest {
     pub block_devices: Vec<BlockDevice>,
     /// IMDS options.
     pub metadata: MetadataOptions,
-    /// Public IPv4 address of the primary interface, when the class says so; of no effect beside `network_interfaces`.
+    /// Public IPv4 address of the primary interface, if the EC2NodeClass sets it; ignored if `network_interfaces` is not empty.
     pub associate_public_ip: Option<bool>,
     /// Detailed monitoring.
     pub detailed_monitoring: bool,
-    /// Network interfaces, each with the security groups above. Empty is one plain primary interface.
+    /// Network interfaces, each with the security groups above. An empty list means one plain primary interface.
     pub network_interfaces: Vec<NetworkInterface>,
-    /// How long idle connections are tracked, on all interfaces but those of kind `efa-only`.
+    /// Idle timeouts of tracked connections, on all interfaces except those of kind `efa-only`.
     pub connection_tracking: Option<ConnectionTracking>,
-    /// Where the machine may stand.
+    /// Tenancy and placement group.
     pub placement: Placement,
-    /// Virtual machines inside the instance, switched on or off; `None` leaves it to EC2.
+    /// Nested virtualization, on or off; `None` leaves the choice to EC2.
     pub nested_virtualization: Option<bool>,
-    /// Nitro Enclaves.
+    /// Nitro Enclaves, on or off.
     pub enclave: bool,
-    /// What the launch says of capacity reservations; `None` leaves it to EC2, which is `open`.
+    /// Capacity reservations of the launch; `None` leaves the choice to EC2, which uses `open`.
     pub capacity_reservation: Option<ReservationSpecification>,
-    /// `capacity-block` or `interruptible-capacity-reservation` where such a reservation is bought; never `spot`, which is
-    /// the fleet's to say.
+    /// Market type: `capacity-block` or `interruptible-capacity-reservation` for such a reservation. Never `spot`, because the
+    /// fleet request sets it.
     pub market_type: Option<String>,
-    /// Whether spot is launched with it: the request for it wants the tags too.
+    /// True for spot launches: the template must also tag the spot instance request.
     pub spot: bool,
     /// Tags of the template itself and of the network interfaces.
     pub tags: Tags,
@@ -49,25 +49,25 @@ pub struct LaunchTemplateRequest {
 /// A network interface of a launch template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkInterface {
-    /// Network card, 0 is the first.
+    /// Index of the network card; 0 is the first.
     pub card: u32,
-    /// Device on its card, 0 is the primary interface on card 0.
+    /// Device index on the card; device 0 of card 0 is the primary interface.
     pub device: u32,
-    /// What it carries.
+    /// Traffic of the interface.
     pub kind: InterfaceKind,
     /// Public IPv4 address.
     pub associate_public_ip: Option<bool>,
-    /// IPv4 prefixes (/28).
+    /// Number of IPv4 prefixes (/28).
     pub ipv4_prefixes: Option<u32>,
-    /// IPv6 prefixes (/80).
+    /// Number of IPv6 prefixes (/80).
     pub ipv6_prefixes: Option<u32>,
-    /// IPv6 addresses.
+    /// Number of IPv6 addresses.
     pub ipv6_addresses: Option<u32>,
-    /// Whether its first IPv6 address stays for the life of the instance.
+    /// True if the first IPv6 address is the primary address, which never changes during the life of the instance.
     pub primary_ipv6: Option<bool>,
 }
 
-/// What a network interface carries.
+/// Traffic of a network interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterfaceKind {
@@ -81,7 +81,7 @@ pub enum InterfaceKind {
 }
 
 impl InterfaceKind {
-    /// EC2's word for it.
+    /// Returns EC2's value of `InterfaceType`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -92,38 +92,38 @@ impl InterfaceKind {
     }
 }
 
-/// How long idle connections are tracked, in seconds; `None` leaves it to EC2.
+/// Idle timeouts of tracked connections in seconds; `None` leaves the value to EC2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionTracking {
-    /// 60 to 432,000.
+    /// Established TCP connections, 60 to 432,000.
     pub tcp_established: Option<u32>,
-    /// UDP with answers, 60 to 180.
+    /// UDP flows with replies, 60 to 180.
     pub udp_stream: Option<u32>,
-    /// UDP one way, 30 to 60.
+    /// UDP flows in one direction, 30 to 60.
     pub udp: Option<u32>,
 }
 
-/// Where a machine may stand; `None` leaves it to EC2.
+/// Tenancy and placement group of an instance; `None` leaves the value to EC2.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// `default` or `dedicated`.
+    /// Tenancy: `default` or `dedicated`.
     pub tenancy: Option<String>,
-    /// `pg-...`.
+    /// Id of the placement group, `pg-...`.
     pub group_id: Option<String>,
-    /// Partition of the group, 1 is the first.
+    /// Partition of the placement group; 1 is the first.
     pub partition: Option<u32>,
 }
 
-/// What a launch says of capacity reservations.
+/// Capacity reservations of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationSpecification {
-    /// `capacity-reservations-only`, `open` or `none`.
+    /// Preference: `capacity-reservations-only`, `open` or `none`.
     pub preference: String,
-    /// The one reservation to use, `cr-...`.
+    /// Id of the one reservation to use, `cr-...`.
     pub id: Option<String>,
 }
 
-/// A RunInstances that is only asked about: one instance of the template, with these changes.
+/// A dry run of RunInstances: one instance of the launch template, with these changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInstancesProbe {
     /// Name of the launch template; the version is `$Latest`.
@@ -132,45 +132,45 @@ pub struct RunInstancesProbe {
     pub instance_type: String,
     /// Subnet.
     pub subnet_id: String,
-    /// Tags of the instance and its volumes; those of the interfaces are the template's.
+    /// Tags of the instance and its volumes; the interfaces have the tags of the template.
     pub tags: Tags,
 }
 
 /// A volume of a launch template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockDevice {
-    /// Such as `/dev/xvda`.
+    /// Device name, such as `/dev/xvda`.
     pub device: String,
     /// Size in GiB.
     pub size_gib: Option<u32>,
-    /// Such as `gp3`.
+    /// Volume type, such as `gp3`.
     pub volume_type: Option<String>,
-    /// Encrypted at rest.
+    /// Encryption at rest.
     pub encrypted: Option<bool>,
     /// Provisioned IOPS.
     pub iops: Option<u32>,
-    /// MiB/s.
+    /// Throughput in MiB/s.
     pub throughput: Option<u32>,
-    /// Customer key.
+    /// Customer managed KMS key.
     pub kms_key_id: Option<String>,
     /// Source snapshot.
     pub snapshot_id: Option<String>,
-    /// Deleted with the instance.
+    /// Deletion with the instance.
     pub delete_on_termination: Option<bool>,
-    /// MiB/s at which the blocks of the snapshot are fetched, 100 to 300.
+    /// Initialization rate of the snapshot's blocks in MiB/s, 100 to 300.
     pub initialization_rate: Option<u32>,
 }
 
-/// IMDS options in EC2's words.
+/// IMDS options with EC2's values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetadataOptions {
-    /// `enabled` or `disabled`.
+    /// IMDS endpoint: `enabled` or `disabled`.
     pub http_endpoint: String,
-    /// `enabled` or `disabled`; `None` where the region's EC2 does not know it.
+    /// IPv6 endpoint: `enabled` or `disabled`; `None` where EC2 in the region does not support it.
     pub http_protocol_ipv6: Option<String>,
-    /// 1 to 64.
+    /// Hop limit, 1 to 64.
     pub hop_limit: u32,
-    /// `required` or `optional`.
+    /// IMDSv2 tokens: `required` or `optional`.
     pub http_tokens: String,
 }
 
@@ -185,36 +185,36 @@ impl Default for MetadataOptions {
     }
 }
 
-/// A CreateFleet request of type instant (aws 4.3).
+/// A CreateFleet request of type instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetRequest {
-    /// Makes the call idempotent: the same token launches once.
+    /// Idempotency key: the same token launches once.
     pub client_token: String,
-    /// How many instances.
+    /// Number of instances.
     pub target: u32,
-    /// `spot` or `on-demand`: says which allocation strategy the request has.
+    /// Capacity type, `spot` or `on-demand`; selects the allocation strategy.
     pub capacity_type: String,
-    /// EC2's DefaultTargetCapacityType where it is another word than `capacity_type`: `capacity-block` or
-    /// `reserved-capacity`. No allocation strategy is sent beside it.
+    /// EC2's DefaultTargetCapacityType where it differs from `capacity_type`: `capacity-block` or `reserved-capacity`. The
+    /// request then has no allocation strategy.
     pub default_target_capacity_type: Option<String>,
-    /// The kinds of reservation that `reserved-capacity` may use, such as `interruptible-capacity-reservation`.
+    /// Kinds of reservation that `reserved-capacity` may use, such as `interruptible-capacity-reservation`.
     pub reserved_capacity_types: Vec<String>,
     /// Launch templates with their overrides.
     pub configs: Vec<FleetConfig>,
     /// Tags of instances, volumes and the fleet.
     pub tags: Tags,
-    /// The class's opaque context.
+    /// Opaque `context` of the EC2NodeClass.
     pub context: Option<String>,
-    /// Whether the priorities of the overrides decide, not EC2's own prices.
+    /// True if the priorities of the overrides select the pool, instead of EC2's prices.
     pub prioritized: bool,
 }
 
 /// One launch template of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetConfig {
-    /// Its name; the version is `$Latest`.
+    /// Name of the template; the version is `$Latest`.
     pub launch_template: String,
-    /// The pools to choose from.
+    /// Candidate pools.
     pub overrides: Vec<FleetOverride>,
 }
 
@@ -227,27 +227,27 @@ pub struct FleetOverride {
     pub zone: String,
     /// Subnet in that zone.
     pub subnet_id: String,
-    /// The image.
+    /// Image id.
     pub image_id: String,
-    /// The offering's price in millionths of a dollar: EC2's `Priority`, where lower goes first.
+    /// Price of the offering in millionths of a dollar. EC2 receives it as `Priority`, where the lowest value is first.
     pub priority: i64,
 }
 
-/// What CreateFleet answered.
+/// The answer to CreateFleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetAnswer {
-    /// The fleet's id.
+    /// Id of the fleet.
     pub fleet_id: String,
-    /// What was launched.
+    /// Launched instances.
     pub instances: Vec<FleetInstance>,
-    /// Pools that could not be used, and why.
+    /// Pools without a launch, each with its error.
     pub errors: Vec<FleetError>,
 }
 
 /// An instance that a fleet launched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetInstance {
-    /// `i-...`.
+    /// Id, `i-...`.
     pub id: String,
     /// Instance type.
     pub instance_type: String,
@@ -257,16 +257,16 @@ pub struct FleetInstance {
     pub subnet_id: String,
     /// Image.
     pub image_id: String,
-    /// `spot` or `on-demand`.
+    /// Lifecycle: `spot` or `on-demand`.
     pub lifecycle: String,
 }
 
 /// A pool that a fleet could not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetError {
-    /// EC2's code, such as `InsufficientInstanceCapacity`.
+    /// EC2's error code, such as `InsufficientInstanceCapacity`.
     pub code: String,
-    /// EC2's message.
+    /// EC2's error message.
     pub message: String,
     /// Instance type of the override.
     pub instance_type: String,
@@ -274,6 +274,6 @@ pub struct FleetError {
     pub zone: String,
     /// Subnet of the override.
     pub subnet_id: String,
-    /// `spot` or `on-demand`.
+    /// Lifecycle: `spot` or `on-demand`.
     pub lifecycle: String,
 }

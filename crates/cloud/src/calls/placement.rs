@@ -1,26 +1,26 @@
-//! Capacity that is reserved, and groups that say where machines stand.
+//! Capacity reservations and placement groups.
 
 use serde::{Deserialize, Serialize};
 
 use super::Tags;
 
-/// Which capacity reservations to look for: all given fields must match; empty ones ask for nothing.
+/// A filter of capacity reservations. All given fields must match; an empty field matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReservationFilter {
-    /// Ids, any of them.
+    /// Ids; one of them must match.
     pub ids: Vec<String>,
     /// Owner account.
     pub owner: Option<String>,
-    /// `open` or `targeted`.
+    /// Match criteria: `open` or `targeted`.
     pub match_criteria: Option<String>,
-    /// Tags, all of them; `*` as value asks only for the key.
+    /// Tags; all of them must match. The value `*` matches any value of the key.
     pub tags: Tags,
 }
 
 /// A capacity reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityReservation {
-    /// `cr-...`.
+    /// Id, `cr-...`.
     pub id: String,
     /// Owner account.
     pub owner: String,
@@ -28,44 +28,44 @@ pub struct CapacityReservation {
     pub instance_type: String,
     /// Zone name.
     pub zone: String,
-    /// `open` or `targeted`.
+    /// Match criteria: `open` or `targeted`.
     pub match_criteria: String,
-    /// Whether it is a capacity block for ML.
+    /// True for a capacity block for ML.
     pub capacity_block: bool,
-    /// Whether EC2 may take its instances back.
+    /// True if EC2 may interrupt its instances.
     pub interruptible: bool,
-    /// `active`, `expired`, `cancelled`, ... as EC2 says it.
+    /// State in EC2's spelling: `active`, `expired`, `cancelled`, ...
     pub state: String,
-    /// Instances that it is for.
+    /// Total instance count.
     pub total: u32,
-    /// Instances that it still has room for.
+    /// Available instance count.
     pub available: u32,
-    /// When it ends, RFC 3339; `None` runs on until somebody ends it.
+    /// End time, RFC 3339; `None` if the reservation has no end date.
     pub ends: Option<String>,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }
 
-/// How a placement group is named.
+/// Name or id of a placement group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlacementGroupQuery {
-    /// By name.
+    /// Name.
     Name(String),
-    /// By id, `pg-...`.
+    /// Id, `pg-...`.
     Id(String),
 }
 
 /// A placement group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementGroup {
-    /// `pg-...`.
+    /// Id, `pg-...`.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// `cluster`, `spread` or `partition`.
+    /// Strategy: `cluster`, `spread` or `partition`.
     pub strategy: String,
-    /// `pending`, `available`, `deleting` or `deleted`.
+    /// State: `pending`, `available`, `deleting` or `deleted`.
     pub state: String,
-    /// How many partitions it has, 0 unless its strategy is `partition`.
+    /// Number of partitions, 0 unless the strategy is `partition`.
     pub partitions: u32,
 }

@@ -1,4 +1,4 @@
-//! Instance profiles: how a machine gets its role.
+//! Instance profiles, which give an instance its IAM role.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,25 +7,25 @@ use super::Tags;
 /// An instance profile of IAM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceProfile {
-    /// Its name, unique in the account whatever its path.
+    /// Name, unique in the account across all paths.
     pub name: String,
-    /// Begins and ends with `/`.
+    /// Path; begins and ends with `/`.
     pub path: String,
-    /// Bare names of its roles; IAM allows one.
+    /// Bare names of its roles; IAM allows one role.
     pub roles: Vec<String>,
-    /// Its tags; empty in answers that list profiles.
+    /// Tags; empty in results of list calls.
     pub tags: Tags,
-    /// RFC 3339.
+    /// Time of creation, RFC 3339.
     pub created: String,
 }
 
 /// An instance profile to create.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceProfileRequest {
-    /// At most 128 of `A-Z a-z 0-9 + = , . @ _ -`.
+    /// Name: at most 128 of `A-Z a-z 0-9 + = , . @ _ -`.
     pub name: String,
-    /// Begins and ends with `/`.
+    /// Path; begins and ends with `/`.
     pub path: String,
-    /// Its tags.
+    /// Tags.
     pub tags: Tags,
 }

@@ -1,16 +1,16 @@
-//! Messages of a queue.
+//! Messages of an SQS queue.
 
 use jiff::Timestamp;
 
 /// A message that was received and not yet deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueMessage {
-    /// SQS' id.
+    /// SQS message id.
     pub id: String,
-    /// What deletes it; differs each time that the message is received.
+    /// Receipt handle, the key for its deletion; differs for each delivery.
     pub receipt: String,
-    /// The text.
+    /// Text of the message.
     pub body: String,
-    /// When it was sent.
+    /// Time at which the message was sent.
     pub sent: Option<Timestamp>,
 }

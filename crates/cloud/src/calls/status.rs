@@ -1,27 +1,27 @@
-//! What EC2 knows of an instance's health.
+//! Status checks and scheduled events of instances.
 
 use serde::{Deserialize, Serialize};
 
-/// An instance that fails a check or has an event ahead (aws 6.4). One entry an instance.
+/// Status of an instance that fails a status check or has a scheduled event. Each instance has one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceStatus {
-    /// `i-...`.
+    /// Instance id, `i-...`.
     pub instance: String,
-    /// Since when its own checks fail, RFC 3339; `None` while they pass.
+    /// Time since which the instance status check fails, RFC 3339; `None` while it passes.
     pub instance_impaired_since: Option<String>,
-    /// Since when the checks of its host fail, RFC 3339; `None` while they pass.
+    /// Time since which the system status check fails, RFC 3339; `None` while it passes.
     pub system_impaired_since: Option<String>,
-    /// What is going to be done to it; without what is completed or cancelled.
+    /// Scheduled events, without completed and cancelled events.
     pub events: Vec<StatusEvent>,
 }
 
-/// Something that EC2 is going to do to an instance.
+/// A scheduled event of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusEvent {
-    /// `instance-reboot`, `system-reboot`, `system-maintenance`, `instance-retirement` or `instance-stop`.
+    /// Event code: `instance-reboot`, `system-reboot`, `system-maintenance`, `instance-retirement` or `instance-stop`.
     pub code: String,
-    /// EC2's words.
+    /// EC2's description.
     pub description: String,
-    /// When it may begin, RFC 3339.
+    /// Earliest start, RFC 3339.
     pub not_before: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Cases about what is bought, and about what happens to it.
+//! Cases for launch templates, fleets and instances.
 
 use super::{Result, Stage, check, ok};
 use crate::calls::{FleetRequest, Tags};

@@ -1,4 +1,4 @@
-//! Cases about what the Describe calls answer.
+//! Cases for the answers of Describe calls.
 
 use super::{Result, Stage, check, ok};
 use crate::calls::{Filter, InstanceTypeInfo, NetworkCard, Tags};

@@ -1,4 +1,4 @@
-//! What a case stands on: the cloud, names of its own, and a sweep of all that it made.
+//! Fixture of a case: the cloud, its own resource names, and the cleanup of all that it created.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::calls::{
 };
 use crate::error::ErrorKind;
 
-/// How often, and how long between, a case looks for what should soon be true.
+/// Number of polls, and pause between them, before a case fails because an expected state did not appear.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One case's own corner of the cloud.
+/// The resources of one case in the cloud.
 pub struct Stage<'a> {
     pub(super) cloud: &'a dyn Cloud,
     pub(super) abilities: &'a Abilities,
-    /// Names of the case begin with this.
+    /// Name prefix of the case's resources.
     pub(super) name: String,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Stage<'a> {
         Self { cloud, abilities, name: format!("{}-{number}", abilities.name) }
     }
 
-    /// The tags that everything of this case carries.
+    /// Returns the tags of all resources of this case.
     pub(super) fn tags(&self) -> Tags {
         [("kerf.sh/contract".to_owned(), self.name.clone())].into()
     }
@@ -36,7 +36,7 @@ impl<'a> Stage<'a> {
         found.into_iter().min_by(|a, b| a.id.cmp(&b.id)).ok_or_else(|| "no subnet with the network tags".to_owned())
     }
 
-    /// A request for a launch template with the case's name.
+    /// Returns a request for a launch template with the case's name.
     pub(super) async fn template(&self) -> Result<LaunchTemplateRequest, String> {
         let filter = Filter { tags: self.abilities.network_tags.clone(), ..Filter::default() };
         let groups = ok(self.cloud.security_groups(&filter)).await?;
@@ -61,7 +61,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Creates the case's launch template and gives a request for a fleet of these overrides.
+    /// Creates the case's launch template and returns a request for a fleet of these overrides.
     pub(super) async fn fleet(
         &self,
         capacity_type: &str,
@@ -80,14 +80,14 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Launches and expects `count` instances.
+    /// Launches a fleet and checks that it has `count` instances.
     pub(super) async fn launch(&self, request: &FleetRequest, count: usize) -> Result<FleetAnswer, String> {
         let answer = ok(self.cloud.create_fleet(request)).await?;
         check(answer.instances.len() == count, || format!("expected {count} instances: {answer:?}"))?;
         Ok(answer)
     }
 
-    /// The case's instances, once as many as `count` show that `wanted` is true of.
+    /// Polls until exactly `count` instances of the case satisfy `wanted`, and returns them.
     pub(super) async fn see(&self, count: usize, wanted: impl Fn(&Instance) -> bool) -> Result<Vec<Instance>, String> {
         let mut found = Vec::new();
         for _ in 0..LOOKS {
@@ -101,7 +101,7 @@ impl<'a> Stage<'a> {
         Err(format!("expected {count} instances, found {found:?}"))
     }
 
-    /// Ends and deletes all that the case made.
+    /// Terminates the case's instances and deletes its launch template.
     pub(super) async fn clear(&self) -> Result<(), String> {
         let left = ok(self.cloud.instances(&self.tags())).await?;
         let ids: Vec<String> = left.into_iter().filter(|one| !one.is_ending()).map(|one| one.id).collect();

@@ -1,17 +1,17 @@
-//! EC2's JSON of DescribeInstanceTypes, the parts that we use: the shape of the captured file.
+//! The JSON of EC2's DescribeInstanceTypes, with the fields that Kerf uses: the format of the captured file.
 
 use serde::Deserialize;
 
 use super::scaled;
 use crate::calls::{Accelerator, InstanceTypeInfo, NetworkCard};
 
-/// What is wrong, and at which position (from 1) of the list.
+/// A parse error with its position (from 1) in the list.
 pub(super) struct ParseError {
     pub(super) row: usize,
     pub(super) problem: String,
 }
 
-/// Reads `{"InstanceTypes": [...]}`; types that Kerf cannot use (other architectures, no hvm) are left out.
+/// Parses `{"InstanceTypes": [...]}`. Omits types that Kerf cannot use (other architectures, no hvm).
 pub(super) fn parse(json: &str) -> Result<Vec<InstanceTypeInfo>, ParseError> {
     let answer: Answer =
         serde_json::from_str(json).map_err(|error| ParseError { row: error.line(), problem: error.to_string() })?;
@@ -155,7 +155,7 @@ struct Neuron {
 #[serde(rename_all = "PascalCase")]
 struct Device {
     name: String,
-    /// Neuron devices do not say it.
+    /// Empty for Neuron devices.
     #[serde(default)]
     manufacturer: String,
     count: u32,
@@ -232,7 +232,8 @@ fn clock(ghz: &serde_json::Number) -> Result<u32, String> {
     mhz.ok_or_else(|| format!("{ghz} is not a clock speed"))
 }
 
-/// Inferentia stands in both lists of EC2's answer: the Neuron list wins, so that no device counts twice.
+/// Merges both accelerator lists. EC2 lists Inferentia in both; the Neuron list takes precedence, so that no device counts
+/// twice.
 fn accelerators(neuron: Option<Neuron>, inference: Option<Inference>) -> Vec<Accelerator> {
     match (neuron, inference) {
         (Some(neuron), _) => {

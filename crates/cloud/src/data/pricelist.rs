@@ -1,4 +1,4 @@
-//! A product of AWS' price list as one price.
+//! Prices from products of the AWS price list.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::calls::OnDemandPrice;
 /// Decimal digits of a dollar in a micro-dollar.
 const MICRO: usize = 6;
 
-/// What a price list counts in.
+/// Currency of a price list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Currency {
     /// US dollars, everywhere but in China.
@@ -55,8 +55,8 @@ struct Dimension {
     price_per_unit: BTreeMap<String, String>,
 }
 
-/// The on-demand price in one entry of GetProducts' answer, which is a JSON document in a text. `None` for what has no
-/// instance type, no price in that currency or a price of nothing.
+/// Returns the on-demand price of one product of GetProducts, which is a JSON document as text. Returns `None` without an
+/// instance type, without a price in that currency, or if the price is zero.
 #[must_use]
 pub fn price_of(product: &str, currency: Currency) -> Option<OnDemandPrice> {
     let product: Product = serde_json::from_str(product).ok()?;
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_price_a_product() {
+    fn price_of_returns_the_price_in_the_requested_currency() {
         let named = r#""instanceType":"m5.large","vcpu":"2""#;
         let rows = [
             (product(named, &on_demand(r#""USD":"0.0960000000""#)), Currency::Usd, Some(96_000)),

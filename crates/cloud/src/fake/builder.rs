@@ -1,4 +1,4 @@
-//! The world that a test starts from: by default a small, sound us-west-2 with a cluster in it.
+//! Initial state of a [`FakeCloud`]. The default is a small, valid us-west-2 with a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::calls::{
 };
 use crate::data::{self, DataError};
 
-/// The date in the names and versions of the default images.
+/// Builder of a [`FakeCloud`].
 pub const IMAGE_VERSION: &str = "v20261101";
 
 /// Describes a [`FakeCloud`] before it exists.
@@ -65,127 +65,129 @@ impl Builder {
         }
     }
 
-    /// The cluster whose `karpenter.sh/discovery` tag the default subnets and security group carry; default `kerf`.
+    /// Sets the name of the cluster, which is the `karpenter.sh/discovery` tag of the default subnets and security group;
+    /// default `kerf`.
     #[must_use]
     pub fn cluster(mut self, name: &str) -> Self {
         name.clone_into(&mut self.cluster);
         self
     }
 
-    /// The Kubernetes minor version of the default images; default `1.36`.
+    /// Sets the Kubernetes minor version of the default images; default `1.36`.
     #[must_use]
     pub fn kubernetes(mut self, minor: &str) -> Self {
         minor.clone_into(&mut self.kubernetes);
         self
     }
 
-    /// The zones of the default subnets, by full name; default a, b and c of the region.
+    /// Sets the zones of the default subnets, by full name; default a, b and c of the region.
     #[must_use]
     pub fn zones(mut self, zones: &[&str]) -> Self {
         self.zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
         self
     }
 
-    /// What ids and spot prices are made of; default 1.
+    /// Sets the seed of ids and spot prices; default 1.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The second octet of instances' private addresses, which begin with 10; default 0.
+    /// Sets the second octet of the instances' private addresses, which begin with 10; default 0.
     #[must_use]
     pub fn network(mut self, network: u8) -> Self {
         self.network = network;
         self
     }
 
-    /// The clock; default the machine's.
+    /// Sets the clock; default is the system clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How long a new instance is pending; default 500 ms.
+    /// Sets the time that a new instance is pending; default 500 ms.
     #[must_use]
     pub fn pending_for(mut self, time: SignedDuration) -> Self {
         self.timing.pending = time;
         self
     }
 
-    /// How long an instance is shutting down; default 500 ms.
+    /// Sets the time that an instance is shutting down; default 500 ms.
     #[must_use]
     pub fn shutting_down_for(mut self, time: SignedDuration) -> Self {
         self.timing.shutting_down = time;
         self
     }
 
-    /// How long a new instance does not show in DescribeInstances; default not at all.
+    /// Sets the time that a new instance is missing in DescribeInstances; default zero.
     #[must_use]
     pub fn invisible_for(mut self, time: SignedDuration) -> Self {
         self.timing.invisible = time;
         self
     }
 
-    /// How long ReceiveMessage waits for the first message; default 20 s.
+    /// Sets the time that ReceiveMessage waits for the first message; default 20 s.
     #[must_use]
     pub fn long_poll_of(mut self, time: SignedDuration) -> Self {
         self.timing.long_poll = time;
         self
     }
 
-    /// No subnets, security groups, images or parameters but those that are added.
+    /// Removes the default subnets, security groups, images, parameters, roles and instance profiles. Only explicitly added
+    /// ones remain.
     #[must_use]
     pub fn unfurnished(mut self) -> Self {
         self.furnished = false;
         self
     }
 
-    /// An empty spot price history.
+    /// Makes the spot price history empty.
     #[must_use]
     pub fn without_spot_prices(mut self) -> Self {
         self.spot_prices = false;
         self
     }
 
-    /// Only these instance types; default all that the region has.
+    /// Restricts the instance types to these names; default are all types of the region.
     #[must_use]
     pub fn only_types(mut self, names: &[&str]) -> Self {
         self.types = Some(names.iter().map(|name| (*name).to_owned()).collect());
         self
     }
 
-    /// One more subnet.
+    /// Adds a subnet.
     #[must_use]
     pub fn subnet(mut self, subnet: Subnet) -> Self {
         self.subnets.push(subnet);
         self
     }
 
-    /// One more security group.
+    /// Adds a security group.
     #[must_use]
     pub fn security_group(mut self, group: SecurityGroup) -> Self {
         self.security_groups.push(group);
         self
     }
 
-    /// One more image.
+    /// Adds an image.
     #[must_use]
     pub fn image(mut self, image: Image) -> Self {
         self.images.push(image);
         self
     }
 
-    /// One more SSM parameter.
+    /// Adds an SSM parameter.
     #[must_use]
     pub fn parameter(mut self, name: &str, value: &str) -> Self {
         self.parameters.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// One more instance profile with this role, as an administrator would make it; default are `nodes` and
-    /// `KerfNodeInstanceProfile-` with the cluster's name.
+    /// Adds an instance profile with this role, as an administrator would create it. The defaults are `nodes` and
+    /// `KerfNodeInstanceProfile-` followed by the cluster's name.
     #[must_use]
     pub fn instance_profile(mut self, name: &str, role: &str) -> Self {
         self.roles.push(role.to_owned());
@@ -193,31 +195,31 @@ impl Builder {
         self
     }
 
-    /// One more role; default is `KarpenterNodeRole-` with the cluster's name alone.
+    /// Adds a role; the only default is `KarpenterNodeRole-` followed by the cluster's name.
     #[must_use]
     pub fn role(mut self, name: &str) -> Self {
         self.roles.push(name.to_owned());
         self
     }
 
-    /// A capacity reservation.
+    /// Adds a capacity reservation.
     #[must_use]
     pub fn reservation(mut self, reservation: CapacityReservation) -> Self {
         self.reservations.push(reservation);
         self
     }
 
-    /// A placement group.
+    /// Adds a placement group.
     #[must_use]
     pub fn placement_group(mut self, group: PlacementGroup) -> Self {
         self.placement_groups.push(group);
         self
     }
 
-    /// The cloud.
+    /// Builds the fake.
     ///
     /// # Errors
-    /// When a data file is damaged, or there is none for the region.
+    /// When a data file is damaged, or the region has none.
     pub fn build(mut self) -> Result<FakeCloud, DataError> {
         if self.furnished {
             self.furnish();
@@ -289,7 +291,7 @@ impl Builder {
         }
     }
 
-    /// An AL2023 image of EKS with its two SSM parameters.
+    /// Adds an AL2023 image of EKS with its two SSM parameters.
     fn add_eks_image(&mut self, arch: &str, variant: &str) {
         let id = format!("ami-0{:016x}", 0xa1_2023 + self.images.len());
         let minor = &self.kubernetes;
@@ -309,7 +311,7 @@ impl Builder {
     }
 }
 
-/// An image of the fake's own account, as `packer` would leave it.
+/// Returns an image of the fake's own account, as `packer` would create it.
 #[must_use]
 pub fn own_image(id: &str, name: &str, architecture: &str, created: &str) -> Image {
     Image {
@@ -323,7 +325,7 @@ pub fn own_image(id: &str, name: &str, architecture: &str, created: &str) -> Ima
     }
 }
 
-/// Such as `usw2-az1` for the first zone of us-west-2.
+/// Returns the zone id, such as `usw2-az1` for the first zone of us-west-2.
 fn zone_id(zone: &str, index: usize) -> String {
     let region = zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
     let short = |part: &str| match part {
@@ -334,7 +336,7 @@ fn zone_id(zone: &str, index: usize) -> String {
     format!("{short}-az{}", index + 1)
 }
 
-/// A cluster of EKS with an authority that nobody can verify.
+/// Returns an EKS cluster with an empty CA certificate, which cannot verify any server.
 fn described(kubernetes: &str) -> ClusterDescription {
     ClusterDescription {
         version: kubernetes.to_owned(),
@@ -344,13 +346,13 @@ fn described(kubernetes: &str) -> ClusterDescription {
     }
 }
 
-/// The embedded prices of the types that exist.
+/// Returns the embedded prices of the existing types.
 fn listed(world: &World) -> Result<BTreeMap<String, i64>, DataError> {
     let prices = &data::facts()?.on_demand;
     Ok(world.types.keys().filter_map(|name| Some((name.clone(), *prices.get(name)?))).collect())
 }
 
-/// 30 to 45 % of the on-demand price, by type and zone: stable for a seed.
+/// Returns spot prices of 30 to 45 % of the on-demand price, by type and zone, stable for a seed.
 fn spot_prices(world: &World, seed: u64) -> Result<Vec<SpotPrice>, DataError> {
     let prices = &data::facts()?.on_demand;
     let mut found = Vec::new();

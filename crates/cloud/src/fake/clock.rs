@@ -1,17 +1,17 @@
-//! Time for the fake: a test turns it by hand, a demo lets it run.
+//! Clocks of the fake: a manual clock for tests, and the system clock for demos.
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-/// Where the fake reads the time.
+/// The source of the fake's time.
 pub trait Clock: Send + Sync {
-    /// The present moment; never goes back.
+    /// Returns the current time, which never goes back.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -21,18 +21,18 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until a test turns it; clones share the hands.
+/// A clock that only a test advances; clones share their time.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<Timestamp>>);
 
 impl ManualClock {
-    /// A clock that shows `start`.
+    /// Creates a clock that shows `start`.
     #[must_use]
     pub fn at(start: Timestamp) -> Self {
         Self(Arc::new(Mutex::new(start)))
     }
 
-    /// Turns the clock forward; a negative duration does nothing.
+    /// Advances the clock; a negative duration does nothing.
     pub fn advance(&self, by: SignedDuration) {
         let mut now = self.0.lock();
         if let Ok(later) = now.checked_add(by) {
@@ -42,7 +42,7 @@ impl ManualClock {
 }
 
 impl Default for ManualClock {
-    /// Starts at an arbitrary, fixed moment.
+    /// Starts at an arbitrary, fixed time.
     fn default() -> Self {
         Self::at(Timestamp::constant(1_790_000_000, 0))
     }

@@ -1,4 +1,4 @@
-//! The hands of a test on what is not an instance: prices, reservations, groups, roles, health, the cluster.
+//! Test controls of everything except instances: prices, reservations, placement groups, roles, status checks, the cluster.
 
 use super::FakeCloud;
 use crate::calls::{
@@ -6,7 +6,7 @@ use crate::calls::{
 };
 
 impl FakeCloud {
-    /// Sets one on-demand price, millionths of a dollar per hour; `None` takes the type out of the price list.
+    /// Sets one on-demand price, in millionths of a dollar per hour; `None` removes the type from the price list.
     pub fn set_on_demand_price(&self, instance_type: &str, micro_dollars: Option<i64>) {
         let (mut world, _) = self.at_present();
         match micro_dollars {
@@ -15,64 +15,64 @@ impl FakeCloud {
         };
     }
 
-    /// The prices of the list.
+    /// Returns the price list.
     #[must_use]
     pub fn on_demand_list(&self) -> Vec<OnDemandPrice> {
         self.at_present().0.on_demand()
     }
 
-    /// Puts a reservation in place of the one with its id, or beside the others.
+    /// Adds a reservation, or replaces the one with the same id.
     pub fn set_reservation(&self, reservation: CapacityReservation) {
         let (mut world, _) = self.at_present();
         world.reservations.retain(|one| one.id != reservation.id);
         world.reservations.push(reservation);
     }
 
-    /// A reservation as it is now, whatever its state.
+    /// Returns the current reservation in any state.
     #[must_use]
     pub fn reservation(&self, id: &str) -> Option<CapacityReservation> {
         self.at_present().0.reservations.iter().find(|one| one.id == id).cloned()
     }
 
-    /// Puts a placement group in place of the one with its id, or beside the others.
+    /// Adds a placement group, or replaces the one with the same id.
     pub fn set_placement_group(&self, group: PlacementGroup) {
         let (mut world, _) = self.at_present();
         world.placement_groups.retain(|one| one.id != group.id);
         world.placement_groups.push(group);
     }
 
-    /// Makes a role, so that profiles can take it.
+    /// Creates a role, so that instance profiles can use it.
     pub fn add_role(&self, name: &str) {
         self.at_present().0.profiles.roles.insert(name.to_owned());
     }
 
-    /// Takes a role away; profiles keep its name.
+    /// Deletes a role; instance profiles keep its name.
     pub fn remove_role(&self, name: &str) {
         self.at_present().0.profiles.roles.remove(name);
     }
 
-    /// An account that never bought spot, and in which only others may make the role for it.
+    /// Removes the service-linked role for EC2 Spot and the permission to create it, as in an account that never launched spot.
     pub fn take_spot_role_away(&self) {
         self.at_present().0.without_spot_role = true;
     }
 
-    /// Every instance profile of the account, without tags.
+    /// Returns all instance profiles of the account, without tags.
     #[must_use]
     pub fn profiles(&self) -> Vec<InstanceProfile> {
         self.at_present().0.profiles.under("/")
     }
 
-    /// What DescribeInstanceStatus says of an instance from now on, as long as it runs.
+    /// Sets the DescribeInstanceStatus entry of an instance while it runs.
     pub fn set_status(&self, status: InstanceStatus) {
         self.at_present().0.statuses.insert(status.instance.clone(), status);
     }
 
-    /// The instance is well again.
+    /// Removes the status entry of an instance, which is healthy again.
     pub fn clear_status(&self, instance: &str) {
         self.at_present().0.statuses.remove(instance);
     }
 
-    /// What EKS says of a cluster from now on.
+    /// Sets the EKS description of a cluster.
     pub fn set_cluster(&self, name: &str, cluster: ClusterDescription) {
         self.at_present().0.clusters.insert(name.to_owned(), cluster);
     }

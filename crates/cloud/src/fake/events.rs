@@ -1,4 +1,4 @@
-//! EventBridge's messages about instances, as a rule of the account would put them into a queue.
+//! EventBridge messages about instances, as a rule of the account would send them to a queue.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,18 +7,18 @@ use super::FakeCloud;
 use super::find::ACCOUNT;
 use super::world::World;
 
-/// What EC2 tells of an instance.
+/// An event of an instance.
 #[derive(Clone, Copy)]
 pub(super) enum FakeEvent<'a> {
-    /// EC2 takes a spot instance back.
+    /// Interruption of a spot instance.
     SpotInterruption,
-    /// EC2 recommends to leave it.
+    /// Rebalance recommendation.
     Rebalance,
-    /// It has come to this state.
+    /// Change to this state.
     State(&'a str),
 }
 
-/// The message in EventBridge's envelope.
+/// Returns the message in EventBridge's envelope.
 fn envelope(region: &str, number: u64, instance: &str, told: FakeEvent<'_>, now: Timestamp) -> String {
     let (kind, detail) = match told {
         FakeEvent::SpotInterruption => {
@@ -44,7 +44,7 @@ fn envelope(region: &str, number: u64, instance: &str, told: FakeEvent<'_>, now:
 }
 
 impl World {
-    /// Tells the rule's queue, if there is a rule; a queue that is not there hears nothing.
+    /// Sends an event to the queue of the rule, if the rule exists. A missing queue receives nothing.
     pub(super) fn tell(&mut self, instance: &str, told: FakeEvent<'_>, now: Timestamp) {
         let Some(queue) = self.event_queue.clone() else { return };
         self.made += 1;
@@ -54,7 +54,7 @@ impl World {
 }
 
 impl FakeCloud {
-    /// Makes a rule that puts what happens to instances from now on into a queue; `None` takes the rule away.
+    /// Creates a rule that sends the future events of instances to a queue; `None` removes the rule.
     pub fn events_to(&self, queue: Option<&str>) {
         self.at_present().0.event_queue = queue.map(str::to_owned);
     }

@@ -1,4 +1,4 @@
-//! Faults on order, and the log of what was asked: "the second CreateFleet happens, but its answer is lost".
+//! Scheduled faults, and the log of calls. An example of a fault: the second CreateFleet takes effect, but its answer is lost.
 
 use jiff::Timestamp;
 
@@ -8,44 +8,44 @@ use crate::calls::{
 };
 use crate::error::{CloudError, ErrorKind};
 
-/// What goes wrong with a call.
+/// A fault of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The service refuses; nothing happens.
+    /// The service returns an error; the call has no effect.
     Error {
-        /// The kind that the SDK would make of it.
+        /// Kind of the error, as the SDK would report it.
         kind: ErrorKind,
-        /// EC2's code.
+        /// EC2's error code.
         code: String,
-        /// EC2's message.
+        /// EC2's error message.
         message: String,
     },
-    /// The connection breaks before the service sees the call; nothing happens.
+    /// The connection breaks before the service receives the call; the call has no effect.
     Dropped,
-    /// The call happens, then the connection breaks.
+    /// The call takes effect, then the connection breaks.
     Lost,
 }
 
 impl Fault {
-    /// An error of the service.
+    /// Returns an error of the service.
     #[must_use]
     pub fn error(kind: ErrorKind, code: &str, message: &str) -> Self {
         Self::Error { kind, code: code.to_owned(), message: message.to_owned() }
     }
 
-    /// `RequestLimitExceeded`.
+    /// Returns the error `RequestLimitExceeded`.
     #[must_use]
     pub fn throttled() -> Self {
         Self::error(ErrorKind::Throttled, "RequestLimitExceeded", "Request limit exceeded.")
     }
 
-    /// `InternalError`, HTTP 500.
+    /// Returns the error `InternalError`, HTTP 500.
     #[must_use]
     pub fn server() -> Self {
         Self::error(ErrorKind::Server, "InternalError", "An internal error has occurred")
     }
 
-    /// `UnauthorizedOperation`, HTTP 403.
+    /// Returns the error `UnauthorizedOperation`, HTTP 403.
     #[must_use]
     pub fn unauthorized() -> Self {
         let message = "You are not authorized to perform this operation. \
@@ -54,7 +54,7 @@ impl Fault {
     }
 }
 
-/// What a call was given.
+/// Input of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// Nothing.
@@ -63,21 +63,21 @@ pub enum Input {
     Filter(Filter),
     /// A name.
     Name(String),
-    /// Tags to look for.
+    /// Tags to select by.
     Tags(Tags),
     /// Ids.
     Ids(Vec<String>),
-    /// A launch template.
+    /// A launch template to create.
     LaunchTemplate(Box<LaunchTemplateRequest>),
-    /// A fleet.
+    /// A fleet request.
     Fleet(Box<FleetRequest>),
-    /// Tags to write, and where.
+    /// Resource ids, and the tags to write.
     CreateTags(Vec<String>, Tags),
-    /// A filter of reservations.
+    /// A filter of capacity reservations.
     Reservations(ReservationFilter),
     /// A placement group.
     PlacementGroup(PlacementGroupQuery),
-    /// A RunInstances that is only asked about.
+    /// A dry run of RunInstances.
     Probe(RunInstancesProbe),
     /// An instance profile to create.
     Profile(InstanceProfileRequest),
@@ -85,27 +85,27 @@ pub enum Input {
     Role(String, String),
 }
 
-/// One call as the fake saw it.
+/// A call that the fake received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// AWS' name of the action, such as `CreateFleet`; `CreateFleet(DryRun)` when it is only asked about.
+    /// AWS name of the action, such as `CreateFleet`; `CreateFleet(DryRun)` for a dry run.
     pub call: &'static str,
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// What it was given.
+    /// Input of the call.
     pub input: Input,
-    /// The fault that it met, if one was on order.
+    /// Fault of the call, if one was scheduled.
     pub fault: Option<Fault>,
 }
 
-/// Faults that wait for their call.
+/// Faults that have not occurred yet.
 #[derive(Debug, Default)]
 pub(super) struct Script(Vec<Ordered>);
 
 #[derive(Debug)]
 struct Ordered {
     call: String,
-    /// How many calls until it strikes; 1 is the next.
+    /// Number of calls until the fault occurs; 1 is the next call.
     left: u64,
     fault: Fault,
 }
@@ -115,7 +115,7 @@ impl Script {
         self.0.push(Ordered { call: call.to_owned(), left: nth.max(1), fault });
     }
 
-    /// Counts one call and gives the fault whose turn it is; when two are due, the first that was ordered.
+    /// Counts one call and returns the fault that is due. If two are due, returns the first that was scheduled.
     pub(super) fn strike(&mut self, call: &str) -> Option<Fault> {
         let mut due = None;
         for (position, ordered) in self.0.iter_mut().enumerate() {
@@ -134,7 +134,7 @@ impl Script {
     }
 }
 
-/// An error as the SDK would report it.
+/// Returns an error as the SDK would report it.
 pub(super) fn refuse(call: &'static str, kind: ErrorKind, code: &str, message: String) -> CloudError {
     CloudError { call, kind, code: code.to_owned(), message }
 }

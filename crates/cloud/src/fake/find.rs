@@ -1,16 +1,16 @@
-//! How EC2 matches what a Describe call asks for.
+//! EC2's matching of filters in Describe calls.
 
 use crate::calls::{
     CapacityReservation, Filter, Image, PlacementGroup, PlacementGroupQuery, ReservationFilter, SecurityGroup, Subnet,
     Tags,
 };
 
-/// The account that the fake plays; `self` means it.
+/// Account id of the fake; the owner `self` means this account.
 pub const ACCOUNT: &str = "123456789012";
-/// The account of EKS' own images; `amazon` means it.
+/// Account id of EKS' own images; the owner `amazon` means this account.
 pub const AMAZON: &str = "602401143452";
 
-/// Whether `tags` carries everything in `wanted`; `*` asks only for the key.
+/// Reports whether `tags` contains all of `wanted`; the value `*` matches any value of the key.
 pub(super) fn tagged(tags: &Tags, wanted: &Tags) -> bool {
     wanted.iter().all(|(key, value)| tags.get(key).is_some_and(|found| value == "*" || found == value))
 }
@@ -59,7 +59,7 @@ fn owns(wanted: &str, owner: &str) -> bool {
     }
 }
 
-/// EC2's filter patterns: `*` is any text, `?` any one character.
+/// Reports whether the text matches one of EC2's filter patterns: `*` is any text, `?` any one character.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let mut reached = vec![false; text.len() + 1];
@@ -81,7 +81,7 @@ mod tests {
     use super::wildcard;
 
     #[test]
-    fn patterns() {
+    fn wildcard_matches_star_and_question_mark() {
         let rows = [
             ("a*c", "abbc", true),
             ("a*c", "ac", true),

@@ -1,5 +1,5 @@
-//! CreateFleet of type instant, as EC2 answers it: the cheapest pools that have something, an error for each that has
-//! nothing, and the same answer again for the same token.
+//! CreateFleet of type instant with EC2's behaviour. The cheapest pools with capacity launch, each pool without capacity
+//! returns an error, and the same token returns the same answer.
 
 use jiff::Timestamp;
 
@@ -14,14 +14,14 @@ use crate::error::{CloudError, ErrorKind};
 
 const CALL: &str = "CreateFleet";
 
-/// One override with the launch template that it belongs to.
+/// An override with its launch template.
 struct Candidate<'a> {
     pool: Pool,
     choice: &'a FleetOverride,
     template: LaunchTemplateRequest,
 }
 
-/// Launches what can be launched and remembers the answer under the token.
+/// Launches the available part of the fleet and stores the answer under the client token.
 pub(super) fn create(world: &mut World, request: &FleetRequest, now: Timestamp) -> Result<FleetAnswer, CloudError> {
     if let Some((before, answer)) = world.fleets.get(&request.client_token) {
         if before == request {
@@ -46,12 +46,12 @@ pub(super) fn create(world: &mut World, request: &FleetRequest, now: Timestamp) 
     Ok(answer)
 }
 
-/// What EC2 checks of a fleet before it says whether it would be allowed.
+/// Validates a fleet request as EC2 does before a dry run reports the permission.
 pub(super) fn rehearse(world: &World, request: &FleetRequest) -> Result<(), CloudError> {
     candidates(world, request).map(drop)
 }
 
-/// What EC2 checks of RunInstances with a launch template before it says whether it would be allowed.
+/// Validates RunInstances with a launch template as EC2 does before a dry run reports the permission.
 pub(super) fn probe(world: &World, probe: &RunInstancesProbe) -> Result<(), CloudError> {
     const CALL: &str = "RunInstances(DryRun)";
     if !world.templates.contains_key(&probe.launch_template) {
@@ -116,7 +116,7 @@ fn candidates<'a>(world: &World, request: &'a FleetRequest) -> Result<Vec<Candid
     Ok(candidates)
 }
 
-/// Takes up to `left` instances from one pool.
+/// Launches up to `left` instances from one pool.
 fn fill(
     world: &mut World,
     request: &FleetRequest,
@@ -143,7 +143,7 @@ fn fill(
     }
 }
 
-/// How many instances the pool and its subnet can take, at least one; else EC2's error.
+/// Returns the number of instances, at least one, that the pool and its subnet can launch, or EC2's error.
 fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>> {
     let pool = &candidate.pool;
     if !world.offered(&pool.instance_type, &pool.zone) {
@@ -262,7 +262,7 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
     }
 }
 
-/// EC2 shows `open` where nobody said anything.
+/// Returns the capacity reservation preference of the template. EC2 shows `open` if the template sets none.
 fn preference(template: &LaunchTemplateRequest) -> Option<String> {
     let said = template.capacity_reservation.as_ref().map(|wanted| wanted.preference.clone());
     said.or_else(|| Some("open".to_owned()))

@@ -1,15 +1,15 @@
-//! Where a launch may stand: reservations that count what they hold, and placement groups with their limits.
+//! Capacity reservations with their available counts, and placement groups with their limits.
 
 use super::world::{Pool, World};
 use crate::calls::{CapacityReservation, LaunchTemplateRequest};
 
-/// Instances that a spread group takes in one zone.
+/// Maximum number of running instances of a spread placement group in one zone.
 const SPREAD: usize = 7;
 
-/// Why a template's reservation or group takes nobody: EC2's code and message.
+/// EC2's code and message if the template's reservation or placement group refuses an instance.
 pub(super) type Refusal = (&'static str, String);
 
-/// How many instances the reservation that the launch must use has left; `None` when any capacity will do.
+/// Returns the available count of the reservation that the launch must use; `None` if the launch needs no reservation.
 pub(super) fn reserved(world: &World, template: &LaunchTemplateRequest, pool: &Pool) -> Result<Option<u32>, Refusal> {
     let Some(wanted) = &template.capacity_reservation else { return Ok(None) };
     if wanted.preference != "capacity-reservations-only" {
@@ -34,7 +34,7 @@ pub(super) fn reserved(world: &World, template: &LaunchTemplateRequest, pool: &P
     Ok(Some(reservation.available))
 }
 
-/// Whether the placement group of the template still takes an instance in the pool's zone, and how many.
+/// Returns how many more instances the template's placement group takes in the zone; `None` without a limit.
 pub(super) fn grouped(world: &World, template: &LaunchTemplateRequest, zone: &str) -> Result<Option<u32>, Refusal> {
     let Some(id) = &template.placement.group_id else { return Ok(None) };
     let Some(group) = world.placement_groups.iter().find(|group| group.id == *id) else {
@@ -56,8 +56,8 @@ pub(super) fn grouped(world: &World, template: &LaunchTemplateRequest, zone: &st
     Ok(u32::try_from(left).ok())
 }
 
-/// Takes one instance out of the reservation that the launch falls into, if it falls into one: the one that it names, or
-/// an open one that fits an on-demand launch which does not refuse them.
+/// Takes one instance from the matching reservation, if there is one, and returns its id. The match is the reservation that the
+/// launch names, or an open one that fits an on-demand launch whose preference is not `none`.
 pub(super) fn occupy(world: &mut World, template: &LaunchTemplateRequest, pool: &Pool) -> Option<String> {
     let wanted = template.capacity_reservation.as_ref();
     let preference = wanted.map_or("open", |wanted| wanted.preference.as_str());
@@ -74,7 +74,7 @@ pub(super) fn occupy(world: &mut World, template: &LaunchTemplateRequest, pool: 
     Some(reservation.id.clone())
 }
 
-/// Gives an instance's place in its reservation back.
+/// Returns the capacity of an ended instance to its reservation.
 pub(super) fn vacate(world: &mut World, reservation: Option<&str>) {
     let held = |one: &&mut CapacityReservation| Some(one.id.as_str()) == reservation;
     if let Some(one) = world.reservations.iter_mut().find(held) {

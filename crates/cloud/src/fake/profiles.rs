@@ -1,4 +1,4 @@
-//! Instance profiles and roles as IAM keeps them: one role a profile, names unique whatever the path.
+//! Instance profiles and roles with IAM's rules: one role per profile, names unique across all paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::faults::refuse;
 use crate::calls::{InstanceProfile, InstanceProfileRequest, Tags};
 use crate::error::{CloudError, ErrorKind};
 
-/// The roles and instance profiles of the account.
+/// Roles and instance profiles of the account.
 #[derive(Default)]
 pub(super) struct Profiles {
     pub(super) roles: BTreeSet<String>,
@@ -20,7 +20,7 @@ impl Profiles {
         self.profiles.get(name).cloned()
     }
 
-    /// Puts a profile of the path `/` there, with its role.
+    /// Adds a profile with the path `/` and this role.
     pub(super) fn put(&mut self, name: &str, role: String) {
         let profile = InstanceProfile {
             name: name.to_owned(),
@@ -32,7 +32,7 @@ impl Profiles {
         self.profiles.insert(name.to_owned(), profile);
     }
 
-    /// Those whose path begins with `prefix`, without their tags, as IAM lists them.
+    /// Returns the profiles whose path begins with `prefix`, without tags, as IAM lists them.
     pub(super) fn under(&self, prefix: &str) -> Vec<InstanceProfile> {
         let inside = self.profiles.values().filter(|profile| profile.path.starts_with(prefix));
         inside.map(|profile| InstanceProfile { tags: Tags::new(), ..profile.clone() }).collect()

@@ -1,4 +1,4 @@
-//! Queues as SQS keeps them: long polling, messages that come again until they are deleted, receipts that change.
+//! Queues with SQS' behaviour: long polling, redelivery of messages that are not deleted, a new receipt for each delivery.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use super::{FakeCloud, Input};
 use crate::calls::QueueMessage;
 use crate::error::{CloudError, ErrorKind};
 
-/// How long a message that was received is hidden from others.
+/// Visibility timeout of a received message.
 const HIDDEN: SignedDuration = SignedDuration::from_secs(20);
 
-/// Messages an answer.
+/// Maximum number of messages per receive call.
 const BATCH: usize = 10;
 
 const RECEIVE: &str = "ReceiveMessage";
 
-/// The account's queues by name.
+/// Queues of the account by name.
 #[derive(Default)]
 pub(super) struct Queues {
     queues: BTreeMap<String, Vec<Held>>,
-    /// Numbers messages and receipts.
+    /// Counter for the numbers of messages and receipts.
     made: u64,
 }
 
@@ -31,7 +31,7 @@ struct Held {
     hidden_until: Timestamp,
 }
 
-/// The fake's only address of a queue: its name behind a host that nobody asks.
+/// Returns the URL of a queue: its name under a host that receives no requests.
 fn url_of(name: &str) -> String {
     format!("https://sqs.invalid/{}/{name}", super::ACCOUNT)
 }
@@ -49,7 +49,7 @@ impl Queues {
         self.queues.get(name).map_or(0, Vec::len)
     }
 
-    /// False when there is no such queue.
+    /// Adds a message. Returns false if the queue does not exist.
     pub(super) fn send(&mut self, name: &str, body: &str, now: Timestamp) -> bool {
         let Some(queue) = self.queues.get_mut(name) else { return false };
         self.made += 1;
@@ -80,7 +80,7 @@ impl Queues {
         Ok(received)
     }
 
-    /// A receipt of an earlier time that the message was received deletes nothing and is no error, as on SQS.
+    /// Deletes messages by receipt. As in SQS, the receipt of an earlier delivery deletes nothing and is no error.
     pub(super) fn delete(&mut self, url: &str, receipts: &[String]) -> Result<Vec<String>, CloudError> {
         let found = self.queues.iter_mut().find(|(name, _)| url_of(name) == url);
         let (_, queue) = found.ok_or_else(|| missing("DeleteMessageBatch"))?;
@@ -95,7 +95,7 @@ fn missing(call: &'static str) -> CloudError {
 }
 
 impl FakeCloud {
-    /// Creates an empty queue, unless it is there.
+    /// Creates an empty queue if it does not exist.
     pub fn create_queue(&self, name: &str) {
         self.at_present().0.queues.create(name);
     }
@@ -105,7 +105,7 @@ impl FakeCloud {
         self.at_present().0.queues.remove(name);
     }
 
-    /// Sends a message. False when there is no such queue.
+    /// Sends a message. Returns false if the queue does not exist.
     pub fn send(&self, queue: &str, body: &str) -> bool {
         let (mut world, now) = self.at_present();
         let sent = world.queues.send(queue, body, now);
@@ -114,13 +114,13 @@ impl FakeCloud {
         sent
     }
 
-    /// How many messages of a queue are not deleted, hidden ones included.
+    /// Returns the number of messages in a queue that are not deleted, hidden ones included.
     #[must_use]
     pub fn queue_length(&self, name: &str) -> usize {
         self.at_present().0.queues.len(name)
     }
 
-    /// Waits for the first message as long as the builder says; hidden messages come back when someone asks anew.
+    /// Waits for the first message as long as the builder's long poll. Hidden messages reappear only in a new receive call.
     pub(super) async fn receive(&self, url: &str) -> Result<Vec<QueueMessage>, CloudError> {
         let mut sent = self.sent.subscribe();
         let wait = Duration::try_from(self.at_present().0.timing.long_poll).unwrap_or_default();

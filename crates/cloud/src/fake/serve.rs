@@ -1,4 +1,5 @@
-//! The fake as a [`Cloud`]: each call logged, met by its fault if one is due, and served from the world.
+//! Implementation of [`Cloud`] by the fake. Each call is logged, fails with a fault if one is due, and else acts on the fake's
+//! state.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -200,7 +201,7 @@ impl Cloud for FakeCloud {
     }
 }
 
-/// What EC2 takes as user data before base64, in bytes.
+/// Maximum size of user data in EC2 before base64, in bytes.
 const USER_DATA_LIMIT: usize = 16_384;
 
 fn create_template(world: &mut World, request: &LaunchTemplateRequest) -> Result<LaunchTemplate, CloudError> {

@@ -1,4 +1,4 @@
-//! The state behind the fake: what exists, and how it changes as time goes by. Every step takes `now`.
+//! State of the fake: its resources and their changes over time. Every step receives `now`.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::calls::{
     Subnet, Tags, TypeOffering,
 };
 
-/// How long EC2 still describes an instance after its end.
+/// Time for which EC2 still describes a terminated instance.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
 
-/// Where capacity comes from: one type, bought one way, in one zone.
+/// A capacity pool: one instance type with one capacity type in one zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pool {
-    /// `spot` or `on-demand`.
+    /// Capacity type: `spot` or `on-demand`.
     pub capacity_type: String,
     /// Instance type.
     pub instance_type: String,
@@ -30,17 +30,17 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool of a capacity type, an instance type and a zone.
+    /// Creates the pool of a capacity type, an instance type and a zone.
     #[must_use]
     pub fn new(capacity_type: &str, instance_type: &str, zone: &str) -> Self {
         Self { capacity_type: capacity_type.to_owned(), instance_type: instance_type.to_owned(), zone: zone.to_owned() }
     }
 }
 
-/// Pools that are dry together; an absent field means all.
+/// A capacity outage of all matching pools; an absent field matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapacityOutage {
-    /// `spot` or `on-demand`.
+    /// Capacity type: `spot` or `on-demand`.
     pub capacity_type: Option<String>,
     /// Instance type.
     pub instance_type: Option<String>,
@@ -57,16 +57,16 @@ impl CapacityOutage {
     }
 }
 
-/// How the fake's time runs.
+/// Delays of the fake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long an instance is `pending`.
+    /// Time that an instance is `pending`.
     pub pending: SignedDuration,
-    /// How long an instance is `shutting-down`.
+    /// Time that an instance is `shutting-down`.
     pub shutting_down: SignedDuration,
-    /// How long DescribeInstances does not show a new instance.
+    /// Time that DescribeInstances omits a new instance.
     pub invisible: SignedDuration,
-    /// How long ReceiveMessage waits for the first message, in the machine's time.
+    /// Time that ReceiveMessage waits for the first message, in real time.
     pub long_poll: SignedDuration,
 }
 
@@ -81,32 +81,32 @@ impl Default for Timing {
     }
 }
 
-/// An instance with what only the machine itself and its maker know: the truth behind DescribeInstances.
+/// An instance with its full state, including the parts that DescribeInstances does not return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeInstance {
-    /// What EC2 says of it.
+    /// Instance as EC2 describes it.
     pub instance: Instance,
-    /// `x86_64` or `arm64`.
+    /// Architecture: `x86_64` or `arm64`.
     pub architecture: String,
-    /// The launch template as it was at the launch: user data (base64), instance profile, IMDS options, volumes.
+    /// Launch template at the time of the launch: user data (base64), instance profile, IMDS options, volumes.
     pub template: LaunchTemplateRequest,
-    /// The CreateFleet that launched it.
+    /// Client token of the CreateFleet call that launched it.
     pub client_token: String,
-    /// When EC2 takes it back, once the spot interruption notice is out.
+    /// Termination time of a spot interruption, once the notice is published.
     pub interruption: Option<Timestamp>,
-    /// When EC2 recommended to rebalance.
+    /// Time of the rebalance recommendation.
     pub rebalance: Option<Timestamp>,
-    /// When it was launched.
+    /// Launch time.
     pub launched: Timestamp,
-    /// When its shutdown began, or when it ended, by its state.
+    /// Time at which its shutdown began.
     pub ended: Option<Timestamp>,
 }
 
-/// Everything that exists in the fake's region.
+/// All resources of the fake's region.
 #[derive(Default)]
 pub(super) struct World {
     pub(super) region: String,
-    /// The second octet of private addresses.
+    /// Second octet of private addresses.
     pub(super) network: u8,
     pub(super) seed: u64,
     pub(super) timing: Timing,
@@ -123,35 +123,35 @@ pub(super) struct World {
     pub(super) profiles: Profiles,
     pub(super) clusters: BTreeMap<String, ClusterDescription>,
     pub(super) queues: Queues,
-    /// The queue that hears what happens to instances.
+    /// Queue that receives the events of instances.
     pub(super) event_queue: Option<String>,
     pub(super) statuses: BTreeMap<String, InstanceStatus>,
     pub(super) templates: BTreeMap<String, (LaunchTemplate, LaunchTemplateRequest)>,
     pub(super) machines: BTreeMap<String, FakeInstance>,
-    /// Instances that each finite pool still has.
+    /// Remaining instances of each limited pool.
     pub(super) stock: BTreeMap<Pool, u32>,
-    /// vCPUs that may run at once, by capacity type.
+    /// Maximum vCPUs that may run at once, by capacity type.
     pub(super) quotas: BTreeMap<String, u32>,
     pub(super) droughts: Vec<CapacityOutage>,
-    /// Whether the account lacks the role of spot, and we may not make it.
+    /// True if the account lacks the service-linked role for EC2 Spot and the permission to create it.
     pub(super) without_spot_role: bool,
     pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
     pub(super) script: Script,
     pub(super) log: Vec<Logged>,
-    /// Numbers all that was ever made, so that ids never repeat.
+    /// Counter of all created resources, so that ids never repeat.
     pub(super) made: u64,
-    /// Counts launches and shutdowns, so that observers hear of those that a call causes.
+    /// Counter of launches and shutdowns, so that observers are notified of those that a call causes.
     pub(super) changes: u64,
 }
 
 impl World {
-    /// An id such as `i-0123456789abcdef0`: a function of the seed and of how many came before.
+    /// Returns a new id such as `i-0123456789abcdef0`, a function of the seed and the counter.
     pub(super) fn new_id(&mut self, prefix: &str) -> String {
         self.made += 1;
         format!("{prefix}-0{:016x}", scramble(self.seed ^ scramble(self.made)))
     }
 
-    /// Lets everything happen that is due by `now`; says whether anything did.
+    /// Applies all changes that are due by `now`. Returns true if the state changed.
     pub(super) fn advance(&mut self, now: Timestamp) -> bool {
         let mut changed = false;
         let due: Vec<(String, Timestamp)> =
@@ -174,12 +174,13 @@ impl World {
         changed || self.machines.len() != before
     }
 
-    /// The next moment at which something happens by itself.
+    /// Returns the next moment at which a change is due.
     pub(super) fn next_change(&self) -> Option<Timestamp> {
         self.machines.values().filter_map(|machine| machine.next_change(self.timing)).min()
     }
 
-    /// Begins the end of an instance and gives back what it held; false when it had begun before.
+    /// Begins the shutdown of an instance and returns its capacity to the pool, subnet and reservation. Returns false if the
+    /// instance is already ending or does not exist.
     pub(super) fn shut_down(&mut self, id: &str, at: Timestamp) -> bool {
         let Some(machine) = self.machines.get_mut(id).filter(|machine| !machine.instance.is_ending()) else {
             return false;
@@ -201,7 +202,7 @@ impl World {
         true
     }
 
-    /// How many instances a pool has; `None` is no bound.
+    /// Returns the remaining instances of a pool; `None` without a limit.
     pub(super) fn stock_of(&self, pool: &Pool) -> Option<u32> {
         if self.droughts.iter().any(|drought| drought.covers(pool)) {
             return Some(0);
@@ -209,7 +210,7 @@ impl World {
         self.stock.get(pool).copied()
     }
 
-    /// How many instances of a type the account's quota leaves; `None` is no bound.
+    /// Returns the instances of a type that the account's quota still allows; `None` without a quota.
     pub(super) fn quota_of(&self, pool: &Pool) -> Option<u32> {
         let vcpus = |name: &str| self.types.get(name).map_or(1, |info| info.vcpus.max(1));
         let spot = pool.capacity_type == "spot";
@@ -229,13 +230,14 @@ impl World {
         self.on_demand.iter().map(price).collect()
     }
 
-    /// What DescribeInstanceStatus shows: running instances that someone made ill.
+    /// Returns the answer of DescribeInstanceStatus: the running instances with a status that a test has set.
     pub(super) fn unhealthy(&self) -> Vec<InstanceStatus> {
         let runs = |id: &&String| self.machines.get(*id).is_some_and(|machine| machine.instance.state == "running");
         self.statuses.keys().filter(runs).filter_map(|id| self.statuses.get(id)).cloned().collect()
     }
 
-    /// What DescribeInstances shows by tags: not the terminated, not the too new.
+    /// Returns the answer of DescribeInstances by tags, without terminated instances and without those that are still
+    /// invisible.
     pub(super) fn instances(&self, tags: &Tags, now: Timestamp) -> Vec<Instance> {
         let shown = |machine: &&FakeInstance| {
             machine.visible(now, self.timing)
@@ -245,7 +247,7 @@ impl World {
         self.machines.values().filter(shown).map(|machine| machine.instance.clone()).collect()
     }
 
-    /// Writes tags to instances, subnets, groups, images and templates; false when one of the ids is unknown.
+    /// Adds tags to instances, subnets, security groups, images and launch templates. Returns the first unknown id as error.
     pub(super) fn tag(&mut self, ids: &[String], tags: &Tags) -> Result<(), String> {
         if let Some(unknown) = ids.iter().find(|id| self.tags_of(id).is_none()) {
             return Err(unknown.clone());
@@ -285,7 +287,7 @@ impl FakeInstance {
         now >= self.launched.saturating_add(timing.invisible).unwrap_or(Timestamp::MAX)
     }
 
-    /// Its id and deadline when EC2 takes it back by `now`.
+    /// Returns the id and deadline if a spot interruption terminates the instance by `now`.
     fn taken_back(&self, now: Timestamp) -> Option<(String, Timestamp)> {
         let deadline = self.interruption.filter(|deadline| *deadline <= now && !self.instance.is_ending())?;
         Some((self.instance.id.clone(), deadline))
@@ -319,7 +321,7 @@ impl FakeInstance {
     }
 }
 
-/// A fixed mix of 64 bits (splitmix64's finaliser).
+/// Mixes 64 bits with a fixed function (splitmix64's finaliser).
 pub(super) fn scramble(value: u64) -> u64 {
     let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,7 +1,8 @@
-//! Addresses that are as good as taken: DescribeSubnets learns of them only when instances and their pods have come.
+//! Addresses of launches in flight, which DescribeSubnets does not count yet.
 //!
-//! A launch counts the addresses of its instances in every subnet that it may use; once EC2 has answered, only where the
-//! instances are, and when nothing came of it, nowhere. After [`COUNTED`] the subnet's own number tells the truth.
+//! The free addresses of a subnet change only when instances and their pods have started. A new launch counts the addresses of
+//! its instances in every subnet that it may use. After EC2's answer only the subnets of the launched instances count, and
+//! after a failed launch none. After [`COUNTED`] the free addresses of the subnet itself are current.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{LaunchChoice, Token};
 use crate::calls::FleetAnswer;
 
-/// By then a machine's pods have their addresses, and the class has been resolved anew (every minute).
+/// Time after which the pods of an instance have their addresses and the EC2NodeClass, resolved every minute, is current.
 const COUNTED: SignedDuration = SignedDuration::from_mins(2);
 
 /// Addresses by launch and subnet.
@@ -20,13 +21,13 @@ pub struct InFlight(BTreeMap<Token, Taken>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Taken {
     since: Timestamp,
-    /// What one instance takes.
+    /// Addresses of one instance.
     each: i64,
     subnets: BTreeMap<String, i64>,
 }
 
 impl InFlight {
-    /// A launch of so many instances begins; older ones that are over are forgotten.
+    /// Counts a new launch of `instances` instances, and forgets launches older than [`COUNTED`].
     pub fn begin(&mut self, token: &Token, choice: &LaunchChoice, instances: usize, now: Timestamp) {
         self.0.retain(|_, taken| taken.counts(now));
         let each = i64::from(choice.addresses) + 1;
@@ -36,7 +37,7 @@ impl InFlight {
         self.0.insert(token.clone(), Taken { since: now, each, subnets });
     }
 
-    /// EC2 has answered: only the subnets of its instances stay counted.
+    /// Restricts the count to the subnets of the launched instances, after EC2's answer.
     pub fn settle(&mut self, token: &Token, answer: &FleetAnswer, now: Timestamp) {
         let Some(taken) = self.0.get_mut(token) else { return };
         taken.since = now;
@@ -46,12 +47,12 @@ impl InFlight {
         }
     }
 
-    /// Nothing came of the launch.
+    /// Forgets a failed launch.
     pub fn give_back(&mut self, token: &Token) {
         self.0.remove(token);
     }
 
-    /// What is counted in a subnet.
+    /// Returns the addresses that launches in flight use in a subnet.
     #[must_use]
     pub fn free_in(&self, subnet: &str, now: Timestamp) -> i64 {
         self.0.values().filter(|taken| taken.counts(now)).filter_map(|taken| taken.subnets.get(subnet)).sum()

@@ -1,4 +1,4 @@
-//! Which instance belongs to which claim, after a launch and after a crash.
+//! Assignment of instances to NodeClaims, after a launch and after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,44 +7,46 @@ use jiff::Timestamp;
 use super::{ClaimId, LAUNCH_TOKEN_TAG, NODE_CLAIM_UID_TAG, Token};
 use crate::calls::Instance;
 
-/// A claim that a launch was begun for.
+/// A NodeClaim whose launch has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldInstance {
-    /// The claim.
+    /// Name and UID of the NodeClaim.
     pub claim: ClaimId,
-    /// Its annotation.
+    /// Token of its annotation.
     pub token: Token,
-    /// The instance that its status names already.
+    /// Instance that its status already names.
     pub instance: Option<String>,
 }
 
-/// An instance with its claim.
+/// An instance with its NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Assignment {
-    /// The claim.
+    /// Name and UID of the NodeClaim.
     pub claim: ClaimId,
-    /// The instance's id.
+    /// Instance id.
     pub instance: String,
 }
 
-/// What is to be done about a claim with a token and without an instance.
+/// Next step for a NodeClaim with a token and without an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resume {
-    /// The launch happened: the instance is there.
+    /// The launch succeeded: the instance exists.
     Adopt(Assignment),
-    /// Perhaps it happened: look again at this moment.
+    /// The outcome is unknown: check again at this time.
     Wait {
-        /// The claim.
+        /// Name and UID of the NodeClaim.
         claim: ClaimId,
-        /// When every instance of the launch must be visible.
+        /// Time at which every instance of the launch must be visible.
         until: Timestamp,
     },
-    /// It did not happen: launch under a new token.
+    /// The launch did not happen: launch under a new token.
     LaunchAnew(ClaimId),
 }
 
-/// Deals the instances of one launch to its claims: an instance that carries a claim's UID to that claim, the others by
-/// id to the remaining claims by name. Claims that hold an instance keep it; surplus instances stay undealt.
+/// Assigns the instances of one launch to its NodeClaims.
+///
+/// An instance with a NodeClaim's UID belongs to that NodeClaim. The other instances in the order of their ids go to the
+/// remaining NodeClaims in the order of their names. NodeClaims with an instance keep it; surplus instances remain unassigned.
 #[must_use]
 pub fn deal(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment> {
     let held: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.instance.as_deref()).collect();
@@ -73,8 +75,10 @@ pub fn deal(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment> 
     dealt
 }
 
-/// What to do about every claim that has a token and no instance yet, given all instances of the cluster. Instances on
-/// their way out count too: a claim whose instance has ended must learn that, not get a second one unseen.
+/// Returns the next step for every NodeClaim with a token and without an instance, given all instances of the cluster.
+///
+/// Ending instances count too: a NodeClaim whose instance has ended must be notified instead of silently receiving a second
+/// one.
 #[must_use]
 pub fn resume(claims: &[HeldInstance], instances: &[Instance], now: Timestamp) -> Vec<Resume> {
     let mut by_token: BTreeMap<&Token, Vec<HeldInstance>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Which types and pools a claim may become, cheapest first (aws 4.1, 4.2, 4.5).
+//! Choice of the instance types and pools that a NodeClaim may launch, cheapest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::{EFA, LaunchChoice, LaunchOffer, LaunchRefusal, LaunchRequest, MAX_TY
 use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Placement, Subnet};
 use crate::types::is_exotic;
 
-/// A type that could become the claim, with its compatible available offerings.
+/// An instance type that the NodeClaim may launch, with its compatible available offerings.
 pub(super) struct Candidate<'a> {
     pub(super) kind: &'a InstanceType,
     pub(super) offerings: Vec<&'a Offering>,
@@ -26,10 +26,10 @@ impl Candidate<'_> {
     }
 }
 
-/// Chooses what to buy for a claim.
+/// Chooses the pools and templates for a NodeClaim.
 ///
 /// # Errors
-/// When nothing is left, or when the class's user data cannot be written.
+/// When no offering is available, or the user data of the EC2NodeClass cannot be rendered.
 pub fn choose(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<LaunchChoice, LaunchRefusal> {
     let subnets = subnets(offer);
     let mut candidates = candidates(ask, offer, &subnets)?;
@@ -53,12 +53,12 @@ pub fn choose(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<LaunchChoi
     candidates.truncate(MAX_TYPES);
     let as_asked = has_min_values(ask, offer, &candidates)?;
     let choice = assemble(ask, offer, capacity_type, &candidates, &subnets)?;
-    // Instances bought under a context are bought as they were asked for, which a lowered request no longer is.
+    // The `context` requires instances as requested, so a request with lowered `minValues` is sent without it.
     Ok(if as_asked { choice } else { LaunchChoice { context: None, ..choice } })
 }
 
-/// Per zone the subnet with most free addresses among those that have some. What launches under way will take decides
-/// only between subnets: it is an estimate.
+/// Returns for each zone the subnet with the most free addresses, among those that have any. Addresses of launches in flight
+/// are an estimate, so they only rank subnets and never exclude one.
 fn subnets<'a>(offer: &LaunchOffer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
     let mut best: BTreeMap<&str, &Subnet> = BTreeMap::new();
     let usable = |subnet: &&Subnet| subnet.free_addresses > 0 && !offer.shortages.holds_subnet(&subnet.id, offer.now);
@@ -116,8 +116,8 @@ fn candidates<'a>(
     Ok(candidates)
 }
 
-/// Whether an offering, the reservation behind it, and the placement group before it have room as far as we know now: the
-/// catalogue may be older.
+/// Reports whether an offering, its reservation and its placement group have capacity, with current data. The catalogue may be
+/// older.
 fn has_room(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
     let reserved = offering.reservation.as_ref();
     let used_up = |one: &Reservation| one.remaining == 0 || offer.shortages.holds_reservation(&one.id, offer.now);
@@ -128,26 +128,26 @@ fn has_room(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType, off
     !dry && !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
 }
 
-/// The requests without the count of nodes, which no machine has.
+/// Returns the requests without the node count, which no instance type has.
 fn asked_amounts(requests: &Resources) -> Resources {
     requests.iter().filter(|(name, _)| *name != Resources::NODES).collect()
 }
 
-/// Metal and accelerated machines only when nothing else is left.
+/// Drops bare-metal and accelerated types unless nothing else is left.
 fn drop_exotic(candidates: &mut Vec<Candidate<'_>>) {
     if candidates.iter().any(|candidate| !is_exotic(&candidate.kind.labels)) {
         candidates.retain(|candidate| !is_exotic(&candidate.kind.labels));
     }
 }
 
-/// Reserved where there is some, else spot, else on-demand; requirements have left only what is allowed.
+/// Returns reserved if available, else spot, else on-demand. The requirements have already removed all others.
 fn capacity_type(candidates: &[Candidate<'_>]) -> CapacityType {
     let all = candidates.iter().flat_map(|candidate| &candidate.offerings);
     all.map(|offering| offering.capacity_type).min().unwrap_or(CapacityType::OnDemand)
 }
 
-/// A spot price above the cheapest on-demand offering of the set is no bargain. Where there is no bargain at all, spot
-/// stays: the claim may have to avoid on-demand for reasons other than money.
+/// Drops spot offerings that cost more than the cheapest on-demand offering of the set. If all of them do, spot remains: the
+/// NodeClaim may exclude on-demand for reasons other than price.
 fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
     let cheapest = candidates.iter().filter_map(|candidate| candidate.cheapest(Some(CapacityType::OnDemand))).min();
     let Some(limit) = cheapest else { return };
@@ -160,7 +160,7 @@ fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
     candidates.retain(|candidate| candidate.cheapest(Some(CapacityType::Spot)).is_some());
 }
 
-/// Pools that another launch is just trying out are left to it by those that have something else.
+/// Drops pools that another launch is probing, unless nothing else is left.
 fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &LaunchOffer<'_>) {
     let free = |candidate: &Candidate<'_>, offering: &Offering| {
         let (capacity_type, kind) = (offering.capacity_type, candidate.kind.name.as_str());
@@ -176,8 +176,10 @@ fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &LaunchOffer<'_>) {
     candidates.retain(|candidate| !candidate.offerings.is_empty());
 }
 
-/// Whether `minValues` stand as they were asked for. The plan may have lowered them; what breaks only now, at the cut to
-/// [`MAX_TYPES`] or because stock has changed, is lowered by the policy or refused.
+/// Reports whether `minValues` hold as requested.
+///
+/// The plan may have lowered them. If they break only now, at the limit of [`MAX_TYPES`] or because capacity has changed, the
+/// policy decides: lowered (`BestEffort`) or refused.
 fn has_min_values(
     ask: &LaunchRequest,
     offer: &LaunchOffer<'_>,
@@ -192,7 +194,7 @@ fn has_min_values(
     }
 }
 
-/// `minValues` must still hold for the types that are left.
+/// Checks that `minValues` hold for the remaining instance types.
 fn check_min_values(ask: &LaunchRequest, candidates: &[Candidate<'_>]) -> Result<(), LaunchRefusal> {
     for (key, set) in ask.requirements.iter() {
         let Some(least) = set.min_values() else { continue };
@@ -207,7 +209,7 @@ fn check_min_values(ask: &LaunchRequest, candidates: &[Candidate<'_>]) -> Result
 }
 
 impl<'a> Candidate<'a> {
-    /// The values of one label that the candidate can still have.
+    /// Returns the values of one label that the candidate can still have.
     fn values(&self, key: &str) -> Vec<&'a str> {
         match key {
             label::ZONE => self.offerings.iter().map(|offering| offering.zone.as_str()).collect(),
@@ -217,7 +219,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Launch templates by what their machines have in common, and the pools under each.
+/// Groups the candidates by launch template and lists the pools of each template.
 fn assemble(
     ask: &LaunchRequest,
     offer: &LaunchOffer<'_>,
@@ -270,7 +272,7 @@ fn assemble(
     })
 }
 
-/// What the machines of an offering are cast from.
+/// Returns the properties of an offering that determine its launch template.
 fn mould<'a>(
     ask: &LaunchRequest,
     image_id: &'a str,

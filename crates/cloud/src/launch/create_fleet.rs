@@ -1,4 +1,4 @@
-//! Carries a launch out: templates first, then the fleet. Makes no choices.
+//! Execution of a launch without any choice: first the launch templates, then the fleet.
 
 use jiff::Timestamp;
 use thiserror::Error;
@@ -7,19 +7,19 @@ use super::{LaunchChoice, TEMPLATE_PREFIX, Templates};
 use crate::calls::{Cloud, FleetAnswer, FleetRequest};
 use crate::error::{CloudError, ErrorKind};
 
-/// At which step a launch failed.
+/// The step at which a launch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BuyError {
-    /// A launch template could not be made; nothing was bought.
+    /// A launch template could not be created; nothing was launched.
     #[error("failed to create launch template {TEMPLATE_PREFIX}*")]
     Template(#[source] CloudError),
-    /// The fleet failed; [`CloudError::outcome_unknown`] says whether something may have been bought.
+    /// The fleet failed; [`CloudError::outcome_unknown`] reports whether instances may have been launched.
     #[error("failed to create fleet")]
     Fleet(#[source] CloudError),
 }
 
 impl BuyError {
-    /// The failed call.
+    /// Returns the error of the failed call.
     #[must_use]
     pub fn cause(&self) -> &CloudError {
         match self {
@@ -27,18 +27,17 @@ impl BuyError {
         }
     }
 
-    /// Whether instances may have been bought nevertheless: try again with the same request.
+    /// Reports whether instances may have been launched nevertheless. The caller then retries with the same request.
     #[must_use]
     pub fn may_have_bought(&self) -> bool {
         matches!(self, Self::Fleet(error) if error.outcome_unknown())
     }
 }
 
-/// Makes the templates that are not known to exist and creates the fleet. Templates that someone deleted behind our back
-/// are made again, once.
+/// Creates the missing launch templates and the fleet. Templates that another program has deleted are created again, once.
 ///
 /// # Errors
-/// When EC2 refuses or does not answer.
+/// When EC2 refuses a call or does not answer.
 pub async fn buy(
     cloud: &dyn Cloud,
     templates: &Templates,
@@ -57,7 +56,8 @@ pub async fn buy(
     }
 }
 
-/// One that exists already is the right one: its name is a hash of its content. Launches that come together have each made once.
+/// Creates the missing launch templates. An existing template is the right one, because its name is a hash of its content.
+/// Concurrent launches create each template once.
 async fn make_templates(
     cloud: &dyn Cloud,
     templates: &Templates,

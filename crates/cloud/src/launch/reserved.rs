@@ -1,4 +1,5 @@
-//! Which reserved capacity a launch uses: one kind of reservation, and in each zone the one with most room (aws 4.1, 4.3).
+//! Choice of reserved capacity for a launch: one kind of reservation, and in each zone the one with the most available
+//! instances.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +8,14 @@ use planner::{CapacityType, Offering};
 
 use super::choice::Candidate;
 
-/// What kind of reservation stands behind an offering. A launch uses one kind only: EC2 is asked for each in another way.
+/// Kind of the reservation of an offering. A launch uses only one kind, because EC2 needs a different request for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReservationKind {
-    /// On-demand capacity that is paid for.
+    /// An on-demand capacity reservation.
     Default,
     /// A capacity block for ML.
     CapacityBlock,
-    /// Capacity that its owner may call back.
+    /// An interruptible reservation, which its owner may reclaim.
     Interruptible,
 }
 
@@ -22,7 +23,7 @@ const CAPACITY_BLOCK: &str = "capacity-block";
 const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 
 impl ReservationKind {
-    /// By the labels of an offering.
+    /// Returns the kind from the labels of an offering.
     pub(super) fn from_offering(offering: &Offering) -> Self {
         let says = |key: &str, value: &str| offering.labels.get(key).is_some_and(|found| found == value);
         if says(label::CAPACITY_RESERVATION_TYPE, CAPACITY_BLOCK) {
@@ -34,7 +35,7 @@ impl ReservationKind {
         }
     }
 
-    /// EC2's market type of a machine in it.
+    /// Returns EC2's market type of an instance in the reservation.
     pub(super) fn market_type(self) -> Option<&'static str> {
         match self {
             Self::Default => None,
@@ -43,7 +44,7 @@ impl ReservationKind {
         }
     }
 
-    /// EC2's DefaultTargetCapacityType, where it is not that of on-demand machines.
+    /// Returns EC2's DefaultTargetCapacityType if it differs from that of on-demand instances.
     pub(super) fn target_type(self) -> Option<&'static str> {
         match self {
             Self::Default => None,
@@ -52,13 +53,14 @@ impl ReservationKind {
         }
     }
 
-    /// What a fleet's `reserved-capacity` may use.
+    /// Returns the kind of reservation that `reserved-capacity` of the fleet may use.
     pub(super) fn fleet_option(self) -> Option<&'static str> {
         (self == Self::Interruptible).then_some(INTERRUPTIBLE)
     }
 }
 
-/// Leaves one kind of reservation, of capacity blocks one type, and of each type one offering a zone. Other offerings stay.
+/// Keeps one kind of reservation, one instance type for capacity blocks, and one reserved offering per type and zone. Offerings
+/// that are not reserved remain.
 pub(super) fn narrow(candidates: &mut Vec<Candidate<'_>>) {
     let reserved = |offering: &&Offering| offering.capacity_type == CapacityType::Reserved;
     let all = candidates.iter().flat_map(|one| one.offerings.iter().map(move |offering| (one.kind, *offering)));
@@ -80,7 +82,7 @@ pub(super) fn narrow(candidates: &mut Vec<Candidate<'_>>) {
     candidates.retain(|candidate| !candidate.offerings.is_empty());
 }
 
-/// Of the reserved offerings in a zone the one whose reservation has most room left.
+/// Keeps only the reserved offering with the most available instances in each zone.
 fn keep_roomiest(offerings: &mut Vec<&Offering>) {
     let room = |offering: &Offering| offering.reservation.as_ref().map_or(0, |one| one.remaining);
     let id = |offering: &Offering| offering.reservation.as_ref().map(|one| one.id.clone());

@@ -1,4 +1,4 @@
-//! Launch templates: what all machines of one image and one number of pods have in common (aws 4.4).
+//! Launch templates: the shared settings of all instances with one image and one maximum number of pods.
 
 use api::label;
 use api::nodeclass::{InterfaceType, Toggle};
@@ -16,23 +16,23 @@ use crate::family;
 use crate::settings::Settings;
 use crate::user_data::{self, NodeUserData};
 
-/// A request for it turns enclaves on.
+/// Resource name whose request enables Nitro Enclaves.
 const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
 const DEFAULT_TENANCY: &str = "default";
 const DEDICATED: &str = "dedicated";
 
-/// What the machines of one template have in common, besides their class and what is asked.
+/// Properties that determine a launch template, besides the EC2NodeClass and the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TemplateSource<'a> {
     pub(super) image_id: &'a str,
     pub(super) max_pods: u32,
-    /// EFA interfaces, none unless they are asked for.
+    /// Number of EFA interfaces, 0 unless the NodeClaim requests EFA.
     pub(super) efa: u32,
-    /// The reservation to launch into.
+    /// Reservation to launch into.
     pub(super) reservation: Option<(&'a str, ReservationKind)>,
 }
 
-/// The launch template for a mould; its name is a hash of everything else.
+/// Returns the request for a launch template; its name is a hash of all other fields.
 pub(super) fn request(
     ask: &LaunchRequest,
     offer: &LaunchOffer<'_>,
@@ -68,8 +68,10 @@ pub(super) fn request(
     Ok(template)
 }
 
-/// The class's interfaces, else one for each EFA that is asked for, else none of their own: EC2 makes the one that every
-/// machine has. In an IPv6 cluster that image needs the IPv6 setting, so it is spelled out.
+/// Returns the network interfaces: those of the EC2NodeClass, else one per requested EFA, else an empty list.
+///
+/// With an empty list EC2 creates the one default interface. An explicit interface replaces the default where the cluster is
+/// IPv6 or the EC2NodeClass sets IP prefixes.
 fn interfaces(offer: &LaunchOffer<'_>, efa: u32) -> Vec<NetworkInterface> {
     let spec = &offer.class.spec;
     let number = |index: i32| u32::try_from(index).unwrap_or(0);
@@ -108,7 +110,7 @@ fn interfaces(offer: &LaunchOffer<'_>, efa: u32) -> Vec<NetworkInterface> {
     bare.into_iter().map(dressed).collect()
 }
 
-/// The family of the address that the cluster's DNS has, or will have.
+/// Reports whether the cluster uses IPv6, from the address of cluster DNS or else the cluster CIDR.
 fn is_ipv6(settings: &Settings) -> bool {
     settings.cluster_dns.first().unwrap_or(&settings.cluster_cidr).contains(':')
 }
@@ -122,7 +124,8 @@ fn connection_tracking(offer: &LaunchOffer<'_>) -> Option<ConnectionTracking> {
     })
 }
 
-/// The class's placement group, and in one with partitions the first that is asked for; else EC2 spreads machines over them.
+/// Returns the placement group of the EC2NodeClass with the first partition that the request allows. Without a requested
+/// partition EC2 distributes the instances over the partitions.
 pub(super) fn placement(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Placement {
     let group = offer.class.placement_group.as_ref();
     let asked = ask.requirements.get(label::PLACEMENT_GROUP_PARTITION);
@@ -135,7 +138,7 @@ pub(super) fn placement(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Placeme
     }
 }
 
-/// Dedicated only for those who do not accept the usual.
+/// Returns `dedicated` if the request excludes `default`.
 fn tenancy(ask: &LaunchRequest) -> Option<String> {
     let asked = ask.requirements.get(label::INSTANCE_TENANCY)?;
     let dedicated = !asked.allows(Some(DEFAULT_TENANCY)) && asked.allows(Some(DEDICATED));
@@ -146,8 +149,10 @@ fn nested_virtualization(offer: &LaunchOffer<'_>) -> Option<bool> {
     Some(offer.class.spec.cpu_options.as_ref()?.nested_virtualization? == Toggle::Enabled)
 }
 
-/// With the gate open a machine takes reserved capacity only where it is bought as such: capacity that someone keeps for
-/// another purpose is not used up by accident. Without the gate EC2 decides, as ever.
+/// Returns the capacity reservation settings of the template.
+///
+/// With the ReservedCapacity feature gate an instance uses a reservation only if the launch targets one. Reservations for other
+/// purposes are then not used by accident. Without the gate EC2 decides, as by default.
 fn reservation_specification(
     settings: &Settings,
     reservation: Option<(&str, ReservationKind)>,
@@ -162,12 +167,12 @@ fn reservation_specification(
     }
 }
 
-/// How many EFA interfaces a machine of this many gets.
+/// Returns the number of EFA interfaces: `most` if the NodeClaim requests EFA, else 0.
 pub(super) fn efa_asked(ask: &LaunchRequest, most: i64) -> u32 {
     if ask.requests.get(EFA) > 0 { u32::try_from(most).unwrap_or(0) } else { 0 }
 }
 
-/// Tags of everything that is launched for a pool and class.
+/// Returns the tags of all resources that are launched for a NodePool and an EC2NodeClass.
 pub(super) fn tags(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Tags {
     let cluster = &offer.settings.cluster_name;
     let mut tags = offer.class.spec.tags.clone();

@@ -1,5 +1,5 @@
-//! Which launch templates exist, as far as we know: a template's name is a hash of its content, so one that exists is the
-//! right one and need not be asked for again. What nobody has used for a while goes.
+//! Cache of the existing launch templates. A template's name is a hash of its content, so an existing template is the right one
+//! and needs no further call. Templates that no launch uses for a while are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use parking_lot::{Mutex, MutexGuard};
 use super::LaunchChoice;
 use crate::calls::{LaunchTemplate, LaunchTemplateRequest};
 
-/// A template that no launch has used for so long is deleted; if it is needed again it is made again.
+/// Time without a launch after which a template is deleted; a later launch creates it again.
 pub const UNUSED: SignedDuration = SignedDuration::from_hours(1);
-/// The same for a template whose class is gone.
+/// The same time for a template whose EC2NodeClass is deleted.
 pub const ORPHANED: SignedDuration = SignedDuration::from_mins(10);
-/// A list may not show yet what was made this recently.
+/// Time for which DescribeLaunchTemplates may omit a new template.
 const SHOWN: SignedDuration = SignedDuration::from_secs(60);
 
-/// The templates that are known to exist. Lives in one process; the first list after a start fills it.
+/// Launch templates that are known to exist, in memory only. The first list after a start fills the cache.
 #[derive(Debug, Default)]
 pub struct Templates {
     known: Mutex<BTreeMap<String, Entry>>,
-    /// Those that are being made now. Whoever has the lock makes it; the others wait, for a call is dear.
+    /// Locks of templates in creation. The task with the lock creates the template and the others wait, which saves calls.
     making: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -33,7 +33,7 @@ struct Entry {
 }
 
 impl Templates {
-    /// The choice's templates that are not known to exist; the others count as used now.
+    /// Returns the choice's templates that are not known to exist, and marks the others as used now.
     #[must_use]
     pub fn missing<'c>(&self, choice: &'c LaunchChoice, now: Timestamp) -> Vec<&'c LaunchTemplateRequest> {
         let mut known = self.known();
@@ -47,25 +47,25 @@ impl Templates {
         choice.templates.iter().filter(&mut is_missing).collect()
     }
 
-    /// Whether a template is known to exist.
+    /// Reports whether a template is known to exist.
     pub(super) fn is_known(&self, name: &str) -> bool {
         self.known().contains_key(name)
     }
 
-    /// The lock under which a template is made.
+    /// Returns the lock for the creation of a template.
     pub(super) fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut making = self.making.lock();
         Arc::clone(making.entry(name.to_owned()).or_default())
     }
 
-    /// A template exists from now on.
+    /// Records that a template exists.
     pub fn exists(&self, template: &LaunchTemplateRequest, now: Timestamp) {
         let class = template.tags.get(label::EC2_NODE_CLASS).cloned().unwrap_or_default();
         self.known().insert(template.name.clone(), Entry { class, used: now });
         self.making.lock().remove(&template.name);
     }
 
-    /// Templates that EC2 does not have after all.
+    /// Removes templates that do not exist in EC2.
     pub fn forget<'n>(&self, names: impl Iterator<Item = &'n String>) {
         let mut known = self.known();
         for name in names {
@@ -73,8 +73,10 @@ impl Templates {
         }
     }
 
-    /// Compares with all templates that EC2 lists for the cluster: those that are new to us count as used now, so that
-    /// nothing is deleted because we have just started; those that are gone are forgotten.
+    /// Compares the cache with all templates that EC2 lists for the cluster.
+    ///
+    /// Templates that are new to the cache count as used now, so that a restart deletes nothing. Deleted templates leave the
+    /// cache.
     pub fn verify(&self, listed: &[LaunchTemplate], now: Timestamp) {
         let mut known = self.known();
         let names: BTreeSet<&str> = listed.iter().map(|template| template.name.as_str()).collect();
@@ -85,7 +87,7 @@ impl Templates {
         }
     }
 
-    /// Names of the templates to delete, given the classes that exist.
+    /// Returns the names of the templates to delete, given the existing EC2NodeClasses.
     #[must_use]
     pub fn unused(&self, classes: &BTreeSet<String>, now: Timestamp) -> Vec<String> {
         let stale = |entry: &Entry| {

@@ -1,4 +1,4 @@
-//! Launch tokens: a moment and a hash, so that a token alone says how old a launch is.
+//! Launch tokens: a time and a hash. The token itself contains the age of a launch.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use serde::Serialize;
 
 use super::{ClaimId, LaunchChoice};
 
-/// How long EC2 may hide a new instance from those who look for its tags. Generous: waiting costs a minute after a
-/// crash, not waiting could buy twice.
+/// Time for which EC2 may hide a new instance from queries by tag. The value is generous: waiting costs a minute after a crash,
+/// and a launch too early could launch twice.
 pub const SETTLE: SignedDuration = SignedDuration::from_secs(60);
 
-/// The client token of one launch: `kerf-<seconds since 1970, hex>-<hash, hex>`.
+/// Client token of one launch: `kerf-<seconds since 1970, hex>-<hash, hex>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(String);
 
 impl Token {
-    /// The token for a choice, its claims (in any order) and the moment of the launch.
+    /// Creates the token for a choice, its NodeClaims (in any order) and the time of the launch.
     #[must_use]
     pub fn new(choice: &LaunchChoice, claims: &[ClaimId], now: Timestamp) -> Self {
         let mut uids: Vec<&str> = claims.iter().map(|claim| claim.uid.as_str()).collect();
@@ -34,20 +34,20 @@ impl Token {
         Self(format!("kerf-{:x}-{hash:016x}", now.as_second()))
     }
 
-    /// The token that an annotation or a tag holds; any text is one.
+    /// Converts the text of an annotation or tag into a token; any text is valid.
     #[must_use]
     pub fn read(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// When it was made, to the second; `None` for a text that is not ours.
+    /// Returns the time of the launch in seconds; `None` for a text in another format.
     #[must_use]
     pub fn made(&self) -> Option<Timestamp> {
         let seconds = self.0.strip_prefix("kerf-")?.split('-').next()?;
         Timestamp::from_second(i64::from_str_radix(seconds, 16).ok()?).ok()
     }
 
-    /// Whether every instance of the launch must be visible by now. A token that is not ours counts as old.
+    /// Reports whether every instance of the launch must be visible by now. A token in another format counts as old.
     #[must_use]
     pub fn settled(&self, now: Timestamp) -> bool {
         self.made().is_none_or(|made| now.duration_since(made) >= SETTLE)
@@ -60,7 +60,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// A hash of a value that stays the same across builds and machines (FNV-1a over its JSON).
+/// Returns a hash of a value that is stable across builds and machines (FNV-1a over its JSON).
 pub(crate) fn fingerprint(value: &impl Serialize) -> u64 {
     let json = serde_json::to_vec(value).unwrap_or_default();
     api::hash::fnv1a(json)

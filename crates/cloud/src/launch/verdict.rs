@@ -1,4 +1,4 @@
-//! What a fleet's errors mean: which pools to leave alone for a while, and what to tell about the claim (aws 4.7).
+//! Interpretation of a fleet's errors: the offerings that become unavailable, and the condition of the NodeClaim.
 
 use api::reason;
 use planner::CapacityType;
@@ -8,7 +8,7 @@ use crate::calls::{FleetAnswer, FleetError};
 use crate::error::{CloudError, ErrorKind};
 use crate::unavailable_offerings::{Scope, family_class};
 
-/// Codes that say "not here, not now": something is out of stock, and another choice may do.
+/// Error codes of insufficient capacity, for which another offering may succeed.
 const UNFULFILLABLE: [&str; 7] = [
     "InsufficientInstanceCapacity",
     MAX_SPOT,
@@ -22,11 +22,11 @@ const MAX_SPOT: &str = "MaxSpotInstanceCountExceeded";
 const VCPU_LIMIT: &str = "VcpuLimitExceeded";
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
-/// Waiting does not help an account that never bought spot, and EC2 does not say what does.
+/// Hint for an account that never launched spot. A retry does not help, and EC2's message contains no hint.
 const SPOT_ROLE_CURE: &str =
     "create the role once: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
 
-/// Texts in EC2's errors and the condition reason that each becomes; the first that is found wins.
+/// Texts in EC2's errors and the condition reason of each; the first match is used.
 const REASONS: [(&str, &str); 22] = [
     (NO_SPOT_ROLE, "SpotSLRCreationFailed"),
     ("UnauthorizedOperation", "Unauthorized"),
@@ -53,39 +53,39 @@ const REASONS: [(&str, &str); 22] = [
 ];
 const NO_ADDRESSES_REASON: &str = "InsufficientFreeAddressesInSubnet";
 
-/// Why claims of a fleet stay without an instance.
+/// The reason why NodeClaims of a fleet have no instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LaunchFailure {
-    /// Nothing of what they accept is in stock: the claim goes, its pods are planned anew.
+    /// All acceptable offerings are unavailable. The NodeClaim is deleted and its pods are planned again.
     InsufficientCapacity {
-        /// EC2's words.
+        /// EC2's message.
         message: String,
     },
-    /// Something else is wrong: the claim says so and is tried again.
+    /// Another error. The NodeClaim reports it in its condition and the launch is retried.
     Create {
-        /// Reason for the claim's condition.
+        /// Reason of the NodeClaim's condition.
         reason: &'static str,
-        /// EC2's words.
+        /// EC2's message.
         message: String,
     },
 }
 
-/// What the pools of a launch are part of, so that a refusal is not held against the pool itself.
+/// Reservations and placement group of a launch. An error of these does not make the pool itself unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Within<'a> {
-    /// The reservations that it buys from.
+    /// Reservations that the launch uses.
     pub reservations: Option<&'a Reservations>,
-    /// The placement group's id, and its partition in a group that has some.
+    /// Id of the placement group, with the partition if the group has partitions.
     pub group: Option<(&'a str, Option<u32>)>,
 }
 
 impl Within<'_> {
-    /// The scope of the group in a zone, if there is one.
+    /// Returns the scope of the placement group in a zone, if the launch has a group.
     pub(super) fn group_in(&self, zone: &str) -> Option<Scope> {
         self.group.map(|(group, _)| Scope::Group { group: group.to_owned(), zone: zone.to_owned() })
     }
 
-    /// The scope of an offering inside the group, if there is one.
+    /// Returns the scope of an offering inside the placement group, if the launch has a group.
     pub(super) fn placed(&self, capacity_type: CapacityType, kind: &str, zone: &str) -> Option<Scope> {
         self.group.map(|(group, partition)| Scope::Placed {
             capacity_type,
@@ -97,17 +97,19 @@ impl Within<'_> {
     }
 }
 
-/// What a fleet's answer means.
+/// The interpretation of a fleet's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FleetVerdict {
-    /// What to remember as out of stock.
+    /// Scopes that are unavailable now.
     pub shortages: Vec<Scope>,
-    /// Why not all claims were served; `None` when there were no errors.
+    /// Reason why some NodeClaims have no instance; `None` without errors.
     pub failure: Option<LaunchFailure>,
 }
 
-/// Reads an answer, whether or not it launched something: claims that got no instance share `failure`. Where reserved
-/// capacity was bought, it is the reservation that has nothing left, not the type; in a placement group, it is the group.
+/// Interprets an answer, with or without launched instances. All NodeClaims without an instance share `failure`.
+///
+/// For reserved capacity the reservation becomes unavailable instead of the instance type; in a placement group, the group
+/// does.
 #[must_use]
 pub fn judge(answer: &FleetAnswer, within: &Within<'_>) -> FleetVerdict {
     let mut shortages: Vec<Scope> = answer.errors.iter().filter_map(|error| scope(error, within)).collect();
@@ -123,7 +125,7 @@ pub fn judge(answer: &FleetAnswer, within: &Within<'_>) -> FleetVerdict {
     FleetVerdict { shortages, failure }
 }
 
-/// Reads the failure of a whole call.
+/// Interprets the failure of a whole call.
 #[must_use]
 pub fn judge_error(error: &CloudError) -> LaunchFailure {
     let text = format!("{}: {}", error.code, error.message);
@@ -133,7 +135,7 @@ pub fn judge_error(error: &CloudError) -> LaunchFailure {
     }
 }
 
-/// What an error says of the world, in the scope of its cause: not every refusal is the pool's fault.
+/// Returns the scope that an error makes unavailable. The cause may be wider than the pool.
 fn scope(error: &FleetError, within: &Within<'_>) -> Option<Scope> {
     let capacity_type = match error.lifecycle.as_str() {
         "spot" => CapacityType::Spot,
@@ -162,13 +164,14 @@ fn scope(error: &FleetError, within: &Within<'_>) -> Option<Scope> {
     }
 }
 
-/// A spread group takes seven machines a zone, of whatever type; EC2 calls that a lack of capacity too.
+/// Reports whether the error means a full spread placement group. Such a group takes seven instances of any type per zone, and
+/// EC2 reports a full group as insufficient capacity.
 fn is_full_group(error: &FleetError) -> bool {
     let message = error.message.to_lowercase();
     message.contains("placement group") && message.contains("7 ")
 }
 
-/// The pools that a fleet's instances came from: whatever was said against them is over.
+/// Returns the scopes of the launched instances, which are available again.
 #[must_use]
 pub fn served(answer: &FleetAnswer, within: &Within<'_>) -> Vec<Scope> {
     let mut scopes: Vec<Scope> = answer
@@ -191,7 +194,7 @@ pub fn served(answer: &FleetAnswer, within: &Within<'_>) -> Vec<Scope> {
     scopes
 }
 
-/// Each code and message once, with the pools that it was said of and, where a person has to act, the cure.
+/// Lists each code and message once with its pools, and a hint if an administrator must act.
 fn summary(errors: &[FleetError]) -> String {
     let mut seen: Vec<(String, Vec<String>)> = Vec::new();
     for error in errors {

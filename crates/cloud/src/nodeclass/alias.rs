@@ -1,16 +1,16 @@
-//! Aliases of AWS's own images: the SSM parameters behind them, and which releases of Kubernetes they exist for (aws 2.2).
+//! Aliases of AWS's own images: their SSM parameters, and the Kubernetes versions that they support.
 
 use api::nodeclass::{Alias, AmiFamily};
 
 use super::images::Variant;
 
-/// A parameter that may hold an image, and the kinds of machine that the image is for.
+/// An SSM parameter that may hold an image, with the variants that the image is for.
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) variants: Vec<Variant>,
 }
 
-/// The parameters of an alias, one an image. Not every release has every one of them.
+/// Returns the parameters of an alias, one per image. A release may lack some of them.
 pub(super) fn parameters(alias: &Alias, minor: &str) -> Vec<Parameter> {
     match alias.family {
         AmiFamily::Al2 => al2(&alias.version, minor),
@@ -23,7 +23,7 @@ pub(super) fn parameters(alias: &Alias, minor: &str) -> Vec<Parameter> {
     }
 }
 
-/// Whether the alias means whatever is newest, so that its parameters change their values.
+/// Reports whether the alias means the latest release, so that the values of its parameters change.
 pub(super) fn moves(alias: &Alias) -> bool {
     alias.version == Alias::LATEST || alias.family.is_windows()
 }
@@ -64,7 +64,7 @@ fn al2023(version: &str, minor: &str) -> Vec<Parameter> {
     kinds.map(parameter).into()
 }
 
-/// Bottlerocket's versions begin with a `v` everywhere but in its parameters.
+/// Returns the parameters of Bottlerocket. Its versions begin with a `v` everywhere except in its parameters.
 fn bottlerocket(version: &str, minor: &str) -> Vec<Parameter> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let kinds = [
@@ -86,7 +86,7 @@ fn windows(year: &str, build: &'static str, minor: &str) -> Vec<Parameter> {
     vec![Parameter { name, variants: vec![Variant::Windows { build }] }]
 }
 
-/// Why there are no images behind the alias and never will be, with the cure.
+/// Returns why the alias never has images for this Kubernetes version, with a hint.
 pub(super) fn unsupported(alias: &Alias, minor: &str) -> Option<String> {
     let release = release(minor)?;
     let (limit, cure) = match alias.family {

@@ -1,6 +1,6 @@
-//! Whether a machine is still what its class would launch now (aws 1.7).
+//! Drift of an instance from its EC2NodeClass.
 //!
-//! What cannot be reported, because something is not known yet, is no drift.
+//! A property that is not known yet does not count as drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,41 +9,41 @@ use api::{EC2NodeClass, NodeClaim, Requirement, annotation, label, reason};
 use super::images;
 use crate::calls::Instance;
 
-/// How a machine differs from its class.
+/// A difference between an instance and its EC2NodeClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
     /// Reason of the condition `Drifted`.
     pub reason: &'static str,
-    /// What differs.
+    /// Description of the difference.
     pub message: String,
 }
 
-/// The placement group that a class's selector comes to.
+/// The placement group that an EC2NodeClass selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group<'a> {
-    /// Nobody has asked EC2 yet, or it did not say.
+    /// Not queried yet, or without an answer.
     Unknown,
-    /// The class names none.
+    /// The EC2NodeClass selects no placement group.
     None,
-    /// By id.
+    /// Id of the placement group.
     Id(&'a str),
 }
 
-/// What about a machine could not be compared.
+/// A property of an instance that could not be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot compare {claim} with its EC2NodeClass: {what}")]
 pub struct DriftUnknown {
-    /// Name of the claim.
+    /// Name of the NodeClaim.
     pub claim: String,
-    /// What is not known.
+    /// The unknown property.
     pub what: &'static str,
 }
 
-/// The first way in which a claim's machine differs from what its class would launch now. `instance` is what EC2 says of
-/// it, `None` while EC2 has not said.
+/// Returns the first difference between a NodeClaim's instance and a new launch of its EC2NodeClass. `instance` is the instance
+/// as EC2 describes it, `None` while unknown.
 ///
 /// # Errors
-/// When something that the comparison needs is not known; what comes before it in the order did not drift.
+/// When a property for the comparison is unknown. The properties before it in the order did not drift.
 pub fn drift(
     claim: &NodeClaim,
     class: &EC2NodeClass,
@@ -67,7 +67,8 @@ pub fn drift(
     Ok(subnet.or_else(|| reservation(instance, class)).or_else(|| placement_group(claim, group)))
 }
 
-/// The static part: fields that a running machine cannot follow. Only hashes of one recipe can be compared.
+/// Compares the hashes of static fields, which a running instance cannot change. Hashes are comparable only with the same hash
+/// version.
 fn hash(claim: &NodeClaim, class: &EC2NodeClass) -> Option<Drift> {
     let of_claim = |key: &str| claim.metadata.annotations.as_ref()?.get(key);
     let of_class = |key: &str| class.metadata.annotations.as_ref()?.get(key);
@@ -79,7 +80,7 @@ fn hash(claim: &NodeClaim, class: &EC2NodeClass) -> Option<Drift> {
     })
 }
 
-/// Whether the image is still the one that a machine with these labels would get.
+/// Compares the image with the one that a new instance with these labels would have.
 fn image(claim: &NodeClaim, class: &EC2NodeClass) -> Result<Option<Drift>, &'static str> {
     let runs = claim.status.as_ref().map(|status| status.image_id.as_str()).filter(|id| !id.is_empty());
     let runs = runs.ok_or("its image is unknown")?;
@@ -128,7 +129,7 @@ fn subnet(instance: &Instance, class: &EC2NodeClass) -> Result<Option<Drift>, &'
     }))
 }
 
-/// A machine that lost its reservation, and runs on as on-demand, has not drifted.
+/// Compares the capacity reservation. An instance that lost its reservation and continues as on-demand has not drifted.
 fn reservation(instance: &Instance, class: &EC2NodeClass) -> Option<Drift> {
     if instance.capacity_reservation_preference.as_deref() != Some("capacity-reservations-only") {
         return None;

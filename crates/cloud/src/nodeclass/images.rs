@@ -1,4 +1,4 @@
-//! Which images a class uses, and which machine runs which: the newest of each kind (aws 2.1).
+//! Images of an EC2NodeClass, and the instance types of each image: the newest of each variant.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use crate::calls::Image;
 use crate::settings::Settings;
 use crate::types;
 
-/// What kind of machine an image is made for.
+/// Kind of instance that an image is built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variant {
-    /// Machines without GPU and Neuron devices.
+    /// Instances without GPUs and Neuron devices.
     Standard,
-    /// Machines with NVIDIA GPUs.
+    /// Instances with NVIDIA GPUs.
     Nvidia,
-    /// Machines with Neuron devices.
+    /// Instances with Neuron devices.
     Neuron,
-    /// Machines that run Windows.
+    /// Instances that run Windows.
     Windows {
-        /// Such as `10.0.20348`.
+        /// Windows build, such as `10.0.20348`.
         build: &'static str,
     },
-    /// Any machine of the image's architecture: nobody said more.
+    /// Any instance of the image's architecture, because the selector gives no other restriction.
     Any,
 }
 
@@ -49,23 +49,23 @@ impl Variant {
     }
 }
 
-/// An image with the labels of the machines that can run it.
+/// An image with the labels of the instance types that can run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedImage {
     /// The image.
     pub image: Image,
-    /// What the machine's labels must be, by length of the key and then by key.
+    /// Requirements on the labels, ordered by length of the key and then by key.
     pub requirements: Vec<Requirement>,
 }
 
 impl ResolvedImage {
-    /// Whether a machine with these labels runs the image.
+    /// Reports whether an instance type with these labels can run the image.
     #[must_use]
     pub fn fits(&self, labels: &BTreeMap<String, Vec<String>>) -> bool {
         fit(&self.requirements, labels)
     }
 
-    /// As the class's status shows it.
+    /// Returns the image for the status of the EC2NodeClass.
     #[must_use]
     pub fn status(&self) -> Ami {
         Ami {
@@ -77,7 +77,7 @@ impl ResolvedImage {
     }
 }
 
-/// Whether a machine's labels are what an image requires.
+/// Reports whether labels satisfy the requirements of an image.
 pub(super) fn fit(requirements: &[Requirement], labels: &BTreeMap<String, Vec<String>>) -> bool {
     let values = |key: &str| labels.get(key).map_or(&[][..], Vec::as_slice);
     let set = |one: &Requirement| types::requirements(std::slice::from_ref(one)).get(&one.key).cloned();
@@ -85,7 +85,7 @@ pub(super) fn fit(requirements: &[Requirement], labels: &BTreeMap<String, Vec<St
     requirements.iter().all(fits)
 }
 
-/// The best image of every set of requirements, newest first, then by id.
+/// Returns the best image of every set of requirements, newest first, then by id.
 pub(super) fn resolve(found: queries::FoundImages) -> Vec<ResolvedImage> {
     let mut best: BTreeMap<Vec<Requirement>, Image> = BTreeMap::new();
     for (variant, image) in found {
@@ -106,7 +106,7 @@ pub(super) fn resolve(found: queries::FoundImages) -> Vec<ResolvedImage> {
     images
 }
 
-/// Greater is better: not deprecated, then newer, then the greater name, then the greater id.
+/// Returns the rank of an image. Greater is better: not deprecated, then newer, then the greater name, then the greater id.
 fn rank(image: &Image) -> (bool, &str, &str, &str) {
     (!image.deprecated, &image.created, &image.name, &image.id)
 }

@@ -1,4 +1,4 @@
-//! What SSM and IAM said lately: both answer few calls a second, and what they say hardly ever changes (aws 1.6, 2.1).
+//! Cache of answers of SSM and IAM. Both have low rate limits, and their values rarely change.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,25 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::calls::{Cloud, InstanceProfile};
 use crate::error::CloudError;
 
-/// Parameters behind an alias. A pinned one never changes; for the newest, see [`DOUBT`].
+/// Lifetime of a parameter of an alias. A pinned parameter never changes; for the latest release see [`DOUBT`].
 const AWS: SignedDuration = SignedDuration::from_hours(24);
-/// Parameters that a class names itself: their owner may change them at any time.
+/// Lifetime of a parameter that an EC2NodeClass names itself, which its owner may change at any time.
 const CUSTOM: SignedDuration = SignedDuration::from_mins(5);
-/// A value that may change and whose image is deprecated or gone has probably changed.
+/// Lifetime of a parameter whose value may change and whose image is deprecated or deleted. Such a parameter has probably
+/// changed.
 const DOUBT: SignedDuration = SignedDuration::from_mins(30);
 
-/// An instance profile that exists.
+/// Lifetime of an existing instance profile.
 const PROFILE: SignedDuration = SignedDuration::from_mins(15);
 
-/// How likely it is that a parameter's value changes.
+/// Expected change of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// It names one release: never.
+    /// Never: the parameter names one release.
     Pinned,
-    /// It names whatever is newest.
+    /// The parameter names the latest release.
     Latest,
-    /// Only its owner knows.
+    /// Unknown: the owner of the parameter may change it.
     Custom,
 }
 
@@ -40,7 +41,7 @@ struct Value {
 impl Value {
     fn is_fresh(&self, now: Timestamp) -> bool {
         let kept = match self.keep {
-            // What is not there may be published tomorrow, or was misspelt.
+            // A missing parameter may be published later, or its name is misspelt.
             _ if self.value.is_none() => CUSTOM,
             Keep::Custom => CUSTOM,
             Keep::Latest if self.doubted => DOUBT,
@@ -50,7 +51,7 @@ impl Value {
     }
 }
 
-/// What SSM and IAM said lately; one a process.
+/// Recent answers of SSM and IAM; one cache per process.
 #[derive(Debug, Default)]
 pub struct ResolutionCache {
     parameters: Mutex<BTreeMap<String, Value>>,
@@ -58,7 +59,7 @@ pub struct ResolutionCache {
 }
 
 impl ResolutionCache {
-    /// The value of a parameter, `None` where there is none: from memory while it is fresh, else from SSM.
+    /// Returns the value of a parameter, `None` if it does not exist: from the cache while fresh, else from SSM.
     pub(super) async fn parameter(
         &self,
         cloud: &dyn Cloud,
@@ -75,14 +76,14 @@ impl ResolutionCache {
         Ok(value)
     }
 
-    /// The image that the parameter holds is deprecated or gone.
+    /// Shortens the lifetime of a parameter whose image is deprecated or deleted.
     pub(super) fn doubt(&self, parameter: &str) {
         if let Some(known) = lock(&self.parameters).get_mut(parameter) {
             known.doubted = true;
         }
     }
 
-    /// An instance profile, `None` where there is none: from memory while it is fresh, else from IAM.
+    /// Returns an instance profile, `None` if it does not exist: from the cache while fresh, else from IAM.
     pub(super) async fn profile(
         &self,
         cloud: &dyn Cloud,
@@ -101,7 +102,7 @@ impl ResolutionCache {
         Ok(found)
     }
 
-    /// The profile has just been changed: what is remembered of it is no longer true.
+    /// Removes a changed instance profile from the cache.
     pub fn forget_profile(&self, name: &str) {
         lock(&self.profiles).remove(name);
     }

@@ -1,4 +1,4 @@
-//! Whether AWS would let us launch from a class: the calls of a launch, asked about and not carried out (aws 1.4).
+//! A check of the permissions to launch from an EC2NodeClass, by dry runs of the calls of a launch.
 
 use api::{condition, reason};
 use planner::{CapacityType, Operator, Requirement, Requirements};
@@ -8,19 +8,19 @@ use crate::calls::{Cloud, FleetRequest, LaunchTemplateRequest, RunInstancesProbe
 use crate::error::{CloudError, ErrorKind};
 use crate::launch::{self, ClaimId, LaunchChoice, LaunchOffer, LaunchRequest, Token};
 
-/// The calls to ask about.
+/// The calls to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchProbe {
     template: LaunchTemplateRequest,
     fleet: FleetRequest,
-    /// One a subnet.
+    /// One dry run per subnet.
     runs: Vec<RunInstancesProbe>,
 }
 
-/// What was being asked when AWS said no.
+/// The call that AWS refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Making the launch template, which is done: there is no asking about it.
+    /// CreateLaunchTemplate, which is executed without a dry run.
     Template,
     /// CreateFleet.
     Fleet,
@@ -28,21 +28,21 @@ pub enum Stage {
     Run,
 }
 
-/// Why a probe did not succeed.
+/// The failure of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeFailure {
-    /// The call.
+    /// The failed call.
     pub stage: Stage,
-    /// What AWS said.
+    /// Error of the call.
     pub error: CloudError,
 }
 
-/// What to ask for a class: a launch as its pools (what they ask for) would make it, else the cheapest there is, on-demand.
-/// `None` when nothing can be bought for it at all, so that there is nothing to ask.
+/// Returns the calls to check for an EC2NodeClass. The launch is that of one of its NodePools, else the cheapest on-demand
+/// launch. Returns `None` if nothing can be launched, so that there is no call to check.
 #[must_use]
 pub fn probe(pools: &[LaunchRequest], offer: &LaunchOffer<'_>) -> Option<LaunchProbe> {
     let anything = LaunchRequest {
-        // The tag that IAM policies ask for on whatever is launched.
+        // IAM policies require this tag on all launched resources.
         pool: offer.class.name.clone(),
         requirements: on_demand(),
         ..LaunchRequest::default()
@@ -80,10 +80,10 @@ fn fleet(mut choice: LaunchChoice, offer: &LaunchOffer<'_>) -> FleetRequest {
     choice.request(&token, &nobody)
 }
 
-/// Asks. Of the subnets one that works is enough; when none does, the first one's answer counts.
+/// Executes the probe. One successful subnet is enough; if none succeeds, the result is the error of the first subnet.
 ///
 /// # Errors
-/// The call that AWS would not carry out, or did not answer.
+/// When AWS refuses a call or does not answer.
 pub async fn try_out(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<(), ProbeFailure> {
     let failed = |stage| move |error| ProbeFailure { stage, error };
     match cloud.create_launch_template(&probe.template).await {
@@ -102,7 +102,7 @@ pub async fn try_out(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<(), Probe
 }
 
 impl ProbeFailure {
-    /// The verdict on the class; `None` where asking again may bring another answer.
+    /// Returns the condition of the EC2NodeClass; `None` if a retry may give another result.
     #[must_use]
     pub fn verdict(&self, class: &ResolvedClass) -> Option<Finding> {
         let Self { stage, error } = self;

@@ -1,7 +1,8 @@
-//! A class names a role, EC2 takes instance profiles: which profile stands for the role, and what IAM lacks of it (aws 1.6).
+//! Instance profiles of EC2NodeClasses. An EC2NodeClass names a role and EC2 needs an instance profile, so this module selects
+//! the profile and the missing steps in IAM.
 //!
-//! The name of a profile that we make follows from cluster, class and role. So whoever begins again after a crash goes on
-//! with the same one, and nothing half made is left lying about.
+//! The name of a profile that Kerf creates is derived from region, cluster, EC2NodeClass and role. A retry after a crash
+//! therefore continues with the same profile and leaves no incomplete one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,34 +15,34 @@ use crate::error::{CloudError, ErrorKind};
 use crate::launch::CLUSTER_TAG;
 use crate::settings::Settings;
 
-/// A profile stays so long after its last user was seen: a launch that chose it before may still be under way.
+/// Time that a profile is kept after its last use. A launch that chose it earlier may still be in flight.
 const PROTECTED: SignedDuration = SignedDuration::from_hours(1);
 
-/// One change in IAM. Each may be done again.
+/// One idempotent change in IAM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileStep {
-    /// Make an empty instance profile.
+    /// Creates an empty instance profile.
     Create(InstanceProfileRequest),
-    /// Put a role into it.
+    /// Adds a role to an instance profile.
     AddRole {
-        /// The profile's name.
+        /// Name of the profile.
         profile: String,
-        /// The role's name, without path.
+        /// Name of the role, without path.
         role: String,
     },
-    /// Take a role out of it.
+    /// Removes a role from an instance profile.
     RemoveRole {
-        /// The profile's name.
+        /// Name of the profile.
         profile: String,
-        /// The role's name, without path.
+        /// Name of the role, without path.
         role: String,
     },
-    /// Delete an empty profile.
+    /// Deletes an empty instance profile.
     Delete(String),
 }
 
 impl ProfileStep {
-    /// The profile's name.
+    /// Returns the name of the profile.
     #[must_use]
     pub fn profile(&self) -> &str {
         match self {
@@ -51,33 +52,33 @@ impl ProfileStep {
     }
 }
 
-/// The profile that a class's machines get.
+/// The instance profile of an EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProfilePlan {
-    /// Its name; empty when there is none.
+    /// Name of the profile; empty if none exists.
     pub name: String,
-    /// What must be done before EC2 can use it.
+    /// Steps in IAM before EC2 can use it.
     pub steps: Vec<ProfileStep>,
 }
 
-/// Where IAM keeps the profiles that were made for a cluster.
+/// Returns the IAM path of the profiles that Kerf creates for a cluster.
 #[must_use]
 pub fn cluster_path(settings: &Settings) -> String {
     format!("/karpenter/{}/{}/", settings.region, settings.cluster_name)
 }
 
-/// Where IAM keeps the profiles that were made for a class.
+/// Returns the IAM path of the profiles that Kerf creates for an EC2NodeClass.
 #[must_use]
 pub fn class_path(class: &EC2NodeClass, settings: &Settings) -> String {
     format!("{}{}/", cluster_path(settings), class.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// A role's name as IAM returns it: classes may write its path before it.
+/// Returns a role's name as IAM returns it. An EC2NodeClass may include the role's path.
 fn bare(role: &str) -> &str {
     role.rsplit('/').next().unwrap_or(role)
 }
 
-/// The name of the profile that we would make for the class; `None` when the class names a profile itself.
+/// Returns the name of the profile that Kerf creates for the EC2NodeClass; `None` if the EC2NodeClass sets no role.
 #[must_use]
 pub fn own_name(class: &EC2NodeClass, settings: &Settings) -> Option<String> {
     let role = class.spec.role.as_deref().filter(|role| !role.is_empty())?;
@@ -86,8 +87,8 @@ pub fn own_name(class: &EC2NodeClass, settings: &Settings) -> Option<String> {
     Some(format!("{}_{hash}", settings.cluster_name))
 }
 
-/// The profiles to ask IAM for, by name: what the class names, or what its status says and what we would make. None in an
-/// isolated VPC, where IAM cannot be reached.
+/// Returns the names of the profiles to query in IAM: `spec.instanceProfile`, or the one in the status and the one that Kerf
+/// would create. The list is empty in an isolated VPC, which cannot reach IAM.
 pub(super) fn questions(class: &EC2NodeClass, settings: &Settings) -> Vec<String> {
     if settings.isolated_vpc {
         return Vec::new();
@@ -99,10 +100,10 @@ pub(super) fn questions(class: &EC2NodeClass, settings: &Settings) -> Vec<String
     given.into_iter().chain(own).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Chooses the class's profile, given those of [`questions`] that exist.
+/// Selects the profile of the EC2NodeClass, given the existing ones of [`questions`].
 ///
 /// # Errors
-/// The finding that says what is missing.
+/// The condition that describes the missing profile.
 pub(super) fn plan(
     class: &EC2NodeClass,
     found: &[InstanceProfile],
@@ -122,7 +123,7 @@ pub(super) fn plan(
         );
         return Err(missing(message));
     }
-    // A profile that Karpenter made for the same role goes on being used.
+    // A profile that Karpenter created for the same role remains in use.
     let current = class.status.as_ref().and_then(|status| find(&status.instance_profile));
     if let Some(profile) = current.filter(|profile| profile.roles == [role]) {
         return Ok(ProfilePlan { name: profile.name.clone(), steps: Vec::new() });
@@ -145,7 +146,7 @@ fn given(name: &str, found: Option<&InstanceProfile>, settings: &Settings) -> Re
     }
 }
 
-/// What our own profile lacks.
+/// Returns the missing steps for the profile that Kerf creates.
 fn complete(
     own: &str,
     role: &str,
@@ -188,7 +189,7 @@ fn missing(message: String) -> Finding {
     Finding::bad(condition::INSTANCE_PROFILE_READY, reason::INSTANCE_PROFILE_NOT_FOUND, message)
 }
 
-/// What to say when a step for the class's profile failed; `None` where trying again soon may help.
+/// Returns the condition after a failed step for the profile; `None` if a retry soon may help.
 #[must_use]
 pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> {
     let role = class.spec.role.as_deref().unwrap_or_default();
@@ -207,22 +208,22 @@ pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> 
     Some(Finding::bad(condition::INSTANCE_PROFILE_READY, reason, message))
 }
 
-/// How a profile goes: its roles first.
+/// Returns the steps that delete a profile: its roles first.
 #[must_use]
 pub fn removal(profile: &InstanceProfile) -> Vec<ProfileStep> {
     let roles = profile.roles.iter().map(|role| remove(&profile.name, role));
     roles.chain([ProfileStep::Delete(profile.name.clone())]).collect()
 }
 
-/// Since when profiles have had no user, as far as this process has seen.
+/// Start of the time without use of each instance profile, as observed by this process.
 #[derive(Clone, Debug, Default)]
 pub struct Unused {
     since: BTreeMap<String, Timestamp>,
 }
 
 impl Unused {
-    /// Of all profiles of the cluster, those that nobody has used for an hour. `used` holds the names that classes and claims
-    /// know.
+    /// Returns those of the cluster's profiles that were not used for an hour. `used` has the names in EC2NodeClasses and
+    /// NodeClaims.
     #[must_use]
     pub fn sweep<'p>(
         &mut self,

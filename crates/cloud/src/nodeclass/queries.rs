@@ -1,4 +1,4 @@
-//! From selectors to the questions that EC2 understands, and the round trip with them.
+//! Conversion of selectors into EC2 queries, and their execution.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,60 +17,60 @@ use crate::calls::{
 use crate::error::{CloudError, ErrorKind};
 use crate::settings::Settings;
 
-/// All that must be asked for one class.
+/// All queries of one EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queries {
-    /// One a term.
+    /// One filter per selector term.
     pub subnets: Vec<Filter>,
-    /// One a term.
+    /// One filter per selector term.
     pub security_groups: Vec<Filter>,
-    /// In the order of the terms; terms with an id share one.
+    /// Queries in the order of the terms; terms with an id share one query.
     pub images: Vec<ImageQuery>,
-    /// One a term; none without the gate ReservedCapacity.
+    /// One filter per selector term; empty without the ReservedCapacity feature gate.
     pub reservations: Vec<ReservationFilter>,
-    /// The class's placement group, if it names one.
+    /// Placement group of the EC2NodeClass, if it selects one.
     pub placement_group: Option<PlacementGroupQuery>,
     /// Names of instance profiles that may exist.
     pub profiles: Vec<String>,
 }
 
-/// A way to images.
+/// A query for images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageQuery {
-    /// Images that match.
+    /// Images that match a filter.
     Filter(Filter),
-    /// The image whose id an SSM parameter holds.
+    /// The image whose id is the value of an SSM parameter.
     Parameter {
         /// Name or ARN of the parameter.
         name: String,
-        /// What kinds of machine the image is for.
+        /// Variants that the image is for.
         variants: Vec<Variant>,
-        /// For how long its value may be remembered.
+        /// Expected change of the value, which sets its lifetime in the cache.
         keep: Keep,
     },
 }
 
-/// Images with the kind of machine that they are for.
+/// Images with the variants that they are for.
 pub type FoundImages = Vec<(Variant, Image)>;
 
-/// What EC2 said; each part fails by itself.
+/// Answers to the queries; each part fails independently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// Subnets that some term selects.
+    /// Subnets that match any term.
     pub subnets: Result<Vec<Subnet>, CloudError>,
-    /// Security groups that some term selects.
+    /// Security groups that match any term.
     pub security_groups: Result<Vec<SecurityGroup>, CloudError>,
-    /// Images that some term selects.
+    /// Images that match any term.
     pub images: Result<FoundImages, CloudError>,
-    /// Active capacity reservations that some term selects.
+    /// Active capacity reservations that match any term.
     pub reservations: Result<Vec<CapacityReservation>, CloudError>,
-    /// The placement group.
+    /// Placement group, if it exists.
     pub placement_group: Result<Option<PlacementGroup>, CloudError>,
-    /// Those of the instance profiles that exist.
+    /// Existing instance profiles.
     pub profiles: Result<Vec<InstanceProfile>, CloudError>,
 }
 
-/// The questions of a class. An alias that does not exist for the cluster's Kubernetes asks nothing.
+/// Returns the queries of an EC2NodeClass. An alias that does not support the cluster's Kubernetes version has no query.
 #[must_use]
 pub fn queries(class: &EC2NodeClass, settings: &Settings) -> Queries {
     let spec = &class.spec;
@@ -95,7 +95,7 @@ pub fn queries(class: &EC2NodeClass, settings: &Settings) -> Queries {
     }
 }
 
-/// One question a term: an id that EC2 does not know fails its question, and must not fail the others.
+/// Returns one filter per term. An unknown id fails its query, and must not fail the others.
 fn reservations(spec: &EC2NodeClassSpec) -> Vec<ReservationFilter> {
     let filter = |term: &CapacityReservationSelectorTerm| match &term.id {
         Some(id) => ReservationFilter { ids: vec![id.clone()], ..ReservationFilter::default() },
@@ -150,7 +150,7 @@ fn alias_queries(alias: &Alias, settings: &Settings) -> Vec<ImageQuery> {
     alias::parameters(alias, &settings.kubernetes).into_iter().map(query).collect()
 }
 
-/// A term as a person would say it.
+/// Describes a selector term for messages.
 pub(super) fn describe(id: Option<&str>, name: Option<&str>, tags: &Tags) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(id.map(|id| format!("id {id}")));
@@ -159,7 +159,7 @@ pub(super) fn describe(id: Option<&str>, name: Option<&str>, tags: &Tags) -> Str
     parts.join(" and ")
 }
 
-/// Asks EC2, and SSM and IAM where `memory` does not hold their answers.
+/// Queries EC2, and also SSM and IAM unless `memory` has fresh answers.
 pub async fn fetch(cloud: &dyn Cloud, queries: &Queries, memory: &ResolutionCache, now: Timestamp) -> Answers {
     Answers {
         subnets: each(&queries.subnets, |filter| cloud.subnets(filter)).await,
@@ -174,7 +174,7 @@ pub async fn fetch(cloud: &dyn Cloud, queries: &Queries, memory: &ResolutionCach
     }
 }
 
-/// What does not exist is not selected.
+/// Returns the reservations that match any filter. A reservation that does not exist is no error.
 async fn reservations_of(
     cloud: &dyn Cloud,
     filters: &[ReservationFilter],
@@ -213,8 +213,8 @@ async fn each<'a, T>(
     Ok(all)
 }
 
-/// Parameters first, then one question for all the images that they name. A parameter that does not exist, or holds no
-/// image id, is skipped: not every release has every variant.
+/// Reads the parameters first, then all their images in one query. Skips a parameter that does not exist or holds no image id,
+/// because a release may lack some variants.
 async fn fetch_images(
     cloud: &dyn Cloud,
     queries: &[ImageQuery],

@@ -1,4 +1,4 @@
-//! What a class reserves or is placed in: capacity reservations and the placement group (aws 1.2, 1.4, 7).
+//! Capacity reservations and the placement group of an EC2NodeClass.
 
 use api::nodeclass::{self, EC2NodeClassSpec};
 use api::status::Time;
@@ -9,16 +9,16 @@ use super::Finding;
 use crate::calls::{CapacityReservation, PlacementGroup};
 use crate::error::{CloudError, ErrorKind};
 
-/// EC2 ends the instances of a capacity block half an hour before the block; nothing is launched into it ten minutes before
-/// that.
+/// Time before the end of a capacity block in which nothing is launched into it. EC2 terminates its instances 30 minutes before
+/// the end; Kerf stops launching 10 minutes earlier.
 const EXPIRING: SignedDuration = SignedDuration::from_mins(40);
 
 /// State of a reservation that launches may use.
 const ACTIVE: &str = "active";
-/// State of a capacity block that is about to end.
+/// State of a capacity block that ends soon.
 const EXPIRES: &str = "expiring";
 
-/// The reservations that can be used or are in use, by id.
+/// Returns the active reservations that have not ended, by id.
 pub(super) fn alive(found: Vec<CapacityReservation>, now: Timestamp) -> Vec<CapacityReservation> {
     let ended = |one: &CapacityReservation| ends(one).is_some_and(|end| end <= now);
     let alive = found.into_iter().filter(|one| one.state == ACTIVE && !ended(one)).collect();
@@ -29,13 +29,13 @@ fn ends(reservation: &CapacityReservation) -> Option<Timestamp> {
     reservation.ends.as_deref()?.parse().ok()
 }
 
-/// Whether a capacity block is about to end, so that nothing should be launched into it.
+/// Reports whether a capacity block ends soon, so that nothing is launched into it.
 #[must_use]
 pub fn is_expiring(reservation: &CapacityReservation, now: Timestamp) -> bool {
     reservation.capacity_block && ends(reservation).is_some_and(|end| end.duration_since(now) <= EXPIRING)
 }
 
-/// A reservation as the class's status shows it.
+/// Returns a reservation for the status of the EC2NodeClass.
 pub(super) fn shown(reservation: &CapacityReservation, now: Timestamp) -> nodeclass::CapacityReservation {
     nodeclass::CapacityReservation {
         availability_zone: reservation.zone.clone(),
@@ -50,7 +50,7 @@ pub(super) fn shown(reservation: &CapacityReservation, now: Timestamp) -> nodecl
     }
 }
 
-/// Whether the placement group that the class names can be used.
+/// Returns the condition of the selected placement group.
 pub(super) fn group_finding(spec: &EC2NodeClassSpec, group: Option<&PlacementGroup>) -> Finding {
     let condition = condition::PLACEMENT_GROUP_READY;
     let Some(selector) = &spec.placement_group_selector else { return Finding::good(condition) };
@@ -71,7 +71,7 @@ pub(super) fn group_finding(spec: &EC2NodeClassSpec, group: Option<&PlacementGro
     Finding::bad(condition, reason::PLACEMENT_GROUP_NOT_FOUND, problem)
 }
 
-/// What to say when EC2 refuses to tell of the placement group; `None` where asking again soon may help.
+/// Returns the condition after a failed query for the placement group; `None` if a retry soon may help.
 pub(super) fn group_failed(error: &CloudError) -> Option<Finding> {
     let refused = matches!(error.kind, ErrorKind::Unauthorized | ErrorKind::Invalid);
     let message = || {

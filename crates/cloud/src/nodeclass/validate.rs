@@ -1,4 +1,4 @@
-//! What a class says that cannot be carried out, found before anything is launched.
+//! Validation of an EC2NodeClass before any launch.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::launch::LaunchRequest;
 use crate::settings::Settings;
 use crate::user_data::{self, NodeUserData};
 
-/// Tag keys that belong to Kerf.
+/// Tag keys that Kerf sets itself.
 const RESERVED_TAGS: [&str; 4] =
     ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass"];
 
-/// The verdict on the class as a whole, given what was found about its parts.
+/// Returns the condition of the whole EC2NodeClass, given the conditions of its parts.
 pub(super) fn validation(
     class: &ResolvedClass,
     gate_timeout: &Result<Option<Duration>, InvalidDuration>,
@@ -66,7 +66,7 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
     sample.err().map(|error| (render_reason(&error), chain(&error)))
 }
 
-/// Why machines of the class could not follow these settings of the agent.
+/// Returns why the agent's settings are invalid for instances of the EC2NodeClass.
 fn agent_problem(family: AmiFamily, text: &str) -> Option<String> {
     let key = annotation::AGENT_SETTINGS;
     if family == AmiFamily::Custom {

@@ -1,8 +1,8 @@
-//! What each call needs.
+//! IAM permissions of each AWS call.
 
 use super::Need;
 
-/// The statements of a launch: what it uses, what it makes, their tags, and the role that it hands over.
+/// Statements of a launch: the resources that it uses and creates, their tags, and the role that it passes.
 const LAUNCH: &[&str] = &[
     "AllowScopedEC2InstanceAccessActions",
     "AllowScopedEC2LaunchTemplateAccessActions",
@@ -10,7 +10,7 @@ const LAUNCH: &[&str] = &[
     "AllowScopedResourceCreationTagging",
     "AllowPassingInstanceRole",
 ];
-/// CreateFleet asks for RunInstances in our name; a dry run is evaluated as the call itself.
+/// IAM actions of CreateFleet, which calls RunInstances on Kerf's behalf. A dry run needs the same permissions.
 const FLEET: &[&str] = &["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateTags", "iam:PassRole"];
 const READ: &[&str] = &["AllowRegionalReadActions"];
 const QUEUE: &[&str] = &["AllowInterruptionQueueActions"];
@@ -26,7 +26,7 @@ const fn need(
     Need { method, call, actions, statements }
 }
 
-/// Every method of [`Cloud`](crate::Cloud), in its order.
+/// The permissions of every method of [`Cloud`](crate::Cloud), in the order of the trait.
 pub const CALLS: &[Need] = &[
     need("instance_types", "DescribeInstanceTypes", &["ec2:DescribeInstanceTypes"], READ),
     need("type_offerings", "DescribeInstanceTypeOfferings", &["ec2:DescribeInstanceTypeOfferings"], READ),
@@ -66,14 +66,14 @@ pub const CALLS: &[Need] = &[
         &["iam:ListInstanceProfiles"],
         &["AllowInstanceProfileReadActions"],
     ),
-    // Tags that come with a new profile want the right to tag as well.
+    // Tags of a new profile need the permission to tag as well.
     need(
         "create_instance_profile",
         "CreateInstanceProfile",
         &["iam:CreateInstanceProfile", "iam:TagInstanceProfile"],
         &["AllowScopedInstanceProfileCreationActions", "AllowScopedInstanceProfileTagActions"],
     ),
-    // Whoever puts a role into a profile hands it over.
+    // AddRoleToInstanceProfile passes the role, so IAM requires PassRole.
     need(
         "add_role_to_instance_profile",
         "AddRoleToInstanceProfile",
@@ -90,6 +90,6 @@ pub const CALLS: &[Need] = &[
     need("cluster", "DescribeCluster", &["eks:DescribeCluster"], &["AllowAPIServerEndpointDiscovery"]),
     need("queue_url", "GetQueueUrl", &["sqs:GetQueueUrl"], QUEUE),
     need("receive_messages", "ReceiveMessage", &["sqs:ReceiveMessage"], QUEUE),
-    // A batch has no action of its own.
+    // The batch call has no IAM action of its own.
     need("delete_messages", "DeleteMessageBatch", &["sqs:DeleteMessage"], QUEUE),
 ];

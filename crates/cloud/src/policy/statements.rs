@@ -1,17 +1,16 @@
-//! What is allowed: the tightest resources and tags that the requests of [`crate::launch`] and [`crate::nodeclass`] still
-//! satisfy.
+//! Policy statements: the tightest resources and tags that the requests of [`crate::launch`] and [`crate::nodeclass`] satisfy.
 
 use super::{Condition, Operator, Policy, Statement};
 use crate::launch::{CLUSTER_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
 
-/// Keys of the tags that an instance gets once it is a node.
+/// Keys of the tags that an instance gets when it is a node.
 pub const LATER_TAGS: &[&str] = &["Name", CLUSTER_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG];
 
 const fn equals(key: &'static str, values: &'static [&'static str]) -> Condition {
     Condition { operator: Operator::Equals, key, values }
 }
 
-/// The key is there, whatever its value.
+/// Returns a condition that the key exists with any value.
 const fn given(key: &'static str) -> Condition {
     Condition { operator: Operator::Like, key, values: &["*"] }
 }
@@ -24,7 +23,7 @@ const NAMES_POOL: Condition = given("aws:RequestTag/karpenter.sh/nodepool");
 const NAMES_REGION: Condition = equals("aws:RequestTag/topology.kubernetes.io/region", &["${REGION}"]);
 const NAMES_CLASS: Condition = given("aws:RequestTag/karpenter.k8s.aws/ec2nodeclass");
 
-/// Everything that a launch makes; it belongs to the account even where subnets are another's.
+/// Resources that a launch creates, which belong to the account even in shared subnets of another account.
 const MADE: &[&str] = &[
     "arn:${PARTITION}:ec2:${REGION}:${ACCOUNT}:fleet/*",
     "arn:${PARTITION}:ec2:${REGION}:${ACCOUNT}:instance/*",
@@ -35,16 +34,16 @@ const MADE: &[&str] = &[
 ];
 const INSTANCES: &str = "arn:${PARTITION}:ec2:${REGION}:${ACCOUNT}:instance/*";
 const TEMPLATES: &str = "arn:${PARTITION}:ec2:${REGION}:${ACCOUNT}:launch-template/*";
-/// The path of all profiles that are made for classes of the cluster.
+/// Path of all instance profiles of the cluster's EC2NodeClasses.
 const OWN_PROFILES: &str = "arn:${PARTITION}:iam::${ACCOUNT}:instance-profile/karpenter/${REGION}/${CLUSTER}/*";
 
-/// Every statement, by policy.
+/// All statements, ordered by policy.
 pub const STATEMENTS: &[Statement] = &[
     Statement {
         policy: Policy::NodeLifecycle,
         sid: "AllowScopedEC2InstanceAccessActions",
         actions: &["ec2:CreateFleet", "ec2:RunInstances"],
-        // What a launch only uses may be shared by other accounts; images and snapshots have no account in their ARN.
+        // Resources that a launch only uses may belong to other accounts. ARNs of images and snapshots have no account.
         resources: &[
             "arn:${PARTITION}:ec2:${REGION}::image/*",
             "arn:${PARTITION}:ec2:${REGION}::snapshot/*",
@@ -118,7 +117,7 @@ pub const STATEMENTS: &[Statement] = &[
         resources: &[OWN_PROFILES],
         conditions: &[BECOMES_OWNED, NAMES_CLUSTER, NAMES_REGION, NAMES_CLASS],
     },
-    // A profile that is just being made has no tags yet: its path says whose it is.
+    // A new profile has no tags yet, so its path identifies the cluster.
     Statement {
         policy: Policy::IamIntegration,
         sid: "AllowScopedInstanceProfileTagActions",
@@ -177,7 +176,7 @@ pub const STATEMENTS: &[Statement] = &[
         resources: &["arn:${PARTITION}:ssm:${REGION}::parameter/aws/service/*"],
         conditions: &[],
     },
-    // Price lists are no resource, and answer in other regions than ours.
+    // Price lists have no ARN, and their API is in other regions.
     Statement {
         policy: Policy::ResourceDiscovery,
         sid: "AllowPricingReadActions",
@@ -189,7 +188,7 @@ pub const STATEMENTS: &[Statement] = &[
         policy: Policy::ResourceDiscovery,
         sid: "AllowInstanceProfileReadActions",
         actions: &["iam:GetInstanceProfile", "iam:ListInstanceProfiles"],
-        // Classes may name a profile that lies anywhere.
+        // An EC2NodeClass may name a profile on any path.
         resources: &["arn:${PARTITION}:iam::${ACCOUNT}:instance-profile/*"],
         conditions: &[],
     },

@@ -1,15 +1,15 @@
-//! What stands beside the controller's policies: the nodes' role, who may be the controller, and the rules that fill the queue.
+//! The environment of the controller's policies: the node role's policies, and the EventBridge rules of the interruption queue.
 
-/// A policy of Amazon's that the nodes' role holds.
+/// An AWS managed policy of the node role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePolicy {
-    /// Its name below `arn:PARTITION:iam::aws:policy/`.
+    /// Name of the policy below `arn:PARTITION:iam::aws:policy/`.
     pub name: &'static str,
-    /// The parameter that leaves it out, and what people should know before they do; `None` for what every node needs.
+    /// Parameter that excludes the policy, with its description; `None` for a policy that every node needs.
     pub optional: Option<(&'static str, &'static str)>,
 }
 
-/// What kubelet, the network and people on a node need. The agent asks for none: it signs a token and reads the machine's metadata.
+/// Policies for kubelet, the network and access to nodes. The agent needs none: it signs a token and reads IMDS.
 pub const NODE_POLICIES: &[NodePolicy] = &[
     NodePolicy { name: "AmazonEKSWorkerNodePolicy", optional: None },
     NodePolicy { name: "AmazonEC2ContainerRegistryPullOnly", optional: None },
@@ -23,20 +23,20 @@ pub const NODE_POLICIES: &[NodePolicy] = &[
     },
 ];
 
-/// A rule of EventBridge that sends to the queue.
+/// An EventBridge rule that sends events to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name, and its resource's.
+    /// Name of the rule and of its resource.
     pub name: &'static str,
-    /// The service that tells, such as `aws.ec2`.
+    /// Source service, such as `aws.ec2`.
     pub source: &'static str,
-    /// What it tells.
+    /// Detail type of the events.
     pub detail_type: &'static str,
-    /// What of it concerns us, field by field of `detail`; all of it when there is none.
+    /// Filters on fields of `detail`; an empty list matches all events.
     pub detail: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Everything that the controller reads from its queue, and as little else as a rule can tell apart.
+/// Rules for all events that the controller reads, as specific as EventBridge patterns allow.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "ScheduledChangeRule",
@@ -70,5 +70,5 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// How long the queue keeps a message, in seconds: what is older is no news.
+/// Retention time of the queue's messages in seconds. Older notices are useless.
 pub const RETENTION: u32 = 300;

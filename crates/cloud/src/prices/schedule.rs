@@ -1,16 +1,16 @@
-//! When prices are asked for again: every 12 hours at the latest, soon after a failure, and never all controllers of an
-//! account at the same moment.
+//! Schedule of price updates: every 12 hours at the latest, soon after a failure, and at different times in different
+//! controllers of an account.
 
 use std::time::Duration;
 
-/// How old prices become at most while AWS answers (aws 5).
+/// Maximum age of prices while AWS answers.
 pub const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
-/// How long to wait after the first failure.
+/// Delay after the first failure.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// How long to wait at most after a failure.
+/// Maximum delay after a failure.
 const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
 
-/// When to ask again. Chance is an input: equal seeds wait equally.
+/// Delays between price updates. Randomness is an input: equal seeds give equal delays.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     seed: u64,
@@ -18,20 +18,20 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule that nobody has asked yet.
+    /// Creates a schedule without previous updates.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { seed, failures: 0 }
     }
 
-    /// How long to wait after an answer: up to a twentieth less than [`REFRESH`].
+    /// Returns the delay after an answer: [`REFRESH`] less a random part of up to 5 %.
     pub fn after_answer(&mut self) -> Duration {
         self.failures = 0;
         let share = self.draw();
         REFRESH - REFRESH / 20 * share / PARTS
     }
 
-    /// How long to wait after a failure: twice as long each time, by chance down to half of it.
+    /// Returns the delay after a failure. The delay doubles with each failure, less a random part of up to half.
     pub fn after_failure(&mut self) -> Duration {
         let whole = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
         self.failures = self.failures.saturating_add(1);
@@ -39,7 +39,7 @@ impl Schedule {
         whole - whole / 2 * share / PARTS
     }
 
-    /// A number below [`PARTS`] (splitmix64).
+    /// Returns a random number below [`PARTS`] (splitmix64).
     fn draw(&mut self) -> u32 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.seed;
@@ -56,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_asked_for_in_time_and_not_by_all_at_once() {
+    fn after_answer_spreads_delays_below_refresh() {
         let waits: Vec<Duration> = (0..100).map(|seed| Schedule::new(seed).after_answer()).collect();
         assert!(waits.iter().all(|wait| *wait <= REFRESH && *wait >= REFRESH * 19 / 20));
         assert!(waits.iter().collect::<std::collections::BTreeSet<_>>().len() > 50);
     }
 
     #[test]
-    fn failures_are_tried_again_ever_later_and_forgotten_after_an_answer() {
+    fn after_failure_doubles_the_delay_until_an_answer() {
         let mut schedule = Schedule::new(7);
         let waits: Vec<Duration> = (0..12).map(|_| schedule.after_failure()).collect();
         for (failures, wait) in waits.iter().enumerate() {

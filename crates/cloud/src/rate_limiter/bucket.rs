@@ -1,37 +1,37 @@
-//! A token bucket whose rate is halved when it was too high and creeps back. Pure.
+//! A token bucket whose rate is halved when it was too high and recovers gradually. Pure.
 
 use std::time::Duration;
 
-/// How many calls at once, and how many a second after that.
+/// Burst and rate of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Calls that a full bucket allows at once.
+    /// Calls that a full bucket admits at once.
     pub burst: u32,
-    /// Calls a second.
+    /// Calls per second.
     pub per_second: u32,
 }
 
 const TOKEN: u64 = 1_000_000;
-/// After a cut, refusals of calls that were under way by then say nothing new.
+/// Time after a cut in which further throttling is ignored, because those calls were already in flight.
 const DEAF: Duration = Duration::from_secs(1);
-/// The rate never falls below this share of its limit.
+/// Divisor for the minimum rate: the rate never falls below 1/16 of its limit.
 const LEAST: u64 = 16;
-/// Every call that is not refused wins this share of the limit back.
+/// Divisor for the recovery: each successful call adds 1/50 of the limit.
 const STEPS: u64 = 50;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
     limit: Rate,
-    /// Thousandths of a call a second.
+    /// Rate in thousandths of a call per second.
     rate: u64,
-    /// Millionths of a token.
+    /// Level in millionths of a token.
     level: u64,
     at: Duration,
     cut: Option<Duration>,
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(super) fn new(limit: Rate) -> Self {
         let level = u64::from(limit.burst) * TOKEN;
         Self { limit, rate: u64::from(limit.per_second) * 1000, level, at: Duration::ZERO, cut: None }
@@ -45,7 +45,7 @@ impl Bucket {
         self.rate
     }
 
-    /// How long until there is a token; zero when there is one.
+    /// Returns the time until a token is available; zero if one is available now.
     pub(super) fn wait(&mut self, now: Duration) -> Duration {
         let passed = u64::try_from(now.saturating_sub(self.at).as_micros()).unwrap_or(u64::MAX);
         let full = u64::from(self.limit.burst) * TOKEN;
@@ -59,7 +59,7 @@ impl Bucket {
         self.level = self.level.saturating_sub(TOKEN);
     }
 
-    /// The service refused a call: what we took for its bucket is empty, and fills more slowly than we thought.
+    /// Empties the bucket and halves its rate after the service throttled a call.
     pub(super) fn cut(&mut self, now: Duration) {
         if self.cut.is_some_and(|cut| now.saturating_sub(cut) < DEAF) {
             return;

@@ -1,4 +1,4 @@
-//! What the line of calls promises, row by row: bursts, rates, turns, cuts.
+//! Tests of the request queue: bursts, rates, priorities, cuts.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn second(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Lets everybody in line go who may by then, and names their calls in that order.
+/// Admits all calls that are due by `now` and returns their names in that order.
 fn pass(line: &mut RequestQueue, now: Duration) -> Vec<&'static str> {
     let mut passed = Vec::new();
     loop {
@@ -19,7 +19,7 @@ fn pass(line: &mut RequestQueue, now: Duration) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_bucket_gives_its_burst_and_then_its_rate() {
+fn request_queue_admits_the_burst_and_then_the_rate() {
     let mut line = RequestQueue::default();
     for _ in 0..1000 {
         line.join("CreateFleet");
@@ -31,7 +31,7 @@ fn a_bucket_gives_its_burst_and_then_its_rate() {
 }
 
 #[test]
-fn ends_go_before_launches_and_launches_before_tags() {
+fn request_queue_admits_terminations_before_launches_and_tags() {
     let mut line = RequestQueue::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
     let calls = ["DeleteLaunchTemplate", "CreateTags", "CreateFleet", "CreateTags", "TerminateInstances"];
     for call in calls {
@@ -43,7 +43,7 @@ fn ends_go_before_launches_and_launches_before_tags() {
 }
 
 #[test]
-fn questions_do_not_stand_in_the_way_of_changes() {
+fn request_queue_admits_writes_when_reads_are_pending() {
     let mut line = RequestQueue::default();
     for _ in 0..200 {
         line.join("DescribeSubnets");
@@ -57,7 +57,7 @@ fn questions_do_not_stand_in_the_way_of_changes() {
 }
 
 #[test]
-fn a_refusal_halves_an_actions_rate_and_success_wins_it_back() {
+fn learn_halves_the_rate_when_throttled_and_restores_it() {
     let mut line = RequestQueue::default();
     line.learn("CreateTags", true, second(0));
     line.learn("CreateTags", true, Duration::from_millis(500));
@@ -77,7 +77,7 @@ fn a_refusal_halves_an_actions_rate_and_success_wins_it_back() {
 }
 
 #[test]
-fn whoever_gives_up_leaves_the_line() {
+fn leave_removes_a_cancelled_call_from_the_queue() {
     let mut line = RequestQueue::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
     let first = line.join("TerminateInstances").unwrap();
     let second_one = line.join("CreateFleet").unwrap();

@@ -1,5 +1,5 @@
-//! How much a machine has, and how much of it pods get (aws 3.2, 3.3). Integers only; pods and kubelet's reservations
-//! are crate `machine`'s formulas, so that the node computes the same.
+//! Capacity of instances, and the allocatable part of it. All amounts are integers. The formulas for pods and kubelet
+//! reservations are those of crate `machine`, so that the node computes the same.
 
 use machine::pods;
 use planner::Resources;
@@ -10,12 +10,12 @@ use crate::data::Facts;
 use crate::settings::Settings;
 
 const MIB: i64 = 1 << 20;
-/// The network card with the primary interface.
+/// Index of the network card with the primary interface.
 const DEFAULT_CARD: i32 = 0;
-/// Memory that arm64 kernels keep for contiguous allocations and never show, MiB.
+/// Memory in MiB that arm64 kernels reserve for contiguous allocations and never report.
 const ARM_RESERVED_MIB: u64 = 64;
 
-/// What the machine has.
+/// Returns the capacity of an instance.
 #[must_use]
 pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, settings: &Settings) -> Resources {
     let mut all = Resources::default();
@@ -46,8 +46,10 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
     all
 }
 
-/// What the machine has and what pods may request of it. Where nodes have reported their real memory it replaces the
-/// estimate; what kubelet keeps of it still follows from the estimate, which the node's settings were computed from.
+/// Returns the capacity and the allocatable resources of an instance.
+///
+/// Reported memory of existing nodes replaces the estimate. The kubelet reservations still follow from the estimate, because
+/// the node's settings were computed from it.
 pub(super) fn sizes(
     info: &InstanceTypeInfo,
     facts: &Facts,
@@ -63,19 +65,20 @@ pub(super) fn sizes(
     (capacity, allocatable)
 }
 
-/// EFA interfaces: those that the class lists, else as many as the type can have, for machines get them when asked.
+/// Returns the number of EFA interfaces: those that the EC2NodeClass lists, else the type's maximum, which instances get on
+/// request.
 fn efa(info: &InstanceTypeInfo, class: &ClassSettings) -> u32 {
     let listed = class.network_interfaces.as_deref();
     listed.map_or(info.max_efa, |listed| compatibility::efa_only(listed, |_| true))
 }
 
-/// What pods may request: the capacity less kubelet's and the system's reservations and the eviction threshold.
+/// Returns the resources for pods: the capacity less kubelet's and the system's reservations and the eviction threshold.
 #[must_use]
 pub fn allocatable(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSettings) -> Resources {
     less(capacity, &overhead(info, capacity, class))
 }
 
-/// What pods cannot have of this capacity.
+/// Returns the part of the capacity that pods cannot use.
 fn overhead(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSettings) -> Resources {
     let mut kept = kube_reserved(info, capacity, class);
     kept.add(&known(capacity, class.system_reserved.iter().map(|(name, amount)| (name.as_str(), *amount))));
@@ -89,7 +92,7 @@ fn overhead(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSettings
     kept
 }
 
-/// The capacity without what is kept of it, never less than nothing.
+/// Subtracts the reserved resources from the capacity, with zero as minimum.
 fn less(capacity: &Resources, kept: &Resources) -> Resources {
     let left = |(name, amount): (&str, i64)| (name.to_owned(), amount.saturating_sub(kept.get(name)).max(0));
     capacity.iter().map(left).collect()
@@ -111,7 +114,7 @@ fn kube_reserved(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSet
     known(capacity, defaults.map(|(name, amount)| (name, said(name).unwrap_or(amount))))
 }
 
-/// Only the resources that the machine has: a reservation of another (`pid`) leaves nothing to subtract from.
+/// Filters the amounts by the resources of the capacity. A reservation of another resource (`pid`) is ignored.
 fn known<'a>(capacity: &Resources, amounts: impl IntoIterator<Item = (&'a str, i64)>) -> Resources {
     amounts.into_iter().filter(|(name, _)| capacity.names(name)).collect()
 }
@@ -131,7 +134,7 @@ fn max_pods(info: &InstanceTypeInfo, class: &ClassSettings, settings: &Settings)
     pods::max_pods(class.max_pods, limited, per_core, info.vcpus)
 }
 
-/// Interfaces of the default card whose addresses no pod gets.
+/// Returns the number of interfaces of the default card that have no addresses for pods.
 fn reserved_interfaces(class: &ClassSettings, settings: &Settings) -> u32 {
     let listed = class.network_interfaces.as_deref().unwrap_or_default();
     settings.reserved_enis.saturating_add(compatibility::efa_only(listed, |card| card == DEFAULT_CARD))

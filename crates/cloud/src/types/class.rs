@@ -1,4 +1,4 @@
-//! The parts of an EC2NodeClass that decide how large its machines are, read once into integers.
+//! The fields of an EC2NodeClass that determine the capacity of its instances, parsed once into integers.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use crate::data::scaled;
 
 const GIB: i64 = 1 << 30;
 
-/// A setting of the class that cannot be read.
+/// A field of the EC2NodeClass that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("EC2NodeClass {class}: {field} is {value:?}, which {problem}; correct it in the class")]
 pub struct ClassError {
-    /// The class's name.
+    /// Name of the EC2NodeClass.
     pub class: String,
-    /// Path below the object.
+    /// Path of the field below the object.
     pub field: String,
-    /// What stands there.
+    /// Value of the field.
     pub value: String,
-    /// What is wrong with it.
+    /// Description of the error.
     pub problem: &'static str,
 }
 
 /// An eviction threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
-    /// Bytes.
+    /// Amount in bytes.
     Bytes(i64),
-    /// Thousandths of a percent of the capacity; 100 % and more is no threshold.
+    /// Thousandths of a percent of the capacity; 100 % and more disables the threshold.
     Share(i64),
 }
 
 impl Threshold {
-    /// The threshold in bytes for this capacity, rounded up.
+    /// Returns the threshold in bytes for this capacity, rounded up.
     #[must_use]
     pub fn amount_of(self, capacity: i64) -> i64 {
         match self {
@@ -56,57 +56,57 @@ impl Threshold {
     }
 }
 
-/// What of a class the size of a machine depends on.
+/// Settings of an EC2NodeClass that determine the capacity of its instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassSettings {
-    /// The class's name.
+    /// Name of the EC2NodeClass.
     pub name: String,
-    /// The resolved image family.
+    /// Resolved AMI family.
     pub family: AmiFamily,
     /// `kubelet.maxPods`.
     pub max_pods: Option<u32>,
     /// `kubelet.podsPerCore`; 0 is unset.
     pub pods_per_core: Option<u32>,
-    /// `kubelet.kubeReserved` in Kerf's units, by resource.
+    /// `kubelet.kubeReserved` by resource, in the planner's units.
     pub kube_reserved: BTreeMap<String, i64>,
-    /// `kubelet.systemReserved` in Kerf's units, by resource.
+    /// `kubelet.systemReserved` by resource, in the planner's units.
     pub system_reserved: BTreeMap<String, i64>,
-    /// `kubelet.evictionHard` of memory.
+    /// `kubelet.evictionHard` for `memory.available`.
     pub memory_threshold: Threshold,
-    /// `kubelet.evictionHard` of the node's file system.
+    /// `kubelet.evictionHard` for `nodefs.available`.
     pub disk_threshold: Threshold,
-    /// Size of the volume that holds pods' files, bytes.
+    /// Size in bytes of the volume for pod data.
     pub disk_bytes: i64,
-    /// Whether instance storage holds pods' files where there is any.
+    /// True if instance storage, where it exists, holds the pod data.
     pub raid0: bool,
-    /// `networkInterfaces`; none is not the same as an empty list.
+    /// `networkInterfaces`; `None` differs from an empty list.
     pub network_interfaces: Option<Vec<NetworkInterface>>,
-    /// Whether machines must be able to run virtual machines themselves.
+    /// True if instances must support nested virtualization.
     pub nested_virtualization: bool,
-    /// Whether the class says how long connections are tracked.
+    /// True if the EC2NodeClass sets `connectionTracking`.
     pub connection_tracking: bool,
-    /// Strategy of the placement group that the class's selector resolved to.
+    /// Strategy of the resolved placement group.
     pub placement_strategy: Option<String>,
-    /// Real memory of machines with the class's images as their nodes reported it, bytes by instance type.
+    /// Memory in bytes by instance type, as nodes with the EC2NodeClass's images reported it.
     pub learned_memory: BTreeMap<String, i64>,
-    /// Zones with a subnet of the class.
+    /// Zones with a subnet of the EC2NodeClass.
     pub zones: BTreeMap<String, Zone>,
 }
 
-/// A zone as a class sees it.
+/// A zone of an EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zone {
-    /// Its id, such as `usw2-az1`.
+    /// Zone id, such as `usw2-az1`.
     pub id: String,
-    /// Ids of the class's subnets there that have free addresses.
+    /// Ids of the EC2NodeClass's subnets in the zone that have free addresses.
     pub subnets: Vec<String>,
 }
 
 impl ClassSettings {
-    /// Reads the class. `zones` are those of its resolved subnets.
+    /// Parses the EC2NodeClass. `zones` are those of its resolved subnets.
     ///
     /// # Errors
-    /// When a quantity or a threshold cannot be read.
+    /// When a quantity or a threshold cannot be parsed.
     pub fn new(class: &EC2NodeClass, zones: BTreeMap<String, Zone>) -> Result<Self, ClassError> {
         let name = class.metadata.name.clone().unwrap_or_default();
         let spec = &class.spec;
@@ -159,8 +159,8 @@ impl ClassSettings {
         })
     }
 
-    /// The labels that depend on the operating system. There is no Windows for arm64: the label has no value that a pod
-    /// could ask for.
+    /// Returns the labels that depend on the operating system. Windows does not exist for arm64, so the label then has no
+    /// value.
     #[must_use]
     pub(super) fn system_labels(&self, info: &InstanceTypeInfo) -> BTreeMap<String, Vec<String>> {
         let Some(build) = windows_build(self.family) else { return BTreeMap::new() };
@@ -169,7 +169,7 @@ impl ClassSettings {
         [(label::OS.to_owned(), system), (label::WINDOWS_BUILD.to_owned(), vec![build.to_owned()])].into()
     }
 
-    /// Whether kubelet's memory reservation is computed from interface-limited pods even when the user sets maxPods.
+    /// Reports whether kubelet's memory reservation follows from interface-limited pods even if the user sets maxPods.
     #[must_use]
     pub fn reserves_by_interfaces(&self) -> bool {
         matches!(self.family, AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom)
@@ -177,7 +177,7 @@ impl ClassSettings {
 }
 
 impl Default for ClassSettings {
-    /// A class of the family AL2023 that says nothing else.
+    /// Returns the settings of an AL2023 class without further fields.
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -205,7 +205,7 @@ fn nested(spec: &EC2NodeClassSpec) -> bool {
     options.and_then(|options| options.nested_virtualization) == Some(Toggle::Enabled)
 }
 
-/// The build of Windows Server, as kubelet labels its nodes; `None` for Linux.
+/// Returns the build of Windows Server as in kubelet's node label; `None` for Linux.
 fn windows_build(family: AmiFamily) -> Option<&'static str> {
     match family {
         AmiFamily::Windows2019 => Some("10.0.17763"),
@@ -215,7 +215,7 @@ fn windows_build(family: AmiFamily) -> Option<&'static str> {
     }
 }
 
-/// The size of the volume with pods' files, where the class names one: the root volume, else the family's device.
+/// Returns the size of the volume for pod data, if the EC2NodeClass sets one: of the root volume, else of the family's device.
 fn disk_size(spec: &EC2NodeClassSpec, family: AmiFamily) -> Option<&api::Quantity> {
     let mappings = &spec.block_device_mappings;
     let by_device = |device: &str| mappings.iter().find(|one| one.device_name.as_deref() == Some(device));

@@ -1,5 +1,5 @@
-//! Whether a machine of a type can be what a class describes at all (aws 3.5). What cannot be launched is said here with
-//! its reason, so that no launch has to find it out.
+//! Compatibility of instance types with an EC2NodeClass. Each incompatibility is detected here with its reason, before any
+//! launch.
 
 use std::fmt;
 
@@ -8,42 +8,42 @@ use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
 use super::ClassSettings;
 use crate::calls::InstanceTypeInfo;
 
-/// Feature of processors on which machines can run virtual machines themselves.
+/// Processor feature for nested virtualization.
 const NESTED: &str = "nested-virtualization";
-/// Hypervisor of the types that let connection tracking be set.
+/// Hypervisor of the types that support connection tracking settings.
 const NITRO: &str = "nitro";
 
-/// Why a type cannot be what the class describes.
+/// The reason why an instance type is incompatible with the EC2NodeClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incompatible {
-    /// Amazon Linux 2023 does not run on the first Graviton.
+    /// Amazon Linux 2023 does not run on first-generation Graviton.
     FirstGraviton,
-    /// There is no Windows for arm64.
+    /// Windows does not exist for arm64.
     WindowsOnArm,
-    /// `spec.networkInterfaces` needs EC2's elastic network adapter.
+    /// `spec.networkInterfaces` needs EC2's elastic network adapter (ENA).
     NoNetworkAdapter,
-    /// `spec.networkInterfaces` names a card that the type does not have.
+    /// `spec.networkInterfaces` names a network card that the type does not have.
     NoNetworkCard {
-        /// The card's index.
+        /// Index of the card.
         card: i32,
     },
-    /// `spec.networkInterfaces` has a device index beyond what the card carries.
+    /// `spec.networkInterfaces` has a device index beyond the interfaces of the card.
     CardFull {
-        /// The card's index.
+        /// Index of the card.
         card: i32,
-        /// How many interfaces the card carries.
+        /// Maximum number of interfaces of the card.
         carries: u32,
     },
-    /// `spec.networkInterfaces` asks for more EFA interfaces than the type has.
+    /// `spec.networkInterfaces` has more EFA interfaces than the type supports.
     TooManyEfa {
-        /// How many are asked for.
+        /// Number of EFA interfaces in the EC2NodeClass.
         asked: u32,
-        /// How many there can be.
+        /// Maximum number of EFA interfaces of the type.
         has: u32,
     },
-    /// `spec.cpuOptions.nestedVirtualization` needs a processor that can.
+    /// `spec.cpuOptions.nestedVirtualization` needs a processor that supports it.
     NoNestedVirtualization,
-    /// The class's placement group has a strategy that the type does not know.
+    /// The type does not support the strategy of the EC2NodeClass's placement group.
     PlacementStrategy(String),
     /// `spec.connectionTracking` needs the Nitro hypervisor.
     NoConnectionTracking,
@@ -71,7 +71,7 @@ impl fmt::Display for Incompatible {
     }
 }
 
-/// The first reason why machines of the type cannot be as the class says.
+/// Returns the first reason why an instance type is incompatible with the EC2NodeClass.
 #[must_use]
 pub fn unfit(info: &InstanceTypeInfo, class: &ClassSettings) -> Option<Incompatible> {
     if class.family == AmiFamily::Al2023 && info.name.starts_with("a1.") {
@@ -112,7 +112,7 @@ fn interfaces(info: &InstanceTypeInfo, wanted: &[NetworkInterface]) -> Option<In
     (asked > info.max_efa).then_some(Incompatible::TooManyEfa { asked, has: info.max_efa })
 }
 
-/// How many of the interfaces carry EFA and no addresses, of those on cards that count.
+/// Counts the EFA-only interfaces, which have no IP addresses, on cards that satisfy `counts`.
 pub(super) fn efa_only(interfaces: &[NetworkInterface], counts: impl Fn(i32) -> bool) -> u32 {
     let ours = |one: &&NetworkInterface| one.interface_type == InterfaceType::EfaOnly && counts(one.network_card_index);
     u32::try_from(interfaces.iter().filter(ours).count()).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! The labels that an instance type gives its nodes (aws 3.4). Zone and capacity type stand in the offerings.
+//! Node labels of an instance type. Zone and capacity type belong to the offerings.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::calls::{Accelerator, InstanceTypeInfo};
 use crate::data::Facts;
 use crate::settings::Settings;
 
-/// The value of the tenancy label that nodes have unless someone asks for another.
+/// Default value of the tenancy label.
 const SHARED: &str = "default";
-/// Machines on hardware that nobody else uses.
+/// Tenancy of instances on dedicated hardware.
 const DEDICATED: &str = "dedicated";
 
-/// Labels of the type's Linux machines by key; a key that is not there does not exist on its nodes. Of several
-/// tenancies a node gets the first unless someone asks for another.
+/// Returns the labels of the type's Linux instances by key; nodes lack all other keys. A node has the first of several
+/// tenancies unless its NodeClaim requests another.
 #[must_use]
 pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
@@ -63,7 +63,7 @@ pub fn labels(info: &InstanceTypeInfo, facts: &Facts, settings: &Settings) -> BT
     all
 }
 
-/// Whether a launch should avoid the type while ordinary ones will do: metal and accelerated machines.
+/// Reports whether a launch avoids the type while ordinary types suffice: bare-metal and accelerated types.
 #[must_use]
 pub fn is_exotic(labels: &BTreeMap<String, Vec<String>>) -> bool {
     let empty_hypervisor = labels.get(label::INSTANCE_HYPERVISOR).is_some_and(|values| values == &[String::new()]);
@@ -78,7 +78,7 @@ fn device(set: &mut impl FnMut(&str, String), one: &Accelerator, [name, manufact
     set(count, one.count.to_string());
 }
 
-/// Kubernetes' word for the first architecture that we know.
+/// Returns Kubernetes' name of the first supported architecture.
 pub(super) fn arch(info: &InstanceTypeInfo) -> &'static str {
     let known = info.architectures.iter().find_map(|arch| match arch.as_str() {
         "x86_64" => Some(label::ARCH_AMD64),
@@ -88,8 +88,8 @@ pub(super) fn arch(info: &InstanceTypeInfo) -> &'static str {
     known.unwrap_or_default()
 }
 
-/// Letters and generation of a family: `m7g` is (`m`, `7`), `u-6tb1` is (`u`, `1`); `None` where the name has another
-/// form.
+/// Returns letters and generation of a family: `m7g` is (`m`, `7`), `u-6tb1` is (`u`, `1`). Returns `None` if the name has
+/// another form.
 fn category(family: &str) -> Option<(&str, &str)> {
     let letters = family.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(family.len());
     let (category, rest) = family.split_at(letters);
@@ -98,7 +98,7 @@ fn category(family: &str) -> Option<(&str, &str)> {
     (!category.is_empty() && digits > 0).then(|| (category, &rest[..digits]))
 }
 
-/// What follows `-6tb`, where the text begins so.
+/// Returns the text after `-6tb`, if the text begins with such a prefix.
 fn skip_terabytes(rest: &str) -> Option<&str> {
     let rest = rest.strip_prefix('-')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit())?;
@@ -114,7 +114,7 @@ mod tests {
     use super::category;
 
     #[test]
-    fn families() {
+    fn category_splits_letters_and_generation() {
         let rows = [
             ("m7g", Some(("m", "7"))),
             ("u-6tb1", Some(("u", "1"))),

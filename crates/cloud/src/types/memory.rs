@@ -1,46 +1,46 @@
-//! Real memory of machines, learned from nodes: EC2 says what the hardware has, the kernel what is left of it, and the
-//! difference depends on type and image (aws 3.6).
+//! Memory of instances, learned from nodes. EC2 lists the memory of the hardware and the kernel reports less. The difference
+//! depends on the instance type and the image.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How long a reading is believed.
+/// Lifetime of a reading.
 pub const BELIEVED: SignedDuration = SignedDuration::from_hours(60 * 24);
-/// A reading that says nothing new renews its time only after this long, so that a fleet which grows writes nothing.
+/// Minimum age at which an equal reading renews an old one. The delay avoids writes while many nodes of a type start.
 const RENEWED: SignedDuration = SignedDuration::from_hours(24);
-/// So many readings are kept, the youngest; about 400 KB as text, where a ConfigMap holds 1 MiB.
+/// Maximum number of readings, the newest. The JSON has about 400 KB; a ConfigMap holds 1 MiB.
 const MOST: usize = 5000;
 
-/// What nodes reported, by the images of their class and by instance type.
+/// Memory reported by nodes, by the images of their EC2NodeClass and by instance type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LearnedMemory {
     sets: BTreeMap<String, BTreeMap<String, Reading>>,
 }
 
-/// The least memory that a node of the type reported.
+/// The smallest memory that a node of the type reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Reading {
-    /// Bytes.
+    /// Memory in bytes.
     memory: i64,
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     at: i64,
 }
 
-/// What came of a reading.
+/// The effect of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryUpdate {
-    /// The type has another memory now.
+    /// The memory of the type changed.
     Changed,
-    /// The same as before, believed for longer.
+    /// The value is the same and its lifetime begins again.
     Renewed,
-    /// Nothing new.
+    /// No effect.
     Nothing,
 }
 
-/// The images of a class, as one key; another set of images begins with the estimate again.
+/// Returns the images of an EC2NodeClass as one key. A different set of images starts from the estimate.
 #[must_use]
 pub fn image_set<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
     let mut ids: Vec<&str> = ids.into_iter().collect();
@@ -50,8 +50,8 @@ pub fn image_set<'a>(ids: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 impl LearnedMemory {
-    /// Takes in what a node of the type reported, in bytes. The least of all readings counts: pods that are promised too
-    /// little run, pods that are promised too much do not.
+    /// Records the memory that a node of the type reported, in bytes. The smallest reading counts: pods can run with a low
+    /// estimate, but not with a high one.
     pub fn learn(&mut self, images: &str, instance_type: &str, memory: i64, now: Timestamp) -> MemoryUpdate {
         if memory <= 0 {
             return MemoryUpdate::Nothing;
@@ -69,46 +69,46 @@ impl LearnedMemory {
         news
     }
 
-    /// Memory in bytes by instance type, for classes with these images.
+    /// Returns the memory in bytes by instance type, for EC2NodeClasses with these images.
     #[must_use]
     pub fn for_images(&self, images: &str, now: Timestamp) -> BTreeMap<String, i64> {
         let believed = self.sets.get(images).into_iter().flatten().filter(|(_, reading)| reading.is_believed(now));
         believed.map(|(name, reading)| (name.clone(), reading.memory)).collect()
     }
 
-    /// Forgets what is believed no longer.
+    /// Deletes expired readings.
     pub fn expire(&mut self, now: Timestamp) {
         self.retain(|reading| reading.is_believed(now));
     }
 
-    /// How many readings there are.
+    /// Returns the number of readings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sets.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether nothing was learned yet.
+    /// Reports whether there are no readings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As a text that [`Self::read`] reads.
+    /// Returns the readings as JSON for [`Self::read`].
     #[must_use]
     pub fn text(&self) -> String {
-        // Maps of texts and numbers can always be written.
+        // Serialization of maps with strings and numbers cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads such a text.
+    /// Parses the JSON of [`Self::text`].
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the text is not such JSON.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// Lets the oldest go where there are too many.
+    /// Deletes the oldest readings above the maximum.
     fn shrink(&mut self) {
         if self.len() <= MOST {
             return;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_reading_counts_for_sixty_days() {
+    fn learn_keeps_the_smallest_reading_for_sixty_days() {
         let mut memory = LearnedMemory::default();
         let known = |memory: &LearnedMemory, at| memory.for_images("ami-1", at).get("m5.large").copied();
         assert_eq!(memory.learn("ami-1", "m5.large", 100, NOW), MemoryUpdate::Changed);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_images_begin_with_the_estimate_again() {
+    fn for_images_is_empty_when_the_images_differ() {
         let mut memory = LearnedMemory::default();
         let images = image_set(["ami-2", "ami-1", "ami-2"]);
         assert_eq!(images, image_set(["ami-1", "ami-2"]));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_keeps_it_across_a_restart() {
+    fn read_restores_learned_memory_from_text() {
         let mut memory = LearnedMemory::default();
         memory.learn("ami-1", "m5.large", 100, NOW);
         memory.learn("ami-2", "m5.large", 90, later(1));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_where_there_are_too_many() {
+    fn learn_deletes_the_oldest_readings_above_the_maximum() {
         let mut memory = LearnedMemory::default();
         for number in 0..6000 {
             memory.learn(&format!("ami-{}", number % 7), &format!("t{number}"), 100, later(number / 50));

@@ -1,4 +1,4 @@
-//! Where types can be bought and for how much, and what stands in the way of each offering (aws 3.5).
+//! Offerings of instance types with prices, and the reason why each unavailable offering is unavailable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,18 +20,18 @@ pub struct OfferingSource {
     prices: PriceBook,
 }
 
-/// Why an offering cannot be had.
+/// The reason why an offering is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Machines of the type cannot be what the class describes.
+    /// The instance type is incompatible with the EC2NodeClass.
     Unfit(Incompatible),
-    /// No image of the class runs on the type.
+    /// No image of the EC2NodeClass runs on the type.
     NoImage,
-    /// Nobody knows what it costs.
+    /// The price is unknown.
     NoPrice,
-    /// EC2 had none lately.
+    /// EC2 recently reported insufficient capacity.
     OutOfStock,
-    /// No subnet of the class has a free address in the zone.
+    /// No subnet of the EC2NodeClass has a free address in the zone.
     NoAddresses,
 }
 
@@ -47,23 +47,23 @@ impl fmt::Display for Unavailable {
     }
 }
 
-/// One way to buy a type in one zone.
+/// An offering of a type with its price and availability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quote {
     /// Zone name.
     pub zone: String,
-    /// Zone id, such as `usw2-az1`; empty where it is not known.
+    /// Zone id, such as `usw2-az1`; empty if unknown.
     pub zone_id: String,
-    /// Spot or on-demand.
+    /// Capacity type, spot or on-demand.
     pub capacity_type: CapacityType,
-    /// Price per hour, where it is known.
+    /// Price per hour, if known.
     pub price: Option<MicroDollars>,
-    /// Why it cannot be had now; `None` when it can.
+    /// Reason why the offering is unavailable; `None` if available.
     pub obstacle: Option<Unavailable>,
 }
 
 impl Quote {
-    /// As the planner knows it. One without a price counts as nothing until someone says what it costs.
+    /// Returns the offering for the planner. An offering without price counts as free of charge until a price is known.
     pub(super) fn offering(&self) -> Offering {
         Offering {
             zone: self.zone.clone(),
@@ -77,30 +77,30 @@ impl Quote {
 }
 
 impl OfferingSource {
-    /// A market with a table of on-demand prices in millionths of a dollar per hour, and nothing else known yet.
+    /// Creates a source with a table of on-demand prices, in millionths of a dollar per hour, and without zones.
     #[must_use]
     pub fn new(on_demand: BTreeMap<String, i64>) -> Self {
         Self::with_prices(PriceBook::of_table(on_demand))
     }
 
-    /// A market with these prices, and nothing else known yet.
+    /// Creates a source with these prices and without zones.
     #[must_use]
     pub fn with_prices(prices: PriceBook) -> Self {
         Self { prices, ..Self::default() }
     }
 
-    /// What is known of prices.
+    /// Returns the known prices.
     #[must_use]
     pub fn prices(&self) -> &PriceBook {
         &self.prices
     }
 
-    /// What is known of prices, to lay answers in.
+    /// Returns the known prices for updates.
     pub fn prices_mut(&mut self) -> &mut PriceBook {
         &mut self.prices
     }
 
-    /// Takes over what is offered where, in place of what was known.
+    /// Replaces the zones of all instance types.
     pub fn set_offerings(&mut self, offerings: Vec<TypeOffering>) {
         self.zones.clear();
         for offering in offerings {
@@ -108,24 +108,25 @@ impl OfferingSource {
         }
     }
 
-    /// Lays a table of spot prices over the known ones; an empty one says nothing and changes nothing.
+    /// Updates spot prices from a table; an empty table changes nothing.
     pub fn add_spot_prices(&mut self, prices: Vec<SpotPrice>) {
         self.prices.lay_spot(prices, Origin::Table);
     }
 
-    /// The price of an offering, where it is known.
+    /// Returns the price of an offering, if known.
     #[must_use]
     pub fn price(&self, capacity_type: CapacityType, instance_type: &str, zone: &str) -> Option<MicroDollars> {
         self.prices.price(capacity_type, instance_type, zone)
     }
 
-    /// The zones that sell a type.
+    /// Returns the zones that offer a type.
     pub fn zones(&self, instance_type: &str) -> impl Iterator<Item = &str> {
         self.zones.get(instance_type).into_iter().flatten().map(String::as_str)
     }
 
-    /// Every way to buy a type: zones where it is sold and the class has a subnet, by name, spot first. `standing` is what
-    /// stands in the way of all of them. A zone has no addresses when none of its subnets has.
+    /// Returns all offerings of a type, in zones that offer the type and have a subnet of the EC2NodeClass. The order is by
+    /// zone, spot first. `standing` is a reason that applies to all of them. A zone has no addresses when none of its subnets
+    /// has free ones.
     #[must_use]
     pub fn quotes(
         &self,
@@ -145,7 +146,7 @@ impl OfferingSource {
                 let free = place.subnets.iter().any(|subnet| !shortages.holds_subnet(subnet, now));
                 (!free).then_some(Unavailable::NoAddresses)
             };
-            // What no price would help comes first.
+            // Reasons that a price cannot resolve come first.
             let rest = || dry().or_else(full).or_else(|| price.is_none().then_some(Unavailable::NoPrice));
             let obstacle = standing.cloned().or_else(rest);
             Quote { zone: zone.clone(), zone_id: place.id.clone(), capacity_type, price, obstacle }

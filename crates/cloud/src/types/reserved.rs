@@ -1,5 +1,5 @@
-//! What a class adds to a catalogue: capacity reservations as offerings, which are paid for already and cost nothing more, and
-//! the placement group as labels (aws 3.4, 3.5).
+//! Additions of an EC2NodeClass to its catalogue: capacity reservations as offerings at price zero, because they are already
+//! paid, and the placement group as labels.
 
 use api::label;
 use jiff::Timestamp;
@@ -10,9 +10,11 @@ use crate::calls::CapacityReservation;
 use crate::nodeclass::{ResolvedClass, is_expiring};
 use crate::unavailable_offerings::UnavailableOfferings;
 
-/// Adds the reservations of a class to its catalogue. One that is used up, about to end, of a type that cannot be what the class
-/// describes, or in a zone where the class has no address left stays in it, unavailable, so that a report can say why it was
-/// not taken.
+/// Adds the reservations of an EC2NodeClass to its catalogue.
+///
+/// A reservation is unavailable if it is exhausted or ends soon. A reservation is also unavailable if its type is incompatible
+/// with the EC2NodeClass, or if its zone has no free address. Unavailable reservations remain in the catalogue so that reports
+/// can explain them.
 pub fn add_reservations(
     catalogue: &mut Catalogue,
     class: &ResolvedClass,
@@ -55,7 +57,7 @@ fn labels(reservation: &CapacityReservation, zone_id: &str) -> std::collections:
     .into()
 }
 
-/// Says of all types in which placement group their machines will stand, and in which partitions they can.
+/// Adds labels with the placement group and its partitions to all instance types.
 pub fn add_placement(catalogue: &mut Catalogue, class: &ResolvedClass) {
     let Some(group) = &class.placement_group else { return };
     for kind in &mut catalogue.types {

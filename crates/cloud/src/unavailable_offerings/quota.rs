@@ -1,4 +1,4 @@
-//! Quotas of the account are in vCPUs over a class of instance families, one for each way of buying.
+//! Quotas of the account, in vCPUs per class of instance families and capacity type.
 
 /// The families that share a quota (EC2's "Running On-Demand ... instances" and "All ... Spot Instance Requests").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,7 @@ pub enum FamilyClass {
     X,
 }
 
-/// The class that an instance type's vCPUs count in. A family that nobody has heard of counts as standard: most do.
+/// Returns the quota class of an instance type. Unknown families count as standard, which is the class of most families.
 #[must_use]
 pub fn family_class(instance_type: &str) -> FamilyClass {
     let letters = instance_type.split(|letter: char| !letter.is_ascii_lowercase()).next().unwrap_or_default();

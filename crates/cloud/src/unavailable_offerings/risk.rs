@@ -1,32 +1,32 @@
-//! What trouble costs: a pool from which EC2 took machines back, or had none, competes at a higher price for a while.
+//! Risk premiums: a pool with interruptions or insufficient capacity has a higher price for comparisons for a while.
 //!
-//! The premium is a share of the price in thousandths. Each interruption adds 150, each shortage 30, up to [`HIGHEST`];
-//! every [`HALF_LIFE`] half of it is forgotten, linearly in between. It moves in steps of ten minutes, so that catalogues
-//! are not made anew all the time. Only choices see it: no price that is reported as EC2's contains it.
+//! The premium is a share of the price in thousandths. Each interruption adds 150 and each lack of capacity 30, up to
+//! [`HIGHEST`]. A premium halves every [`HALF_LIFE`], with linear interpolation. Premiums change in steps of ten minutes, so
+//! that catalogues are not rebuilt all the time. Only choices use premiums; reported EC2 prices never contain them.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, MicroDollars};
 
-/// After so long half of a premium is forgotten.
+/// Time in which a premium halves.
 pub const HALF_LIFE: SignedDuration = SignedDuration::from_hours(6);
-/// No premium is higher, in thousandths of the price.
+/// Maximum premium in thousandths of the price.
 pub const HIGHEST: u32 = 600;
-/// Premiums move at such moments only, in seconds.
+/// Step in seconds between changes of premiums.
 const STEP: i64 = 600;
 
-/// What happened to a pool.
+/// An incident of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// EC2 took a machine back.
+    /// EC2 interrupted an instance.
     Interruption,
-    /// EC2 had none.
+    /// EC2 had insufficient capacity.
     Shortage,
 }
 
 impl Incident {
-    /// What it adds to the premium, in thousandths of the price.
+    /// Returns the premium of the incident in thousandths of the price.
     fn weight(self) -> u32 {
         match self {
             Self::Interruption => 150,
@@ -35,7 +35,7 @@ impl Incident {
     }
 }
 
-/// A premium as it was when it last grew.
+/// A premium at the time of its last increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Premium {
     thousandths: u32,
@@ -49,7 +49,7 @@ impl Premium {
         let Some(whole) = self.thousandths.checked_shr(halves) else { return 0 };
         let rest = u32::try_from(passed % HALF_LIFE.as_secs()).unwrap_or(0);
         let length = u32::try_from(HALF_LIFE.as_secs()).unwrap_or(u32::MAX);
-        // At most 600 times 21,600: no overflow.
+        // At most 600 times 21,600, so no overflow.
         whole - whole * rest / (2 * length)
     }
 }
@@ -61,18 +61,18 @@ type Pool = (CapacityType, String, String);
 pub struct Risk {
     off: bool,
     premiums: BTreeMap<Pool, Premium>,
-    /// The step for which prices are computed.
+    /// Step of the current prices.
     step: Timestamp,
 }
 
 impl Risk {
-    /// Remembers nothing.
+    /// Creates a value that records nothing.
     #[must_use]
     pub fn off() -> Self {
         Self { off: true, ..Self::default() }
     }
 
-    /// Something happened to a pool.
+    /// Records an incident of a pool.
     pub fn note(&mut self, incident: Incident, capacity_type: CapacityType, kind: &str, zone: &str, now: Timestamp) {
         if self.off {
             return;
@@ -84,7 +84,7 @@ impl Risk {
         self.step = self.step.max(step(now));
     }
 
-    /// Forgets what has faded; whether prices have moved.
+    /// Deletes faded premiums. Returns true if prices changed.
     pub fn expire(&mut self, now: Timestamp) -> bool {
         let step = step(now);
         if self.premiums.is_empty() || step <= self.step {
@@ -95,7 +95,7 @@ impl Risk {
         true
     }
 
-    /// The price with its premium, rounded up to whole millionths.
+    /// Returns the price with its premium, rounded up to whole millionths.
     #[must_use]
     pub fn priced(&self, capacity_type: CapacityType, kind: &str, zone: &str, price: MicroDollars) -> MicroDollars {
         if self.premiums.is_empty() {

@@ -1,4 +1,4 @@
-//! What the memory of shortages promises, second by second.
+//! Tests of the cache of unavailable offerings, second by second.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn holds(memory: &UnavailableOfferings, seconds: i64) -> bool {
 }
 
 #[test]
-fn a_shortage_lasts_three_minutes_and_longer_when_repeated() {
+fn mark_lasts_three_minutes_and_longer_when_repeated() {
     let mut memory = UnavailableOfferings::default();
     memory.mark(pool(), at(0));
     assert!(holds(&memory, 179) && !holds(&memory, 180));
@@ -34,7 +34,7 @@ fn a_shortage_lasts_three_minutes_and_longer_when_repeated() {
 }
 
 #[test]
-fn all_of_spot_is_left_alone_for_three_minutes_and_on_demand_is_not() {
+fn mark_of_spot_holds_three_minutes_and_spares_on_demand() {
     let mut memory = UnavailableOfferings::default();
     memory.mark(Scope::CapacityType(SPOT), at(0));
     for (kind, zone) in [("m5.large", "a"), ("c7g.large", "b")] {
@@ -46,9 +46,9 @@ fn all_of_spot_is_left_alone_for_three_minutes_and_on_demand_is_not() {
     }
 }
 
-/// Rows: seconds at which the pool fails, and how long it is then left alone.
+/// Each round marks the pool again after its time; the values are the expected times in minutes.
 #[test]
-fn a_pool_that_keeps_failing_is_left_alone_for_longer_up_to_a_bound() {
+fn mark_doubles_the_time_up_to_a_limit_when_repeated() {
     let mut memory = UnavailableOfferings::default();
     let mut start = 0;
     for minutes in [3, 6, 12, 24, 24] {
@@ -58,7 +58,7 @@ fn a_pool_that_keeps_failing_is_left_alone_for_longer_up_to_a_bound() {
         start += length;
     }
     let quiet = FADES.as_secs();
-    // Five failures, of which four have faded: the next one counts as the second.
+    // Four of five failures have faded, so the next failure counts as the second.
     memory.mark(pool(), at(start + 4 * quiet));
     assert!(holds(&memory, start + 4 * quiet + 359) && !holds(&memory, start + 4 * quiet + 360));
     memory.expire(at(start + 100 * quiet));
@@ -67,7 +67,7 @@ fn a_pool_that_keeps_failing_is_left_alone_for_longer_up_to_a_bound() {
 }
 
 #[test]
-fn one_launch_tries_a_pool_that_may_be_back() {
+fn try_out_reserves_a_pool_for_one_launch() {
     let mut memory = UnavailableOfferings::default();
     memory.mark(pool(), at(0));
     memory.try_out([&pool()], at(10));
@@ -85,7 +85,7 @@ fn one_launch_tries_a_pool_that_may_be_back() {
 }
 
 #[test]
-fn each_cause_has_its_own_scope() {
+fn scope_holds_only_what_its_cause_covers() {
     let now = at(0);
     let mut memory = UnavailableOfferings::default();
     memory.mark(Scope::Quota { capacity_type: SPOT, class: FamilyClass::GAndVt }, now);
@@ -117,7 +117,7 @@ fn each_cause_has_its_own_scope() {
 }
 
 #[test]
-fn families_share_quotas() {
+fn family_class_maps_families_to_quotas() {
     let rows = [
         ("m7g.large", FamilyClass::Standard),
         ("im4gn.large", FamilyClass::Standard),
@@ -141,7 +141,7 @@ fn families_share_quotas() {
 }
 
 #[test]
-fn trouble_costs_and_is_forgotten() {
+fn priced_adds_a_premium_that_fades() {
     let price = |memory: &UnavailableOfferings| memory.priced(SPOT, "m5.large", "a", MicroDollars(100_000)).0;
     let mut memory = UnavailableOfferings::default();
     assert_eq!(price(&memory), 100_000);

@@ -1,4 +1,4 @@
-//! Rows: a machine, its class, and how they differ.
+//! Tests of drift. Rows: an instance, its EC2NodeClass, and the expected drift.
 
 use api::{EC2NodeClass, NodeClaim};
 use cloud::Instance;
@@ -80,7 +80,7 @@ fn reserved(id: &str, preference: &str) -> Option<Instance> {
     })
 }
 
-/// The reason, empty for none, or what is not known after a `?`.
+/// Returns the reason of the drift, empty without drift, or `?` and the unknown property.
 fn said(claim: &NodeClaim, class: &EC2NodeClass, instance: Option<&Instance>, group: Group<'_>) -> String {
     match drift(claim, class, instance, group) {
         Ok(found) => found.map_or_else(String::new, |drift| drift.reason.to_owned()),
@@ -94,9 +94,9 @@ fn hash(hash: &str, version: &str) -> Value {
     }}})
 }
 
-/// Rows: a change of the claim, one of the class, and what is said; the instance is as it should be.
+/// Rows: a change of the NodeClaim, a change of the EC2NodeClass, and the result. The instance has no drift of its own.
 #[test]
-fn claims_are_compared_with_their_class() {
+fn drift_compares_claims_with_their_class() {
     let image = |id: &str| json!({"status": {"imageID": id}});
     let no_images = json!({"status": {"amis": []}});
     let rows = [
@@ -129,9 +129,9 @@ fn claims_are_compared_with_their_class() {
     assert_eq!(said(&stranger, &of_class(&json!({})), None, Group::None), "?its instance type is unknown");
 }
 
-/// Rows: the instance, and what is said of it.
+/// Rows: the instance, and the result.
 #[test]
-fn instances_are_compared_with_their_class() {
+fn drift_compares_instances_with_their_class() {
     let only = "capacity-reservations-only";
     let rows = [
         ("not described", None, "?its instance is not described by EC2"),
@@ -151,9 +151,9 @@ fn instances_are_compared_with_their_class() {
     assert_eq!(fallen_back, "", "its reservation has ended, and it runs on as on-demand");
 }
 
-/// Rows: the group that the claim stands in, the one that the class comes to, and what is said.
+/// Rows: the placement group of the NodeClaim, the one of the EC2NodeClass, and the result.
 #[test]
-fn placement_groups_are_compared() {
+fn drift_compares_placement_groups() {
     let rows = [
         ("pg-1", Group::Id("pg-1"), ""),
         ("pg-1", Group::Id("pg-2"), "PlacementGroupDrift"),

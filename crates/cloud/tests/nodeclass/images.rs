@@ -1,4 +1,4 @@
-//! Aliases of AWS's images, and what is remembered of the parameters behind them.
+//! Tests of aliases of AWS's images, and of the cache of their parameters.
 
 use cloud::Settings;
 use cloud::fake::{FakeCloud, own_image};
@@ -11,7 +11,7 @@ const EKS: &str = "/aws/service/eks/optimized-ami";
 const ROCKET: &str = "/aws/service/bottlerocket";
 const WINDOWS: &str = "/aws/service/ami-windows-latest";
 
-/// The alias on that Kubernetes stands for the parameters `PREFIX/MIDDLE/image_id`.
+/// Checks that the alias on this Kubernetes version means the parameters `PREFIX/MIDDLE/image_id`.
 #[track_caller]
 fn stands_for(alias: &str, kubernetes: &str, kept: Keep, prefix: &str, middles: &[&str]) {
     let settings = Settings { kubernetes: kubernetes.to_owned(), ..settings() };
@@ -27,7 +27,7 @@ fn stands_for(alias: &str, kubernetes: &str, kept: Keep, prefix: &str, middles: 
 }
 
 #[test]
-fn aliases_of_amazon_linux() {
+fn queries_name_the_parameters_of_amazon_linux_aliases() {
     let latest = [
         "1.32/amazon-linux-2/recommended",
         "1.32/amazon-linux-2-arm64/recommended",
@@ -52,7 +52,7 @@ fn aliases_of_amazon_linux() {
 }
 
 #[test]
-fn aliases_of_bottlerocket_and_windows() {
+fn queries_name_parameters_of_bottlerocket_and_windows_aliases() {
     let middles = |minor: &str, version: &str| -> Vec<String> {
         let kinds = [("", "x86_64"), ("", "arm64"), ("-nvidia", "x86_64"), ("-nvidia", "arm64")];
         kinds.map(|(kind, arch)| format!("aws-k8s-{minor}{kind}/{arch}/{version}")).into()
@@ -73,9 +73,9 @@ fn aliases_of_bottlerocket_and_windows() {
     stands_for("windows2025@latest", "1.34", Keep::Latest, WINDOWS, &[]);
 }
 
-/// A variant that a release lacks is not missed, and one image may serve several kinds of machine.
+/// A missing variant of a release is no error, and one image may serve several variants.
 #[tokio::test]
-async fn a_release_need_not_have_every_variant() {
+async fn resolve_succeeds_when_a_release_lacks_a_variant() {
     let base = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2";
     let builder = FakeCloud::builder("us-west-2")
         .image(own_image("ami-0aaa", "plain", "x86_64", "2026-01-01T00:00:00.000Z"))
@@ -97,9 +97,9 @@ async fn a_release_need_not_have_every_variant() {
     }
 }
 
-/// Rows: a parameter, whether its image is deprecated, and the minutes after which SSM is asked again.
+/// Rows: a parameter, whether its image is deprecated, and the minutes after which SSM is queried again.
 #[tokio::test]
-async fn values_of_parameters_are_remembered() {
+async fn resolution_cache_expires_parameters_by_kind() {
     let latest = r#""amiSelectorTerms": [{"alias": "bottlerocket@latest"}]"#;
     let pinned = r#""amiSelectorTerms": [{"alias": "bottlerocket@1.46.0"}]"#;
     let custom = r#""amiFamily": "Custom", "amiSelectorTerms": [{"ssmParameter": "/golden"}]"#;
@@ -134,9 +134,9 @@ async fn values_of_parameters_are_remembered() {
     }
 }
 
-/// FIPS images have no alias; their parameters are named like any other.
+/// FIPS images have no alias and are selected by their SSM parameters.
 #[tokio::test]
-async fn fips_images_are_named_by_their_parameters() {
+async fn ssm_parameter_terms_select_fips_images() {
     let base = "/aws/service/bottlerocket/aws-k8s-1.36-fips";
     let builder = FakeCloud::builder("us-west-2")
         .image(own_image("ami-0aaa", "bottlerocket-aws-k8s-1.36-fips-x86_64", "x86_64", "2026-01-01T00:00:00.000Z"))

@@ -1,4 +1,4 @@
-//! Trying out a launch: what AWS forbids is reported, what it does not answer is asked again.
+//! Tests of launch probes: denied calls become conditions, and calls without a definite answer are retried.
 
 use api::condition;
 use cloud::fake::{FakeCloud, Fault};
@@ -21,7 +21,7 @@ async fn resolution(cloud: &FakeCloud) -> Resolution {
     resolve(&class, answers, &settings, now)
 }
 
-/// The probe of the class for pools that ask so, with nothing sold but these types.
+/// Returns the probe of the EC2NodeClass for these NodePools, with a catalogue of these types only.
 fn probe_of(resolution: &Resolution, pools: &[LaunchRequest], sold: &[&str]) -> Option<LaunchProbe> {
     let facts = data::facts().unwrap();
     let all = data::instance_types().unwrap();
@@ -51,7 +51,7 @@ fn pool(zone: &str) -> LaunchRequest {
 }
 
 #[tokio::test]
-async fn nothing_is_launched_and_the_pool_is_named() {
+async fn probe_launches_nothing_and_names_the_pool() {
     let cloud = cloud();
     let resolution = resolution(&cloud).await;
     assert!(resolution.is_ready(), "{:?}", resolution.findings);
@@ -67,9 +67,9 @@ async fn nothing_is_launched_and_the_pool_is_named() {
     assert_eq!(probe_of(&resolution, &[], &[]), None, "nothing is for sale");
 }
 
-/// Rows: the calls that fail and how, the reason that is reported (none where it is asked again), and a part of the message.
+/// Rows: the failing calls with their faults, the condition reason (`None` for a retry), and a part of the message.
 #[tokio::test]
-async fn what_aws_forbids_is_told_with_the_cure() {
+async fn launch_failed_reports_denied_calls_with_a_hint() {
     let limit = "User data is limited to 16384 bytes";
     let large = || Fault::error(ErrorKind::Invalid, "InvalidUserData.Malformed", limit);
     let malformed =
@@ -130,7 +130,7 @@ async fn what_aws_forbids_is_told_with_the_cure() {
 }
 
 #[tokio::test]
-async fn one_subnet_that_works_is_enough() {
+async fn try_out_succeeds_when_one_subnet_works() {
     let cloud = cloud();
     let resolution = resolution(&cloud).await;
     let probe = probe_of(&resolution, &[], &["m5.large"]).unwrap();
@@ -139,9 +139,9 @@ async fn one_subnet_that_works_is_enough() {
     assert_eq!(cloud.count(RUN), 2);
 }
 
-/// An annotation, another profile or another subnet is reason to try again; the order of subnets is not.
+/// A changed annotation, instance profile or subnet requires a new probe; the order of subnets does not.
 #[tokio::test]
-async fn what_was_tried_out_has_a_fingerprint() {
+async fn fingerprint_changes_when_a_launch_input_changes() {
     let first = resolution(&cloud()).await;
     let print = first.fingerprint(&class(""));
     let mut turned = first.clone();
@@ -155,9 +155,9 @@ async fn what_was_tried_out_has_a_fingerprint() {
     assert_ne!(first.fingerprint(&class(r#""userData": "x""#)), print);
 }
 
-/// Rows: the partitions that a pool asks for, and where its machines stand.
+/// Rows: the placement group, the requested partitions, and the placement of the launch.
 #[tokio::test]
-async fn machines_stand_in_their_classs_placement_group() {
+async fn probe_uses_the_placement_group_of_the_class() {
     let mut resolution = resolution(&cloud()).await;
     let group = |strategy: &str, partitions| PlacementGroup {
         id: "pg-1".to_owned(),

@@ -1,4 +1,4 @@
-//! Roles and the instance profiles that stand for them.
+//! Tests of node roles and their instance profiles.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{class, conditions, settings};
 
-/// The class with this role, or this profile, and what its status names.
+/// Returns an EC2NodeClass with this role, and this profile in its status.
 fn of_role(role: &str, current: &str) -> EC2NodeClass {
     let mut class = class(&format!(r#""instanceProfile": null, "role": "{role}", "tags": {{"team": "blue"}}"#));
     class.metadata.uid = Some("uid-1".to_owned());
@@ -46,10 +46,10 @@ fn words(steps: &[ProfileStep]) -> Vec<String> {
     steps.iter().map(word).collect()
 }
 
-/// Rows: the role, the profile in the status, what exists (OWN is the name that we would give), and which profile is used
-/// after which steps.
+/// Rows: the role, the profile in the status, the existing profiles (OWN is the name of Kerf's profile), the profile in use,
+/// and the steps.
 #[test]
-fn a_role_gets_a_profile() {
+fn resolve_plans_an_instance_profile_for_a_role() {
     type Row<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a [&'a str])], &'a str, &'a [&'a str]);
     let rows: [Row<'_>; 9] = [
         ("the first look", "nodes", "", &[], "OWN", &["create", "add nodes"]),
@@ -76,7 +76,7 @@ fn a_role_gets_a_profile() {
 }
 
 #[test]
-fn a_profile_is_named_and_tagged_for_iam_conditions() {
+fn profile_has_path_name_and_tags_for_iam_conditions() {
     let class = of_role("path/nodes", "");
     let resolution = answered(&class, &[], &settings());
     let Some(ProfileStep::Create(request)) = resolution.profile_steps.first() else { panic!("{resolution:?}") };
@@ -97,9 +97,9 @@ fn a_profile_is_named_and_tagged_for_iam_conditions() {
     assert_eq!(own_name(&of_role("nodes", ""), &settings()), own_name(&of_role("a/nodes", "x"), &settings()));
 }
 
-/// Rows: what a class names, whether IAM can be reached, what exists, and the profile or a part of the message.
+/// Rows: the EC2NodeClass, whether the VPC is isolated, the existing profiles, and the profile or a part of the message.
 #[test]
-fn a_given_profile_is_only_looked_for() {
+fn resolve_only_reads_a_profile_named_by_the_class() {
     let none: &[InstanceProfile] = &[];
     let there = [profile("nodes", &["role"])];
     let empty = [profile("nodes", &[])];
@@ -128,9 +128,9 @@ fn a_given_profile_is_only_looked_for() {
     }
 }
 
-/// Rows: what IAM said to a step, and the condition that it makes; without one the class tries again soon.
+/// Rows: IAM's error of a step, and the condition reason; without a reason the step is retried soon.
 #[test]
-fn what_iam_refuses_is_told_with_the_cure() {
+fn profile_failed_reports_iam_errors_with_a_hint() {
     let rows = [
         (ErrorKind::NotFound, Some("RoleNotFound"), "create the role in IAM"),
         (ErrorKind::Unauthorized, Some("InstanceProfileAuthFailed"), "pass the node role"),
@@ -156,7 +156,7 @@ fn what_iam_refuses_is_told_with_the_cure() {
 }
 
 #[test]
-fn an_unused_profile_stays_for_an_hour() {
+fn sweep_keeps_an_unused_profile_for_an_hour() {
     let found = [profile("used", &["a"]), profile("old", &["a"]), profile("back", &["a"])];
     let names = |used: &[&str]| -> BTreeSet<String> { used.iter().map(|name| (*name).to_owned()).collect() };
     let mut unused = Unused::default();

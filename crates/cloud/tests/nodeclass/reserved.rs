@@ -1,4 +1,4 @@
-//! Capacity reservations and placement groups of a class.
+//! Tests of capacity reservations and placement groups of an EC2NodeClass.
 
 use api::condition;
 use cloud::nodeclass::{Answers, Resolution, is_expiring, queries, resolve};
@@ -52,7 +52,7 @@ fn reservation(id: &str, block: bool, ends: Option<&str>) -> CapacityReservation
 }
 
 #[test]
-fn terms_become_questions() {
+fn queries_convert_reservation_and_placement_group_terms() {
     let change = r#""capacityReservationSelectorTerms": [
         {"id": "cr-1"}, {"id": "cr-2"}, {"tags": {"team": "*"}, "ownerID": "123456789012"}, {"instanceMatchCriteria": "open"}
     ]"#;
@@ -73,7 +73,7 @@ fn terms_become_questions() {
 }
 
 #[test]
-fn the_status_shows_reservations_that_can_be_used() {
+fn status_reservations_list_only_usable_reservations() {
     let found = vec![
         reservation("cr-3", true, Some("2026-11-01T12:40:00Z")),
         reservation("cr-2", false, Some("2026-11-01T12:40:00Z")),
@@ -100,9 +100,9 @@ fn the_status_shows_reservations_that_can_be_used() {
     assert_eq!(conditions(&answered("", Vec::new(), Ok(None)))[condition::CAPACITY_RESERVATIONS_READY].0, "True");
 }
 
-/// Rows: what EC2 says of the group, and status, reason and a part of the message.
+/// Rows: EC2's answer for the placement group, then status, reason and a part of the message.
 #[test]
-fn a_placement_group_must_be_there() {
+fn placement_group_ready_requires_an_available_group() {
     let group = |state: &str| PlacementGroup {
         id: "pg-1".to_owned(),
         name: "a".to_owned(),
@@ -145,9 +145,9 @@ fn a_placement_group_must_be_there() {
     assert_eq!(conditions(&answered("", Vec::new(), Ok(None)))[condition::PLACEMENT_GROUP_READY].0, "True");
 }
 
-/// Rows: a reservation, and what of it can be bought.
+/// Checks id, remaining count and availability of each reservation's offering.
 #[tokio::test]
-async fn reservations_become_offerings() {
+async fn add_reservations_adds_offerings_to_the_catalogue() {
     let cloud = super::cloud();
     let used_up = CapacityReservation { available: 0, ..reservation("cr-2", false, None) };
     let elsewhere = CapacityReservation { zone: "us-west-2d".to_owned(), ..reservation("cr-4", false, None) };

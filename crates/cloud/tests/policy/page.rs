@@ -1,4 +1,4 @@
-//! `docs/iam.md`.
+//! Text of `docs/iam.md`.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What Kerf really sends, against the conditions that the policies put on it.
+//! Tests that Kerf's requests satisfy the conditions of the policies.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::{Cloud, FakeCloud, Operator, Statement, Tags, statement};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// What IAM knows of a request: values by condition key.
+/// Condition values of a request by condition key, as IAM evaluates them.
 type Context = BTreeMap<String, Vec<String>>;
 
 fn settings() -> Settings {
@@ -53,13 +53,13 @@ fn cloud() -> FakeCloud {
     FakeCloud::builder("us-west-2").only_types(&["m5.large", "m6g.large"]).build().unwrap()
 }
 
-/// A launch of pool `general` from class `default`.
+/// Returns a launch of NodePool `general` with EC2NodeClass `default`.
 async fn choice() -> LaunchChoice {
     let ask = LaunchRequest { pool: "general".to_owned(), ..LaunchRequest::default() };
     offered(&cloud(), |offer| choose(&ask, offer).unwrap()).await
 }
 
-/// What becomes of the offer of class `default`.
+/// Passes the offer of EC2NodeClass `default` to `look` and returns the result.
 async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&LaunchOffer<'_>) -> T) -> T {
     let object = class(r#""instanceProfile": "nodes""#);
     let class = resolved(cloud, &object).await.class;
@@ -87,7 +87,7 @@ fn claim(name: &str) -> ClaimId {
     ClaimId { name: name.to_owned(), uid: format!("uid-{name}") }
 }
 
-/// Tags under `aws:RequestTag` or `aws:ResourceTag`, and what else is known.
+/// Returns a context with tags under `aws:RequestTag` or `aws:ResourceTag` and additional values.
 fn context(kind: &str, tags: &Tags, more: &[(&str, &str)]) -> Context {
     let mut context: Context =
         tags.iter().map(|(key, value)| (format!("aws:{kind}/{key}"), vec![value.clone()])).collect();
@@ -115,7 +115,7 @@ fn holds(condition: &Condition, context: &Context) -> bool {
     }
 }
 
-/// The keys of the conditions that do not hold.
+/// Returns the keys of the conditions that do not hold.
 fn unmet(statement: &Statement, context: &Context) -> Vec<String> {
     statement.conditions.iter().filter(|one| !holds(one, context)).map(|one| filled(one.key)).collect()
 }
@@ -125,7 +125,7 @@ fn check(sid: &str, context: &Context) {
 }
 
 #[tokio::test]
-async fn launches_carry_the_tags_that_are_asked_for() {
+async fn launch_requests_have_the_tags_that_policies_require() {
     let choice = choice().await;
     let requests = [&["a"][..], &["a", "b"]].map(|names| {
         let claims: Vec<ClaimId> = names.iter().map(|name| claim(name)).collect();
@@ -151,9 +151,9 @@ async fn launches_carry_the_tags_that_are_asked_for() {
     }
 }
 
-/// EC2 evaluates a question as it would judge the call: without the tags the answer is no.
+/// EC2 checks a dry run like the real call, so a dry run without the tags is denied.
 #[tokio::test]
-async fn what_is_only_asked_about_carries_them_too() {
+async fn dry_runs_have_the_tags_that_policies_require() {
     let cloud = cloud();
     let probe = offered(&cloud, |offer| probe(&[], offer).unwrap()).await;
     try_out(&cloud, &probe).await.unwrap();
@@ -174,7 +174,7 @@ async fn what_is_only_asked_about_carries_them_too() {
 }
 
 #[tokio::test]
-async fn later_tags_go_to_our_instances_only() {
+async fn later_tags_are_allowed_only_on_instances_of_the_cluster() {
     let sid = "AllowScopedResourceTagging";
     let mut later = ownership_tags(&claim("a"));
     later.extend([("Name", "node-1"), (CLUSTER_TAG, "kerf")].map(|(key, value)| (key.to_owned(), value.to_owned())));
@@ -200,7 +200,7 @@ async fn later_tags_go_to_our_instances_only() {
 }
 
 #[tokio::test]
-async fn what_is_looked_for_is_what_may_be_ended() {
+async fn cluster_tags_match_what_the_deletion_policy_allows() {
     let choice = choice().await;
     let found = [cluster_tags(&settings()), template_tags("default", &settings())];
     for (key, value) in found.iter().flatten() {
@@ -211,7 +211,7 @@ async fn what_is_looked_for_is_what_may_be_ended() {
 }
 
 #[tokio::test]
-async fn profiles_lie_where_they_may_be_made() {
+async fn profile_request_satisfies_path_and_tag_conditions() {
     let cloud = FakeCloud::builder("us-west-2").build().unwrap();
     let steps = resolved(&cloud, &class(r#""role": "KarpenterNodeRole-kerf""#)).await.profile_steps;
     let Some(ProfileStep::Create(request)) = steps.first() else { panic!("{steps:?}") };

@@ -1,12 +1,12 @@
-//! `controller/rights`: the roles, the queue and its rules for CloudFormation and Terraform, from the tables that `docs/iam.md` is
-//! written from. Frames that hold no right stand as files beside this one.
+//! Files of `controller/rights`: roles, queue and rules for CloudFormation and Terraform, from the same tables as
+//! `docs/iam.md`. The parts without permissions are files in the folder beside this module.
 
 use std::fmt::Write as _;
 
 use cloud::policy::{NODE_POLICIES, NodePolicy, Policy, RETENTION, RULES, Rule};
 use serde_json::{Value, json};
 
-/// Every file below `controller/rights`, with its text.
+/// Returns all generated files below `controller/rights` with their text.
 pub(super) fn files() -> Vec<(String, String)> {
     let mut files = vec![
         ("cloudformation.yaml".to_owned(), template()),
@@ -23,7 +23,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap()
 }
 
-/// Placeholders in CloudFormation's words.
+/// Replaces the placeholders with CloudFormation's variables.
 fn substituted(text: &str) -> String {
     let words = [
         ("${CLUSTER}", "${ClusterName}"),
@@ -79,7 +79,8 @@ fn node_policy(policy: &NodePolicy) -> String {
     }
 }
 
-/// Words that stand in a condition's key can only be filled in where the document is a text.
+/// Returns a managed policy with its document as text, because CloudFormation substitutes variables in condition keys only in
+/// text.
 fn managed(policy: Policy) -> String {
     let name = policy.name();
     let condition = if policy == Policy::Interruption { "    Condition: WithQueue\n" } else { "" };

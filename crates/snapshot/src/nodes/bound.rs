@@ -1,4 +1,4 @@
-//! Pods on a machine, as far as taking the machine away concerns them.
+//! Bound pods of a node, with the facts that matter for its disruption.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::records::{Record, Records, workload};
 use crate::rescheduling::{full_name, is_reschedulable, uid};
 use crate::{Problem, millis};
 
-/// `surging` says whether the node's pool asks for copies of single pods before they go.
+/// Translates a bound pod. `surging` is true if the NodePool starts a replacement of a single-replica pod before its eviction.
 pub(super) fn bound(
     records: &Records,
     record: &Record,
@@ -41,7 +41,7 @@ pub(super) fn bound(
     }
 }
 
-/// A pod that no eviction will ever take.
+/// Returns a problem if the pod can never be evicted.
 pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, now: Timestamp) -> Option<Problem> {
     let pod = &record.pod;
     let own = records.budgets(record);
@@ -50,13 +50,15 @@ pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, n
     Some(Problem::NeverEvicted { pod: full_name(pod), others: 0, why })
 }
 
-/// Whether the pod forbids to take its node away; one that ends anyway forbids nothing.
+/// Reports whether the pod blocks the disruption of its node. A terminating pod blocks nothing.
 fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminating() && pod.is_do_not_disrupt(now)
 }
 
-/// The budgets that would refuse the pod's eviction, as the API server evaluates: more than one is always too many, and what has
-/// never run may go. A pod of which there is a copy first goes when that is ready.
+/// Returns the PodDisruptionBudgets that block the pod's eviction, with the API server's rules.
+///
+/// Several matching budgets always block, and a pod that has never run can always be evicted. A pod with a surge copy can be
+/// evicted when the copy is ready.
 fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp) -> Vec<String> {
     let passes = match own {
         [] => true,

@@ -1,4 +1,4 @@
-//! Which nodes are unhealthy, how busy they are: what others say of a machine, and from when or until when it counts.
+//! Health and utilization of nodes: the conditions and reports of a node, and the times from or until which they count.
 
 use api::condition;
 use api::objects::{Node, NodeCondition, NodeReport};
@@ -10,7 +10,8 @@ use super::NodeSource;
 use crate::millis;
 use crate::problem::UsageError;
 
-/// What the agent, or the EKS node monitoring agent, says of a unhealthy machine (aws 4.8), and how long that has to last.
+/// Conditions of the Kerf agent or the EKS node monitoring agent for unhealthy nodes, each with the minimum duration before
+/// repair.
 const MONITORED: [(&str, SignedDuration); 5] = [
     (condition::ACCELERATED_HARDWARE_READY, SignedDuration::from_mins(10)),
     (condition::STORAGE_READY, SignedDuration::from_mins(30)),
@@ -19,15 +20,18 @@ const MONITORED: [(&str, SignedDuration); 5] = [
     (condition::CONTAINER_RUNTIME_READY, SignedDuration::from_mins(30)),
 ];
 
-/// How long a Node has to be without Ready.
+/// Minimum duration of a Node without `Ready` before repair.
 const UNREADY: SignedDuration = SignedDuration::from_mins(30);
 
-/// How long it has to last where kubelet and the agent agree: one of them may be wrong, both hardly are. A reboot is over by then.
+/// Minimum duration if kubelet and the agent report problems at the same time. A single report may be wrong, two hardly are. A
+/// reboot takes less time.
 const AGREED: SignedDuration = SignedDuration::from_secs(90);
 
-/// What ails the node, with the first moment at which it may be replaced for it. A condition that does not say since when it
-/// holds may have begun just now, so it does not count. `impaired` is since when EC2's own checks of the machine fail: they are no
-/// illness by themselves, for whoever gives up machines that fail them needs no kubelet, but a witness beside either.
+/// Returns the condition that makes the node unhealthy, with the earliest time of its replacement.
+///
+/// A condition without a transition time does not count, because it may have begun just now. `impaired` is the time since which
+/// EC2's status checks of the instance fail. Failed status checks alone do not make a node unhealthy, because another mechanism
+/// replaces such instances without kubelet. The checks only confirm a condition of kubelet or the agent.
 #[must_use]
 pub fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Unhealthy> {
     let lost = [condition::FALSE, condition::UNKNOWN].iter().find_map(|status| since(node, condition::READY, status));
@@ -47,7 +51,7 @@ fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
     Some(node.condition(type_).filter(holds)?.last_transition_time.as_ref()?.0)
 }
 
-/// What the machine uses, if the report is about this machine and about now; else why it does not count.
+/// Returns the utilization if the report is for this instance and current, else the reason why it is ignored.
 pub(super) fn usage<'r>(
     machine: &NodeSource<'_>,
     report: &'r NodeReport,
@@ -69,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_sick_from_the_first_moment_that_any_policy_names() {
+    fn sick_returns_the_earliest_due_condition() {
         let at = |text: &str| millis(text.parse::<Timestamp>().unwrap());
         let condition = |type_: &str, status: &str, since: &str| {
             let since = if since.is_empty() { json!(null) } else { json!(format!("2026-01-01T{since}:00Z")) };
@@ -92,7 +96,7 @@ mod tests {
                 vec![condition("AcceleratedHardwareReady", "False", "12:00")],
                 Some(("AcceleratedHardwareReady", "12:10:00")),
             ),
-            // The earliest counts.
+            // The earliest due time counts.
             (
                 vec![
                     condition("AcceleratedHardwareReady", "False", "12:25"),
@@ -101,7 +105,7 @@ mod tests {
                 ],
                 Some(("KernelReady", "12:30:00")),
             ),
-            // Two who agree need not wait, from when on the second says so.
+            // The shorter duration counts from the second report on, because two sources agree.
             (
                 vec![condition("Ready", "Unknown", "12:05"), condition("KernelReady", "False", "12:00")],
                 Some(("KernelReady", "12:06:30")),
@@ -125,9 +129,9 @@ mod tests {
         }
     }
 
-    /// Rows: which condition is what since 12:00, since when EC2's checks fail, and from when on the node may go.
+    /// Rows: a condition with its status since 12:00, the time since which EC2's checks fail, and the time of replacement.
     #[test]
-    fn checks_that_fail_bear_out_kubelet_and_the_agent_and_say_nothing_alone() {
+    fn sick_is_due_earlier_when_ec2_checks_fail_too() {
         let at = |time: &str| format!("2026-01-01T{time}Z").parse::<Timestamp>().unwrap();
         let rows = [
             ("Ready", "False", None, Some("12:30:00")),

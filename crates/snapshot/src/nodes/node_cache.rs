@@ -1,4 +1,4 @@
-//! Planner's nodes, kept from snapshot to snapshot as long as nothing that they are made of has changed.
+//! Cache of the planner's nodes, valid as long as their source objects are unchanged.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -14,36 +14,37 @@ use crate::problem::UsageError;
 use crate::records::Group;
 use crate::{NeverEvicted, Problem, annotation_errors};
 
-/// What is bound or attached to a machine's Node.
+/// Objects that belong to a Node by name.
 struct Setting<'a> {
     pods: Option<&'a Group>,
     drivers: Option<&'a Arc<CSINode>>,
     report: Option<&'a Arc<NodeReport>>,
 }
 
-/// A planner's node with everything that it was made of.
+/// A planner node with its source objects.
 pub(crate) struct CachedNode {
     pub(crate) node: Arc<planner::Node>,
-    /// What the machine takes of its pool's limits.
+    /// Resources that the node takes from its NodePool's limits.
     pub(crate) capacity: Resources,
     pub(crate) standing: NodeState,
     problems: Vec<Problem>,
-    /// Why what its agent says of its use does not count.
+    /// Reason why the utilization report of its agent is ignored.
     unused: Option<UsageError>,
     source: Source,
-    /// The node is right from the first moment until just before the second.
+    /// Period of validity: from the first time until just before the second.
     valid: (Timestamp, Option<Timestamp>),
 }
 
 impl CachedNode {
-    /// Every plan moves this for every machine that pods wait for, and nothing else of the machine hangs on it.
+    /// Sets the end of nomination. Every plan changes this value for each node with nominated pods, and nothing else of the
+    /// node depends on it.
     fn promise_until(&mut self, until: Option<Millis>) {
         if self.node.nominated_until != until {
             Arc::make_mut(&mut self.node).nominated_until = until;
         }
     }
 
-    /// Its pods that no eviction will ever take.
+    /// Returns its pods that can never be evicted.
     pub(crate) fn never_evicted(&self) -> impl Iterator<Item = NeverEvicted> {
         self.problems.iter().filter_map(|problem| match problem {
             Problem::NeverEvicted { pod, why, .. } => {
@@ -53,13 +54,13 @@ impl CachedNode {
         })
     }
 
-    /// Whether a NodeClaim stands behind the node.
+    /// Reports whether the node has a NodeClaim.
     pub(crate) fn is_managed(&self) -> bool {
         self.node.claim.is_some()
     }
 }
 
-/// Objects are compared by address; the record keeps them alive.
+/// Source objects, compared by address. The record keeps them alive.
 #[derive(Default)]
 struct Source {
     claim: Option<Arc<NodeClaim>>,
@@ -91,7 +92,7 @@ impl Source {
     }
 }
 
-/// One planner's node a machine, in their order; those of `former` that are still right are taken over.
+/// Returns one planner node per node, in their order. Reuses the valid ones of `former`.
 pub(crate) fn refresh(
     scene: &TranslationContext<'_>,
     machines: &[NodeSource<'_>],
@@ -105,7 +106,7 @@ pub(crate) fn refresh(
     let mut all = Vec::with_capacity(machines.len());
     let mut told = Vec::new();
     for machine in machines {
-        // All five lists are in the order of the same names.
+        // All five lists are sorted by the same names.
         let name = machine.name();
         while former.next_if(|kept| kept.node.name.as_str() < name).is_some() {}
         while groups.next_if(|(node, _)| node.as_str() < name).is_some() {}
@@ -135,7 +136,7 @@ pub(crate) fn refresh(
     all
 }
 
-/// Objects in the order of their names, which are those of Nodes.
+/// Sorts objects by their names, which are the names of Nodes.
 fn by_name<'a, T>(
     list: &[&'a Arc<T>],
     name: impl Fn(&'a T) -> Option<&'a str>,
@@ -173,7 +174,7 @@ fn make(scene: &TranslationContext<'_>, machine: &NodeSource<'_>, setting: &Sett
     });
     for (bound, record) in node.pods.iter_mut().zip(&pods) {
         bound.used = usage.and_then(|usage| sizes::used_by(&record.pod, usage));
-        // All others' would be carried along for nothing.
+        // Only these pods need their sizing.
         if source.packs || record.pod.annotation(annotation::REQUESTED).is_some() {
             bound.sizing = Some(Box::new(sizes::sizing(&record.pod, usage)));
         }

@@ -1,4 +1,4 @@
-//! What running pods request, container by container, and what their node's agent has seen of their use.
+//! Requests of running pods by container, and their utilization as reported by the node's agent.
 
 use api::annotation;
 use api::objects::{Container, Pod, PodSpec, Requested, pod_requests};
@@ -9,15 +9,15 @@ use planner::{ContainerSize, NotResizable, PodUtilization, Pressure, Resources, 
 
 use crate::millis;
 
-/// A pod that waits for memory or a disk for so many percent of the time, in the worst five minutes of an hour, is pressed: as
-/// for a whole node whose disk is short.
+/// Pressure limit of a pod: percentage of time in which it stalls on memory or disk, in the worst five minutes of an hour. The
+/// limit is the same as for a node with a slow disk.
 const PRESSED: u8 = 25;
 
-/// What is used all the time for so long shows in a percentile of 95: by then it is a twentieth of what a history counts that halves
-/// each day.
+/// Time after which constant usage appears in the 95th percentile. The history halves its weights daily, so two hours are a
+/// twentieth of its total weight.
 const SHOWS_AFTER: SignedDuration = SignedDuration::from_hours(2);
 
-/// What a node uses, as the planner looks at it.
+/// Converts the utilization of a node for the planner.
 #[must_use]
 pub fn node_usage(usage: &Usage) -> planner::Usage {
     let of_pods = usage.pods().iter().map(p95).fold(Size::default(), Size::plus);
@@ -25,13 +25,15 @@ pub fn node_usage(usage: &Usage) -> planner::Usage {
     planner::Usage { cpu: usage.cpu.p95, memory: usage.memory.p95, pressed, of_pods, newcomers: Size::default() }
 }
 
-/// What a pod stays within for 95 % of the time, if its node's agent has seen it.
+/// Returns the 95th percentile of the pod's usage, if the node's agent has measured the pod.
 pub(super) fn used_by(pod: &Pod, usage: &Usage) -> Option<Size> {
     usage.pod(pod.metadata.uid.as_deref()?).map(p95)
 }
 
-/// What pods use that have come too lately to show in their node's figures; of one that the agent has not seen yet, what it takes. On a
-/// machine that is as young itself all that was seen does show. Pods from files have been there from the beginning, under other UIDs.
+/// Returns the usage of pods that are too new to appear in the node's figures.
+///
+/// A pod that the agent has not measured yet counts with its requests. On a node that is equally new, all measured usage
+/// appears. Static pods have existed from the beginning, under other UIDs.
 pub(super) fn newcomers<'p>(usage: &Usage, pods: impl Iterator<Item = (&'p Pod, &'p Resources)>) -> Size {
     let is_young = usage.measured_at.duration_since(usage.since) < SHOWS_AFTER;
     let more = |(pod, taken): (&Pod, &Resources)| match pod.metadata.uid.as_deref().and_then(|uid| usage.pod(uid)) {
@@ -52,7 +54,7 @@ fn pressure(shortage: Shortage) -> Pressure {
     }
 }
 
-/// What a pod requests and uses; `usage` is its node's, if that counts.
+/// Returns the requests and the usage of a pod; `usage` is its node's, if valid.
 #[must_use]
 pub fn sizing(pod: &Pod, usage: Option<&Usage>) -> Sizing {
     let requested = pod.requested();
@@ -89,7 +91,7 @@ fn used(pod: &PodUsage) -> PodUtilization {
     }
 }
 
-/// A container's requests now and before; `None` where they cannot be read.
+/// Returns a container's current and original requests; `None` if they cannot be parsed.
 fn size(container: &Container, before: Option<&Requested>) -> Option<ContainerSize> {
     let requests = &container.resources.requests;
     let amount = |name: &str| requests.get(name).map_or(Some(0), |amount| amount.amount(name).ok());
@@ -104,7 +106,7 @@ fn size(container: &Container, before: Option<&Requested>) -> Option<ContainerSi
     })
 }
 
-/// What containers count for at least beside the sidecars, because of what runs before them.
+/// Returns the minimum that all containers count besides the sidecars, because of the init containers before them.
 fn least(spec: &PodSpec) -> Option<Size> {
     if spec.init_containers.is_empty() {
         return Some(Size::default());
@@ -136,7 +138,7 @@ fn fixed(pod: &Pod, containers: &[ContainerSize]) -> Option<NotResizable> {
     rows.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
 }
 
-/// When the pod got its requests back; what cannot be read counts as never.
+/// Returns when the pod's requests were restored; ignores times that cannot be parsed.
 fn given_back(pod: &Pod) -> Option<RestoredRequests> {
     let moments = pod.annotation(annotation::GIVEN_BACK)?.split(',');
     let moments: Vec<Timestamp> = moments.filter_map(|text| text.trim().parse().ok()).collect();

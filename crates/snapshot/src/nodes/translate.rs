@@ -1,4 +1,4 @@
-//! A machine as the planner sees it.
+//! Translation of a node for the planner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,46 +18,46 @@ use crate::records::{Record, Records};
 use crate::rescheduling::full_name;
 use crate::{Input, Problem, millis, quantities, shapes};
 
-/// All that a node is made of.
+/// All inputs of a node's translation.
 pub(crate) struct TranslationContext<'a> {
     pub(crate) input: &'a Input<'a>,
     pub(crate) catalogues: &'a Catalogues,
     pub(crate) records: &'a Records,
-    /// Labels that instance types decide.
+    /// Labels that instance types determine.
     pub(crate) well_known: BTreeSet<String>,
-    /// Pools that lower requests.
+    /// NodePools that lower requests.
     pub(crate) packing: BTreeSet<&'a str>,
-    /// Pools that look at no report of use.
+    /// NodePools that ignore utilization reports.
     pub(crate) ignoring: BTreeSet<&'a str>,
-    /// Pools whose single pods have a copy before they go.
+    /// NodePools that start a copy of a single-replica pod before its eviction.
     pub(crate) surging: BTreeSet<&'a str>,
 }
 
 impl<'a> TranslationContext<'a> {
-    /// What its pool or class can buy.
+    /// Returns the catalogue of the node's NodePool or EC2NodeClass.
     pub(super) fn catalogue(&self, machine: &NodeSource<'_>) -> Option<&'a Arc<Catalogue>> {
         let class = &machine.claim?.spec.node_class_ref.name;
         self.catalogues.get(machine.pool().map_or("", String::as_str), class)
     }
 
-    /// Whether single pods of the machine have a copy before they go.
+    /// Reports whether single-replica pods of the node get a copy before their eviction.
     pub(super) fn surges(&self, machine: &NodeSource<'_>) -> bool {
         machine.pool().is_some_and(|pool| self.surging.contains(pool.as_str()))
     }
 
-    /// Since when EC2's checks of the machine fail.
+    /// Returns the time since which EC2's status checks of the instance fail.
     pub(super) fn impaired_since(&self, machine: &NodeSource<'_>) -> Option<Timestamp> {
         self.input.impaired.get(machine.instance()?).copied()
     }
 
-    /// Until when promises of recent plans protect the machine.
+    /// Returns the time until which nominations of recent plans protect the node.
     pub(super) fn nominated_until(&self, machine: &NodeSource<'_>) -> Option<Millis> {
         let until = |name: &str| self.input.nominated_until.get(name).copied();
         machine.claim_name().and_then(until).max(until(machine.name())).map(millis)
     }
 }
 
-/// The planner's node.
+/// Returns the planner's node.
 pub(super) fn node(
     scene: &TranslationContext<'_>,
     machine: &NodeSource<'_>,
@@ -72,7 +72,7 @@ pub(super) fn node(
     let (now, surges) = (scene.input.now, scene.surges(machine));
     let created = machine.claim.and_then(|claim| claim.metadata.creation_timestamp.as_ref()).map(|at| millis(at.0));
     let lives = duration(machine, "spec.expireAfter", |spec| Some(&spec.expire_after), problems);
-    // Nobody gives back a node that has no claim, so nobody misses the eviction.
+    // Kerf never removes a node without a NodeClaim, so evictions on it do not matter.
     let managed = pods.iter().filter(|_| machine.claim.is_some());
     problems.extend(managed.filter_map(|record| never_evicted(scene.records, record, surges, now)));
     let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(scene.catalogue(machine)?, name)).or(likely);
@@ -117,7 +117,7 @@ pub(super) fn node(
     }
 }
 
-/// A duration of the machine's claim in milliseconds; `None` where there is none, or one that cannot be read.
+/// Returns a duration of the NodeClaim in milliseconds; `None` if it is missing or invalid.
 fn duration(
     machine: &NodeSource<'_>,
     field: &'static str,
@@ -138,7 +138,7 @@ fn drifted(machine: &NodeSource<'_>) -> Option<Drifted> {
     Some(Drifted { since: millis(said.last_transition_time.0), reason: said.reason.clone() })
 }
 
-/// What all pods on the machine take of it, and the daemons' share of that.
+/// Returns the requests of all pods on the node, and the part of DaemonSet pods.
 fn requests(machine: &NodeSource<'_>, pods: &[&Record], problems: &mut Vec<Problem>) -> (Resources, Resources) {
     let mut used = Resources::default();
     let mut daemon_used = Resources::default();
@@ -154,7 +154,8 @@ fn requests(machine: &NodeSource<'_>, pods: &[&Record], problems: &mut Vec<Probl
     (used, daemon_used)
 }
 
-/// How many volumes each driver attaches: the Node's word, or the type's while drivers are still being set up.
+/// Returns the maximum number of attached volumes per driver: from the CSINode, or from the instance type until the driver is
+/// registered.
 fn attach_limits(drivers: Option<&Arc<CSINode>>, expected: Option<&InstanceType>) -> BTreeMap<String, i64> {
     let mut limits = expected.map(|kind| kind.attach_limits.clone()).unwrap_or_default();
     for driver in drivers.iter().flat_map(|node| &node.spec.drivers) {
@@ -166,15 +167,17 @@ fn attach_limits(drivers: Option<&Arc<CSINode>>, expected: Option<&InstanceType>
     limits
 }
 
-/// Labels that are certain, and what is still open: a Node's labels once it is registered, else those of its claim with
-/// the requirements that leave one value; without an instance the other requirements stay open.
+/// Returns the known labels and the open requirements.
+///
+/// A registered Node has its own labels. Before, the NodeClaim's labels count, with its requirements that leave one value.
+/// Without an instance the other requirements are open.
 fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, String>, Vec<planner::Requirement>) {
     let canonical = |labels: &BTreeMap<String, String>| {
         labels.iter().map(|(key, value)| (label::canonical(key).to_owned(), value.clone())).collect()
     };
     let registered = matches!(stage, MachineStage::Registered | MachineStage::Initialized);
     if let Some(node) = machine.node.filter(|_| registered) {
-        // Deprecated spellings first, so that a Node's own stable label wins over its alias.
+        // Deprecated keys come first, so that the Node's own stable label takes precedence over its alias.
         let all = node.metadata.labels.clone().unwrap_or_default();
         let mut labels: BTreeMap<String, String> = canonical(&all);
         labels.extend(all.into_iter().filter(|(key, _)| label::canonical(key) == key));
@@ -198,7 +201,7 @@ fn requirements(claim: &NodeClaim) -> Requirements {
     list.iter().collect()
 }
 
-/// Taints that count: until a managed machine is initialized, those of its start do not.
+/// Returns the taints that count. Startup taints of a managed node do not count until it is initialized.
 fn taints(machine: &NodeSource<'_>, stage: MachineStage) -> Vec<planner::Taint> {
     let spec = machine.claim.map(|claim| &claim.spec);
     let of_claim = || spec.and_then(|spec| spec.taints.clone()).unwrap_or_default();
@@ -215,8 +218,10 @@ fn taints(machine: &NodeSource<'_>, stage: MachineStage) -> Vec<planner::Taint> 
     counted.iter().filter_map(shapes::taint).collect()
 }
 
-/// What pods may request: the Node's word once initialized; before, the claim fills what kubelet has not said yet, and
-/// without an instance the cheapest listed type stands in.
+/// Returns the allocatable resources.
+///
+/// An initialized Node has its own values. Before, the NodeClaim fills the values that kubelet has not reported. Without an
+/// instance the cheapest listed type counts.
 fn allocatable(
     machine: &NodeSource<'_>,
     stage: MachineStage,
@@ -239,8 +244,8 @@ fn allocatable(
     }
 }
 
-/// What the machine takes of its pool's limits; without an instance the greatest amount over the types that it lists, so
-/// that whatever EC2 chooses stays within them.
+/// Returns the resources that the node takes from its NodePool's limits. Without an instance each resource has its maximum over
+/// the listed types, so that EC2's choice never exceeds the limits.
 pub(super) fn capacity(scene: &TranslationContext<'_>, machine: &NodeSource<'_>) -> Resources {
     let mut unread = Vec::new();
     let mut read = |list: &ResourceList| quantities::resources(list, "Node", machine.name(), &mut unread);
@@ -260,11 +265,11 @@ pub(super) fn capacity(scene: &TranslationContext<'_>, machine: &NodeSource<'_>)
     greatest
 }
 
-/// The types that a claim may become.
+/// Returns the instance types that a NodeClaim may launch.
 fn listed<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> impl Iterator<Item = &'a InstanceType> {
     let requirements = machine.claim.map(|claim| requirements(claim)).unwrap_or_default();
     let given = machine.claim.map(|claim| given(claim)).unwrap_or_default();
-    // Most claims name their types, a few dozen of more than a thousand.
+    // Most NodeClaims list a few dozen of more than a thousand types.
     let named = requirements.get(label::INSTANCE_TYPE).and_then(|set| set.listed());
     let types: Vec<&InstanceType> = match (scene.catalogue(machine), named) {
         (Some(catalogue), Some(names)) => names.filter_map(|name| find(catalogue, name)).collect(),
@@ -277,7 +282,7 @@ fn listed<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> im
     })
 }
 
-/// Labels that the claim's node gets whatever its type.
+/// Returns the labels that the NodeClaim's node gets with any instance type.
 fn given(claim: &NodeClaim) -> BTreeMap<String, String> {
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
     let class = &claim.spec.node_class_ref;
@@ -285,7 +290,7 @@ fn given(claim: &NodeClaim) -> BTreeMap<String, String> {
     labels
 }
 
-/// The type that a claim without an instance is taken for: the cheapest that it lists and that can be had, then by name.
+/// Returns the assumed type of a NodeClaim without an instance: the cheapest available type that it lists, then by name.
 fn likely_type<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> Option<&'a InstanceType> {
     if machine.stage() != MachineStage::Unlaunched {
         return None;
@@ -297,13 +302,13 @@ fn likely_type<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) 
     })
 }
 
-/// The type of that name; the list is sorted by name.
+/// Returns the type of that name by binary search; the list is sorted by name.
 fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Option<&'a InstanceType> {
     let position = catalogue.types.binary_search_by(|kind| kind.name.as_str().cmp(name)).ok()?;
     catalogue.types.get(position)
 }
 
-/// What the machine costs, as its labels and the catalogue say; the offering need not be available any more.
+/// Returns the price of the node from its labels and the catalogue. The offering may be unavailable by now.
 fn price(kind: Option<&InstanceType>, labels: &BTreeMap<String, String>) -> Option<MicroDollars> {
     let kind = kind.filter(|kind| labels.get(label::INSTANCE_TYPE) == Some(&kind.name))?;
     let bought = |offering: &&Offering| {

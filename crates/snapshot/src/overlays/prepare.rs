@@ -1,4 +1,4 @@
-//! An overlay as it is written becomes one that can be applied, or says what is wrong with it.
+//! Validation and conversion of a NodeOverlay.
 
 use std::error::Error;
 
@@ -8,10 +8,10 @@ use planner::Requirements;
 use super::OverlayError;
 use crate::shapes;
 
-/// Resources that the machine decides, not an overlay.
+/// Resources of the instance itself, which overlays cannot change.
 const FIXED: [&str; 4] = [quantity::CPU, quantity::EPHEMERAL_STORAGE, quantity::MEMORY, quantity::PODS];
 
-/// An overlay that can be applied.
+/// A validated overlay.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) name: String,
@@ -64,7 +64,7 @@ fn capacity(overlay: &NodeOverlay) -> Result<Vec<(String, i64)>, String> {
     .collect()
 }
 
-/// An error with its source.
+/// Returns the message of an error with its source.
 fn told(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

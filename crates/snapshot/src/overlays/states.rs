@@ -1,4 +1,4 @@
-//! What overlays have said of one pool's instance types so far.
+//! State of one NodePool's instance types during the evaluation of overlays.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,27 @@ use planner::{Catalogue, InstanceType, MicroDollars, Offering, Requirements, lab
 use super::prepare::Prepared;
 use super::{Overlaid, OverlayError};
 
-/// Huge pages are taken out of the memory that pods may request.
+/// Prefix of huge pages, which reduce the allocatable memory.
 const HUGE_PAGES: &str = "hugepages-";
 
-/// The overlays that spoke of one thing, by position: the first, which wins, and the last so far, the lightest.
+/// Positions of the overlays for one value: the first, which takes precedence, and the last so far, which has the lowest
+/// weight.
 #[derive(Clone, Copy, Debug)]
 struct AppliedOverlay {
     first: usize,
     last: usize,
 }
 
-/// What overlays have said of one type.
+/// Overlays that apply to one instance type.
 #[derive(Clone, Debug, Default)]
 struct TypeState {
-    /// One entry an offering, in its place; those without a price follow the others.
+    /// One entry per offering, in the same order; offerings without a price come last.
     prices: Vec<Option<AppliedOverlay>>,
     capacity: BTreeMap<String, AppliedOverlay>,
     performance: Option<AppliedOverlay>,
 }
 
-/// A pool with what overlays have said of its types.
+/// A NodePool with the overlays that apply to its types.
 pub(super) struct PoolState<'a> {
     pub(super) name: String,
     pub(super) pool: &'a NodePool,
@@ -37,7 +38,7 @@ pub(super) struct PoolState<'a> {
     types: Vec<TypeState>,
 }
 
-/// The types that an overlay speaks of, by position, each with the positions of the offerings meant.
+/// Positions of the types that match an overlay, each with the positions of the matching offerings.
 pub(super) type Touched = Vec<(usize, Vec<usize>)>;
 
 impl<'a> PoolState<'a> {
@@ -54,7 +55,7 @@ impl<'a> PoolState<'a> {
         Self { name, pool, catalogue, labels, requirements, types }
     }
 
-    /// The types and offerings that the overlay means in this pool.
+    /// Returns the types and offerings in this NodePool that match the overlay.
     pub(super) fn touched(&self, overlay: &Prepared) -> Touched {
         let offerings = |kind: &InstanceType| -> Vec<usize> {
             if !self.means(overlay, kind) {
@@ -67,7 +68,8 @@ impl<'a> PoolState<'a> {
         all.filter(|(_, offerings)| !offerings.is_empty()).collect()
     }
 
-    /// Whether a node of this type in this pool can have the labels that the overlay asks for, the offering's aside.
+    /// Reports whether a node of this type in this NodePool can have the labels that the overlay requires, except those of
+    /// offerings.
     fn means(&self, overlay: &Prepared, kind: &InstanceType) -> bool {
         overlay.requirements.iter().filter(|(key, _)| !decided_by_offering(kind, key)).all(|(key, asked)| {
             let pool = self.requirements.get(key);
@@ -81,7 +83,8 @@ impl<'a> PoolState<'a> {
         })
     }
 
-    /// The first overlay that `rivals` names among those that spoke of the same last, with the type and the subject.
+    /// Returns the first conflict with an overlay that satisfies `rivals`, with instance type and value. Only the last overlay
+    /// so far of each value can be in conflict.
     pub(super) fn clash(
         &self,
         overlay: &Prepared,
@@ -104,7 +107,7 @@ impl<'a> PoolState<'a> {
         })
     }
 
-    /// Notes that the overlay at `position` has spoken.
+    /// Records the values that the overlay at `position` changes.
     pub(super) fn record(&mut self, position: usize, overlay: &Prepared, touched: &Touched) {
         let new = AppliedOverlay { first: position, last: position };
         for (kind, offerings) in touched {
@@ -123,7 +126,7 @@ impl<'a> PoolState<'a> {
         }
     }
 
-    /// The pool's own catalogue, if anything applies to it.
+    /// Returns the NodePool's own catalogue if anything changes in it.
     pub(super) fn finish(
         &self,
         overlays: &[Result<Prepared, OverlayError>],
@@ -183,8 +186,8 @@ fn changed<'a>(
     kind
 }
 
-/// Moves offerings without a price to those that have one where an overlay says it; whether there was any. A change of a
-/// price that nobody knows says nothing.
+/// Gives a price to offerings without one where an overlay sets an absolute price. Returns true if any got one. An adjustment
+/// of an unknown price has no effect.
 fn priced_by_overlays(kind: &mut InstanceType, changes: impl Iterator<Item = Option<PriceChange>>) -> bool {
     let (before, mut left) = (kind.offerings.len(), Vec::new());
     for (offering, change) in std::mem::take(&mut kind.unpriced).into_iter().zip(changes) {
@@ -199,12 +202,12 @@ fn priced_by_overlays(kind: &mut InstanceType, changes: impl Iterator<Item = Opt
     kind.offerings.len() > before
 }
 
-/// Every offering, those without a price after the others.
+/// Lists all offerings; those without a price come last.
 fn every(kind: &InstanceType) -> impl Iterator<Item = &Offering> {
     kind.offerings.iter().chain(&kind.unpriced)
 }
 
-/// Gives the type an amount of a resource, all of it for pods.
+/// Sets the amount of a resource in the capacity and the allocatable resources.
 fn enlarge(kind: &mut InstanceType, resource: &str, amount: i64) {
     if resource.starts_with(HUGE_PAGES) {
         let more = amount - kind.capacity.get(resource);
@@ -219,7 +222,7 @@ fn decided_by_offering(kind: &InstanceType, key: &str) -> bool {
     key == label::ZONE || key == label::CAPACITY_TYPE || every(kind).any(|it| it.labels.contains_key(key))
 }
 
-/// Whether the offering has the labels that the overlay asks for, of those that offerings decide.
+/// Reports whether the offering has those labels of the overlay's requirements that offerings determine.
 fn offered(overlay: &Prepared, kind: &InstanceType, offering: &Offering) -> bool {
     overlay.requirements.iter().filter(|(key, _)| decided_by_offering(kind, key)).all(|(key, asked)| {
         asked.allows(match key {

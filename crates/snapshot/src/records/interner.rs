@@ -1,4 +1,4 @@
-//! Shapes, each kept once, with the number of its users.
+//! Shapes, each stored once with its number of users.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use planner::PodShape;
 
 use crate::terms;
 
-/// Distinct shapes in use.
+/// All shapes in use.
 #[derive(Default)]
 pub(super) struct Interner {
-    /// How many users each shape has.
+    /// Number of users of each shape.
     users: BTreeMap<Arc<PodShape>, usize>,
-    /// How many times the shapes' selectors look at each pod label.
+    /// Number of uses of each pod label in selectors of the shapes.
     keys: BTreeMap<String, usize>,
 }
 
 impl Interner {
-    /// The one shape that is equal to this one, with one user more.
+    /// Returns the stored shape that equals this one, and counts a user.
     pub(super) fn intern(&mut self, shape: PodShape) -> Arc<PodShape> {
         let known = self.users.get_key_value(&shape).map(|(known, _)| Arc::clone(known));
         self.share(&known.unwrap_or_else(|| Arc::new(shape)))
     }
 
-    /// The same shape with one user more.
+    /// Returns the same shape and counts a user.
     pub(super) fn share(&mut self, shape: &Arc<PodShape>) -> Arc<PodShape> {
         let users = self.users.entry(Arc::clone(shape)).or_default();
         *users += 1;
@@ -35,7 +35,7 @@ impl Interner {
         Arc::clone(shape)
     }
 
-    /// One user less; without users a shape is forgotten.
+    /// Removes a user; a shape without users is deleted.
     pub(super) fn release(&mut self, shape: &Arc<PodShape>) {
         let Some(users) = self.users.get_mut(shape) else { return };
         *users -= 1;
@@ -52,7 +52,7 @@ impl Interner {
         }
     }
 
-    /// Adds the pod labels that a selector of any shape looks at.
+    /// Adds the pod labels that selectors of the shapes use.
     pub(super) fn collect_keys(&self, keys: &mut BTreeSet<String>) {
         keys.extend(self.keys.keys().cloned());
     }

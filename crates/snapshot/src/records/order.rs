@@ -1,26 +1,26 @@
-//! What has come and gone between two lists of the same kind, without looking into the objects.
+//! Comparison of two lists of objects by address, without reading the objects.
 
 use std::sync::Arc;
 
-/// How far to look for the place where two lists go on together.
+/// Maximum distance of the search for the next common object of two lists.
 const WINDOW: usize = 32;
 
 /// The addresses of a list, each with its record.
 #[derive(Default)]
 pub(super) struct Order(Vec<(usize, u32)>);
 
-/// What is different.
+/// Differences between two lists.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
-    /// Records of objects that are not in the list any more.
+    /// Records of objects that are no longer in the list.
     pub(super) gone: Vec<u32>,
     /// Positions of objects that were not in the list before.
     pub(super) new: Vec<usize>,
 }
 
 impl Order {
-    /// Takes over a list whose new objects get their records by [`Order::assign`]. Lists in a similar order are compared
-    /// step by step; an object that has moved far counts as gone and new, which costs time and nothing else.
+    /// Replaces the list; new objects get their records from [`Order::assign`]. The comparison is stepwise, for lists in a
+    /// similar order. An object that moved far counts as removed and new, which costs only time.
     pub(super) fn compare<T>(&mut self, list: &[&Arc<T>]) -> Change {
         let old = std::mem::take(&mut self.0);
         let next: Vec<usize> = list.iter().map(|object| Arc::as_ptr(object).addr()).collect();
@@ -40,13 +40,13 @@ impl Order {
         change
     }
 
-    /// Says which record the object at `position` has.
+    /// Sets the record of the object at `position`.
     pub(super) fn assign(&mut self, position: usize, id: u32) {
         self.0[position].1 = id;
     }
 }
 
-/// How many objects of each list to pass over until both go on alike; one of each when that is too far.
+/// Returns how many objects of each list to skip until both have a common object; one of each if the distance is too large.
 fn step(old: &[(usize, u32)], new: &[usize]) -> (usize, usize) {
     let (Some((before, _)), Some(now)) = (old.first(), new.first()) else { return (old.len(), new.len()) };
     for ahead in 0..WINDOW {
@@ -64,9 +64,9 @@ fn step(old: &[(usize, u32)], new: &[usize]) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// Positions of what stayed must keep their records, whatever happened around them.
+    /// Unchanged objects must keep their records, regardless of the changes around them.
     #[test]
-    fn what_stays_keeps_its_record() {
+    fn compare_keeps_the_record_of_unchanged_objects() {
         let objects: Vec<Arc<u32>> = (0..100).map(Arc::new).collect();
         let rows: [(&str, Vec<usize>, usize, usize); 7] = [
             ("nothing", (0..100).collect(), 0, 0),

@@ -1,4 +1,4 @@
-//! How many live pods each ReplicaSet of a Deployment has on nodes, as far as it matters: whether a pod is its only one.
+//! Pods of each ReplicaSet of a Deployment on nodes, to find pods that are the only one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use api::objects::Pod;
 pub(super) struct Owners(BTreeMap<String, BTreeSet<u32>>);
 
 impl Owners {
-    /// Counts a pod, and tells who was alone until now.
+    /// Counts a pod. Returns the pod that was the only one until now.
     pub(super) fn add(&mut self, id: u32, pod: &Pod) -> Option<u32> {
         let members = self.0.entry(owner(pod)?.to_owned()).or_default();
         let before = only(members);
@@ -17,7 +17,7 @@ impl Owners {
         before
     }
 
-    /// Counts a pod no more, and tells who is alone from now on.
+    /// Removes a pod. Returns the pod that is the only one now.
     pub(super) fn remove(&mut self, id: u32, pod: &Pod) -> Option<u32> {
         let owner = owner(pod)?;
         let members = self.0.get_mut(owner)?;
@@ -29,7 +29,7 @@ impl Owners {
         left
     }
 
-    /// Whether the pod is the only one of its ReplicaSet.
+    /// Reports whether the pod is the only one of its ReplicaSet.
     pub(super) fn is_alone(&self, pod: &Pod) -> bool {
         owner(pod).and_then(|owner| self.0.get(owner)).is_some_and(|members| members.len() == 1)
     }

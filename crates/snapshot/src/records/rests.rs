@@ -1,7 +1,9 @@
-//! Until when workloads rest that ask to be disturbed but once in a while: for so long from the start of the youngest of their pods.
+//! Times until which workloads with `kerf.sh/disrupt-at-most-once-per` are not disrupted: the period from the start of their
+//! newest pod.
 //!
-//! Whoever was moved starts anew, so the youngest start is when the workload was disturbed last. It is also when it was rolled out or has
-//! grown: then it changes by itself, and is left alone too. So nothing has to be remembered, and the promise holds whatever has happened.
+//! An evicted pod starts again, so the newest start is the time of the last disruption. The newest start is also the time of a
+//! rollout or a scale-up, when the workload changes by itself and is protected too. The rule therefore needs no stored state
+//! and holds after any event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use planner::Millis;
 use crate::millis;
 use crate::rescheduling::full_name;
 
-/// Ends of rest by workload, one of each of its pods that asks for it.
+/// End times by workload, one for each of its pods with the annotation.
 #[derive(Debug, Default)]
 pub(super) struct Rests(BTreeMap<String, BTreeSet<(Timestamp, u32)>>);
 
@@ -33,7 +35,7 @@ impl Rests {
         }
     }
 
-    /// The last end of each workload.
+    /// Returns the last end time of each workload.
     pub(super) fn all(&self) -> BTreeMap<String, Millis> {
         let last =
             |(workload, ends): (&String, &BTreeSet<(Timestamp, u32)>)| Some((workload.clone(), millis(ends.last()?.0)));
@@ -41,14 +43,14 @@ impl Rests {
     }
 }
 
-/// The workload of a pod that lives and asks for rest, and until when it would have it by itself.
+/// Returns the workload of a live pod with the annotation, and the pod's own end time.
 fn asked(pod: &Pod) -> Option<(String, Timestamp)> {
     let until = pod.rests_until().ok().flatten().filter(|_| !pod.is_terminal() && !pod.is_terminating())?;
     Some((workload(pod), until))
 }
 
-/// `Kind namespace/name` of a pod's workload: its controller, for a ReplicaSet of a Deployment that Deployment, so that a rollout is part
-/// of it; a pod without one is its own.
+/// Returns `Kind namespace/name` of a pod's workload. The workload is the pod's controller, or the Deployment of a ReplicaSet,
+/// so that a rollout is part of it. A pod without a controller is its own workload.
 pub(crate) fn workload(pod: &Pod) -> String {
     let Some(owner) = pod.controller() else { return format!("Pod {}", full_name(pod)) };
     let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get(label::POD_TEMPLATE_HASH));

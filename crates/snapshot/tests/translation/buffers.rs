@@ -1,4 +1,4 @@
-//! What CapacityBuffers ask for, and whether they have it.
+//! Tests of the size of CapacityBuffers and the availability of their capacity.
 
 use planner::plan;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn pods(built: &SnapshotResult) -> Vec<&str> {
 }
 
 #[test]
-fn how_much_room_a_buffer_asks_for() {
+fn resolve_returns_the_size_of_a_buffer() {
     let of_template = |more: Value| merged(json!({"podTemplateRef": {"name": "small"}}), more);
     let of_web = |more: Value| merged(json!({"scalableRef": {"kind": "Deployment", "name": "web"}}), more);
     let rows: [(Value, Result<usize, &str>); 11] = [
@@ -84,7 +84,7 @@ fn how_much_room_a_buffer_asks_for() {
 }
 
 #[test]
-fn the_pods_of_a_buffer_stand_for_room_only() {
+fn buffer_pods_are_virtual_pods_without_volumes() {
     let built = cluster(json!({"podTemplateRef": {"name": "small"}, "replicas": 2})).build();
     assert_eq!(pods(&built), ["default/capacity-buffer-spare-0", "default/capacity-buffer-spare-1"]);
     let pod = &built.snapshot.pods[1];
@@ -97,14 +97,14 @@ fn the_pods_of_a_buffer_stand_for_room_only() {
 }
 
 #[test]
-fn buffers_for_others_are_left_alone() {
+fn buffers_of_other_provisioning_strategies_are_ignored() {
     let built =
         cluster(json!({"provisioningStrategy": "other", "podTemplateRef": {"name": "small"}, "replicas": 2})).build();
     assert!(built.buffers.is_empty() && built.snapshot.pods.is_empty());
 }
 
 #[test]
-fn whether_the_room_is_there() {
+fn provisioning_reports_the_availability_of_capacity() {
     let of = |replicas: i32| json!({"podTemplateRef": {"name": "small"}, "replicas": replicas});
     let rows = [
         (of(0), Provisioning::BufferEmpty, "False BufferEmpty"),
@@ -130,7 +130,7 @@ fn whether_the_room_is_there() {
 }
 
 #[test]
-fn real_pods_and_buffers_look_at_each_other() {
+fn buffer_pods_keep_labels_that_selectors_of_pods_use() {
     let mut cluster = cluster(json!({"podTemplateRef": {"name": "small"}, "replicas": 1}));
     let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "room"}}},

@@ -1,4 +1,4 @@
-//! What a plan must know before it takes nodes away: budgets, what holds pods, how old, unhealthy, drifted and busy nodes are.
+//! Tests of the snapshot's facts for disruption: budgets, blocked pods, and age, health, drift and utilization of nodes.
 
 use std::collections::BTreeMap;
 
@@ -28,15 +28,15 @@ fn told(built: &SnapshotResult) -> Vec<String> {
     built.problems.iter().map(ToString::to_string).collect()
 }
 
-/// The claim gets one more condition.
+/// Adds a condition to the NodeClaim.
 fn marked((node, mut claim): (Value, Value), type_: &str) -> (Value, Value) {
     claim["status"]["conditions"].as_array_mut().unwrap().push(condition(type_, "True"));
     (node, claim)
 }
 
 #[test]
-fn the_least_of_the_budgets_counts_for_each_reason() {
-    // Core 9.2, 62: ten nodes, all well.
+fn budgets_are_the_minimum_for_each_reason() {
+    // Ten healthy nodes.
     let nodes = || (0..10).map(|number| machine(&format!("n{number}"), json!({}))).collect();
     let one = |empty, underutilized, drifted, expired| Budgets { empty, underutilized, drifted, expired };
     let all = |count| one(count, count, count, count);
@@ -49,12 +49,12 @@ fn the_least_of_the_budgets_counts_for_each_reason() {
         (json!([{"nodes": "5"}, {"nodes": "0", "reasons": ["Drifted"]}]), one(5, 5, 0, 5), 0),
         (json!([{"nodes": "5"}, {"nodes": "2", "reasons": ["Empty", "Underutilized"]}]), one(2, 2, 5, 5), 0),
         (json!([{"nodes": "1", "reasons": ["Empty", "Underutilized", "Drifted"]}]), one(1, 1, 1, u32::MAX), 0),
-        // An empty list of reasons is no list.
+        // An empty list of reasons means all reasons.
         (json!([{"nodes": "5"}, {"nodes": "0", "reasons": []}]), all(0), 0),
-        // It is noon.
+        // The time is noon.
         (json!([{"nodes": "5"}, {"nodes": "0", "schedule": "0 9 * * *", "duration": "4h"}]), all(0), 0),
         (json!([{"nodes": "5"}, {"nodes": "0", "schedule": "0 9 * * *", "duration": "3h"}]), all(5), 0),
-        // What cannot be read allows nothing, of its reasons only.
+        // An invalid budget allows no disruption for its reasons.
         (json!([{"nodes": "5"}, {"nodes": "9", "schedule": "at nine", "duration": "3h"}]), all(0), 1),
         (json!([{"nodes": "5"}, {"nodes": "few", "reasons": ["Empty"]}]), one(0, 5, 5, 5), 1),
     ];
@@ -71,8 +71,7 @@ fn the_least_of_the_budgets_counts_for_each_reason() {
 }
 
 #[test]
-fn nodes_that_are_disturbed_already_use_up_budgets() {
-    // Core 9.2, 63.
+fn budgets_shrink_when_nodes_are_already_disrupted() {
     let well = |count: usize| (0..count).map(|number| machine(&format!("n{number}"), json!({}))).collect::<Vec<_>>();
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
     let starting = json!({"metadata": {"labels": {"karpenter.sh/initialized": "false"}}});
@@ -87,7 +86,7 @@ fn nodes_that_are_disturbed_already_use_up_budgets() {
         ("closed for a move", machine("odd", tainted), 2),
         ("chosen for a move", marked(machine("odd", json!({})), "DisruptionReason"), 2),
         ("deleting and not ready", (merged(deleting.0.clone(), unready), deleting.1.clone()), 2),
-        // Outside of the total: 30 % of 8 instead of 9.
+        // The node does not count in the total: 30 % of 8 nodes instead of 9.
         ("ending in the cloud", marked(deleting, "InstanceTerminating"), 3),
         ("starting", machine("odd", starting), 3),
         ("not ours", unmanaged, 3),
@@ -100,7 +99,7 @@ fn nodes_that_are_disturbed_already_use_up_budgets() {
 }
 
 #[test]
-fn schedules_go_by_the_clocks_that_the_pool_names() {
+fn budget_schedules_use_the_time_zone_of_the_pool() {
     let closed = json!({"disruption": {"budgets": [{"nodes": "0", "schedule": "0 9 * * *", "duration": "1h"}]}});
     let rows = [
         (None, "2026-01-01T09:30:00Z", 0, 0),
@@ -122,7 +121,7 @@ fn schedules_go_by_the_clocks_that_the_pool_names() {
 }
 
 #[test]
-fn a_pool_says_what_a_move_must_be_worth() {
+fn disruption_contains_policy_savings_and_utilization() {
     let said = |spec: Value, annotations: Value| {
         let pools = vec![merged(pool("default", spec), json!({"metadata": {"annotations": annotations}}))];
         let built = Cluster { pools, ..Cluster::default() }.build();
@@ -156,7 +155,7 @@ fn a_pool_says_what_a_move_must_be_worth() {
 }
 
 #[test]
-fn nodes_know_when_they_were_made_and_when_they_expire() {
+fn node_has_creation_and_expiration_time_of_the_claim() {
     let made = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
     let rows = [
         (json!({}), Some("2026-01-31T00:00:00Z"), None, 0),
@@ -182,7 +181,7 @@ fn nodes_know_when_they_were_made_and_when_they_expire() {
 }
 
 #[test]
-fn drift_is_what_the_claims_condition_says() {
+fn drifted_follows_the_condition_of_the_claim() {
     let drifted = |status: &str| {
         let (node, mut claim) = machine("n1", json!({}));
         let said = merged(condition("Drifted", status), json!({"reason": "AMIDrift"}));
@@ -195,7 +194,7 @@ fn drift_is_what_the_claims_condition_says() {
 }
 
 #[test]
-fn sick_nodes_are_told_only_where_the_gate_is_open() {
+fn sick_is_set_only_when_node_repair_is_enabled() {
     let silent = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
     let sick = |node_repair| {
         let nodes = vec![machine("n1", json!({"status": {"conditions": silent}}))];
@@ -208,7 +207,7 @@ fn sick_nodes_are_told_only_where_the_gate_is_open() {
 }
 
 #[test]
-fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
+fn usage_counts_when_the_report_is_fresh_and_of_the_instance() {
     let calm = Usage { cpu: 1500, memory: 6 << 30, ..Usage::default() };
     let short = |of| Some(Usage { pressed: Some(of), ..calm });
     let stalls = |which: &str, share: u16| {
@@ -241,7 +240,7 @@ fn use_counts_if_the_report_is_fresh_and_of_this_machine() {
     }
 }
 
-/// What is said of the only pod on the only node.
+/// Returns the translation of the only pod on the only node, and the problems.
 fn only(pod: Value, budgets: Vec<Value>) -> (BoundPod, Vec<String>) {
     let cluster = Cluster { budgets, ..with(vec![machine("n1", json!({}))], vec![pod]) };
     let built = cluster.build();
@@ -249,7 +248,7 @@ fn only(pod: Value, budgets: Vec<Value>) -> (BoundPod, Vec<String>) {
 }
 
 #[test]
-fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
+fn held_by_lists_budgets_that_block_the_eviction() {
     let web = |changes: Value| merged(running("web", "n1", "1", json!({})), changes);
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let (all, none, some) = (json!({}), json!({"disruptionsAllowed": 0}), json!({"disruptionsAllowed": 1}));
@@ -331,7 +330,7 @@ fn pods_are_held_by_budgets_that_would_refuse_their_eviction() {
 }
 
 #[test]
-fn pods_cost_what_their_owner_says() {
+fn cost_follows_deletion_cost_and_priority() {
     let cost = |deletion: Option<&str>, priority: Option<i32>| {
         let annotations = deletion.map(|cost| json!({"controller.kubernetes.io/pod-deletion-cost": cost}));
         let pod = running("web", "n1", "1", json!({"annotations": annotations}));
@@ -349,9 +348,9 @@ fn pods_cost_what_their_owner_says() {
     }
 }
 
-/// Rows: what a pod says, whether it holds its node, and of how much it is informed that it cannot be read.
+/// Rows: a pod's annotation, whether the pod blocks the disruption of its node, and the number of problems.
 #[test]
-fn who_asks_to_stay_stays_whatever_else_it_says() {
+fn do_not_disrupt_holds_regardless_of_other_annotations() {
     let rows = [
         (json!({"karpenter.sh/do-not-disrupt": "true"}), true, 0),
         (json!({"karpenter.sh/do-not-disrupt": "false"}), false, 0),
@@ -368,9 +367,9 @@ fn who_asks_to_stay_stays_whatever_else_it_says() {
     }
 }
 
-/// Whoever is younger than nothing is as old as nothing: a clock was set back, or another one is ahead.
+/// A negative age counts as zero: a clock was set back, or another clock is ahead.
 #[test]
-fn a_node_from_the_future_has_its_whole_life_ahead() {
+fn expires_follows_the_claim_when_created_in_the_future() {
     let (node, claim) = machine("n1", json!({}));
     let claim = merged(
         claim,
@@ -384,9 +383,9 @@ fn a_node_from_the_future_has_its_whole_life_ahead() {
     assert!(plan.moves.iter().all(|it| it.reason != planner::CommandReason::Expired), "{:?}", plan.moves);
 }
 
-/// A clock that was set back leaves a node in peace for as much longer; nothing goes early for it.
+/// After a clock was set back, a node is protected for longer, but never removed too early.
 #[test]
-fn a_node_that_was_in_use_in_the_future_was_in_use_just_now() {
+fn consolidate_after_counts_future_events_as_just_now() {
     for (at, goes) in [("2026-01-01T11:59:30Z", true), ("2026-01-01T11:59:31Z", false), ("2026-01-01T13:00:00Z", false)]
     {
         let (node, claim) = machine("n1", json!({}));
@@ -396,9 +395,10 @@ fn a_node_that_was_in_use_in_the_future_was_in_use_just_now() {
     }
 }
 
-/// Rows: for how long a pod asks to be left alone, what else is so of it, until when its workload rests, how many problems there are.
+/// Rows: the pod's minimum period between disruptions, other changes of the pod, the end of the period, and the number of
+/// problems.
 #[test]
-fn a_workload_rests_from_the_start_of_its_pod() {
+fn resting_counts_from_the_start_of_the_pod() {
     let rows = [
         (json!({}), json!({}), None, 0),
         (json!("4h"), json!({}), Some("2026-01-01T15:50:00Z"), 0),
@@ -424,9 +424,9 @@ fn a_workload_rests_from_the_start_of_its_pod() {
     }
 }
 
-/// The youngest pod counts for all, wherever it is and whatever made it: one that waits for a node, one of a newer revision.
+/// The newest pod counts for the whole workload, on any node and of any revision, pending pods included.
 #[test]
-fn a_workload_rests_as_a_whole() {
+fn resting_counts_from_the_newest_pod_of_the_workload() {
     let pod = |name: &str, node: &str, hash: &str, started: &str, changes: Value| {
         let set = format!("web-{hash}");
         let owner =
@@ -464,15 +464,15 @@ fn a_workload_rests_as_a_whole() {
 }
 
 #[test]
-fn who_ends_forbids_nothing() {
-    // Core 9.2, 77, beside an annotation.
+fn do_not_disrupt_is_false_when_the_pod_is_terminating() {
+    // The pods also have the annotation.
     let asks = json!({"annotations": {"karpenter.sh/do-not-disrupt": "true"}});
     let ends = json!({"deletionTimestamp": "2026-01-01T11:59:00Z"});
     let rows = [
         ("ReplicaSet", json!({}), true, true),
         ("ReplicaSet", ends.clone(), false, false),
         ("StatefulSet", ends.clone(), false, true),
-        // Core 4.2: they hold their node as others do, though they go with it.
+        // DaemonSet pods and static pods block the disruption of their node too, although they end with the node.
         ("DaemonSet", json!({}), true, false),
         ("Node", json!({}), true, false),
         ("DaemonSet", ends, false, false),
@@ -487,7 +487,7 @@ fn who_ends_forbids_nothing() {
 }
 
 #[test]
-fn claims_for_one_pod_are_known_of_pods_that_run() {
+fn single_claims_contain_claims_of_running_pods() {
     let claim = |name: &str, mode: &str| json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"accessModes": [mode], "storageClassName": "gp3"}});
     let mounted = |pod: &str, claim: &str| {
         let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);

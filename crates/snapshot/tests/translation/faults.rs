@@ -1,4 +1,4 @@
-//! What cannot be read, or cannot be meant, is reported once for all objects with the same fault, with the object to look at and the cure.
+//! Tests of problems: an invalid object is reported once for all objects with the same error, with its name and a hint.
 
 use serde_json::{Value, json};
 use snapshot::{SnapshotCache, SnapshotResult, Subject};
@@ -14,7 +14,7 @@ fn subjects(built: &SnapshotResult) -> Vec<(&'static str, String)> {
     about.map(|Subject { kind, name }| (kind, name)).collect()
 }
 
-/// A cluster of one node with these pods.
+/// Returns a cluster of one node with these pods.
 fn with(pods: Vec<Value>) -> Cluster {
     let (node, claim) = machine("n1", json!({}));
     Cluster {
@@ -31,7 +31,7 @@ fn says(key: &str, text: &str) -> Value {
 }
 
 #[test]
-fn a_wish_for_peace_that_cannot_be_read_is_told_of_once_a_workload() {
+fn problems_name_invalid_do_not_disrupt_once_per_workload() {
     let asks = |text: &str| says("karpenter.sh/do-not-disrupt", text);
     let web = |name: &str, text: &str| running(name, "n1", "100m", merged(owned_by("ReplicaSet"), asks(text)));
     let daemon = running("agent", "n1", "100m", merged(owned_by("DaemonSet"), asks("yes")));
@@ -64,7 +64,7 @@ fn a_wish_for_peace_that_cannot_be_read_is_told_of_once_a_workload() {
 }
 
 #[test]
-fn words_of_a_template_are_told_of_once_a_workload() {
+fn problems_name_invalid_annotations_once_per_workload() {
     let words = json!({"annotations": {
         "kerf.sh/disrupt-at-most-once-per": "-4h", "kerf.sh/resize": "no", "kerf.sh/surge": "yes",
     }});
@@ -80,9 +80,9 @@ fn words_of_a_template_are_told_of_once_a_workload() {
     assert!(built.problems.iter().all(|it| it.reason() == "InvalidAnnotation"));
 }
 
-/// Rows: a budget's selector, what else it is, and what is said of it.
+/// Rows: a budget's selector, its other metadata, and the expected problem.
 #[test]
-fn a_budget_that_selects_no_pod_is_told_of() {
+fn problems_name_a_budget_that_selects_no_pod() {
     let app = |name: &str| json!({"matchLabels": {"app": name}});
     let among = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b"]}]});
     let ended = merged(running("done", "n1", "1", json!({})), json!({"status": {"phase": "Succeeded"}}));
@@ -122,7 +122,7 @@ fn a_budget_that_selects_no_pod_is_told_of() {
 }
 
 #[test]
-fn a_budget_is_told_of_until_a_pod_of_its_own_comes_and_again_once_none_is_left() {
+fn problems_name_a_budget_while_it_selects_no_pod() {
     let mut memory = SnapshotCache::default();
     let budget = guard("web", json!({"matchLabels": {"app": "web"}}), json!({"disruptionsAllowed": 1}));
     let cluster = |pods: Vec<Value>| Cluster { budgets: vec![budget.clone()], ..with(pods) };
@@ -135,7 +135,7 @@ fn a_budget_is_told_of_until_a_pod_of_its_own_comes_and_again_once_none_is_left(
 }
 
 #[test]
-fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
+fn problems_name_nodes_without_claim_once_per_pool() {
     let node = |name: &str, metadata: Value| machine(name, json!({"metadata": metadata})).0;
     let of = |pool: &str| json!({"labels": {"karpenter.sh/nodepool": pool}});
     let mut foreign = node("foreign", json!({}));
@@ -163,7 +163,7 @@ fn nodes_of_a_pool_without_a_claim_are_told_of_once_a_pool() {
 }
 
 #[test]
-fn a_node_that_asks_for_peace_in_words_that_do_not_count_is_told_of() {
+fn problems_name_nodes_with_invalid_do_not_disrupt() {
     let mut cluster = with(vec![]);
     for (name, text) in [("n2", "4h"), ("n3", "4h"), ("n4", "false"), ("n5", "true")] {
         let (node, claim) = machine(name, json!({"metadata": says("karpenter.sh/do-not-disrupt", text)}));
@@ -179,7 +179,7 @@ fn a_node_that_asks_for_peace_in_words_that_do_not_count_is_told_of() {
 }
 
 #[test]
-fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
+fn problems_name_pods_that_can_never_be_evicted() {
     let budget = |name: &str, app: &str, spec: Value, pods: i32| {
         let status = json!({"expectedPods": pods, "currentHealthy": pods, "desiredHealthy": 1});
         merged(guard(name, json!({"matchLabels": {"app": app}}), status), json!({"spec": spec}))
@@ -230,9 +230,9 @@ fn pods_that_no_budget_will_ever_let_go_are_named_once_for_their_budgets() {
     assert_eq!(subjects(&built), about.map(|name| ("PodDisruptionBudget", name.to_owned())));
 }
 
-/// Rows: what reports of two nodes say, the pool's policy, and what is reported about it.
+/// Rows: the reports of two nodes, the utilization policy of the NodePool, and the problems.
 #[test]
-fn a_report_that_does_not_count_says_why_once_for_all() {
+fn problems_name_ignored_usage_reports_with_the_reason() {
     let fresh = "2026-01-01T11:59:00Z";
     let other = json!({"instance": "i-before"});
     let stale = "ignored: report is older than 15 minutes";

@@ -1,4 +1,4 @@
-//! What is remembered makes a translation faster and never changes it.
+//! Tests of the cache: it makes a translation faster and never changes the result.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use snapshot::{SnapshotCache, SnapshotResult};
 
 use crate::objects::{Cluster, Objects, guard, machine, merged, owned_by, pending, pool, running, usage};
 
-/// A deterministic sequence of numbers: the tests' only chance.
+/// A deterministic sequence of numbers, the only source of randomness in these tests.
 struct Dice(u64);
 
 impl Dice {
@@ -92,7 +92,7 @@ fn report(dice: &mut Dice, number: usize) -> Value {
     usage(&node, measured, json!({"oomKills": dice.roll(2), "instance": instance}))
 }
 
-/// One step of a cluster's life: some object comes, goes or changes.
+/// Changes the cluster by one step: an object is added, removed or changed.
 fn change(dice: &mut Dice, cluster: &mut Cluster) {
     let number = dice.roll(12);
     match dice.roll(11) {
@@ -140,7 +140,7 @@ fn start() -> Cluster {
     }
 }
 
-/// Objects that have not changed keep their `Arc`, as in the controller's index.
+/// Reuses the `Arc` of unchanged objects, as in the controller's index.
 fn keep<T: PartialEq>(former: &[Arc<T>], present: &mut [Arc<T>]) {
     for object in present {
         if let Some(same) = former.iter().find(|one| *one == object) {
@@ -150,7 +150,7 @@ fn keep<T: PartialEq>(former: &[Arc<T>], present: &mut [Arc<T>]) {
 }
 
 #[test]
-fn whatever_was_before_the_answer_is_the_same() {
+fn snapshot_cache_returns_the_same_result_after_any_history() {
     for seed in 0..30 {
         let mut dice = Dice(seed);
         let mut memory = SnapshotCache::default();
@@ -177,7 +177,7 @@ fn whatever_was_before_the_answer_is_the_same() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_made_anew() {
+fn snapshot_cache_reuses_unchanged_nodes() {
     let mut cluster = start();
     cluster.pods = vec![running("a", "n0", "1", json!({})), running("b", "n1", "1", json!({}))];
     let mut memory = SnapshotCache::default();
@@ -191,7 +191,7 @@ fn what_has_not_changed_is_not_made_anew() {
 }
 
 #[test]
-fn a_budget_that_answers_otherwise_concerns_the_nodes_of_its_pods() {
+fn snapshot_cache_rebuilds_nodes_when_a_budget_changes() {
     let mut cluster = start();
     let labelled = |app: &str| json!({"labels": {"app": app}});
     cluster.pods = vec![running("a", "n0", "1", labelled("web")), running("b", "n1", "1", labelled("db"))];
@@ -202,7 +202,7 @@ fn a_budget_that_answers_otherwise_concerns_the_nodes_of_its_pods() {
     let mut memory = SnapshotCache::default();
     let mut former = cluster.objects();
     let mut before = memory.build(&cluster.input(&former)).snapshot;
-    // It comes, counts its pods, closes, and goes.
+    // The budget is created, counts its pods, allows no disruption, and is deleted.
     let rows = [(closed(1, 2), true), (closed(2, 3), false), (closed(0, 3), true), (vec![], true)];
     for (budgets, changes) in rows {
         cluster.budgets = budgets;
@@ -216,7 +216,7 @@ fn a_budget_that_answers_otherwise_concerns_the_nodes_of_its_pods() {
 }
 
 #[test]
-fn lists_may_come_in_any_order() {
+fn build_returns_the_same_result_for_any_order_of_lists() {
     let mut dice = Dice(7);
     let mut cluster = start();
     for _ in 0..60 {

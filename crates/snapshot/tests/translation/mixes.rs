@@ -1,4 +1,4 @@
-//! Workloads that say how they are to be split over on-demand and spot.
+//! Tests of workloads that are split over on-demand and spot.
 
 use planner::{CapacitySplit, PodVerdict, check, plan};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use snapshot::{Problem, SnapshotResult};
 
 use crate::objects::{Cluster, machine, merged, pending, pool, running};
 
-/// A pod of a ReplicaSet with this UID that says so much.
+/// Returns a pod of a ReplicaSet with this UID and these annotations.
 fn of(pod: Value, owner: &str, annotations: Value) -> Value {
     let reference =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true});
@@ -24,7 +24,7 @@ fn built(pods: Vec<Value>) -> SnapshotResult {
 }
 
 #[test]
-fn pods_of_one_controller_that_say_the_same_belong_together() {
+fn mix_is_shared_by_pods_of_one_controller_and_split() {
     let built = built(vec![
         of(pending("web-1", "1", json!({})), "web", split("2", "70%")),
         of(pending("web-2", "1", json!({})), "web", split("2", "70")),
@@ -60,7 +60,7 @@ fn pods_of_one_controller_that_say_the_same_belong_together() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_once_and_does_not_count() {
+fn problems_name_an_invalid_mix_once_and_ignore_it() {
     let built = built(vec![
         of(pending("web-1", "1", json!({})), "web", split("two", "70%")),
         of(pending("web-2", "1", json!({})), "web", split("two", "70%")),
@@ -86,7 +86,7 @@ fn what_cannot_be_read_is_named_once_and_does_not_count() {
 }
 
 #[test]
-fn who_is_made_anew_or_not_at_all_takes_no_part() {
+fn mix_is_none_when_the_pod_is_a_daemon_or_has_ended() {
     let daemon = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]});
     let ended = merged(running("ended", "n1", "1", json!({})), json!({"status": {"phase": "Succeeded"}}));
     let built = built(vec![
@@ -97,9 +97,9 @@ fn who_is_made_anew_or_not_at_all_takes_no_part() {
     assert!(built.snapshot.nodes[0].pods.iter().all(|pod| pod.mix.is_none()));
 }
 
-/// From annotations to launches: one runs on spot, so the three to come are on demand.
+/// One pod runs on spot, so the next three are on-demand.
 #[test]
-fn annotations_become_a_plan() {
+fn plan_follows_the_split_annotations() {
     let mut pods = vec![of(running("web-0", "n1", "3", json!({})), "web", split("1", "50%"))];
     pods.extend((1..4).map(|number| of(pending(&format!("web-{number}"), "1", json!({})), "web", split("1", "50%"))));
     let built = built(pods);

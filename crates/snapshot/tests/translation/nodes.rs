@@ -1,4 +1,4 @@
-//! What becomes of Nodes, claims and the pods on them.
+//! Tests of the translation of Nodes, NodeClaims and their pods.
 
 use planner::{Leaving, MicroDollars, Millis, NodeVerdict, Resources, Stage, plan};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn millis(text: &str) -> Millis {
 }
 
 #[test]
-fn an_initialized_node_is_what_it_says() {
+fn node_has_its_own_values_when_initialized() {
     let daemon = running("cni", "n1", "200m", owned_by("DaemonSet"));
     let built = with(vec![machine("n1", json!({}))], vec![daemon, running("web", "n1", "1", json!({}))]).build();
     let node = &built.snapshot.nodes[0];
@@ -42,7 +42,7 @@ fn an_initialized_node_is_what_it_says() {
 }
 
 #[test]
-fn taints_of_the_start_count_only_once_a_node_is_initialized() {
+fn taints_include_startup_taints_only_when_initialized() {
     let taints = json!([
         {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
         {"key": "kerf.sh/agent-not-ready", "effect": "NoExecute"},
@@ -61,7 +61,7 @@ fn taints_of_the_start_count_only_once_a_node_is_initialized() {
 }
 
 #[test]
-fn a_starting_node_fills_its_gaps_from_the_claim() {
+fn allocatable_is_filled_from_the_claim_when_registered() {
     let changes = json!({
         "metadata": {"labels": {"karpenter.sh/initialized": "false"}},
         "status": {"allocatable": {"cpu": "3800m", "memory": "0", "pods": null}},
@@ -76,7 +76,7 @@ fn a_starting_node_fills_its_gaps_from_the_claim() {
 }
 
 #[test]
-fn a_claim_without_an_instance_is_the_cheapest_type_and_may_be_the_largest() {
+fn claim_without_instance_counts_as_cheapest_and_largest_type() {
     let requirements = json!([
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m7i.2xlarge", "m7i.large"]},
         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-west-2b"]},
@@ -98,7 +98,7 @@ fn a_claim_without_an_instance_is_the_cheapest_type_and_may_be_the_largest() {
 }
 
 #[test]
-fn a_claim_without_a_list_of_types_is_one_that_its_requirements_allow() {
+fn instance_type_follows_requirements_when_no_type_is_listed() {
     let requirements = json!([
         {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["2"]},
         {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]},
@@ -109,7 +109,7 @@ fn a_claim_without_a_list_of_types_is_one_that_its_requirements_allow() {
 }
 
 #[test]
-fn a_launched_claim_is_what_was_launched() {
+fn node_has_the_status_of_the_claim_when_launched() {
     let mut launched = claim("c1", json!([]));
     launched["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!("m7i.xlarge");
     launched["spec"]["taints"] = json!([{"key": "team", "effect": "NoSchedule"}]);
@@ -125,7 +125,7 @@ fn a_launched_claim_is_what_was_launched() {
 }
 
 #[test]
-fn an_interrupted_node_gives_up_all_its_pods() {
+fn interrupted_node_needs_new_places_for_all_its_pods() {
     let condition = json!([{"type": "Ready", "status": "True"}, {
         "type": "kerf.sh/Interrupted", "status": "True", "reason": "SpotInterruption",
         "message": "EC2 takes the instance back, deadline=2026-01-01T12:02:00Z",
@@ -143,7 +143,7 @@ fn an_interrupted_node_gives_up_all_its_pods() {
 }
 
 #[test]
-fn a_rebalance_recommendation_is_no_interruption_but_may_ask_for_a_replacement() {
+fn rebalance_recommendation_replaces_only_with_the_policy() {
     for (message, leaving, launches) in [
         ("", None, 0),
         ("id=rebalance-1 EC2 sees a risk", None, 0),
@@ -159,9 +159,9 @@ fn a_rebalance_recommendation_is_no_interruption_but_may_ask_for_a_replacement()
     }
 }
 
-/// A part of a move that is under way: its pods need places, which promises keep for them, and it takes nobody else.
+/// The node is part of a running command: its pods keep their nominations, and no other pod is placed on it.
 #[test]
-fn a_node_that_waits_for_its_replacement_is_on_its_way_out() {
+fn node_is_leaving_when_its_replacement_is_starting() {
     let (node, old) = machine("n1", json!({}));
     let old = merged(old, json!({"metadata": {"annotations": {"kerf.sh/replaced-by": "c1"}}}));
     let new = claim("c1", json!([{"key": api::label::INSTANCE_TYPE, "operator": "In", "values": ["m7i.large"]}]));
@@ -181,7 +181,7 @@ fn a_node_that_waits_for_its_replacement_is_on_its_way_out() {
 }
 
 #[test]
-fn a_deleting_node_gives_up_what_can_be_moved() {
+fn deleting_node_needs_new_places_for_evictable_pods() {
     let annotated = |text: &str| json!({"annotations": {"karpenter.sh/do-not-disrupt": text}});
     let ending = |kind: &str| merged(owned_by(kind), json!({"deletionTimestamp": NOW}));
     let pods = vec![
@@ -223,10 +223,10 @@ fn a_deleting_node_gives_up_what_can_be_moved() {
     );
 }
 
-/// Rows: what the budget of a single pod says, what the node's claim does, what the pod says, and whether a place is looked for. One
-/// for a pod that never leaves would be bought in vain, again and again.
+/// Rows: the spec of a single pod's budget, changes of the node's NodeClaim, the pod's metadata, the number of pods, and
+/// whether the pod is planned. Capacity for a pod that never leaves would be launched in vain, again and again.
 #[test]
-fn a_single_pod_that_must_stay_gets_a_place_only_if_something_lets_it_go() {
+fn blocked_pod_is_planned_only_when_something_lets_it_go() {
     let (one, never) = (json!({"minAvailable": 1}), json!({"maxUnavailable": 0}));
     let plain = || json!({});
     let grace = || json!({"spec": {"terminationGracePeriod": "1h"}});
@@ -256,7 +256,7 @@ fn a_single_pod_that_must_stay_gets_a_place_only_if_something_lets_it_go() {
 }
 
 #[test]
-fn ending_pods_hold_a_node_only_for_a_stateful_set() {
+fn reschedulable_is_false_when_a_pod_ends_for_good() {
     let rows = [
         (json!({}), 1),
         (json!({"deletionTimestamp": NOW}), 0),
@@ -274,7 +274,7 @@ fn ending_pods_hold_a_node_only_for_a_stateful_set() {
 }
 
 #[test]
-fn promises_follow_a_claim_to_its_node() {
+fn nominations_follow_a_claim_to_its_node() {
     let mut cluster = with(vec![machine("n1", json!({}))], vec![pending("web", "1", json!({}))]);
     cluster.nominations = vec![("uid-web", "claim-n1")];
     let built = cluster.build();
@@ -283,7 +283,7 @@ fn promises_follow_a_claim_to_its_node() {
 }
 
 #[test]
-fn unmanaged_nodes_take_pods_and_are_left_alone() {
+fn unmanaged_node_takes_pods_and_is_never_disrupted() {
     let (node, _) = machine("n1", json!({"metadata": {"labels": {"karpenter.sh/nodepool": null}}}));
     let mut node = node;
     node["metadata"]["labels"].as_object_mut().unwrap().remove("karpenter.sh/nodepool");
@@ -296,7 +296,7 @@ fn unmanaged_nodes_take_pods_and_are_left_alone() {
 }
 
 #[test]
-fn broken_amounts_are_named_and_left_out() {
+fn problems_name_invalid_amounts_and_omit_them() {
     let nodes = vec![machine("n1", json!({"status": {"allocatable": {"cpu": "many"}}}))];
     let built = with(nodes, vec![running("web", "n1", "few", json!({}))]).build();
     assert_eq!(built.snapshot.nodes[0].allocatable.get(Resources::CPU), 0);

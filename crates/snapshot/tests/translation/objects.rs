@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use snapshot::{Input, Settings, SnapshotCache, SnapshotResult};
 
-/// The moment of every test.
+/// Current time in every test.
 pub const NOW: &str = "2026-01-01T12:00:00Z";
 
 /// A cluster as a folder of manifests.
@@ -37,7 +37,7 @@ pub struct Cluster {
     pub deployments: Vec<Value>,
     pub nominations: Vec<(&'static str, &'static str)>,
     pub now: Option<&'static str>,
-    /// In place of [`catalogue`].
+    /// Catalogue that replaces [`catalogue`].
     pub catalogue: Option<Catalogue>,
     pub settings: Settings,
 }
@@ -107,7 +107,7 @@ impl Cluster {
     }
 }
 
-/// A cluster's objects.
+/// The parsed objects of a cluster.
 #[derive(Clone)]
 pub struct Objects {
     pub pods: Vec<Arc<Pod>>,
@@ -160,7 +160,7 @@ fn kind(name: &str, cpus: i64) -> InstanceType {
     }
 }
 
-/// Capacity of type `m7i.2xlarge` that is paid for already.
+/// Returns reserved capacity of type `m7i.2xlarge`.
 fn reserved(id: &str, remaining: u32) -> Offering {
     Offering {
         zone: "us-west-2b".to_owned(),
@@ -178,7 +178,7 @@ pub fn catalogue() -> Catalogue {
     Catalogue { name: "default".to_owned(), types }
 }
 
-/// A ready pool of class `default`, with changes merged into its spec.
+/// Returns a ready NodePool with EC2NodeClass `default`, with changes merged into its spec.
 pub fn pool(name: &str, spec: Value) -> Value {
     let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
     let own = json!({
@@ -197,7 +197,7 @@ pub fn condition(type_: &str, status: &str) -> Value {
     json!({"type": type_, "status": status, "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T11:00:00Z"})
 }
 
-/// A pod that the scheduler refused, with changes merged into its spec.
+/// Returns an unschedulable pod, with changes merged into its spec.
 pub fn pending(name: &str, cpu: &str, spec: Value) -> Value {
     let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
     json!({
@@ -207,7 +207,7 @@ pub fn pending(name: &str, cpu: &str, spec: Value) -> Value {
     })
 }
 
-/// A pod that runs on a node, with changes merged into its metadata.
+/// Returns a running pod on a node, with changes merged into its metadata.
 pub fn running(name: &str, node: &str, cpu: &str, metadata: Value) -> Value {
     let own = json!({"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": name}});
     json!({
@@ -217,7 +217,7 @@ pub fn running(name: &str, node: &str, cpu: &str, metadata: Value) -> Value {
     })
 }
 
-/// The same pod, which kubelet calls ready.
+/// Returns the same pod with condition `Ready`.
 pub fn ready(pod: Value) -> Value {
     merged(pod, json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}))
 }
@@ -226,7 +226,7 @@ pub fn owned_by(kind: &str) -> Value {
     json!({"ownerReferences": [{"apiVersion": if kind == "Node" { "v1" } else { "apps/v1" }, "kind": kind, "name": "owner", "uid": "owner", "controller": true}]})
 }
 
-/// An initialized node of pool `default` with its claim, with changes merged into the Node.
+/// Returns an initialized node of NodePool `default` with its NodeClaim, with changes merged into the Node.
 pub fn machine(name: &str, node: Value) -> (Value, Value) {
     let labels = json!({
         "karpenter.sh/nodepool": "default", "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
@@ -250,7 +250,7 @@ pub fn machine(name: &str, node: Value) -> (Value, Value) {
     (merged(own, node), claim)
 }
 
-/// A claim of pool `default` that has not been launched.
+/// Returns a NodeClaim of NodePool `default` that has not been launched.
 pub fn claim(name: &str, requirements: Value) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -262,12 +262,12 @@ pub fn claim(name: &str, requirements: Value) -> Value {
     })
 }
 
-/// A PodDisruptionBudget in the pods' namespace.
+/// Returns a PodDisruptionBudget in the pods' namespace.
 pub fn guard(name: &str, selector: Value, status: Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"selector": selector}, "status": status})
 }
 
-/// What the agent of a node says of its use, with changes merged into the spec.
+/// Returns an agent's report of a node's utilization, with changes merged into the spec.
 pub fn usage(node: &str, measured_at: &str, spec: Value) -> Value {
     let figures = |p95: &str| json!({"p50": "0", "p95": p95, "p99": p95, "peak5m": p95, "peak1h": p95, "peak24h": p95});
     let own = json!({
@@ -278,7 +278,7 @@ pub fn usage(node: &str, measured_at: &str, spec: Value) -> Value {
     json!({"metadata": {"name": node}, "spec": merged(own, spec)})
 }
 
-/// `changes` over `own`, object by object.
+/// Merges `changes` into `own`, object by object.
 pub fn merged(own: Value, changes: Value) -> Value {
     match (own, changes) {
         (Value::Object(mut own), Value::Object(changes)) => {

@@ -1,4 +1,4 @@
-//! What overlays, factors, fees and claims in flight make of the catalogue.
+//! Tests of the effect of overlays, factors, fees and in-flight NodeClaims on the catalogue.
 
 use planner::{CapacityType, InstanceType, MicroDollars, Resources};
 use serde_json::{Value, json};
@@ -26,13 +26,13 @@ fn kind<'a>(built: &'a SnapshotResult, pool: usize, name: &str) -> &'a InstanceT
     built.snapshot.catalogues[catalogue].types.iter().find(|kind| kind.name == name).unwrap()
 }
 
-/// Prices of `m7i.large` in pool `a`: on demand in zone a, spot in zone a, spot in zone b.
+/// Returns the prices of `m7i.large` in NodePool `a`: on-demand in zone a, spot in zone a, spot in zone b.
 fn prices(built: &SnapshotResult) -> Vec<i64> {
     kind(built, 0, "m7i.large").offerings.iter().map(|offering| offering.price.0).collect()
 }
 
 #[test]
-fn prices_of_the_machines_meant() {
+fn overlay_changes_the_price_of_matching_offerings() {
     let price = |price: &str| json!({"price": price});
     let adjusted = |by: &str| json!({"priceAdjustment": by});
     let plain = || vec![100_000, 40_000, 42_000];
@@ -82,7 +82,7 @@ fn prices_of_the_machines_meant() {
 }
 
 #[test]
-fn a_catalogue_of_its_own_only_where_something_applies() {
+fn catalogue_is_separate_only_for_pools_with_changes() {
     let built = built(vec![overlay("o", 1, only("karpenter.sh/nodepool", "In", json!(["b"])), json!({"price": "1"}))]);
     let positions: Vec<usize> = built.snapshot.pools.iter().map(|pool| pool.catalogue).collect();
     assert_eq!((positions, built.snapshot.catalogues.len()), (vec![0, 1], 2));
@@ -90,7 +90,7 @@ fn a_catalogue_of_its_own_only_where_something_applies() {
 }
 
 #[test]
-fn the_heaviest_wins_and_capacity_merges() {
+fn overlay_with_greatest_weight_wins_and_capacity_merges() {
     let capacity = |list: Value| json!({"capacity": list});
     let built = built(vec![
         overlay(
@@ -116,9 +116,9 @@ fn the_heaviest_wins_and_capacity_merges() {
 }
 
 #[test]
-fn of_equal_weights_the_later_name_wins_and_the_other_counts_nowhere() {
+fn overlay_conflicts_with_later_name_when_weights_are_equal() {
     let spot = only("karpenter.sh/capacity-type", "In", json!(["spot"]));
-    // They meet on spot in pool a only, so `b` says nothing in pool b either.
+    // The overlays conflict on spot in NodePool a only, but then `b` has no effect in NodePool b either.
     let in_a = json!([{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["a"]}]);
     let built = built(vec![
         overlay("c", 5, in_a, json!({"price": "3"})),
@@ -137,7 +137,7 @@ fn of_equal_weights_the_later_name_wins_and_the_other_counts_nowhere() {
 }
 
 #[test]
-fn conflicts_are_with_the_lightest_so_far() {
+fn overlay_conflicts_with_the_lightest_overlay_so_far() {
     let built = built(vec![
         overlay("heavy", 9, json!([]), json!({"price": "3"})),
         overlay("late", 1, json!([]), json!({"price": "2"})),
@@ -148,7 +148,7 @@ fn conflicts_are_with_the_lightest_so_far() {
 }
 
 #[test]
-fn overlays_that_cannot_be_read_say_why() {
+fn overlay_error_names_the_invalid_field() {
     let rows = [
         (json!({"price": "cheap"}), "spec.price"),
         (json!({"priceAdjustment": "10"}), "spec.priceAdjustment"),
@@ -167,7 +167,7 @@ fn overlays_that_cannot_be_read_say_why() {
 }
 
 #[test]
-fn performance_of_pools_and_overlays() {
+fn performance_follows_pool_factors_and_overlays() {
     let mut factors = pool("a", json!({}));
     factors["metadata"]["annotations"] =
         json!({"kerf.sh/performance-factors": "type=m7i.large:1.5,arch=amd64:1.1", "kerf.sh/node-fee": "0.012"});
@@ -191,7 +191,7 @@ fn performance_of_pools_and_overlays() {
 }
 
 #[test]
-fn nodes_cost_what_overlays_say() {
+fn node_price_includes_overlays() {
     let (node, claim) = machine("n1", json!({}));
     let overlays = vec![overlay("o", 1, json!([]), json!({"priceAdjustment": "-50%"}))];
     let cluster = Cluster {
@@ -205,7 +205,7 @@ fn nodes_cost_what_overlays_say() {
 }
 
 #[test]
-fn claims_in_flight_use_up_reservations() {
+fn reserved_capacity_shrinks_by_claims_in_flight() {
     let wants =
         |ids: Value| json!([{"key": "karpenter.k8s.aws/capacity-reservation-id", "operator": "In", "values": ids}]);
     let mut launched = claim("launched", wants(json!(["cr-1"])));
@@ -220,7 +220,7 @@ fn claims_in_flight_use_up_reservations() {
 }
 
 #[test]
-fn static_pools_count_their_nodes() {
+fn static_pool_counts_its_running_nodes() {
     let (first, of_first) = machine("n1", json!({}));
     let (second, of_second) = machine("n2", json!({}));
     let going = merged(of_second, json!({"metadata": {"deletionTimestamp": crate::objects::NOW}}));
@@ -237,9 +237,9 @@ fn static_pools_count_their_nodes() {
     assert!(cluster.build().snapshot.pools.is_empty());
 }
 
-/// A type without a price is bought once an overlay says what it costs; a change of an unknown price says nothing.
+/// A type without a price is available when an overlay sets an absolute price. An adjustment of an unknown price has no effect.
 #[test]
-fn an_overlay_prices_what_nobody_has_priced() {
+fn overlay_sets_the_price_of_unpriced_offerings() {
     let unpriced = |overlays: Vec<Value>| {
         let mut cluster = Cluster { overlays, pools: vec![pool("a", json!({}))], ..Cluster::default() };
         let mut catalogue = crate::objects::catalogue();

@@ -1,5 +1,5 @@
-//! Pods whose requests may change where they are: what they take, what they would be made anew with, what is known of their use,
-//! and why requests of others stay.
+//! Tests of pods whose requests can be resized in place: resources that they take, original requests, known usage, and reasons
+//! against a resize.
 
 use api::usage::{Level, PodId, PodUsage, UNKNOWN, encode_pods};
 use planner::{Millis, NotResizable, Packing, Resources, RestoredRequests, Size, Sizing};
@@ -61,7 +61,7 @@ fn mebibytes(cpu: i64, memory: i64) -> Size {
 }
 
 #[test]
-fn what_a_pod_requests_and_uses_is_known_where_its_pool_packs() {
+fn sizing_has_requests_and_usage_when_the_pool_packs() {
     let own = of(web(json!({})));
     let used = own.used.unwrap();
     assert_eq!((own.requests(), own.requested(), own.fixed), (mebibytes(1500, 2048), mebibytes(1500, 2048), None));
@@ -69,7 +69,7 @@ fn what_a_pod_requests_and_uses_is_known_where_its_pool_packs() {
     assert!((100..=115).contains(&used.median_cpu) && used.hours == 30 && !used.pressed, "{used:?}");
     let node = cluster("pack", web(json!({})), report(&[seen(UNKNOWN, 0)])).build().snapshot.nodes[0].clone();
     assert_eq!(node.usage.unwrap().of_pods, used.p95, "of all pods together");
-    // Others' would be carried along for nothing.
+    // Only pods in NodePools that lower requests need a sizing.
     for utilization in ["observe", "ignore"] {
         assert_eq!(sizing(&cluster(utilization, web(json!({})), report(&[seen(UNKNOWN, 0)])).build()), None);
     }
@@ -91,9 +91,9 @@ fn what_a_pod_requests_and_uses_is_known_where_its_pool_packs() {
     );
 }
 
-/// Where the pool packs or not: moves look at it too.
+/// The usage is known with any utilization policy, because consolidation uses it too.
 #[test]
-fn what_a_pod_uses_is_known_wherever_a_report_counts() {
+fn used_is_set_wherever_a_report_counts() {
     for utilization in ["pack", "observe", "ignore"] {
         let known = |report: Value| cluster(utilization, web(json!({})), report).build().snapshot.nodes[0].pods[0].used;
         let used = known(report(&[seen(UNKNOWN, 0)])).unwrap();
@@ -103,10 +103,10 @@ fn what_a_pod_uses_is_known_wherever_a_report_counts() {
     }
 }
 
-/// Rows: what is so of the pod, for how many hours it has been watched if at all, since when its node is, and whether what it uses, or
-/// what it requests, comes on top of what the node's figures show.
+/// Rows: changes of the pod, the hours of its measurement, if any, the start of the node's report, and the expected result. The
+/// result is whether the pod's usage or its requests count as new.
 #[test]
-fn what_came_lately_comes_on_top_of_what_a_report_shows() {
+fn newcomers_count_pods_too_new_for_the_report() {
     let (old, young) = ("2026-01-01T00:00:00Z", "2026-01-01T10:00:00Z");
     let ends = json!({"metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"}});
     let of = |kind: &str| json!({"metadata": owned_by(kind)});
@@ -136,7 +136,7 @@ fn what_came_lately_comes_on_top_of_what_a_report_shows() {
 }
 
 #[test]
-fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
+fn resized_pod_takes_current_requests_and_moves_with_original() {
     let text = r#"{"main":{"cpu":"3","memory":"4Gi"}}"#;
     let lowered = web(json!({"metadata": {"annotations": {"kerf.sh/requested": text}}}));
     for utilization in ["pack", "ignore"] {
@@ -149,7 +149,7 @@ fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
         assert_eq!((own.requests(), own.requested()), (mebibytes(1500, 2048), mebibytes(3000, 4096)));
         assert_eq!(own.spared(), mebibytes(1500, 2048));
     }
-    // kubelet has not carried the change out yet.
+    // kubelet has not finished the resize yet.
     let status = json!([{"name": "main", "resources": {"requests": {"cpu": "3", "memory": "2Gi"}}}]);
     let pending = merged(lowered.clone(), json!({"status": {"containerStatuses": status}}));
     let node = cluster("pack", pending, report(&[])).build().snapshot.nodes[0].clone();
@@ -162,7 +162,7 @@ fn a_lowered_pod_takes_what_it_requests_and_moves_with_what_it_requested() {
 }
 
 #[test]
-fn some_requests_stay_whatever_is_used() {
+fn fixed_names_the_reason_when_requests_cannot_change() {
     let containers = |all: Value| json!({"spec": {"containers": all}});
     let main = |resources: Value| containers(json!([{"name": "main", "resources": resources}]));
     let amounts = json!({"cpu": "1", "memory": "1Gi"});
@@ -202,7 +202,7 @@ fn some_requests_stay_whatever_is_used() {
 }
 
 #[test]
-fn what_prepares_a_pod_counts_however_little_its_containers_request() {
+fn least_counts_init_containers_beside_sidecars() {
     let container = |name: &str, cpu: &str, policy: Value| json!({"name": name, "resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy});
     let init = |all: Value| of(web(json!({"spec": {"initContainers": all}}))).least;
     let once = |cpu: &str| container("once", cpu, Value::Null);
@@ -212,7 +212,7 @@ fn what_prepares_a_pod_counts_however_little_its_containers_request() {
         (json!([once("700m")]), 700),
         (json!([once("700m"), once("900m")]), 900),
         (json!([beside("300m")]), 0),
-        // It runs beside the sidecar, which is counted on its own.
+        // The init container runs beside the sidecar, which counts separately.
         (json!([beside("300m"), once("700m")]), 700),
         (json!([once("700m"), beside("300m")]), 400),
     ];
@@ -224,7 +224,7 @@ fn what_prepares_a_pod_counts_however_little_its_containers_request() {
 }
 
 #[test]
-fn pools_say_how_far_requests_go_down_and_pods_when_they_got_them_back() {
+fn packing_and_given_back_are_read_from_annotations() {
     let rules = |annotations: Value| {
         let mut cluster = cluster("pack", web(json!({})), report(&[]));
         cluster.pools[0]["metadata"]["annotations"] = annotations;

@@ -1,4 +1,4 @@
-//! What pods say of other pods, of ports and of nodes that they would like.
+//! Tests of constraints between pods, host ports and preferred nodes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn is(key: &str, value: &str) -> Requirement {
 }
 
 #[test]
-fn spread_constraints() {
+fn spread_contains_all_fields_of_the_constraint() {
     let own = || Spread {
         key: api::label::ZONE.to_owned(),
         max_skew: 1,
@@ -45,7 +45,7 @@ fn spread_constraints() {
             merged(selector.clone(), json!({"matchLabelKeys": ["revision", "absent"]})),
             Spread { selector: revision(), ..own() },
         ),
-        // The API server has merged the key already.
+        // The API server has already merged the key.
         (
             json!({"labelSelector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "revision", "operator": "In", "values": ["2"]}]}, "matchLabelKeys": ["revision"]}),
             Spread { selector: revision(), ..own() },
@@ -61,7 +61,7 @@ fn spread_constraints() {
 }
 
 #[test]
-fn affinity_to_other_pods() {
+fn near_and_apart_contain_all_fields_of_pod_affinity() {
     let own = || PodTerm {
         key: api::label::HOSTNAME.to_owned(),
         selector: Some(Selector(vec![is("app", "db")])),
@@ -107,7 +107,7 @@ fn affinity_to_other_pods() {
 }
 
 #[test]
-fn preferred_nodes() {
+fn preferred_contains_only_terms_that_nodes_can_meet() {
     let zone = || NodePreference { weight: 5, term: vec![is(api::label::ZONE, "a")] };
     let expression = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
     let rows = [
@@ -125,7 +125,7 @@ fn preferred_nodes() {
 }
 
 #[test]
-fn ports_of_the_node() {
+fn ports_contain_host_ports() {
     let spec = json!({
         "containers": [{"name": "main", "ports": [
             {"containerPort": 80, "hostPort": 80},
@@ -139,13 +139,13 @@ fn ports_of_the_node() {
 }
 
 #[test]
-fn priority_and_namespace() {
+fn shape_contains_priority_and_namespace() {
     let shape = shape(json!({"priority": -5}), json!({}));
     assert_eq!((shape.priority, shape.namespace.as_str()), (-5, "default"));
 }
 
 #[test]
-fn only_labels_that_someone_looks_at_tell_shapes_apart() {
+fn shapes_differ_only_by_labels_that_selectors_use() {
     let with = |name: &str, spec: Value, labels: Value| {
         merged(pending(name, "1", spec), json!({"metadata": {"labels": labels}}))
     };
@@ -159,7 +159,7 @@ fn only_labels_that_someone_looks_at_tell_shapes_apart() {
         let built = Cluster { pods: pods(looking.clone()), ..Cluster::default() }.build();
         assert_eq!(built.snapshot.shapes.len(), expected, "{looking}");
     }
-    // Bound pods and DaemonSets look at labels too.
+    // Selectors of bound pods and DaemonSets count too.
     let mut bound = running("d", "n1", "1", json!({}));
     bound["spec"]["topologySpreadConstraints"] = looks_at("number")["topologySpreadConstraints"].clone();
     let built = Cluster { pods: [pods(json!({})), vec![bound]].concat(), ..Cluster::default() }.build();
@@ -167,7 +167,7 @@ fn only_labels_that_someone_looks_at_tell_shapes_apart() {
 }
 
 #[test]
-fn bound_pods_share_the_shapes_of_their_kind() {
+fn shapes_are_shared_by_bound_and_pending_pods() {
     let (node, claim) = machine("n1", json!({}));
     let daemon = |name: &str, node: &str| {
         let mut pod = running(name, node, "100m", owned_by("DaemonSet"));
@@ -205,7 +205,7 @@ fn bound_pods_share_the_shapes_of_their_kind() {
 }
 
 #[test]
-fn pods_that_nobody_has_looked_at_count_where_one_was_refused_that_is_alike_or_came_with_them() {
+fn pods_include_untried_pods_when_an_equal_one_was_refused() {
     let fresh = |name: &str, cpu: &str, spec: Value| {
         let mut pod = pending(name, cpu, spec);
         pod["status"]["conditions"] = json!([]);
@@ -242,14 +242,14 @@ fn pods_that_nobody_has_looked_at_count_where_one_was_refused_that_is_alike_or_c
 }
 
 #[test]
-fn devices_are_not_claimed() {
+fn ignored_reason_is_device_claim_when_pod_has_claims() {
     let pod = pending("web", "1", json!({"resourceClaims": [{"name": "gpu"}]}));
     let built = Cluster { pods: vec![pod], ..Cluster::default() }.build();
     assert_eq!(built.ignored[0].reason, IgnoredReason::DeviceClaim);
 }
 
 #[test]
-fn namespaces_come_with_their_names_as_labels() {
+fn namespaces_have_their_name_as_label() {
     let namespaces = vec![json!({"metadata": {"name": "a", "labels": {"team": "x"}}})];
     let snapshot = Cluster { namespaces, ..Cluster::default() }.build().snapshot;
     let labels: Vec<_> = snapshot.namespaces["a"].iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();

@@ -1,4 +1,4 @@
-//! Pods that leave once a copy of them is ready: who is one, and what that means for budgets and places.
+//! Tests of pods with a surge copy: the pods that qualify, and the effect on budgets and placement.
 
 use planner::BoundPod;
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use snapshot::SnapshotResult;
 
 use crate::objects::{Cluster, guard, machine, merged, owned_by, pool, running};
 
-/// A ready pod of the Deployment `web`.
+/// Returns a ready pod of the Deployment `web`.
 fn of_web(name: &str, node: &str, annotations: Value) -> Value {
     let labels = json!({"labels": {"app": "web", "pod-template-hash": "7d9"}, "annotations": annotations});
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     merged(running(name, node, "1", merged(owned_by("ReplicaSet"), labels)), ready)
 }
 
-/// Two nodes of a pool that asks for copies of single pods, or does not.
+/// Returns two nodes of a NodePool with this value of `kerf.sh/surge`.
 fn built(pool_asks: bool, pods: Vec<Value>, budgets: Vec<Value>) -> SnapshotResult {
     let (nodes, claims) = ["n1", "n2"].map(|name| machine(name, json!({}))).into_iter().unzip();
     let annotations = json!({"metadata": {"annotations": {"kerf.sh/surge": pool_asks.to_string()}}});
@@ -26,7 +26,7 @@ fn first(built: &SnapshotResult) -> &BoundPod {
 }
 
 #[test]
-fn a_pool_means_the_only_pod_of_a_deployment() {
+fn surges_is_true_for_the_only_pod_of_a_deployment() {
     let web = |name: &str, node: &str| of_web(name, node, json!({}));
     let ended = merged(web("b", "n2"), json!({"status": {"phase": "Succeeded"}}));
     let rows = [
@@ -41,9 +41,9 @@ fn a_pool_means_the_only_pod_of_a_deployment() {
     }
 }
 
-/// Rows: what the pool and the pod say, whether a copy is up first, and whether the budget that wants one to stay holds it.
+/// Rows: the annotations of NodePool and pod, and whether the pod gets a surge copy, so that its budget does not block it.
 #[test]
-fn the_pods_own_word_counts_more_than_its_pools() {
+fn surge_annotation_of_the_pod_takes_precedence() {
     let one = guard(
         "a",
         json!({"matchLabels": {"app": "web"}}),
@@ -58,7 +58,7 @@ fn the_pods_own_word_counts_more_than_its_pools() {
 }
 
 #[test]
-fn its_budget_holds_it_only_where_a_copy_would_not_help() {
+fn held_by_lists_budgets_that_a_copy_does_not_satisfy() {
     let asks = || vec![of_web("a", "n1", json!({"kerf.sh/surge": "true"}))];
     let web = || json!({"matchLabels": {"app": "web"}});
     let status = |healthy: i32| json!({"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": 1});
@@ -75,14 +75,14 @@ fn its_budget_holds_it_only_where_a_copy_would_not_help() {
 }
 
 #[test]
-fn who_waits_for_its_copy_needs_no_other_place() {
+fn reschedulable_is_false_when_a_copy_is_requested() {
     let waits = json!({"kerf.sh/surge": "true", "kerf.sh/surged": "owner web-7d9 2026-01-01T11:59:00Z"});
     assert!(!first(&built(false, vec![of_web("a", "n1", waits)], vec![])).reschedulable);
     assert!(first(&built(false, vec![of_web("a", "n1", json!({"kerf.sh/surge": "true"}))], vec![])).reschedulable);
 }
 
 #[test]
-fn a_word_that_nobody_knows_is_named() {
+fn problems_name_an_invalid_surge_annotation() {
     let built = built(false, vec![of_web("a", "n1", json!({"kerf.sh/surge": "yes"}))], vec![]);
     let told: Vec<String> = built.problems.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["Pod default/a: annotation kerf.sh/surge is ignored: \"yes\" is neither true nor false"]);

@@ -1,4 +1,4 @@
-//! What volumes ask of a pod's node, and which of them keep a pod waiting.
+//! Tests of the requirements of volumes on a pod's node, and of volume problems that block a pod.
 
 use planner::{Operator, Requirement, VolumeNeed};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn cluster(claims: Vec<Value>, volumes: Vec<Value>, classes: Vec<Value>) -> Clus
 }
 
 #[test]
-fn where_volumes_are_or_can_be_made() {
+fn volumes_have_the_alternatives_and_driver_of_the_claim() {
     let ebs = || Some("ebs.csi.aws.com".to_owned());
     let csi = json!({"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}});
     let two =
@@ -97,7 +97,7 @@ fn where_volumes_are_or_can_be_made() {
 }
 
 #[test]
-fn volumes_that_keep_a_pod_waiting() {
+fn ignored_reason_names_the_problem_of_the_volume_claim() {
     let pv = || "pv".to_owned();
     let going = json!({"metadata": {"deletionTimestamp": NOW}});
     let named = claim(json!({"storageClassName": "gp3"}));
@@ -134,7 +134,7 @@ fn volumes_that_keep_a_pod_waiting() {
 }
 
 #[test]
-fn ephemeral_volumes_are_claims_of_the_pods_own() {
+fn claims_contain_ephemeral_volumes_by_pod_and_name() {
     let uses = json!({"volumes": [{"name": "scratch", "ephemeral": {}}]});
     let own = json!({"metadata": {"name": "web-scratch", "namespace": "default"}, "spec": {"storageClassName": "gp3"}});
     let cluster = Cluster {
@@ -150,7 +150,7 @@ fn ephemeral_volumes_are_claims_of_the_pods_own() {
 }
 
 #[test]
-fn claims_are_counted_once_and_bound_pods_keep_theirs() {
+fn claims_are_listed_once_for_bound_pods() {
     let (node, of_node) = machine("n1", json!({}));
     let mut pod = running("web", "n1", "1", json!({}));
     pod["spec"]["volumes"] = json!([
@@ -174,7 +174,7 @@ fn claims_are_counted_once_and_bound_pods_keep_theirs() {
 }
 
 #[test]
-fn a_node_says_how_many_volumes_it_takes() {
+fn attach_limits_follow_the_csi_node() {
     let (node, of_node) = machine("n1", json!({}));
     let drivers = json!([
         {"name": "ebs.csi.aws.com", "nodeID": "i-1", "allocatable": {"count": 25}},
@@ -186,7 +186,7 @@ fn a_node_says_how_many_volumes_it_takes() {
 }
 
 #[test]
-fn a_claim_for_one_pod_is_taken() {
+fn claim_is_in_use_when_another_pod_has_it() {
     let uses = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
     let mut holder = running("holder", "n1", "1", json!({}));
     holder["spec"]["volumes"] = uses["volumes"].clone();
