@@ -1,4 +1,4 @@
-//! The running agent's own door: a socket that only root may open, on which it says where everything stands, once per connection.
+//! The status socket of the running agent. Only root may open the socket. The agent writes its status to each connection once.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -12,19 +12,19 @@ use tokio::time::timeout;
 
 use crate::status::AgentStatus;
 
-/// The socket, on the machine.
+/// Path of the socket, below the root of the machine.
 const SOCKET: &str = "run/kerf/admin.sock";
-/// A reader that takes longer is left alone.
+/// Time limit for one connection, of both the agent and its client.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The socket, or nothing where it cannot be had: an agent without it guards its node all the same.
+/// The status socket, or nothing where it cannot be opened: an agent without the socket protects its node all the same.
 #[derive(Debug)]
 pub struct Admin {
     listener: Option<UnixListener>,
 }
 
 impl Admin {
-    /// Opens the socket below `root`, in the place of one that an earlier start left.
+    /// Opens the socket below `root`. Replaces the socket that an earlier start left.
     #[must_use]
     pub fn open(root: &Path) -> Self {
         let path = socket(root);
@@ -35,7 +35,7 @@ impl Admin {
         Self { listener: listener.ok() }
     }
 
-    /// The next who asks.
+    /// Returns the next connection of a client. Never returns where the socket could not be opened.
     pub async fn asked(&self) -> UnixStream {
         loop {
             let Some(listener) = &self.listener else {
@@ -43,26 +43,26 @@ impl Admin {
             };
             match listener.accept().await {
                 Ok((stream, _)) => return stream,
-                // Out of file descriptors: waiting is all that can help.
+                // The process may have no free file descriptor: only waiting can help.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
     }
 }
 
-/// Answers in the background.
+/// Writes the status to the client in a background task.
 pub fn answer(mut stream: UnixStream, status: &AgentStatus) {
     let text = serde_json::to_vec(status).unwrap_or_default();
     tokio::spawn(async move {
-        // Who hangs up does not want to know.
+        // A client that closes its connection early is not an error.
         drop(timeout(PATIENCE, stream.write_all(&text)).await);
     });
 }
 
-/// Asks the agent that runs on the machine below `root`.
+/// Requests the status of the agent that runs on the machine below `root`.
 ///
 /// # Errors
-/// When none runs, or it does not answer.
+/// No agent runs, the agent does not answer within 2 s, or its answer is no status.
 pub async fn ask(root: &Path) -> io::Result<AgentStatus> {
     let asked = async {
         let mut stream = UnixStream::connect(socket(root)).await?;
@@ -73,7 +73,7 @@ pub async fn ask(root: &Path) -> io::Result<AgentStatus> {
     timeout(PATIENCE, asked).await.unwrap_or_else(|late| Err(late.into()))
 }
 
-/// The socket appears with its mode set: it is made beside its place, then moved.
+/// Binds the socket beside its final path and then renames it, so that the socket never exists with another mode.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let beside = path.with_extension("sock.new");
     fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;

@@ -1,5 +1,5 @@
-//! From a machine that just booted to a running kubelet. Nothing is tried once only: whatever is missing or wrong, the
-//! agent says in one sentence what it waits for and asks again, because a node that gave up is a bill without work.
+//! Bootstrap: from a machine that just booted to a running kubelet. Bootstrap never gives up, because a failed node costs money
+//! without doing work. Bootstrap reports in one sentence what is missing or wrong, and retries.
 
 pub mod containerd;
 pub mod credentials;
@@ -41,46 +41,46 @@ pub use plan::{BootstrapPlan, PlannedFile};
 use retry_log::{LogDecision, RetryLog};
 pub use state::BootstrapState;
 
-/// Exists from when the units were restarted with the files as they are now until the next change. Below `/run`, so
-/// that a reboot starts them again.
+/// Marker file. The file exists from the restart of the units with the current files until the next change of a file. The file
+/// is below `/run`, so that a reboot restarts the units.
 const STARTED_PATH: &str = "/run/kerf/units-started";
 
-/// How long the role's credentials are waited for, for the timeline.
+/// Longest wait for the role's credentials, whose arrival is recorded in the timeline.
 const CREDENTIALS: Duration = Duration::from_secs(2);
 
-/// What bootstrap acts with.
+/// Dependencies of bootstrap.
 #[derive(Debug)]
 pub struct Bootstrap {
     /// The machine.
     pub host: Host,
-    /// Its metadata.
+    /// The instance metadata service.
     pub imds: Arc<Imds>,
-    /// Where the credential provider for ECR is, if it is; the NodeConfig's environment may say otherwise.
+    /// Default path of the credential provider for ECR. The environment in the NodeConfig may override the path.
     pub credential_provider: String,
-    /// Environment, for calls of EC2.
+    /// Environment, for calls to EC2.
     pub environment: Environment,
-    /// Waits between attempts.
+    /// Delays between attempts.
     pub backoff: Backoff,
 }
 
-/// How bootstrap ended.
+/// Result of bootstrap.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BootstrapOutcome {
-    /// Everything is written and started.
+    /// All files are written and all units are started.
     Configured(Box<BootstrapPlan>),
-    /// Somebody else has done that.
+    /// Another program configured the machine.
     Observed {
         /// The name that kubelet registers.
         node_name: String,
-        /// Who, where that is known.
+        /// The program that configured the machine, where it is known.
         by: Option<Configurator>,
-        /// What people should know.
+        /// Warnings for the log, one sentence each.
         warnings: Vec<String>,
     },
 }
 
 impl BootstrapOutcome {
-    /// The name that kubelet registers.
+    /// Returns the name that kubelet registers.
     #[must_use]
     pub fn node_name(&self) -> &str {
         match self {
@@ -89,7 +89,7 @@ impl BootstrapOutcome {
         }
     }
 
-    /// What was done; `None` where somebody else did it.
+    /// Returns the plan that was carried out; `None` where another program configured the machine.
     #[must_use]
     pub fn plan(self) -> Option<BootstrapPlan> {
         match self {
@@ -100,9 +100,9 @@ impl BootstrapOutcome {
 }
 
 impl Bootstrap {
-    /// Tries until the machine is configured and its units are started; returns what was done.
+    /// Retries until the machine is configured and its units are started. Returns the result.
     ///
-    /// The state is always to be read in [`state::PATH`].
+    /// The current state is always in [`state::PATH`].
     pub async fn run(&self) -> BootstrapOutcome {
         let mut timeline = Timeline::read(&self.host.at("/"));
         timeline.begin(Timestamp::now());
@@ -122,10 +122,10 @@ impl Bootstrap {
         }
     }
 
-    /// Gathers, decides, acts: once. What it reaches on its way goes into `timeline`.
+    /// Gathers facts, makes a plan and carries it out, once. Records the stages that it reaches in `timeline`.
     ///
     /// # Errors
-    /// What stands in the way, and its cure; trying again is safe after any of them.
+    /// The obstacle and its remedy; a retry is safe after each of them.
     pub async fn attempt(&self, timeline: &mut Timeline) -> anyhow::Result<BootstrapOutcome> {
         let root = self.host.at("/");
         let policies = policies::read(&root, &self.imds).await?;
@@ -162,7 +162,7 @@ impl Bootstrap {
         Ok(plan)
     }
 
-    /// The interface limits of an instance type that is newer than our table.
+    /// Returns the interface limits of an instance type that is newer than our table, from EC2.
     async fn unknown_limits(&self, facts: &Facts) -> Option<InterfaceLimits> {
         let environment = self.environment.of_node(&facts.user_data.config);
         let patience = ec2::Ec2Retries::brief(self.backoff.seed);
@@ -170,8 +170,8 @@ impl Bootstrap {
         ec2.unknown_limits(&facts.identity.instance_type).await
     }
 
-    /// When metadata gave out the role's credentials, where kubelet lives on them. Their absence holds nothing up: kubelet asks for
-    /// itself, again and again.
+    /// Returns when IMDS returned the role's credentials, where kubelet depends on them. Missing credentials do not block
+    /// bootstrap, because kubelet requests them itself with retries.
     async fn credentials(&self, needed: bool) -> Option<Timestamp> {
         if !needed {
             return None;
@@ -273,7 +273,7 @@ impl Bootstrap {
     }
 }
 
-/// Runs what the plan wants once this unit is up.
+/// Runs the programs that the plan lists for the time after the start of `unit`.
 pub(crate) async fn run_after(host: &Host, plan: &BootstrapPlan, unit: &str) -> Result<(), HostError> {
     for step in plan.programs.iter().filter(|step| step.after == unit) {
         let arguments: Vec<&str> = step.arguments.iter().map(String::as_str).collect();
@@ -282,7 +282,7 @@ pub(crate) async fn run_after(host: &Host, plan: &BootstrapPlan, unit: &str) -> 
     Ok(())
 }
 
-/// The stage that is reached when this unit is up.
+/// Returns the timeline stage that is reached when `unit` is up.
 fn stage_of(unit: &str) -> Option<&'static str> {
     match unit.strip_suffix(".service").unwrap_or(unit) {
         "containerd" => Some(timeline::CONTAINERD),
@@ -291,7 +291,7 @@ fn stage_of(unit: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether only people can clear the obstacle (what the machine received is wrong), or time may.
+/// Returns `Failed` where only a user can remove the obstacle, because the user data is wrong; else `Waiting`.
 fn state_of(obstacle: &anyhow::Error, reason: String, since: Timestamp) -> BootstrapState {
     if obstacle.is::<UserDataError>() || obstacle.is::<NodeConfigError>() {
         BootstrapState::Failed { reason, since }

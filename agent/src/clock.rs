@@ -1,5 +1,5 @@
-//! The agent's clock: it begins with the wall's time and then only counts what has passed since the machine booted, so that someone
-//! who sets the wall clock moves no deadline. Its anchor is in the journal: a restart carries on with the same clock.
+//! The agent's clock. The clock starts with the wall time and then only adds the time since the boot of the machine. Setting
+//! the wall clock therefore moves no deadline. The journal stores its anchor: a restart continues with the same clock.
 
 use drain::Millis;
 use hyper::HeaderMap;
@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use nix::time::{ClockId, clock_gettime};
 
-/// So far the wall clock may be ahead or behind before it counts as set. Slewing stays below.
+/// Least difference, in milliseconds, by which the wall clock counts as set. Slewing remains below.
 const STEP: u64 = 2_000;
 
-/// The moment that an answer carries, if that makes sense.
+/// Returns the time in the `Date` header of a response, if the header is valid.
 pub(crate) fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let text = headers.get(DATE)?.to_str().ok()?;
     DateTimeParser::new().parse_timestamp(text).ok()
@@ -25,7 +25,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock with the anchor of an earlier start in this boot, or one that is right now.
+    /// Returns a clock with the anchor of an earlier start in this boot, or with the current wall time.
     #[must_use]
     pub fn anchored(anchor: Option<i64>) -> Self {
         let mut clock = Self { anchor: anchor.unwrap_or_else(|| wall() - since_boot()), ahead: 0 };
@@ -33,25 +33,26 @@ impl Clock {
         clock
     }
 
-    /// What to keep for the next start.
+    /// Returns the anchor to store for the next start.
     #[must_use]
     pub fn anchor(&self) -> i64 {
         self.anchor
     }
 
-    /// The moment by this clock.
+    /// Returns the current time of this clock.
     #[must_use]
     pub fn now(&self) -> Millis {
         Millis(u64::try_from(self.anchor.saturating_add(since_boot())).unwrap_or(0))
     }
 
-    /// The moment by which something must have been sent.
+    /// Returns `moment` as a deadline for sending.
     #[must_use]
     pub fn by(&self, moment: Millis) -> ClockOffset {
         ClockOffset(i64::try_from(moment.0).unwrap_or(i64::MAX).saturating_sub(self.anchor))
     }
 
-    /// Looks at the wall: by how many milliseconds it is ahead, in steps, for what people and others read.
+    /// Compares this clock with the wall clock. Returns how many milliseconds the wall clock is ahead, in steps, for times that
+    /// others read.
     pub fn look(&mut self) -> i64 {
         let ahead = wall().saturating_sub(self.anchor.saturating_add(since_boot()));
         self.ahead = settled(self.ahead, ahead);
@@ -59,7 +60,7 @@ impl Clock {
     }
 }
 
-/// The offset to go on with: small differences are slewing, and change nothing.
+/// Returns the new offset. A small difference is slewing and changes nothing.
 fn settled(known: i64, ahead: i64) -> i64 {
     if ahead.abs_diff(known) < STEP { known } else { ahead }
 }
@@ -69,38 +70,39 @@ fn wall() -> i64 {
 }
 
 fn since_boot() -> i64 {
-    // Every Linux since 2.6.39 has it; without it the clock would stand still, and the wall's is better then.
+    // Every Linux since 2.6.39 has this clock. Without it the agent's clock would not advance, so the wall clock is the better
+    // one.
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or_else(|_| wall(), |at| at.tv_sec() * 1000 + at.tv_nsec() / 1_000_000)
 }
 
-/// A moment by which something must have been sent, in milliseconds since the boot. A machine or program that was stopped meanwhile is
-/// late, and knows.
+/// Deadline for sending, in milliseconds since the boot. A machine or program that was suspended in between detects by it that
+/// it is too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockOffset(i64);
 
 impl ClockOffset {
-    /// Of what may be sent at any time.
+    /// No deadline.
     pub const EVER: Self = Self(i64::MAX);
 
-    /// Whether it is too late.
+    /// Reports whether the deadline has passed.
     #[must_use]
     pub fn is_over(self) -> bool {
         since_boot() >= self.0
     }
 }
 
-/// The wall clock as it differs from the agent's, in milliseconds: how moments are written for others.
+/// Offset of the wall clock from the agent's clock, in milliseconds. Times for others are written as wall time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallOffset(pub i64);
 
 impl WallOffset {
-    /// The wall's moment.
+    /// Converts a time of the agent's clock to wall time.
     #[must_use]
     pub fn wall_time(self, moment: Millis) -> Millis {
         Millis(moment.0.saturating_add_signed(self.0))
     }
 
-    /// The agent's moment of a wall's one.
+    /// Converts wall time to the agent's clock.
     #[must_use]
     pub fn ours(self, moment: Millis) -> Millis {
         Millis(moment.0.saturating_add_signed(self.0.saturating_neg()))
@@ -112,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slewing_is_not_followed_and_steps_are() {
+    fn settled_changes_when_the_wall_clock_was_set() {
         assert_eq!(settled(0, 1_999), 0);
         assert_eq!(settled(0, -3_600_000), -3_600_000);
         assert_eq!(settled(-3_600_000, -3_600_700), -3_600_000);
     }
 
     #[test]
-    fn a_restart_goes_on_with_the_same_clock_whatever_the_wall_says() {
+    fn clock_continues_when_anchored_again() {
         let clock = Clock::anchored(Some(5_000));
         let again = Clock::anchored(Some(clock.anchor()));
         assert!(again.now().since(clock.now()).as_secs() < 2 && clock.now() <= again.now());
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_to_be_sent_by_now_is_late() {
+    fn clock_offset_is_over_when_its_moment_has_passed() {
         let clock = Clock::anchored(None);
         let now = clock.now();
         let minute = std::time::Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! The agent's own Kubernetes client: exactly the calls that a node's identity may make, on one HTTP library, because a general client
-//! would cost this process twice its memory. It never retries: a refused eviction is news for the drain, not something to hide.
+//! Kubernetes client of the agent: exactly the calls that a node's identity may make, on one HTTP library. A general client
+//! would double the memory of this process. The client never retries, because the drain must see a refused eviction.
 
 mod access;
 mod bearer;
@@ -36,12 +36,12 @@ const PRECISE: &str = "application/json-patch+json";
 const JSON: &str = "application/json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// The API server, and as which Node we speak to it.
+/// Client of the API server, and the Node of this agent.
 #[derive(Clone, Debug)]
 pub struct ConnectionState {
-    /// The client.
+    /// Client of the API server.
     pub cluster: Arc<Cluster>,
-    /// Our Node's name.
+    /// Name of this agent's Node.
     pub node: String,
 }
 
@@ -51,27 +51,28 @@ impl PartialEq for ConnectionState {
     }
 }
 
-/// A client for one API server. Cheap to share behind an `Arc`; connections are kept alive and reused.
+/// Client for one API server. Sharing it behind an `Arc` is cheap; connections are kept alive and reused.
 #[derive(Debug)]
 pub struct Cluster {
     http: Http,
 }
 
 impl Cluster {
-    /// A client; nothing is connected yet. `timeout` bounds each call but watches.
+    /// Returns a client without a connection. `timeout` limits each call except watches.
     #[must_use]
     pub fn new(access: Access, timeout: Duration) -> Self {
         Self { http: Http::new(access, timeout) }
     }
 
-    /// Mints tokens with the instance's role where the kubeconfig names a command that would do just that. Without this, and for any
-    /// other command, the command is run.
+    /// Signs tokens with the instance's role where the kubeconfig names a command that would do the same. Any other command is
+    /// run.
     #[must_use]
     pub fn with_role(self, role: Arc<Role>) -> Self {
         Self { http: self.http.with_role(role) }
     }
 
-    /// How far our clock is behind the API server's, by its last answer; nothing where that is less than a minute.
+    /// Returns how far our clock is behind the API server's, by its last response; zero where the difference is less than a
+    /// minute.
     #[must_use]
     pub fn clock_is_behind(&self) -> SignedDuration {
         self.http.clock_is_behind()
@@ -90,7 +91,7 @@ impl Cluster {
         }
     }
 
-    /// Merges `patch` into the Node (everything but its status).
+    /// Merges `patch` into the Node, except its status.
     ///
     /// # Errors
     /// [`ClusterError`] of the call.
@@ -108,10 +109,10 @@ impl Cluster {
         self.write(Method::PATCH, &path, STRATEGIC, patch).await
     }
 
-    /// Takes an annotation of exactly this value off the Node; where it has another one by now, the API server refuses.
+    /// Removes an annotation from the Node if it has exactly this value; the API server refuses the request otherwise.
     ///
     /// # Errors
-    /// [`ClusterError`] of the call; 422 says that there is none of that value.
+    /// [`ClusterError`] of the call; 422 means that no annotation has this value.
     pub async fn unannotate(&self, name: &str, key: &str, value: &str) -> Result<(), ClusterError> {
         let place = format!("/metadata/annotations/{}", key.replace('/', "~1"));
         let at = |op: &str| json!({"op": op, "path": place, "value": value});
@@ -119,10 +120,11 @@ impl Cluster {
         self.write(Method::PATCH, &format!("/api/v1/nodes/{name}"), PRECISE, &patch).await
     }
 
-    /// Asks for the eviction of the pod with exactly this UID; `grace` in seconds replaces the pod's own. Nothing is sent from `by` on.
+    /// Requests the eviction of the pod with exactly this UID; `grace` in seconds replaces the pod's own. Nothing is sent from
+    /// `by` on.
     ///
     /// # Errors
-    /// [`ClusterError`] of the call; 429 says that a budget leaves no room.
+    /// [`ClusterError`] of the call; 429 means that a PodDisruptionBudget blocks the eviction.
     pub async fn evict(
         &self,
         namespace: &str,
@@ -141,7 +143,8 @@ impl Cluster {
         self.write_by(Method::POST, &path, JSON, &body, by).await
     }
 
-    /// Deletes the pod with exactly this UID within `grace` seconds, whatever its budgets say. Nothing is sent from `by` on.
+    /// Deletes the pod with exactly this UID within `grace` seconds, regardless of its PodDisruptionBudgets. Nothing is sent
+    /// from `by` on.
     ///
     /// # Errors
     /// [`ClusterError`] of the call.
@@ -160,20 +163,20 @@ impl Cluster {
         self.write_by(Method::DELETE, &path, JSON, &body, by).await
     }
 
-    /// Creates a `core/v1` Event; its namespace is the one in its metadata.
+    /// Creates a `core/v1` Event in the namespace of its metadata.
     ///
     /// # Errors
-    /// [`ClusterError`] of the call; 409 says that an event of this name exists.
+    /// [`ClusterError`] of the call; 409 means that an event of this name exists.
     pub async fn create_event(&self, event: &Value) -> Result<(), ClusterError> {
         let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default");
         let path = format!("/api/v1/namespaces/{namespace}/events");
         self.write(Method::POST, &path, JSON, event).await
     }
 
-    /// Makes the NodeUsage of this name say `spec`, whether there is one or not: one request, and no right to read is needed.
+    /// Creates or updates the NodeUsage of this name with `spec`, in one request that needs no permission to read.
     ///
     /// # Errors
-    /// [`ClusterError`] of the call; 404 says that the cluster does not know the resource.
+    /// [`ClusterError`] of the call; 404 means that the cluster lacks the resource.
     pub async fn apply_node_usage(&self, name: &str, spec: &NodeUsageSpec) -> Result<(), ClusterError> {
         let path = format!("/apis/kerf.sh/v1alpha1/nodeusages/{name}?fieldManager=kerf-agent&force=true");
         let body = json!({
@@ -185,7 +188,7 @@ impl Cluster {
         self.write(Method::PATCH, &path, APPLY, &body).await
     }
 
-    /// All pods bound to the node, read without a cache in between. Pods that cannot be understood are named in the log and left out.
+    /// Returns all pods bound to the node, read without a cache. Invalid pods are logged and skipped.
     ///
     /// # Errors
     /// [`ClusterError`] of the call.
@@ -193,7 +196,7 @@ impl Cluster {
         Ok(follow::list(&self.http, &Watched::pods_of(node)).await?.items)
     }
 
-    /// The CSI drivers that have registered on the node; none before the first has.
+    /// Returns the CSI drivers that have registered on the node; empty before the first has registered.
     ///
     /// # Errors
     /// [`ClusterError`] of the call.
@@ -209,8 +212,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a VolumeAttachment of this name is there. A node's identity may read those of its own node alone: once one is gone it is
-    /// nobody's, and the answer is a refusal.
+    /// Reports whether a VolumeAttachment of this name exists. A node's identity may only read those of its own node. The API
+    /// server answers 403 for a deleted one, because it belongs to no node.
     ///
     /// # Errors
     /// [`ClusterError`] of the call.
@@ -223,7 +226,7 @@ impl Cluster {
         }
     }
 
-    /// The pods of a namespace that are bound to the node and carry all these labels.
+    /// Returns the pods of a namespace that are bound to the node and have all these labels.
     ///
     /// # Errors
     /// [`ClusterError`] of the call.

@@ -1,4 +1,5 @@
-//! `kerf-agent doctor`: looks at everything that a node needs from its surroundings, once, and says what to mend. It changes nothing.
+//! `kerf-agent doctor`: checks once everything that a node needs from its environment, and reports remedies. The command
+//! changes nothing.
 
 pub mod image;
 
@@ -18,44 +19,45 @@ use crate::imds::Imds;
 use crate::journal::Journal;
 use crate::observe;
 
-/// Each call to the API server.
+/// Time limit for each call to the API server.
 const CALL: Duration = Duration::from_secs(5);
-/// A clock that is further off makes tokens that EKS refuses, and certificates that are not valid yet.
+/// Least skew of the clock that is an error. EKS refuses the tokens of a clock that is further off, and certificates may not be
+/// valid yet.
 const CLOCK: SignedDuration = SignedDuration::from_mins(4);
 
-/// How a check went.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DoctorVerdict {
-    /// As it should be.
+    /// The check passed.
     Ok,
-    /// Not needed at once, or not yet there.
+    /// The object of the check is not needed at once, or does not exist yet.
     Warning,
-    /// The node cannot work like this.
+    /// The node cannot work.
     Broken,
 }
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorFinding {
-    /// What was looked at.
+    /// Object of the check.
     pub check: &'static str,
-    /// How it went.
+    /// Result of the check.
     pub verdict: DoctorVerdict,
-    /// In a sentence: what is there, or what is wrong and how to mend it.
+    /// One sentence: the state, or the problem and its remedy.
     pub says: String,
 }
 
-/// All checks, in the order in which things depend on each other.
+/// All checks, in the order of their dependencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Diagnosis {
-    /// The checks.
+    /// Results of the checks.
     pub findings: Vec<DoctorFinding>,
 }
 
 impl Diagnosis {
-    /// Whether nothing is broken.
+    /// Reports whether no check found the node broken.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.findings.iter().all(|finding| finding.verdict != DoctorVerdict::Broken)
@@ -65,7 +67,7 @@ impl Diagnosis {
         self.findings.push(DoctorFinding { check, verdict, says: says.into() });
     }
 
-    /// Good news, or an error with its causes.
+    /// Records a passed check, or an error with its causes.
     fn judge(&mut self, check: &'static str, looked: Result<String, &(dyn Error + 'static)>) {
         match looked {
             Ok(says) => self.note(check, DoctorVerdict::Ok, says),
@@ -88,7 +90,7 @@ impl Display for Diagnosis {
     }
 }
 
-/// Looks at the machine below `root`.
+/// Checks the machine below `root`.
 pub async fn examine(root: &Path, imds: Arc<Imds>, fips: bool) -> Diagnosis {
     let mut found = Diagnosis::default();
     let instance = metadata(&mut found, &imds).await;
@@ -106,7 +108,7 @@ pub async fn examine(root: &Path, imds: Arc<Imds>, fips: bool) -> Diagnosis {
     found
 }
 
-/// Who metadata says we are.
+/// Checks the metadata service, and returns the instance id.
 async fn metadata(found: &mut Diagnosis, imds: &Imds) -> Option<String> {
     let identity = imds.identity().await;
     let says =
@@ -115,7 +117,7 @@ async fn metadata(found: &mut Diagnosis, imds: &Imds) -> Option<String> {
     identity.ok().map(|it| it.instance_id)
 }
 
-/// The files that bootstrap, kubelet and we need; gives the way to the API server.
+/// Checks the files of bootstrap, kubelet and the agent. Returns the access to the API server.
 fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
     match BootstrapState::read(root) {
         Some(BootstrapState::Done { .. }) => found.note("bootstrap", DoctorVerdict::Ok, "done"),

@@ -1,4 +1,4 @@
-//! Between Kubernetes' pods and the drain: what a pod is to a drain, and how one of its requests is carried out.
+//! Adapter between Kubernetes' pods and the drain: converts a pod for the drain, and sends the requests of a drain.
 
 use api::{annotation, taint};
 use drain::{Action, BudgetPolicy, Millis, PodOnNode, Reply, Settings};
@@ -8,14 +8,14 @@ use crate::clock::{ClockOffset, WallOffset};
 use crate::cluster::{Cluster, ClusterError, Pod};
 use crate::notices::moment;
 
-/// What a drain needs to know of these pods at `now`, all moments by the agent's clock.
+/// Converts these pods for a drain at `now`; all times are by the agent's clock.
 #[must_use]
 pub fn pods_on_node(pods: &[Pod], wall: WallOffset, now: Millis) -> Vec<PodOnNode> {
     let ours = |pod: PodOnNode| PodOnNode { deletion: pod.deletion.map(|at| wall.ours(at)), ..pod };
     pods.iter().map(|pod| ours(pod_on_node(pod, wall.wall_time(now)))).collect()
 }
 
-/// What a drain needs to know of this pod at `now`, all moments by the wall clock.
+/// Converts this pod for a drain at `now`; all times are by the wall clock.
 #[must_use]
 pub fn pod_on_node(pod: &Pod, now: Millis) -> PodOnNode {
     let bears = |effect| pod.spec.tolerations.iter().any(|it| it.bears(taint::DISRUPTED, effect));
@@ -42,7 +42,7 @@ fn owner_kind(pod: &Pod) -> Option<String> {
     managing.map(|owner| owner.kind.clone())
 }
 
-/// `karpenter.sh/do-not-disrupt` is `true`, or a duration that has not passed since the pod's start.
+/// Reports whether `karpenter.sh/do-not-disrupt` is `true`, or a duration that has not passed since the pod's start.
 fn is_held(pod: &Pod, now: Millis) -> bool {
     let Some(value) = pod.metadata.annotations.get(annotation::DO_NOT_DISRUPT) else {
         return false;
@@ -55,7 +55,8 @@ fn is_held(pod: &Pod, now: Millis) -> bool {
     span.zip(start).is_some_and(|(nanos, start)| now < start + std::time::Duration::from_nanos(nanos))
 }
 
-/// The rules of a drain of this machine. Those of a termination by Karpenter are its own; of ours they have the pace.
+/// Returns the settings of a drain of this machine. A termination by Karpenter follows Karpenter's rules and takes only the
+/// pace from the agent's settings.
 #[must_use]
 pub fn rules(said: &DrainSettings, seed: u64, termination: bool) -> Settings {
     let own = Settings {
@@ -79,8 +80,8 @@ fn care(said: machine::agent::drain::Care) -> BudgetPolicy {
     }
 }
 
-/// Sends one request of a drain, if that is possible before `by`, and says what came of it. [`Action::List`] is no request for a pod
-/// and gives `None`.
+/// Sends one request of a drain, if that is possible before `by`, and returns the pod's UID and the reply. [`Action::List`] is
+/// no request for a pod and returns `None`.
 pub async fn request(cluster: &Cluster, action: &Action, by: ClockOffset) -> Option<(String, Reply)> {
     let (uid, sent) = match action {
         Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace, by).await),
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_read_as_the_api_writes_it() {
+    fn pod_on_node_reads_all_fields_of_a_pod() {
         let pod = read(json!({
             "metadata": {
                 "name": "a", "namespace": "web", "uid": "u-1",
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn do_not_disrupt_is_true_or_lasts_for_a_while() {
+    fn pod_on_node_respects_do_not_disrupt_until_its_duration_ends() {
         let rows = [
             ("true", "2026-01-01T00:00:00Z", true),
             ("false", "2026-01-01T00:00:00Z", false),
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn which_tolerations_bear_the_disrupted_taint() {
+    fn pod_on_node_reads_tolerations_of_the_disrupted_taint() {
         let rows = [
             (json!({"operator": "Exists"}), true),
             (json!({"key": "karpenter.sh/disrupted", "operator": "Exists"}), true),

@@ -1,5 +1,6 @@
-//! The two questions of a boot that only EC2 can answer: what the instance is called, and how many interfaces a type
-//! has that our table does not know. Signed and sent by hand: AWS's SDK would be many times this program.
+//! EC2 client for the two facts of a boot that only EC2 has. The facts are the private DNS name of the instance, and the
+//! interface limits of a type that our table lacks. Requests are signed and sent without AWS's SDK, which would be many times
+//! the size of this program.
 
 pub mod auto_scaling;
 mod connection;
@@ -27,13 +28,13 @@ use proxy::Server;
 
 pub use error::Ec2Error;
 
-/// A service of AWS that speaks EC2's query protocol.
+/// An AWS service with EC2's query protocol.
 #[derive(Debug, Clone, Copy)]
 struct Service {
-    /// In host names and signatures.
+    /// Name in host names and signatures.
     name: &'static str,
     version: &'static str,
-    /// The variable that names another endpoint.
+    /// Environment variable that names another endpoint.
     endpoint: &'static str,
 }
 
@@ -41,23 +42,24 @@ const EC2: Service = Service { name: "ec2", version: "2016-11-15", endpoint: "AW
 const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 
-/// How long to insist on an answer.
+/// Retry limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ec2Retries {
-    /// How long one exchange may take.
+    /// Time limit for one exchange.
     pub exchange: Duration,
-    /// How often to send a request at most, unless `AWS_MAX_ATTEMPTS` says otherwise.
+    /// Greatest number of attempts of a request, unless `AWS_MAX_ATTEMPTS` is set.
     pub attempts: u32,
-    /// The waits between.
+    /// Delays between attempts.
     pub backoff: Backoff,
-    /// The waits between questions for a name that EC2 answers, but without the name.
+    /// Delays between requests for a name while EC2 responds without a name.
     pub naming: Backoff,
-    /// How long to wait for the name in all.
+    /// Total time limit for the name.
     pub limit: Duration,
 }
 
 impl Ec2Retries {
-    /// That of EKS's bootstrap: 30 attempts of half a minute; for the name 15 s, then up to 2 min, 10 min in all.
+    /// Returns the limits of EKS's bootstrap: 30 attempts of 30 s. The delays for the name start at 15 s and grow to 2 min, 10
+    /// min in all.
     #[must_use]
     pub const fn nodeadm(seed: u64) -> Self {
         let seconds = Duration::from_secs;
@@ -70,13 +72,13 @@ impl Ec2Retries {
         }
     }
 
-    /// For what a node can do without: two attempts of 3 s.
+    /// Returns limits for optional data: two attempts of 3 s.
     #[must_use]
     pub const fn brief(seed: u64) -> Self {
         Self { exchange: Duration::from_secs(3), attempts: 2, ..Self::nodeadm(seed) }
     }
 
-    /// The attempts of one request in this environment.
+    /// Returns the number of attempts of one request in this environment.
     ///
     /// # Errors
     /// [`Ec2Error::Variable`] when `AWS_MAX_ATTEMPTS` is no number from 1 on.
@@ -86,7 +88,7 @@ impl Ec2Retries {
         text.parse().ok().filter(|attempts| *attempts > 0).ok_or_else(unusable)
     }
 
-    /// The least time that passes before `attempts` exchanges without an answer are given up.
+    /// Returns the least time after which `attempts` exchanges without a response fail.
     #[must_use]
     pub fn shortest(&self, attempts: u32) -> Duration {
         let waits: Duration = (0..attempts.saturating_sub(1)).map(|attempt| self.backoff.delay(attempt)).sum();
@@ -94,7 +96,7 @@ impl Ec2Retries {
     }
 }
 
-/// EC2 of one region, as this machine reaches it.
+/// Client for EC2 of one region.
 #[derive(Debug)]
 pub struct Ec2<'a> {
     service: Service,
@@ -106,7 +108,7 @@ pub struct Ec2<'a> {
 }
 
 impl<'a> Ec2<'a> {
-    /// EC2 of `region`; credentials are those of the environment, else those of the instance's role.
+    /// Returns a client for `region`. Its credentials are those of the environment, else those of the instance's role.
     #[must_use]
     pub fn new(
         region: &'a str,
@@ -118,10 +120,10 @@ impl<'a> Ec2<'a> {
         Self { service: EC2, region, environment, host, role: Role::new(imds), patience }
     }
 
-    /// The private DNS name of an instance, asked for until EC2 has one.
+    /// Returns the private DNS name of an instance. Repeats the request until EC2 has a name.
     ///
     /// # Errors
-    /// [`Ec2Error`]; [`Ec2Error::Unnamed`] when there is none in time.
+    /// [`Ec2Error`]; [`Ec2Error::Unnamed`] when EC2 has no name in time.
     pub async fn private_dns_name(&self, instance: &str) -> Result<String, Ec2Error> {
         let asking = tokio::time::timeout(self.patience.limit, self.ask_for_name(instance)).await;
         let unnamed = |_| Ec2Error::Unnamed { instance: instance.to_owned(), after: self.patience.limit };
@@ -153,7 +155,7 @@ impl<'a> Ec2<'a> {
         }
     }
 
-    /// The interface limits of an instance type.
+    /// Returns the interface limits of an instance type.
     ///
     /// # Errors
     /// [`Ec2Error`].
@@ -163,8 +165,8 @@ impl<'a> Ec2<'a> {
         limits(&answer).ok_or(Ec2Error::Content { action: ACTION, expected: "the limits of one instance type" })
     }
 
-    /// The limits of an instance type that our own table lacks; `None` where it has it, and, with a warning, where EC2
-    /// does not say: the node takes the usual number of pods then.
+    /// Returns the limits of an instance type that our own table lacks; `None` where the table has it. Logs a warning and
+    /// returns `None` where EC2 does not return limits: the node then has the default number of pods.
     pub async fn unknown_limits(&self, instance_type: &str) -> Option<InterfaceLimits> {
         if pods::interface_limits(instance_type).is_some() {
             return None;
@@ -176,7 +178,7 @@ impl<'a> Ec2<'a> {
         self.interface_limits(instance_type).await.inspect_err(refused).ok()
     }
 
-    /// Sends a request until it is answered or patience is at its end.
+    /// Sends a request until it is answered or its attempts are used up.
     async fn call(&self, action: &'static str, parameters: &[(&str, &str)]) -> Result<String, Ec2Error> {
         let server = self.server()?;
         let attempts = self.patience.attempts_in(self.environment)?;
@@ -274,7 +276,7 @@ fn refused(action: &'static str, status: u16, answer: &str) -> Ec2Error {
     Ec2Error::Refused { action, status, code: text("Code"), message }
 }
 
-/// Interfaces of the default network card, and the IPv4 addresses of each.
+/// Parses the number of interfaces of the default network card, and the IPv4 addresses of each interface.
 fn limits(answer: &str) -> Option<InterfaceLimits> {
     let numbers = |path: &[&str]| -> Option<Vec<u32>> {
         let base = ["DescribeInstanceTypesResponse", "instanceTypeSet", "item", "networkInfo"];

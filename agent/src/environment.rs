@@ -1,5 +1,5 @@
-//! Environment variables as a value: a NodeConfig may set some for this very process, whose real environment cannot be
-//! changed safely, and tests have their own.
+//! Environment variables as a value. A NodeConfig may set variables for this process, whose real environment cannot be changed
+//! safely, and tests use their own.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::bootstrap::environment::WHOLE_MACHINE;
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Those of this process; what is no UTF-8 is left out.
+    /// Returns the variables of this process, except those that are no UTF-8.
     #[must_use]
     pub fn of_process() -> Self {
         std::env::vars_os()
@@ -20,19 +20,19 @@ impl Environment {
             .collect()
     }
 
-    /// The value of a variable; `None` when it is not set or empty.
+    /// Returns the value of a variable; `None` when it is not set or empty.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether a variable says yes: `true` or `1`.
+    /// Reports whether the value of a variable is `true` or `1`.
     #[must_use]
     pub fn says_yes(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
     }
 
-    /// The same with `later` laid over.
+    /// Returns a copy in which `later` overrides the variables.
     #[must_use]
     pub fn with(&self, later: &BTreeMap<String, String>) -> Self {
         let mut all = self.clone();
@@ -40,7 +40,7 @@ impl Environment {
         all
     }
 
-    /// The same with what a NodeConfig sets for the whole machine, us included.
+    /// Returns a copy with the variables that a NodeConfig sets for the whole machine, which includes the agent.
     #[must_use]
     pub fn of_node(&self, config: &NodeConfig) -> Self {
         config.spec.instance.environment.get(WHOLE_MACHINE).map_or_else(|| self.clone(), |asked| self.with(asked))

@@ -1,20 +1,20 @@
-//! Files of the agent's own, kept so that nobody ever reads half of one, and files of the kernel's that are read again and again.
-//! What is particular about the operating system's files, their modes and mounts, is [`crate::host`]'s.
+//! Files of the agent itself, which are replaced atomically, and files of the kernel that are read repeatedly. Modes and mounts
+//! of the operating system's files are handled in [`crate::host`].
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The mode of files that hold no secrets.
+/// Mode of files without secrets.
 const OPEN: u32 = 0o644;
 
-/// Replaces a file as a whole; it need not survive a crash of the machine.
+/// Replaces a file atomically. The new content need not survive a crash of the machine.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     beside(path, content, OPEN, |draft, _| fs::rename(draft, path))
 }
 
-/// Replaces a file as a whole, and returns when it is on the disk.
+/// Replaces a file atomically, and returns when the new content is on the disk.
 pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     beside(path, content, OPEN, |draft, file| {
         file.sync_all()?;
@@ -23,8 +23,8 @@ pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Writes the content beside its place, under a name that no other process uses and that nobody takes for configuration, and has
-/// `settle` bring it there. A draft that does not come so far goes again.
+/// Writes the content into a draft beside `path`, and calls `settle` to move the draft into place. No other process uses the
+/// name of the draft, and no program reads the draft as configuration. The draft is removed after an error.
 pub(crate) fn beside(
     path: &Path,
     content: &[u8],
@@ -37,7 +37,7 @@ pub(crate) fn beside(
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft)?;
     let settled = file.write_all(content).and_then(|()| settle(&draft, &file));
     if settled.is_err() {
-        // What came to its place before the error is no draft any more.
+        // A draft that was moved into place before the error no longer exists.
         let _ = fs::remove_file(&draft);
     }
     settled
@@ -47,11 +47,11 @@ fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 
-/// A file that others replace now and then, which is seen without reading it.
+/// A file that others replace from time to time. A replacement is detected without reading the file.
 #[derive(Debug)]
 pub(crate) struct FileReplacement {
     path: PathBuf,
-    /// Inode, length and time of the file that was there at the last look.
+    /// Inode, length and modification time at the last check.
     known: Option<Option<[i128; 4]>>,
 }
 
@@ -60,7 +60,7 @@ impl FileReplacement {
         Self { path, known: None }
     }
 
-    /// Whether it differs from that of the last look, or nobody has looked yet.
+    /// Reports whether the file differs from the last check, or was never checked.
     pub(crate) fn is_new(&mut self) -> bool {
         let found = fs::metadata(&self.path).ok();
         let found = found.map(|it| [it.ino().into(), it.len().into(), it.mtime().into(), it.mtime_nsec().into()]);
@@ -69,7 +69,7 @@ impl FileReplacement {
     }
 }
 
-/// A file that may be there, and that stays open between two looks.
+/// A file that may exist, and that remains open between two reads.
 #[derive(Debug)]
 pub(crate) struct FileBackup {
     path: PathBuf,
@@ -81,7 +81,8 @@ impl FileBackup {
         Self { path, file: None }
     }
 
-    /// What `fill` makes of it; `None` when it cannot be read. What was made anew since, as a cgroup is, is found again by its path.
+    /// Returns the result of `fill`; `None` when the file cannot be read. A file that was created again in between, such as one
+    /// of a cgroup, is opened again by its path.
     pub(crate) fn read<T>(&mut self, mut fill: impl FnMut(&File) -> Option<T>) -> Option<T> {
         let kept = self.file.take().and_then(|file| Some((fill(&file)?, file)));
         let (content, file) = kept.or_else(|| {
@@ -92,7 +93,7 @@ impl FileBackup {
         Some(content)
     }
 
-    /// Closes it until the next look.
+    /// Closes the file until the next read.
     pub(crate) fn close(&mut self) {
         self.file = None;
     }
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_new_until_it_was_looked_at_and_whenever_it_was_replaced() {
+    fn is_new_returns_true_once_after_each_replacement() {
         let folder = std::env::temp_dir().join(format!("kerf-files-{}", std::process::id()));
         let path = folder.join("state.json");
         let mut file = FileReplacement::new(path.clone());

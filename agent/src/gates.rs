@@ -1,5 +1,5 @@
-//! Whether this node may serve: each gate is one fact about the machine, and the condition names those that are still closed, and
-//! since when. Pure: facts and the answers of probes come in with their moment.
+//! Readiness of this node. Each gate is one fact about the machine. The condition names the gates that are still closed, and
+//! since when. Pure: facts and probe results arrive with their time.
 
 mod ask;
 mod cni;
@@ -22,20 +22,20 @@ pub use prober::{ProbeResult, Probers};
 
 use gate::{FACT, POD};
 
-/// Which gate a question is about.
+/// Index of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateId(usize);
 
-/// What only a look at the machine or a call tells.
+/// A fact that requires a read of the machine or a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Whether the CNI is there, in files.
+    /// Existence of the CNI, in files.
     Cni(machine::agent::gates::CniGate),
-    /// Whether this CSI driver has registered.
+    /// Registration of this CSI driver.
     CsiDriver(String),
-    /// Whether this DaemonSet's pod is Ready.
+    /// Readiness of this DaemonSet's pod.
     DaemonSet(DaemonSetGate),
-    /// A question of the user's.
+    /// A probe of the user.
     Target(Target),
 }
 
@@ -47,7 +47,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// The gates that these settings ask for, all closed.
+    /// Creates the gates of these settings, all closed.
     #[must_use]
     pub fn new(settings: &GateSettings, now: Millis) -> Self {
         let once = Hysteresis::AT_ONCE;
@@ -72,31 +72,32 @@ impl Gates {
         Self { settings: settings.clone(), gates }
     }
 
-    /// The settings that they follow.
+    /// Returns the settings of the gates.
     #[must_use]
     pub fn settings(&self) -> &GateSettings {
         &self.settings
     }
 
-    /// Each gate in turn.
+    /// Iterates over the gates.
     pub fn iter(&self) -> impl Iterator<Item = &Gate> {
         self.gates.iter()
     }
 
-    /// The gate of this kind and name.
+    /// Returns the id of the gate of this name.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<GateId> {
         self.gates.iter().position(|gate| gate.name() == name).map(GateId)
     }
 
-    /// Takes in what a look or a call has found.
+    /// Records the result of a check or a request.
     pub fn take(&mut self, gate: GateId, answer: GateAnswer, now: Millis) {
         if let Some(gate) = self.gates.get_mut(gate.0) {
             gate.take(answer, now);
         }
     }
 
-    /// Takes in what bootstrap and our Node say; without a Node nothing is known of kubelet, network and devices.
+    /// Records the state of bootstrap and of our Node. Without a Node the gates of kubelet, network and devices receive no
+    /// answer.
     pub fn observe(&mut self, bootstrap: Option<&BootstrapState>, node: Option<&Node>, now: Millis) {
         for gate in &mut self.gates {
             let answer = match (gate.kind(), node) {
@@ -112,8 +113,8 @@ impl Gates {
         }
     }
 
-    /// The condition `kerf.sh/Ready` that follows; nothing while an agent that has just started again has no reason to doubt what the
-    /// Node says already.
+    /// Returns the condition `kerf.sh/Ready`. Returns `None` while a restarted agent has no result that contradicts the
+    /// condition `True` of the Node.
     #[must_use]
     pub fn news(&self, node: &Node, wall: WallOffset) -> Option<ConditionUpdate> {
         let mut closed = self.gates.iter().filter(|gate| !gate.is_open()).peekable();
@@ -122,7 +123,7 @@ impl Gates {
         (!doubtless).then(|| self.statement(wall))
     }
 
-    /// Which gates are open.
+    /// Returns the condition `kerf.sh/Ready` with all open or closed gates.
     #[must_use]
     pub fn statement(&self, wall: WallOffset) -> ConditionUpdate {
         let closed: Vec<&Gate> = self.gates.iter().filter(|gate| !gate.is_open()).collect();
@@ -164,7 +165,8 @@ fn kubelet(node: &Node) -> GateAnswer {
     }
 }
 
-/// Network plugins without files of their own (and cloud controllers) speak through conditions; who says nothing has no complaint.
+/// Returns the network's state by the conditions of network plugins without files of their own, and of cloud controllers. A
+/// missing condition is no failure.
 fn network(node: &Node) -> GateAnswer {
     let bad = [(condition::NETWORK_UNAVAILABLE, condition::TRUE), (condition::NETWORKING_READY, condition::FALSE)];
     let complaint = bad.iter().find_map(|(kind, status)| node.condition(kind).filter(|it| it.status == *status));

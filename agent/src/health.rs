@@ -1,7 +1,8 @@
-//! How the machine is: looks at it and what the kernel says become conditions that clear themselves. Pure but for the sampler below:
-//! each look and each incident comes with its moment, and nothing turns before it has been so for a while.
+//! Health of the machine: checks and kernel messages become conditions that clear by themselves. Pure except for the sampler
+//! below: each check and each incident has its time. A condition changes only after the problem has lasted for a while.
 //!
-//! Conditions are the EKS node monitoring agent's, by name and by reason. Where that agent runs too, ours stays silent.
+//! Conditions are those of the EKS node monitoring agent, by name and by reason. The agent does not report them where that
+//! agent runs too.
 
 mod accelerators;
 pub mod check;
@@ -28,16 +29,17 @@ use crate::report::{ConditionUpdate, NodeEvent, rfc3339};
 pub use check::Check;
 pub use sampler::{Sampler, watch};
 
-/// How our messages begin: whose they are.
+/// Prefix of the messages of our conditions, by which they are recognized.
 const OURS: &str = "kerf-agent: ";
-/// The EKS node monitoring agent renews its conditions every five minutes.
+/// Age after which conditions of another agent are ignored. The EKS node monitoring agent renews its conditions every five
+/// minutes.
 const FOREIGN: Duration = Duration::from_secs(15 * 60);
-/// Ours are renewed as often.
+/// Interval in which our conditions are renewed, as those of the EKS node monitoring agent are.
 const RENEWAL: Duration = Duration::from_secs(5 * 60);
-/// Incidents of one kind that are remembered.
+/// Greatest number of incidents that are kept per check.
 const REMEMBERED: usize = 16;
 
-/// Each condition and its reason while all is well.
+/// Each condition with its reason while no problem exists.
 const WELL: [(&str, &str); 5] = [
     (condition::KERNEL_READY, "KernelIsReady"),
     (condition::STORAGE_READY, "StorageIsReady"),
@@ -46,52 +48,52 @@ const WELL: [(&str, &str); 5] = [
     (condition::ACCELERATED_HARDWARE_READY, "AcceleratedHardwareIsReady"),
 ];
 
-/// What a look at the machine has found.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckRun {
-    /// For which trouble it looked.
+    /// The check.
     pub check: Check,
-    /// The trouble in a sentence, if it is there.
+    /// The problem in one sentence, if any.
     pub trouble: Option<String>,
 }
 
-/// Something that happened and is over: only that it happens again tells whether the trouble lasts.
+/// An event that is over at once. Only its repetition shows whether the problem persists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
-    /// Of which trouble it is a sign.
+    /// The check to which the incident belongs.
     pub check: Check,
-    /// How many of its kind are trouble.
+    /// Number of such incidents that are a problem.
     pub quota: Quota,
-    /// When.
+    /// Time of the incident.
     pub at: Millis,
-    /// In a sentence.
+    /// Description in one sentence.
     pub text: String,
 }
 
-/// So many incidents within this time are trouble; fewer are none.
+/// Number of incidents within a time that are a problem; fewer are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How many.
+    /// Number of incidents.
     pub times: usize,
-    /// Within.
+    /// Time window.
     pub within: Duration,
 }
 
-/// What was found at one moment.
+/// Results of all checks at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthSample {
-    /// Looks.
+    /// Results of checks.
     pub looks: Vec<CheckRun>,
     /// Incidents since the last sample.
     pub incidents: Vec<Incident>,
 }
 
-/// The machine's health.
+/// Health of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     looks: BTreeMap<Check, CheckState>,
     incidents: BTreeMap<Check, Series>,
-    /// The first sample has come.
+    /// Set once the first sample has arrived.
     known: bool,
 }
 
@@ -99,7 +101,7 @@ pub struct Health {
 struct CheckState {
     verdict: Verdict,
     text: String,
-    /// What the last look said.
+    /// Result of the last check.
     good: bool,
 }
 
@@ -107,40 +109,40 @@ struct CheckState {
 struct Series {
     quota: Quota,
     recent: VecDeque<Millis>,
-    /// Of the incident that made it trouble.
+    /// Text of the incident with which the problem began.
     text: String,
     since: Option<Millis>,
 }
 
-/// The machine's health, as it is reported on the machine itself.
+/// Health report for `kerf-agent status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthReport {
-    /// Somebody has looked.
+    /// Set once a sample was taken.
     pub looked: bool,
-    /// Another agent has the say of the Node's conditions, so they say nothing of this.
+    /// Set where another agent reports these conditions, so that ours are not reported.
     pub silent: bool,
-    /// What is wrong, the longest first.
+    /// Problems, the oldest first.
     pub troubles: Vec<HealthProblem>,
 }
 
-/// One trouble.
+/// One problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HealthProblem {
-    /// The condition that it is about.
+    /// The affected condition.
     pub condition: String,
-    /// In one word.
+    /// Reason in CamelCase.
     pub reason: String,
-    /// It makes the condition False; otherwise it is only reported.
+    /// Set where the problem makes the condition `False`; otherwise the problem is only reported.
     pub fatal: bool,
-    /// Since when, by the wall's clock.
+    /// Start of the problem, in wall time.
     pub since: String,
-    /// In a sentence.
+    /// Description in one sentence.
     pub message: String,
 }
 
-/// A trouble that counts now.
+/// A problem that counts now.
 #[derive(Clone, Copy, Debug)]
 struct ActiveProblem<'a> {
     check: &'a Check,
@@ -149,7 +151,7 @@ struct ActiveProblem<'a> {
 }
 
 impl Health {
-    /// Takes a sample in, whose incidents carry the wall's time.
+    /// Records a sample, whose incidents have wall time.
     pub fn take(&mut self, sample: HealthSample, wall: WallOffset, now: Millis) {
         self.known = true;
         for look in sample.looks {
@@ -163,7 +165,7 @@ impl Health {
         }
     }
 
-    /// Takes one look in; also without a sampler, for what the agent knows anyway.
+    /// Records one check; without a sampler too, for facts that the agent has from another source.
     pub fn look(&mut self, look: CheckRun, now: Millis) {
         let CheckRun { check, trouble } = look;
         let patience = Hysteresis::over(check.patience());
@@ -174,7 +176,7 @@ impl Health {
         let good = trouble.is_none();
         let anew = std::mem::replace(&mut looked.good, good) && !good;
         let again = again.filter(|_| anew).zip(trouble.clone());
-        // While it lasts it keeps its words: figures that change with each look are no news.
+        // The text remains while the problem lasts: values that change with each check are no change of the problem.
         if looked.verdict.is_good() {
             looked.text = trouble.unwrap_or_default();
         }
@@ -212,7 +214,7 @@ impl Health {
         troubles
     }
 
-    /// The conditions: none before the first sample, and none while another agent has the say of them.
+    /// Returns the conditions: none before the first sample, and none while another agent reports them.
     #[must_use]
     pub fn statements(&self, node: &Node, wall: WallOffset, now: Millis) -> Vec<ConditionUpdate> {
         if !self.known || other_agent(node, wall.wall_time(now)) {
@@ -227,7 +229,7 @@ impl Health {
         stated.map(|(kind, well)| statement(kind, well, &troubles, wall)).collect()
     }
 
-    /// An event for each trouble that counts now, at most one an hour and reason.
+    /// Returns an event for each current problem, at most one per hour and reason.
     #[must_use]
     pub fn tidings(&self) -> Vec<NodeEvent> {
         let tiding = |trouble: &ActiveProblem<'_>| NodeEvent {
@@ -239,7 +241,7 @@ impl Health {
         self.troubles().iter().map(tiding).collect()
     }
 
-    /// How the machine is; `silent` where another agent has the say.
+    /// Returns the health report; `silent` where another agent reports the conditions.
     #[must_use]
     pub fn wellbeing(&self, silent: bool, wall: WallOffset) -> HealthReport {
         let wrong = |trouble: &ActiveProblem<'_>| HealthProblem {
@@ -252,7 +254,7 @@ impl Health {
         HealthReport { looked: self.known, silent, troubles: self.troubles().iter().map(wrong).collect() }
     }
 
-    /// What is wrong, in a line; `None` when nothing is.
+    /// Returns the current problems in one line; `None` when there are none.
     #[must_use]
     pub fn summary(&self, wall: WallOffset) -> Option<String> {
         let said: Vec<String> = self.troubles().iter().map(|trouble| said(trouble, wall)).collect();
@@ -260,11 +262,12 @@ impl Health {
     }
 }
 
-/// How the keys of events about health begin; what follows up to the last dash is the reason.
+/// Prefix of the keys of health events; the part between the prefix and the last dash is the reason.
 pub const TIDING: &str = "health-";
 
 impl Series {
-    /// It is trouble while the quota is met; so it clears no sooner than the quota's time after it was last met.
+    /// Evaluates the incidents. The problem lasts while the quota is met, so it clears no sooner than the quota's time after it
+    /// was last met.
     fn judge(&mut self, now: Millis) {
         let recent = self.recent.iter().filter(|at| now.since(**at) < self.quota.within).count();
         if recent < self.quota.times {
@@ -280,7 +283,7 @@ fn said(trouble: &ActiveProblem<'_>, wall: WallOffset) -> String {
     format!("{} since {}: {}", trouble.check.reason, rfc3339(wall.wall_time(trouble.since)), trouble.text)
 }
 
-/// One condition: False for what is fatal, else True, with what is only reported in its message.
+/// Returns one condition: `False` for a fatal problem, else `True` with the warnings in its message.
 fn statement(kind: &'static str, well: &str, troubles: &[ActiveProblem<'_>], wall: WallOffset) -> ConditionUpdate {
     let own: Vec<_> = troubles.iter().filter(|trouble| trouble.check.condition == kind).collect();
     let fatal = own.iter().find(|trouble| trouble.check.fatal);
@@ -296,7 +299,8 @@ fn statement(kind: &'static str, well: &str, troubles: &[ActiveProblem<'_>], wal
     }
 }
 
-/// Whether somebody else has renewed any of these conditions before `now`, by the wall, and not long before: such as the EKS node monitoring agent.
+/// Reports whether another program, such as the EKS node monitoring agent, has renewed any of these conditions recently before
+/// `now`, in wall time.
 #[must_use]
 pub fn other_agent(node: &Node, now: Millis) -> bool {
     let conditions = WELL.iter().filter_map(|(kind, _)| node.condition(kind));
@@ -304,7 +308,7 @@ pub fn other_agent(node: &Node, now: Millis) -> bool {
     foreign.any(|found| age(found.last_heartbeat_time, now).is_some_and(|age| age < FOREIGN))
 }
 
-/// Whether what we said of health is so old at `now`, by the wall, that it is to be said again, unchanged.
+/// Reports whether our condition of health is so old at `now`, in wall time, that it must be sent again unchanged.
 #[must_use]
 pub fn is_old(node: &Node, said: &ConditionUpdate, now: Millis) -> bool {
     let health = WELL.iter().any(|(kind, _)| *kind == said.kind);

@@ -1,5 +1,5 @@
-//! Every side effect that bootstrap may have on its machine, and nothing else: files below a root folder, programs from
-//! a search path, and words to systemd. Tests give it a folder and a path of their own.
+//! All side effects of bootstrap on its machine: files below a root folder, programs from a search path, and notifications to
+//! systemd. Tests use a folder and a search path of their own.
 
 mod cpu;
 pub(crate) mod hardware;
@@ -21,20 +21,20 @@ use crate::files::beside;
 
 pub use version::{ContainerdVersion, KubeletVersion};
 
-/// A program that has not ended by then is killed: restarting containerd with many shims takes most of a minute.
+/// Time after which a program is killed: a restart of containerd with many shims takes most of a minute.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why the instance did not carry out an order.
+/// Reasons why a file operation or a program failed.
 #[derive(Debug, Error)]
 pub enum HostError {
     /// A file could not be read or written.
     #[error("cannot {action} {}; check that it is a file, that its disk is not full and that the agent runs as root", path.display())]
     File {
-        /// `read` or `write`.
+        /// `read`, `write` or `remove`.
         action: &'static str,
-        /// Below the root folder.
+        /// Path of the file, with the root folder.
         path: PathBuf,
-        /// What the system says.
+        /// Cause, from the operating system.
         #[source]
         source: io::Error,
     },
@@ -43,32 +43,32 @@ pub enum HostError {
     Start {
         /// Program and arguments.
         command: String,
-        /// What the system says.
+        /// Cause, from the operating system.
         #[source]
         source: io::Error,
     },
-    /// A program ended with a failure.
+    /// A program failed.
     #[error("`{command}` failed ({status}): {message}")]
     Failed {
         /// Program and arguments.
         command: String,
         /// Exit status.
         status: String,
-        /// The last line that it wrote.
+        /// Last line of its output.
         message: String,
     },
-    /// A program did not end.
+    /// A program did not exit in time.
     #[error("`{command}` did not exit within {} s and was killed; see its unit in the journal", timeout.as_secs())]
     Timeout {
         /// Program and arguments.
         command: String,
-        /// How long it had.
+        /// Time limit.
         timeout: Duration,
     },
-    /// kubelet's version is not written down and kubelet does not say it.
+    /// kubelet's version is neither in a file nor in kubelet's output.
     #[error("invalid version of kubelet `{found}`; write it to /etc/eks/kubelet-version.txt as v1.36.0")]
     Version {
-        /// What was found.
+        /// The invalid text.
         found: String,
     },
 }
@@ -81,35 +81,35 @@ pub struct Host {
     topology: Topology,
 }
 
-/// Where the kernel shows CPUs, if not below the root: in a container another machine's can be put in their place.
+/// The kernel's CPU folders, if not below the root: a container can be given those of another machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// In place of `/sys/devices/system/cpu`.
+    /// Replacement for `/sys/devices/system/cpu`.
     pub cpus: Option<PathBuf>,
-    /// In place of `/sys/devices/system/node`.
+    /// Replacement for `/sys/devices/system/node`.
     pub nodes: Option<PathBuf>,
 }
 
 impl Host {
-    /// A machine whose files live below `root` and whose programs are found in `search_path` (as in PATH).
+    /// Returns a machine whose files are below `root` and whose programs are in `search_path` (as in PATH).
     #[must_use]
     pub fn new(root: impl Into<PathBuf>, search_path: impl Into<OsString>) -> Self {
         Self { root: root.into(), search_path: search_path.into(), topology: Topology::default() }
     }
 
-    /// The same machine with other CPUs.
+    /// Returns the same machine with other CPUs.
     #[must_use]
     pub fn with_topology(self, topology: Topology) -> Self {
         Self { topology, ..self }
     }
 
-    /// Where `path`, absolute on the machine, really is.
+    /// Returns the real path of `path`, which is absolute on the machine.
     #[must_use]
     pub fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Where a path that a person wrote really is: below the root when it is absolute, else from the working folder.
+    /// Returns the real path of a user's path: below the root when it is absolute, else from the working folder.
     #[must_use]
     pub fn locate(&self, path: &Path) -> PathBuf {
         match path.strip_prefix("/") {
@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// Whether `path` exists.
+    /// Reports whether `path` exists.
     #[must_use]
     pub fn exists(&self, path: &str) -> bool {
         self.at(path).exists()
@@ -144,7 +144,7 @@ impl Host {
         Ok(self.read(path)?.map(|content| String::from_utf8_lossy(&content).into_owned()))
     }
 
-    /// The names of a folder's entries, sorted; none when it does not exist.
+    /// Returns the names of a folder's entries, sorted; empty when the folder does not exist.
     ///
     /// # Errors
     /// [`HostError::File`].
@@ -162,14 +162,14 @@ impl Host {
         Ok(names.into_iter().collect())
     }
 
-    /// Whether a file is absent or has another content or mode.
+    /// Reports whether a file is absent or has another content or mode.
     #[must_use]
     pub fn differs(&self, path: &str, content: &[u8], mode: u32) -> bool {
         !has(&self.at(path), content, mode)
     }
 
-    /// Writes a file, if it does not have this content and mode already: parent folders are made, and the file is
-    /// replaced at once, so that nobody reads half of it. Says whether it changed.
+    /// Writes a file, unless it already has this content and mode. Creates parent folders. Replaces the file atomically, so
+    /// that no process reads a part of it. Reports whether the file changed.
     ///
     /// # Errors
     /// [`HostError::File`].
@@ -177,7 +177,7 @@ impl Host {
         put(&self.at(path), content, mode)
     }
 
-    /// Removes a file; says whether it was there.
+    /// Removes a file; reports whether it existed.
     ///
     /// # Errors
     /// [`HostError::File`].
@@ -192,23 +192,23 @@ impl Host {
     /// Runs `systemctl` with `arguments`.
     ///
     /// # Errors
-    /// [`HostError`] when it cannot be started, fails or does not end.
+    /// [`HostError`] when it cannot be started, fails or does not exit in time.
     pub async fn systemctl(&self, arguments: &[&str]) -> Result<(), HostError> {
         self.output("systemctl", arguments).await.map(|_| ())
     }
 
-    /// Runs a program to its end and returns what it printed.
+    /// Runs a program to its end and returns its output.
     ///
     /// # Errors
-    /// [`HostError`] when it cannot be started, fails or does not end.
+    /// [`HostError`] when it cannot be started, fails or does not exit in time.
     pub async fn output(&self, program: &str, arguments: &[&str]) -> Result<String, HostError> {
         self.output_within(program, arguments, Some(PROGRAM_TIMEOUT)).await
     }
 
-    /// The same with another limit, or none.
+    /// Runs a program with another time limit, or none, and returns its output.
     ///
     /// # Errors
-    /// [`HostError`] when it cannot be started, fails or does not end.
+    /// [`HostError`] when it cannot be started, fails or does not exit in time.
     pub async fn output_within(
         &self,
         program: &str,
@@ -236,7 +236,7 @@ impl Host {
         }
     }
 
-    /// Online CPUs of the machine.
+    /// Returns the number of online CPUs of the machine.
     #[must_use]
     pub fn cpus(&self) -> u32 {
         let folder = |own: &Option<PathBuf>, path| own.clone().unwrap_or_else(|| self.at(path));
@@ -244,19 +244,19 @@ impl Host {
         cpu::count(&folder(cpus, "/sys/devices/system/cpu"), &folder(nodes, "/sys/devices/system/node"))
     }
 
-    /// The version of the kubelet on this machine: written down by the image, else asked of the program.
+    /// Returns the version of kubelet on this machine: from a file of the image, else from the program.
     ///
     /// # Errors
-    /// [`HostError`] when neither says it.
+    /// [`HostError`] when neither returns a valid version.
     pub async fn kubelet_version(&self) -> Result<KubeletVersion, HostError> {
         let text = self.kubelet_version_text().await?;
         KubeletVersion::parse(&text).ok_or(HostError::Version { found: text })
     }
 
-    /// The same with patch and suffix, such as `v1.36.0`.
+    /// Returns the version with patch and suffix, such as `v1.36.0`.
     ///
     /// # Errors
-    /// [`HostError`] when neither says it.
+    /// [`HostError`] when the file cannot be read or the program fails.
     pub async fn kubelet_version_text(&self) -> Result<String, HostError> {
         let text = match self.read_text("/etc/eks/kubelet-version.txt")? {
             Some(text) => text.trim().to_owned(),
@@ -265,12 +265,12 @@ impl Host {
         Ok(text.strip_prefix("Kubernetes ").unwrap_or(&text).to_owned())
     }
 
-    /// Tells systemd what we are waiting for (`STATUS=`). Without systemd nothing happens.
+    /// Reports to systemd the current obstacle (`STATUS=`). Does nothing without systemd.
     pub fn status(&self, status: &str) {
         self.notify(sd_notify::NotifyState::Status(status));
     }
 
-    /// Tells systemd that we are done starting (`READY=1`).
+    /// Reports to systemd that the start is complete (`READY=1`).
     pub fn ready(&self) {
         self.notify(sd_notify::NotifyState::Ready);
     }
@@ -282,7 +282,7 @@ impl Host {
     }
 }
 
-/// [`Host::write`] for a path that is where it says.
+/// Does the same as [`Host::write`], for a path that is not below the root.
 pub(crate) fn put(target: &Path, content: &[u8], mode: u32) -> Result<bool, HostError> {
     if has(target, content, mode) {
         return Ok(false);
@@ -305,8 +305,8 @@ fn replace(target: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     })
 }
 
-/// The draft in the target's place. A target that is mounted by itself, as `/etc/hosts` is in a container, cannot be
-/// replaced and is written where it is.
+/// Moves the draft to the target. A target that is a mount by itself, as `/etc/hosts` is in a container, cannot be replaced and
+/// is overwritten instead.
 fn take_place(draft: &Path, target: &Path, content: &[u8]) -> io::Result<()> {
     match fs::rename(draft, target) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {

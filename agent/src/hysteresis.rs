@@ -1,37 +1,37 @@
-//! A verdict that one odd answer does not overturn: it changes only when the other answer has been repeated often and long enough.
-//! No clock: each answer comes with its moment.
+//! A verdict that a single contrary answer does not change: the contrary answer must be repeated often and long enough. The
+//! module has no clock: each answer has its time.
 
 use std::time::Duration;
 
 use drain::Millis;
 
-/// How steadily an answer must be repeated before it counts.
+/// Number of repetitions and duration that change a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hysteresis {
-    /// So many times in a row; 0 counts as 1.
+    /// Number of answers in a row; 0 counts as 1.
     pub times: u32,
-    /// For so long since the first of them.
+    /// Duration since the first of these answers.
     pub span: Duration,
 }
 
 impl Hysteresis {
-    /// The first answer counts.
+    /// Change with the first answer.
     pub const AT_ONCE: Self = Self { times: 1, span: Duration::ZERO };
 
-    /// After so many answers in a row.
+    /// Returns a hysteresis of so many answers in a row.
     #[must_use]
     pub const fn times(times: u32) -> Self {
         Self { times, span: Duration::ZERO }
     }
 
-    /// After two answers in a row that lie at least so far apart.
+    /// Returns a hysteresis of two answers in a row with at least this duration between them.
     #[must_use]
     pub const fn over(span: Duration) -> Self {
         Self { times: 2, span }
     }
 }
 
-/// The verdict and what may overturn it.
+/// A verdict with the answers that may change it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     good: bool,
@@ -49,13 +49,13 @@ struct PendingChange {
 }
 
 impl Verdict {
-    /// Begins with `good` at `now`; `rising` makes it good, `falling` bad.
+    /// Starts with `good` at `now`; `rising` applies to a change to good, `falling` to a change to bad.
     #[must_use]
     pub fn new(good: bool, rising: Hysteresis, falling: Hysteresis, now: Millis) -> Self {
         Self { good, since: now, rising, falling, doubt: None }
     }
 
-    /// Takes an answer in; whether it overturned the verdict.
+    /// Records an answer; reports whether the verdict changed.
     pub fn take(&mut self, good: bool, now: Millis) -> bool {
         if good == self.good {
             self.doubt = None;
@@ -71,13 +71,13 @@ impl Verdict {
         steady
     }
 
-    /// Whether it is good.
+    /// Reports whether the verdict is good.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.good
     }
 
-    /// Since when it is what it is: the first of the answers that made it so.
+    /// Returns since when the verdict holds: the time of the first answer that changed it.
     #[must_use]
     pub fn since(&self) -> Millis {
         self.since
@@ -94,7 +94,7 @@ mod tests {
         (0_u32..6, 0_u64..8).prop_map(|(times, span)| Hysteresis { times, span: Duration::from_secs(span) })
     }
 
-    /// The plain way to say it: the last answers, looked through anew each time.
+    /// Returns the expected change by the simplest method: search the last answers anew each time.
     fn overturned(answers: &[(bool, Millis)], verdict: bool, needed: Hysteresis) -> Option<Millis> {
         let row: Vec<_> = answers.iter().rev().take_while(|(good, _)| *good != verdict).collect();
         let (first, last) = (row.last()?.1, row.first()?.1);
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_a_row_that_is_long_enough_overturns_it(
+        fn verdict_changes_only_after_enough_answers_in_a_row(
             rising in steadiness(),
             falling in steadiness(),
             answers in prop::collection::vec((any::<bool>(), 0_u64..4), 1..80),
@@ -119,16 +119,16 @@ mod tests {
                 prop_assert_eq!(verdict.take(good, now), expected.is_some());
                 if let Some(first) = expected {
                     since = first;
-                    // Answers before it was overturned do not count again.
+                    // Answers before the change do not count again.
                     seen.clear();
                 }
                 prop_assert_eq!(verdict.since(), since);
             }
         }
 
-        /// Whatever came before: what is answered steadily is the verdict in the end.
+        /// Tests that, after any earlier answers, the verdict finally matches a steady answer.
         #[test]
-        fn in_the_end_it_is_the_truth(
+        fn verdict_matches_the_answers_when_they_are_steady(
             rising in steadiness(),
             falling in steadiness(),
             before in prop::collection::vec(any::<bool>(), 0..20),

@@ -1,5 +1,6 @@
-//! Who this machine is to AWS and to its cluster: the instance role's credentials from metadata, requests signed with them, and the
-//! tokens that EKS makes of such a signature. All of it happens in this process: no AWS CLI, no SDK, no call but to metadata.
+//! Identity of this machine in AWS and in its cluster. The module has the instance role's credentials from IMDS, requests
+//! signed with them, and the EKS tokens made from such a signature. All of this runs in this process: no AWS CLI, no SDK, and
+//! no requests except to IMDS.
 
 pub mod credentials;
 pub mod plugin;

@@ -1,5 +1,5 @@
-//! The instance metadata service (IMDSv2): the only source of truth that a machine has at boot, and the one that says
-//! when EC2 wants it back. Nothing here retries for long or exits: every refusal is a value for the caller to judge.
+//! The instance metadata service (IMDSv2): the only source of facts at boot, and the source of EC2's notices. The client
+//! neither retries for long nor exits: every failure is a value for the caller.
 
 pub mod backoff;
 mod connection;
@@ -15,50 +15,50 @@ use tokio::sync::Mutex;
 use connection::{Connection, Reply};
 pub use documents::IdentityDocument;
 
-/// The endpoint on every EC2 instance.
+/// Endpoint on every EC2 instance.
 pub const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
 
-/// Longest life of a token, the one we ask for.
+/// Longest lifetime of a token, which the client requests.
 const TOKEN_TTL: Duration = Duration::from_secs(21_600);
 const TTL_HEADER: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 const TOKEN_HEADER: &str = "x-aws-ec2-metadata-token";
 
-/// Why IMDS gave no answer.
+/// Reasons why a request to IMDS failed.
 #[derive(Debug, Error)]
 pub enum ImdsError {
     /// The endpoint is not an `http://HOST[:PORT]` URL.
     #[error("invalid IMDS endpoint `{endpoint}`; write http://ADDRESS or http://ADDRESS:PORT")]
     Endpoint {
-        /// What was given.
+        /// The invalid endpoint.
         endpoint: String,
     },
-    /// Nothing listens, or the network is not up yet.
+    /// IMDS accepts no connection, or the network is not up yet.
     #[error("cannot connect to IMDS at {endpoint}; check that the network is up and metadata is enabled")]
     Connect {
         /// Address and port.
         endpoint: String,
-        /// What the socket says.
+        /// Cause, from the socket.
         #[source]
         source: std::io::Error,
     },
-    /// No whole answer within the time-out.
+    /// No whole response arrived within the time limit.
     #[error("no response from IMDS to {path} within {} ms; it may be overloaded", timeout.as_millis())]
     Timeout {
         /// Path below `/latest/`.
         path: String,
-        /// How long we waited.
+        /// Time limit.
         timeout: Duration,
     },
-    /// The connection broke before or within the answer.
+    /// The connection was closed before the end of the response.
     #[error("connection to IMDS closed during {path}")]
     Broken {
         /// Path below `/latest/`.
         path: String,
-        /// What the HTTP library says.
+        /// Cause, from the HTTP library.
         #[source]
         source: hyper::Error,
     },
-    /// An answer that is neither 200 nor 404.
+    /// A response that is neither 200 nor 404.
     #[error("IMDS returned {status} for {path}; {}", cure(*status))]
     Status {
         /// Path below `/latest/`.
@@ -66,23 +66,23 @@ pub enum ImdsError {
         /// HTTP status.
         status: u16,
     },
-    /// More than any metadata item has.
+    /// A response longer than any metadata item.
     #[error("IMDS returned more than {limit} bytes for {path}; is this the metadata service?")]
     TooLong {
         /// Path below `/latest/`.
         path: String,
-        /// Bytes.
+        /// Limit in bytes.
         limit: usize,
     },
-    /// An answer that is not what its path promises.
+    /// A response with unexpected content.
     #[error("IMDS did not return {expected} for {path}")]
     Content {
         /// Path below `/latest/`.
         path: String,
-        /// What the path promises.
+        /// The expected content.
         expected: &'static str,
     },
-    /// A path that exists on every instance answers 404, as in the first seconds of some boots.
+    /// A path that exists on every instance returns 404, as in the first seconds of some boots.
     #[error("IMDS has no {path} yet; it appears seconds after boot")]
     Absent {
         /// Path below `/latest/`.
@@ -99,7 +99,7 @@ fn cure(status: u16) -> &'static str {
     }
 }
 
-/// A client with one kept connection and one kept token. Cheap to share behind an `Arc`; calls run one at a time.
+/// A client with one persistent connection and one cached token. Sharing it behind an `Arc` is cheap; calls run one at a time.
 #[derive(Debug)]
 pub struct Imds {
     authority: String,
@@ -107,12 +107,12 @@ pub struct Imds {
     session: Mutex<Session>,
 }
 
-/// An answer of the metadata service.
+/// A response of the metadata service.
 #[derive(Debug, Clone)]
 pub struct ImdsResponse {
-    /// The item; `None` when IMDS says 404.
+    /// The item; `None` when IMDS returns 404.
     pub body: Option<Bytes>,
-    /// The service's clock, from the `Date` header, in whole seconds.
+    /// Time of the service's clock, from the `Date` header, in whole seconds.
     pub date: Option<jiff::Timestamp>,
 }
 
@@ -129,7 +129,8 @@ struct SessionToken {
 }
 
 impl Imds {
-    /// A client for `endpoint`, such as [`DEFAULT_ENDPOINT`], that gives each exchange `timeout`. Connects on demand.
+    /// Returns a client for `endpoint`, such as [`DEFAULT_ENDPOINT`]. `timeout` limits each exchange. The client connects on
+    /// demand.
     ///
     /// # Errors
     /// [`ImdsError::Endpoint`].
@@ -141,26 +142,27 @@ impl Imds {
         Ok(Self { authority, timeout, session: Mutex::default() })
     }
 
-    /// Reads `path` below `/latest/`, such as `meta-data/mac`; `None` when IMDS says 404.
+    /// Reads `path` below `/latest/`, such as `meta-data/mac`; `None` when IMDS returns 404.
     ///
-    /// A token is fetched when there is none, renewed ahead of its end, and replaced once when IMDS refuses it.
+    /// A token is requested when none is cached, renewed before its end, and replaced once when IMDS refuses it.
     ///
     /// # Errors
-    /// [`ImdsError`]; the client stays usable.
+    /// [`ImdsError`]; the client remains usable.
     pub async fn get(&self, path: &str) -> Result<Option<Bytes>, ImdsError> {
         Ok(self.ask(path).await?.body)
     }
 
-    /// A client of the same endpoint with a connection and a token of its own: what one of them waits for does not hold the other up.
+    /// Returns a client of the same endpoint with its own connection and token, so that a wait of one client does not delay the
+    /// other.
     #[must_use]
     pub fn twin(&self) -> Self {
         Self { authority: self.authority.clone(), timeout: self.timeout, session: Mutex::default() }
     }
 
-    /// As [`Self::get`], with what EC2's clock said.
+    /// Does the same as [`Self::get`], and returns the time of EC2's clock too.
     ///
     /// # Errors
-    /// [`ImdsError`]; the client stays usable.
+    /// [`ImdsError`]; the client remains usable.
     pub async fn ask(&self, path: &str) -> Result<ImdsResponse, ImdsError> {
         let mut session = self.session.lock().await;
         let mut reply = self.authorized(&mut session, path).await?;
@@ -203,8 +205,8 @@ impl Imds {
         Ok(token)
     }
 
-    /// One exchange on the kept connection. A kept connection may have been closed by the other side while idle, so
-    /// when one breaks the request is sent once more on a new one; every request here may be repeated.
+    /// Sends a request on the persistent connection. The server may have closed an idle connection. After such a failure the
+    /// request is sent once more on a new connection; every request here can be repeated.
     async fn exchange(
         &self,
         session: &mut Session,
@@ -244,12 +246,13 @@ impl Imds {
     }
 }
 
-/// How long a token of this life is used: a renewal that fails has the other half of it to be tried again.
+/// Returns the duration after which a token of this lifetime is renewed. Retries of a failed renewal have the other half of the
+/// lifetime.
 fn refresh_after(ttl: Duration) -> Duration {
     ttl / 2
 }
 
-/// An item that is one line of text, without the white space around it; `None` for anything else.
+/// Returns an item that is one line of text, without surrounding white space; `None` for any other content.
 #[must_use]
 pub fn plain_text(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim();

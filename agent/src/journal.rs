@@ -1,5 +1,5 @@
-//! What the agent must not forget over a restart: the notices it has seen, the drain they started, and what it has reported already.
-//! One file, replaced as a whole; a notice is in it before anything is done about it.
+//! State that must survive a restart of the agent: its notices, the drain that they started, and its published reports. The
+//! state is one file, which is replaced atomically. A notice is in the file before the agent acts on it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,66 +13,66 @@ use serde::{Deserialize, Serialize};
 use crate::files::replace_durably;
 use crate::notices::NoticeStore;
 
-/// Below the machine's root.
+/// Path of the file, below the machine's root.
 pub(crate) const FILE: &str = "var/lib/kerf/journal.json";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
-/// Grows when an older agent could not read the file any more.
+/// Version of the format, incremented when an older agent can no longer read the file.
 const VERSION: u32 = 2;
 
-/// The agent's memory.
+/// Persistent state of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
     version: u32,
-    /// The EC2 instance that it is about: images are made from machines that ran.
+    /// EC2 instance of this state: an image may be made from a machine that ran.
     pub instance: String,
-    /// The boot that it is about: a stopped spot instance comes back with its disk.
+    /// Boot of this state: a stopped spot instance starts again with its disk.
     pub boot: Option<String>,
-    /// What was announced.
+    /// Notices of EC2.
     #[serde(default)]
     pub notices: NoticeStore,
-    /// Why the node is emptied.
+    /// The current order to drain the node.
     #[serde(default)]
     pub order: Option<OrderRecord>,
-    /// What someone asks for by the Node's annotation.
+    /// The drain that the Node's annotation requests.
     #[serde(default)]
     pub asked: Option<drain::DrainOrder>,
-    /// The drain that follows the order.
+    /// The drain that carries out the order.
     pub drain: Option<Drain>,
-    /// The drain's outcome, from the moment that it was over.
+    /// Outcome of the drain, from its end on.
     pub outcome: Option<DrainOutcome>,
     /// The Auto Scaling group's notice whose lifecycle hook is completed.
     #[serde(default)]
     pub completed: Option<String>,
-    /// What on the Node is this agent's own; written before it is done.
+    /// Marks on the Node that belong to this agent; written before they are made.
     #[serde(default)]
     pub ours: OwnedMarks,
-    /// What an interruption that is over left on the Node, until it is cleared away.
+    /// Marks on the Node from an interruption that is over, until they are removed.
     #[serde(default)]
     pub leftover: Option<OwnedMarks>,
-    /// The moment 0 of the agent's clock, in milliseconds of Unix time, less the machine's time since it booted: deadlines survive a
-    /// restart even if someone sets the clock.
+    /// Time 0 of the agent's clock: milliseconds of Unix time, minus the time since the machine booted. Deadlines therefore
+    /// survive a restart even if the clock is set.
     #[serde(default)]
     pub anchor: Option<i64>,
     /// Keys of the events that the API server has.
     pub told: BTreeSet<String>,
 }
 
-/// Marks on the Node that this agent made and nobody else: what there is to take back.
+/// Marks on the Node that this agent made itself and must remove again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OwnedMarks {
     /// The cordon.
     pub cordoned: bool,
-    /// The label that keeps load balancers away.
+    /// The label that excludes the node from load balancers.
     pub excluded: bool,
     /// The annotation with the deadline.
     pub dated: bool,
-    /// The condition that tells of the interruption.
+    /// The condition that reports the interruption.
     pub said: bool,
 }
 
 impl OwnedMarks {
-    /// The marks of both.
+    /// Returns the union of both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl OwnedMarks {
         }
     }
 
-    /// The marks that the other has not.
+    /// Returns the marks that `other` does not have.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self {
@@ -95,58 +95,58 @@ impl OwnedMarks {
     }
 }
 
-/// Why the node is emptied, and by when.
+/// Reason and deadline of a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderRecord {
-    /// The same order has the same id over restarts.
+    /// Id of the order, which survives restarts.
     pub id: String,
-    /// The condition's and the event's reason.
+    /// Reason in the condition and in the event.
     pub reason: String,
-    /// In a few words, such as `EC2 takes this spot instance back (terminate)`.
+    /// Short description, such as `EC2 takes this spot instance back (terminate)`.
     pub why: String,
-    /// When the machine may be gone.
+    /// Earliest time at which the machine may be terminated.
     pub deadline: Option<Millis>,
-    /// When pods must be gone, whatever their budgets say.
+    /// Time by which pods must be gone, regardless of their PodDisruptionBudgets.
     pub forced: Option<Millis>,
 }
 
-/// How a drain went.
+/// Outcome of a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrainOutcome {
-    /// Everything that had to go was gone before the deadline.
+    /// Set when all pods of the drain were gone before the deadline.
     pub complete: bool,
-    /// Figures, and the names of the pods that were left.
+    /// Numbers, and the names of the remaining pods.
     pub summary: String,
 }
 
-/// Why there is no usable journal.
+/// Reasons why no usable journal exists.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The file system refuses.
+    /// The file system returned an error.
     #[error("cannot {action} the journal {}; check the disk and the unit's StateDirectory", path.display())]
     File {
         /// `read` or `write`.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
     /// The file is not a journal.
     #[error("invalid journal {}, replacing it", path.display())]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: Fault,
     },
 }
 
 impl Journal {
-    /// An empty journal of this instance and boot.
+    /// Returns an empty journal of this instance and boot.
     #[must_use]
     pub fn new(instance: &str, boot: Option<String>) -> Self {
         Self {
@@ -166,11 +166,11 @@ impl Journal {
         }
     }
 
-    /// Reads the journal below `root`. One of another instance or boot is answered with an empty one, as is a missing file; of the
-    /// same instance's last boot it keeps what is to be cleared away.
+    /// Reads the journal below `root`. Returns an empty journal for a missing file, and for one of another instance or boot.
+    /// After a reboot of the same instance, the new journal keeps the marks that must be removed.
     ///
     /// # Errors
-    /// [`JournalError`] when the file is there but of no use; start with [`Self::new`] then.
+    /// [`JournalError`] when the file exists but is unusable; the caller then starts with [`Self::new`].
     pub fn read(root: &Path, instance: &str) -> Result<Self, JournalError> {
         let boot = boot_id(root);
         let path = root.join(FILE);
@@ -184,15 +184,15 @@ impl Journal {
         }
     }
 
-    /// Reads the content of a journal's file, of whatever machine it is.
+    /// Parses the content of a journal's file, of any machine.
     ///
     /// # Errors
-    /// When it is no journal.
+    /// The content is no journal.
     pub fn parse(text: &[u8]) -> Result<Self, Fault> {
         read_json(text)
     }
 
-    /// The journal for this instance and boot: itself, or a fresh one with what is left to do of an earlier boot.
+    /// Returns the journal for this instance and boot: itself, or a new one with the remaining work of an earlier boot.
     #[must_use]
     pub fn carried_on(self, instance: &str, boot: Option<String>) -> Self {
         if self.instance == instance && self.boot == boot && self.version <= VERSION {
@@ -211,22 +211,22 @@ impl Journal {
         fresh
     }
 
-    /// The journal below `root` as it lies there, for those who only look; `None` without one that can be read.
+    /// Reads the journal below `root` unchanged, for readers that do not act on it; `None` when there is no readable journal.
     #[must_use]
     pub fn peek(root: &Path) -> Option<Self> {
         Self::parse(&fs::read(root.join(FILE)).ok()?).ok()
     }
 
-    /// What the Node still says if the machine boots again.
+    /// Returns the marks that remain on the Node after a reboot.
     fn left(&self) -> Option<OwnedMarks> {
         let left = self.ours.with(self.leftover.unwrap_or_default());
         (left != OwnedMarks::default()).then_some(left)
     }
 
-    /// Replaces the file as a whole, and returns when it is on the disk.
+    /// Replaces the file atomically, and returns when it is on the disk.
     ///
     /// # Errors
-    /// [`JournalError::File`]; the old file is intact then.
+    /// [`JournalError::File`]; the old file is then intact.
     pub fn write(&self, root: &Path) -> Result<(), JournalError> {
         let path = root.join(FILE);
         let written = serde_json::to_vec(self).map_err(io::Error::from).and_then(|text| replace_durably(&path, &text));
@@ -234,7 +234,7 @@ impl Journal {
     }
 }
 
-/// The kernel's id of this boot; `None` where the root has no `/proc`.
+/// Returns the kernel's id of this boot; `None` where the root has no `/proc`.
 #[must_use]
 pub fn boot_id(root: &Path) -> Option<String> {
     let text = fs::read_to_string(root.join(BOOT_ID)).ok()?;

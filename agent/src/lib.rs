@@ -1,6 +1,6 @@
-//! How Kerf acts on one machine: it turns instance metadata into a running kubelet, guards the node until it may
-//! serve, and empties it when EC2 wants the machine back. The binary is a handshake; everything is reachable here so
-//! that tests can drive it against a scripted machine.
+//! The Kerf agent of one machine. The agent configures and starts kubelet from instance metadata, and holds the startup taint
+//! until the node is ready. The agent drains the node when EC2 reclaims the machine. The binary only calls this library, so
+//! that tests can run all of it against a simulated machine.
 
 pub mod admin;
 pub mod bootstrap;
@@ -48,10 +48,10 @@ use nodeadm::metadata::MetadataRetries;
 use settings::{Command, Settings};
 use status::AgentStatus;
 
-/// Does what `settings` ask for, to its end.
+/// Runs the subcommand of `settings` to its end.
 ///
 /// # Errors
-/// Settings that cannot be used, and what the subcommand itself may end with.
+/// Invalid settings, and the errors of the subcommand.
 pub fn start(settings: &Settings) -> anyhow::Result<()> {
     daemon::log::install(settings.log_format(), settings.log_level).map_err(anyhow::Error::msg)?;
     let imds = settings.imds()?;
@@ -81,7 +81,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             let imds = Arc::new(imds);
             let role = Role::new(Arc::clone(&imds)).with_fips(settings.fips);
             let (root, metrics) = (settings.root.clone(), *metrics);
-            // As a task like all others: the runtime looks for events once more each time it wakes the future that it blocks on.
+            // A separate task saves work: the runtime polls for events once more each time it wakes the future of `block_on`.
             let guarding = runtime.spawn(async move { run::run(&root, imds, role, metrics).await });
             runtime.block_on(guarding).context("the agent ended")?
         }
@@ -108,7 +108,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
-/// The machine as the nodeadm-compatible commands act on it.
+/// Returns the machine on which the nodeadm-compatible commands act.
 fn machine(settings: &Settings, imds: Imds) -> Machine {
     Machine {
         host: settings.host(),
@@ -121,7 +121,8 @@ fn machine(settings: &Settings, imds: Imds) -> Machine {
     }
 }
 
-/// Differs between machines and starts, so that a fleet that boots at once does not ask at once.
+/// Returns a seed that differs between machines and starts, so that the machines of a fleet that boot together send requests at
+/// different times.
 fn seed() -> u64 {
     let nanoseconds = Timestamp::now().as_nanosecond().unsigned_abs();
     (nanoseconds as u64) ^ u64::from(std::process::id()).rotate_left(32)

@@ -1,7 +1,8 @@
-//! The operating system's own word that it goes down: logind announces a shutdown to everyone who asks, and waits a while for those who
-//! hold a delay lock. A stop or an end by the EC2 console or API is announced nowhere else.
+//! Shutdown notices of the operating system. logind announces a shutdown to its subscribers, and delays it for a while for
+//! those with a delay lock. A stop or termination by the EC2 console or API is announced nowhere else.
 //!
-//! Nothing here ends: a bus that is not there, refuses or breaks is tried again. Without a lock the announcement is heard all the same.
+//! No failure here is final: after a missing bus, a refusal or a closed connection, the agent retries. The announcement arrives
+//! without a lock too.
 
 mod bus;
 mod wire;
@@ -20,7 +21,7 @@ pub use wire::{Argument, Message, WireError, decode};
 
 use crate::notices::{NoticeReading, NoticeValue, WatchUpdate};
 
-/// Below the machine's root.
+/// Path of the socket, below the machine's root.
 const SOCKET: &str = "run/dbus/system_bus_socket";
 const LOGIND: &str = "org.freedesktop.login1";
 const MANAGER: &str = "org.freedesktop.login1.Manager";
@@ -28,60 +29,60 @@ const MANAGER_PATH: &str = "/org/freedesktop/login1";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 const MATCH: &str = "type='signal',sender='org.freedesktop.login1',path='/org/freedesktop/login1',\
                      interface='org.freedesktop.login1.Manager',member='PrepareForShutdown'";
-/// logind's default, for one that does not say.
+/// logind's default delay, for a logind that does not return its delay.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The first and the longest wait before the bus is tried again.
+/// First and longest delay between attempts to connect to the bus.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Why logind is not heard.
+/// Reasons why logind cannot be reached.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LogindError {
-    /// There is no bus, or it broke.
+    /// The bus does not exist, or its connection was closed.
     #[error("cannot use the system bus {}; is dbus running?", path.display())]
     Bus {
-        /// Its socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What the socket says.
+        /// Cause, from the socket.
         #[source]
         source: io::Error,
     },
-    /// It says something that is no D-Bus.
+    /// The bus sent bytes that are no D-Bus message.
     #[error("the system bus does not speak D-Bus")]
     Wire(#[from] WireError),
-    /// It refuses.
+    /// The bus or logind refused a call.
     #[error("{member} was rejected ({name}): {message}")]
     Refused {
-        /// What was asked for.
+        /// Name of the method.
         member: &'static str,
-        /// The error's name.
+        /// Name of the error.
         name: String,
-        /// Its message.
+        /// Message of the error.
         message: String,
     },
-    /// It does not answer.
+    /// The bus or logind does not respond.
     #[error("no response to {member} within {} s", timeout.as_secs())]
     Silent {
-        /// What was asked for.
+        /// Name of the method.
         member: &'static str,
-        /// How long it had.
+        /// Time limit.
         timeout: Duration,
     },
 }
 
-/// The lock that makes a shutdown wait. It is held from the start on, because it cannot be taken any more once the shutdown has begun.
+/// Lock that delays a shutdown. The agent takes it at its start, because logind refuses it once the shutdown has begun.
 #[derive(Clone, Debug, Default)]
 pub struct Delay(Arc<Mutex<Option<Lock>>>);
 
 impl Delay {
-    /// Lets the shutdown go on.
+    /// Releases the lock, so that the shutdown proceeds.
     pub fn release(&self) {
         if self.swap(None).is_some() {
             log::info!("released the shutdown inhibitor");
         }
     }
 
-    /// Whether the lock is held.
+    /// Reports whether the lock is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
@@ -92,7 +93,7 @@ impl Delay {
     }
 }
 
-/// Listens until nobody listens to us. `root` is the prefix of the bus's socket.
+/// Watches for shutdowns until the receiver is closed. `root` is the prefix of the bus's socket.
 pub async fn watch(root: PathBuf, delay: Delay, told: Sender<WatchUpdate>) {
     let mut said = None;
     let mut wait = RETRY.0;
@@ -111,13 +112,13 @@ pub async fn watch(root: PathBuf, delay: Delay, told: Sender<WatchUpdate>) {
     }
 }
 
-/// One connection's life. Ends well only when nobody listens to us any more.
+/// Watches on one connection. Returns `Ok` only when the receiver is closed.
 async fn listen(root: &Path, delay: &Delay, told: &Sender<WatchUpdate>, heard: &mut bool) -> Result<(), LogindError> {
     let mut bus = Bus::connect(root.join(SOCKET)).await?;
     bus.add_match(MATCH).await?;
     *heard = true;
     hold(&mut bus, delay).await?;
-    // It may have begun before we listened.
+    // The shutdown may have begun before the subscription.
     if matches!(property(&mut bus, "PreparingForShutdown").await?, Some(Argument::Flag(true))) {
         announce(&mut bus, told).await?;
     }
@@ -140,7 +141,7 @@ async fn listen(root: &Path, delay: &Delay, told: &Sender<WatchUpdate>, heard: &
 }
 
 async fn announce(bus: &mut Bus, told: &Sender<WatchUpdate>) -> Result<(), LogindError> {
-    // kubelet may have raised it since we last looked.
+    // kubelet may have raised the delay since the last query.
     let patience = match property(bus, "InhibitDelayMaxUSec").await? {
         Some(Argument::Number(micros)) => Duration::from_micros(micros),
         _ => PATIENCE,
@@ -151,11 +152,11 @@ async fn announce(bus: &mut Bus, told: &Sender<WatchUpdate>) -> Result<(), Login
 }
 
 async fn tell(told: &Sender<WatchUpdate>, said: NoticeValue) {
-    // Nobody listening is found out by the loop.
+    // The loop detects a closed receiver.
     drop(told.send(WatchUpdate::Said(NoticeReading { said, heard: None })).await);
 }
 
-/// Takes the lock. That it is refused is no reason not to listen.
+/// Takes the lock. A refused lock does not end the subscription.
 async fn hold(bus: &mut Bus, delay: &Delay) -> Result<(), LogindError> {
     let why = ["shutdown", "kerf-agent", "this Kubernetes node is being drained", "delay"];
     match bus.call(LOGIND, MANAGER_PATH, MANAGER, "Inhibit", &why).await {
@@ -171,7 +172,7 @@ async fn hold(bus: &mut Bus, delay: &Delay) -> Result<(), LogindError> {
     }
 }
 
-/// A property of logind's; `None` when it refuses to say.
+/// Returns a property of logind; `None` when logind refuses the query.
 async fn property(bus: &mut Bus, name: &'static str) -> Result<Option<Argument>, LogindError> {
     match bus.call(LOGIND, MANAGER_PATH, PROPERTIES, "Get", &[MANAGER, name]).await {
         Ok(answer) => Ok(answer.message.arguments.into_iter().next()),

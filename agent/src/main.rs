@@ -1,4 +1,4 @@
-//! The handshake: arguments become settings, settings start the agent.
+//! Entry point of the agent: arguments become settings, settings start the agent.
 
 use std::process::ExitCode;
 

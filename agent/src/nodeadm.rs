@@ -1,6 +1,6 @@
-//! The command line of EKS's own bootstrap, so that its units, scripts and end-to-end cases work with this program in
-//! its place. Unlike our own `bootstrap` these commands are tried once, with that program's time-outs: whoever calls
-//! them relies on an exit code.
+//! The command line of EKS's own bootstrap, so that its units, scripts and end-to-end cases work with this program as a
+//! replacement. Unlike our own `bootstrap`, these commands run once, with the time limits of that program, because their
+//! callers depend on an exit code.
 
 pub mod cache;
 pub mod chain;
@@ -25,37 +25,37 @@ use command::{Internal, Nodeadm};
 use link::{hook, udev};
 use metadata::{Metadata, MetadataRetries};
 
-/// What the commands act on and with.
+/// Dependencies of the commands.
 #[derive(Debug)]
 pub struct Machine {
     /// The machine itself.
     pub host: Host,
-    /// Its metadata.
+    /// The instance metadata service.
     pub imds: Arc<Imds>,
     /// Environment of the commands, before a NodeConfig adds to it.
     pub environment: Environment,
-    /// Where the credential provider for ECR is, if it is; the NodeConfig's environment may say otherwise.
+    /// Default path of the credential provider for ECR. The environment in the NodeConfig may override the path.
     pub credential_provider: String,
-    /// How long to insist on an answer of metadata.
+    /// Retry limits of requests to IMDS.
     pub patience: MetadataRetries,
-    /// How long to insist on an answer of EC2.
+    /// Retry limits of requests to EC2.
     pub ec2: ec2::Ec2Retries,
-    /// How long to wait for network interfaces.
+    /// Timeouts for network interfaces.
     pub links: hook::HookTimeouts,
 }
 
 impl Machine {
-    /// The machine's metadata, asked with patience.
+    /// Returns the machine's metadata client with retries.
     #[must_use]
     pub fn metadata(&self) -> Metadata<'_> {
         Metadata { imds: &self.imds, patience: self.patience }
     }
 }
 
-/// Does what `nodeadm` was asked to do.
+/// Runs a `nodeadm` command.
 ///
 /// # Errors
-/// The first thing that is missing or wrong, with its cure.
+/// The first fact that is missing or wrong, with its remedy.
 pub async fn run(machine: &Machine, command: &Nodeadm) -> anyhow::Result<()> {
     match command {
         Nodeadm::Init(options) => init::run(machine, options).await,
@@ -63,10 +63,10 @@ pub async fn run(machine: &Machine, command: &Nodeadm) -> anyhow::Result<()> {
     }
 }
 
-/// Does what `nodeadm-internal` was asked to do.
+/// Runs a `nodeadm-internal` command.
 ///
 /// # Errors
-/// The first thing that is missing or wrong, with its cure.
+/// The first fact that is missing or wrong, with its remedy.
 pub async fn run_internal(machine: &Machine, command: &Internal) -> anyhow::Result<()> {
     match command {
         Internal::BootHook => hook::run(machine).await,

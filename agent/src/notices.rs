@@ -1,4 +1,5 @@
-//! What may end or interrupt this machine: what its sources say ([`Reading`]), and what is remembered of it ([`Ledger`]).
+//! Notices of an interruption or the end of this machine: the current readings of their sources ([`NoticeReading`]), and the
+//! notices of this boot ([`NoticeStore`]).
 
 mod maintenance;
 mod store;
@@ -14,66 +15,66 @@ pub use maintenance::{Maintenance, MaintenanceState, parse_maintenance};
 pub use store::{NoticeAction, NoticeResponse, NoticeState, NoticeStore, NoticeTerms, StoredNotice};
 pub use watch::{Item, Reachability, WatchUpdate, Watcher, watch};
 
-/// What a source says now. The same said twice changes nothing.
+/// Current reading of a source. A repeated reading changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoticeReading {
-    /// What.
+    /// Value of the source.
     pub said: NoticeValue,
-    /// What EC2's clock said with it, if it did.
+    /// Time of EC2's clock in the response, if any.
     pub heard: Option<Millis>,
 }
 
-/// The sources' words. That a source says nothing (404) or fails is no word.
+/// Values of sources. A source without a notice (404) or with an error has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeValue {
-    /// EC2 takes the spot instance back at `time`, by EC2's clock.
+    /// EC2 interrupts the spot instance at `time`, by EC2's clock.
     Spot {
         /// `terminate`, `stop` or `hibernate`.
         action: String,
-        /// When.
+        /// Time of the interruption.
         time: Millis,
     },
     /// The spot instance is at elevated risk since `time`.
     Rebalance {
-        /// Since when.
+        /// Start of the elevated risk.
         time: Millis,
     },
-    /// All maintenance that is scheduled.
+    /// All scheduled maintenance.
     Maintenance(Vec<Maintenance>),
-    /// The state that the Auto Scaling group wants the machine in.
+    /// Target lifecycle state of the machine in its Auto Scaling group.
     Scaling(String),
-    /// The operating system goes down, and waits for us so long; `None` calls it off.
+    /// The operating system shuts down, and waits this long for the agent; `None` cancels the shutdown.
     Shutdown(Option<Duration>),
 }
 
-/// An announcement.
+/// A notice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// Of which kind.
+    /// Kind of the notice.
     pub kind: ImdsNoticeKind,
-    /// Its identity follows from its content: the same notice, read twice or after a restart, is one.
+    /// Id, derived from the content: a notice that is read again, even after a restart, is the same notice.
     pub id: String,
-    /// By EC2's clock: when the machine is taken, when the window opens, or when it was announced.
+    /// Time by EC2's clock: of the interruption, of the start of the maintenance window, or of the notice.
     pub time: Millis,
 }
 
-/// Kinds of announcements, the least urgent first.
+/// Kinds of notices, the least urgent first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ImdsNoticeKind {
     /// The spot instance is at elevated risk.
     Rebalance,
-    /// EC2 is going to touch the machine.
+    /// EC2 has scheduled maintenance of the machine.
     Maintenance {
         /// `instance-reboot`, `system-reboot`, `system-maintenance`, `instance-stop` or `instance-retirement`.
         code: String,
-        /// When the window closes, by EC2's clock.
+        /// End of the maintenance window, by EC2's clock.
         until: Option<Millis>,
     },
-    /// The Auto Scaling group lets the machine go.
+    /// The Auto Scaling group terminates the machine.
     Scaling,
-    /// The operating system goes down.
+    /// The operating system shuts down.
     Shutdown,
-    /// The spot instance is taken back at the notice's time.
+    /// EC2 interrupts the spot instance at the notice's time.
     Spot {
         /// `terminate`, `stop` or `hibernate`.
         action: String,
@@ -81,7 +82,7 @@ pub enum ImdsNoticeKind {
 }
 
 impl ImdsNoticeKind {
-    /// Of two the higher one leads.
+    /// Returns the urgency. Of two notices the one with the higher rank leads.
     #[must_use]
     pub fn rank(&self) -> u8 {
         match self {
@@ -93,7 +94,7 @@ impl ImdsNoticeKind {
         }
     }
 
-    /// In a word, as EC2 says it.
+    /// Returns the name that EC2 uses.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -106,7 +107,7 @@ impl ImdsNoticeKind {
     }
 }
 
-/// A timestamp as a drain's moment; before 1970 is 1970.
+/// Converts a timestamp to milliseconds; a time before 1970 becomes 1970.
 #[must_use]
 pub fn moment(time: Timestamp) -> Millis {
     Millis(u64::try_from(time.as_millisecond()).unwrap_or(0))

@@ -1,14 +1,14 @@
-//! What another program's bootstrap left on this machine: EKS's nodeadm, or Bottlerocket. Its files are read, never written: kubeconfig
-//! and the node's name are where it puts them.
+//! Facts that the bootstrap of another program left on this machine: EKS's nodeadm, or Bottlerocket. The agent reads its files
+//! for kubeconfig and node name, and never writes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Where kubeconfigs are, on the machine: nodeadm's (and our own bootstrap's) place, then Bottlerocket's.
+/// Paths of kubeconfigs: that of nodeadm and of our own bootstrap, then that of Bottlerocket.
 const KUBECONFIGS: [&str; 2] = ["var/lib/kubelet/kubeconfig", "etc/kubernetes/kubelet/kubeconfig"];
-/// Where kubelet's command line is: nodeadm's place, then Bottlerocket's two.
+/// Paths of kubelet's command line: that of nodeadm, then the two of Bottlerocket.
 const COMMAND_LINES: [&str; 3] = [
     "etc/eks/kubelet/environment",
     "etc/kubernetes/kubelet/env",
@@ -16,13 +16,13 @@ const COMMAND_LINES: [&str; 3] = [
 ];
 const FLAG: &str = "--hostname-override";
 const VARIABLE: &str = "HOSTNAME_OVERRIDE=";
-/// What nodeadm remembers of its machine.
+/// Cache of nodeadm.
 const CACHE: &str = "run/eks/nodeadm/config.json";
-/// nodeadm's units, and where systemd finds those that are enabled.
+/// Units of nodeadm, and below them the folders where systemd finds enabled units.
 const UNITS: [&str; 2] = ["nodeadm-run.service", "nodeadm-config.service"];
 const UNIT_FOLDERS: [&str; 2] = ["etc/systemd/system", "usr/lib/systemd/system"];
 
-/// Who else configures a machine.
+/// Another program that configures a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configurator {
     /// EKS's nodeadm: one of its units is enabled and not masked.
@@ -32,7 +32,7 @@ pub enum Configurator {
 }
 
 impl Configurator {
-    /// Its name, for people.
+    /// Returns the name for users.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Configurator {
         }
     }
 
-    /// Where it says what it waits for.
+    /// Returns a hint on where to read the program's progress.
     #[must_use]
     pub fn where_to_look(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Configurator {
     }
 }
 
-/// Who else configures the machine below `root`; `None` where nobody does.
+/// Returns the other program that configures the machine below `root`; `None` where there is none.
 #[must_use]
 pub fn other(root: &Path) -> Option<Configurator> {
     if is_bottlerocket(root) {
@@ -60,14 +60,14 @@ pub fn other(root: &Path) -> Option<Configurator> {
     UNITS.iter().any(|unit| is_enabled(root, unit)).then_some(Configurator::Nodeadm)
 }
 
-/// Where kubelet's kubeconfig is below `root`, or where it will be.
+/// Returns the path of kubelet's kubeconfig below `root`, or the path where it will be written.
 #[must_use]
 pub fn kubeconfig(root: &Path) -> PathBuf {
     let there = KUBECONFIGS.iter().map(|path| root.join(path)).find(|path| path.exists());
     there.unwrap_or_else(|| root.join(KUBECONFIGS[usize::from(is_bottlerocket(root))]))
 }
 
-/// The name that kubelet registers, by its command line, else by nodeadm's memory; `None` before either is written.
+/// Returns the name that kubelet registers, from its command line, else from nodeadm's cache; `None` before either is written.
 #[must_use]
 pub fn node_name(root: &Path) -> Option<String> {
     let texts = COMMAND_LINES.iter().filter_map(|path| fs::read_to_string(root.join(path)).ok());
@@ -79,7 +79,7 @@ pub(crate) fn is_bottlerocket(root: &Path) -> bool {
     text.lines().any(|line| matches!(line, "ID=bottlerocket" | "ID=\"bottlerocket\""))
 }
 
-/// Whether some target wants the unit; a link to nowhere in the first folder masks it.
+/// Reports whether a target wants the unit. A link to `/dev/null` in the first folder masks the unit.
 pub(crate) fn is_enabled(root: &Path, unit: &str) -> bool {
     let masked =
         fs::read_link(root.join(UNIT_FOLDERS[0]).join(unit)).is_ok_and(|target| target == Path::new("/dev/null"));
@@ -92,7 +92,7 @@ fn is_wanted(folder: &Path, unit: &str) -> bool {
     wants.into_iter().any(|wants| fs::symlink_metadata(wants.join(unit)).is_ok())
 }
 
-/// The value behind the flag, or of the variable; both may be quoted, the flag may have a blank or `=` behind it.
+/// Returns the value of the flag, or of the variable. Both may be quoted; the flag may be followed by a blank or `=`.
 fn in_command_line(text: &str) -> Option<String> {
     let flag = text.split_once(FLAG).and_then(|(_, rest)| rest.strip_prefix(['=', ' ']));
     let variable = || text.lines().find_map(|line| line.trim().strip_prefix(VARIABLE));
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_is_found_wherever_it_stands() {
+    fn in_command_line_finds_the_node_name_in_all_forms() {
         let name = Some("ip-10-0-0-1.us-west-2.compute.internal".to_owned());
         let rows = [
             ("ARGS=\"--x=1 --hostname-override=ip-10-0-0-1.us-west-2.compute.internal --y\"", name.clone()),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nodeadm_is_seen_when_it_is_enabled_and_not_when_it_only_lies_there() {
+    fn other_returns_nodeadm_when_its_unit_is_enabled() {
         let room = SocketFolder::new("nodeadm");
         room.put("usr/lib/systemd/system/nodeadm-run.service", "");
         room.put("etc/os-release", "ID=\"amzn\"\n");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn bottlerocket_has_its_own_places() {
+    fn other_returns_bottlerocket_when_os_release_names_it() {
         let room = SocketFolder::new("bottlerocket");
         room.put("etc/os-release", "NAME=Bottlerocket\nID=bottlerocket\n");
         assert_eq!(other(&room.0), Some(Configurator::Bottlerocket));

@@ -1,5 +1,5 @@
-//! The settings of the running agent: the settings part of user data, else the file that the image's builder left, else the defaults.
-//! Settings that cannot be read never stop the agent: it guards the node by the defaults, and says what is wrong.
+//! Settings of the running agent: the settings part of user data, else the file in the machine image, else the defaults.
+//! Invalid settings never stop the agent: it uses the defaults and reports the problem.
 
 use std::fs;
 use std::path::Path;
@@ -9,22 +9,22 @@ use machine::userdata;
 
 use crate::imds::{Imds, ImdsError};
 
-/// The image's own settings, below the machine's root.
+/// Settings of the image, below the machine's root.
 pub const FILE: &str = "etc/kerf/agent.yaml";
 
-/// Settings, and where they are from.
+/// Settings, with the problem of reading them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policies {
-    /// What to follow.
+    /// The settings.
     pub settings: AgentSettings,
-    /// What could not be read, in a sentence with its cure.
+    /// The problem in one sentence with its remedy.
     pub problem: Option<String>,
 }
 
 /// Reads the settings.
 ///
 /// # Errors
-/// Only when metadata does not answer: ask again.
+/// Only when IMDS does not respond; the caller retries.
 pub async fn read(root: &Path, imds: &Imds) -> Result<Policies, ImdsError> {
     let user_data = imds.user_data().await?;
     let told = user_data.map(|raw| userdata::parse_agent(&raw)).transpose();

@@ -1,4 +1,5 @@
-//! What the agent says on its Node and in events: pure shapes, diffed against what the Node says already so that nothing is said twice.
+//! Reports of the agent on its Node and in events. Pure values, compared with the Node's current state so that no report is
+//! sent twice.
 
 use api::hash::fnv1a;
 use api::{DrainSaid, RiskSaid, annotation, condition, label, reason};
@@ -12,47 +13,47 @@ use crate::cluster::Node;
 use crate::journal::{self, OrderRecord, OwnedMarks};
 use crate::notices::{ImdsNoticeKind, StoredNotice};
 
-/// Who the events are from.
+/// Source component of the events.
 const COMPONENT: &str = "kerf-agent";
-/// How the keys of all events about bootstrap begin.
+/// Prefix of the keys of all events about bootstrap.
 pub const BOOTSTRAP_KEY: &str = "bootstrap-";
-/// Names of pods listed in a message.
+/// Greatest number of pod names in a message.
 const NAMED: usize = 3;
 
-/// A condition as the agent wants it.
+/// A condition to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionUpdate {
-    /// Its type.
+    /// Type of the condition.
     pub kind: &'static str,
     /// `True` or `False`.
     pub status: &'static str,
-    /// In one word (or several gates, with commas).
+    /// Reason in CamelCase (or several gates, separated by commas).
     pub reason: String,
-    /// In a sentence.
+    /// Message, one sentence.
     pub message: String,
 }
 
 /// A `core/v1` Event to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeEvent {
-    /// The same event has the same key over restarts.
+    /// Key of the event, the same after a restart.
     pub key: String,
-    /// Warning rather than Normal.
+    /// Type `Warning` rather than `Normal`.
     pub warning: bool,
-    /// In one word.
+    /// Reason in CamelCase.
     pub reason: &'static str,
-    /// In a sentence.
+    /// Message, one sentence.
     pub message: String,
 }
 
-/// RFC 3339 in whole seconds, as Kubernetes writes it.
+/// Returns a time in RFC 3339 with whole seconds, as Kubernetes writes it.
 #[must_use]
 pub fn rfc3339(moment: Millis) -> String {
     let seconds = i64::try_from(moment.0 / 1000).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX).to_string()
 }
 
-/// The condition `kerf.sh/Interrupted` of a node that is emptied.
+/// Returns the condition `kerf.sh/Interrupted` of a node that is drained.
 #[must_use]
 pub fn interrupted(order: &OrderRecord, drain: Option<&Drain>, wall: WallOffset) -> ConditionUpdate {
     let deadline = order.deadline.map(|at| format!("deadline={} ", rfc3339(wall.wall_time(at)))).unwrap_or_default();
@@ -65,7 +66,7 @@ pub fn interrupted(order: &OrderRecord, drain: Option<&Drain>, wall: WallOffset)
     }
 }
 
-/// The condition `kerf.sh/Interrupted` of a node that is at risk, but not emptied.
+/// Returns the condition `kerf.sh/Interrupted` of a node that is at risk, but not drained.
 #[must_use]
 pub fn at_risk(entry: &StoredNotice, policy: Rebalance) -> ConditionUpdate {
     let since = rfc3339(entry.notice.time);
@@ -79,7 +80,7 @@ pub fn at_risk(entry: &StoredNotice, policy: Rebalance) -> ConditionUpdate {
     }
 }
 
-/// The condition `kerf.sh/MaintenanceScheduled`, with the maintenance that comes first and when the drain for it begins.
+/// Returns the condition `kerf.sh/MaintenanceScheduled`, with the next maintenance and the start of its drain.
 #[must_use]
 pub fn maintenance(next: Option<(&StoredNotice, Option<Millis>)>, wall: WallOffset) -> ConditionUpdate {
     let kind = condition::MAINTENANCE_SCHEDULED;
@@ -95,7 +96,7 @@ pub fn maintenance(next: Option<(&StoredNotice, Option<Millis>)>, wall: WallOffs
     ConditionUpdate { kind, status: condition::TRUE, reason: reason::SCHEDULED_EVENT.to_owned(), message }
 }
 
-/// Takes back the condition `kerf.sh/Interrupted`.
+/// Returns the condition `kerf.sh/Interrupted` with the status `False`.
 #[must_use]
 pub fn interruption_over() -> ConditionUpdate {
     ConditionUpdate {
@@ -106,8 +107,8 @@ pub fn interruption_over() -> ConditionUpdate {
     }
 }
 
-/// The merge patch that takes back what an interruption did to the Node's specification and metadata, as far as it was ours. `None`
-/// when nothing of it is left.
+/// Returns the merge patch that reverts the changes of an interruption to the Node's spec and metadata, as far as the agent
+/// made them. `None` when nothing remains to revert.
 #[must_use]
 pub fn undo_patch(node: &Node, leftover: OwnedMarks) -> Option<Value> {
     let mut patch = json!({});
@@ -128,13 +129,13 @@ fn changes(patch: Value) -> Option<Value> {
     patch.as_object().is_some_and(|fields| !fields.is_empty()).then_some(patch)
 }
 
-/// How far a drain is, and which pods hold it up.
+/// Returns the progress of a drain, with the pods that block it.
 fn progress(drain: &Drain) -> String {
     let blocked = drain.refusals().take(NAMED);
     blocked.fold(drain.progress().to_string(), |said, refused| format!("{said}; {refused}"))
 }
 
-/// The condition `kerf.sh/Drained` of a node that is emptied for `orders`.
+/// Returns the condition `kerf.sh/Drained` of a node that is drained for `orders`.
 #[must_use]
 pub fn drained(
     drain: &Drain,
@@ -157,13 +158,13 @@ pub fn drained(
     ConditionUpdate { kind: condition::NODE_DRAINED, status, reason: reason.to_owned(), message }
 }
 
-/// What a drain waits for.
+/// Returns the progress of a drain, or that it waits for volumes.
 fn draining(drain: &Drain) -> String {
     let waits = if drain.is_empty() && drain.detaches() { "; waiting for volumes to detach" } else { "" };
     format!("{}{waits}", progress(drain))
 }
 
-/// The condition `kerf.sh/Drained` once nobody wants the node empty any more.
+/// Returns the condition `kerf.sh/Drained` after the last order was withdrawn.
 #[must_use]
 pub fn drain_withdrawn() -> ConditionUpdate {
     ConditionUpdate {
@@ -174,35 +175,35 @@ pub fn drain_withdrawn() -> ConditionUpdate {
     }
 }
 
-/// How a drain went, in a sentence, and whether everything that had to go is gone.
+/// Returns whether all pods of the drain are gone, and the outcome in one sentence.
 #[must_use]
 pub fn outcome(drain: &Drain, now: Millis) -> (bool, String) {
     let report = drain.report(now);
     (drain.is_empty(), report.to_string())
 }
 
-/// What a Node should be while its machine is about to go.
+/// Desired marks of a Node whose machine is about to be terminated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedMarks {
-    /// It takes no new pods.
+    /// Cordon against new pods.
     pub cordon: bool,
-    /// Load balancers leave it out.
+    /// Exclusion from load balancers.
     pub exclude: bool,
-    /// It says when the machine may be gone.
+    /// Earliest time at which the machine may be terminated, in an annotation.
     pub deadline: Option<Millis>,
-    /// A condition tells of it.
+    /// Condition that reports the interruption.
     pub say: bool,
 }
 
 impl WantedMarks {
-    /// The marks that this asks for.
+    /// Returns the marks that the agent will own.
     #[must_use]
     pub fn marks(&self) -> OwnedMarks {
         OwnedMarks { cordoned: self.cordon, excluded: self.exclude, dated: self.deadline.is_some(), said: self.say }
     }
 }
 
-/// The merge patch that makes the Node what is wanted, as far as it is not so already. `None` when there is nothing to change.
+/// Returns the merge patch that adds the missing marks to the Node. `None` when nothing is missing.
 #[must_use]
 pub fn wanted_patch(node: &Node, wanted: &WantedMarks, wall: WallOffset) -> Option<Value> {
     let mut patch = json!({});
@@ -219,8 +220,8 @@ pub fn wanted_patch(node: &Node, wanted: &WantedMarks, wall: WallOffset) -> Opti
     changes(patch)
 }
 
-/// The strategic merge patch of the Node's status for these conditions. `flipped` says whose status changes: only theirs is the
-/// transition time that is set.
+/// Returns the strategic merge patch of the Node's status for these conditions. `flipped` reports which conditions change their
+/// status: only these receive a new transition time.
 #[must_use]
 pub fn status_patch(said: &[ConditionUpdate], flipped: impl Fn(&ConditionUpdate) -> bool, now: Millis) -> Value {
     let at = rfc3339(now);
@@ -244,7 +245,7 @@ pub fn status_patch(said: &[ConditionUpdate], flipped: impl Fn(&ConditionUpdate)
 }
 
 impl NodeEvent {
-    /// What was announced.
+    /// Returns the event of a new notice.
     #[must_use]
     pub fn announced(entry: &StoredNotice, wall: WallOffset) -> Self {
         let at = rfc3339(wall.wall_time(entry.at));
@@ -269,7 +270,7 @@ impl NodeEvent {
         Self { key: entry.notice.id.clone(), warning, reason, message }
     }
 
-    /// What was announced will not be, or has been.
+    /// Returns the event of a notice that was canceled, or whose interruption is over.
     #[must_use]
     pub fn over(entry: &StoredNotice) -> Self {
         let what = entry.notice.kind.name();
@@ -281,7 +282,7 @@ impl NodeEvent {
         }
     }
 
-    /// The drain is over, that had until `by` for it.
+    /// Returns the event of a finished drain with the deadline `by`.
     #[must_use]
     pub fn drained(orders: &DrainOrders, outcome: &journal::DrainOutcome, by: Option<Millis>) -> Self {
         let journal::DrainOutcome { complete, summary } = outcome;
@@ -295,7 +296,7 @@ impl NodeEvent {
         }
     }
 
-    /// Bootstrap cannot follow what the machine received.
+    /// Returns the event of a bootstrap that failed because of invalid user data.
     #[must_use]
     pub fn bootstrap_failed(why: &str) -> Self {
         Self {
@@ -306,7 +307,7 @@ impl NodeEvent {
         }
     }
 
-    /// Bootstrap has waited for too long.
+    /// Returns the event of a bootstrap that has been waiting for too long.
     #[must_use]
     pub fn bootstrap_waiting(why: &str) -> Self {
         Self {
@@ -317,8 +318,8 @@ impl NodeEvent {
         }
     }
 
-    /// The Event about the Node `name`. Its own name follows from its key, so that telling it twice is refused by the server. Without a
-    /// Node the event names it all the same: `kubectl describe node` finds it by that.
+    /// Returns the Event about the Node `name`. The name of the Event follows from its key, so that the server refuses a
+    /// duplicate. An event without a Node object still refers to the Node by name, by which `kubectl describe node` finds it.
     #[must_use]
     pub fn event(&self, name: &str, node: Option<&Node>, now: Millis) -> Value {
         let at = rfc3339(now);

@@ -1,5 +1,6 @@
-//! `kerf-agent run`: guards the node for as long as the machine lives. This loop only carries: facts to the lifecycle, its acts to the
-//! world. It never gives up: without metadata, kubeconfig, API server or Node it waits, and says once why.
+//! `kerf-agent run`: supervision of the node during the whole life of the instance. The main loop passes facts to the lifecycle
+//! and carries out its actions. The loop never gives up: without metadata, kubeconfig, API server or Node it waits, and logs
+//! the reason once.
 
 mod act;
 pub mod lifecycle;
@@ -41,24 +42,24 @@ use lifecycle::{AgentAction, Input, Lifecycle};
 use local::Local;
 use systemd::Systemd;
 
-/// Local facts (files) are looked at this often, until the machine is bootstrapped and its Node known.
+/// Interval of checks of local files, until bootstrap is done and the Node is known.
 const TICK: Duration = Duration::from_secs(1);
-/// And from then on; systemd's watchdog hears of the agent no less often.
+/// Interval of these checks afterwards, and longest interval of notifications to systemd's watchdog.
 const SETTLED_TICK: Duration = Duration::from_secs(5);
-/// Each call to the API server. The controller relies on it for what a drain asks.
+/// Timeout of each call to the API server. The controller relies on it for requests of a drain.
 const CALL: Duration = drain::ARRIVES;
-/// Writes under way get this long at the end.
+/// Time for writes in progress to complete at the end.
 const FINISH: Duration = Duration::from_secs(5);
-/// Where systemctl is, on every image.
+/// Search path of systemctl, the same on every image.
 const PROGRAMS: &str = "/usr/bin:/bin";
-/// The longest wait for metadata at the start.
+/// Maximum wait between requests to metadata at the start.
 const METADATA_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs until SIGTERM or SIGINT. `root` is the prefix of every path that is read or written; `role` is this machine's towards AWS;
-/// `metrics`, where it is given, goes before what the settings say.
+/// Runs until SIGTERM or SIGINT. `root` is the prefix of every path that is read or written. `role` is the identity of this
+/// instance towards AWS. `metrics`, if given, takes precedence over the settings.
 ///
 /// # Errors
-/// Only when the signal handlers cannot be installed: everything else is waited for.
+/// Returns an error only if the signal handlers cannot be installed. For everything else the agent waits.
 pub async fn run(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> anyhow::Result<()> {
     let mut stop = std::pin::pin!(daemon::signal::stopped());
     tokio::select! {
@@ -71,22 +72,22 @@ pub async fn run(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Liste
     Ok(())
 }
 
-/// The running agent.
+/// Running agent.
 struct Agent {
     root: PathBuf,
     life: Lifecycle,
-    /// What bootstrap says.
+    /// File with the state of bootstrap.
     bootstrap: FileReplacement,
-    /// What metadata calls this machine, for as long as bootstrap has written no name.
+    /// Host name of the instance from metadata, used until bootstrap has written a name.
     hostname: String,
-    /// Who this machine is to AWS: tokens are signed with it.
+    /// Identity of this instance towards AWS, which signs tokens.
     role: Arc<Role>,
     access: Option<Access>,
     actor: Actor,
     nodes: Receiver<WatchEvent<Node>>,
     pods: Receiver<WatchEvent<Pod>>,
     notices: Receiver<WatchUpdate>,
-    /// Makes a shutdown wait for the drain.
+    /// Delay lock of logind, which makes a shutdown wait for the drain.
     delay: Delay,
     probers: Probers,
     findings: Receiver<ProbeResult>,
@@ -95,12 +96,12 @@ struct Agent {
     systemd: Systemd,
     local: Local,
     usage: Usage,
-    /// The trouble that was said last.
+    /// Last problem that was logged.
     said: Option<String>,
 }
 
 impl Agent {
-    /// Learns from metadata which machine this is, and takes up its journal.
+    /// Reads the identity of the instance from metadata, and continues from its journal.
     async fn start(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> Self {
         let StatusSent { instance, hostname, policies } = who_am_i(root, &imds).await;
         if let Some(problem) = &policies.problem {
@@ -147,7 +148,7 @@ impl Agent {
         }
     }
 
-    /// The loop; gives the signal that ended it.
+    /// Runs the main loop. Returns the signal that ended it.
     async fn work<E>(
         mut self,
         mut stop: impl Future<Output = Result<&'static str, E>> + Unpin,
@@ -171,7 +172,7 @@ impl Agent {
         }
     }
 
-    /// Waits for the next thing to happen and takes it in.
+    /// Waits for the next input and passes it to the lifecycle.
     async fn news(&mut self) {
         let (now, tick) = (self.clock.now(), self.tick());
         let wait = self.life.poll_timeout(now).map_or(tick, |at| at.since(now).min(tick));
@@ -199,7 +200,7 @@ impl Agent {
         self.life.take(input, self.clock.now());
     }
 
-    /// What systemd and people on this machine hear.
+    /// Reports the state to systemd and to clients on this instance.
     fn tell(&mut self) {
         self.systemd.alive(&self.phase());
         if let Some(line) = self.local.turn(&self.life, Timestamp::now()) {
@@ -207,7 +208,7 @@ impl Agent {
         }
     }
 
-    /// Where things stand, and while the API server does not answer, why.
+    /// Returns the current phase. While there is no Node, it includes the reason.
     fn phase(&self) -> String {
         let trouble = self.said.as_deref().filter(|_| self.life.node().is_none());
         let summary = self.life.summary();
@@ -215,7 +216,7 @@ impl Agent {
         trouble.map_or_else(|| format!("{summary}{health}"), |trouble| format!("{summary}: {trouble}"))
     }
 
-    /// Local facts: files that others write, and the clock that someone may set.
+    /// Reads local facts: files that other programs write, and the wall clock, which may be set.
     fn look_around(&mut self) {
         let ahead = self.clock.look();
         self.take(Input::Wall(WallOffset(ahead)));
@@ -223,7 +224,7 @@ impl Agent {
             return;
         }
         let said = BootstrapState::read(&self.root);
-        // Until it is done, kubeconfig and name may be an earlier boot's, or not written yet.
+        // Before bootstrap is done, kubeconfig and name may belong to an earlier boot, or be missing.
         if matches!(said, Some(BootstrapState::Done { .. })) {
             self.renew();
             self.local.bootstrapped();
@@ -231,7 +232,7 @@ impl Agent {
         self.take(Input::Bootstrap(said));
     }
 
-    /// Reads the kubeconfig until there is one, and again after trouble: bootstrap may have replaced it.
+    /// Reads the kubeconfig until there is one, and again after a problem, because bootstrap may have replaced it.
     fn connect(&mut self) {
         if self.actor.has_cluster() {
             return;
@@ -271,7 +272,7 @@ impl Agent {
         tokio::spawn(follow(cluster, Watched::pods_of(self.life.name()), told));
     }
 
-    /// Where usage may be reported: nowhere until the Node is proven to be ours.
+    /// Returns the destination of utilization reports: none until the Node is known to belong to this instance.
     fn destination(&self) -> Option<ConnectionState> {
         self.life.node()?;
         Some(ConnectionState { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
@@ -307,7 +308,7 @@ impl Agent {
         }
     }
 
-    /// The API server does not answer as it should: perhaps there is another kubeconfig by now, or another name.
+    /// Handles a failure of the API server. Bootstrap may have written another kubeconfig or name.
     fn trouble(&mut self, problem: &str) {
         self.say(Level::Warn, problem);
         self.local.api_answers(false);
@@ -315,12 +316,12 @@ impl Agent {
         self.renew();
     }
 
-    /// Whether the API server answers is part of how the machine is.
+    /// Reports to the health checks whether the API server answers.
     fn reached(&mut self, trouble: Option<&str>) {
         self.take(Input::Look(CheckRun { check: health::check::NO_API, trouble: trouble.map(str::to_owned) }));
     }
 
-    /// Connects anew if bootstrap has written another kubeconfig or name since.
+    /// Reconnects if bootstrap has written another kubeconfig or name since.
     fn renew(&mut self) {
         if !self.actor.has_cluster() {
             return;
@@ -348,7 +349,7 @@ impl Agent {
         }
     }
 
-    /// Lets what is under way come to its end, and keeps what it brings.
+    /// Waits for tasks in progress, and handles their results.
     async fn finish(&mut self) {
         self.systemd.stopping();
         let ending = async {
@@ -362,7 +363,7 @@ impl Agent {
         self.actor.save(self.life.journal());
     }
 
-    /// Says a problem once, until it changes.
+    /// Logs a problem once, until it changes.
     fn say(&mut self, level: Level, problem: &str) {
         if self.said.as_deref() != Some(problem) {
             log::log!(level, node = self.life.name(); "{problem}");
@@ -371,7 +372,7 @@ impl Agent {
     }
 }
 
-/// Looks at the machine, if anyone wants it to.
+/// Starts the health checks of the node, if they are enabled.
 fn sampled(root: &Path, policies: &Policies) -> Receiver<HealthSample> {
     let (told, samples) = mpsc::channel(2);
     let settings = policies.settings.health.clone();
@@ -382,14 +383,14 @@ fn sampled(root: &Path, policies: &Policies) -> Receiver<HealthSample> {
     samples
 }
 
-/// What metadata tells of this machine.
+/// Properties of this instance from metadata.
 struct StatusSent {
     instance: String,
     hostname: String,
     policies: Policies,
 }
 
-/// Asks metadata until it answers.
+/// Returns the properties of this instance from metadata. Retries until metadata answers.
 async fn who_am_i(root: &Path, imds: &Imds) -> StatusSent {
     let mut wait = Duration::from_millis(250);
     let mut said = None;

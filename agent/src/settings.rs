@@ -1,4 +1,4 @@
-//! Command line and environment, validated once; everything else receives values and never looks at either.
+//! Command line and environment, validated once. All other modules receive values and read neither.
 
 mod arguments;
 mod table;
@@ -22,69 +22,69 @@ use crate::host::{Host, Topology};
 use crate::imds::{Imds, ImdsError};
 use crate::nodeadm::command::{Config, Init, Internal, Nodeadm, Sources, UdevNetManager, spelt_out};
 
-/// One exchange with IMDS, from connecting to the last byte: it is one hop away.
+/// Time limit for one exchange with IMDS, from the connection to the last byte: IMDS is one hop away.
 const IMDS_TIMEOUT: Duration = Duration::from_secs(2);
-/// What a program ends with that was called in a way that it does not understand.
+/// Exit code for an invalid command line.
 const MISUSED: u8 = 2;
 
-/// What `kerf-agent` was asked to do, and with what.
+/// Subcommand of `kerf-agent` with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What to do.
+    /// The subcommand.
     pub command: Command,
-    /// Prefix of every path that is read or written.
+    /// Prefix of all paths.
     pub root: PathBuf,
-    /// Where the instance metadata service answers.
+    /// Endpoint of the instance metadata service.
     pub imds: String,
-    /// Use AWS's FIPS endpoints where a region has them.
+    /// Use of AWS's FIPS endpoints where a region has them.
     pub fips: bool,
-    /// Where the credential provider for images of ECR is.
+    /// Path of the credential provider for images of ECR.
     pub credential_provider: String,
-    /// Where the kernel shows CPUs, if not in its own place.
+    /// The kernel's folder of CPUs, if not the default one.
     pub cpu_folder: Option<PathBuf>,
-    /// Where the kernel shows NUMA nodes, if not in its own place.
+    /// The kernel's folder of NUMA nodes, if not the default one.
     pub node_folder: Option<PathBuf>,
-    /// How to log.
+    /// Log format.
     pub log_format: Format,
-    /// The least severe level that is logged.
+    /// Log level.
     pub log_level: LevelFilter,
-    /// Where programs are found.
+    /// Search path of programs.
     pub search_path: OsString,
 }
 
-/// What one process of the agent does; each has its systemd unit.
+/// Subcommand of one process of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Turn instance metadata into a running kubelet, then end.
+    /// Configuration and start of kubelet from instance metadata, followed by exit.
     Bootstrap,
-    /// Guard the node until it may serve, and empty it when EC2 wants the machine back.
+    /// Protection of the node: the startup taint until the node is ready, and a drain on interruption.
     Run {
-        /// Where metrics are served, instead of what the settings say.
+        /// Address of the metrics, overrides the settings.
         metrics: Option<Listen>,
     },
-    /// Say who this machine is and where everything stands.
+    /// Output of the identity and state of this node.
     Status {
-        /// For people, or as JSON.
+        /// Output format.
         output: Output,
     },
-    /// Check what the node needs from its surroundings, and say what to mend; fails when something is broken.
+    /// Check of everything that the node needs, with a fix for each problem; fails if the node cannot work.
     Doctor {
-        /// For people, or as JSON.
+        /// Output format.
         output: Output,
-        /// Check an image instead, which no machine has started from yet.
+        /// Check of a machine image instead, from which no machine has started yet.
         offline: bool,
     },
-    /// What EKS's `nodeadm` does, with its arguments; also done when the program is called by that name.
+    /// EKS's `nodeadm` with its arguments; also chosen when the program is called by that name.
     Nodeadm(Nodeadm),
-    /// What EKS's `nodeadm-internal` does, with its arguments; also done when the program is called by that name.
+    /// EKS's `nodeadm-internal` with its arguments; also chosen when the program is called by that name.
     NodeadmInternal(Internal),
-    /// Print a token for an EKS cluster, as a credential plugin of a kubeconfig does.
+    /// Output of a token for an EKS cluster, as a kubeconfig credential plugin.
     Token {
-        /// The cluster's name.
+        /// Name of the cluster.
         cluster_name: String,
-        /// The cluster's region.
+        /// Region of the cluster.
         region: String,
-        /// What the caller says of itself, which version it speaks above all.
+        /// Request of the caller, with its API version.
         exec_info: Option<String>,
     },
 }
@@ -120,12 +120,12 @@ impl Command {
     }
 }
 
-/// How something is printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// For people.
+    /// Text for users.
     Text,
-    /// One document.
+    /// One JSON document.
     Json,
 }
 
@@ -155,7 +155,7 @@ impl Settings {
     /// Reads command line and environment.
     ///
     /// # Errors
-    /// What the process ends with where they cannot be understood, or where only help is asked for; that has been printed.
+    /// The exit code after an invalid command line, or after a request for help; the message has been printed.
     pub fn from_process() -> Result<Self, ExitCode> {
         Self::read(std::env::args_os(), &|name| std::env::var_os(name)).map_err(|refused| match refused {
             ArgumentError::Told(text) => {
@@ -169,10 +169,10 @@ impl Settings {
         })
     }
 
-    /// Reads arguments, the program's name first, and the variables that stand in for some of them.
+    /// Parses arguments, the program's name first, and the variables that replace some of them.
     ///
     /// # Errors
-    /// [`Refused`], with what to write instead.
+    /// [`ArgumentError`], with the correct form.
     pub fn read(
         arguments: impl IntoIterator<Item = OsString>,
         environment: Environment<'_>,
@@ -192,7 +192,7 @@ impl Settings {
         })
     }
 
-    /// How to log: as was asked for, but as text for whoever tries out `nodeadm init --development`.
+    /// Returns the log format: the configured one, but text for `nodeadm init --development`.
     #[must_use]
     pub fn log_format(&self) -> Format {
         match &self.command {
@@ -201,14 +201,14 @@ impl Settings {
         }
     }
 
-    /// The machine that these settings name.
+    /// Returns the machine of these settings.
     #[must_use]
     pub fn host(&self) -> Host {
         let topology = Topology { cpus: self.cpu_folder.clone(), nodes: self.node_folder.clone() };
         Host::new(&self.root, &self.search_path).with_topology(topology)
     }
 
-    /// A metadata client for the endpoint that these settings name.
+    /// Returns a metadata client for the endpoint of these settings.
     ///
     /// # Errors
     /// [`ImdsError::Endpoint`].

@@ -1,5 +1,5 @@
-//! Where everything stands on this machine, in one value: the running agent says it on its socket; without one it is put together
-//! from the files that were left. `kerf-agent status` prints it for people or as JSON.
+//! State of the agent on this machine, in one value. The running agent sends it through its socket; without an agent it is read
+//! from files. `kerf-agent status` prints it as text or as JSON.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -17,47 +17,47 @@ use crate::report::{ConditionUpdate, rfc3339};
 use crate::timeline::Timeline;
 use crate::usage;
 
-/// Where everything stands.
+/// State of the agent and of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentStatus {
-    /// Whether an agent runs; otherwise all of this is what was left.
+    /// Set by a running agent; otherwise all values come from files.
     pub running: bool,
-    /// Its version.
+    /// Version of the agent.
     pub version: String,
-    /// Who this machine is.
+    /// Identity of this machine.
     pub identity: Identity,
-    /// In one line: what it does, or what it waits for.
+    /// Current activity or obstacle, in one line.
     pub phase: String,
-    /// What bootstrap says.
+    /// State of bootstrap.
     pub bootstrap: Option<BootstrapState>,
-    /// The Node's conditions as the agent sees them: gates, health, interruption.
+    /// Conditions of the Node in the agent's view: gates, health, interruption.
     pub conditions: Vec<ConditionStatus>,
-    /// How the machine is; only a running agent knows.
+    /// Health of the machine; available from a running agent only.
     pub health: Option<HealthReport>,
-    /// What was announced.
+    /// Notices of EC2.
     pub notices: Value,
-    /// The drain, if there is or was one.
+    /// Current or last drain.
     pub drain: Option<DrainStatus>,
-    /// The last usage report.
+    /// Last usage report.
     pub usage: Value,
-    /// The start.
+    /// Timeline of the start.
     pub timeline: Timeline,
 }
 
-/// Who this machine is, to EC2 and to the cluster.
+/// Identity of this machine, at EC2 and in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Identity {
-    /// `i-...`.
+    /// Instance id, `i-...`.
     pub instance: Option<String>,
-    /// The Node's name.
+    /// Name of the Node.
     pub node: Option<String>,
-    /// Host and port.
+    /// Host and port of the API server.
     pub api_server: Option<String>,
-    /// How we prove who we are there.
+    /// Credentials for the API server.
     pub credentials: Option<String>,
-    /// Who else configures this machine; then bootstrap only observes.
+    /// Another program that configures this machine, so that bootstrap only observes.
     pub configured_by: Option<String>,
 }
 
@@ -65,14 +65,14 @@ pub struct Identity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConditionStatus {
-    /// Its type.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// In one word.
+    /// Reason in CamelCase.
     pub reason: String,
-    /// In a sentence.
+    /// Message, one sentence.
     pub message: String,
 }
 
@@ -80,20 +80,20 @@ pub struct ConditionStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainStatus {
-    /// Why the node is emptied.
+    /// Reason of the drain.
     pub why: String,
-    /// When the machine may be gone.
+    /// Earliest time at which the machine may be terminated.
     pub deadline: Option<String>,
-    /// Figures.
+    /// Numbers of pods.
     pub progress: String,
-    /// Pods whose last request was refused, with the API server's words.
+    /// Pods whose last request was refused, with the message of the API server.
     pub blocked: Vec<String>,
-    /// How it ended.
+    /// Outcome of the drain.
     pub outcome: Option<DrainOutcome>,
 }
 
 impl AgentStatus {
-    /// Asks the running agent, else looks at the files below `root`.
+    /// Requests the status of the running agent; without a response, reads the files below `root`.
     pub async fn read(root: &Path) -> Self {
         match admin::ask(root).await {
             Ok(status) => status,
@@ -107,7 +107,7 @@ impl AgentStatus {
         }
     }
 
-    /// What files say: everything that the running agent does not know better.
+    /// Reads the status from files. A running agent replaces the values for which it has newer data.
     #[must_use]
     pub fn left(root: &Path, journal: Option<&Journal>) -> Self {
         let usage =
@@ -150,7 +150,7 @@ fn identity(root: &Path, journal: Option<&Journal>) -> Identity {
     }
 }
 
-/// What the journal has of announcements.
+/// Returns the notices of the journal.
 fn announced(journal: &Journal) -> Value {
     serde_json::to_value(&journal.notices).unwrap_or_default()
 }
@@ -167,7 +167,7 @@ fn emptying(journal: &Journal) -> Option<DrainStatus> {
 }
 
 impl Credentials {
-    /// In a few words, without secrets.
+    /// Describes the credentials in a few words, without secrets.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -251,7 +251,7 @@ impl DrainStatus {
     }
 }
 
-/// A value for people: nothing is `none`.
+/// Returns a value as text; an empty value is `none`.
 fn plain(value: &Value) -> String {
     let empty = match value {
         Value::Null => true,

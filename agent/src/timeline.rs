@@ -1,5 +1,5 @@
-//! When this machine reached each stage of its start: kept by bootstrap and then by the running agent in one file, published on the
-//! Node and as metrics, so that a slow start names its slow part.
+//! Times at which this machine reached each stage of its start. Bootstrap and the running agent write them into one file. The
+//! times are published on the Node and as metrics, so that a slow stage is visible.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,45 +12,45 @@ use serde_json::json;
 
 use crate::files::replace;
 
-/// The file, on tmpfs, on the machine.
+/// Path of the file, on tmpfs.
 pub const PATH: &str = "/run/kerf/timeline.json";
 
-/// Metadata has reported which machine this is.
+/// Stage in which IMDS has returned the identity of the machine.
 pub const IMDS: &str = "imds";
-/// Metadata has given out the role's credentials.
+/// Stage in which IMDS has returned the role's credentials.
 pub const CREDENTIALS: &str = "credentials";
-/// Every file of the node is written.
+/// Stage in which all files of the node are written.
 pub const CONFIG: &str = "config-written";
-/// The container runtime's unit is up.
+/// Stage in which the container runtime's unit is active.
 pub const CONTAINERD: &str = "containerd-up";
-/// kubelet's unit is up.
+/// Stage in which kubelet's unit is active.
 pub const KUBELET: &str = "kubelet-up";
-/// The API server shows the Node.
+/// Stage in which the API server has the Node.
 pub const NODE: &str = "node-seen";
-/// A gate has opened; its name follows.
+/// Prefix of the stage in which a gate has opened; the name of the gate is appended.
 pub const GATE: &str = "gate-";
-/// All gates are open.
+/// Stage in which all gates are open.
 pub const READY: &str = "ready";
-/// The first pod runs, DaemonSets' pods included.
+/// Stage in which the first pod runs, including pods of DaemonSets.
 pub const POD: &str = "first-pod-running";
 
-/// Stages with the moments at which they were reached first.
+/// Stages with the times at which they were first reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {
-    /// When the agent began.
+    /// Start of the agent.
     pub start: Option<Timestamp>,
-    /// By stage.
+    /// Times by stage.
     pub stages: BTreeMap<String, Timestamp>,
 }
 
 impl Timeline {
-    /// Begins at `now`, unless it has begun before.
+    /// Sets the start to `now`, unless it is set.
     pub fn begin(&mut self, now: Timestamp) {
         self.start.get_or_insert(now);
     }
 
-    /// Takes note that `stage` was reached at `now`; whether that is news.
+    /// Records that `stage` was reached at `now`; reports whether it is new.
     pub fn reach(&mut self, stage: &str, now: Timestamp) -> bool {
         if self.stages.contains_key(stage) {
             return false;
@@ -60,7 +60,7 @@ impl Timeline {
         true
     }
 
-    /// Takes in what someone else has kept; of two moments the earlier one counts. Whether anything changed.
+    /// Merges the timeline of another program; of two times the earlier one counts. Reports whether anything changed.
     pub fn merge(&mut self, other: &Self) -> bool {
         let before = self.clone();
         self.start = [self.start, other.start].into_iter().flatten().min();
@@ -71,7 +71,7 @@ impl Timeline {
         *self != before
     }
 
-    /// Milliseconds from the start to each stage, in the order in which they were reached.
+    /// Returns the milliseconds from the start to each stage, in the order in which they were reached.
     #[must_use]
     pub fn steps(&self) -> Vec<(&str, u64)> {
         let Some(start) = self.start else {
@@ -83,7 +83,7 @@ impl Timeline {
         steps
     }
 
-    /// As the Node's annotation has it: the start, and milliseconds from there, in one line of JSON.
+    /// Returns the value of the Node's annotation: the start, and milliseconds from there, in one line of JSON.
     #[must_use]
     pub fn annotation(&self) -> Option<String> {
         let start = format!("{:.3}", self.start?);
@@ -100,10 +100,10 @@ impl Timeline {
         fs::read(file(root)).ok().and_then(|text| machine::document::read_json(&text).ok()).unwrap_or_default()
     }
 
-    /// Takes in what the file below `root` has, and replaces it.
+    /// Merges the file below `root`, and replaces it.
     ///
     /// # Errors
-    /// When the file system refuses; the old file is intact then.
+    /// The file system returned an error; the old file is then intact.
     pub fn keep(&mut self, root: &Path) -> io::Result<()> {
         self.merge(&Self::read(root));
         replace(&file(root), &serde_json::to_vec(self)?)
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_are_told_in_the_order_in_which_they_were_first_reached() {
+    fn steps_are_in_the_order_in_which_they_were_reached() {
         let mut line = Timeline::default();
         assert_eq!(line.annotation(), None);
         line.begin(at(1000));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn two_programs_keep_one_file_and_the_earlier_moment_counts() {
+    fn keep_merges_the_earlier_time_when_two_programs_write() {
         let folder = std::env::temp_dir().join(format!("kerf-timeline-{}", std::process::id()));
         let (mut first, mut second) = (Timeline::default(), Timeline::default());
         first.begin(at(10));

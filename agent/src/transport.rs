@@ -1,5 +1,5 @@
-//! Connections: plain or in TLS, to metadata, API servers and AWS, they are one type to HTTP. Compiled for each kind by itself the
-//! same client would be in the program four times.
+//! Connections, plain or with TLS, to IMDS, API servers and AWS, as one type for HTTP. A separate type for each kind would
+//! compile the same client into the program four times.
 
 pub(crate) mod cryptography;
 
@@ -23,24 +23,24 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// A connection.
 pub(crate) type Transport = Box<dyn Stream>;
 
-/// A connection that speaks HTTP/1.1.
+/// Sender of HTTP/1.1 requests on a connection.
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
-/// What moves a connection's bytes while someone polls it.
+/// Driver that transfers a connection's bytes while it is polled.
 pub(crate) type Driver = Connection<TokioIo<Transport>, Full<Bytes>>;
 
-/// Begins to speak HTTP/1.1; the caller drives.
+/// Starts HTTP/1.1 on a connection; the caller polls the driver.
 ///
 /// # Errors
-/// What the HTTP library says.
+/// The error of the HTTP library.
 pub(crate) async fn handshake(wire: Transport) -> hyper::Result<(Sender, Driver)> {
     http1::handshake(TokioIo::new(wire)).await
 }
 
-/// Begins to speak HTTP/1.1. The driver is a task that ends with the connection.
+/// Starts HTTP/1.1 on a connection. The driver is a task that ends with the connection.
 ///
 /// # Errors
-/// What the HTTP library says.
+/// The error of the HTTP library.
 pub(crate) async fn speak(wire: Transport) -> hyper::Result<Sender> {
     let (sender, driver) = handshake(wire).await?;
     tokio::spawn(async move {
@@ -54,7 +54,7 @@ pub(crate) async fn speak(wire: Transport) -> hyper::Result<Sender> {
 /// Completes a TLS handshake.
 ///
 /// # Errors
-/// What the other side or the checks of its certificate say.
+/// The error of the peer, or of the validation of its certificate.
 pub(crate) async fn secure(config: ClientConfig, name: ServerName<'static>, wire: Transport) -> io::Result<Transport> {
     Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, wire).await?))
 }

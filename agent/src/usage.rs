@@ -1,6 +1,6 @@
-//! What the machine and its pods really use, from cgroups and `/proc`: looked at every ten seconds, remembered in bounded space,
-//! reported in a NodeUsage. It runs beside the lifecycle and knows nothing of it: usage is for planning, and nothing that guards
-//! the node waits for it.
+//! Real resource usage of the machine and its pods, from cgroups and `/proc`. Usage is sampled every ten seconds, kept in
+//! bounded space and reported in a NodeUsage. The task is independent of the lifecycle: usage is for planning, and no
+//! protection of the node waits for it.
 
 mod cgroups;
 pub mod checkpoint;
@@ -34,40 +34,40 @@ pub use report::report;
 pub use sampler::{NodeSample, PodSample, Sampler, UsageSample};
 pub use windows::Part;
 
-/// History goes to the disk this often.
+/// Interval between writes of the history to disk.
 const CHECKPOINT: Duration = Duration::from_secs(300);
-/// The last look, below the machine's root: what `kerf-agent status` prints.
+/// Last report, below the machine's root, which `kerf-agent status` prints.
 pub(crate) const LAST: &str = "run/kerf/usage.json";
-/// CPU needs two looks: the second follows the first soon.
+/// Time from the first to the second sample. CPU usage needs two samples, so the second follows soon.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
-/// At the end, this long is waited for the last checkpoint.
+/// Longest wait for the last checkpoint at the end.
 const END: Duration = Duration::from_secs(2);
 
-/// The last look, for people.
+/// Last report, for users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastReport {
-    /// When.
+    /// Time of the sample.
     pub measured_at: Timestamp,
-    /// Since when there is history.
+    /// Start of the history.
     pub since: Timestamp,
-    /// CPU that is not exceeded 95 % of the time, such as `850m`.
+    /// CPU usage that is not exceeded 95 % of the time, such as `850m`.
     pub cpu_p95: String,
     /// Working set that is not exceeded 95 % of the time, such as `5120Mi`.
     pub memory_p95: String,
-    /// Thousandths of the time in which processes waited; `None` where the kernel does not tell.
+    /// Thousandths of the time in which processes were stalled; `None` where the kernel does not report pressure.
     pub pressure: Option<Pressure>,
-    /// Processes killed for want of memory within 24 hours.
+    /// Processes killed for lack of memory within 24 hours.
     pub oom_kills: u32,
-    /// Pods that were seen.
+    /// Number of pods in the history.
     pub pods: usize,
-    /// When the API server took a report last.
+    /// Time at which the API server last accepted a report.
     pub reported_at: Option<Timestamp>,
-    /// Why it does not take them, if it does not.
+    /// Error of the last report, if it failed.
     pub trouble: Option<String>,
 }
 
-/// The running task, by which the rest of the agent talks to it.
+/// Handle of the running task for the rest of the agent.
 #[derive(Debug)]
 pub struct Usage {
     destination: watch::Sender<Option<ConnectionState>>,
@@ -76,7 +76,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Starts looking at the machine below `root`.
+    /// Starts to sample the machine below `root`.
     #[must_use]
     pub fn start(root: &Path, instance: &str, settings: &UsageSettings) -> Self {
         let (destination, told) = watch::channel(None);
@@ -91,7 +91,7 @@ impl Usage {
         Self { destination, last, task }
     }
 
-    /// Says where reports go from now on: to nobody while the Node is not proven to be this machine's.
+    /// Sets the destination of further reports: none until the Node is known to be this machine's.
     pub fn report_to(&self, destination: Option<ConnectionState>) {
         self.destination.send_if_modified(|current| {
             let changed = *current != destination;
@@ -102,13 +102,13 @@ impl Usage {
         });
     }
 
-    /// The last look; `None` before the first that saw something, and when nobody looks.
+    /// Returns the last report; `None` before the first complete sample, and while usage is disabled.
     #[must_use]
     pub fn last(&self) -> Option<LastReport> {
         self.last.borrow().clone()
     }
 
-    /// Ends the task once it has kept its history.
+    /// Ends the task once it has written its history.
     pub async fn finish(self) {
         drop(self.destination);
         if timeout(END, self.task).await.is_err() {
@@ -129,7 +129,7 @@ struct UsageTask {
     looked: Duration,
     kept: Duration,
     reported_at: Option<Timestamp>,
-    /// What was said last.
+    /// Last logged error.
     trouble: Option<String>,
     last: watch::Sender<Option<LastReport>>,
 }
@@ -216,7 +216,7 @@ impl UsageTask {
         self.last.send_replace(Some(last));
     }
 
-    /// Writes a report, and says once why it was not taken.
+    /// Writes a report, and logs each new error once.
     async fn write(&mut self, destination: &ConnectionState, spec: &NodeUsageSpec) -> bool {
         let trouble = match destination.cluster.apply_node_usage(&destination.node, spec).await {
             Ok(()) => None,

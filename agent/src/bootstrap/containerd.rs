@@ -1,5 +1,5 @@
-//! containerd's files: its configuration for the installed major version with the user's laid over it, the base of
-//! every container's OCI specification, and the SOCI snapshotter where images shall come fast.
+//! Files of containerd: its configuration for the installed major version, merged with the user's; the base OCI specification
+//! of all containers; and the SOCI snapshotter where fast image pulls are enabled.
 
 mod base_spec;
 mod migrate;
@@ -18,21 +18,21 @@ use template::Schema;
 pub use soci::{SOCI_CONFIG, SOCI_DROP_IN, SOCI_ENDPOINT};
 pub(crate) use template::SANDBOX_IMAGE;
 
-/// Where containerd answers kubelet.
+/// Socket on which containerd serves kubelet.
 pub const ENDPOINT: &str = "unix:///run/containerd/containerd.sock";
-/// containerd's configuration.
+/// Configuration of containerd.
 pub const CONFIG: &str = "/etc/containerd/config.toml";
-/// The base of every container's OCI specification.
+/// Base OCI specification of all containers.
 pub const BASE_RUNTIME_SPEC: &str = "/etc/containerd/base-runtime-spec.json";
 
 const FIELD: &str = "spec.containerd.config";
 
-/// Hosts of registries in the configuration itself; `*` stands for any of them.
+/// Paths of registry hosts in the configuration itself; `*` matches any host.
 const REGISTRY_HOSTS: [&[&str]; 2] = [&["mirrors"], &["configs", "*", "tls"]];
 
-/// Least CPUs for the SOCI snapshotter, which unpacks layers side by side.
+/// Least number of CPUs for the SOCI snapshotter, which unpacks layers in parallel.
 const SOCI_CPUS: u32 = 4;
-/// Least memory for it, bytes: 7 GiB, which is what the kernel sees of 8.
+/// Least memory for the SOCI snapshotter, in bytes: 7 GiB, which the kernel reports for a machine with 8 GiB.
 const SOCI_MEMORY_BYTES: u64 = 7 << 30;
 
 pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeConfigError> {
@@ -61,7 +61,7 @@ pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeCon
     Ok(())
 }
 
-/// Whether images are pulled by the SOCI snapshotter: asked for, and the machine is large enough.
+/// Reports whether the SOCI snapshotter pulls images: its feature gate is on, and the machine is large enough.
 pub(super) fn uses_soci(facts: &Facts) -> bool {
     let is_large = facts.hardware.cpus >= SOCI_CPUS && facts.hardware.memory_bytes >= SOCI_MEMORY_BYTES;
     asks_for_soci(&facts.user_data.config) && is_large && facts.software.containerd.is_some()
@@ -79,7 +79,7 @@ fn user_config(text: &str) -> Result<Table, NodeConfigError> {
     })
 }
 
-/// Whether the user wrote for containerd 2: by the version that the text states, else by the plugins that it names.
+/// Reports whether the user wrote for containerd 2: by the plugins that the text names or by its version.
 fn is_version_3(user: &Table) -> bool {
     let plugins = user.get("plugins").and_then(Value::as_table);
     let names_new = plugins.is_some_and(|plugins| plugins.keys().any(|name| name.starts_with("io.containerd.cri.v1.")));
@@ -96,8 +96,8 @@ fn not_for_version_1(user: &Table) -> NodeConfigError {
     }
 }
 
-/// The user's configuration over the template's. containerd refuses a folder of registry hosts beside hosts in the
-/// configuration itself, so ours yields to the user's.
+/// Merges the user's configuration over the template. containerd refuses a folder of registry hosts beside hosts in the
+/// configuration itself, so the template's folder is removed where the user sets hosts.
 fn laid_over(plan: &mut BootstrapPlan, mut template: Table, user: Table) -> Table {
     for plugin in [template::CRI, template::IMAGES] {
         let path = ["plugins", plugin, "registry"];
@@ -114,7 +114,7 @@ fn laid_over(plan: &mut BootstrapPlan, mut template: Table, user: Table) -> Tabl
     template
 }
 
-/// Whether something stands below `path` in a table; `*` goes through every table there.
+/// Reports whether a table has a value at `path`; `*` in `path` matches every key.
 fn has(table: &Table, path: &[&str]) -> bool {
     let Some((key, rest)) = path.split_first() else { return true };
     let goes_on = |value: &Value| rest.is_empty() || value.as_table().is_some_and(|table| has(table, rest));

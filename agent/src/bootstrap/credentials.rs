@@ -1,5 +1,5 @@
-//! With which images kubelet asks the credential provider of Elastic Container Registry, and for how long it keeps
-//! the answer.
+//! Configuration of the credential provider for Elastic Container Registry: the images for which kubelet runs the provider, and
+//! the duration for which kubelet caches its result.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use super::plan::{BootstrapPlan, PlanPart};
 
 /// The configuration that kubelet reads.
 pub const CONFIG: &str = "/etc/eks/image-credential-provider/config.json";
-/// Where an EKS image keeps the provider.
+/// Path of the provider in EKS images.
 pub const DEFAULT_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
-/// The environment variable that names another provider.
+/// Environment variable that names another provider.
 pub const PROVIDER_VARIABLE: &str = "ECR_CREDENTIAL_PROVIDER_BIN_PATH";
 
-/// Longer than a token of the registry lives is no use; this is how long one does.
+/// Cache duration: the lifetime of a token of the registry.
 const CACHE: &str = "12h0m0s";
 
-/// Registries of ECR in all partitions, by the minor release of Kubernetes from which on they are matched.
+/// Registries of ECR in all partitions, each with the first minor release of Kubernetes for which it is matched.
 const IMAGES: [(u32, &str); 13] = [
     (0, "*.dkr.ecr.*.amazonaws.com"),
     (0, "*.dkr-ecr.*.on.aws"),
@@ -38,7 +38,7 @@ const IMAGES: [(u32, &str); 13] = [
     (32, "ecr-public.aws.com"),
 ];
 
-/// The provider that the NodeConfig's environment names.
+/// Returns the provider that the environment in the NodeConfig names.
 pub(super) fn named_by(config: &NodeConfig) -> Option<&str> {
     let machine = config.spec.instance.environment.get(environment::WHOLE_MACHINE)?;
     machine.get(PROVIDER_VARIABLE).map(String::as_str)
@@ -54,7 +54,7 @@ pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) {
     }
 }
 
-/// The folder of a provider, which kubelet wants beside the configuration.
+/// Returns the folder of a provider, which kubelet needs in addition to the configuration.
 pub(super) fn folder(provider: &str) -> String {
     Path::new(provider).parent().map_or_else(|| "/".to_owned(), |folder| folder.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! What becomes of instance store disks, as a value: the machine's own tool makes the arrays and mounts them.
+//! Plan for instance store disks, as a value. A program of the machine image makes the arrays and mounts them.
 
 pub mod unit;
 
@@ -6,23 +6,23 @@ use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy};
 
 use super::plan::BootstrapPlan;
 
-/// Where disks are mounted unless the NodeConfig says otherwise.
+/// Default mount path, unless the NodeConfig sets another.
 const MOUNT_PATH: &str = "/mnt/k8s-disks/";
 
-/// What to do with all instance store disks together.
+/// Setup of all instance store disks together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalDisks {
     /// One array, or each disk by itself.
     pub strategy: LocalStorageStrategy,
-    /// The folder below which they are mounted.
+    /// Folder below which the disks are mounted.
     pub mount_path: String,
-    /// What is not moved onto the array.
+    /// Data that is not moved onto the array.
     pub disabled_mounts: Vec<DisabledMount>,
 }
 
 impl LocalDisks {
-    /// The arguments of the program that EKS's images bring. The strategy comes first: a program that does not know one of the others
-    /// goes by it alone.
+    /// Returns the arguments of the setup program of EKS images. The strategy comes first: a program that does not support one
+    /// of the other arguments uses the strategy alone.
     pub(super) fn arguments(&self) -> Vec<&str> {
         [self.strategy_word(), "--dir", &self.mount_path].into_iter().chain(self.kept_words()).collect()
     }

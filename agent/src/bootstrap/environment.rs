@@ -1,5 +1,5 @@
-//! Environment variables of the user's: for the whole machine as systemd's default environment, for a service as a
-//! drop-in of its unit.
+//! Environment variables of the user: for the whole machine as systemd's default environment, for a service as a drop-in of its
+//! unit.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use machine::quote::quote;
 
 use super::plan::{BootstrapPlan, PlanPart};
 
-/// The pseudo-service whose variables are for the whole machine.
+/// Pseudo-service whose variables apply to the whole machine.
 pub const WHOLE_MACHINE: &str = "default";
-/// The drop-in of systemd's manager.
+/// Drop-in of systemd's manager.
 pub const MANAGER_DROP_IN: &str = "/etc/systemd/system.conf.d/environment.conf";
 
 type Variables = BTreeMap<String, String>;
@@ -33,7 +33,8 @@ pub(super) fn add(plan: &mut BootstrapPlan, environment: &BTreeMap<String, Varia
     }
 }
 
-/// The variables whose names systemd takes; it reads over a line with any other.
+/// Returns the variables whose names systemd accepts; systemd ignores a line with any other name. Adds a warning for each other
+/// name.
 fn named(plan: &mut BootstrapPlan, service: &str, variables: &Variables) -> Variables {
     let (named, nameless): (Variables, Variables) =
         variables.clone().into_iter().partition(|(name, _)| is_variable_name(name));
@@ -53,13 +54,13 @@ fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) && name.bytes().all(allowed)
 }
 
-/// The drop-in of a service, which may be named with or without `.service`.
+/// Returns the drop-in of a service, whose name may omit `.service`.
 fn drop_in(service: &str) -> String {
     let name = service.strip_suffix(".service").unwrap_or(service);
     format!("/etc/systemd/system/{name}.service.d/environment.conf")
 }
 
-/// Whether systemd takes `name` for a unit's: nothing that leads out of the folder of units.
+/// Reports whether systemd accepts `name` as the name of a unit. No such name leads out of the folder of units.
 fn is_unit_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte);
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(allowed)
@@ -71,7 +72,8 @@ fn render(section: &str, key: &str, variables: &Variables) -> String {
     format!("[{section}]\n{lines}")
 }
 
-/// A value in double quotes with C escapes, which systemd reads back; `%` begins a specifier unless it is doubled.
+/// Returns a value in double quotes with C escapes, which systemd parses. `%` is doubled, because a single one begins a
+/// specifier.
 fn quoted(value: &str) -> String {
     let mut quoted = String::with_capacity(value.len() + 2);
     quoted.push('"');
@@ -91,8 +93,8 @@ fn quoted(value: &str) -> String {
     quoted
 }
 
-/// A value in the double quotes of systemd's EnvironmentFile syntax, where a backslash protects `"` and itself. Where such a value
-/// is split into arguments, that is at white space: so that is what line ends and the like become.
+/// Returns a value in the double quotes of systemd's EnvironmentFile syntax, where a backslash escapes `"` and itself. systemd
+/// splits such a value into arguments at white space, so control characters such as line ends become spaces.
 pub(super) fn in_file(value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, " ");
     format!("\"{value}\"")

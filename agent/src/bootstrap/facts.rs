@@ -1,4 +1,4 @@
-//! What bootstrap has to know before it can decide: the only place of bootstrap that asks IMDS and looks at the machine.
+//! Facts on which bootstrap decides. Only this module of bootstrap requests data from IMDS and reads the machine.
 
 use std::net::IpAddr;
 
@@ -11,85 +11,85 @@ use super::{credentials, hosts};
 use crate::host::{ContainerdVersion, Host, KubeletVersion, hardware};
 use crate::imds::{IdentityDocument, Imds};
 
-/// The client certificate of kubelet where the machine got one; `aws eks get-token` takes its place elsewhere.
+/// Client certificate of kubelet, on machines that have one; other machines use `aws eks get-token`.
 pub const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-/// The runtime that NVIDIA's tools install; where it is, it runs all containers.
+/// Runtime that NVIDIA's tools install. Where the runtime exists, it runs all containers.
 pub const NVIDIA_RUNTIME: &str = "/usr/bin/nvidia-container-runtime";
-/// The sandbox image as the machine image carries it.
+/// Sandbox image in the machine image.
 pub const SANDBOX_ARCHIVE: &str = "/etc/eks/pause.tar";
 
-/// Context of errors in a NodeConfig that can be read.
+/// Context of errors in a NodeConfig that can be parsed.
 pub(super) const NOT_FOLLOWED: &str = "invalid NodeConfig in user data";
-/// Why a node of an IPv6 cluster has no address to announce.
+/// Error for a node of an IPv6 cluster whose instance has no IPv6 address.
 pub(crate) const NO_IPV6: &str = "the service CIDR of the cluster is IPv6 but the instance has no IPv6 address; \
                                   assign one";
 
-/// Everything that the plan depends on.
+/// All inputs of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// Who the instance is.
+    /// Identity document of the instance.
     pub identity: IdentityDocument,
-    /// Its private DNS name; not used where nodes are named by instance id.
+    /// Private DNS name of the instance; not used where nodes are named by instance id.
     pub hostname: String,
     /// The address that kubelet announces: IPv4, or IPv6 where the service CIDR is IPv6.
     pub node_ip: String,
-    /// Interface limits as EC2 gave them, for an instance type that our own table lacks.
+    /// Interface limits from EC2, for an instance type that our own table lacks.
     pub interface_limits: Option<InterfaceLimits>,
-    /// Addresses of the API server's host; asked for on Outposts only.
+    /// Addresses of the API server's host; resolved on Outposts only.
     pub api_addresses: Vec<IpAddr>,
-    /// The machine's parts.
+    /// Hardware of the machine.
     pub hardware: Hardware,
-    /// What its image carries.
+    /// Software of the machine image.
     pub software: Software,
-    /// What the machine received.
+    /// Parsed user data.
     pub user_data: UserData,
 }
 
-/// The machine's parts.
+/// Hardware of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hardware {
-    /// Online CPUs.
+    /// Number of online CPUs.
     pub cpus: u32,
-    /// Online memory, bytes; 0 when the kernel does not say.
+    /// Online memory in bytes; 0 when the kernel does not report it.
     pub memory_bytes: u64,
-    /// Whether an NVIDIA device is attached.
+    /// Presence of an NVIDIA device.
     pub nvidia: bool,
 }
 
-/// What the machine's image carries.
+/// Software of the machine image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Software {
-    /// Which kubelet is installed.
+    /// Installed version of kubelet.
     pub kubelet: KubeletVersion,
-    /// Which containerd is installed, if one is.
+    /// Installed version of containerd, if any.
     pub containerd: Option<ContainerdVersion>,
-    /// Whether [`NVIDIA_RUNTIME`] exists.
+    /// Existence of [`NVIDIA_RUNTIME`].
     pub nvidia_runtime: bool,
-    /// Whether [`CLIENT_CERTIFICATE`] exists.
+    /// Existence of [`CLIENT_CERTIFICATE`].
     pub client_certificate: bool,
-    /// Whether [`SANDBOX_ARCHIVE`] exists.
+    /// Existence of [`SANDBOX_ARCHIVE`].
     pub sandbox_archive: bool,
-    /// Absolute path of the credential provider for ECR, if there is one.
+    /// Absolute path of the credential provider for ECR, if it exists.
     pub credential_provider: Option<String>,
-    /// What `/etc/hosts` says.
+    /// Content of `/etc/hosts`.
     pub hosts: String,
 }
 
-/// What metadata and EC2 say of the machine.
+/// Facts about the machine from IMDS and EC2.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Location {
-    /// Who the instance is.
+    /// Identity document of the instance.
     pub identity: IdentityDocument,
-    /// Its private DNS name; may be empty where nodes are named by instance id.
+    /// Private DNS name of the instance; may be empty where nodes are named by instance id.
     pub hostname: String,
     /// The address that kubelet announces.
     pub node_ip: String,
 }
 
-/// Asks IMDS and looks at the machine, with its user data and the place where the credential provider may be.
+/// Gathers facts from IMDS and the machine, for its user data and the possible path of the credential provider.
 ///
 /// # Errors
-/// The first thing that is missing or wrong, with its cure.
+/// The first fact that is missing or wrong, with its remedy.
 pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
     user_data.config.validate().context(NOT_FOLLOWED)?;
     let place = Location {
@@ -100,10 +100,10 @@ pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserDat
     look(host, place, provider, user_data).await
 }
 
-/// Looks at the machine, knowing the rest.
+/// Gathers the facts of the machine itself, and adds the given ones.
 ///
 /// # Errors
-/// The first thing that is missing or wrong, with its cure.
+/// The first fact that is missing or wrong, with its remedy.
 pub async fn look(host: &Host, place: Location, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
     let config = &user_data.config;
     Ok(Facts {
@@ -118,16 +118,16 @@ pub async fn look(host: &Host, place: Location, provider: &str, user_data: UserD
     })
 }
 
-/// Reads what the machine received from IMDS.
+/// Reads and parses the user data from IMDS.
 ///
 /// # Errors
-/// IMDS does not answer, or what it has is no user data for a node.
+/// IMDS does not answer, or the user data is absent or not for a node.
 pub async fn user_data(imds: &Imds) -> anyhow::Result<UserData> {
     let raw = imds.user_data().await?.context("the instance has no user data; launch it with a NodeConfig")?;
     Ok(userdata::parse(&raw)?)
 }
 
-/// The private DNS name, where it is the node's.
+/// Returns the private DNS name where it is the name of the node; else an empty string.
 async fn hostname(imds: &Imds, config: &NodeConfig) -> anyhow::Result<String> {
     match config.gate(INSTANCE_ID_NODE_NAME) {
         true => Ok(String::new()),

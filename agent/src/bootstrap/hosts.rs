@@ -1,5 +1,5 @@
-//! Names that must resolve while an Outpost is cut off from its region: the API server's, written into the hosts file
-//! between two marks of our own, so that a change of addresses replaces ours and touches nobody else's.
+//! Names that must resolve while an Outpost is disconnected from its region. The API server's name is written into the hosts
+//! file between two marker lines. A change of addresses replaces only the lines of the agent.
 
 use machine::nodeconfig::NodeConfigError;
 use machine::quote::quote;
@@ -7,7 +7,7 @@ use machine::quote::quote;
 use super::facts::Facts;
 use super::plan::{BootstrapPlan, PlanPart};
 
-/// The machine's static names.
+/// The hosts file.
 pub const PATH: &str = "/etc/hosts";
 const BEGIN: &str = "# BEGIN kerf-agent: the cluster's API server";
 const END: &str = "# END kerf-agent";
@@ -23,7 +23,7 @@ pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeCon
     Ok(())
 }
 
-/// `hosts` with our block at its end, in place of an earlier one.
+/// Returns `hosts` with our block at its end, in place of an earlier block.
 fn with_block(hosts: &str, lines: &str) -> String {
     let mut ours = false;
     let mut kept = String::new();
@@ -38,10 +38,10 @@ fn with_block(hosts: &str, lines: &str) -> String {
     format!("{kept}{BEGIN}\n{lines}{END}\n")
 }
 
-/// The host in a URL, without scheme, port and path.
+/// Returns the host of a URL, without scheme, port and path.
 ///
 /// # Errors
-/// [`NodeConfigError::Invalid`] for what is no URL of a host.
+/// [`NodeConfigError::Invalid`] for text that is no URL of a host.
 pub fn api_host(endpoint: &str) -> Result<&str, NodeConfigError> {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -1,12 +1,12 @@
-//! kubelet's way to the API server: the client certificate where the machine has one, else tokens of the instance's
-//! role. On an Outpost kubelet exchanges the token for a certificate once, to live on when the region is out of reach.
+//! kubeconfig of kubelet: with the client certificate where the machine has one, else with tokens of the instance's role. On an
+//! Outpost kubelet exchanges the token for a certificate once, so that it works while the region is unreachable.
 
 use super::facts::{CLIENT_CERTIFICATE, Facts};
 use super::plan::{BootstrapPlan, CA_BUNDLE, PlanPart};
 
-/// kubelet's kubeconfig.
+/// kubeconfig of kubelet.
 pub const KUBECONFIG: &str = "/var/lib/kubelet/kubeconfig";
-/// With what kubelet asks for its certificate; on Outposts only.
+/// kubeconfig with which kubelet requests its certificate; on Outposts only.
 pub const BOOTSTRAP_KUBECONFIG: &str = "/var/lib/kubelet/bootstrap-kubeconfig";
 
 pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) {
@@ -58,14 +58,14 @@ fn token(facts: &Facts) -> String {
     )
 }
 
-/// A plain YAML scalar where the text is a URL and cannot be taken for anything else, a quoted one otherwise.
+/// Returns a plain YAML scalar where the text is an unambiguous URL, a quoted scalar otherwise.
 fn scalar(text: &str) -> String {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":/.-_[]".contains(&byte));
     let is_url = text.starts_with("http") && text.contains("://") && !text.ends_with(':');
     if is_plain && is_url { text.to_owned() } else { json(text) }
 }
 
-/// A JSON string, which is a double-quoted YAML scalar.
+/// Returns a JSON string, which is a double-quoted YAML scalar.
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,5 +1,5 @@
-//! The KubeletConfiguration of an EKS node, as nodeadm generates it for Kubernetes 1.27 to 1.36: the generated file
-//! holds what the platform needs, the user's requests go into a drop-in above it.
+//! The KubeletConfiguration of an EKS node, as nodeadm generates it for Kubernetes 1.27 to 1.36. The generated file holds the
+//! settings of the platform. The user's settings are in a drop-in that overrides the file.
 
 mod command_line;
 
@@ -16,7 +16,7 @@ pub use command_line::KUBELET_ENVIRONMENT;
 
 /// The generated KubeletConfiguration.
 pub const KUBELET_CONFIG: &str = "/etc/kubernetes/kubelet/config.json";
-/// The folder of KubeletConfiguration drop-ins.
+/// Folder of KubeletConfiguration drop-ins.
 pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet/config.json.d";
 /// The user's KubeletConfiguration.
 pub const KUBELET_DROP_IN: &str = "/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf";
@@ -32,13 +32,13 @@ const TLS_CIPHER_SUITES: [&str; 8] = [
     "TLS_RSA_WITH_AES_256_GCM_SHA384",
 ];
 
-/// Feature gates and the minor release from which on they are set.
+/// Feature gates that are set, each with its first minor release.
 const FEATURE_GATES: [(&str, u32); 3] =
     [("RotateKubeletServerCertificate", 0), ("DynamicResourceAllocation", 33), ("MutableCSINodeAllocatableCount", 34)];
 
-/// Drop-in folders are used from this minor release of kubelet on; before, the user's requests are merged into the file.
+/// First minor release of kubelet with drop-in folders; for earlier releases, the user's settings are merged into the file.
 const DROP_INS_SINCE: u32 = 29;
-/// kubelet ends pods itself at a shutdown from this minor release on.
+/// First minor release of kubelet that terminates pods itself at a shutdown.
 const SHUTDOWN_SINCE: u32 = 34;
 
 pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeConfigError> {
@@ -62,7 +62,7 @@ pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeCon
     Ok(())
 }
 
-/// A drop-in is read only when it says what it is, which the user need not.
+/// Adds `apiVersion` and `kind`, which kubelet requires in a drop-in and the user may omit.
 fn with_type_meta(user: Map<String, Value>) -> Map<String, Value> {
     let mut drop_in = type_meta();
     drop_in.extend(user);
@@ -73,7 +73,7 @@ fn type_meta() -> Map<String, Value> {
     object(json!({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}))
 }
 
-/// What is the same on every node.
+/// Returns the settings that are the same on every node.
 fn fixed() -> Map<String, Value> {
     let mut fixed = object(json!({
         "address": "0.0.0.0",
@@ -105,7 +105,7 @@ fn fixed() -> Map<String, Value> {
     fixed
 }
 
-/// What depends on machine, cluster and release.
+/// Returns the settings that depend on machine, cluster and release.
 fn computed(plan: &mut BootstrapPlan, facts: &Facts) -> Result<Map<String, Value>, NodeConfigError> {
     let spec = &facts.user_data.config.spec;
     let limits = pods::interface_limits(&facts.identity.instance_type).or(facts.interface_limits);

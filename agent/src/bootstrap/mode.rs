@@ -1,4 +1,4 @@
-//! What bootstrap's duty is on this machine: to configure it, or to wait until someone else has, and to learn from what they wrote.
+//! Mode of bootstrap on this machine: configure it, or wait until another program has configured it and read its files.
 
 use std::path::Path;
 
@@ -7,16 +7,17 @@ use machine::agent::mode::Mode;
 
 use crate::observe::{self, Configurator};
 
-/// What to do.
+/// Mode of bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootstrapMode {
-    /// Write kubelet's files and start it.
+    /// Creation of kubelet's files and start of kubelet.
     Configure,
-    /// Write nothing of the operating system's; wait for what the other writes, where it is known who that is.
+    /// Wait for the files of the other program, without a change of the operating system's files. The program is given where it
+    /// is known.
     Observe(Option<Configurator>),
 }
 
-/// The duty that follows from the settings and from who else is there, and what people should know about it.
+/// Returns the mode that follows from the settings and from the other program on the machine, with a warning for users.
 #[must_use]
 pub fn duty(mode: Mode, other: Option<Configurator>) -> (BootstrapMode, Option<&'static str>) {
     match (mode, other) {
@@ -31,7 +32,7 @@ const TWO: &str = "nodeadm is enabled too, and both write kubelet's files; disab
                    or set `mode: observe`";
 const READ_ONLY: &str = "Bottlerocket configures kubelet by its settings; `mode: bootstrap` is treated as `observe`";
 
-/// What has not appeared yet.
+/// Error: a file of the other program does not exist yet.
 #[derive(Debug, thiserror::Error)]
 #[error("{who} did not write {what} yet; {}", where_to_look(*who_is))]
 pub struct NotYet {
@@ -44,19 +45,19 @@ fn where_to_look(other: Option<Configurator>) -> &'static str {
     other.map_or("check which program configures this node, or set `mode: bootstrap`", Configurator::where_to_look)
 }
 
-/// What the other has left.
+/// Facts that the other program left on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedResult {
     /// The name that kubelet registers.
     pub node_name: String,
-    /// When the kubeconfig was written.
+    /// Time at which the kubeconfig was written.
     pub written: Option<Timestamp>,
 }
 
-/// Looks for kubeconfig and name below `root`.
+/// Reads kubeconfig and node name below `root`.
 ///
 /// # Errors
-/// [`NotYet`], naming what is missing and where to look.
+/// [`NotYet`], with the missing file and the place to check.
 pub fn look(root: &Path, other: Option<Configurator>) -> Result<ObservedResult, NotYet> {
     let missing = |what: String| NotYet { who: other.map_or("nobody", Configurator::name), who_is: other, what };
     let path = observe::kubeconfig(root);
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_program_configures_a_machine_unless_people_insist() {
+    fn duty_observes_when_another_program_configures_the_machine() {
         let (nodeadm, bottlerocket) = (Some(Configurator::Nodeadm), Some(Configurator::Bottlerocket));
         let rows = [
             (Mode::Auto, None, BootstrapMode::Configure, false),

@@ -1,5 +1,5 @@
-//! What bootstrap does to a machine, as a value: which files with which content, which units, which disks. Same facts,
-//! same plan; whoever carries it out makes no choices.
+//! The plan of bootstrap, as a value: files with their content, units, programs and disks. The same facts give the same plan.
+//! The code that carries out a plan makes no choices.
 
 use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfigError};
 
@@ -7,10 +7,10 @@ use super::disks::{self, LocalDisks};
 use super::facts::Facts;
 use super::{containerd, credentials, environment, hosts, kubeconfig, kubelet, resolved};
 
-/// The cluster's CA bundle.
+/// CA bundle of the cluster.
 pub const CA_BUNDLE: &str = "/etc/kubernetes/pki/ca.crt";
 
-/// What to do to a machine.
+/// Changes of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BootstrapPlan {
     /// The name that kubelet registers.
@@ -19,17 +19,17 @@ pub struct BootstrapPlan {
     pub provider_id: String,
     /// Files to write, in order; no path twice.
     pub files: Vec<PlannedFile>,
-    /// Files of an earlier plan that must not stay.
+    /// Files of an earlier plan that must be removed.
     pub absent: Vec<String>,
-    /// What becomes of instance store disks, before the daemons start; `None` leaves them alone.
+    /// Setup of instance store disks, before the daemons start; `None` leaves the disks unchanged.
     pub disks: Option<LocalDisks>,
-    /// Units of the system to restart when files of [`Part::System`] changed, after a `daemon-reload`.
+    /// Units of the system to restart when files of [`PlanPart::System`] changed, after a `daemon-reload`.
     pub system_units: Vec<String>,
-    /// The daemons' units to restart, in order, after a `daemon-reload`.
+    /// Units of the daemons to restart, in order, after a `daemon-reload`.
     pub units: Vec<String>,
     /// Programs to run, in order, each once its unit is active.
     pub programs: Vec<Program>,
-    /// What the user asked for and does not get, and what was read over: one sentence each.
+    /// Requested settings without effect, and ignored input: one sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -38,22 +38,22 @@ pub struct BootstrapPlan {
 pub struct PlannedFile {
     /// Absolute path on the machine.
     pub path: String,
-    /// Its whole content.
+    /// Whole content of the file.
     pub content: Vec<u8>,
     /// Permission bits.
     pub mode: u32,
-    /// Whose file it is.
+    /// The part of the machine that the file configures.
     pub part: PlanPart,
 }
 
-/// Which part of the machine a file configures.
+/// A part of the machine that a file configures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlanPart {
     /// The machine below Kubernetes: environment and name resolution.
     System,
     /// The container runtime.
     Containerd,
-    /// kubelet, with its way to the API server.
+    /// kubelet, with its access to the API server.
     Kubelet,
 }
 
@@ -62,23 +62,23 @@ pub enum PlanPart {
 pub struct Program {
     /// The unit that must be active.
     pub after: String,
-    /// The program, by name.
+    /// Name of the program.
     pub program: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
 }
 
 impl PlannedFile {
-    /// A file with mode 0644, as all of a node's are.
+    /// Returns a file with mode 0644, the mode of all files of a node.
     pub(super) fn new(part: PlanPart, path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self { path: path.to_owned(), content: content.into(), mode: 0o644, part }
     }
 }
 
-/// Decides what to do.
+/// Makes the plan for a machine.
 ///
 /// # Errors
-/// [`NodeConfigError`] for a NodeConfig that cannot be followed, naming field and cure.
+/// [`NodeConfigError`] for an invalid NodeConfig, with field and remedy.
 pub fn plan(facts: &Facts) -> Result<BootstrapPlan, NodeConfigError> {
     let config = &facts.user_data.config;
     config.validate()?;
@@ -102,7 +102,7 @@ pub fn plan(facts: &Facts) -> Result<BootstrapPlan, NodeConfigError> {
 }
 
 impl BootstrapPlan {
-    /// The planned content of a path.
+    /// Returns the planned file at a path.
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&PlannedFile> {
         self.files.iter().find(|file| file.path == path)
@@ -112,7 +112,7 @@ impl BootstrapPlan {
         self.files.push(PlannedFile::new(part, path, content));
     }
 
-    /// Writes the file, or sees to it that an earlier plan's one goes.
+    /// Plans to write the file, or to remove the file of an earlier plan where `content` is `None`.
     pub(super) fn put_or_remove(&mut self, part: PlanPart, path: &str, content: Option<String>) {
         match content {
             Some(content) => self.put(part, path, content),

@@ -1,17 +1,17 @@
-//! What comes before the daemons of a node start: disks where their data goes, and a mark by which the machine's network
-//! knows that interfaces are the network plugin's from now on.
+//! Steps before the daemons of a node start. The steps prepare disks for their data, and write a marker. By the marker, the
+//! machine's network service leaves new interfaces to the network plugin.
 
 use super::disks::LocalDisks;
 use super::plan::BootstrapPlan;
 use crate::host::{Host, HostError};
 
-/// Exists once daemons are being started: interfaces that appear from then on are not systemd-networkd's. EKS's own
-/// programs look for it too.
+/// Marker file that exists once daemons are being started. systemd-networkd ignores interfaces that appear from then on. EKS's
+/// own programs check the marker too.
 pub const MARKER: &str = "/run/nodeadm/init";
-/// The program that EKS's images bring: it makes arrays, file systems and mounts, and does nothing the second time.
+/// Program of EKS images that makes arrays, file systems and mounts. A second run changes nothing.
 const DISKS: &str = "setup-local-disks";
 
-/// Says that interfaces which appear from now on are the network plugin's.
+/// Writes the marker that leaves new interfaces to the network plugin.
 ///
 /// # Errors
 /// [`HostError::File`].
@@ -19,10 +19,11 @@ pub(super) fn mark(host: &Host) -> Result<(), HostError> {
     host.write(MARKER, b"", 0o644).map(|_| ())
 }
 
-/// Prepares the machine for the daemons of `plan`, for a caller who sees the machine's own mounts.
+/// Prepares the machine for the daemons of `plan`. The caller must run in the mount namespace of the machine.
 ///
 /// # Errors
-/// [`HostError`] when the mark cannot be written, or disks cannot be prepared: daemons would fill the root disk then.
+/// [`HostError`] when the marker cannot be written or disks cannot be prepared. Without prepared disks, daemons would fill the
+/// root disk.
 pub async fn prepare(host: &Host, plan: &BootstrapPlan) -> Result<(), HostError> {
     mark(host)?;
     match &plan.disks {
@@ -31,7 +32,8 @@ pub async fn prepare(host: &Host, plan: &BootstrapPlan) -> Result<(), HostError>
     }
 }
 
-/// Without a deadline: a mirrored array takes as long as its disks are large, and half of one is worse than none.
+/// Runs the setup program without a deadline. The time to build a mirrored array grows with the size of its disks, and half an
+/// array is worse than none.
 async fn set_up(host: &Host, disks: &LocalDisks) -> Result<(), HostError> {
     host.status("preparing instance store disks");
     let said = host.output_within(DISKS, &disks.arguments(), None).await?;

@@ -1,11 +1,11 @@
-//! systemd-resolved's drop-in: name servers and search domains of the user's.
+//! Drop-in of systemd-resolved: name servers and search domains of the user.
 
 use machine::nodeconfig::Network;
 use machine::quote::quote;
 
 use super::plan::{BootstrapPlan, PlanPart};
 
-/// The drop-in; below `/run`, so that a reboot begins without it.
+/// The drop-in, below `/run`, so that a reboot removes it.
 pub const DROP_IN: &str = "/run/systemd/resolved.conf.d/40-eks.conf";
 const UNIT: &str = "systemd-resolved.service";
 
@@ -19,7 +19,7 @@ pub(super) fn add(plan: &mut BootstrapPlan, network: &Network) {
     plan.put_or_remove(PlanPart::System, DROP_IN, content);
 }
 
-/// The values that are names or addresses. Anything else would be several, or the next line of the file.
+/// Returns the values that are names or addresses. systemd would parse any other value as several values or as another line.
 fn words(plan: &mut BootstrapPlan, field: &str, values: &[String]) -> Vec<String> {
     let (words, others): (Vec<String>, Vec<String>) = values.iter().cloned().partition(|value| is_word(value));
     for other in others {

@@ -1,10 +1,10 @@
-//! When to say again what bootstrap waits for: at once when the reason changes, else every minute.
+//! Repetition of bootstrap's obstacle in the log: at once when the reason changes, else every minute.
 
 use jiff::{SignedDuration, Timestamp};
 
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
-/// What was said so far.
+/// Last logged reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetryLog {
     current: Option<Reason>,
@@ -17,22 +17,22 @@ struct Reason {
     said_at: Timestamp,
 }
 
-/// Whether and how to say a reason.
+/// Decision on logging a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogDecision {
-    /// It is new.
+    /// The reason is new.
     Changed,
-    /// It stands since then and was not said for a minute.
+    /// The reason is unchanged and was not logged for a minute.
     Still {
-        /// When it was new.
+        /// Time at which the reason was new.
         since: Timestamp,
     },
-    /// It was said just now.
+    /// The reason was logged less than a minute ago.
     Nothing,
 }
 
 impl RetryLog {
-    /// Takes note that `reason` stands in the way at `now`.
+    /// Records that `reason` is the obstacle at `now`, and returns whether to log it.
     pub fn observe(&mut self, reason: &str, now: Timestamp) -> LogDecision {
         match &mut self.current {
             Some(current) if current.text == reason => {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_at_once_and_the_same_every_minute() {
+    fn observe_repeats_a_reason_every_minute_when_unchanged() {
         let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
         let mut waiting = RetryLog::default();
         for (seconds, reason, expected) in [

@@ -1,5 +1,5 @@
-//! Where bootstrap stands, in a file: `kerf-agent run` tells the cluster about it once the API answers, since bootstrap
-//! itself has no credentials for that.
+//! State of bootstrap, in a file. Bootstrap has no credentials for the API server, so `kerf-agent run` reports the state to the
+//! cluster once the API server answers.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -13,29 +13,29 @@ use crate::host::{Host, HostError};
 /// The file, on tmpfs.
 pub const PATH: &str = "/run/kerf/bootstrap.json";
 
-/// Where bootstrap stands.
+/// State of bootstrap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum BootstrapState {
-    /// Something is not there yet; it is tried again.
+    /// A prerequisite is missing; bootstrap retries.
     Waiting {
-        /// One sentence: what, and the cure.
+        /// One sentence: the obstacle and its remedy.
         reason: String,
-        /// When the reason was new.
+        /// Time at which the reason was new.
         since: Timestamp,
     },
-    /// What the machine received cannot be followed, which only people can change; it is read and tried again.
+    /// The user data is invalid, so only a user can correct it; bootstrap reads it again and retries.
     Failed {
-        /// One sentence: what, where, and the cure.
+        /// One sentence: the error, its place and its remedy.
         reason: String,
-        /// When the reason was new.
+        /// Time at which the reason was new.
         since: Timestamp,
     },
-    /// Files are written and units started.
+    /// Files are written and units are started.
     Done {
         /// The name that kubelet registers.
         node_name: String,
-        /// When.
+        /// Time at which bootstrap finished.
         since: Timestamp,
     },
 }
@@ -51,13 +51,13 @@ impl Display for BootstrapState {
 }
 
 impl BootstrapState {
-    /// Where it is below `root`.
+    /// Returns the path of the file below `root`.
     #[must_use]
     pub fn file(root: &Path) -> PathBuf {
         root.join(PATH.trim_start_matches('/'))
     }
 
-    /// Reads the state below `root`; `None` before bootstrap has said anything, or while the file makes no sense.
+    /// Reads the state below `root`; `None` before bootstrap has written the file, or when the file is invalid.
     #[must_use]
     pub fn read(root: &Path) -> Option<Self> {
         let text = fs::read(Self::file(root)).ok()?;

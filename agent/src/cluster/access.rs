@@ -1,4 +1,4 @@
-//! Where the API server is and who we are: the kubeconfig that bootstrap wrote for kubelet, read under the machine's root.
+//! Address and credentials for the API server, from the kubeconfig that bootstrap wrote for kubelet below the machine's root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use serde::Deserialize;
 use super::error::ClusterError;
 use super::exec::Command;
 
-/// Bytes in the kubeconfig itself, or in a file that may be replaced while we run (kubelet rotates its certificate).
+/// Bytes in the kubeconfig itself, or in a file that may be replaced at run time: kubelet rotates its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Material {
-    /// Embedded, decoded.
+    /// Embedded data, decoded.
     Data(Vec<u8>),
-    /// Read whenever a connection is opened.
+    /// File that is read whenever a connection is opened.
     File(PathBuf),
 }
 
@@ -30,10 +30,10 @@ impl Material {
     }
 }
 
-/// How we prove who we are.
+/// Credentials of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// Not at all.
+    /// No credentials.
     None,
     /// A bearer token.
     Token(String),
@@ -48,10 +48,10 @@ pub enum Credentials {
     },
 }
 
-/// All that is needed to call the API server.
+/// Settings for calls to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whether the connection is TLS; plain HTTP is for tests.
+    /// Use of TLS; plain HTTP is for tests.
     pub tls: bool,
     /// Host name or address.
     pub host: String,
@@ -59,24 +59,24 @@ pub struct Access {
     pub port: u16,
     /// PEM of the authorities that may sign the server's certificate.
     pub authority: Option<Material>,
-    /// Our own identity.
+    /// Credentials of the agent.
     pub credentials: Credentials,
 }
 
 impl Access {
-    /// Reads the kubeconfig at `path`. Absolute paths in it are taken below `root`, as on a machine whose root that is.
+    /// Reads the kubeconfig at `path`. Absolute paths in the file are resolved below `root`.
     ///
     /// # Errors
-    /// [`ClusterError::File`] when it cannot be read, [`ClusterError::Kubeconfig`] when it makes no sense.
+    /// [`ClusterError::File`] when the file cannot be read, [`ClusterError::Kubeconfig`] when it is invalid.
     pub fn read(root: &Path, path: &Path) -> Result<Self, ClusterError> {
         let text = fs::read_to_string(path).map_err(|source| ClusterError::File { path: path.to_owned(), source })?;
         Self::parse(root, &text).map_err(|problem| ClusterError::Kubeconfig { path: path.to_owned(), problem })
     }
 
-    /// Reads the text of a kubeconfig, with its absolute paths below `root`.
+    /// Parses the text of a kubeconfig, with its absolute paths below `root`.
     ///
     /// # Errors
-    /// What makes no sense, in a few words.
+    /// The problem, in a few words.
     pub fn parse(root: &Path, text: &str) -> Result<Self, String> {
         Self::understand(root, text).map_err(|said| problem(&said))
     }
@@ -99,7 +99,7 @@ impl Access {
         })
     }
 
-    /// Host and port, as messages show them.
+    /// Returns host and port, as messages show them.
     #[must_use]
     pub fn server(&self) -> String {
         format!("{}:{}", self.host, self.port)
@@ -119,7 +119,7 @@ fn server(text: &str) -> Result<(bool, String, u16), String> {
     Ok((tls, host.to_owned(), port))
 }
 
-/// Whether this is a name or an address: a URL's reader takes other things for hosts too.
+/// Reports whether the text is a name or an address: the URL parser accepts other text as a host too.
 fn is_host(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte))
 }
@@ -227,7 +227,7 @@ users:
 ";
 
     #[test]
-    fn files_are_taken_below_the_root() {
+    fn parse_resolves_files_below_the_root() {
         let access = Access::parse(Path::new("/srv/one"), CERTIFICATE);
         let pem = Material::File("/srv/one/var/lib/kubelet/pki/kubelet-client-current.pem".into());
         let expected = Access {
@@ -241,7 +241,7 @@ users:
     }
 
     #[test]
-    fn embedded_data_and_commands_are_understood() {
+    fn parse_reads_embedded_data_and_exec_commands() {
         let text = CERTIFICATE
             .replace("certificate-authority: /etc/kubernetes/pki/ca.crt", "certificate-authority-data: aGVsbG8=")
             .replace("https://ABC.gr7.us-west-2.eks.amazonaws.com", "http://127.0.0.1:8080");
@@ -260,7 +260,7 @@ users:
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn parse_reports_the_problem_when_kubeconfig_is_invalid() {
         let rows = [
             ("clusters: []", "no current context"),
             ("]", ""),

@@ -1,4 +1,5 @@
-//! The bearer token of a call: given, minted here, or printed by a command; kept until it is old or refused.
+//! Bearer token of a call: given in the kubeconfig, signed here, or printed by a command. The token is cached until it is old
+//! or refused.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use super::error::ClusterError;
 use super::exec::Command;
 use crate::identity::{Audience, Role, Token, token};
 
-/// A token that is refused at this age was good once: another is worth trying at once.
+/// Least age at which a refused token counts as once valid. A new token is then worth an immediate retry.
 const WAS_GOOD: SignedDuration = SignedDuration::from_secs(10);
 
-/// Where tokens come from.
+/// Source of tokens.
 #[derive(Debug)]
 enum Source {
     Nowhere,
@@ -22,7 +23,7 @@ enum Source {
     Minted(Audience, Arc<Role>),
 }
 
-/// Hands out tokens.
+/// Provider of tokens, with a cache of one token.
 #[derive(Debug)]
 pub(super) struct Bearer {
     source: Source,
@@ -39,7 +40,7 @@ impl Bearer {
         Self { source, held: Mutex::default() }
     }
 
-    /// Mints what the command would print, if that is an EKS token.
+    /// Signs tokens here instead of running the command, if the command would print an EKS token.
     pub(super) fn with_role(self, role: Arc<Role>) -> Self {
         let source = match self.source {
             Source::Printed(command) => match command.audience() {
@@ -51,7 +52,7 @@ impl Bearer {
         Self { source, ..self }
     }
 
-    /// The token to send at `now`, true time; `None` where calls carry none.
+    /// Returns the token to send at `now`, the corrected time; `None` where calls need no token.
     pub(super) async fn token(&self, now: Timestamp) -> Result<Option<String>, ClusterError> {
         if let Source::Nowhere = &self.source {
             return Ok(None);
@@ -72,8 +73,9 @@ impl Bearer {
         Ok(Some(held.insert(token).text.clone()))
     }
 
-    /// The server has refused the token. Says whether another may fare better: this one was not made for the call, or the clock
-    /// that it was made by has been corrected since (`true_now` is by the server's).
+    /// Drops a token that the server has refused. Reports whether a new token may be accepted. A retry is useful if the old
+    /// token was not created for this call, or if the clock has been corrected since its creation. `true_now` is the server's
+    /// time.
     pub(super) async fn refused(&self, true_now: Timestamp) -> bool {
         let Some(token) = self.held.lock().await.take() else {
             return false;
@@ -84,7 +86,7 @@ impl Bearer {
         true_now.duration_since(token.signed).abs() >= WAS_GOOD
     }
 
-    /// Who a refused token was meant to be for, and what to do about it.
+    /// Returns the remedy for a refused token, by its source.
     pub(super) fn cure(&self) -> &'static str {
         match &self.source {
             Source::Nowhere => "the client certificate is not valid for this cluster: bootstrap must write another",

@@ -1,4 +1,4 @@
-//! What time it really is, by the API server, for a machine whose clock is wrong: tokens carry the moment of their signature.
+//! Time of the API server, for a machine whose clock is wrong: tokens contain the time of their signature.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,34 +7,34 @@ use jiff::{SignedDuration, Timestamp, Unit};
 
 use crate::clock::date;
 
-/// Less than this is the server's whole seconds, and the answer's way.
+/// Least skew that counts. A smaller one comes from the server's whole seconds and the latency of the response.
 const NOTABLE: SignedDuration = SignedDuration::from_mins(1);
 
-/// How far our clock is behind the server's; nothing until that matters.
+/// Skew of our clock against the server's; zero while it is below `NOTABLE`.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     behind: Mutex<SignedDuration>,
 }
 
 impl Clock {
-    /// The time as the server would tell it.
+    /// Returns the current time by the server's clock.
     pub(super) fn now(&self) -> Timestamp {
         Timestamp::now() + self.behind()
     }
 
-    /// Takes in the date of an answer.
+    /// Updates the skew from the date of a response.
     pub(super) fn learn(&self, headers: &HeaderMap) {
         if let Some(date) = date(headers) {
             *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = behind(date, Timestamp::now());
         }
     }
 
-    /// To be appended to a sentence.
+    /// Returns a clause about the skew, to be appended to a sentence.
     pub(super) fn complaint(&self) -> String {
         complaint(self.behind())
     }
 
-    /// How far it is behind.
+    /// Returns how far our clock is behind.
     pub(super) fn behind(&self) -> SignedDuration {
         *self.behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clock_that_is_wrong_by_minutes_is_corrected_and_named() {
+    fn clock_corrects_skew_when_it_is_a_minute_or_more() {
         let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
         let rows = [
             (0, 59, String::new()),

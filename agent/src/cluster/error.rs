@@ -1,4 +1,4 @@
-//! What can go wrong between the agent and its API server, with the status code and `Retry-After` that the drain decides by.
+//! Errors of calls to the API server, with the status code and `Retry-After` on which the drain decides.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,33 +10,33 @@ use serde::de::DeserializeOwned;
 
 use crate::identity::CredentialsError;
 
-/// Why a call gave nothing.
+/// Reasons why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// A file that the kubeconfig is or names cannot be read.
+    /// The kubeconfig, or a file that it names, cannot be read.
     #[error("cannot read {}; bootstrap or kubelet writes it", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// The kubeconfig makes no sense.
+    /// The kubeconfig is invalid.
     #[error("invalid kubeconfig {}: {problem}", path.display())]
     Kubeconfig {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is missing or wrong in it.
+        /// The part that is missing or wrong.
         problem: String,
     },
     /// A certificate or key does not parse, or TLS refuses it.
     #[error("cannot use the {what} of the kubeconfig for TLS: {problem}")]
     Tls {
-        /// Which part.
+        /// Name of the part.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem of the part.
         problem: String,
     },
     /// The token command failed.
@@ -44,79 +44,79 @@ pub enum ClusterError {
     Exec {
         /// The command.
         command: String,
-        /// What happened.
+        /// The problem.
         problem: String,
     },
-    /// The machine has no credentials to make a token with.
+    /// The machine has no credentials to sign a token.
     #[error("cannot create a token for the API server")]
     Credentials(#[source] CredentialsError),
-    /// The server does not take us for anyone.
+    /// The server does not accept our credentials.
     #[error("unauthorized (401 to {what}): {cure}")]
     Unauthorized {
         /// Method and path.
         what: String,
-        /// What to do about it, by how we prove who we are.
+        /// Remedy, by the source of the credentials.
         cure: String,
-        /// Another token is worth trying at once.
+        /// A new token is worth an immediate retry.
         again: bool,
     },
-    /// No connection.
+    /// No connection could be opened.
     #[error("cannot connect to the API server {server}; check its address and the security groups")]
     Connect {
         /// Host and port.
         server: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// The connection broke.
+    /// The connection was closed.
     #[error("connection closed during {what}")]
     Broken {
         /// Method and path.
         what: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: hyper::Error,
     },
-    /// No answer in time.
+    /// No response arrived in time.
     #[error("no response to {what} within {seconds} s")]
     Timeout {
         /// Method and path.
         what: String,
-        /// The limit.
+        /// Time limit in seconds.
         seconds: u64,
     },
-    /// It was not sent: before the connection was ready, its time was over.
+    /// The request was not sent: its deadline passed before the connection was ready.
     #[error("{what} was not sent: deadline exceeded")]
     Late {
         /// Method and path.
         what: String,
     },
-    /// An answer other than 2xx.
+    /// A response other than 2xx.
     #[error("the API server returned {status} to {what}: {message}")]
     Status {
         /// Method and path.
         what: String,
-        /// The HTTP status code.
+        /// HTTP status code.
         status: u16,
         /// The `message` of the Status object, or the start of the body.
         message: String,
         /// The header `Retry-After`, when it is in seconds.
         retry_after: Option<Duration>,
     },
-    /// A body that is not what was asked for.
+    /// A body of another type than requested.
     #[error("invalid response of the API server to {what}")]
     Body {
         /// Method and path.
         what: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Fault,
     },
 }
 
 impl ClusterError {
-    /// The HTTP status code, if the server gave one.
+    /// Returns the HTTP status code, if the server returned one.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -126,7 +126,7 @@ impl ClusterError {
         }
     }
 
-    /// What a drain makes of it.
+    /// Converts the error into a reply for the drain.
     #[must_use]
     pub fn reply(&self) -> drain::Reply {
         match self {
@@ -139,7 +139,7 @@ impl ClusterError {
     }
 }
 
-/// The few fields of a `meta/v1` Status that tell something.
+/// The informative fields of a `meta/v1` Status.
 #[derive(Deserialize)]
 struct Status {
     #[serde(default)]
@@ -161,7 +161,7 @@ struct Cause {
 }
 
 impl Status {
-    /// What it says, with its causes: which budget holds a pod is only said there.
+    /// Returns the message with its causes: only a cause names the PodDisruptionBudget that blocks a pod.
     fn text(self) -> String {
         let causes = self.details.into_iter().flat_map(|details| details.causes).map(|cause| cause.message);
         let said = std::iter::once(self.message).chain(causes).filter(|message| !message.is_empty());
@@ -169,14 +169,14 @@ impl Status {
     }
 }
 
-/// An error out of an answer that is not 2xx.
+/// Returns the error for a response that is not 2xx.
 pub(super) fn refused(what: &str, status: u16, retry_after: Option<Duration>, body: &[u8]) -> ClusterError {
     let message = read_json(body).map(Status::text).ok().filter(|message| !message.is_empty());
     let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).chars().take(200).collect());
     ClusterError::Status { what: what.to_owned(), status, message, retry_after }
 }
 
-/// Parses a body, naming the call that it answers.
+/// Parses a body; an error names the call.
 pub(super) fn parse<T: DeserializeOwned>(what: &str, body: &[u8]) -> Result<T, ClusterError> {
     let parsed = read_json(body);
     parsed.map_err(|source| ClusterError::Body { what: what.to_owned(), source })

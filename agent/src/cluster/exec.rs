@@ -1,4 +1,4 @@
-//! Tokens printed by a command (`aws eks get-token`), kept until shortly before they expire.
+//! Tokens printed by a command (`aws eks get-token`), cached until shortly before they expire.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::error::ClusterError;
 use crate::identity::{Audience, Token, recognise};
 
-/// How long a command may take.
+/// Time limit for the command.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a token without an expiry is used, and how much of its life is left unused otherwise.
+/// Lifetime of a token without an expiry, and the time before an expiry at which a token is renewed.
 const UNDATED: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
 const MARGIN: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
 
@@ -20,19 +20,19 @@ const MARGIN: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
 pub struct Command {
     /// The program, searched in PATH.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Variables set for it.
+    /// Environment variables of the program.
     pub env: Option<Vec<Variable>>,
 }
 
-/// A variable for the command.
+/// Environment variable of the command.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: String,
 }
 
@@ -49,14 +49,14 @@ struct ExecStatus {
 }
 
 impl Command {
-    /// What the agent can mint itself instead of running this.
+    /// Returns the audience of the token that the agent can sign itself instead of running the command.
     #[must_use]
     pub fn audience(&self) -> Option<Audience> {
         let variables = self.env.iter().flatten().map(|it| (it.name.clone(), it.value.clone()));
         recognise::audience(&self.command, &self.args, &variables.collect::<Vec<_>>())
     }
 
-    /// Runs the command and reads the token that it prints.
+    /// Runs the command and parses the token that it prints.
     pub(super) async fn token(&self, now: Timestamp) -> Result<Token, ClusterError> {
         let failed = |problem: String| ClusterError::Exec { command: self.command.clone(), problem };
         let variables = self.env.iter().flatten().map(|variable| (&variable.name, &variable.value));
@@ -73,15 +73,15 @@ impl Command {
     }
 }
 
-/// The token that a command printed as an `ExecCredential`, good from `now` on.
+/// Parses the token that a command printed as an `ExecCredential`, valid from `now` on.
 ///
 /// # Errors
-/// What the reader says of anything else.
+/// The parse error of any other text.
 pub fn credential(text: &[u8], now: Timestamp) -> Result<Token, String> {
     let read: ExecCredential = machine::document::read_json(text).map_err(|fault| fault.to_string())?;
     let status = read.status;
     let end = status.expiration_timestamp.unwrap_or(now + UNDATED + MARGIN);
-    // An end before all time is over, and no error: the next token may be better.
+    // An expiry near the least timestamp is no error: the next token may be valid.
     let renew = end.checked_sub(MARGIN).unwrap_or(end);
     Ok(Token { text: status.token, signed: now, renew, end })
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_used_until_a_minute_before_its_end() {
+    fn credential_is_fresh_until_a_minute_before_its_expiry() {
         let text = br#"{"kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"2026-01-01T12:14:00Z"}}"#;
         let fresh = |now| credential(text, at(NOON)).map(|token| token.is_fresh(at(now)));
         assert_eq!(fresh("2026-01-01T12:12:59Z"), Ok(true));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undated_token_lasts_ten_minutes() {
+    fn credential_lasts_ten_minutes_when_it_has_no_expiry() {
         let fresh = |now| credential(br#"{"status":{"token":"t"}}"#, at(NOON)).map(|token| token.is_fresh(at(now)));
         assert_eq!(fresh("2026-01-01T12:09:59Z"), Ok(true));
         assert_eq!(fresh("2026-01-01T12:10:00Z"), Ok(false));

@@ -1,5 +1,5 @@
-//! Following a collection: list, watch from there, list again when the server has forgotten (410). What cannot be understood is named
-//! and skipped; errors are reported and retried for ever.
+//! Watch of a collection: list, watch from its version, list again when the server reports 410. Invalid objects are logged and
+//! skipped; errors are reported and retried forever.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,17 +21,17 @@ use super::http::Http;
 use super::objects::{Node, Pod};
 use super::{Cluster, Metadata};
 
-/// A watch ends after this long at the server's side.
+/// Duration after which the server ends a watch.
 const WATCH: Duration = Duration::from_secs(290);
-/// Bookmarks come about every minute: a connection that is silent for longer is dead.
+/// Longest silence of a connection. Bookmarks arrive about every minute, so a connection that is silent for longer is dead.
 const SILENCE: Duration = Duration::from_secs(150);
-/// Objects of one page of a list.
+/// Objects on one page of a list.
 const PAGE: u32 = 50;
-/// The first and the longest wait after an error; the first is also the least time between two watches.
+/// First and longest wait after an error; the first is also the least time between two watches.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 
-/// What is followed: a collection and the one selector that a node's identity may use on it.
+/// Watched collection, with the only selector that a node's identity may use on it.
 #[derive(Debug)]
 pub struct Watched<T> {
     path: String,
@@ -40,13 +40,13 @@ pub struct Watched<T> {
 }
 
 impl Watched<Pod> {
-    /// The pods bound to the node of this name.
+    /// Returns the watch of the pods bound to the node of this name.
     #[must_use]
     pub fn pods_of(node: &str) -> Self {
         Self { path: "/api/v1/pods".to_owned(), selector: format!("spec.nodeName%3D{node}"), kind: PhantomData }
     }
 
-    /// Those of them in this namespace that have these labels.
+    /// Returns the watch of those pods that are in this namespace and have these labels.
     pub(super) fn labelled(node: &str, namespace: &str, labels: &BTreeMap<String, String>) -> Self {
         let pair = |(key, value): (&String, &String)| format!("{}%3D{value}", key.replace('/', "%2F"));
         let labels: Vec<String> = labels.iter().map(pair).collect();
@@ -57,23 +57,23 @@ impl Watched<Pod> {
 }
 
 impl Watched<Node> {
-    /// The one Node of this name.
+    /// Returns the watch of the Node of this name.
     #[must_use]
     pub fn node(name: &str) -> Self {
         Self { path: "/api/v1/nodes".to_owned(), selector: format!("metadata.name%3D{name}"), kind: PhantomData }
     }
 }
 
-/// What following tells: the whole collection after each change, or why there is nothing new.
+/// Event of a watch: the whole collection after each change, or an error.
 #[derive(Debug)]
 pub enum WatchEvent<T> {
     /// All objects, in the order of their UIDs.
     All(Vec<T>),
-    /// A list or watch failed; it is tried again.
+    /// A list or watch failed and is retried.
     Trouble(ClusterError),
 }
 
-/// A list and where to watch from.
+/// Result of a list, with the version from which to watch.
 pub(super) struct Listed<T> {
     pub(super) items: Vec<T>,
     objects: BTreeMap<String, T>,
@@ -89,8 +89,8 @@ struct List<T> {
     items: Items<T>,
 }
 
-/// The objects of a list that can be understood, by UID. They are read one after another: a full node's pods as one tree of JSON would
-/// be the largest thing that the agent ever holds.
+/// Valid objects of a list, by UID. Objects are parsed one after another: the pods of a full node as one JSON tree would be the
+/// largest allocation of the agent.
 struct Items<T>(BTreeMap<String, T>);
 
 impl<T> Items<T> {
@@ -127,7 +127,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for OneByOne<T> {
 #[serde(rename_all = "camelCase", default)]
 struct ListMetadata {
     resource_version: String,
-    /// What to ask the next page with; empty on the last one.
+    /// Token of the next page; empty on the last page.
     #[serde(rename = "continue")]
     next: String,
 }
@@ -140,7 +140,7 @@ struct Change {
     object: Tree,
 }
 
-/// Follows the collection until nobody listens any more.
+/// Watches the collection until the receiver is closed.
 pub async fn follow<T>(cluster: Arc<Cluster>, watched: Watched<T>, told: Sender<WatchEvent<T>>)
 where
     T: DeserializeOwned + Clone + Send,
@@ -160,13 +160,13 @@ where
     }
 }
 
-/// One list and the watches that carry it on; ends when the server has forgotten our place.
+/// Lists once and then watches. Ends when the server no longer has our version.
 async fn session<T>(http: &Http, watched: &Watched<T>, told: &Sender<WatchEvent<T>>) -> Result<(), ClusterError>
 where
     T: DeserializeOwned + Clone + Send,
 {
     let Listed { items, mut objects, mut version } = match list(http, watched).await {
-        // The server has forgotten the list between two of its pages.
+        // The server expired the list between two of its pages.
         Err(error) if error.status() == Some(410) => return Ok(()),
         listed => listed?,
     };
@@ -194,7 +194,7 @@ where
     }
 }
 
-/// Reads the whole collection, page by page: a full node's pods in one piece would be the largest thing that the agent ever holds.
+/// Reads the whole collection page by page: the pods of a full node in one piece would be the largest allocation of the agent.
 pub(super) async fn list<T>(http: &Http, watched: &Watched<T>) -> Result<Listed<T>, ClusterError>
 where
     T: DeserializeOwned + Clone,
@@ -215,7 +215,7 @@ where
     }
 }
 
-/// As a query has it: the server's word for where a page ends is base64, whose alphabet has `=`.
+/// Escapes a value for a query: the server's continue token is base64, whose alphabet has `=`.
 fn escaped(word: &str) -> String {
     word.replace('%', "%25").replace('=', "%3D").replace('+', "%2B").replace('&', "%26")
 }
@@ -259,7 +259,7 @@ where
     Ok(Applied::Changed)
 }
 
-/// The object with its UID, or a line in the log that names it.
+/// Returns the object with its UID, or logs the name of an invalid object.
 fn understood<T: DeserializeOwned>(path: &str, object: &Tree) -> Option<(String, T)> {
     let named: Metadata = object.get("metadata").and_then(|metadata| typed(metadata).ok()).unwrap_or_default();
     match typed(object) {
@@ -272,12 +272,12 @@ fn understood<T: DeserializeOwned>(path: &str, object: &Tree) -> Option<(String,
     }
 }
 
-/// The lines of one watch.
+/// Lines of one watch.
 struct Stream {
     what: String,
     body: Incoming,
     buffer: Vec<u8>,
-    /// Keeps the connection.
+    /// Sender whose existence keeps the connection open.
     _sender: hyper::client::conn::http1::SendRequest<http_body_util::Full<hyper::body::Bytes>>,
 }
 
@@ -293,7 +293,7 @@ impl Stream {
         Ok(Self { what, body, buffer: Vec::new(), _sender: sender })
     }
 
-    /// The next change; `None` at the end of the watch.
+    /// Returns the next change; `None` at the end of the watch.
     async fn next(&mut self) -> Result<Option<Change>, ClusterError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

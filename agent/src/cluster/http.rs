@@ -1,4 +1,5 @@
-//! Requests over kept-alive connections. One connection serves one request at a time; parallel evictions get connections of their own.
+//! Requests over persistent connections. One connection serves one request at a time; parallel evictions use connections of
+//! their own.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,12 +24,13 @@ use crate::clock::ClockOffset;
 use crate::identity::Role;
 use crate::transport::{self, Sender, Transport};
 
-/// How long a connection may take to come up.
+/// Time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Idle connections kept: as many as a drain uses at once; the server closes those that it finds too quiet.
+/// Greatest number of idle connections: as many as a drain uses at once. The server closes connections that are idle for too
+/// long.
 const IDLE: usize = 16;
 
-/// The API server over HTTP/1.1.
+/// Connection pool to the API server over HTTP/1.1.
 #[derive(Debug)]
 pub(super) struct Http {
     access: Access,
@@ -52,7 +54,8 @@ impl Http {
         self.clock.behind()
     }
 
-    /// One request, one answer; anything but 2xx is an error. Only a token that was good once is replaced and tried again.
+    /// Sends one request and returns the body of its response; a response other than 2xx is an error. Retries only with a new
+    /// token in place of a once valid one.
     pub(super) fn call(
         &self,
         method: Method,
@@ -62,7 +65,7 @@ impl Http {
         self.call_by(method, path, body, ClockOffset::EVER)
     }
 
-    /// The same, but nothing is sent from `by` on.
+    /// Does the same as `call`, but sends nothing from `by` on.
     pub(super) async fn call_by(
         &self,
         method: Method,
@@ -93,7 +96,8 @@ impl Http {
     ) -> Result<Bytes, ClusterError> {
         let mut sender = self.sender().await?;
         let request = self.request(method, path, body).await?;
-        // After all that may take time: whoever was stopped until now must not send what someone else sends by now.
+        // The check comes after all steps that may take time. A process that was suspended until now must not send a request
+        // that another program sends by now.
         if by.is_over() {
             self.keep(sender);
             return Err(ClusterError::Late { what: what.to_owned() });
@@ -139,7 +143,8 @@ impl Http {
         Err(refused(what, status.as_u16(), after, &body))
     }
 
-    /// The certificate was replaced, the token is of no use any more, or our clock is wrong: all of them are looked at afresh.
+    /// Handles a 401: the certificate was replaced, the token is no longer valid, or our clock is wrong. Resets connections and
+    /// token.
     async fn unauthorized(&self, what: &str) -> ClusterError {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let again = self.bearer.refused(self.clock.now()).await;
@@ -185,8 +190,8 @@ impl Http {
         }
     }
 
-    /// What the other side has not taken within our patience is not sent again: a network that is back after a minute delivers no
-    /// request that its sender gave up long ago.
+    /// Limits the retransmission of unacknowledged data to our timeout. A network that is back after a minute delivers no
+    /// request that timed out long ago.
     fn forget_unheard(&self, stream: &TcpStream) -> io::Result<()> {
         let patience = u32::try_from(self.patience.as_millis()).unwrap_or(u32::MAX);
         Ok(setsockopt(stream, TcpUserTimeout, &patience)?)

@@ -1,4 +1,4 @@
-//! The few fields of Kubernetes objects that the agent reads. Everything has a default: an odd object must not stop a drain.
+//! The fields of Kubernetes objects that the agent reads. Each field has a default: an unusual object must not stop a drain.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
-    /// Unique in its namespace.
+    /// Name, unique in its namespace.
     pub name: String,
-    /// Empty for Nodes.
+    /// Namespace; empty for Nodes.
     pub namespace: String,
-    /// Unique for ever.
+    /// UID, never reused.
     pub uid: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Who made it.
+    /// Owners of the object.
     pub owner_references: Vec<Owner>,
-    /// When a deletion shall have ended.
+    /// Time by which a deletion should have ended.
     pub deletion_timestamp: Option<Timestamp>,
 }
 
@@ -32,7 +32,7 @@ pub struct Metadata {
 pub struct Owner {
     /// `DaemonSet`, `ReplicaSet`, `Node`, ...
     pub kind: String,
-    /// Whether it is the managing one.
+    /// Marks the managing owner.
     pub controller: bool,
 }
 
@@ -40,11 +40,11 @@ pub struct Owner {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// Its metadata.
+    /// Metadata.
     pub metadata: Metadata,
-    /// What was asked of it.
+    /// Desired state.
     pub spec: NodeSpec,
-    /// What it reports.
+    /// Reported state.
     pub status: NodeStatus,
 }
 
@@ -55,7 +55,7 @@ pub struct NodeSpec {
     /// `aws:///ZONE/INSTANCE-ID`.
     #[serde(rename = "providerID")]
     pub provider_id: String,
-    /// Whether it is cordoned.
+    /// Marks a cordoned Node.
     pub unschedulable: bool,
 }
 
@@ -63,11 +63,11 @@ pub struct NodeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NodeStatus {
-    /// Its conditions.
+    /// Conditions of the Node.
     pub conditions: Vec<NodeCondition>,
-    /// What it has for pods, by resource, as text.
+    /// Allocatable quantities for pods, by resource, as text.
     pub allocatable: BTreeMap<String, String>,
-    /// Volumes that are attached to its machine.
+    /// Volumes that are attached to the machine.
     #[serde(rename = "volumesAttached")]
     pub volumes_attached: Vec<AttachedVolume>,
 }
@@ -76,31 +76,31 @@ pub struct NodeStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AttachedVolume {
-    /// Such as `kubernetes.io/csi/ebs.csi.aws.com^vol-1`.
+    /// Name, such as `kubernetes.io/csi/ebs.csi.aws.com^vol-1`.
     pub name: String,
 }
 
-/// A Node's condition.
+/// Condition of a Node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeCondition {
-    /// Its type.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// In one word.
+    /// Reason in CamelCase.
     pub reason: String,
-    /// In a sentence.
+    /// Message for users.
     pub message: String,
-    /// When `status` changed last.
+    /// Time of the last change of `status`.
     pub last_transition_time: Option<Timestamp>,
-    /// When someone last said so.
+    /// Time of the last report.
     pub last_heartbeat_time: Option<Timestamp>,
 }
 
 impl Node {
-    /// The condition of this type.
+    /// Returns the condition of this type.
     #[must_use]
     pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         self.status.conditions.iter().find(|condition| condition.kind == kind)
@@ -111,11 +111,11 @@ impl Node {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    /// Its metadata.
+    /// Metadata.
     pub metadata: Metadata,
-    /// What was asked of it.
+    /// Desired state.
     pub spec: PodSpec,
-    /// What became of it.
+    /// Reported state.
     pub status: PodStatus,
 }
 
@@ -123,17 +123,17 @@ pub struct Pod {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// Its priority class.
+    /// Priority class.
     pub priority_class_name: String,
-    /// Seconds to stop in; the API server defaults it to 30.
+    /// Termination grace period in seconds; the API server defaults it to 30.
     pub termination_grace_period_seconds: Option<u64>,
-    /// Taints that it bears.
+    /// Tolerations of taints.
     pub tolerations: Vec<Toleration>,
-    /// Its priority, which admission works out of the class.
+    /// Priority, which admission computes from the class.
     pub priority: i32,
-    /// Its volumes.
+    /// Volumes of the pod.
     pub volumes: Vec<Volume>,
-    /// Its containers.
+    /// Containers of the pod.
     pub containers: Vec<Container>,
 }
 
@@ -141,27 +141,27 @@ pub struct PodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Container {
-    /// What it may use.
+    /// Resources of the container.
     pub resources: Resources,
 }
 
-/// What a container may use.
+/// Resources of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// Quantities by resource.
+    /// Requested quantities by resource.
     pub requests: BTreeMap<String, String>,
 }
 
 impl PodSpec {
-    /// What its containers request of a resource together; what is no quantity counts as nothing.
+    /// Returns the sum of the requests of all containers for a resource; an invalid quantity counts as zero.
     #[must_use]
     pub fn requested(&self, resource: &str) -> i64 {
         let requests = self.containers.iter().filter_map(|it| it.resources.requests.get(resource));
         requests.filter_map(|text| api::quantity::amount(resource, text).ok()).fold(0, i64::saturating_add)
     }
 
-    /// Its volumes that are claims.
+    /// Returns the number of volumes that are PersistentVolumeClaims.
     #[must_use]
     pub fn claims(&self) -> u32 {
         let claims = self.volumes.iter().filter(|volume| volume.persistent_volume_claim.is_some());
@@ -173,11 +173,11 @@ impl PodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
-    /// The PersistentVolumeClaim that it is.
+    /// The PersistentVolumeClaim of the volume.
     pub persistent_volume_claim: Option<ClaimRef>,
 }
 
-/// A claim; which one does not matter.
+/// Reference to a PersistentVolumeClaim; its name is not needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ClaimRef {}
 
@@ -185,18 +185,18 @@ pub struct ClaimRef {}
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Toleration {
-    /// The taint's key; empty means every one.
+    /// Key of the taint; an empty key matches all keys.
     pub key: String,
     /// `Exists` or `Equal` (also when empty).
     pub operator: String,
-    /// The taint's value, for `Equal`.
+    /// Value of the taint, for `Equal`.
     pub value: String,
-    /// The taint's effect; empty means every one.
+    /// Effect of the taint; an empty effect matches all effects.
     pub effect: String,
 }
 
 impl Toleration {
-    /// Whether it bears a taint of this key and effect without a value.
+    /// Reports whether it tolerates a taint of this key and effect without a value.
     #[must_use]
     pub fn bears(&self, key: &str, effect: &str) -> bool {
         let exists = self.operator == "Exists";
@@ -212,17 +212,17 @@ impl Toleration {
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     pub phase: String,
-    /// When kubelet took it.
+    /// Time at which kubelet accepted the pod.
     pub start_time: Option<Timestamp>,
-    /// Its conditions.
+    /// Conditions of the pod.
     pub conditions: Vec<PodCondition>,
 }
 
-/// A pod's condition.
+/// Condition of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PodCondition {
-    /// Its type.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
@@ -230,7 +230,7 @@ pub struct PodCondition {
 }
 
 impl Pod {
-    /// Whether it serves, and goes on to.
+    /// Reports whether the pod is ready and not being deleted.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let ready = |it: &PodCondition| it.kind == condition::READY && it.status == condition::TRUE;
@@ -238,7 +238,7 @@ impl Pod {
     }
 }
 
-/// A CSINode: which drivers have registered on a node.
+/// A CSINode: the drivers that have registered on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct CsiNode {

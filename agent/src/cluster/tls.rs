@@ -1,4 +1,4 @@
-//! TLS towards the API server. Certificates are read for each new connection: kubelet replaces its own while we run.
+//! TLS to the API server. Certificates are read for each new connection, because kubelet rotates its certificate at run time.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

@@ -1,4 +1,4 @@
-//! What can be said of a machine image before any machine starts from it: without metadata, without a cluster.
+//! Checks of a machine image before any machine starts from it: without metadata and without a cluster.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::bootstrap::mode::{BootstrapMode, duty};
 use crate::journal;
 use crate::{observe, policies};
 
-/// What kubelet needs to run, wherever an image keeps its programs.
+/// Programs that kubelet needs, each in any of the folders below.
 const PROGRAMS: [&str; 2] = ["containerd", "kubelet"];
 const FOLDERS: [&str; 4] = ["usr/bin", "usr/local/bin", "usr/sbin", "bin"];
-/// What a node leaves behind that another one must not find.
+/// Files of a node that must not be in an image for other nodes.
 const REMAINS: [&str; 3] = [journal::FILE, "var/lib/kubelet/kubeconfig", "etc/kubernetes/kubelet/kubeconfig"];
 const UNITS: [&str; 2] = ["kerf-agent.service", "kerf-agent-bootstrap.service"];
 
-/// Looks at the image below `root`.
+/// Checks the image below `root`.
 #[must_use]
 pub fn examine(root: &Path) -> Diagnosis {
     let mut found = Diagnosis::default();
@@ -58,7 +58,7 @@ pub fn examine(root: &Path) -> Diagnosis {
     found
 }
 
-/// The image's own settings, where they can be read.
+/// Returns the image's own settings, or the defaults where they cannot be read.
 fn settings(found: &mut Diagnosis, root: &Path) -> AgentSettings {
     let path = root.join(policies::FILE);
     let Ok(text) = fs::read_to_string(&path) else {

@@ -1,5 +1,5 @@
-//! The one call by which a machine tells its Auto Scaling group that it may go. It needs a right of its own in the instance's role, so it
-//! is only made where the settings name a lifecycle hook.
+//! Completes the lifecycle hook of the machine's Auto Scaling group. The call needs a permission of its own in the instance's
+//! role, so it is only made where the settings name a lifecycle hook.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::imds::{Imds, ImdsError};
 const AUTO_SCALING: Service =
     Service { name: "autoscaling", version: "2011-01-01", endpoint: "AWS_ENDPOINT_URL_AUTO_SCALING" };
 const GROUP: &str = "meta-data/tags/instance/aws:autoscaling:groupName";
-/// The caller tries again: one call waits for little.
+/// Attempts of one call; few, because the caller retries.
 const ATTEMPTS: u32 = 2;
 
-/// Why the group was not reported.
+/// Reasons why the lifecycle hook was not completed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CompleteError {
-    /// Metadata does not say who we are.
+    /// IMDS does not return the identity or the tags of the instance.
     #[error("metadata has no instance id or Auto Scaling group")]
     Metadata(#[from] ImdsError),
     /// Neither settings nor tags name the group.
@@ -33,10 +33,10 @@ pub enum CompleteError {
     Call(#[from] Ec2Error),
 }
 
-/// Completes the lifecycle hook of this machine's group: it may be ended now.
+/// Completes the lifecycle hook of this machine's group, so that the group may terminate the instance.
 ///
 /// # Errors
-/// [`CompleteError`]; try again later.
+/// [`CompleteError`]; a later retry is safe.
 pub async fn complete(
     imds: Arc<Imds>,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! One HTTP exchange with a server outside of this machine: straight or through a proxy, plain or in TLS.
+//! One HTTP exchange with a server outside of this machine: direct or through a proxy, with or without TLS.
 
 use std::path::PathBuf;
 
@@ -17,19 +17,19 @@ use crate::environment::Environment;
 use crate::host::Host;
 use crate::transport::{self, Transport};
 
-/// Answers to what we ask have a few KiB.
+/// Greatest size of a response, in bytes; the responses to our requests have a few KiB.
 const BODY_LIMIT: usize = 1_048_576;
-/// A proxy's answer to CONNECT is a line and a few headers.
+/// Greatest size of a proxy's response to CONNECT, in bytes; it is a line and a few headers.
 const HEAD_LIMIT: usize = 8192;
-/// Where distributions keep the certificates that they trust: Amazon Linux and Fedora, Debian and Alpine.
+/// CA bundles of distributions: Amazon Linux and Fedora, Debian and Alpine.
 const BUNDLES: [&str; 2] = ["/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/certs/ca-certificates.crt"];
 
-/// The way to a server.
+/// Route to a server.
 #[derive(Debug)]
 pub(super) struct ServerRoute<'a> {
     pub(super) server: &'a Server,
     pub(super) proxy: Option<&'a Proxy>,
-    /// The file of trusted certificates; read only if there is TLS on the way.
+    /// CA bundle; read only if the route uses TLS.
     pub(super) bundle: Option<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ impl ServerRoute<'_> {
         Ok((head.status, body.to_bytes()))
     }
 
-    /// A plain request through a proxy names the server in its URI.
+    /// Writes the server into the URI, which a plain request through a proxy needs.
     fn address_to(&self, proxy: &Proxy, request: &mut Request<Full<Bytes>>) {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         if let Ok(uri) = format!("http://{}{path}", self.server.authority(false)).parse() {
@@ -116,13 +116,14 @@ impl ServerRoute<'_> {
     }
 }
 
-/// The file of trusted certificates: the one that the environment names, else the distribution's.
+/// Returns the CA bundle: the one that the environment names, else the distribution's.
 pub(super) fn bundle(environment: &Environment, host: &Host) -> Option<PathBuf> {
     let named = ["AWS_CA_BUNDLE", "SSL_CERT_FILE"].iter().find_map(|name| environment.get(name));
     named.or_else(|| BUNDLES.into_iter().find(|path| host.exists(path))).map(|path| host.locate(path.as_ref()))
 }
 
-/// The first line of an answer whose head is read to its end, byte by byte: what follows it is not ours.
+/// Reads the head of a response to its end, byte by byte, because the bytes after it belong to the tunnel. Returns its first
+/// line.
 async fn head(wire: &mut Transport) -> std::io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

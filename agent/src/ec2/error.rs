@@ -1,4 +1,4 @@
-//! Why EC2 gave no answer, and whether asking again may help.
+//! Errors of EC2 requests, and the decision on whether a retry may help.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::identity::CredentialsError;
 
-/// Codes of refusals that pass. Source: EC2's API reference, "Error codes".
+/// Codes of temporary refusals. Source: EC2's API reference, "Error codes".
 const PASSING: [&str; 9] = [
     "RequestLimitExceeded",
     "Throttling",
@@ -20,94 +20,94 @@ const PASSING: [&str; 9] = [
     "RequestTimeout",
 ];
 
-/// Why EC2 gave no answer.
+/// Reasons why a request to EC2 failed.
 #[derive(Debug, Error)]
 pub enum Ec2Error {
-    /// A variable of the environment cannot be used.
+    /// A variable of the environment is invalid.
     #[error("invalid value of {name} in the environment; {cure}")]
     Variable {
-        /// Its name.
+        /// Name of the variable.
         name: String,
-        /// What to write.
+        /// Remedy.
         cure: &'static str,
     },
-    /// The machine cannot prove who it is.
+    /// The machine has no credentials.
     #[error("no credentials for EC2")]
     Credentials(#[source] CredentialsError),
-    /// Nobody answers.
+    /// No connection could be opened, or the response could not be read.
     #[error("cannot connect to {server}; check routes, security groups and DNS, or set HTTPS_PROXY")]
     Connect {
         /// Host and port.
         server: String,
-        /// What the socket says.
+        /// Cause, from the socket.
         #[source]
         source: io::Error,
     },
-    /// The proxy does not let us through.
+    /// The proxy refuses the connection.
     #[error("proxy {proxy} cannot connect to {server}: `{answer}`")]
     Proxy {
         /// Host and port of the proxy.
         proxy: String,
-        /// Where we want to go.
+        /// Host and port of the destination.
         server: String,
-        /// Its answer's first line.
+        /// First line of the proxy's response.
         answer: String,
     },
-    /// The certificates that we trust cannot be read.
+    /// The trusted certificates cannot be read.
     #[error("no trusted certificates for TLS: {problem}; install ca-certificates or set AWS_CA_BUNDLE")]
     Trust {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// No whole answer in time.
+    /// No whole response arrived in time.
     #[error("no response from {server} within {} s", timeout.as_secs())]
     Timeout {
         /// Host and port.
         server: String,
-        /// How long we waited.
+        /// Time limit.
         timeout: Duration,
     },
-    /// The connection broke.
+    /// The connection was closed.
     #[error("connection to {server} closed")]
     Broken {
         /// Host and port.
         server: String,
-        /// What the HTTP library says.
+        /// Cause, from the HTTP library.
         #[source]
         source: hyper::Error,
     },
-    /// EC2 says no.
+    /// EC2 refused the request.
     #[error("EC2 returned {status} {code} to {action}: {message}")]
     Refused {
         /// The API action.
         action: &'static str,
         /// HTTP status.
         status: u16,
-        /// EC2's code.
+        /// Error code of EC2.
         code: String,
-        /// EC2's words.
+        /// Message of EC2.
         message: String,
     },
-    /// An answer that is not what it should be.
+    /// A response with unexpected content.
     #[error("EC2 did not return {expected} to {action}; is a proxy in between?")]
     Content {
         /// The API action.
         action: &'static str,
-        /// What it should be.
+        /// The expected content.
         expected: &'static str,
     },
-    /// EC2 does not know the instance's name in time.
+    /// EC2 has no name for the instance in time.
     #[error("EC2 has no private DNS name for {instance} after {} s; check that the VPC assigns DNS host names", after.as_secs())]
     Unnamed {
-        /// The instance's id.
+        /// Id of the instance.
         instance: String,
-        /// How long we asked.
+        /// Duration of the wait.
         after: Duration,
     },
 }
 
 impl Ec2Error {
-    /// Whether the same request may succeed later.
+    /// Reports whether the same request may succeed later.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
@@ -123,7 +123,7 @@ impl Ec2Error {
         }
     }
 
-    /// Whether EC2 has not heard of the instance yet.
+    /// Reports whether EC2 does not list the instance yet.
     #[must_use]
     pub fn is_unknown_instance(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if code.starts_with("InvalidInstanceID"))

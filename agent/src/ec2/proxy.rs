@@ -1,5 +1,5 @@
-//! Which way a request takes: straight, or through the proxy that the environment names. The rules are those of Go's
-//! standard library, because people's environments were written for it. Pure.
+//! Route of a request: direct, or through the proxy that the environment names. The rules are those of Go's standard library,
+//! for which users write their environments. Pure.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use hyper::Uri;
 use super::error::Ec2Error;
 use crate::environment::Environment;
 
-/// A server that is to be reached.
+/// A server to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Whether it speaks TLS.
+    /// Use of TLS.
     pub tls: bool,
     /// Host name or address, without brackets.
     pub host: String,
@@ -22,7 +22,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Reads `http://HOST[:PORT]` or `https://HOST[:PORT]`; what follows is ignored.
+    /// Parses `http://HOST[:PORT]` or `https://HOST[:PORT]`; the rest is ignored.
     #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
         let uri: Uri = url.parse().ok()?;
@@ -36,7 +36,7 @@ impl Server {
         (!host.is_empty()).then_some(Self { tls, host, port })
     }
 
-    /// Host and port, as a `Host` header or a CONNECT request has them; `always` writes the scheme's own port too.
+    /// Returns host and port, as in a `Host` header or a CONNECT request. `always` adds the default port of the scheme too.
     #[must_use]
     pub fn authority(&self, always: bool) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
@@ -45,19 +45,20 @@ impl Server {
     }
 }
 
-/// A proxy to go through.
+/// A proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// Where it is.
+    /// Server of the proxy.
     pub server: Server,
-    /// The value of `Proxy-Authorization`, where its URL names a user.
+    /// Value of `Proxy-Authorization`, where the proxy's URL names a user.
     pub authorization: Option<String>,
 }
 
-/// The proxy on the way to `server`; `None` to go straight. This machine itself is never reached through a proxy.
+/// Returns the proxy for requests to `server`; `None` for a direct connection. Connections to this machine itself never use a
+/// proxy.
 ///
 /// # Errors
-/// [`Ec2Error::Variable`] for a proxy that is no usable URL.
+/// [`Ec2Error::Variable`] for a proxy whose URL is invalid.
 pub fn on_the_way(environment: &Environment, server: &Server) -> Result<Option<Proxy>, Ec2Error> {
     let names = if server.tls { ["HTTPS_PROXY", "https_proxy"] } else { ["HTTP_PROXY", "http_proxy"] };
     let Some((name, url)) = names.iter().find_map(|name| Some((*name, environment.get(name)?))) else {
@@ -79,7 +80,7 @@ fn parse(url: &str) -> Option<Proxy> {
     Some(Proxy { server: Server::parse(&url)?, authorization })
 }
 
-/// Percent-decoded bytes; what is no escape stays as it is.
+/// Decodes percent escapes; other text is unchanged.
 fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -99,8 +100,8 @@ fn is_here(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Whether a rule of NO_PROXY covers a server: `*`, an address, a network, or a domain with all below it (with a
-/// leading dot only those below it), each with a port or without.
+/// Reports whether a rule of NO_PROXY covers a server. A rule is `*`, an address, a network, or a domain with its subdomains,
+/// each with or without a port. A domain with a leading dot covers only its subdomains.
 fn exempts(rule: &str, server: &Server) -> bool {
     if rule == "*" {
         return true;
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_exempt() {
+    fn on_the_way_skips_the_proxy_when_no_proxy_matches() {
         let ec2 = "https://ec2.us-west-2.amazonaws.com";
         for (no_proxy, url, expected) in [
             ("", ec2, true),
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn which_proxy() {
+    fn on_the_way_returns_the_proxy_of_the_scheme() {
         let server = |url| Server::parse(url).unwrap_or(Server { tls: false, host: String::new(), port: 0 });
         let secret = Some("Basic dXNlcjpwQHNz".to_owned());
         for (url, expected) in [

@@ -1,8 +1,8 @@
-//! As much XML as EC2 answers with: nested elements with text. What stands at one path is all that anyone wants.
+//! Parser for the XML of EC2's responses: nested elements with text. Callers only need the text at one path.
 
-/// The text of every element at `path`, names from the root on; `None` for what is no well-formed document.
+/// Returns the text of every element at `path`, names from the root on; `None` for a document that is not well-formed.
 ///
-/// Attributes, comments and declarations are read over.
+/// Attributes, comments and declarations are ignored.
 #[must_use]
 pub fn texts(document: &str, path: &[&str]) -> Option<Vec<String>> {
     let mut open: Vec<&str> = Vec::new();
@@ -44,7 +44,7 @@ enum Tag<'a> {
     Other,
 }
 
-/// The tag that `text` begins with, and what follows it.
+/// Returns the tag at the start of `text`, and the rest.
 fn tag(text: &str) -> Option<(Tag<'_>, &str)> {
     if let Some(comment) = text.strip_prefix("<!--") {
         return Some((Tag::Other, &comment[comment.find("-->")? + 3..]));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_at_the_path() {
+    fn texts_returns_only_elements_at_the_path() {
         let names = ["ip-1.internal", "", "a &lt; b"].map(str::to_owned).to_vec();
         assert_eq!(found(ANSWER, &["Answer", "set", "item", "name"]), Some(names));
         assert_eq!(found(ANSWER, &["Answer", "set", "item", "inner", "item", "name"]), Some(vec!["other".to_owned()]));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_something_else_is_nothing() {
+    fn texts_returns_none_when_the_document_is_malformed() {
         for cut in 1..ANSWER.len() - 1 {
             if ANSWER.is_char_boundary(cut) {
                 let whole = found(&ANSWER[..cut], &["Answer", "set", "item", "name"]);

@@ -1,4 +1,4 @@
-//! One question to the machine or to a port of it, and its answer. The caller sets the time that it may take.
+//! One probe of the machine or of one of its ports. The caller limits its time.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::GateAnswer;
 use crate::transport;
 
-/// Asks, below the machine's root.
+/// Runs a probe; paths are below the machine's root.
 pub(super) async fn ask(root: &Path, target: &Target) -> GateAnswer {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let answered = match target {
@@ -32,7 +32,7 @@ pub(super) async fn ask(root: &Path, target: &Target) -> GateAnswer {
     answered.map_or_else(GateAnswer::Fails, |()| GateAnswer::Holds)
 }
 
-/// Whether the page answers with 2xx or 3xx, as kubelet's own probes want it.
+/// Reports an error unless the page responds with 2xx or 3xx, as kubelet's own probes require.
 async fn get(page: &HttpTarget) -> Result<(), String> {
     let url = format!("http://{}:{}{}", page.host, page.port, page.path);
     let status = status(page).await.map_err(|error| format!("GET {url}: {}", daemon::error::chain(error.as_ref())))?;
@@ -52,7 +52,7 @@ async fn status(page: &HttpTarget) -> Result<u16, Box<dyn std::error::Error + Se
             .body(Full::default())?;
         Ok(sender.send_request(request).await?.status().as_u16())
     });
-    // The connection is driven here and ends with the answer: a probe leaves nothing behind.
+    // The connection is driven here and ends with the response: a probe leaves no task behind.
     tokio::select! {
         status = &mut exchange => status,
         ended = connection => {

@@ -1,5 +1,5 @@
-//! Whether the network of pods is there, as the container runtime will see it: the first configuration that makes sense, and a
-//! program for each plugin that it names. A plugin's DaemonSet writes both, and not at once.
+//! Check of the pod network, as the container runtime sees it: the first valid configuration, and a program for each plugin
+//! that the configuration names. A plugin's DaemonSet writes both, but not at once.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use machine::agent::gates::CniGate;
 use serde::Deserialize;
 
-/// A configuration: a list of plugins, or one.
+/// A configuration: a list of plugins, or one plugin.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Configuration {
@@ -24,7 +24,7 @@ struct Plugin {
     kind: String,
 }
 
-/// What is missing below the machine's root; `None` when nothing is.
+/// Returns the missing part below the machine's root; `None` when nothing is missing.
 #[must_use]
 pub fn trouble(root: &Path, gate: &CniGate) -> Option<String> {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
@@ -44,7 +44,7 @@ pub fn trouble(root: &Path, gate: &CniGate) -> Option<String> {
     })
 }
 
-/// In the order in which the runtime looks at them.
+/// Returns the configurations in the order in which the runtime reads them.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_configuration = |path: &PathBuf| {

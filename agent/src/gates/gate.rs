@@ -1,4 +1,4 @@
-//! One gate: what it is about, what was answered last, and the verdict.
+//! One gate: its kind, its last answer and its verdict.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::clock::WallOffset;
 use crate::hysteresis::{Hysteresis, Verdict};
 use crate::report::rfc3339;
 
-/// What a gate is about: the word that stands in the condition's reason and in metrics.
+/// Kind of a gate, as it appears in the condition's reason and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GateKind {
-    /// bootstrap is done.
+    /// Bootstrap is done.
     Bootstrap,
-    /// kubelet says Ready.
+    /// kubelet reports Ready.
     Kubelet,
-    /// The network of pods.
+    /// The pod network.
     Cni,
     /// A CSI driver.
     CsiDriver,
@@ -23,12 +23,12 @@ pub enum GateKind {
     Device,
     /// A DaemonSet's pod.
     DaemonSet,
-    /// A question of the user's.
+    /// A probe of the user.
     Probe,
 }
 
 impl GateKind {
-    /// One word.
+    /// Returns the name of the kind.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,31 +43,32 @@ impl GateKind {
     }
 }
 
-/// What was found at a gate.
+/// Result of a check of a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GateAnswer {
-    /// It is as it must be.
+    /// The check passed.
     Holds,
-    /// It is not, and why.
+    /// The check failed, with the reason.
     Fails(String),
-    /// Nobody could be asked, and why: an API server that is away says nothing about this machine.
+    /// The check had no result, with the reason: an unreachable API server gives no information about this machine.
     Unknown(String),
 }
 
-/// What an open gate forgives: facts that others write are looked at at every step, so it is the time that counts.
+/// Tolerance of an open gate for facts that other programs report. Such facts are read at every step, so only the duration
+/// counts.
 pub(super) const FACT: Hysteresis = Hysteresis::over(Duration::from_secs(5));
-/// A DaemonSet's pod is replaced when its DaemonSet is updated; that must not close the gate.
+/// Tolerance for a DaemonSet's pod: a rollout of its DaemonSet replaces the pod, which must not close the gate.
 pub(super) const POD: Hysteresis = Hysteresis::over(Duration::from_secs(60));
 
 /// A gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
     kind: GateKind,
-    /// Which one of its kind; empty where there is one only.
+    /// Name among gates of the same kind; empty where the kind has only one gate.
     which: String,
     verdict: Verdict,
     why: String,
-    /// It was open, or found closed, since the agent started.
+    /// Set once the gate was open, or a check failed, since the agent started.
     decided: bool,
 }
 
@@ -77,7 +78,7 @@ impl Gate {
         Self { kind, which: which.to_owned(), verdict, why: "not evaluated yet".to_owned(), decided: false }
     }
 
-    /// Takes in what was found.
+    /// Records the result of a check.
     pub(super) fn take(&mut self, answer: GateAnswer, now: Millis) {
         let turned = match answer {
             GateAnswer::Holds => self.verdict.take(true, now),
@@ -99,7 +100,7 @@ impl Gate {
         }
     }
 
-    /// What it is about.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> GateKind {
         self.kind
@@ -109,31 +110,31 @@ impl Gate {
         &self.which
     }
 
-    /// Whether it is closed only because the agent has just started.
+    /// Reports whether the gate is closed only because the agent has just started.
     pub(super) fn is_undecided(&self) -> bool {
         !self.decided
     }
 
-    /// How people call it: `CNI`, `Probe licence`.
+    /// Returns the name for users: `CNI`, `Probe licence`.
     #[must_use]
     pub fn name(&self) -> String {
         let kind = self.kind.as_str();
         if self.which.is_empty() { kind.to_owned() } else { format!("{kind} {}", self.which) }
     }
 
-    /// Whether it holds.
+    /// Reports whether the gate is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.verdict.is_good()
     }
 
-    /// Since when it is open, or closed.
+    /// Returns since when the gate is open, or closed.
     #[must_use]
     pub fn since(&self) -> Millis {
         self.verdict.since()
     }
 
-    /// Why it is closed, in a sentence.
+    /// Returns in one sentence why the gate is closed.
     pub(super) fn complaint(&self, wall: WallOffset) -> String {
         format!("{} since {}: {}", self.name(), rfc3339(wall.wall_time(self.since())), self.why)
     }

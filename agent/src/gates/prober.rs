@@ -1,5 +1,5 @@
-//! Carries out what gates ask: each question in a task of its own, since one that hangs must not hold up the others. Nothing is
-//! evaluated here; what was found goes to whoever listens, and when nobody does any more, the asking ends.
+//! Runs the probes of gates, each in a task of its own, because a hanging probe must not delay the others. Probes evaluate
+//! nothing: they send their results to a receiver, and end when the receiver is closed.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{GateAnswer, GateId, Gates, Question, ask, cni};
 use crate::cluster::{ClusterError, ConnectionState, Pod};
 
-/// What was found at a gate.
+/// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeResult {
-    /// At which.
+    /// The gate.
     pub gate: GateId,
-    /// What.
+    /// The result.
     pub answer: GateAnswer,
 }
 
-/// When a question is asked.
+/// Intervals of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeTiming {
     pub(super) delay: Duration,
-    /// After a bad answer.
+    /// Interval after a failure.
     pub(super) closed: Duration,
-    /// After a good answer.
+    /// Interval after a success.
     pub(super) open: Duration,
     pub(super) timeout: Duration,
 }
 
-/// A gate that stays closed is asked more rarely, as rarely as an open one in the end: it costs no more than this part of the time that
-/// was waited for it anyway.
+/// Divisor for the interval of a gate that remains closed. The interval grows to 1/60 of the time since the gate's first
+/// failure, up to the interval of an open gate. The added delay is at most 1/60 of the time already waited.
 const WEARINESS: u32 = 60;
-/// Files are looked at often: it costs microseconds, and a node waits for them.
+/// Intervals for files: short, because a check costs microseconds and a node waits for the files.
 const FILES: ProbeTiming = ProbeTiming::new(1, 10);
-/// The API server is asked rarely once the gate is open.
+/// Intervals for requests to the API server: long once the gate is open.
 const CALLS: ProbeTiming = ProbeTiming::new(2, 60);
 
 impl ProbeTiming {
@@ -49,20 +49,20 @@ impl ProbeTiming {
         }
     }
 
-    /// Until the next question, after bad answers for so long.
+    /// Returns the interval to the next probe, after failures for the duration `closed`.
     fn wait(&self, closed: Duration) -> Duration {
         self.closed.max(closed / WEARINESS).min(self.open.max(self.closed))
     }
 }
 
-/// The tasks that ask.
+/// Handle of the probe tasks.
 #[derive(Debug)]
 pub struct Probers {
     link: watch::Sender<Option<ConnectionState>>,
 }
 
 impl Probers {
-    /// Starts to ask what `gates` want to know of the machine below `root`.
+    /// Starts the probes of `gates` for the machine below `root`.
     #[must_use]
     pub fn start(gates: &Gates, root: PathBuf, told: &Sender<ProbeResult>) -> Self {
         let (link, linked) = watch::channel(None);
@@ -74,7 +74,7 @@ impl Probers {
         Self { link }
     }
 
-    /// The API server is spoken to in this way from now on.
+    /// Sets the client of the API server for all further probes.
     pub fn use_link(&self, link: ConnectionState) {
         self.link.send_replace(Some(link));
     }
@@ -152,7 +152,7 @@ fn judged<T>(answer: Result<T, ClusterError>, judge: impl FnOnce(T) -> Result<()
     }
 }
 
-/// One pod that is Ready is enough: during an update there are two.
+/// Requires one Ready pod: during a rollout the node may have two pods.
 fn ready(name: &str, pods: &[Pod]) -> Result<(), String> {
     if pods.iter().any(Pod::is_ready) {
         return Ok(());
@@ -164,7 +164,7 @@ fn ready(name: &str, pods: &[Pod]) -> Result<(), String> {
 }
 
 impl Gates {
-    /// What only a look or a call tells, and when to ask.
+    /// Returns the facts that require a read or a request, with their intervals.
     pub(super) fn questions(&self) -> Vec<(GateId, Question, ProbeTiming)> {
         let settings = self.settings();
         let mut all: Vec<(String, Question, ProbeTiming)> = Vec::new();
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gate_that_stays_closed_is_asked_as_rarely_as_an_open_one_in_the_end() {
+    fn wait_grows_to_the_open_interval_while_a_gate_is_closed() {
         let seconds = Duration::from_secs;
         let rows = [(0, 1), (60, 1), (300, 5), (600, 10), (86_400, 10)];
         for (closed, wait) in rows {

@@ -1,4 +1,5 @@
-//! The gates by themselves: what closes which, what one odd answer does, and what an agent says that has just started again.
+//! Tests of the gates without I/O: the facts that close each gate, single failures, and the condition after a restart of the
+//! agent.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ fn fails(why: &str) -> GateAnswer {
     GateAnswer::Fails(why.to_owned())
 }
 
-/// Gates on a Node whose files are fine.
+/// Returns gates of a Node that are all open.
 fn opened(text: &str, now: Millis) -> Gates {
     let mut gates = Gates::new(&settings(text), now);
     let cni = gates.id("CNI").unwrap();
@@ -49,7 +50,7 @@ fn said(gates: &Gates) -> (&'static str, String, String) {
 }
 
 #[test]
-fn each_closed_gate_is_named_with_why_and_since_when() {
+fn statement_names_each_closed_gate_with_reason_and_time() {
     let waiting = BootstrapState::Waiting { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
     let failed = BootstrapState::Failed { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
     let (good, sick) = (ready(), json!([{"type": "Ready", "status": "False", "message": "PLEG is not healthy"}]));
@@ -96,7 +97,7 @@ fn each_closed_gate_is_named_with_why_and_since_when() {
 }
 
 #[test]
-fn an_open_gate_forgives_for_a_while_and_then_names_the_first_bad_moment() {
+fn gate_closes_when_a_fact_fails_for_five_seconds() {
     let mut gates = opened("{}", at(0));
     let away = node(&json!([]));
     gates.observe(Some(&done()), Some(&away), at(10));
@@ -113,7 +114,7 @@ fn an_open_gate_forgives_for_a_while_and_then_names_the_first_bad_moment() {
 }
 
 #[test]
-fn an_api_server_that_is_away_closes_nothing_and_opens_nothing() {
+fn gate_keeps_its_state_when_the_answer_is_unknown() {
     let mut gates = opened("{csiDrivers: [ebs]}", at(0));
     let driver = gates.id("CSIDriver ebs").unwrap();
     gates.take(driver, GateAnswer::Unknown("no route".into()), at(1));
@@ -130,9 +131,9 @@ fn an_api_server_that_is_away_closes_nothing_and_opens_nothing() {
     assert_eq!(said(&gates).1, "CSIDriver");
 }
 
-/// A restart of the agent is no news of the machine.
+/// Tests that a restart of the agent is no change of the machine.
 #[test]
-fn an_agent_that_has_just_started_does_not_doubt_what_stands() {
+fn news_returns_none_when_a_restarted_agent_has_no_answers() {
     let stands = node(&json!([{"type": "Ready", "status": "True"}, {"type": "kerf.sh/Ready", "status": "True"}]));
     let mut gates = Gates::new(&settings("{csiDrivers: [ebs]}"), at(0));
     gates.observe(Some(&done()), Some(&stands), at(0));
@@ -153,9 +154,9 @@ fn an_agent_that_has_just_started_does_not_doubt_what_stands() {
 }
 
 proptest! {
-    /// Whatever a probe answers: the gate turns no faster than its thresholds, and in the end it says the truth.
+    /// Tests that, with any results of a probe, the gate changes no faster than its thresholds and finally matches the probe.
     #[test]
-    fn probes_turn_no_faster_than_their_thresholds(
+    fn probe_gate_changes_no_faster_than_its_thresholds(
         (success, failure) in (1_u64..5, 1_u64..5),
         answers in prop::collection::vec(any::<bool>(), 1..60),
         truth in any::<bool>(),

@@ -1,5 +1,5 @@
-//! GPUs and Neuron devices that were there at the start and do not answer any more: a device that has fallen off its bus reads as ones
-//! only, or is gone. Neither the driver nor its tools are asked, which may hang then.
+//! Check of GPUs and Neuron devices that existed at the start and no longer respond. A device that has fallen off its bus reads
+//! as ones only, or has disappeared. The check uses neither the driver nor its tools, which may hang in this state.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,10 +10,10 @@ use crate::host::hardware::NVIDIA;
 
 const DEVICES: &str = "sys/bus/pci/devices";
 const AMAZON: &str = "0x1d0f";
-/// Inferentia, Trainium, Inferentia2 and Trainium2.
+/// Device ids of Inferentia, Trainium, Inferentia2 and Trainium2.
 const NEURON: [&str; 7] = ["0x7064", "0x7065", "0x7066", "0x7067", "0x7164", "0x7264", "0x7364"];
 
-/// The accelerators of this machine.
+/// Accelerators of this machine.
 #[derive(Debug)]
 pub(super) struct Accelerators {
     nvidia: Vec<PathBuf>,
@@ -27,7 +27,7 @@ impl Accelerators {
         for path in entries.map(|entry| entry.path()) {
             let field = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default().trim().to_owned();
             match field("vendor").as_str() {
-                // Displays and 3D controllers; not the sound and USB that some cards bring.
+                // Displays and 3D controllers; not the sound and USB functions of some cards.
                 NVIDIA if field("class").starts_with("0x03") => nvidia.push(path),
                 AMAZON if NEURON.contains(&field("device").as_str()) => neuron.push(path),
                 _ => {}
@@ -36,7 +36,7 @@ impl Accelerators {
         Self { nvidia, neuron }
     }
 
-    /// One look for each kind that the machine has.
+    /// Checks each kind of device that the machine has.
     pub(super) fn look(&self) -> Vec<CheckRun> {
         let kinds = [(&self.nvidia, check::NVIDIA_LOST), (&self.neuron, check::NEURON_LOST)];
         let there = kinds.into_iter().filter(|(devices, _)| !devices.is_empty());

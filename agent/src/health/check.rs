@@ -1,5 +1,5 @@
-//! What can be wrong with a machine: each trouble's condition, reason and weight, once. Conditions and reasons are the EKS node
-//! monitoring agent's where it has them, so that whoever repairs nodes by those understands ours.
+//! Problems of a machine: condition, reason and severity of each check, in one place. Conditions and reasons are those of the
+//! EKS node monitoring agent where it has them, so that programs which repair nodes by them understand ours.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use api::condition::{
 
 use super::Quota;
 
-/// A kind of trouble.
+/// A kind of problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Check {
-    /// The condition that it belongs to.
+    /// The condition to which the problem belongs.
     pub condition: &'static str,
-    /// In one word.
+    /// Reason in CamelCase.
     pub reason: Cow<'static, str>,
-    /// Whether the condition becomes False; else it is only reported.
+    /// Set where the problem makes the condition `False`; otherwise the problem is only reported.
     pub fatal: bool,
 }
 
@@ -30,7 +30,7 @@ impl Check {
         Self { condition, reason: Cow::Borrowed(reason), fatal: false }
     }
 
-    /// The NVIDIA driver reports an error of this number. Those that a workload brings about by itself are warnings.
+    /// Returns the check for this error number of the NVIDIA driver. Errors that a workload can cause by itself are warnings.
     #[must_use]
     pub fn xid(number: u32) -> Self {
         const FATAL: [u32; 14] = [64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158];
@@ -43,14 +43,14 @@ impl Check {
         Self { condition: ACCELERATED_HARDWARE_READY, reason, fatal }
     }
 
-    /// What it is a sign of when it comes again and again, and how often that is.
+    /// Returns the check of which this problem is a sign when it recurs, and the number of recurrences.
     #[must_use]
     pub fn again(&self) -> Option<(Self, Quota)> {
         let often = Quota { times: 6, within: Duration::from_secs(30 * 60) };
         (*self == NO_API).then_some((API_UNSTABLE, often))
     }
 
-    /// How long a look at the machine must find this trouble, or not find it any more, before it counts.
+    /// Returns how long a problem must be observed, or be absent, before the condition changes.
     #[must_use]
     pub fn patience(&self) -> Duration {
         if let Some((_, patience)) = LASTING.iter().find(|(check, _)| check == self) {
@@ -65,7 +65,8 @@ impl Check {
     }
 }
 
-/// What is reported as a warning at once and repairs a node only when it lasts: it may go by itself, or be everybody's trouble.
+/// Problems that are reported as a warning at once and repair a node only when they last. Such a problem may end by itself, or
+/// affect all nodes.
 const LASTING: [(Check, Duration); 3] = [
     (TASK_HUNG, Duration::from_secs(5 * 60)),
     (DISK_HUNG, Duration::from_secs(5 * 60)),
@@ -74,53 +75,54 @@ const LASTING: [(Check, Duration); 3] = [
 
 /// kubelet's unit is not running.
 pub const KUBELET_FAILED: Check = Check::fatal(CONTAINER_RUNTIME_READY, "KubeletFailed");
-/// The container runtime takes no connection.
+/// The container runtime accepts no connection.
 pub const RUNTIME_FAILED: Check = Check::fatal(CONTAINER_RUNTIME_READY, "ContainerRuntimeFailed");
-/// kubelet starts again and again.
+/// kubelet restarts repeatedly.
 pub const KUBELET_RESTARTS: Check = Check::warning(CONTAINER_RUNTIME_READY, "KubeletRepeatedRestart");
-/// The container runtime starts again and again.
+/// The container runtime restarts repeatedly.
 pub const RUNTIME_RESTARTS: Check = Check::warning(CONTAINER_RUNTIME_READY, "ContainerRuntimeRepeatedRestart");
-/// A file system that pods need has no room.
+/// A file system that pods need is full.
 pub const DISK_FULL: Check = Check::fatal(STORAGE_READY, "DiskFull");
-/// A file system that pods need cannot be written.
+/// A file system that pods need is not writable.
 pub const READ_ONLY: Check = Check::fatal(STORAGE_READY, "ReadonlyFilesystem");
-/// The kernel has given a file system up.
+/// The kernel has shut down a file system.
 pub const SHUT_DOWN: Check = Check::fatal(STORAGE_READY, "FilesystemShutdown");
-/// A disk takes seconds for what it is asked.
+/// A disk needs seconds per request.
 pub const DISK_SLOW: Check = Check::warning(STORAGE_READY, "IODelays");
-/// A disk takes ten seconds and more, or finishes nothing, for minutes.
+/// A disk needs ten seconds or more per request, or completes none, for minutes.
 pub const DISK_HUNG: Check = Check::fatal(STORAGE_READY, "DiskUnresponsive");
 /// A disk fails to read or write.
 pub const DISK_ERROR: Check = Check::warning(STORAGE_READY, "BlockDeviceIOError");
-/// There is no way out.
+/// The machine has no default route.
 pub const NO_ROUTE: Check = Check::fatal(NETWORKING_READY, "MissingDefaultRoutes");
 /// Names cannot be resolved.
 pub const NO_DNS: Check = Check::warning(NETWORKING_READY, "DNSUnreachable");
 /// Names cannot be resolved for many minutes.
 pub const NAMES_LOST: Check = Check::fatal(NETWORKING_READY, "DNSLost");
-/// Instance metadata does not answer.
+/// The instance metadata service does not respond.
 pub const NO_IMDS: Check = Check::warning(NETWORKING_READY, "IMDSUnreachable");
-/// The API server does not answer; reported once it does.
+/// The API server does not respond; reported once it responds again.
 pub const NO_API: Check = Check::warning(NETWORKING_READY, "APIServerUnreachable");
-/// The API server is lost again and again. That it is lost for long shows in the Node's `Ready`: nobody could be told here.
+/// The API server becomes unreachable repeatedly. A long outage shows in the Node's `Ready`, because the agent cannot report it
+/// here.
 pub const API_UNSTABLE: Check = Check::fatal(NETWORKING_READY, "APIServerUnstable");
-/// The kernel's table of connections is full.
+/// The kernel's connection tracking table is full.
 pub const CONNTRACK: Check = Check::warning(KERNEL_READY, "ConntrackExceededKernel");
-/// The machine's own root cannot be written.
+/// The machine's root file system is not writable.
 pub const READ_ONLY_ROOT: Check = Check::fatal(KERNEL_READY, "ReadonlyFilesystem");
-/// The machine as a whole runs out of memory again and again.
+/// The machine as a whole runs out of memory repeatedly.
 pub const OOM_LOOP: Check = Check::fatal(KERNEL_READY, "OOMLoop");
-/// A task hangs in the kernel.
+/// A task is blocked in the kernel.
 pub const HUNG_TASK: Check = Check::warning(KERNEL_READY, "AppBlocked");
-/// A task that the kernel called hung hangs for minutes more.
+/// A task that the kernel reported as blocked is still blocked minutes later.
 pub const TASK_HUNG: Check = Check::fatal(KERNEL_READY, "TaskHung");
 /// A CPU is stuck in the kernel.
 pub const SOFT_LOCKUP: Check = Check::warning(KERNEL_READY, "SoftLockup");
-/// The kernel met a bug of its own.
+/// The kernel detected a bug of its own.
 pub const KERNEL_BUG: Check = Check::warning(KERNEL_READY, "KernelBug");
-/// An NVIDIA GPU does not answer any more.
+/// An NVIDIA GPU no longer responds.
 pub const NVIDIA_LOST: Check = Check::fatal(ACCELERATED_HARDWARE_READY, "NvidiaDeviceCountMismatch");
-/// A Neuron device does not answer any more.
+/// A Neuron device no longer responds.
 pub const NEURON_LOST: Check = Check::fatal(ACCELERATED_HARDWARE_READY, "NeuronDeviceCountMismatch");
 /// A Neuron device reports errors that it cannot correct.
 pub const NEURON_ERRORS: [(&str, Check); 4] = [

@@ -1,4 +1,4 @@
-//! Disks: room, whether they can be written, and how long they take. Files below /proc stay open.
+//! Checks of disks: free space, writability and latency. Files below `/proc` stay open.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use super::text::Text;
 use super::{CheckRun, check};
 use crate::observe;
 
-/// What a node needs to write to, below the machine's root.
+/// Folders to which a node must write, below the machine's root.
 const FOLDERS: [&str; 3] = ["/", "/var/lib/kubelet", "/var/lib/containerd"];
-/// A disk that needs this long for what it is asked is slow, milliseconds.
+/// Latency of a slow disk, in milliseconds per request.
 const SLOW: u64 = 1000;
-/// And one that needs so long is of no use.
+/// Latency of a hung disk, in milliseconds per request.
 const USELESS: u64 = 10_000;
 
-/// Fills up in percent, of bytes and of inodes, whichever is more.
+/// Returns the use in percent, of bytes or inodes, the greater of both.
 fn fill(path: &Path) -> Option<u64> {
     let found = statvfs(path).ok()?;
     let percent = |total: u64, free: u64, available: u64| {
@@ -29,7 +29,7 @@ fn fill(path: &Path) -> Option<u64> {
     Some(bytes.max(inodes))
 }
 
-/// Whether there is room.
+/// Checks for free space.
 pub(super) fn full(root: &Path, limit: Percent) -> CheckRun {
     let full = FOLDERS.iter().find_map(|folder| {
         let fill = fill(&root.join(folder.trim_start_matches('/')))?;
@@ -38,8 +38,8 @@ pub(super) fn full(root: &Path, limit: Percent) -> CheckRun {
     CheckRun { check: check::DISK_FULL, trouble: full }
 }
 
-/// Mount points as they are reported, and whether the file system below can be written. Its own flag counts, not the mount's: the
-/// agent's unit sees everything mounted read-only.
+/// Parses mount points, and whether the file system of each is read-only. The flag of the file system counts, not that of the
+/// mount: the agent's unit sees all mounts read-only.
 fn read_only(mounts: &str) -> BTreeMap<&str, bool> {
     let mount = |line| {
         let (mount, system): (&str, &str) = str::split_once(line, " - ")?;
@@ -52,11 +52,11 @@ fn read_only(mounts: &str) -> BTreeMap<&str, bool> {
     points
 }
 
-/// What can be written, by what the kernel tells of its mounts.
+/// Check of writability, by the kernel's list of mounts.
 #[derive(Debug)]
 pub(super) struct Mounts {
     mounts: Text,
-    /// Bottlerocket's root can never be written.
+    /// Set on Bottlerocket, whose root is always read-only.
     sealed: bool,
 }
 
@@ -79,7 +79,7 @@ impl Mounts {
         let is_read_only = |folder: &str| below(folder).is_some_and(|point| mounts.get(point) == Some(&true));
         let root = is_read_only("/") && !self.sealed;
         let [_, folders @ ..] = FOLDERS;
-        // What lies on the root is the root's trouble.
+        // A folder on the root file system is covered by the check of the root.
         let folder = folders.into_iter().find(|folder| below(folder) != Some("/") && is_read_only(folder));
         vec![
             CheckRun {
@@ -91,7 +91,8 @@ impl Mounts {
     }
 }
 
-/// Totals of one disk since boot: operations, milliseconds that they took, milliseconds in which it was busy, and what is under way.
+/// Totals of one disk since boot: completed requests, their milliseconds, milliseconds in which the disk was busy, and requests
+/// in progress.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     done: u64,
@@ -100,7 +101,7 @@ struct Totals {
     under_way: u64,
 }
 
-/// How long disks take.
+/// Check of disk latency.
 #[derive(Debug)]
 pub(super) struct Speed {
     stats: Text,
@@ -140,7 +141,7 @@ fn complaint(name: &str, before: Totals, now: Totals, limit: u64) -> Option<Stri
     (mean >= limit).then(|| format!("disk {name} takes {mean} ms per request"))
 }
 
-/// A whole disk's line of /proc/diskstats.
+/// Parses the line of a whole disk in `/proc/diskstats`.
 fn totals(line: &str) -> Option<(&str, Totals)> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let name = *fields.get(2)?;

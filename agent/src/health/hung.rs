@@ -1,14 +1,14 @@
-//! Tasks that the kernel has called hung, and whether they still are: its log says it a few times and then no more, and never that it is
-//! over.
+//! Tasks that the kernel reported as blocked, and whether they still are. The kernel logs a blocked task only a few times, and
+//! never logs the end.
 
 use std::path::{Path, PathBuf};
 
 use super::{CheckRun, check};
 
-/// Tasks that are remembered; the kernel itself names ten by default.
+/// Greatest number of tasks that are kept; the kernel itself reports ten by default.
 const MOST: usize = 16;
 
-/// The tasks that hang, as far as anyone knows.
+/// Tasks that are blocked.
 #[derive(Debug)]
 pub(super) struct Hung {
     proc: PathBuf,
@@ -18,9 +18,9 @@ pub(super) struct Hung {
 #[derive(Debug)]
 struct Task {
     id: u32,
-    /// As the kernel named it.
+    /// Name in the kernel's message.
     name: String,
-    /// How often it had been given a CPU at the last look.
+    /// Number of context switches at the last check.
     switches: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Hung {
         Self { proc: root.join("proc"), named: Vec::new() }
     }
 
-    /// Takes in what the kernel said of a task: `INFO: task NAME:ID blocked for more than 122 seconds.`
+    /// Records a kernel message about a task: `INFO: task NAME:ID blocked for more than 122 seconds.`
     pub(super) fn hear(&mut self, text: &str) {
         let Some((name, id)) = named(text) else {
             return;
@@ -39,7 +39,7 @@ impl Hung {
         }
     }
 
-    /// Whether one of them hangs still; those that went on, or ended, are forgotten.
+    /// Checks whether one of the tasks is still blocked. Tasks that continued or ended are dropped.
     pub(super) fn look(&mut self) -> CheckRun {
         let proc = &self.proc;
         self.named.retain_mut(|task| hangs(proc, task));
@@ -58,7 +58,7 @@ fn named(text: &str) -> Option<(&str, u32)> {
     Some((name, id.parse().ok()?))
 }
 
-/// A task hangs that waits in the kernel and has not run since the last look.
+/// Reports whether a task waits in the kernel and has not run since the last check.
 fn hangs(proc: &Path, task: &mut Task) -> bool {
     let Ok(status) = std::fs::read_to_string(proc.join(task.id.to_string()).join("status")) else {
         return false;
@@ -76,7 +76,7 @@ mod tests {
     use super::named;
 
     #[test]
-    fn tasks_are_named_as_the_kernel_does() {
+    fn named_parses_the_kernel_message_of_a_blocked_task() {
         let rows = [
             ("INFO: task kworker/u8:2:1234 blocked for more than 122 seconds.", Some(("kworker/u8:2", 1234))),
             ("INFO: task java:7 blocked for more than 245 seconds.", Some(("java", 7))),

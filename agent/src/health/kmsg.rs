@@ -1,5 +1,5 @@
-//! What the kernel says. Its ring buffer survives the agent, so a restart reads it again from the beginning and comes to the same
-//! verdicts: records carry their time since boot.
+//! Kernel messages. The kernel's ring buffer survives the agent: a restart reads it from the beginning and reaches the same
+//! verdicts, because records have their time since boot.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
@@ -16,25 +16,25 @@ use nix::sys::stat::{fstat, major, minor};
 use super::check::{self, Check};
 use super::{Incident, Quota};
 
-/// Longer records do not exist.
+/// Greatest length of a record, in bytes.
 const RECORD: usize = 8192;
-/// Records of one look; the rest waits for the next.
+/// Greatest number of records per check; the next check reads the rest.
 const MOST: usize = 2000;
 const MINUTES: u64 = 60;
-/// What does not come back within this time is over.
+/// Time after which a problem that does not recur is over.
 const WINDOW: Duration = Duration::from_secs(10 * MINUTES);
-/// Errors of hardware are over only after this time without another.
+/// Time after which a hardware error that does not recur is over.
 const LONG: Duration = Duration::from_secs(60 * MINUTES);
-/// What only a reboot mends.
+/// Duration for problems that only a reboot resolves.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * MINUTES);
 
-/// The kernel's log, read on.
+/// Reader of the kernel's log.
 #[derive(Debug)]
 pub(super) struct Kmsg {
     path: PathBuf,
     file: Option<File>,
     boot: Option<Millis>,
-    /// The beginning of a record whose end was not there yet; only in files that are no device.
+    /// Start of a record whose end was not available yet; only in files that are no device.
     rest: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Kmsg {
         Self { path: root.join("dev/kmsg"), file: None, boot: boot(root), rest: Vec::new() }
     }
 
-    /// What was said since the last look. Where it may not be read the kernel is taken to be silent.
+    /// Returns the incidents since the last check. An unreadable log counts as empty.
     pub(super) fn read(&mut self) -> Vec<Incident> {
         let mut incidents = Vec::new();
         let mut buffer = [0; RECORD];
@@ -51,7 +51,7 @@ impl Kmsg {
             match self.next(&mut buffer) {
                 Ok(0) => break,
                 Ok(length) => self.rest.extend_from_slice(buffer.get(..length).unwrap_or_default()),
-                // The kernel has overwritten what we had not read.
+                // The kernel has overwritten records before they were read.
                 Err(error) if error.raw_os_error() == Some(nix::errno::Errno::EPIPE as i32) => continue,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => break,
@@ -76,7 +76,7 @@ impl Kmsg {
     }
 }
 
-/// The kernel's log on standard input, where systemd puts it for a unit that may open no device itself.
+/// Returns the kernel's log on standard input, where systemd opens it for a unit that may open no device itself.
 fn handed_over(path: &Path) -> Option<File> {
     let input = std::io::stdin();
     let found = fstat(&input).ok()?;
@@ -88,14 +88,14 @@ fn handed_over(path: &Path) -> Option<File> {
     input.as_fd().try_clone_to_owned().ok().map(File::from)
 }
 
-/// When the machine booted.
+/// Returns the time of the boot.
 fn boot(root: &Path) -> Option<Millis> {
     let text = std::fs::read_to_string(root.join("proc/stat")).ok()?;
     let seconds: u64 = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     Some(Millis(seconds * 1000))
 }
 
-/// `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`.
+/// Parses `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT`.
 fn incident(line: &str, boot: Millis) -> Option<Incident> {
     let (head, text) = line.trim_end().split_once(';')?;
     let micros: u64 = head.split(',').nth(2)?.parse().ok()?;
@@ -127,7 +127,7 @@ fn classify(text: &str) -> Option<(Check, Quota)> {
     rows.into_iter().find(|(words, ..)| text.contains(words)).map(|(_, check, quota)| (check, quota))
 }
 
-/// `NVRM: Xid (PCI:0000:00:1e): 79, ...`.
+/// Parses `NVRM: Xid (PCI:0000:00:1e): 79, ...`.
 fn xid(text: &str) -> Option<u32> {
     let (_, rest) = text.split_once("NVRM: Xid (")?;
     let (_, rest) = rest.split_once("): ")?;

@@ -1,5 +1,5 @@
-//! The network: a way out, and names that are resolved. The question for a name is asked by hand: one packet, and whoever answers it
-//! sensibly is alive, whatever the answer.
+//! Checks of the network: a default route, and name resolution. The DNS query is one packet without a resolver library. Any
+//! valid response shows that the name server works.
 
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,12 +12,12 @@ use tokio::time::timeout;
 use super::text::Text;
 use super::{CheckRun, check};
 
-/// For one answer.
+/// Time limit for one response.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ROUTE_UP: u32 = 0x1;
 const ROUTE_REJECT: u32 = 0x200;
 
-/// Default routes.
+/// Check of default routes.
 #[derive(Debug)]
 pub(super) struct Routes {
     v4: Text,
@@ -39,7 +39,7 @@ impl Routes {
     }
 }
 
-/// `eth0 00000000 0100000A 0003 ...`: interface, destination, gateway, flags in hexadecimal.
+/// Parses `eth0 00000000 0100000A 0003 ...`: interface, destination, gateway, flags in hexadecimal.
 fn is_default_v4(line: &str) -> bool {
     let mut fields = line.split_ascii_whitespace();
     let destination = fields.nth(1);
@@ -47,8 +47,8 @@ fn is_default_v4(line: &str) -> bool {
     destination == Some("00000000") && flags.is_some_and(|flags| flags & (ROUTE_UP | ROUTE_REJECT) == ROUTE_UP)
 }
 
-/// Destination, its prefix, source, its prefix, next hop, metric, two counters, flags, interface. The kernel keeps a default route that
-/// refuses everything on `lo`.
+/// Parses destination, its prefix, source, its prefix, next hop, metric, two counters, flags, interface. The kernel keeps a
+/// default route on `lo` that rejects everything.
 fn is_default_v6(line: &str) -> bool {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let [destination, prefix, .., flags, interface] = fields.as_slice() else { return false };
@@ -56,7 +56,7 @@ fn is_default_v6(line: &str) -> bool {
     destination.bytes().all(|byte| byte == b'0') && *prefix == "00" && up && *interface != "lo"
 }
 
-/// The first name server of the machine.
+/// Returns the first name server of the machine.
 pub(super) fn name_server(root: &Path, port: u16) -> Option<SocketAddr> {
     let text = std::fs::read_to_string(root.join("etc/resolv.conf")).ok()?;
     let server = text.lines().find_map(|line| line.trim().strip_prefix("nameserver"))?;
@@ -64,7 +64,7 @@ pub(super) fn name_server(root: &Path, port: u16) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port))
 }
 
-/// Whether the name server answers a question for `name`: one look for those who are told at once, and one for those who act on it.
+/// Checks whether the name server answers a query for `name`. Returns one check for the warning and one for the repair.
 pub(super) async fn resolve(server: SocketAddr, name: &str, id: u16) -> [CheckRun; 2] {
     let asked = timeout(PATIENCE, ask(server, name, id)).await;
     let answered = asked.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()));
@@ -85,7 +85,7 @@ async fn ask(server: SocketAddr, name: &str, id: u16) -> Result<(), Error> {
         if u16::from_be_bytes([*high, *low]) != id || flags & 0x80 == 0 {
             continue;
         }
-        // No such name is an answer too; a server that cannot ask others is not.
+        // A missing name is a valid response too; a failure of the name server to query others is not.
         return match code & 0xf {
             0 | 3 => Ok(()),
             code => Err(Error::other(format!("error {code}"))),
@@ -93,7 +93,7 @@ async fn ask(server: SocketAddr, name: &str, id: u16) -> Result<(), Error> {
     }
 }
 
-/// A question for the IPv4 addresses of `name`, RFC 1035.
+/// Returns a query for the IPv4 addresses of `name`, RFC 1035.
 fn question(name: &str, id: u16) -> Vec<u8> {
     let mut packet = id.to_be_bytes().to_vec();
     packet.extend([0x01, 0x00, 0, 1, 0, 0, 0, 0, 0, 0]);

@@ -1,4 +1,5 @@
-//! Looks at the machine. It evaluates nothing; files that are read often stay open, and nothing is run while all is well.
+//! Sampler of the machine, without any evaluation. Files that are read often remain open, and no program runs while no problem
+//! exists.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,11 +21,11 @@ use crate::host::Host;
 use crate::notices::moment;
 use crate::observe;
 
-/// The name server is asked at every fourth look only.
+/// Number of samples per DNS query.
 const RARELY: u16 = 4;
 const DNS: u16 = 53;
 
-/// Eyes on one machine.
+/// Sampler of one machine.
 #[derive(Debug)]
 pub struct Sampler {
     root: PathBuf,
@@ -43,7 +44,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Looks at the machine below `host`'s root.
+    /// Creates a sampler for the machine below `host`'s root.
     #[must_use]
     pub fn new(host: Host, settings: HealthSettings) -> Self {
         let root = host.at("/");
@@ -64,13 +65,13 @@ impl Sampler {
         }
     }
 
-    /// Asks name servers on this port, which is 53 anywhere but in tests.
+    /// Sets the port of name servers, which is 53 except in tests.
     #[must_use]
     pub fn with_dns_port(self, port: u16) -> Self {
         Self { dns: port, ..self }
     }
 
-    /// One look.
+    /// Takes one sample.
     pub async fn sample(&mut self, now: Millis) -> HealthSample {
         let mut sample = HealthSample { looks: Vec::new(), incidents: self.kmsg.read() };
         let hung = sample.incidents.iter().filter(|incident| incident.check == check::HUNG_TASK);
@@ -103,7 +104,7 @@ impl Sampler {
         }
     }
 
-    /// Whether the API server's name can be resolved; nothing to ask where it is an address.
+    /// Checks whether the API server's name can be resolved; `None` where the server is an address.
     async fn names(&self) -> Option<[CheckRun; 2]> {
         let access = Access::read(&self.root, &observe::kubeconfig(&self.root)).ok()?;
         let name = access.host.as_str();
@@ -113,7 +114,7 @@ impl Sampler {
     }
 }
 
-/// Looks at the machine again and again until nobody listens.
+/// Samples the machine periodically until the receiver is closed.
 pub async fn watch(mut sampler: Sampler, told: Sender<HealthSample>) {
     let period = sampler.settings.period.0.max(Duration::from_secs(1));
     loop {

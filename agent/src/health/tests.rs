@@ -1,4 +1,4 @@
-//! Health by itself: what counts, for how long, and who has the say.
+//! Tests of health without I/O: which problems count, for how long, and which agent reports.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn said(health: &Health, kind: &str, now: Millis) -> Option<(&'static str, Strin
 }
 
 #[test]
-fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
+fn condition_is_false_while_a_fatal_check_fails() {
     let (lasting, plain) = (
         [check::TASK_HUNG, check::DISK_HUNG, check::NAMES_LOST],
         [check::DISK_FULL, check::KUBELET_FAILED, check::NO_ROUTE, check::READ_ONLY_ROOT, check::NVIDIA_LOST],
@@ -55,7 +55,7 @@ fn a_fatal_trouble_makes_the_condition_false_and_goes_by_itself() {
 }
 
 #[test]
-fn a_warning_is_told_but_the_condition_stays_true() {
+fn condition_remains_true_when_the_check_is_a_warning() {
     let mut health = Health::default();
     for second in [0, 60] {
         health.take(look(&check::NO_DNS, true), WallOffset::default(), at(second));
@@ -68,7 +68,7 @@ fn a_warning_is_told_but_the_condition_stays_true() {
 }
 
 #[test]
-fn what_happens_again_and_again_is_trouble_until_it_has_not_for_a_while() {
+fn condition_is_false_while_the_incident_quota_is_met() {
     let mut health = Health::default();
     let oom = |second| Incident {
         check: check::OOM_LOOP,
@@ -87,21 +87,21 @@ fn what_happens_again_and_again_is_trouble_until_it_has_not_for_a_while() {
     assert!(message.contains("since 2026-01-01T12:00:00Z: killed at 590"), "{message}");
     take(&mut health, vec![], 602);
     assert_eq!(said(&health, "KernelReady", at(602)).unwrap().0, "True");
-    // A restart reads the kernel's buffer again, old records and all.
+    // A restart reads the kernel's whole buffer again, with its old records.
     let mut again = Health::default();
     take(&mut again, vec![oom(0), oom(1), oom(590)], 602);
     assert_eq!(said(&again, "KernelReady", at(602)).unwrap().0, "True");
 }
 
 #[test]
-fn an_api_server_that_is_lost_for_long_is_told_and_one_that_is_lost_again_and_again_is_fatal() {
+fn api_server_check_is_fatal_when_it_fails_repeatedly() {
     let mut health = Health::default();
     let heard = |health: &mut Health, trouble: bool, second| {
         health.look(CheckRun { check: check::NO_API, trouble: trouble.then(|| "refused".into()) }, at(second));
         health.take(HealthSample::default(), WallOffset::default(), at(second));
         said(health, "NetworkingReady", at(second)).unwrap()
     };
-    // Each failed try of one long outage is no loss of its own.
+    // The failed attempts of one long outage are one loss, not many.
     for second in (0..1200).step_by(15) {
         assert_eq!(heard(&mut health, true, second).0, "True", "{second}");
     }
@@ -119,7 +119,7 @@ fn an_api_server_that_is_lost_for_long_is_told_and_one_that_is_lost_again_and_ag
 }
 
 #[test]
-fn where_another_agent_speaks_ours_is_silent_and_comes_back_when_it_is_gone() {
+fn statements_are_empty_while_another_agent_reports() {
     let mut health = Health::default();
     health.take(look(&check::DISK_FULL, false), WallOffset::default(), at(0));
     let with = |message: &str, seconds: u64| {
@@ -138,7 +138,7 @@ fn where_another_agent_speaks_ours_is_silent_and_comes_back_when_it_is_gone() {
 }
 
 #[test]
-fn ours_are_renewed_every_five_minutes() {
+fn is_old_returns_true_after_five_minutes() {
     let mut health = Health::default();
     health.take(look(&check::DISK_FULL, false), WallOffset::default(), at(0));
     let said = health.statements(&node(json!([])), WallOffset::default(), at(0)).remove(0);
@@ -150,9 +150,9 @@ fn ours_are_renewed_every_five_minutes() {
 }
 
 proptest! {
-    /// Whatever is found, a condition turns no faster than its patience, and in the end it says the truth.
+    /// Tests that, with any results, a condition changes no faster than its `patience` and finally matches the checks.
     #[test]
-    fn conditions_do_not_flap_and_end_at_the_truth(
+    fn condition_changes_no_faster_than_its_patience(
         looks in prop::collection::vec((any::<bool>(), 1_u64..40), 1..60),
         truth in any::<bool>(),
     ) {

@@ -1,4 +1,4 @@
-//! A small file of the kernel's as text, read into the same memory each time.
+//! A small kernel file as text, read into the same buffer each time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::files::FileBackup;
 
-/// More than any of these files has; what is beyond is left out.
+/// Greatest number of bytes that are read, more than any of these files has.
 const MOST: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -20,14 +20,14 @@ impl Text {
         Self { file: FileBackup::new(path), buffer: Vec::new() }
     }
 
-    /// The text as it is now; `None` where there is no such file.
+    /// Returns the current text; `None` where the file does not exist.
     pub(super) fn read(&mut self) -> Option<&str> {
         let length = self.file.read(|file| fill(file, &mut self.buffer))?;
         std::str::from_utf8(self.buffer.get(..length)?).ok()
     }
 }
 
-/// Reads to the end, or to the most; gives the length.
+/// Reads to the end of the file, or up to the limit. Returns the length.
 fn fill(file: &File, buffer: &mut Vec<u8>) -> Option<usize> {
     let mut length = 0;
     loop {

@@ -1,5 +1,5 @@
-//! kubelet and the container runtime: whether they run, and whether they start again and again. While all is well nothing is run for
-//! it: a unit's control group names its processes. Only when there are none is systemd asked what became of it.
+//! Checks of kubelet and the container runtime: whether they run, and whether they restart repeatedly. No program runs while no
+//! problem exists: a unit's control group lists its processes. Only when the group is empty is systemd queried for the state.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,24 +12,24 @@ use super::text::Text;
 use super::{CheckRun, Incident, Quota};
 use crate::host::Host;
 
-/// Where the runtime listens, below the machine's root.
+/// Socket of the runtime, below the machine's root.
 const SOCKET: &str = "run/containerd/containerd.sock";
-/// Slices in which images put the units.
+/// Slices to which images assign the units.
 const SLICES: [&str; 3] = ["runtime.slice", "system.slice", "kubelet.slice"];
-/// After systemd knew nothing of a unit, so many looks go by without asking: it would be a program run for nothing each time.
+/// Number of checks that skip systemd after it had no such unit: each query would run a program for nothing.
 const UNASKED: u8 = 20;
-/// More restarts than this, in this time, are too many.
+/// Number of restarts within a time that is a problem.
 const RESTARTS: Quota = Quota { times: 3, within: Duration::from_secs(600) };
 
-/// A unit of systemd's.
+/// A systemd unit.
 #[derive(Debug)]
 pub(super) struct Unit {
     name: String,
     groups: Vec<Text>,
-    /// The process that was there at the last look.
+    /// First process of the unit at the last check.
     process: Option<u32>,
     restarts: Check,
-    /// Looks for which systemd is not asked.
+    /// Remaining checks that skip systemd.
     unasked: u8,
 }
 
@@ -41,13 +41,13 @@ impl Unit {
         Self { name: name.to_owned(), groups, process: None, restarts, unasked: 0 }
     }
 
-    /// The unit's first process, if it has any.
+    /// Returns the unit's first process, if any.
     fn process(&mut self) -> Option<u32> {
         let texts = self.groups.iter_mut().filter_map(Text::read);
         texts.flat_map(str::lines).find_map(|line| line.trim().parse().ok())
     }
 
-    /// Another process than at the last look is a restart.
+    /// Detects a restart by another process than at the last check. Reports also whether the unit has a process.
     fn restarted(&mut self, now: Millis) -> (bool, Option<Incident>) {
         let process = self.process();
         let before = self.process;
@@ -62,7 +62,8 @@ impl Unit {
         (process.is_some(), incident)
     }
 
-    /// What systemd says of a unit without processes. Where there is no systemd, or no such unit, it is not asked again for a while.
+    /// Queries systemd for the state of a unit without processes. Without systemd or such a unit, the next queries are skipped
+    /// for a while.
     async fn state(&mut self, host: &Host) -> State {
         self.unasked = self.unasked.saturating_sub(1);
         if self.unasked > 0 {
@@ -87,7 +88,7 @@ impl Unit {
     }
 }
 
-/// What systemd says of a unit.
+/// State of a unit in systemd.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Unknown,
@@ -95,7 +96,7 @@ enum State {
     Down(String),
 }
 
-/// kubelet's unit; no look where nobody knows.
+/// Checks kubelet's unit; no result where its state is unknown.
 pub(super) async fn kubelet(unit: &mut Unit, host: &Host, now: Millis) -> (Option<CheckRun>, Option<Incident>) {
     let (runs, incident) = unit.restarted(now);
     let state = if runs { State::Runs } else { unit.state(host).await };
@@ -107,7 +108,7 @@ pub(super) async fn kubelet(unit: &mut Unit, host: &Host, now: Millis) -> (Optio
     (Some(CheckRun { check: check::KUBELET_FAILED, trouble }), incident)
 }
 
-/// The runtime's unit. Its shims outlive it in its control group, so its socket tells whether it runs.
+/// Checks the runtime's unit. Its shims outlive it in its control group, so its socket shows whether it runs.
 pub(super) async fn runtime(
     unit: &mut Unit,
     root: &Path,

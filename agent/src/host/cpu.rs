@@ -1,12 +1,13 @@
-//! How many CPUs kubelet will see. Counted from the kernel's topology as nodeadm does, because the reserved CPU derives
-//! from it and the controller promised a figure.
+//! Number of CPUs that kubelet will detect. The count follows the kernel's topology as nodeadm does, because the reserved CPU
+//! depends on it and the controller calculated with the same number.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Online CPUs by the kernel's folders of CPUs and NUMA nodes (`cpu` and `node` below `/sys/devices/system`): those of
-/// all NUMA nodes that are online, else every online `cpuN`, else what this process may use.
+/// Returns the number of online CPUs, from the kernel's folders of CPUs and NUMA nodes (`cpu` and `node` below
+/// `/sys/devices/system`). Counts the CPUs of all online NUMA nodes, else every online `cpuN`, else the CPUs that this process
+/// may use.
 pub(super) fn count(cpu_folder: &Path, node_folder: &Path) -> u32 {
     let online = fs::read_to_string(cpu_folder.join("online")).ok().and_then(|list| parse(&list));
     let mut numa = BTreeSet::new();
@@ -21,7 +22,7 @@ pub(super) fn count(cpu_folder: &Path, node_folder: &Path) -> u32 {
     }
 }
 
-/// The numbers N of entries `prefixN` in a folder.
+/// Returns the numbers N of entries `prefixN` in a folder.
 fn numbered(folder: &Path, prefix: &str) -> BTreeSet<u32> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix(prefix)?.parse::<u32>().ok();
@@ -30,7 +31,7 @@ fn numbered(folder: &Path, prefix: &str) -> BTreeSet<u32> {
     numbers
 }
 
-/// Reads a kernel CPU list such as `0,2-4,6`.
+/// Parses a kernel CPU list such as `0,2-4,6`.
 fn parse(list: &str) -> Option<BTreeSet<u32>> {
     let mut cpus = BTreeSet::new();
     for range in list.trim().split(',') {
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_lists() {
+    fn parse_reads_kernel_cpu_lists() {
         assert_eq!(parse("0,2-4,6\n"), Some([0, 2, 3, 4, 6].into()));
         assert_eq!(parse("0-95"), Some((0..96).collect()));
         assert_eq!(parse(""), None);

@@ -1,15 +1,16 @@
-//! What the kernel says of the machine's memory and devices, as far as bootstrap decides by it.
+//! Memory and devices of the machine, as far as bootstrap depends on them.
 
 use std::fs;
 use std::path::Path;
 
 use super::{ContainerdVersion, Host, HostError};
 
-/// NVIDIA, as a vendor of PCI devices.
+/// PCI vendor id of NVIDIA.
 pub(crate) const NVIDIA: &str = "0x10de";
 
 impl Host {
-    /// Memory of the machine, bytes: blocks that are online, else what `/proc/meminfo` totals; 0 when neither says it.
+    /// Returns the machine's memory in bytes: its online blocks, else the total of `/proc/meminfo`; 0 when neither is
+    /// available.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let blocks = online_blocks(&self.at("/sys/devices/system/memory"));
@@ -17,7 +18,7 @@ impl Host {
         blocks.or_else(total).unwrap_or_default()
     }
 
-    /// Whether a PCI device of this vendor is attached; the id is written as the kernel does, such as `0x10de`.
+    /// Reports whether a PCI device of this vendor is attached. The id has the kernel's form, such as `0x10de`.
     #[must_use]
     pub fn has_pci_vendor(&self, vendor: &str) -> bool {
         let Ok(devices) = fs::read_dir(self.at("/sys/bus/pci/devices")) else { return false };
@@ -25,11 +26,11 @@ impl Host {
         devices.flatten().filter_map(said).any(|found| found.trim() == vendor)
     }
 
-    /// The version of containerd: written down by the image, else asked of the program; `None` when neither says one,
-    /// as on a machine without containerd.
+    /// Returns the version of containerd: from a file of the image, else from the program; `None` when neither has one, as on a
+    /// machine without containerd.
     ///
     /// # Errors
-    /// [`HostError::File`] for a file that is there but cannot be read.
+    /// [`HostError::File`] for a file that exists but cannot be read.
     pub async fn containerd_version(&self) -> Result<Option<ContainerdVersion>, HostError> {
         let text = match self.read_text("/etc/eks/containerd-version.txt")? {
             Some(text) => text,
@@ -39,7 +40,7 @@ impl Host {
     }
 }
 
-/// Bytes of the memory blocks below `folder` that are online; `None` where the kernel lists no blocks.
+/// Returns the bytes of the online memory blocks below `folder`; `None` where the kernel lists no blocks.
 fn online_blocks(folder: &Path) -> Option<u64> {
     let size = fs::read_to_string(folder.join("block_size_bytes")).ok()?;
     let size = u64::from_str_radix(size.trim(), 16).ok()?;

@@ -1,16 +1,16 @@
 //! Versions of kubelet and containerd, as far as their configuration depends on them.
 
-/// A minor release of Kubernetes; patch and vendor suffix never matter to kubelet's configuration.
+/// A minor release of Kubernetes; kubelet's configuration never depends on patch or vendor suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KubeletVersion {
-    /// Always 1 so far.
+    /// Major version, always 1 so far.
     pub major: u32,
-    /// Such as 36.
+    /// Minor version, such as 36.
     pub minor: u32,
 }
 
 impl KubeletVersion {
-    /// Reads `v1.36.0`, `1.36.3-eks-1234567` or kubelet's own `Kubernetes v1.36.3`.
+    /// Parses `v1.36.0`, `1.36.3-eks-1234567` or kubelet's own `Kubernetes v1.36.3`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let version = text.split_whitespace().last()?;
@@ -20,24 +20,24 @@ impl KubeletVersion {
         Some(Self { major, minor })
     }
 
-    /// Whether this is Kubernetes 1.`minor` or later.
+    /// Reports whether this is Kubernetes 1.`minor` or later.
     #[must_use]
     pub fn at_least(self, minor: u32) -> bool {
         self >= Self { major: 1, minor }
     }
 }
 
-/// The version of containerd: its configuration changes with the major one only, but people read the whole.
+/// Version of containerd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerdVersion {
-    /// 1 or 2 so far.
+    /// Major version, 1 or 2 so far.
     pub major: u32,
-    /// Such as 7.
+    /// Minor version, such as 7.
     pub minor: u32,
 }
 
 impl ContainerdVersion {
-    /// Reads `2.0.5`, `v1.7.27` or containerd's own `containerd github.com/containerd/containerd 1.7.27 COMMIT`.
+    /// Parses `2.0.5`, `v1.7.27` or containerd's own `containerd github.com/containerd/containerd 1.7.27 COMMIT`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings() {
+    fn kubelet_version_parses_all_spellings() {
         for (text, expected) in [
             ("v1.36.0\n", Some((1, 36))),
             ("1.27.16", Some((1, 27))),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_containerd() {
+    fn containerd_version_parses_all_spellings() {
         for (text, expected) in [
             (
                 "containerd github.com/containerd/containerd 1.7.27 05044ec0a9a75232cad458027ca83437aae3f4da\n",

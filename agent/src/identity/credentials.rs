@@ -1,5 +1,5 @@
-//! The instance role's credentials, from metadata: kept until shortly before they end, and used to their very end when metadata does
-//! not answer, because a machine that can still prove who it is should not stop doing so early.
+//! The instance role's credentials from IMDS, cached until shortly before their end. When IMDS does not respond, the
+//! credentials are used to their very end, because a machine with valid credentials should not stop using them early.
 
 use std::sync::Arc;
 
@@ -12,63 +12,64 @@ use super::signing::Keys;
 use crate::imds::{Imds, ImdsError};
 
 const PATH: &str = "meta-data/iam/security-credentials/";
-/// EC2 has the next credentials ready at least this long before the end of the last.
+/// Time before the end of credentials at which they are renewed. EC2 provides the next credentials at least this long before
+/// the end.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(5);
-/// Metadata that has nothing newer yet is not asked more often than this.
+/// Least interval between requests while IMDS has no newer credentials.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
-/// Why the machine cannot prove who it is.
+/// Reasons why the machine has no credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialsError {
-    /// Metadata did not answer.
+    /// IMDS did not respond.
     #[error("cannot read the credentials of the instance role")]
     Metadata(#[source] ImdsError),
-    /// There is no role.
+    /// The instance has no role.
     #[error(
         "the instance has no role; attach an instance profile whose role is mapped in the cluster (it appears \
          seconds after the boot)"
     )]
     NoRole,
-    /// Metadata has a role, but no credentials for it.
+    /// IMDS has a role, but no credentials for it.
     #[error("no credentials for role {role} ({code}); check that its trust policy allows ec2.amazonaws.com")]
     Refused {
-        /// The role's name.
+        /// Name of the role.
         role: String,
-        /// Metadata's own word for it.
+        /// Code in the response of IMDS.
         code: String,
     },
-    /// What metadata answers is no credentials document.
+    /// The response of IMDS is no credentials document.
     #[error("metadata did not return credentials for role {role}; is a proxy or another agent in between?")]
     Content {
-        /// The role's name.
+        /// Name of the role.
         role: String,
     },
-    /// They have ended and there are no newer ones.
+    /// The credentials have expired and IMDS has no newer ones.
     #[error(
         "the credentials of role {role} expired at {end}, and metadata has no newer ones; check the clock and the \
          role"
     )]
     Ended {
-        /// The role's name.
+        /// Name of the role.
         role: String,
-        /// When.
+        /// Time of expiration.
         end: Timestamp,
     },
 }
 
-/// Credentials of a role and how long they last.
+/// Credentials of a role, with their expiration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The role's name.
+    /// Name of the role.
     pub role: String,
-    /// What to sign with.
+    /// Keys for signatures.
     pub keys: Keys,
-    /// When they end.
+    /// Time of expiration.
     pub end: Timestamp,
 }
 
-/// The role of this instance. Cheap to share behind an `Arc`.
+/// Role of this instance. Sharing it behind an `Arc` is cheap.
 #[derive(Debug)]
 pub struct Role {
     imds: Arc<Imds>,
@@ -83,7 +84,7 @@ struct CachedCredentials {
 }
 
 impl CachedCredentials {
-    /// Whether to go on with these without asking.
+    /// Reports whether these credentials can be used without a request to IMDS.
     fn will_do(&self, now: Timestamp) -> bool {
         let end = self.credentials.end;
         now + RENEW_BEFORE < end || (self.is_new(now) && now < end)
@@ -96,28 +97,28 @@ impl CachedCredentials {
 }
 
 impl Role {
-    /// The role that `imds` tells of. Nothing is asked yet.
+    /// Returns the role that `imds` has, without a request.
     #[must_use]
     pub fn new(imds: Arc<Imds>) -> Self {
         Self { imds, fips: false, held: Mutex::default() }
     }
 
-    /// Whether what is signed is for FIPS endpoints, whoever asks.
+    /// Sets whether tokens are for FIPS endpoints, for all callers.
     #[must_use]
     pub fn with_fips(self, fips: bool) -> Self {
         Self { fips, ..self }
     }
 
-    /// Whether what is signed is for FIPS endpoints.
+    /// Reports whether tokens are for FIPS endpoints.
     #[must_use]
     pub fn fips(&self) -> bool {
         self.fips
     }
 
-    /// Credentials that are valid at `now`.
+    /// Returns credentials that are valid at `now`.
     ///
     /// # Errors
-    /// [`CredentialsError`]; ask again later.
+    /// [`CredentialsError`]; a later retry may succeed.
     pub async fn credentials(&self, now: Timestamp) -> Result<Credentials, CredentialsError> {
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_ref().filter(|held| held.will_do(now)) {
@@ -130,8 +131,8 @@ impl Role {
         Ok(credentials)
     }
 
-    /// The server has refused what was signed with these: the next caller gets what metadata says then, unless that was asked for
-    /// just now.
+    /// Drops credentials that the server has refused, unless they were requested just now. The next caller receives the
+    /// credentials that IMDS has then.
     pub async fn doubt(&self, now: Timestamp) {
         let mut held = self.held.lock().await;
         if held.as_ref().is_some_and(|held| !held.is_new(now)) {
@@ -147,7 +148,7 @@ impl Role {
     }
 }
 
-/// What metadata says, unless that is nothing while the credentials that we have are still good.
+/// Chooses the credentials of IMDS, or the known ones while they are valid and IMDS has none.
 fn choose(
     known: Option<Credentials>,
     asked: Result<Credentials, CredentialsError>,
@@ -165,7 +166,7 @@ fn choose(
     }
 }
 
-/// The role's name, out of the list that metadata has of them; `None` where that is no list of names.
+/// Returns the name of the role from the list of IMDS; `None` for a body that is no list of names.
 #[must_use]
 pub fn role_name(body: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(body).ok()?.lines().next()?.trim();
@@ -188,10 +189,10 @@ struct Document {
     expiration: Option<Timestamp>,
 }
 
-/// Reads the credentials that metadata has for `role`.
+/// Parses the credentials that IMDS has for `role`.
 ///
 /// # Errors
-/// [`CredentialsError::Refused`] in metadata's own words, [`CredentialsError::Content`] for anything else.
+/// [`CredentialsError::Refused`] with the code of IMDS, [`CredentialsError::Content`] for any other content.
 pub fn parse(role: &str, body: &[u8]) -> Result<Credentials, CredentialsError> {
     let content = || CredentialsError::Content { role: role.to_owned() };
     let document: Document = machine::document::read_json(body).map_err(|_| content())?;
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_asked_for_anew_five_minutes_before_their_end_and_then_not_all_the_time() {
+    fn will_do_returns_false_five_minutes_before_expiration() {
         let held = CachedCredentials { credentials: until(1000, "a"), asked: at(0) };
         assert!(held.will_do(at(699)) && !held.will_do(at(700)) && !held.will_do(at(999)));
         let held = CachedCredentials { credentials: until(1000, "a"), asked: at(800) };
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_good_is_kept_and_what_has_ended_is_not() {
+    fn choose_keeps_known_credentials_until_they_expire() {
         let gone = || Err(CredentialsError::NoRole);
         let key = |chosen: Result<Credentials, CredentialsError>| {
             chosen.map_or_else(|error| error.to_string(), |chosen| chosen.keys.access_key)
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_judged() {
+    fn parse_rejects_documents_without_credentials() {
         let good = r#"{"Code":"Success","LastUpdated":"2026-11-21T20:00:00Z","Type":"AWS-HMAC","AccessKeyId":"ASIA1",
             "SecretAccessKey":"s/1","Token":"t","Expiration":"2026-11-22T02:00:00Z"}"#;
         let parsed = parse("node", good.as_bytes()).map_err(|error| error.to_string());

@@ -1,19 +1,18 @@
-//! `kerf-agent token`: a credential plugin for kubelet's kubeconfig, so that an image needs no AWS CLI for it.
+//! `kerf-agent token`: a credential plugin for kubelet's kubeconfig, so that an image does not need the AWS CLI for it.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Audience, CredentialsError, Role, Token, token};
 
-/// The version that is spoken unless the caller asks for the other.
+/// Version of the output, unless the caller requests the other one.
 const BETA: &str = "client.authentication.k8s.io/v1beta1";
 const STABLE: &str = "client.authentication.k8s.io/v1";
 
-/// The `ExecCredential` that kubelet reads from our output. `asked` is what the caller says of itself, an
-/// `ExecCredential` too.
+/// Returns the `ExecCredential` that kubelet reads from our output. `asked` is the caller's request, an `ExecCredential` too.
 ///
 /// # Errors
-/// [`CredentialsError`]; kubelet asks again by itself.
+/// [`CredentialsError`]; kubelet retries by itself.
 pub async fn credential(
     role: &Role,
     audience: &Audience,
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_callers_version_is_spoken() {
+    fn rendered_uses_the_api_version_of_the_caller() {
         let end: Timestamp = "2026-11-21T21:14:00.5Z".parse().unwrap_or_default();
         let token = Token { text: "k8s-aws-v1.x".into(), signed: end, renew: end, end };
         let stable = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{}}"#;

@@ -1,10 +1,10 @@
-//! Which credential commands of a kubeconfig mint EKS tokens: those the agent need not run, because it can do the same itself, also
-//! where there is neither AWS CLI nor authenticator.
+//! Recognition of the credential commands in a kubeconfig that sign EKS tokens. The agent signs such tokens itself, so that it
+//! needs neither the AWS CLI nor the authenticator.
 
 use super::Audience;
 
-/// The audience of the token that this command would print; `None` for a command that does anything else, or that says more than we
-/// understand: another role, say. Such a command is to be run.
+/// Returns the audience of the token that this command would print. Returns `None` for any other command, and for one with
+/// unsupported options such as another role. The caller must run such a command.
 #[must_use]
 pub fn audience(program: &str, arguments: &[String], environment: &[(String, String)]) -> Option<Audience> {
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -29,14 +29,14 @@ pub fn audience(program: &str, arguments: &[String], environment: &[(String, Str
     plausible.then(|| Audience { cluster: cluster.to_owned(), region: region.to_owned(), fips: wishes.fips })
 }
 
-/// A command line: words by themselves, and options with their values.
+/// A command line: plain words, and options with their values.
 struct CommandWords<'a> {
     plain: Vec<&'a str>,
     options: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> CommandWords<'a> {
-    /// Every option here takes a value, behind a blank or `=`; one without is not understood.
+    /// Parses options. Every option here takes a value, after a blank or `=`; an option without a value is an error.
     fn read(arguments: &'a [String]) -> Option<Self> {
         let mut words = Self { plain: Vec::new(), options: Vec::new() };
         let mut rest = arguments.iter().map(String::as_str);
@@ -50,7 +50,7 @@ impl<'a> CommandWords<'a> {
         Some(words)
     }
 
-    /// The value of the one option that is there under one of these names.
+    /// Returns the value of an option with one of these names, if exactly one exists.
     fn one_of(&self, names: &[&str]) -> Option<&'a str> {
         let mut found = self.options.iter().filter(|(option, _)| names.contains(option));
         let (_, value) = found.next()?;
@@ -58,7 +58,7 @@ impl<'a> CommandWords<'a> {
     }
 }
 
-/// What the environment asks for.
+/// Options from the environment.
 #[derive(Default)]
 struct TokenOptions<'a> {
     fips: bool,
@@ -66,7 +66,7 @@ struct TokenOptions<'a> {
 }
 
 impl<'a> TokenOptions<'a> {
-    /// A variable that we do not know may name other credentials: then the command knows better.
+    /// Parses the environment. An unknown variable may select other credentials, so the command must be run.
     fn read(environment: &'a [(String, String)]) -> Option<Self> {
         let mut wishes = Self::default();
         for (name, value) in environment {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_that_images_come_with_are_recognised() {
+    fn audience_recognises_the_commands_of_images() {
         let rows = [
             "aws eks get-token --cluster-name c --region r",
             "/usr/bin/aws --region r eks get-token --cluster-name c --output json",
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_says_more_is_run_instead() {
+    fn audience_returns_none_when_a_command_has_other_options() {
         let rows = [
             "aws eks get-token --cluster-name c --region r --role-arn arn:aws:iam::1:role/x",
             "aws eks get-token --cluster-name c --region r --profile other",

@@ -1,6 +1,6 @@
-//! AWS Signature Version 4, as far as this agent needs it: a signed URL for tokens, signed headers for calls. Pure; ring does the
-//! hashing, as it does for TLS. Written out here because AWS's own signer brings its runtime along, 116 KiB of every image;
-//! in the tests that signer is the judge of this one.
+//! AWS Signature Version 4, as far as this agent needs it: signed URLs for tokens, and signed headers for requests. Pure; ring
+//! computes the hashes, as it does for TLS. AWS's own signer is not used because its runtime adds 116 KiB to every image. The
+//! tests compare this implementation with that signer.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use ring::{digest, hmac};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What a signature is made with.
+/// Keys for signatures.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// Public half, such as `ASIA...`.
+    /// Public part, such as `ASIA...`.
     pub access_key: String,
-    /// Secret half.
+    /// Secret part.
     pub secret_key: String,
-    /// Set for temporary keys, as a role's are.
+    /// Session token of temporary keys, such as those of a role.
     pub session_token: Option<String>,
 }
 
@@ -27,36 +27,36 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// A request to be signed. Names and values are plain text: encoding is done here.
+/// A request to sign. Names and values are plain text, which the signer encodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// `GET`, `POST`, ...
     pub method: &'a str,
-    /// Host, with the port unless it is the scheme's own.
+    /// Host, with the port unless it is the scheme's default.
     pub host: &'a str,
-    /// Absolute, as it is sent.
+    /// Absolute path, as it is sent.
     pub path: &'a str,
     /// Parameters of the URL.
     pub query: &'a [(&'a str, &'a str)],
-    /// Headers to be signed besides `host`, names in lower case.
+    /// Headers to sign besides `host`, with names in lower case.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The body's bytes.
+    /// Bytes of the body.
     pub body: &'a [u8],
 }
 
-/// Whose signature, for which service of which region.
+/// Signer for one service of one region.
 #[derive(Debug, Clone, Copy)]
 pub struct Signer<'a> {
-    /// The keys.
+    /// Keys for signatures.
     pub keys: &'a Keys,
-    /// Such as `us-west-2`.
+    /// Region, such as `us-west-2`.
     pub region: &'a str,
-    /// Such as `sts` or `ec2`.
+    /// Service, such as `sts` or `ec2`.
     pub service: &'a str,
 }
 
 impl Signer<'_> {
-    /// The `https` URL that carries the signature and may be used by whoever has it, for as long as `valid` from `now`.
+    /// Returns the `https` URL with its signature. Anyone who has the URL can use it, for the duration `valid` from `now`.
     #[must_use]
     pub fn presigned(&self, request: &Request<'_>, valid: Duration, now: Timestamp) -> String {
         let date = date(now);
@@ -77,7 +77,7 @@ impl Signer<'_> {
         format!("https://{}{}?{query}&X-Amz-Signature={signature}", request.host, request.path)
     }
 
-    /// The headers to add to the request: date, session token and signature.
+    /// Returns the headers to add to the request: date, session token and signature.
     #[must_use]
     pub fn headers(&self, request: &Request<'_>, now: Timestamp) -> Vec<(&'static str, String)> {
         let date = date(now);
@@ -107,11 +107,11 @@ impl Signer<'_> {
     }
 }
 
-/// Headers as they are hashed.
+/// Headers in their canonical form.
 struct Headers {
-    /// `name:value` lines, sorted, each ended.
+    /// Sorted `name:value` lines, each with a line end.
     lines: String,
-    /// Their names with `;` in between.
+    /// Names, separated by `;`.
     names: String,
 }
 
@@ -131,7 +131,7 @@ fn canonical_query(parameters: &[(&str, &str)]) -> String {
     encoded.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// Percent-encodes everything but RFC 3986's unreserved characters.
+/// Encodes all characters in percent escapes, except RFC 3986's unreserved characters.
 #[must_use]
 pub fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
@@ -139,14 +139,14 @@ pub fn encode(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            // Writing into a String cannot fail.
+            // Writing into a `String` cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded
 }
 
-/// `20261121T210600Z`.
+/// Returns a date such as `20261121T210600Z`.
 fn date(now: Timestamp) -> String {
     format!("{now:.0}").replace(['-', ':'], "")
 }

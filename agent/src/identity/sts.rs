@@ -1,6 +1,6 @@
-//! Where the security token service of a region answers: EKS accepts only tokens that are signed for the right one.
+//! Endpoints of the security token service: EKS accepts only tokens that are signed for the endpoint of the right region.
 
-/// Region prefixes whose services answer under another domain than `amazonaws.com`. Source: the partitions of the AWS SDKs.
+/// Region prefixes with another domain than `amazonaws.com`. Source: the partitions of the AWS SDKs.
 const DOMAINS: [(&str, &str); 6] = [
     ("cn-", "amazonaws.com.cn"),
     ("us-iso-", "c2s.ic.gov"),
@@ -10,16 +10,16 @@ const DOMAINS: [(&str, &str); 6] = [
     ("eusc-", "amazonaws.eu"),
 ];
 
-/// The regions with a FIPS endpoint of their own. In GovCloud the ordinary endpoint is one.
+/// Regions with a FIPS endpoint of their own. In GovCloud the ordinary endpoint is a FIPS endpoint.
 const FIPS: [&str; 4] = ["us-east-1", "us-east-2", "us-west-1", "us-west-2"];
 
-/// The domain below which a region's services answer.
+/// Returns the domain of a region's services.
 #[must_use]
 pub fn domain(region: &str) -> &'static str {
     DOMAINS.iter().find(|(prefix, _)| region.starts_with(prefix)).map_or("amazonaws.com", |(_, domain)| domain)
 }
 
-/// The regional endpoint; the FIPS one where it was asked for and the region has one.
+/// Returns the regional endpoint; the FIPS endpoint if it is requested and the region has one.
 #[must_use]
 pub fn host(region: &str, fips: bool) -> String {
     let service = if fips && FIPS.contains(&region) { "sts-fips" } else { "sts" };
@@ -31,7 +31,7 @@ mod tests {
     use super::host;
 
     #[test]
-    fn each_partition_has_its_domain() {
+    fn host_uses_the_domain_of_each_partition() {
         let rows = [
             ("us-west-2", false, "sts.us-west-2.amazonaws.com"),
             ("us-west-2", true, "sts-fips.us-west-2.amazonaws.com"),

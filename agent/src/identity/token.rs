@@ -1,5 +1,5 @@
-//! Tokens as EKS makes them: a signed URL that asks the security token service who the signer is, with the cluster's id in a signed
-//! header, so that nobody can take a token from one cluster to another. EKS carries the question out and learns the role.
+//! EKS tokens. A token is a signed `GetCallerIdentity` URL of the security token service. The cluster's id is in a signed
+//! header, so that a token is valid for one cluster only. EKS sends the request and receives the role.
 
 use std::time::Duration;
 
@@ -10,43 +10,45 @@ use jiff::{SignedDuration, Timestamp};
 use super::signing::{Keys, Request, Signer};
 use super::sts;
 
-/// The header that binds a token to its cluster.
+/// Header that binds a token to its cluster.
 pub const CLUSTER_HEADER: &str = "x-k8s-aws-id";
-/// How each token begins.
+/// Prefix of each token.
 pub const PREFIX: &str = "k8s-aws-v1.";
-/// What the URL says of its own life, as `aws eks get-token` writes it; EKS goes by the date of the signature.
+/// Validity in the URL, as `aws eks get-token` writes it; EKS uses the date of the signature.
 const EXPIRES: Duration = Duration::from_secs(60);
-/// EKS takes a token for a quarter of an hour after its signature; we treat it as expired one minute earlier.
+/// Lifetime of a token. EKS accepts a token for 15 minutes after its signature; the agent treats it as expired one minute
+/// earlier.
 const LIFE: SignedDuration = SignedDuration::from_mins(14);
-/// From this age on a token is replaced, so that none ends on its way.
+/// Age at which a token is replaced, so that none expires in flight.
 const RENEW_AT: SignedDuration = SignedDuration::from_mins(12);
 
-/// Which cluster tokens are for, and who answers for them.
+/// Cluster that accepts the token, and the endpoint that verifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audience {
-    /// The cluster's name (its id on Outposts).
+    /// Name of the cluster (its id on Outposts).
     pub cluster: String,
-    /// The region whose security token service is to be asked.
+    /// Region of the security token service.
     pub region: String,
-    /// Ask the FIPS endpoint where the region has one.
+    /// Use of the FIPS endpoint where the region has one.
     pub fips: bool,
 }
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What goes behind `Bearer `.
+    /// Text after `Bearer `.
     pub text: String,
-    /// When it was made.
+    /// Time of the signature.
     pub signed: Timestamp,
-    /// When to make the next.
+    /// Time at which to sign the next token.
     pub renew: Timestamp,
-    /// When whoever holds it shall stop using it.
+    /// Time at which the holder must stop using the token.
     pub end: Timestamp,
 }
 
 impl Token {
-    /// Whether it may still be sent at `now`. A clock that was put back makes a token from the future: it is made anew.
+    /// Reports whether the token may still be sent at `now`. A clock that was set back makes the signature lie in the future:
+    /// such a token is replaced.
     #[must_use]
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         let life = self.renew.duration_since(self.signed);
@@ -54,7 +56,7 @@ impl Token {
     }
 }
 
-/// The token of these keys (which end at `keys_end`) for `audience`, signed at `now`. Pure: nobody is asked.
+/// Signs a token for `audience` at `now` with these keys, which expire at `keys_end`. Pure: sends no request.
 #[must_use]
 pub fn sign(audience: &Audience, keys: &Keys, keys_end: Timestamp, now: Timestamp) -> Token {
     let host = sts::host(&audience.region, audience.fips);
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_a_question_to_the_regions_service_without_padding() {
+    fn sign_returns_an_unpadded_url_of_the_regional_service() {
         let audience = Audience { cluster: "prod".into(), region: "cn-north-1".into(), fips: false };
         let keys = Keys { access_key: "ASIA1".into(), secret_key: "s".into(), session_token: Some("a/b=".into()) };
         let token = sign(&audience, &keys, at(100_000), at(1000));
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_replaced_before_its_end_and_after_a_clock_that_went_back() {
+    fn is_fresh_returns_false_near_end_or_when_clock_is_set_back() {
         let token = Token { text: String::new(), signed: at(10_000), renew: at(10_720), end: at(10_840) };
         for (now, fresh) in
             [(10_000, true), (10_719, true), (10_720, false), (9_999, true), (9_281, true), (9_280, false)]

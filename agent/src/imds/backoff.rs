@@ -1,27 +1,27 @@
-//! How long to wait before asking again: pure, so that a fleet's worth of retries can be reasoned about.
+//! Delays between attempts. Pure, so that the retries of a whole fleet are predictable.
 
 use std::time::Duration;
 
-/// Exponential waits with a ceiling. Each is between half and all of its nominal length, by a hash of seed and
-/// attempt: machines that boot together ask apart, and the same seed gives the same waits.
+/// Exponential backoff with a ceiling. Each delay is between half and all of its nominal length, by a hash of seed and attempt.
+/// Machines that boot together therefore retry at different times, and the same seed gives the same delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// Nominal first wait.
+    /// Nominal first delay.
     pub start: Duration,
-    /// Nominal longest wait.
+    /// Nominal longest delay.
     pub ceiling: Duration,
-    /// Differs between machines.
+    /// Seed, different on each machine.
     pub seed: u64,
 }
 
 impl Backoff {
-    /// The waits of bootstrap: 250 ms doubling up to 30 s.
+    /// Returns the backoff of bootstrap: 250 ms, doubled up to 30 s.
     #[must_use]
     pub const fn bootstrap(seed: u64) -> Self {
         Self { start: Duration::from_millis(250), ceiling: Duration::from_secs(30), seed }
     }
 
-    /// The wait after the failed attempt number `attempt`, counted from 0.
+    /// Returns the delay after the failed attempt number `attempt`, counted from 0.
     #[must_use]
     pub fn delay(&self, attempt: u32) -> Duration {
         let factor = 1_u32.checked_shl(attempt).unwrap_or(u32::MAX);
@@ -31,7 +31,7 @@ impl Backoff {
     }
 }
 
-/// A fraction below 1 from the splitmix64 finalizer.
+/// Returns a fraction below 1 from the splitmix64 finalizer.
 pub(crate) fn fraction(seed: u64) -> f64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_the_ceiling_and_never_leave_their_band() {
+    fn delay_grows_to_the_ceiling_within_its_band() {
         for seed in 0..200 {
             let backoff = Backoff::bootstrap(seed);
             for attempt in 0..80 {
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_boot_together_ask_apart() {
+    fn delay_differs_between_seeds() {
         let delays: std::collections::BTreeSet<_> = (0..100).map(|seed| Backoff::bootstrap(seed).delay(7)).collect();
         assert!(delays.len() > 95, "{} different waits", delays.len());
         assert_eq!(Backoff::bootstrap(1).delay(3), Backoff::bootstrap(1).delay(3));

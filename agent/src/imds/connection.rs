@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use super::ImdsError;
 use crate::transport::{self, Sender};
 
-/// No metadata item comes near: user data has 16 KiB, identity documents and credentials about 1.
+/// Greatest size of a response, in bytes. User data has 16 KiB, identity documents and credentials about 1 KiB.
 const BODY_LIMIT: usize = 262_144;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// The moment in its `Date` header, if it makes sense.
+    /// Returns the time of the `Date` header, if the header is valid.
     pub(super) fn date(&self) -> Option<jiff::Timestamp> {
         crate::clock::date(&self.headers)
     }

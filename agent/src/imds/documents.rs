@@ -1,29 +1,29 @@
-//! The metadata items that we read, by name. Paths and bodies: EC2 user guide, "Instance metadata categories".
+//! The metadata items that the agent reads, by name. Paths and bodies: EC2 user guide, "Instance metadata categories".
 
 use hyper::body::Bytes;
 use serde::Deserialize;
 
 use super::{Imds, ImdsError, plain_text};
 
-/// More than any name of EC2's has, bytes.
+/// Greatest length of a name of EC2, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// `dynamic/instance-identity/document`, the fields that we use.
+/// `dynamic/instance-identity/document`, with the fields that the agent uses.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdentityDocument {
-    /// Such as `i-0123456789abcdef0`.
+    /// Instance id, such as `i-0123456789abcdef0`.
     pub instance_id: String,
-    /// Such as `m5.large`.
+    /// Instance type, such as `m5.large`.
     pub instance_type: String,
-    /// Such as `us-west-2`.
+    /// Region, such as `us-west-2`.
     pub region: String,
-    /// Such as `us-west-2a`.
+    /// Zone, such as `us-west-2a`.
     pub availability_zone: String,
 }
 
 impl IdentityDocument {
-    /// Reads the document; `None` for what is none, and for one with words that are no names: they become
+    /// Parses the document; `None` for any other content, and for a document with values that are no names: the values become
     /// parts of paths and of host names.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Self> {
@@ -34,14 +34,14 @@ impl IdentityDocument {
     }
 }
 
-/// Whether this can be a name of EC2's.
+/// Reports whether the text can be a name of EC2.
 fn is_name(word: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
     (1..=LONGEST_NAME).contains(&word.len()) && word.bytes().all(allowed)
 }
 
 impl Imds {
-    /// Who this instance is.
+    /// Returns the identity document of this instance.
     ///
     /// # Errors
     /// [`ImdsError`]; [`ImdsError::Absent`] early in a boot.
@@ -52,7 +52,7 @@ impl Imds {
         IdentityDocument::read(&body).ok_or_else(content)
     }
 
-    /// The primary interface's hardware address.
+    /// Returns the hardware address of the primary interface.
     ///
     /// # Errors
     /// [`ImdsError`].
@@ -60,7 +60,7 @@ impl Imds {
         self.required("meta-data/mac", "a hardware address").await
     }
 
-    /// The private DNS name; the first one where a DHCP option set gives several domains.
+    /// Returns the private DNS name; the first one where a DHCP option set has several domains.
     ///
     /// # Errors
     /// [`ImdsError`].
@@ -69,7 +69,7 @@ impl Imds {
         Ok(names.split_whitespace().next().unwrap_or_default().to_owned())
     }
 
-    /// The primary private IPv4 address.
+    /// Returns the primary private IPv4 address.
     ///
     /// # Errors
     /// [`ImdsError`].
@@ -77,7 +77,7 @@ impl Imds {
         self.required("meta-data/local-ipv4", "an IPv4 address").await
     }
 
-    /// The first IPv6 address of the interface `mac`; `None` when it has none.
+    /// Returns the first IPv6 address of the interface `mac`; `None` when the interface has none.
     ///
     /// # Errors
     /// [`ImdsError`].
@@ -90,7 +90,7 @@ impl Imds {
         Ok(lines.split_whitespace().next().map(str::to_owned))
     }
 
-    /// `spot`, `on-demand`, `scheduled` or `capacity-block`.
+    /// Returns `spot`, `on-demand`, `scheduled` or `capacity-block`.
     ///
     /// # Errors
     /// [`ImdsError`].
@@ -98,7 +98,7 @@ impl Imds {
         self.required("meta-data/instance-life-cycle", "a life cycle").await
     }
 
-    /// The instance's user data; `None` when it was launched without.
+    /// Returns the instance's user data; `None` when it was launched without user data.
     ///
     /// # Errors
     /// [`ImdsError`].

@@ -1,4 +1,4 @@
-//! One connection to the system bus: who we are, calls one at a time, and the signals that come in between.
+//! One connection to the system bus: authentication, calls one at a time, and the signals between them.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
@@ -18,11 +18,11 @@ use super::wire::{Argument, Call, Message, WireError, decode, encode, length};
 
 const BUS: &str = "org.freedesktop.DBus";
 const BUS_PATH: &str = "/org/freedesktop/DBus";
-/// For the answer to one call.
+/// Time limit for the response to one call.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Signals that are kept while an answer is waited for; ours are the only ones that were asked for.
+/// Greatest number of signals that are kept during a call; the bus sends only the signals of our subscription.
 const KEPT: usize = 16;
-/// No line of the greeting is longer.
+/// Greatest length of a line of the greeting, in bytes.
 const LINE: usize = 512;
 
 /// The connection.
@@ -31,12 +31,12 @@ pub(super) struct Bus {
     path: PathBuf,
     serial: u32,
     bytes: Vec<u8>,
-    /// Descriptors that have come and belong to no message yet.
+    /// Received descriptors that belong to no message yet.
     descriptors: VecDeque<Lock>,
     signals: VecDeque<Message>,
 }
 
-/// A file descriptor of ours; closing it lets go of what it stands for.
+/// A file descriptor that represents a lock; closing it releases the lock.
 #[derive(Debug)]
 pub(super) struct Lock(RawFd);
 
@@ -48,14 +48,14 @@ impl Drop for Lock {
     }
 }
 
-/// An answer, with the descriptor that came along.
+/// A response, with its file descriptor.
 pub(super) struct BusReply {
     pub(super) message: Message,
     pub(super) descriptor: Option<Lock>,
 }
 
 impl Bus {
-    /// Connects, says who we are and gets a name.
+    /// Connects, authenticates and receives a name on the bus.
     pub(super) async fn connect(path: PathBuf) -> Result<Self, LogindError> {
         let stream = UnixStream::connect(&path).await;
         let stream = stream.map_err(|source| LogindError::Bus { path: path.clone(), source })?;
@@ -71,7 +71,7 @@ impl Bus {
         self.call(BUS, BUS_PATH, BUS, "AddMatch", &[rule]).await.map(|_| ())
     }
 
-    /// Calls a method and waits for its answer; signals that come before it are kept.
+    /// Calls a method and waits for its response; signals that arrive before it are kept.
     pub(super) async fn call(
         &mut self,
         destination: &str,
@@ -87,7 +87,7 @@ impl Bus {
         answer.map_err(|_| LogindError::Silent { member, timeout: PATIENCE })?
     }
 
-    /// The next signal.
+    /// Returns the next signal.
     pub(super) async fn signal(&mut self) -> Result<Message, LogindError> {
         loop {
             if let Some(signal) = self.signals.pop_front() {
@@ -127,7 +127,8 @@ impl Bus {
         }
     }
 
-    /// The greeting of D-Bus's specification: our user id as the kernel vouches for it, and that we take file descriptors.
+    /// Sends the greeting of D-Bus's specification: the user id, which the kernel attests, and the support for file
+    /// descriptors.
     async fn greet(&mut self) -> Result<(), LogindError> {
         let user: String = Uid::effective().to_string().bytes().map(|digit| format!("{digit:02x}")).collect();
         self.send(format!("\0AUTH EXTERNAL {user}\r\n").as_bytes()).await?;
@@ -151,7 +152,7 @@ impl Bus {
         }
     }
 
-    /// The next whole message.
+    /// Returns the next whole message.
     async fn message(&mut self) -> Result<BusReply, LogindError> {
         loop {
             if let Some(end) = length(&self.bytes)?.filter(|end| *end <= self.bytes.len()) {
@@ -185,7 +186,7 @@ impl Bus {
     }
 }
 
-/// What is there to read now, with the file descriptors that came along.
+/// Reads the available bytes, with their file descriptors.
 fn receive(socket: RawFd) -> io::Result<(Vec<u8>, Vec<Lock>)> {
     let mut bytes = vec![0; 4096];
     let mut space = cmsg_space!([RawFd; 4]);

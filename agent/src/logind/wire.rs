@@ -1,43 +1,43 @@
-//! D-Bus on the wire, as much of it as one client of logind needs: calls whose arguments are strings, and messages of which the first
-//! arguments are read. Written and read little-endian, as every machine of EC2's is. Pure, and safe on any bytes.
+//! Wire format of D-Bus, as far as one client of logind needs it: calls with string arguments, and messages whose first
+//! arguments are parsed. Messages are little-endian, as all EC2 machines are. Pure, and safe on any bytes.
 
 use thiserror::Error;
 
-/// Bytes before the header's fields.
+/// Number of bytes before the header's fields.
 const FIXED: usize = 16;
-/// No message for us comes near.
+/// Greatest size of a body or of header fields, in bytes, more than any message to the agent has.
 const LIMIT: usize = 65_536;
-/// How deep variants and structures may hold each other.
+/// Greatest nesting of variants and structures.
 const DEPTH: u8 = 4;
 
-/// Bytes that are no message.
+/// Error in the bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{problem} at byte {at} of a D-Bus message")]
 pub struct WireError {
-    /// What is wrong.
+    /// The problem.
     pub problem: &'static str,
-    /// Where.
+    /// Offset of the byte.
     pub at: usize,
 }
 
 /// A message of the bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// 1 a call, 2 an answer, 3 an error, 4 a signal.
+    /// 1 for a call, 2 for a response, 3 for an error, 4 for a signal.
     pub kind: u8,
-    /// The call that it answers; 0 for none.
+    /// Serial of the call to which the message responds; 0 for none.
     pub answers: u32,
-    /// Of a signal.
+    /// Interface of a signal.
     pub interface: String,
-    /// Of a signal.
+    /// Member of a signal.
     pub member: String,
-    /// An error's name.
+    /// Name of an error.
     pub error: String,
-    /// Its arguments, up to the first one of a type that is not known here.
+    /// Arguments, up to the first one of an unsupported type.
     pub arguments: Vec<Argument>,
 }
 
-/// An argument of a type that we read.
+/// An argument of a supported type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// `s`, `o` or `g`.
@@ -46,7 +46,7 @@ pub enum Argument {
     Flag(bool),
     /// `y`, `q`, `u` or `t`.
     Number(u64),
-    /// `h`: index of a file descriptor that came along.
+    /// `h`: index of a file descriptor of the message.
     Descriptor(u32),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Call<'a> {
     pub(super) arguments: &'a [&'a str],
 }
 
-/// Writes a call.
+/// Encodes a call.
 pub(super) fn encode(call: &Call<'_>) -> Vec<u8> {
     let mut body = Writer::default();
     call.arguments.iter().for_each(|text| body.text(text));
@@ -82,10 +82,10 @@ pub(super) fn encode(call: &Call<'_>) -> Vec<u8> {
     all.0
 }
 
-/// How long the message is that begins like this; `None` while too little of it is there.
+/// Returns the length of the message that starts with these bytes; `None` while too few bytes are available.
 ///
 /// # Errors
-/// [`WireError`] when nothing that we read begins like this.
+/// [`WireError`] for bytes that start no supported message.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, WireError> {
     if bytes.len() < FIXED {
         return Ok(None);
@@ -103,10 +103,10 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, WireError> {
     Ok(Some((FIXED + fields).next_multiple_of(8) + body))
 }
 
-/// Reads one whole message.
+/// Decodes one whole message.
 ///
 /// # Errors
-/// [`WireError`] with the offending byte.
+/// [`WireError`] with the offset of the invalid byte.
 pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
     let end = length(bytes)?.filter(|end| *end <= bytes.len());
     let end = end.ok_or(WireError { problem: "a message that is not whole", at: bytes.len() })?;
@@ -193,7 +193,7 @@ impl Reader<'_> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    /// An unsigned integer of so many bytes.
+    /// Reads an unsigned integer of `size` bytes.
     fn integer(&mut self, size: usize) -> Result<u64, WireError> {
         self.align(size)?;
         Ok(self.take(size)?.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
@@ -215,7 +215,7 @@ impl Reader<'_> {
         self.text(length)
     }
 
-    /// A value with its type before it; `None` when the type is not known here.
+    /// Reads a value that follows its type; `None` when the type is not supported.
     fn variant(&mut self, depth: u8) -> Result<Option<Argument>, WireError> {
         let signature = self.signature()?;
         let mut kinds = signature.chars();
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_laid_out_as_the_specification_has_it() {
+    fn encode_follows_the_dbus_specification() {
         let call = Call {
             serial: 7,
             destination: "org.a",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_and_every_flipped_byte_is_an_error_or_a_message() {
+    fn decode_never_panics_when_bytes_are_cut_or_changed() {
         let call = Call { serial: 1, destination: "d", path: "/p", interface: "i", member: "m", arguments: &["abc"] };
         let bytes = encode(&call);
         for end in 0..bytes.len() {

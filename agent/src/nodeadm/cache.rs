@@ -1,5 +1,5 @@
-//! What one start of `init` keeps for the next: the NodeConfig and what was found out about the machine, so that the
-//! second of two phases neither asks again nor decides otherwise.
+//! Cache between two runs of `init`: the NodeConfig and the facts about the machine. With the cache the second of two phases
+//! sends no requests and makes the same decisions.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::bootstrap::containerd::SANDBOX_IMAGE;
 use crate::host::{Host, HostError, put};
 
-/// A NodeConfig with what was found out about the machine.
+/// A NodeConfig with the facts about the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Enriched {
@@ -17,37 +17,37 @@ pub struct Enriched {
     pub api_version: String,
     /// Always [`KIND`].
     pub kind: String,
-    /// What the machine shall be.
+    /// Desired configuration of the machine.
     pub spec: NodeConfigSpec,
-    /// What the machine is.
+    /// Facts about the machine.
     pub status: Status,
 }
 
-/// What the machine is.
+/// Facts about the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// The EC2 instance.
     pub instance: Instance,
-    /// Values that users may not choose.
+    /// Values that users cannot set.
     #[serde(default)]
     pub default: Defaults,
-    /// Version of the kubelet on the machine, such as `v1.36.0`.
+    /// Version of kubelet on the machine, such as `v1.36.0`.
     pub kubelet_version: String,
 }
 
-/// The EC2 instance, as metadata and EC2 describe it.
+/// The EC2 instance, as IMDS and EC2 describe it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance {
-    /// Such as `i-0123456789abcdef0`.
+    /// Instance id, such as `i-0123456789abcdef0`.
     pub id: String,
-    /// Such as `us-west-2`.
+    /// Region, such as `us-west-2`.
     pub region: String,
-    /// Such as `m5.large`.
+    /// Instance type, such as `m5.large`.
     #[serde(rename = "type")]
     pub instance_type: String,
-    /// Such as `us-west-2a`.
+    /// Zone, such as `us-west-2a`.
     pub availability_zone: String,
     /// Hardware address of the primary interface.
     pub mac: String,
@@ -56,11 +56,11 @@ pub struct Instance {
     pub private_dns_name: String,
 }
 
-/// Values that users may not choose.
+/// Values that users cannot set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Defaults {
-    /// The image of pod sandboxes.
+    /// Image of pod sandboxes.
     pub sandbox_image: String,
 }
 
@@ -71,20 +71,20 @@ impl Default for Defaults {
 }
 
 impl Enriched {
-    /// `config` on the machine that `status` describes.
+    /// Combines `config` with the machine of `status`.
     #[must_use]
     pub fn new(config: NodeConfig, status: Status) -> Self {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), spec: config.spec, status }
     }
 
-    /// The NodeConfig alone.
+    /// Returns the NodeConfig alone.
     #[must_use]
     pub fn config(&self) -> NodeConfig {
         NodeConfig { spec: self.spec.clone(), ..NodeConfig::new() }
     }
 
-    /// Reads what was kept at `path`; `None` where nothing was, and, with a warning, where it cannot be understood:
-    /// what it holds can be found out again.
+    /// Reads the cache at `path`; `None` where it does not exist or, with a warning, is invalid: its facts can be gathered
+    /// again.
     #[must_use]
     pub fn load(host: &Host, path: &Path) -> Option<Self> {
         let content = match std::fs::read(host.locate(path)) {
@@ -102,7 +102,7 @@ impl Enriched {
             .ok()
     }
 
-    /// Keeps this at `path`.
+    /// Writes the cache to `path`.
     ///
     /// # Errors
     /// [`HostError::File`].

@@ -1,4 +1,4 @@
-//! All sources together, and the choice between what they say now and what was kept from the last time.
+//! Merge of all sources, and the choice between their current content and the cache.
 
 use machine::nodeconfig::NodeConfig;
 use thiserror::Error;
@@ -7,18 +7,18 @@ use super::Machine;
 use super::cache::Enriched;
 use super::source::{Source, SourceContent};
 
-/// What all sources together say.
+/// Merged content of all sources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MergedConfig {
-    /// The sum of all NodeConfigs; `None` when no source holds one.
+    /// Merge of all NodeConfigs; `None` when no source has one.
     pub config: Option<NodeConfig>,
-    /// What was read over, one sentence each.
+    /// Ignored input, one sentence each.
     pub warnings: Vec<String>,
-    /// Why sources hold no NodeConfig, one sentence for each of those.
+    /// Reasons why sources have no NodeConfig, one sentence for each such source.
     pub nothing: Vec<String>,
 }
 
-/// Reads all sources in order; later ones are laid over earlier ones.
+/// Reads all sources in order; later ones override earlier ones.
 ///
 /// # Errors
 /// The first source that is unusable, as opposed to empty.
@@ -41,41 +41,41 @@ impl MergedConfig {
         }
     }
 
-    /// The sum of all NodeConfigs.
+    /// Returns the merge of all NodeConfigs.
     ///
     /// # Errors
-    /// [`NoConfig`] when no source holds one.
+    /// [`NoConfig`] when no source has one.
     pub fn into_config(self) -> Result<NodeConfig, NoConfig> {
         self.config.ok_or(NoConfig { reasons: self.nothing.join("; ") })
     }
 }
 
-/// No source holds a NodeConfig and none was kept.
+/// Error: neither the sources nor the cache have a NodeConfig.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no NodeConfig found, and none in the cache; add one to a source ({reasons})")]
 pub struct NoConfig {
-    /// Why each source holds none.
+    /// Reason of each source.
     pub reasons: String,
 }
 
-/// The NodeConfig to follow.
+/// The NodeConfig to use.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Choice {
-    /// What was kept is still what the sources say, or they say nothing: the machine need not be asked again.
+    /// The cache. The sources are unchanged or empty, so no request for facts is needed.
     Kept(Enriched),
-    /// The sources say something else than before, or something for the first time.
+    /// The sources. Their content is new or has changed.
     Fresh {
-        /// What they say.
+        /// Merged NodeConfig of the sources.
         config: NodeConfig,
-        /// Whether it replaces something that was followed, so that files must be written even if that is skipped.
+        /// Set where the NodeConfig replaces an earlier one, so that files must be written even if that phase is skipped.
         replaces: bool,
     },
 }
 
-/// Chooses between what the sources say and what was kept.
+/// Chooses between the sources and the cache.
 ///
 /// # Errors
-/// [`NoConfig`] when there is neither.
+/// [`NoConfig`] when both are empty.
 pub fn choose(gathered: MergedConfig, kept: Option<Enriched>) -> Result<Choice, NoConfig> {
     match kept {
         None => Ok(Choice::Fresh { config: gathered.into_config()?, replaces: false }),

@@ -1,5 +1,4 @@
-//! The arguments that EKS's own programs take, under their names, so that units and scripts written for those need no
-//! change.
+//! Arguments of EKS's own programs, under their names, so that units and scripts for those programs need no change.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,10 +6,10 @@ use std::str::FromStr;
 
 use super::source::Source;
 
-/// The names under which this program may be called instead of its own; each is one of its subcommands too.
+/// Other names under which this program may be called; each is one of its subcommands too.
 const NAMES: [&str; 2] = ["nodeadm", "nodeadm-internal"];
 
-/// Arguments with the subcommand spelt out where the program was called under another name.
+/// Returns the arguments with an explicit subcommand where the program was called under another name.
 #[must_use]
 pub fn spelt_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -21,25 +20,25 @@ pub fn spelt_out(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString>
     arguments
 }
 
-/// What `nodeadm` is asked to do.
+/// Command of `nodeadm`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Nodeadm {
-    /// Configure this machine as a node and start its daemons, once; any failure ends it.
+    /// Configuration of this machine as a node and start of its daemons, once; any failure ends the command.
     Init(Init),
-    /// Look at NodeConfigs without following them.
+    /// Reading of NodeConfigs without a change of the machine.
     Config(Config),
 }
 
-/// What is done with NodeConfigs alone.
+/// Command on NodeConfigs alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Config {
-    /// Fail unless all sources together are a NodeConfig that a machine can follow, without unknown fields.
+    /// Validation: fails unless the merge of all sources is a valid NodeConfig without unknown fields.
     Check(Sources),
-    /// Print what all sources together say, as YAML.
+    /// Output of the merge of all sources as YAML.
     Dump(Sources),
 }
 
-/// Where NodeConfigs come from.
+/// Sources of NodeConfigs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sources {
     /// imds://user-data, or file:// and a path to a file or folder; read and merged in order.
@@ -49,20 +48,20 @@ pub struct Sources {
 /// Options of `nodeadm init`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
-    /// Where to find the NodeConfig.
+    /// Sources of the NodeConfig.
     pub sources: Sources,
-    /// File that keeps the last NodeConfig and what was found out about the machine.
+    /// File that caches the last NodeConfig and the facts about the machine.
     pub config_cache: Option<PathBuf>,
-    /// Phases to leave out.
+    /// Phases to skip.
     pub skip: Vec<Phase>,
-    /// The daemons to configure and start; an empty name is none.
+    /// Daemons to configure and start; an empty name means none.
     pub daemons: Vec<String>,
-    /// Log as text for people.
+    /// Log output as text for users.
     pub development: bool,
 }
 
 impl Init {
-    /// Whether a phase is to be left out.
+    /// Reports whether a phase is skipped.
     #[must_use]
     pub fn skips(&self, phase: Phase) -> bool {
         self.skip.contains(&phase)
@@ -72,36 +71,37 @@ impl Init {
 /// A phase of `nodeadm init`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Write files.
+    /// Creation of files.
     Config,
-    /// Prepare disks and start daemons.
+    /// Preparation of disks and start of daemons.
     Run,
 }
 
-/// What `nodeadm-internal` is asked to do.
+/// Command of `nodeadm-internal`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Internal {
-    /// Wait until the links that systemd-networkd manages are configured and it leaves the others alone.
+    /// Wait for the links: those that systemd-networkd manages must be configured, the others unmanaged.
     BootHook,
-    /// Say who manages a network interface that udev reports, and configure it if that is systemd-networkd.
+    /// Choice of the manager of a network interface that udev reports, and configuration of the interface if the manager is
+    /// systemd-networkd.
     UdevNetManager(UdevNetManager),
 }
 
 /// Options of `nodeadm-internal udev-net-manager`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdevNetManager {
-    /// What happened to the interface.
+    /// Event of the interface.
     pub action: Action,
-    /// Its name.
+    /// Name of the interface.
     pub interface: Interface,
 }
 
-/// What udev reports.
+/// Event that udev reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// The interface appeared.
     Add,
-    /// The interface is gone.
+    /// The interface disappeared.
     Remove,
 }
 
@@ -129,12 +129,12 @@ impl FromStr for Action {
     }
 }
 
-/// The name of a network interface, by the kernel's own rule: it becomes part of paths.
+/// Name of a network interface, valid by the kernel's own rule: the name becomes part of paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface(String);
 
 impl Interface {
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_called_name_becomes_a_subcommand() {
+    fn spelt_out_adds_the_subcommand_when_called_by_its_name() {
         for (given, expected) in [
             (vec!["/usr/bin/nodeadm", "init"], vec!["/usr/bin/nodeadm", "nodeadm", "init"]),
             (vec!["nodeadm-internal", "boot-hook"], vec!["nodeadm-internal", "nodeadm-internal", "boot-hook"]),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn interface_names() {
+    fn interface_from_str_rejects_invalid_names() {
         for (name, good) in
             [("eth0", true), ("ens5.100", true), ("", false), ("..", false), ("a/b", false), ("a b", false)]
         {

@@ -1,4 +1,4 @@
-//! `nodeadm config`: what the sources say, judged or printed, without a word to the machine.
+//! `nodeadm config`: validates or prints the sources, without a change of the machine.
 
 use std::io::Write as _;
 
@@ -20,7 +20,7 @@ async fn gather(machine: &Machine, sources: &Sources) -> anyhow::Result<MergedCo
     chain::gather(&sources.sources, machine).await
 }
 
-/// Stricter than `init`: a field that would be read over is most likely misspelt.
+/// Validates more strictly than `init`: an ignored field is most likely misspelt.
 fn check(gathered: MergedConfig) -> anyhow::Result<()> {
     let unknown = gathered.warnings.join("; ");
     gathered.into_config()?.validate().context("invalid NodeConfig")?;

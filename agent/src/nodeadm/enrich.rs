@@ -1,4 +1,4 @@
-//! What a NodeConfig does not say and only machine, metadata and EC2 know.
+//! Facts that a NodeConfig lacks, from the machine, IMDS and EC2.
 
 use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfig};
 
@@ -7,10 +7,10 @@ use super::cache::{Defaults, Enriched, Instance, Status};
 use crate::ec2::Ec2;
 use crate::environment::Environment;
 
-/// Finds out about the machine what `config` needs to be followed.
+/// Gathers the facts about the machine that `config` needs.
 ///
 /// # Errors
-/// Metadata, EC2 or kubelet do not answer within the patience of the machine's description.
+/// IMDS, EC2 or kubelet do not respond within the retry limits of the machine.
 pub(super) async fn enrich(
     machine: &Machine,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! `nodeadm init`: from a NodeConfig to a node, in two phases that a boot runs apart.
+//! `nodeadm init`: from a NodeConfig to a node, in two phases that a boot runs separately.
 
 use anyhow::Context as _;
 
@@ -39,7 +39,7 @@ fn tell(gathered: &MergedConfig) {
     }
 }
 
-/// The NodeConfig with what it needs to be followed, and the environment that it asks for, in which that is found out.
+/// Returns the NodeConfig with its facts, and the environment of the NodeConfig. The facts are gathered in this environment.
 async fn follow(machine: &Machine, choice: Choice) -> anyhow::Result<(Environment, Enriched)> {
     match choice {
         Choice::Kept(enriched) => Ok((machine.environment.of_node(&enriched.config()), enriched)),

@@ -1,5 +1,5 @@
-//! Network interfaces and who manages them. systemd-networkd has those of the boot; what comes later belongs to the
-//! network plugin, and networkd would take its addresses away.
+//! Network interfaces and their managers. systemd-networkd manages the interfaces of the boot. Later interfaces belong to the
+//! network plugin, and networkd would remove their addresses.
 
 pub mod hook;
 pub mod network;
@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use crate::host::{Host, HostError};
 
-/// Where it is written down who manages an interface, by instance (an image may be made of a machine) and name.
+/// Folder of records of managers, by instance (an image may be made from a machine) and interface name.
 const OWNERS: &str = "/etc/eks/nodeadm/udev-net-manager";
 
-/// Who manages an interface.
+/// Manager of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// systemd-networkd.
@@ -22,7 +22,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// As it is written down; the first is systemd's own name for it.
+    /// Returns the name in records; the first one is systemd's own name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,11 +36,11 @@ impl Owner {
     }
 }
 
-/// What is written down about an interface.
+/// Record of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Record {
     owner: Owner,
-    /// Hardware address, where it was written down too: names are used again for other interfaces.
+    /// Hardware address, where the record has one: names are reused for other interfaces.
     mac: Option<String>,
 }
 
@@ -52,8 +52,8 @@ struct JsonRecord {
 }
 
 impl Record {
-    /// Reads a line with the owner and perhaps one with the hardware address, or the JSON of later releases of EKS's
-    /// program. What is neither counts as not written down.
+    /// Parses a line with the manager and an optional line with the hardware address, or the JSON of later releases of EKS's
+    /// program. Other text counts as no record.
     fn parse(text: &str) -> Option<Self> {
         if let Ok(JsonRecord { manager, mac }) = machine::document::read_json(text.as_bytes()) {
             return Some(Self { owner: Owner::parse(&manager)?, mac });
@@ -77,7 +77,7 @@ fn read_record(host: &Host, instance: &str, interface: &str) -> Result<Option<Re
     Ok(text.and_then(|text| Record::parse(&text)))
 }
 
-/// The hardware address of an interface of this machine; `None` when it has no such interface.
+/// Returns the hardware address of an interface of this machine; `None` when the machine has no such interface.
 fn mac_of(host: &Host, interface: &str) -> Option<String> {
     let address = host.read_text(&format!("/sys/class/net/{interface}/address")).ok()??;
     Some(address.trim().to_owned())
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_old_and_new() {
+    fn record_parses_old_and_new_formats() {
         let record = |owner, mac: Option<&str>| Some(Record { owner, mac: mac.map(str::to_owned) });
         for (text, expected) in [
             ("io.systemd.Network", record(Owner::Networkd, None)),

@@ -1,4 +1,4 @@
-//! Instance metadata as a command asks for it that is not started again when it fails: insistently, but not for ever.
+//! Metadata client for commands that are not restarted after a failure: with many retries, but not forever.
 
 use std::time::Duration;
 
@@ -7,17 +7,18 @@ use hyper::body::Bytes;
 use crate::imds::backoff::Backoff;
 use crate::imds::{IdentityDocument, Imds, ImdsError};
 
-/// How long to insist on an answer of the metadata service.
+/// Retry limits of requests to IMDS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataRetries {
-    /// How often to ask at most.
+    /// Greatest number of attempts.
     pub attempts: u32,
-    /// The waits between.
+    /// Delays between attempts.
     pub backoff: Backoff,
 }
 
 impl MetadataRetries {
-    /// That of EKS's bootstrap: 60 attempts, at most a second apart. Half a minute and more passes before it gives up.
+    /// Returns the limits of EKS's bootstrap: 60 attempts, at most a second apart. The client fails after half a minute or
+    /// more.
     #[must_use]
     pub const fn nodeadm(seed: u64) -> Self {
         let (start, ceiling) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -25,25 +26,25 @@ impl MetadataRetries {
     }
 }
 
-/// The metadata service, asked with patience.
+/// Metadata client with retries.
 #[derive(Debug, Clone, Copy)]
 pub struct Metadata<'a> {
-    /// The service.
+    /// The client.
     pub imds: &'a Imds,
-    /// How long to insist.
+    /// Retry limits.
     pub patience: MetadataRetries,
 }
 
 impl Metadata<'_> {
-    /// Who this instance is.
+    /// Returns the identity document of this instance.
     ///
     /// # Errors
-    /// The last [`ImdsError`] when patience is at its end.
+    /// The last [`ImdsError`] after all attempts.
     pub async fn identity(&self) -> Result<IdentityDocument, ImdsError> {
         self.insist(|| self.imds.identity()).await
     }
 
-    /// The primary interface's hardware address.
+    /// Returns the hardware address of the primary interface.
     ///
     /// # Errors
     /// As [`Metadata::identity`].
@@ -51,7 +52,7 @@ impl Metadata<'_> {
         self.insist(|| self.imds.mac()).await
     }
 
-    /// The primary private IPv4 address.
+    /// Returns the primary private IPv4 address.
     ///
     /// # Errors
     /// As [`Metadata::identity`].
@@ -59,7 +60,7 @@ impl Metadata<'_> {
         self.insist(|| self.imds.local_ipv4()).await
     }
 
-    /// The first IPv6 address of the interface `mac`; `None` when it has none.
+    /// Returns the first IPv6 address of the interface `mac`; `None` when the interface has none.
     ///
     /// # Errors
     /// As [`Metadata::identity`].
@@ -67,9 +68,9 @@ impl Metadata<'_> {
         self.insist(|| self.imds.ipv6(mac)).await
     }
 
-    /// The user data; `None` when the instance was launched without.
+    /// Returns the user data; `None` when the instance was launched without user data.
     ///
-    /// Early in a boot everything is absent, so absence counts only once the instance's identity is there.
+    /// Early in a boot all items are absent, so absence counts only once the instance's identity exists.
     ///
     /// # Errors
     /// As [`Metadata::identity`].
@@ -82,7 +83,7 @@ impl Metadata<'_> {
         Ok(found)
     }
 
-    /// An item below `/latest/` that need not exist.
+    /// Returns an item below `/latest/` that is optional.
     ///
     /// # Errors
     /// As [`Metadata::identity`].
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_minute_passes_before_it_gives_up() {
+    fn nodeadm_retries_for_half_a_minute_before_it_fails() {
         for seed in 0..100 {
             let patience = MetadataRetries::nodeadm(seed);
             let waits: Duration = (0..patience.attempts - 1).map(|attempt| patience.backoff.delay(attempt)).sum();

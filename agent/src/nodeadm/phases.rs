@@ -1,4 +1,4 @@
-//! The two phases of `init`, as the plan of bootstrap says: files first, then disks and daemons.
+//! The two phases of `init`, which carry out the plan of bootstrap: files first, then disks and daemons.
 
 use anyhow::Context as _;
 use machine::agent::AgentSettings;
@@ -13,10 +13,10 @@ use crate::bootstrap::prepare::prepare;
 use crate::environment::Environment;
 use crate::imds::IdentityDocument;
 
-/// cloud-init writes it when it is done.
+/// File that cloud-init writes at its end.
 const CLOUD_INIT_RESULT: &str = "/run/cloud-init/result.json";
 
-/// What the phases work with.
+/// Inputs of the phases.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Phases<'a> {
     pub(super) machine: &'a Machine,
@@ -26,7 +26,7 @@ pub(super) struct Phases<'a> {
 }
 
 impl Phases<'_> {
-    /// Writes files: those of the system, then those of each daemon that was asked for.
+    /// Writes files: those of the system, then those of each requested daemon.
     pub(super) async fn config(&self) -> anyhow::Result<()> {
         let mut facts = self.facts().await?;
         let instance = &self.enriched.status.instance;
@@ -57,7 +57,7 @@ impl Phases<'_> {
         Ok(changed)
     }
 
-    /// Prepares disks and starts each daemon that was asked for.
+    /// Prepares disks and starts each requested daemon.
     pub(super) async fn run(&self) -> anyhow::Result<()> {
         if !self.machine.host.exists(CLOUD_INIT_RESULT) {
             log::warn!("cloud-init has not finished; later changes by its scripts have no effect");

@@ -1,4 +1,4 @@
-//! One place where a NodeConfig may stand: user data, a file, or a folder of files.
+//! One source of a NodeConfig: user data, a file, or a folder of files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ const FILE: &str = "file://";
 /// Extensions of the files of a folder that are read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Where a NodeConfig may stand, written as a URI.
+/// Source of a NodeConfig, written as a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// `imds://user-data`: the instance's user data.
     UserData,
-    /// `file://PATH`: a file, or a folder whose `.yaml`, `.yml` and `.json` files are read in order of their names.
-    /// An absolute path is taken below the machine's root, another one from the working folder.
+    /// `file://PATH`: a file, or a folder whose `.yaml`, `.yml` and `.json` files are read in order of their names. An absolute
+    /// path is resolved below the machine's root, another one from the working folder.
     Path(PathBuf),
 }
 
@@ -49,17 +49,17 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a source holds.
+/// Content of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SourceContent {
     /// One or several NodeConfigs, merged in order.
     Config {
-        /// Their sum.
+        /// The merged NodeConfig.
         config: Box<NodeConfig>,
-        /// What was read over, one sentence each.
+        /// Ignored input, one sentence each.
         warnings: Vec<String>,
     },
-    /// No NodeConfig, which other sources or the cache may make up for; says why.
+    /// No NodeConfig, with the reason; other sources or the cache may have one.
     Nothing(String),
 }
 
@@ -67,8 +67,8 @@ impl Source {
     /// Reads the source.
     ///
     /// # Errors
-    /// What makes the source unusable, as opposed to empty: metadata that does not answer, a path that does not
-    /// exist, a file that is no NodeConfig, packed user data that is damaged.
+    /// The source is unusable, as opposed to empty. IMDS does not respond, a path does not exist, a file is no NodeConfig, or
+    /// compressed user data is damaged.
     pub async fn read(&self, machine: &Machine) -> anyhow::Result<SourceContent> {
         let found = match self {
             Self::UserData => from_user_data(machine).await,
@@ -89,7 +89,7 @@ async fn from_user_data(machine: &Machine) -> anyhow::Result<SourceContent> {
     }
 }
 
-/// Whether user data may simply not be meant for us (a shell script, cloud-init's own), or is damaged.
+/// Reports whether user data may simply be meant for another program (a shell script, cloud-init's own), rather than damaged.
 fn may_be_for_others(error: &UserDataError) -> bool {
     match error {
         UserDataError::Empty
@@ -111,7 +111,7 @@ fn from_path(path: &Path) -> anyhow::Result<SourceContent> {
     from_files(&files)
 }
 
-/// The documents of a folder, in order of their names: those that are hidden, or of another kind, are not ours.
+/// Returns the documents of a folder, in order of their names. Hidden files and files of another kind are skipped.
 fn documents(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_read_as_they_are_written() {
+    fn source_from_str_parses_supported_uris() {
         for text in ["imds://user-data", "file:///etc/eks/nodeadm.d/", "file://config.yaml"] {
             assert_eq!(text.parse::<Source>().map(|source| source.to_string()), Ok(text.to_owned()));
         }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn which_files_of_a_folder_are_documents() {
+    fn is_document_accepts_visible_yaml_and_json_files() {
         for (name, expected) in [
             ("a.yaml", true),
             ("a.YAML", true),

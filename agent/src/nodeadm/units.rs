@@ -1,4 +1,4 @@
-//! Units of systemd, started through `systemctl` and waited for.
+//! Start of systemd units through `systemctl`, and the wait for them.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::bootstrap::plan::BootstrapPlan;
 use crate::bootstrap::run_after;
 use crate::host::{Host, HostError};
 
-/// How often to look whether a unit is active.
+/// Interval between checks of a unit's state.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Restarts units that have no state to wait for, once systemd has read their files.
+/// Restarts units without waiting for a state, once systemd has read their files.
 pub(super) async fn restart(machine: &Machine, units: &[String]) -> Result<(), HostError> {
     machine.host.systemctl(&["daemon-reload"]).await?;
     for unit in units {
@@ -20,8 +20,7 @@ pub(super) async fn restart(machine: &Machine, units: &[String]) -> Result<(), H
     Ok(())
 }
 
-/// Starts the units of the daemons that were asked for, in order, each once the one before is active and its programs
-/// have run.
+/// Starts the units of the requested daemons, in order. Each starts once the unit before is active and its programs have run.
 pub(super) async fn start(machine: &Machine, plan: &BootstrapPlan, daemons: &[String]) -> Result<(), HostError> {
     let wanted = |unit: &&String| daemons.iter().any(|name| unit.strip_suffix(".service").unwrap_or(unit) == name);
     let units: Vec<&String> = plan.units.iter().filter(wanted).collect();
@@ -38,7 +37,7 @@ pub(super) async fn start(machine: &Machine, plan: &BootstrapPlan, daemons: &[St
     Ok(())
 }
 
-/// Restarts a unit; one whose first start fails is left to systemd, which tries again, unless there is no such unit.
+/// Restarts a unit. systemd retries a unit whose first start fails; a missing unit is an error.
 async fn restart_loaded(host: &Host, unit: &str) -> Result<(), HostError> {
     let Err(error) = host.output_within("systemctl", &["restart", unit], None).await else { return Ok(()) };
     let state = host.output("systemctl", &["show", "--property=LoadState", "--value", unit]).await?;
@@ -49,7 +48,8 @@ async fn restart_loaded(host: &Host, unit: &str) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Waits until a unit is active. There is no deadline: systemd goes on restarting it, and whoever wants one sets it.
+/// Waits until a unit is active. The wait has no deadline: systemd continues to restart the unit, and a caller may set a limit
+/// of its own.
 pub async fn until_active(host: &Host, unit: &str) {
     let mut said = false;
     while host.systemctl(&["is-active", "--quiet", unit]).await.is_err() {

@@ -1,5 +1,5 @@
-//! Maintenance as the metadata lists it: `events/maintenance/scheduled`. The list holds what is done and called off too, and its times
-//! are written as nothing else in EC2 writes them.
+//! Scheduled maintenance in IMDS: `events/maintenance/scheduled`. The list contains completed and canceled maintenance too, and
+//! its format of times differs from the rest of EC2.
 
 use drain::Millis;
 use jiff::Timestamp;
@@ -9,34 +9,34 @@ use serde::Deserialize;
 
 use super::moment;
 
-/// No machine has more; what is beyond comes from someone else than EC2.
+/// Greatest number of entries. No machine has more, so further entries are not from EC2.
 const MOST: usize = 32;
-/// More than any code or identity of an event has, bytes.
+/// Greatest length of a code or id of an event, in bytes.
 const LONGEST_WORD: usize = 96;
 
 /// One entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maintenance {
-    /// Its identity at EC2.
+    /// Id of the event at EC2.
     pub event: String,
-    /// What will be done, such as `instance-reboot`.
+    /// Kind of maintenance, such as `instance-reboot`.
     pub code: String,
-    /// Where it stands.
+    /// State of the maintenance.
     pub standing: MaintenanceState,
-    /// When the window opens.
+    /// Start of the maintenance window.
     pub not_before: Millis,
-    /// When it closes.
+    /// End of the maintenance window.
     pub not_after: Option<Millis>,
 }
 
-/// Where a maintenance stands.
+/// State of a maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaintenanceState {
-    /// It is still to come.
+    /// The maintenance is still pending.
     Active,
-    /// It is done.
+    /// The maintenance is done.
     Completed,
-    /// It will not be.
+    /// The maintenance was canceled.
     Canceled,
 }
 
@@ -55,10 +55,10 @@ struct Written {
     not_after: String,
 }
 
-/// Reads the list. An entry that cannot be read is left out, and the others count.
+/// Parses the list. An invalid entry is skipped.
 ///
 /// # Errors
-/// When the body is no list.
+/// The body is no list.
 pub fn parse_maintenance(body: &[u8]) -> Result<Vec<Maintenance>, serde_json::Error> {
     let entries: Vec<Node> = serde_json::from_slice(body)?;
     let read = entries.into_iter().take(MOST).filter_map(|entry| {
@@ -83,7 +83,7 @@ impl Written {
         Some(Maintenance { event, standing, not_before, not_after: time(&self.not_after), code: self.code })
     }
 
-    /// Some entries say it in `State`, some in front of their description.
+    /// Returns the state, which some entries have in `State`, others at the start of their description.
     fn standing(&self) -> MaintenanceState {
         let state = self.state.to_ascii_lowercase();
         let says = |word: &str| state == word || prefixed(&self.description, word);
@@ -97,19 +97,19 @@ impl Written {
     }
 }
 
-/// What is no word is not EC2's, and would be repeated in conditions and events.
+/// Reports whether the text is a plain name. Other text is not from EC2, and would be repeated in conditions and events.
 fn is_word(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     (1..=LONGEST_WORD).contains(&text.len()) && text.bytes().all(allowed)
 }
 
-/// Whether a description begins with the word in square brackets.
+/// Reports whether a description begins with the word in square brackets.
 fn prefixed(description: &str, word: &str) -> bool {
     let tag = description.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
     tag.is_some_and(|(tag, _)| tag.eq_ignore_ascii_case(word))
 }
 
-/// As the metadata writes times, which is as mail does: `21 Jan 2019 09:00:43 GMT`.
+/// Parses a time in the format of IMDS, which is that of mail: `21 Jan 2019 09:00:43 GMT`.
 fn time(text: &str) -> Option<Millis> {
     let read = DateTimeParser::new().parse_timestamp(text);
     read.or_else(|_| text.parse::<Timestamp>()).ok().map(moment)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_as_ec2_writes_it() {
+    fn parse_maintenance_reads_an_entry_of_ec2() {
         let expected = Maintenance {
             event: "instance-event-0d59937288b749b32".into(),
             code: "system-reboot".into(),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_says_so_in_one_of_two_places() {
+    fn parse_maintenance_reads_the_state_from_either_field() {
         let rows = [
             (r#""State":"active","Description":"x""#, MaintenanceState::Active),
             (r#""State":"completed""#, MaintenanceState::Completed),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn times_with_one_digit_or_in_rfc_3339_are_read_too_and_nonsense_hides_nothing() {
+    fn parse_maintenance_skips_invalid_entries() {
         let text = r#"[{"Code":"a","NotBefore":"5 Feb 2026 01:02:03 GMT"}, 7, {"Code":"b"}, {"Code":"c","NotBefore":"soon"},
             {"Code":"a b","NotBefore":"5 Feb 2026 01:02:03 GMT"}, {"Code":"e","EventId":"e\nf","NotBefore":"5 Feb 2026 01:02:03 GMT"},
             {"Code":"d","NotBefore":"2026-02-05T01:02:03Z","NotAfter":"then"}]"#;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn parse_maintenance_fails_when_the_body_is_no_list() {
         for body in ["", "<html>", "{}", "[{", "null"] {
             assert!(parse_maintenance(body.as_bytes()).is_err(), "{body}");
         }

@@ -1,11 +1,12 @@
-//! The memory of what was announced, and the stance that follows from it: pure, with the moment as a parameter, and one serialisable
-//! value, so that a journal carries it over a restart.
+//! Notices of this boot, and the response that follows from them. Pure, with the time as a parameter. The store is one
+//! serializable value, so that a journal keeps it over a restart.
 //!
-//! - A notice is one as long as its content is; read again it changes nothing, except that its end may come nearer.
-//! - A spot notice is final. Everything else may be called off by its source; that a source is silent calls nothing off.
-//! - Of several notices the one that asks for most counts, of those the most urgent kind ([`Kind::rank`]) leads, and the nearest of
-//!   all their ends is the deadline.
-//! - EC2's moments become moments of the agent's own clock once, when they are first read, by what EC2's clock said with them.
+//! - Notices with the same content are one notice. A repeated reading changes nothing, except that the end may become earlier.
+//! - A spot notice is final. Every other notice may be canceled by its source; a source without a value cancels nothing.
+//! - Of several notices, those with the strongest action count. Of these, the most urgent kind ([`ImdsNoticeKind::rank`])
+//!   leads, and the nearest of all their ends is the deadline.
+//! - Times of EC2 are converted to the agent's own clock once, at the first reading, by the time of EC2's clock in the
+//!   response.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,98 +20,102 @@ use super::maintenance::{Maintenance, MaintenanceState};
 use super::{ImdsNoticeKind, Notice, NoticeReading, NoticeValue};
 use crate::clock::WallOffset;
 
-/// A window that is open already may mean this very minute: so much is taken all the same, as of a spot notice.
+/// Time that is assumed to remain when a maintenance window is already open. The machine may stop this very minute; the value
+/// is that of a spot notice.
 const AT_ONCE: Duration = Duration::from_secs(120);
-/// What logind's patience keeps in reserve: it goes on by itself when it runs out.
+/// Reserve before the end of logind's delay, after which the shutdown proceeds by itself.
 const SHUTDOWN_RESERVE: Duration = Duration::from_secs(1);
-/// So long after its end a machine that was to hibernate, and runs, has come back.
+/// Time after the end of a hibernation notice at which a running machine counts as resumed.
 const AWAKE_AGAIN: Duration = Duration::from_secs(300);
-/// EC2's clock may differ so much from ours before we believe it more than ours: it counts whole seconds.
+/// Tolerated difference between EC2's clock and ours, because EC2's clock counts whole seconds. With a greater difference EC2's
+/// clock takes precedence.
 const CLOCKS_AGREE: Duration = Duration::from_secs(2);
-/// Before this no clock of EC2's is right: 2020.
+/// Earliest valid time of EC2's clock: 2020.
 const SANE: Millis = Millis(1_577_836_800_000);
-/// A list that leaves a maintenance out for so long has withdrawn it. One that does so once may be a bad answer.
+/// Time after which a maintenance that is missing from the list counts as withdrawn. A single list without it may be a faulty
+/// response.
 const WITHDRAWN_AFTER: Duration = Duration::from_secs(60);
-/// How the keys of maintenances begin.
+/// Prefix of the keys of maintenance notices.
 const MAINTENANCE: &str = "maintenance-";
-/// More notices than any machine gets. The oldest that are over make room.
+/// Greatest number of notices, more than any machine receives. The oldest inactive notice is dropped for a new one.
 const MOST: usize = 64;
 
-/// Everything that was announced in this boot.
+/// All notices of this boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NoticeStore {
     entries: BTreeMap<String, StoredNotice>,
 }
 
-/// One notice and what became of it.
+/// One notice with its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredNotice {
-    /// What was announced.
+    /// The notice.
     pub notice: Notice,
-    /// When it was first read, by our clock.
+    /// Time of the first reading, by our clock.
     pub seen: Millis,
-    /// The notice's time by our clock.
+    /// Time of the notice, by our clock.
     pub at: Millis,
-    /// Whether it still counts.
+    /// State of the notice.
     pub state: NoticeState,
-    /// How often its source has begun anew.
+    /// Number of times that the source announced a new notice after a canceled one.
     #[serde(default)]
     round: u32,
-    /// Since when a list has left it out.
+    /// Time since which the list lacks the maintenance.
     #[serde(default)]
     missing: Option<Millis>,
 }
 
-/// Whether a notice counts.
+/// State of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoticeState {
-    /// It does.
+    /// The notice counts.
     Active,
-    /// Its source called it off, or it is done.
+    /// The source canceled the notice, or the event is over.
     Over,
-    /// The machine has booted since: what was to be done by a reboot is done.
+    /// The machine has booted since: a reboot for maintenance is done.
     Before,
 }
 
-/// By which rules notices count.
+/// Rules by which notices count.
 #[derive(Clone, Copy, Debug)]
 pub struct NoticeTerms<'a> {
-    /// The machine's settings.
+    /// Settings of the machine.
     pub settings: &'a NoticeSettings,
-    /// What a recommendation does on this Node.
+    /// Action for a rebalance recommendation on this Node.
     pub rebalance: Rebalance,
-    /// The recommendation to which the controller has said yes, by its id.
+    /// Id of the rebalance recommendation that the controller has approved.
     pub approved: Option<&'a str>,
 }
 
-/// How much a notice asks for.
+/// Action that a notice requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoticeAction {
-    /// Nothing changes except the report.
+    /// Only the report.
     #[default]
     Tell,
     /// No new pods.
     Cordon,
-    /// An empty node.
+    /// A drain of the node.
     Drain,
 }
 
-/// What follows from all notices together.
+/// Response to all notices together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoticeResponse<'a> {
-    /// The most that any of them asks for.
+    /// The strongest action that a notice requires.
     pub demand: NoticeAction,
-    /// The most urgent of those who do.
+    /// The most urgent notice with this action.
     pub leading: Option<&'a StoredNotice>,
-    /// When the machine may be gone.
+    /// Earliest time at which the machine may be terminated.
     pub deadline: Option<Millis>,
-    /// When pods must be gone, whatever their budgets say. A shutdown has none: kubelet stops its pods itself, and gives each its time.
+    /// Time by which pods must be gone, regardless of their PodDisruptionBudgets. A shutdown has no such time: kubelet stops
+    /// its pods itself within their grace periods.
     pub forced: Option<Millis>,
 }
 
 impl NoticeStore {
-    /// Takes a reading in; whether anything is new.
+    /// Records a reading; reports whether anything changed.
     pub fn read(&mut self, reading: &NoticeReading, wall: WallOffset, now: Millis) -> bool {
         let ours = |time| ours(time, reading.heard, wall, now);
         match &reading.said {
@@ -132,7 +137,8 @@ impl NoticeStore {
         }
     }
 
-    /// Time alone ends one thing: a hibernation out of which the machine has come back.
+    /// Ends a hibernation notice after the machine has resumed. No other notice ends by time alone. Reports whether anything
+    /// changed.
     pub fn pass(&mut self, now: Millis) -> bool {
         let slept = self.entries.get("spot").is_some_and(|entry| {
             matches!(&entry.notice.kind, ImdsNoticeKind::Spot { action } if action == "hibernate")
@@ -141,7 +147,7 @@ impl NoticeStore {
         slept && self.over("spot")
     }
 
-    /// What follows now.
+    /// Returns the response at `now`.
     #[must_use]
     pub fn response(&self, terms: &NoticeTerms<'_>, now: Millis) -> NoticeResponse<'_> {
         let asked = || self.active().map(|entry| (entry.action(terms, now), entry));
@@ -157,23 +163,24 @@ impl NoticeStore {
         NoticeResponse { demand, leading, deadline, forced }
     }
 
-    /// When the stance changes by itself.
+    /// Returns the next time at which the response changes by itself.
     #[must_use]
     pub fn changes_at(&self, terms: &NoticeTerms<'_>, now: Millis) -> Option<Millis> {
         self.active().filter_map(|entry| entry.due(terms)).filter(|at| *at > now).min()
     }
 
-    /// The notices that count, in the order of their keys.
+    /// Returns the active notices, in the order of their keys.
     pub fn active(&self) -> impl Iterator<Item = &StoredNotice> {
         self.entries.values().filter(|entry| entry.state == NoticeState::Active)
     }
 
-    /// All that were read, for events.
+    /// Returns all notices, for events.
     pub fn all(&self) -> impl Iterator<Item = &StoredNotice> {
         self.entries.values()
     }
 
-    /// What the next boot must know: a maintenance that meant a reboot is done, however long EC2 goes on listing it.
+    /// Returns the notices that the next boot needs: a maintenance that required a reboot is done, even while EC2 still lists
+    /// it.
     #[must_use]
     pub fn rebooted(mut self) -> Self {
         let meant = |entry: &StoredNotice| match &entry.notice.kind {
@@ -185,7 +192,7 @@ impl NoticeStore {
         self
     }
 
-    /// A source says `id` with `time` (`at` by our clock). The first word counts, but its end may come nearer.
+    /// Records a notice `id` with its `time` (`at` by our clock). The first reading counts, but the end may become earlier.
     fn announced(
         &mut self,
         key: &str,
@@ -224,7 +231,7 @@ impl NoticeStore {
         }
     }
 
-    /// What is listed as active counts, what is listed otherwise or not at all any more does not.
+    /// Records a list of maintenance. Active entries count; other entries, and those that disappeared from the list, do not.
     fn maintenance(&mut self, list: &[Maintenance], ours: &dyn Fn(Millis) -> Millis, now: Millis) -> bool {
         let mut changed = false;
         for event in agreed(list) {
@@ -243,7 +250,7 @@ impl NoticeStore {
         changed
     }
 
-    /// EC2 may move the window, either way.
+    /// Records an active maintenance. EC2 may move its window in both directions.
     fn scheduled(&mut self, key: &str, event: &Maintenance, at: Millis, now: Millis) -> bool {
         let kind = ImdsNoticeKind::Maintenance { code: event.code.clone(), until: event.not_after };
         let time = event.not_before;
@@ -265,7 +272,7 @@ impl NoticeStore {
             "Terminated" | "Warmed:Terminated" => {
                 self.announced("scaling", ImdsNoticeKind::Scaling, "scaling".to_owned(), now, now, now)
             }
-            // Only words that say that it stays: what is not known changes nothing.
+            // Only states in which the machine remains cancel the notice; an unknown state changes nothing.
             "InService" | "Standby" | "EnteringStandby" | "Detached" => self.over("scaling"),
             _ => false,
         }
@@ -292,7 +299,7 @@ impl NoticeStore {
 }
 
 impl StoredNotice {
-    /// Whether the newest list has it; whether that changes anything.
+    /// Records whether the newest list has the maintenance; reports whether anything changed.
     fn listed(&mut self, there: bool, now: Millis) -> bool {
         if there {
             return self.missing.take().is_some();
@@ -308,7 +315,7 @@ impl StoredNotice {
         withdrawn
     }
 
-    /// What it asks for at `now`.
+    /// Returns the action that the notice requires at `now`.
     #[must_use]
     pub fn action(&self, terms: &NoticeTerms<'_>, now: Millis) -> NoticeAction {
         let drain_if = |wanted: bool| if wanted { NoticeAction::Drain } else { NoticeAction::Tell };
@@ -321,13 +328,13 @@ impl StoredNotice {
                 Rebalance::Ignore => NoticeAction::Tell,
                 Rebalance::Cordon => NoticeAction::Cordon,
                 Rebalance::Replace if terms.approved == Some(self.notice.id.as_str()) => NoticeAction::Drain,
-                // Pods that came now would have to go again.
+                // New pods would have to be evicted again.
                 Rebalance::Replace => NoticeAction::Cordon,
             },
         }
     }
 
-    /// From when on a maintenance asks for a drain.
+    /// Returns the time from which a maintenance requires a drain.
     #[must_use]
     pub fn due(&self, terms: &NoticeTerms<'_>) -> Option<Millis> {
         let maintenance = &terms.settings.maintenance;
@@ -335,7 +342,7 @@ impl StoredNotice {
         counts.then(|| self.at - maintenance.lead.0)
     }
 
-    /// When the machine may be gone, by our clock.
+    /// Returns the earliest time at which the machine may be terminated, by our clock.
     #[must_use]
     pub fn end(&self, terms: &NoticeTerms<'_>) -> Option<Millis> {
         match &self.notice.kind {
@@ -347,8 +354,8 @@ impl StoredNotice {
     }
 }
 
-/// Each event once. Of entries that contradict each other the one that is over counts, then the one that comes first: a list that
-/// says both would call it off and announce it anew each time it is read.
+/// Returns each event once. Of contradictory entries, an inactive one takes precedence, then the earliest one. A list with both
+/// would otherwise cancel and announce the event at each reading.
 fn agreed(list: &[Maintenance]) -> impl Iterator<Item = &Maintenance> {
     let rank = |it: &Maintenance| (it.standing == MaintenanceState::Active, it.not_before, it.not_after);
     let mut agreed: BTreeMap<&str, &Maintenance> = BTreeMap::new();
@@ -361,7 +368,7 @@ fn agreed(list: &[Maintenance]) -> impl Iterator<Item = &Maintenance> {
     agreed.into_values()
 }
 
-/// EC2's moment by our clock. Where EC2's clock does not agree with the wall's, it is the time that is left which counts.
+/// Converts a time of EC2 to our clock. Where EC2's clock differs from the wall clock, the remaining time counts.
 fn ours(time: Millis, heard: Option<Millis>, wall: WallOffset, now: Millis) -> Millis {
     let shown = wall.wall_time(now);
     let differs = |heard: Millis| heard.since(shown).max(shown.since(heard)) > CLOCKS_AGREE;

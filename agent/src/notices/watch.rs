@@ -1,5 +1,5 @@
-//! Asking the metadata service, for as long as the machine lives: what it says becomes a [`Reading`], that it fails becomes a [`Reach`].
-//! Nothing (404) means nothing, an error means try again, and nothing here ends because of an answer.
+//! Watch of the instance metadata service for the whole life of the machine. A response becomes a [`NoticeReading`], a failure
+//! becomes a [`Reachability`]. A 404 means no notice, an error means a retry, and no response ends the watch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,45 +15,46 @@ use super::{NoticeReading, NoticeValue, moment, parse_maintenance};
 use crate::imds::backoff::fraction;
 use crate::imds::{Imds, ImdsError};
 
-/// How often a spot machine asks for its end: it has two minutes, so each second counts.
+/// Interval for the spot interruption: its notice comes two minutes ahead, so each second counts.
 const SPOT_EVERY: Duration = Duration::from_millis(960);
-/// How often everything else is asked for: with each fifth of those questions, so that the machine wakes once for both.
+/// Interval for all other items: every fifth request for the spot interruption, so that the machine wakes once for both.
 const REST_EVERY: Duration = SPOT_EVERY.saturating_mul(5);
-/// That metadata answers is reported again only after this long: it is no news, and each piece of news wakes the whole agent.
+/// Least interval between reports that IMDS responds. Such a report contains no change, and each one wakes the whole agent.
 const QUIET: Duration = Duration::from_secs(4);
-/// Longer words are no state of an Auto Scaling group.
+/// Greatest length of a state of an Auto Scaling group, in bytes.
 const WORD: usize = 64;
 
-/// What a watcher has to tell.
+/// Update of a watcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchUpdate {
-    /// A source said something.
+    /// A source has a value.
     Said(NoticeReading),
-    /// How metadata answers this watcher; reported with each turn that brought trouble or its end, else every few seconds.
+    /// The reachability of IMDS for this watcher. Reported after each round with failures or with their end, else every few
+    /// seconds.
     Reach(Reachability),
 }
 
-/// Whether metadata answers.
+/// Reachability of IMDS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reachability {
-    /// Whose questions: the interruption is asked for over a connection of its own.
+    /// The watcher: requests for the interruption use a connection of their own.
     pub watcher: Watcher,
-    /// Questions of the last turn that had no answer.
+    /// Failed requests in the last round.
     pub failed: u32,
-    /// Why the last one had none.
+    /// Error of the last failed request.
     pub problem: Option<String>,
 }
 
-/// Who asks.
+/// Watcher of IMDS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watcher {
-    /// For the spot interruption.
+    /// Watcher of the spot interruption.
     Spot,
-    /// For everything else.
+    /// Watcher of all other items.
     Rest,
 }
 
-/// What is asked for, and how its answer reads.
+/// Item of IMDS, with the parser of its response.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
     path: &'static str,
@@ -62,10 +63,10 @@ pub struct Item {
 }
 
 impl Item {
-    /// All that is watched.
+    /// All watched items.
     pub const ALL: [Self; 4] = [SPOT, REBALANCE, MAINTENANCE, SCALING];
 
-    /// What `body` says; `None` when it is not what was asked for.
+    /// Parses `body`; `None` when its content is not the item's.
     #[must_use]
     pub fn read(&self, body: &[u8]) -> Option<NoticeValue> {
         (self.read)(body)
@@ -113,7 +114,7 @@ fn scaling(body: &[u8]) -> Option<NoticeValue> {
     plain.then(|| NoticeValue::Scaling(word.to_owned()))
 }
 
-/// The moments of one rhythm: all questions of a machine have their turns on one grid.
+/// Interval of requests: all requests of a machine are on one time grid.
 #[derive(Clone, Copy, Debug)]
 struct PollInterval {
     origin: Instant,
@@ -121,15 +122,15 @@ struct PollInterval {
 }
 
 impl PollInterval {
-    /// The next moment behind `now`; a turn that took too long skips some.
+    /// Returns the next time on the grid after `now`; a round that took too long skips some.
     fn next(self, now: Instant) -> Instant {
         let passed = now.saturating_duration_since(self.origin).as_micros() / self.every.as_micros().max(1);
         self.origin + self.every.saturating_mul(u32::try_from(passed).unwrap_or(u32::MAX).saturating_add(1))
     }
 }
 
-/// Watches until nobody listens any more. Ends early only for the spot watcher, on a machine that is known not to be spot. The seed
-/// says where in the rhythm this machine begins: those that booted together ask apart.
+/// Watches until the receiver is closed. The spot watcher alone ends early, on a machine that is known not to be spot. The seed
+/// sets the machine's offset on the grid, so that machines that boot together send requests at different times.
 pub async fn watch(imds: Arc<Imds>, told: Sender<WatchUpdate>, seed: u64) {
     let origin = Instant::now() + SPOT_EVERY.mul_f64(fraction(seed));
     let origin = origin.checked_sub(SPOT_EVERY).unwrap_or(origin);
@@ -152,7 +153,7 @@ async fn watch_spot(imds: Imds, told: Sender<WatchUpdate>, rhythm: PollInterval)
     }
 }
 
-/// Asked until metadata says it; an unknown machine counts as spot meanwhile.
+/// Requests the instance life cycle until IMDS returns it; until then the machine counts as spot.
 async fn kind_of_machine(imds: &Imds, told: &Sender<WatchUpdate>) -> String {
     loop {
         match imds.instance_life_cycle().await {
@@ -174,7 +175,7 @@ async fn watch_items(imds: &Imds, told: &Sender<WatchUpdate>, watcher: Watcher, 
         let mut reach = Reachability { watcher, failed: 0, problem: None };
         for item in items {
             match ask(imds, item).await {
-                // Nobody listening is found out by the loop.
+                // The loop detects a closed receiver.
                 Ok(Some(reading)) => drop(told.send(WatchUpdate::Said(reading)).await),
                 Ok(None) => {}
                 Err(error) => {
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_lie_on_one_grid_and_late_ones_are_skipped() {
+    fn poll_interval_skips_times_when_a_round_is_late() {
         let origin = Instant::now();
         let at = |millis: u64| origin + Duration::from_millis(millis);
         let (spot, rest) = (PollInterval { origin, every: SPOT_EVERY }, PollInterval { origin, every: REST_EVERY });

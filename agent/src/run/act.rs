@@ -1,4 +1,5 @@
-//! Carrying out: each act becomes one request in a task of its own, whose end is an input again. Nothing here chooses or repeats.
+//! Execution of actions: each action becomes one request in a task of its own, whose result is an input. This module makes no
+//! decisions and retries nothing.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -19,7 +20,7 @@ use crate::host::Host;
 use crate::imds::Imds;
 use crate::journal::Journal;
 
-/// The hands of the agent.
+/// Executor of the agent's actions.
 #[derive(Debug)]
 pub(super) struct Actor {
     root: PathBuf,
@@ -38,7 +39,7 @@ impl Actor {
         self.cluster.is_some()
     }
 
-    /// Uses this client from now on; whether the pods are to be followed through it.
+    /// Uses this client from now on. Returns whether the pods are to be watched with it.
     pub(super) fn use_cluster(&mut self, cluster: Arc<Cluster>) -> bool {
         self.cluster = Some(cluster);
         self.wants_pods
@@ -48,19 +49,19 @@ impl Actor {
         self.wants_pods = true;
     }
 
-    /// The client.
+    /// Returns the client.
     pub(super) fn cluster(&self) -> Option<Arc<Cluster>> {
         self.cluster.clone()
     }
 
-    /// Writes the journal. A disk that refuses must not stop a drain.
+    /// Writes the journal. An error of the disk must not stop a drain.
     pub(super) fn save(&self, journal: &Journal) {
         if let Err(error) = journal.write(&self.root) {
             log::error!("{}", daemon::error::chain(&error));
         }
     }
 
-    /// The input that the next finished task brings; `None` when none is under way.
+    /// Returns the input of the next finished task; `None` if no task is running.
     pub(super) async fn ended(&mut self) -> Option<Input> {
         loop {
             match self.tasks.join_next().await? {
@@ -71,13 +72,14 @@ impl Actor {
         }
     }
 
-    /// Starts a task. They are of one kind: compiled for each kind by itself, what runs them would be in the program eight times.
+    /// Starts a task. All tasks have one type: with a type for each kind, the code that runs them would be in the binary eight
+    /// times.
     fn begin(&mut self, task: impl Future<Output = Option<Input>> + Send + 'static) {
         let task: Pin<Box<dyn Future<Output = Option<Input>> + Send>> = Box::pin(task);
         self.tasks.spawn(task);
     }
 
-    /// Tells the Auto Scaling group; needs no API server.
+    /// Completes the lifecycle action of the Auto Scaling group. Needs no API server.
     pub(super) fn complete(&mut self, hook: LifecycleHook) {
         let (imds, host) = (Arc::clone(&self.imds), Host::new(&self.root, ""));
         self.begin(async move {
@@ -89,7 +91,7 @@ impl Actor {
         });
     }
 
-    /// Starts an act.
+    /// Starts an action.
     pub(super) fn start(&mut self, act: AgentAction, life: &Lifecycle, clock: &Clock) {
         let Some(cluster) = self.cluster.clone() else {
             return;
@@ -152,7 +154,7 @@ async fn list(cluster: &Cluster, node: &str, wall: WallOffset, now: Millis) -> O
     }
 }
 
-/// The Node as the API server has it, read from where all writes are seen.
+/// Reads the Node from the API server with a consistent read, which includes all writes.
 async fn read(cluster: &Cluster, name: &str, began: Millis) -> Input {
     let node = cluster.node(name).await;
     Input::NodeRead(
@@ -164,7 +166,7 @@ async fn read(cluster: &Cluster, name: &str, began: Millis) -> Input {
     )
 }
 
-/// Whether a VolumeAttachment is gone; who cannot be asked is asked again.
+/// Reports whether a VolumeAttachment is gone. After an error the agent asks again later.
 async fn gone(cluster: &Cluster, attachment: &str) -> bool {
     cluster.has_attachment(attachment).await.is_ok_and(|there| !there)
 }

@@ -1,11 +1,12 @@
-//! What the agent decides while it runs: facts and answers come in with the moment, steps to carry out come out. No clock, no I/O.
+//! Decisions of the running agent: inputs with their time come in, actions come out. No clock, no I/O.
 //!
-//! It is level-triggered: each step compares what the Node should say with what it says, so a lost write, a restart and someone
-//! else's edit are all the same case. Each duty has its state and its rules in a file of its own; here they meet: an [`Input`] goes
-//! to the duties that it concerns, and what they want to say or do becomes [`AgentAction`]s.
+//! The lifecycle is level-triggered: each step compares the desired state of the Node with its current state. A lost write, a
+//! restart and an edit by another client are therefore the same case. Each duty has its state and its rules in a file of its
+//! own. An [`Input`] is passed to the duties that it concerns, and their results become [`AgentAction`]s.
 //!
-//! A new duty adds a field, a line in [`Lifecycle::take`], and one where it speaks: [`Lifecycle::statements`] for conditions,
-//! [`Lifecycle::tidings`] for events, [`Lifecycle::wishes`] for the Node's metadata, [`Lifecycle::step`] for acts of its own.
+//! A new duty adds a field, a line in [`Lifecycle::take`], and a line for its output. `Lifecycle::condition_updates` collects
+//! conditions, `Lifecycle::node_events` events, and `Lifecycle::node_patches` the metadata of the Node. [`Lifecycle::step`]
+//! adds other actions.
 
 mod agent_state;
 mod conditions;
@@ -51,110 +52,110 @@ use shutdown::Shutdown;
 use timeline::TimelineMark;
 use volumes::Volumes;
 
-/// A step to carry out. What came of it returns as an [`Input`].
+/// Action for the agent to carry out. Its result returns as an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentAction {
-    /// Write the journal, and only then go on to the acts behind this one.
+    /// Write of the journal, before the actions that follow this one.
     Save,
-    /// Follow the pods of this node; each list comes as [`Input::Pods`].
+    /// Watch of this node's pods. Each list returns as [`Input::Pods`].
     FollowPods,
-    /// Merge this into the Node: [`Input::NodeWritten`].
+    /// Merge patch for the Node: [`Input::NodeWritten`].
     PatchNode(Value),
-    /// Merge this into the Node's status: [`Input::StatusWritten`].
+    /// Merge patch for the Node's status: [`Input::StatusWritten`].
     PatchStatus(Value),
-    /// Create this event: [`Input::Told`].
+    /// Event to create: [`Input::Told`].
     Tell(NodeEvent),
-    /// Carry out a request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
+    /// Request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
-    /// Read the Node, from where all writes are seen, after taking the controller's mark off it where that is due: [`Input::NodeRead`].
+    /// Consistent read of the Node, after removal of the controller's mark if necessary: [`Input::NodeRead`].
     ReadNode(FirstOwner),
-    /// Look whether the volume's VolumeAttachment is still there: [`Input::Detached`] if it is not.
+    /// Check of the volume's VolumeAttachment: [`Input::Detached`] if it no longer exists.
     LookAttached {
-        /// As the Node names it.
+        /// Name of the volume in the Node's status.
         volume: String,
-        /// The VolumeAttachment's name.
+        /// Name of the VolumeAttachment.
         attachment: String,
     },
-    /// Let the shutdown of the operating system go on.
+    /// Release of the delay lock, so that the shutdown of the operating system continues.
     Yield,
-    /// Tell the Auto Scaling group that the machine may go: [`Input::Completed`].
+    /// Completion of the lifecycle action of the Auto Scaling group: [`Input::Completed`].
     Complete(LifecycleHook),
 }
 
-/// Something that happened.
+/// Input of the lifecycle.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// The API server has been heard: our Node, or that there is none yet.
+    /// Our Node from the watch, or `None` if it does not exist yet.
     Node(Option<Node>),
-    /// The Node, by a reading that began at this moment; `None` came to nothing.
+    /// Result of a read of the Node that began at this time; `None` if it failed.
     NodeRead(Millis, Option<Node>),
     /// All pods of this node.
     Pods(Vec<PodOnNode>),
-    /// What was found at a gate.
+    /// Result of a gate's probe.
     Gate(ProbeResult),
-    /// How the machine was found at a look, by the wall's clock.
+    /// Result of a health check, with wall clock times.
     Health(HealthSample),
-    /// What the agent found without looking for it, such as an API server that does not answer.
+    /// State of a problem that the agent detects outside of health checks, such as an API server that does not answer.
     Look(CheckRun),
-    /// What bootstrap says.
+    /// State of bootstrap.
     Bootstrap(Option<BootstrapState>),
-    /// A source of notices says something (again).
+    /// Notices of one source, also if they are unchanged.
     Reading(NoticeReading),
-    /// Whether metadata answers.
+    /// Reachability of metadata.
     Reach(Reachability),
-    /// How far the wall clock is ahead of the agent's.
+    /// Offset of the wall clock from the agent's clock.
     Wall(WallOffset),
-    /// How the start of this node went so far, as the Node's annotation shall have it.
+    /// Timeline of this node's start, as the text of the Node's annotation.
     Timeline(String),
-    /// The answer to a request of the drain, by the pod's UID.
+    /// Reply to a request of the drain, with the pod's UID.
     Reply(String, Reply),
-    /// The volume of this name is gone from the machine.
+    /// Name of a volume that is detached from the instance.
     Detached(String),
-    /// Whether the Node took the patch.
+    /// Result of the Node's patch: true if the API server accepted it.
     NodeWritten(bool),
-    /// Whether the Node's status took the patch.
+    /// Result of the status patch: true if the API server accepted it.
     StatusWritten(bool),
-    /// Whether the Auto Scaling group has been reported.
+    /// Result of the call to Auto Scaling: true if it succeeded.
     Completed(bool),
-    /// Whether the API server has the event with this key.
+    /// Key of an event, and true if the API server has the event.
     Told(String, bool),
 }
 
-/// The agent's state while it runs.
+/// State of the running agent.
 #[derive(Debug)]
 pub struct Lifecycle {
-    /// Who we are, what the Node says and what the disk remembers: every duty may look.
+    /// Identity of the node, its Node object and the journal, for all duties.
     known: AgentState,
-    /// Whether this node may serve.
+    /// Readiness of this node.
     service: Service,
-    /// How the machine is.
+    /// Health of the node.
     health: Health,
-    /// What EC2 has announced.
+    /// Notices of EC2.
     notices: Notices,
-    /// Whether EC2 can announce anything.
+    /// Reachability of metadata.
     metadata: Metadata,
-    /// What someone asks for.
+    /// Drain requests from the Node's annotation.
     asked: DrainRequests,
-    /// Whether the operating system may go down.
+    /// Shutdown of the operating system.
     shutdown: Shutdown,
-    /// Whether the Auto Scaling group knows.
+    /// Lifecycle action of the Auto Scaling group.
     scaling: Scaling,
-    /// Emptying the node.
+    /// Drain of the node.
     emptying: NodeDrain,
-    /// What stands in the Node's specification and metadata.
+    /// Specification and metadata of the Node.
     marks: NodePatcher,
-    /// The Node's conditions.
+    /// Conditions of the Node.
     conditions: Conditions,
-    /// How the start went.
+    /// Timeline of the start.
     course: TimelineMark,
-    /// Events for people.
+    /// Events of the Node.
     events: Events,
-    /// The conditions that the last step found the Node should have.
+    /// Conditions of the Node according to the last step.
     said: Vec<ConditionUpdate>,
 }
 
 impl Lifecycle {
-    /// Carries on from `journal`.
+    /// Continues from `journal`.
     #[must_use]
     pub fn new(name: &str, mut journal: Journal, now: Millis) -> Self {
         if let Some(drain) = &mut journal.drain {
@@ -179,60 +180,60 @@ impl Lifecycle {
         }
     }
 
-    /// The memory to write on [`AgentAction::Save`].
+    /// Returns the journal to write on [`AgentAction::Save`].
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.known.journal
     }
 
-    /// The Node's name, as bootstrap gave it to kubelet.
+    /// Returns the Node's name, as bootstrap configured it in kubelet.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.known.name
     }
 
-    /// The wall clock, as it differs from ours.
+    /// Returns the offset of the wall clock from the agent's clock.
     #[must_use]
     pub fn wall(&self) -> WallOffset {
         self.known.wall
     }
 
-    /// Questions to metadata that had no answer, since the start.
+    /// Returns the number of requests to metadata without an answer since the start.
     #[must_use]
     pub fn unanswered(&self) -> u64 {
         self.metadata.failed()
     }
 
-    /// Our Node, if it has been seen.
+    /// Returns our Node, if the watch has returned it.
     #[must_use]
     pub fn node(&self) -> Option<&Node> {
         self.known.node()
     }
 
-    /// Until when requests of the drain may be sent.
+    /// Returns the time until which requests of the drain may be sent.
     #[must_use]
     pub fn polls_until(&self, now: Millis) -> Millis {
         self.emptying.polls_until(now)
     }
 
-    /// What the machine's settings say.
+    /// Applies the settings of the instance.
     pub fn configure(&mut self, settings: &AgentSettings) {
         self.notices.configure(settings.notices.clone());
         self.emptying.configure(settings.drain.clone());
     }
 
-    /// Guards the node by these gates, all closed.
+    /// Configures the gates, all closed.
     pub fn guard(&mut self, settings: &GateSettings, now: Millis) {
         self.service.use_gates(Gates::new(settings, now));
     }
 
-    /// The gates, and how they stand.
+    /// Returns the gates with their state.
     #[must_use]
     pub fn gates(&self) -> &Gates {
         self.service.gates()
     }
 
-    /// How the machine is, in a line; `None` when nothing is wrong.
+    /// Returns the health of the node in one line; `None` if there is no problem.
     #[must_use]
     pub fn health(&self, now: Millis) -> Option<String> {
         if self.other_agent_owns_health(now) {
@@ -241,7 +242,7 @@ impl Lifecycle {
         self.health.summary(self.known.wall)
     }
 
-    /// The same for those who want to know more.
+    /// Returns the health of the node in detail.
     #[must_use]
     pub fn wellbeing(&self, now: Millis) -> HealthReport {
         self.health.wellbeing(self.other_agent_owns_health(now), self.known.wall)
@@ -251,12 +252,12 @@ impl Lifecycle {
         self.known.node().is_some_and(|node| health::other_agent(node, self.known.wall.wall_time(now)))
     }
 
-    /// Another name, after bootstrap has written it; whatever was known of the old one is forgotten.
+    /// Changes the name after bootstrap has written it. Facts about the old name are dropped.
     pub fn rename(&mut self, name: &str) {
         self.known.rename(name);
     }
 
-    /// Where things stand, in one line: for systemd's status and, on change, for the log.
+    /// Returns the state in one line, for systemd's status and, on change, for the log.
     #[must_use]
     pub fn summary(&self) -> String {
         let name = &self.known.name;
@@ -270,7 +271,7 @@ impl Lifecycle {
         }
     }
 
-    /// Takes in something that happened.
+    /// Handles an input.
     pub fn take(&mut self, input: Input, now: Millis) {
         match input {
             Input::Node(node) => {
@@ -308,7 +309,7 @@ impl Lifecycle {
         }
     }
 
-    /// What to do now.
+    /// Returns the actions for now.
     #[must_use]
     pub fn step(&mut self, now: Millis) -> Vec<AgentAction> {
         self.notices.pass(&mut self.known, now);
@@ -344,7 +345,7 @@ impl Lifecycle {
         acts
     }
 
-    /// When to step again if nothing happens before.
+    /// Returns the time of the next step if there is no input before.
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Option<Millis> {
         let moments = [
@@ -360,13 +361,13 @@ impl Lifecycle {
         moments.into_iter().flatten().min()
     }
 
-    /// What the Node should be, by all who have a say.
+    /// Returns the desired marks of the Node from all duties.
     fn wanted(&self, now: Millis) -> WantedMarks {
         let (emptied, noticed) = (self.emptying.wanted(&self.known), self.notices.wanted(&self.known, now));
         WantedMarks { cordon: emptied.cordon || noticed.cordon, say: emptied.say || noticed.say, ..emptied }
     }
 
-    /// What is missing on the Node beside its conditions.
+    /// Returns the patches for the Node's specification and metadata.
     fn node_patches(&self, wanted: &WantedMarks) -> Vec<NodePatch> {
         let wall = self.known.wall;
         let missing = self.known.node().and_then(|node| report::wanted_patch(node, wanted, wall));
@@ -375,12 +376,12 @@ impl Lifecycle {
         wishes.chain(self.course.node_patch(&self.known)).collect()
     }
 
-    /// The conditions that the Node should have, as of the last step.
+    /// Returns the desired conditions of the Node according to the last step.
     pub(super) fn published_conditions(&self) -> &[ConditionUpdate] {
         &self.said
     }
 
-    /// The conditions that the Node should have.
+    /// Returns the desired conditions of the Node.
     fn condition_updates(&self, now: Millis) -> Vec<ConditionUpdate> {
         let mut said: Vec<ConditionUpdate> = self.service.statement(&self.known).into_iter().collect();
         said.extend(self.notices.statements(&self.known, now));
@@ -390,7 +391,7 @@ impl Lifecycle {
         said
     }
 
-    /// The events that the API server should have.
+    /// Returns the desired events of the Node.
     fn node_events(&self, now: Millis) -> Vec<NodeEvent> {
         let mut tidings: Vec<NodeEvent> = self.service.tiding(&self.known, now).into_iter().collect();
         tidings.extend(self.notices.tidings(&self.known));
@@ -399,7 +400,7 @@ impl Lifecycle {
         tidings
     }
 
-    /// Something urgent: nothing that is to be written waits for its turn.
+    /// Makes all writes urgent, so that none waits for its interval.
     fn retry_soon(&mut self, now: Millis) {
         self.marks.retry_soon(now);
         self.conditions.hurry(now);

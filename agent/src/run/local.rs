@@ -1,5 +1,5 @@
-//! What the running agent tells on its own machine: its status on a socket, metrics on loopback, and the timeline of the start in a
-//! file. It watches the lifecycle and decides nothing.
+//! Local interfaces of the running agent: status on a socket, metrics on the loopback address, and the timeline of the start in
+//! a file. This module observes the lifecycle and makes no decisions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,31 +26,31 @@ use crate::report::ConditionUpdate;
 use crate::status::AgentStatus;
 use crate::timeline::{self, Timeline};
 
-/// For so long the first running pod is waited for.
+/// Maximum wait for the first running pod.
 const POD_PATIENCE: Duration = Duration::from_secs(600);
 
-/// The agent's own doors.
+/// Local interfaces of the agent.
 pub(super) struct Local {
     root: PathBuf,
     admin: Admin,
     metrics: Arc<Metrics>,
     served: Option<AbortHandle>,
     timeline: Timeline,
-    /// Which gates were open, in their order.
+    /// Open state of each gate, in the order of the gates.
     open: Vec<bool>,
-    /// What was shown last.
+    /// Conditions that the metrics show.
     shown: Vec<ConditionUpdate>,
     cordoned: bool,
     drained: bool,
-    /// Questions to metadata without an answer that are counted.
+    /// Number of requests to metadata without an answer that the metrics count.
     unanswered: u64,
     bootstrapped: bool,
-    /// The annotation says what the timeline does.
+    /// True if the annotation equals the timeline.
     annotated: bool,
     first_pod: FirstPod,
 }
 
-/// Waiting for the first pod that runs.
+/// Wait for the first running pod.
 #[derive(Debug, Default)]
 enum FirstPod {
     #[default]
@@ -60,7 +60,7 @@ enum FirstPod {
 }
 
 impl Local {
-    /// Opens the doors; those that cannot be opened stay closed.
+    /// Opens the interfaces. An interface that cannot be opened is skipped.
     pub(super) async fn open(root: &Path, listen: Listen) -> Self {
         let metrics = Arc::new(Metrics::new(metrics::TABLE));
         let served = serve(listen, &metrics).await;
@@ -83,12 +83,12 @@ impl Local {
         }
     }
 
-    /// The next who asks for the status.
+    /// Returns the next client that requests the status.
     pub(super) async fn asked(&self) -> UnixStream {
         self.admin.asked().await
     }
 
-    /// Answers with what files say, and what the lifecycle knows better.
+    /// Answers with the contents of files, and with newer values from the lifecycle.
     pub(super) fn answer(&self, stream: UnixStream, life: &Lifecycle, phase: String, now: Millis) {
         let left = AgentStatus::left(&self.root, Some(life.journal()));
         let mut status = AgentStatus { running: true, phase, timeline: self.timeline.clone(), ..left };
@@ -98,19 +98,19 @@ impl Local {
         admin::answer(stream, &status);
     }
 
-    /// Bootstrap has come to its end: its part of the timeline is complete, and ours may go into the same file.
+    /// Records the end of bootstrap. Its part of the timeline is complete, so the agent may write to the same file.
     pub(super) fn bootstrapped(&mut self) {
         self.bootstrapped = true;
         self.annotated = false;
         self.keep();
     }
 
-    /// Whether bootstrap has come to its end.
+    /// Reports whether bootstrap is done.
     pub(super) fn is_bootstrapped(&self) -> bool {
         self.bootstrapped
     }
 
-    /// Whether the API server answers.
+    /// Updates the metrics about answers of the API server.
     pub(super) fn api_answers(&self, answers: bool) {
         if !answers {
             self.metrics.add(&metrics::EVENTS_ERROR, &["api"], 1.0);
@@ -118,7 +118,8 @@ impl Local {
         self.metrics.set(&metrics::API_ANSWERS, &[], f64::from(u8::from(answers)));
     }
 
-    /// One turn of the main loop: what is new at `now`, by the wall's clock. Gives the timeline's annotation when it has changed.
+    /// Records changes at `now`, by the wall clock, once per iteration of the main loop. Returns the timeline's annotation if
+    /// it has changed.
     pub(super) fn turn(&mut self, life: &Lifecycle, now: Timestamp) -> Option<String> {
         let said = life.published_conditions();
         let mut news = life.node().is_some() && self.timeline.reach(timeline::NODE, now);
@@ -138,7 +139,7 @@ impl Local {
         if annotated { None } else { self.timeline.annotation() }
     }
 
-    /// Looks for the node's first running pod through this client, until there is one.
+    /// Watches the pods of the node with this client, until one runs.
     pub(super) fn use_cluster(&mut self, cluster: &Arc<Cluster>, node: &str) {
         if matches!(self.first_pod, FirstPod::Seen) {
             return;
@@ -147,14 +148,15 @@ impl Local {
         let (cluster, node) = (Arc::clone(cluster), node.to_owned());
         tokio::spawn(async move {
             if let Some(at) = first_pod(cluster, &node, &mut told).await {
-                // Nobody listens where another kubeconfig has come meanwhile.
+                // The receiver is gone if another kubeconfig has been read in the meantime.
                 let _ = told.send(at);
             }
         });
         self.first_pod = FirstPod::Awaited(heard);
     }
 
-    /// Gates begin closed with each start of the agent, so each that is open has opened; what an earlier start saw first counts.
+    /// Records the times at which gates opened. Gates are closed at each start of the agent, so each open gate has opened
+    /// since. The timeline keeps the time of an earlier start.
     fn gates(&mut self, life: &Lifecycle, now: Timestamp) -> bool {
         let open: Vec<bool> = life.gates().iter().map(Gate::is_open).collect();
         if open == self.open {
@@ -163,7 +165,7 @@ impl Local {
         self.open = open;
         let mut news = false;
         for gate in life.gates().iter().filter(|gate| gate.is_open()) {
-            // The agent's clock may be ahead of the wall's by less than counts.
+            // The agent's clock may be ahead of the wall clock by a difference that is too small for the offset.
             let at = timestamp(life.wall(), gate.since()).unwrap_or(now).min(now);
             news |= self.timeline.reach(&format!("{}{}", timeline::GATE, gate.name()), at);
         }
@@ -181,7 +183,7 @@ impl Local {
         self.timeline.reach(timeline::POD, at)
     }
 
-    /// As the Node Termination Handler counts its actions.
+    /// Counts actions with the metrics of the Node Termination Handler.
     fn count(&mut self, life: &Lifecycle) {
         for _ in std::mem::replace(&mut self.unanswered, life.unanswered())..life.unanswered() {
             self.metrics.add(&metrics::EVENTS_ERROR, &["imds"], 1.0);
@@ -202,7 +204,7 @@ impl Local {
         }
     }
 
-    /// Until bootstrap is done the file is its own.
+    /// Writes the timeline. Before bootstrap is done, only bootstrap writes the file.
     fn keep(&mut self) {
         if !self.bootstrapped {
             return;
@@ -222,7 +224,7 @@ impl Drop for Local {
     }
 }
 
-/// Whether all gates are open, by the condition that the Node has of it.
+/// Reports whether all gates are open, according to the Node's condition.
 fn is_ready(said: &[ConditionUpdate]) -> bool {
     said.iter().any(|it| it.kind == condition::AGENT_READY && it.status == condition::TRUE)
 }
@@ -231,10 +233,10 @@ fn timestamp(wall: WallOffset, moment: Millis) -> Option<Timestamp> {
     Timestamp::from_millisecond(i64::try_from(wall.wall_time(moment).0).ok()?).ok()
 }
 
-/// Follows the pods until one runs, someone else looks, or it has taken too long to matter.
+/// Watches the pods until one runs, the receiver is dropped, or the maximum wait is over.
 async fn first_pod(cluster: Arc<Cluster>, node: &str, told: &mut oneshot::Sender<Timestamp>) -> Option<Timestamp> {
     let (tell, mut heard) = mpsc::channel(1);
-    // The following ends with this set, also in the middle of a silent watch.
+    // The watch ends with this set, even while no event arrives.
     let mut following = JoinSet::new();
     following.spawn(follow(cluster, Watched::pods_of(node), tell));
     tokio::select! {
@@ -253,7 +255,7 @@ async fn running(heard: &mut Receiver<WatchEvent<Pod>>) -> Option<Timestamp> {
     }
 }
 
-/// The port for scrapers.
+/// Server of metrics.
 struct Scraped(Arc<Metrics>);
 
 impl daemon::admin::Admin for Scraped {

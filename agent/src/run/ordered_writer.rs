@@ -1,33 +1,33 @@
-//! Pace of one kind of write: one at a time, never closer than a few seconds, and further apart the longer the server refuses.
+//! Rate limit for one kind of write: one write at a time, with a minimum interval that grows while the API server refuses.
 
 use std::time::Duration;
 
 use drain::Millis;
 
-/// The least time between two writes.
+/// Minimum interval between two writes.
 const PACE: Duration = Duration::from_secs(2);
-/// The longest wait after refusals.
+/// Maximum interval after refusals.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One kind of write.
+/// Rate limit for one kind of write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OrderedWriter {
     busy: bool,
     next: Millis,
     failures: u32,
-    /// Something urgent came while a write was under way.
+    /// True if a write became urgent while another one was in progress.
     urgent: bool,
 }
 
 impl OrderedWriter {
-    /// Takes the lane for a write, if it is free.
+    /// Begins a write, if none is in progress and the interval is over. Returns whether it began.
     pub(super) fn take(&mut self, now: Millis) -> bool {
         let free = !self.busy && now >= self.next;
         self.busy |= free;
         free
     }
 
-    /// The write has ended.
+    /// Records the end of a write.
     pub(super) fn ended(&mut self, done: bool, now: Millis) {
         self.busy = false;
         self.failures = if done { 0 } else { self.failures.saturating_add(1) };
@@ -36,19 +36,19 @@ impl OrderedWriter {
         self.next = if std::mem::take(&mut self.urgent) { now } else { now + wait };
     }
 
-    /// Something urgent: the next write need not wait for its turn.
+    /// Makes the next write urgent: it does not wait for its interval.
     pub(super) fn hurry(&mut self, now: Millis) {
         self.urgent = self.busy;
         self.next = self.next.min(now);
         self.failures = 0;
     }
 
-    /// Whether no write is under way.
+    /// Reports whether no write is in progress.
     pub(super) fn is_free(&self) -> bool {
         !self.busy
     }
 
-    /// When it opens, if it is merely waiting.
+    /// Returns the end of the interval, if the writer only waits for it.
     pub(super) fn opens(&self, now: Millis) -> Option<Millis> {
         (!self.busy && self.next > now).then_some(self.next)
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_space_writes_out_and_success_brings_them_back() {
+    fn ended_increases_interval_until_a_write_succeeds() {
         let mut lane = OrderedWriter::default();
         let mut now = Millis(1_000_000);
         let mut waits = Vec::new();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn urgency_skips_the_wait_but_not_a_write_under_way() {
+    fn hurry_skips_the_interval_but_not_a_write_in_progress() {
         let mut lane = OrderedWriter::default();
         assert!(lane.take(Millis(0)));
         lane.hurry(Millis(0));

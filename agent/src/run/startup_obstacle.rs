@@ -1,5 +1,5 @@
-//! What stands in bootstrap's way, and whether people should hear of it: what only they can change at once, what time may
-//! change once it has taken longer than a boot does.
+//! Obstacles of bootstrap, and the decision whether to report them by an event. A failure that only a person can fix is
+//! reported at once. A wait is reported once it takes longer than a normal boot.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::bootstrap::state::BootstrapState;
 use crate::notices::moment;
 use crate::report::{BOOTSTRAP_KEY, NodeEvent};
 
-/// Metadata, the link and the units need their moment at every boot.
+/// Normal duration of a wait for metadata, network and systemd units at a boot.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Tidings of one boot: a reason that is worded anew at each attempt must not flood the cluster with events.
+/// Maximum number of events of one boot. A reason whose text changes with each attempt must not flood the cluster.
 const MOST: usize = 16;
 
-/// The obstacle, if there is one.
+/// Current obstacle, if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StartupObstacle {
-    /// Since when bootstrap has been held up, whatever the reasons were.
+    /// Time since which bootstrap has been blocked, for any reason.
     since: Option<Millis>,
     reason: Option<Reason>,
 }
@@ -30,7 +30,7 @@ enum Reason {
 }
 
 impl StartupObstacle {
-    /// Takes note of what bootstrap says at `now`.
+    /// Records the state of bootstrap at `now`.
     pub(super) fn observe(&mut self, state: Option<&BootstrapState>, now: Millis) {
         let (reason, since) = match state {
             Some(BootstrapState::Waiting { reason, since }) => (Reason::Waiting(reason.clone()), *since),
@@ -44,13 +44,13 @@ impl StartupObstacle {
         self.since.get_or_insert(moment(since).min(now));
     }
 
-    /// When there will be something to tell, if nothing changes until then.
+    /// Returns the time at which a wait becomes an event, if nothing changes until then.
     pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
         let waiting = matches!(self.reason, Some(Reason::Waiting(_)));
         self.since.filter(|_| waiting).map(|since| since + PATIENCE).filter(|at| *at > now)
     }
 
-    /// What to tell at `now`, unless enough was told already.
+    /// Returns the event for `now`, unless the maximum number of events is reached.
     pub(super) fn tiding(&self, told: &BTreeSet<String>, now: Millis) -> Option<NodeEvent> {
         if told.iter().filter(|key| key.starts_with(BOOTSTRAP_KEY)).count() >= MOST {
             return None;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_after_a_boots_time_also_when_its_reason_changes() {
+    fn tiding_reports_waiting_after_patience_of_one_boot() {
         let mut obstacle = StartupObstacle::default();
         let none = BTreeSet::new();
         obstacle.observe(Some(&waiting("no metadata", 100)), at(105));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_that_never_stays_the_same_is_told_only_so_often() {
+    fn tiding_is_limited_when_the_reason_keeps_changing() {
         let mut obstacle = StartupObstacle::default();
         let mut told = BTreeSet::from(["drained-x".to_owned()]);
         let mut events = 0;

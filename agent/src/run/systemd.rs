@@ -1,8 +1,8 @@
-//! Signs of life to systemd; without it (no `NOTIFY_SOCKET`) they go nowhere.
+//! Notifications to systemd. Without `NOTIFY_SOCKET` they are dropped.
 
 use sd_notify::NotifyState;
 
-/// What systemd has been reported.
+/// State of the notifications.
 #[derive(Debug)]
 pub(super) struct Systemd {
     watchdog: bool,
@@ -10,13 +10,14 @@ pub(super) struct Systemd {
 }
 
 impl Systemd {
-    /// The agent knows its machine and watches over it. Not later: the unit must not wait for an API server.
+    /// Reports readiness once the agent has read the identity of its instance. Readiness does not depend on the API server,
+    /// because the unit must not wait for it.
     pub(super) fn ready() -> Self {
         send(&[NotifyState::Ready]);
         Self { watchdog: sd_notify::watchdog_enabled().is_some(), status: String::new() }
     }
 
-    /// One turn of the main loop is done; `status` is told when it changes.
+    /// Notifies the watchdog, once per iteration of the main loop. Reports `status` when it changes.
     pub(super) fn alive(&mut self, status: &str) {
         if self.watchdog {
             send(&[NotifyState::Watchdog]);

@@ -1,5 +1,6 @@
-//! A command line, read by a table of commands and their options: what a library for all command lines would add to every image is
-//! more than all of these commands weigh. What is given wins over the environment, and that over the table's default.
+//! Parser for the command line, driven by a table of commands and options. A general library would add more to every image than
+//! all of these commands together. An argument takes precedence over the environment, and the environment over the table's
+//! default.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,29 +13,29 @@ use thiserror::Error;
 /// One option.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opt {
-    /// Behind two dashes.
+    /// Name after two dashes.
     pub(super) long: &'static str,
-    /// Behind one dash.
+    /// Name after one dash.
     pub(super) short: Option<char>,
-    /// What its value is, for people; empty for an option without one.
+    /// Placeholder of the value in the help; empty for an option without a value.
     pub(super) value: &'static str,
-    /// The variable that stands in for it; empty for none.
+    /// Environment variable that replaces the option; empty for none.
     pub(super) variable: &'static str,
-    /// What it is otherwise; empty for nothing.
+    /// Default value; empty for none.
     pub(super) default: &'static str,
-    /// May be given several times, and several values in one with commas between them.
+    /// Set for an option that may be repeated, and that accepts several values separated by commas.
     pub(super) many: bool,
-    /// In a sentence; empty leaves it out of the help.
+    /// Help in one sentence; empty hides the option from the help.
     pub(super) help: &'static str,
 }
 
 impl Opt {
-    /// An option with nothing but a name.
+    /// An option without any property.
     pub(super) const NONE: Self =
         Self { long: "", short: None, value: "", variable: "", default: "", many: false, help: "" };
 }
 
-/// One command: words, and the options that it takes beside those of all commands.
+/// One command: its words, and its options in addition to those of all commands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) words: &'static str,
@@ -51,21 +52,21 @@ pub(super) struct Table {
     pub(super) commands: &'static [Spec],
 }
 
-/// Why there is nothing to do.
+/// Reasons why no command runs.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArgumentError {
-    /// Somebody asked for help or for the version.
+    /// Text of the help or the version, which the user requested.
     #[error("{0}")]
     Told(String),
-    /// The command line, or a variable, cannot be understood.
+    /// The command line, or a variable, is invalid.
     #[error("{0}")]
     Wrong(String),
 }
 
-/// What stands in the environment.
+/// Lookup of environment variables.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// A command line that the table knows.
+/// A parsed command line.
 pub(super) struct CommandLine<'a> {
     pub(super) words: String,
     table: Table,
@@ -74,7 +75,7 @@ pub(super) struct CommandLine<'a> {
 }
 
 impl Table {
-    /// Reads the arguments behind the program's name.
+    /// Parses the arguments after the program's name.
     pub(super) fn read<'a>(
         self,
         arguments: impl Iterator<Item = OsString>,
@@ -100,7 +101,7 @@ impl Table {
         Err(line.wrong(&format!("no command given; write one of {}", self.next(&line.words).join(", "))))
     }
 
-    /// What may follow these words.
+    /// Returns the words that may follow `words`.
     fn next(&self, words: &str) -> Vec<&'static str> {
         let below = self.commands.iter().filter_map(|command| rest(command.words, words));
         let mut next: Vec<&str> = below.filter_map(|rest| rest.split(' ').next()).collect();
@@ -123,7 +124,7 @@ impl Table {
     }
 }
 
-/// What follows `words` in `all`.
+/// Returns the rest of `all` after `words`.
 fn rest<'a>(all: &'a str, words: &str) -> Option<&'a str> {
     if words.is_empty() { Some(all) } else { all.strip_prefix(words)?.strip_prefix(' ') }
 }
@@ -168,7 +169,7 @@ impl CommandLine<'_> {
         Ok(())
     }
 
-    /// The options that may stand here.
+    /// Returns the options that are valid here.
     fn options(&self) -> impl Iterator<Item = &'static Opt> {
         let own = self.table.commands.iter().find(|command| command.words == self.words);
         own.map_or(&[][..], |command| command.options).iter().chain(self.table.options)
@@ -218,7 +219,7 @@ impl CommandLine<'_> {
         Ok(())
     }
 
-    /// The texts of an option and where they are from; none when nobody says anything.
+    /// Returns the texts of an option with their source; empty when the option has no value.
     fn texts(&self, long: &str) -> (String, Vec<OsString>) {
         let Some(option) = self.options().find(|option| option.long == long) else {
             return (String::new(), Vec::new());
@@ -234,12 +235,12 @@ impl CommandLine<'_> {
         }
     }
 
-    /// The option's text as it is, if anyone says one.
+    /// Returns the unparsed text of the option, if it has a value.
     pub(super) fn raw(&self, long: &str) -> Option<OsString> {
         self.texts(long).1.pop()
     }
 
-    /// The option's value, if anyone says one.
+    /// Returns the value of the option, if it has one.
     pub(super) fn value<T>(&self, long: &str) -> Result<Option<T>, ArgumentError>
     where
         T: FromStr,
@@ -248,7 +249,7 @@ impl CommandLine<'_> {
         Ok(self.values(long)?.pop())
     }
 
-    /// The option's value, which must be said.
+    /// Returns the value of a required option.
     pub(super) fn needed<T>(&self, long: &str) -> Result<T, ArgumentError>
     where
         T: FromStr,
@@ -257,7 +258,7 @@ impl CommandLine<'_> {
         self.value(long)?.ok_or_else(|| self.wrong(&format!("option `--{long}` is required")))
     }
 
-    /// All values of the option.
+    /// Returns all values of the option.
     pub(super) fn values<T>(&self, long: &str) -> Result<Vec<T>, ArgumentError>
     where
         T: FromStr,
@@ -276,7 +277,7 @@ impl CommandLine<'_> {
         Ok(values)
     }
 
-    /// Whether the option is set.
+    /// Reports whether the option is set.
     pub(super) fn is_set(&self, long: &str) -> Result<bool, ArgumentError> {
         let (source, mut texts) = self.texts(long);
         let text = texts.pop().unwrap_or_default().to_string_lossy().to_lowercase();

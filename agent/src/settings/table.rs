@@ -1,4 +1,4 @@
-//! The commands of `kerf-agent` and their options, as a table: what is read and what `--help` tells are one thing.
+//! Commands of `kerf-agent` and their options, as a table: parser and `--help` use the same data.
 
 use super::arguments::{Opt, Spec, Table};
 use crate::bootstrap::credentials::{DEFAULT_PROVIDER, PROVIDER_VARIABLE};

@@ -1,4 +1,4 @@
-//! The command line: each form of each option, what stands in for it, and what is said of those that are not understood.
+//! Tests of the command line: each form of each option, its replacements, and the messages for invalid ones.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn told(line: &str) -> String {
 }
 
 #[test]
-fn what_nobody_says_has_its_default() {
+fn settings_have_defaults_when_no_option_is_given() {
     let settings = read("bootstrap");
     let expected = Settings {
         command: Command::Bootstrap,
@@ -48,7 +48,7 @@ fn what_nobody_says_has_its_default() {
 }
 
 #[test]
-fn every_command_of_the_table_is_one_of_its_own() {
+fn table_maps_each_command_to_its_own_variant() {
     for command in table::TABLE.commands {
         let needed = match command.words {
             "token" => "--cluster-name c --region r",
@@ -61,7 +61,7 @@ fn every_command_of_the_table_is_one_of_its_own() {
 }
 
 #[test]
-fn every_form_of_an_option_reads_the_same() {
+fn read_accepts_every_form_of_an_option() {
     let json = Command::Status { output: Output::Json };
     for line in ["status -o json", "status -ojson", "status -o=json", "status --output json", "status --output=json"] {
         assert_eq!(read(line).command, json, "{line}");
@@ -74,7 +74,7 @@ fn every_form_of_an_option_reads_the_same() {
 }
 
 #[test]
-fn what_is_given_wins_over_the_environment_and_that_over_defaults() {
+fn read_prefers_arguments_over_environment_over_defaults() {
     let variables = [("KERF_ROOT", "/env"), ("KERF_METRICS", "off"), ("AWS_USE_FIPS_ENDPOINT", "TRUE"), ("PATH", "")];
     let settings = read_with("run --root /given", &variables).unwrap_or_else(|refused| unreachable!("{refused}"));
     assert_eq!((settings.root, settings.fips), ("/given".into(), true));
@@ -86,7 +86,7 @@ fn what_is_given_wins_over_the_environment_and_that_over_defaults() {
 }
 
 #[test]
-fn nodeadm_takes_its_own_arguments() {
+fn read_parses_the_arguments_of_nodeadm() {
     let line = "nodeadm init -c imds://user-data,file:///a --config-source file:///b -s config --skip=run -d kubelet \
                 --config-cache /run/x --development";
     let Command::Nodeadm(Nodeadm::Init(init)) = read(line).command else { unreachable!("{line}") };
@@ -106,7 +106,7 @@ fn nodeadm_takes_its_own_arguments() {
 }
 
 #[test]
-fn what_is_not_understood_is_named_with_its_cure() {
+fn read_reports_the_remedy_when_an_argument_is_invalid() {
     let rows = [
         ("", "no command given; write one of bootstrap, run, status, doctor, token, nodeadm, nodeadm-internal"),
         ("nodeadm", "no command given; write one of init, config"),
@@ -133,7 +133,7 @@ fn what_is_not_understood_is_named_with_its_cure() {
 }
 
 #[test]
-fn help_tells_each_command_and_each_option_that_is_not_for_tests() {
+fn help_lists_all_commands_and_all_documented_options() {
     let all = told("--help");
     for command in table::TABLE.commands {
         assert!(all.contains(&format!("  {}\n", command.words)), "{all}");
@@ -149,9 +149,9 @@ fn help_tells_each_command_and_each_option_that_is_not_for_tests() {
 }
 
 proptest! {
-    /// Whatever is written, nobody panics, and who is refused reads why.
+    /// Tests that, with any command line, the parser does not panic and an error has a message.
     #[test]
-    fn any_line_is_read_or_refused_with_words(words in prop::collection::vec("(run|status|nodeadm|init|token|-{0,2}[a-z=,/]{0,9}|\\PC{0,4})", 0..7)) {
+    fn read_returns_a_message_when_any_line_is_invalid(words in prop::collection::vec("(run|status|nodeadm|init|token|-{0,2}[a-z=,/]{0,9}|\\PC{0,4})", 0..7)) {
         let arguments = std::iter::once("kerf-agent".to_owned()).chain(words).map(OsString::from);
         if let Err(refused) = Settings::read(arguments, &|_| None) {
             prop_assert!(!refused.to_string().trim().is_empty());

@@ -1,5 +1,6 @@
-//! What TLS is computed with: AES and NIST's curves, which every machine of EC2 has in hardware or close to it, and which every API server
-//! of Kubernetes and every endpoint of AWS speaks. ring's other half, ChaCha20 and Curve25519, would be a thirtieth of the program.
+//! Cryptography of TLS: AES and NIST's curves. Every EC2 machine has them in hardware or nearly so, and every API server of
+//! Kubernetes and every endpoint of AWS supports them. ring's alternative, ChaCha20 and Curve25519, would add a thirtieth to
+//! the size of the program.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ const SUITES: [SupportedCipherSuite; 6] = [
     cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 ];
 
-/// By what certificates may be signed.
+/// Algorithms of signatures in certificates.
 const CERTIFICATES: &[&dyn SignatureVerificationAlgorithm] = &[
     algorithm::ECDSA_P256_SHA256,
     algorithm::ECDSA_P256_SHA384,
@@ -38,7 +39,7 @@ const CERTIFICATES: &[&dyn SignatureVerificationAlgorithm] = &[
     algorithm::RSA_PKCS1_2048_8192_SHA512_ABSENT_PARAMS,
 ];
 
-/// By what a server may prove that a certificate is its own. TLS 1.2 leaves the curve open.
+/// Algorithms by which a server proves that a certificate is its own. TLS 1.2 does not fix the curve.
 const HANDSHAKES: &[(SignatureScheme, &[&dyn SignatureVerificationAlgorithm])] = &[
     (SignatureScheme::ECDSA_NISTP384_SHA384, &[algorithm::ECDSA_P384_SHA384, algorithm::ECDSA_P256_SHA384]),
     (SignatureScheme::ECDSA_NISTP256_SHA256, &[algorithm::ECDSA_P256_SHA256, algorithm::ECDSA_P384_SHA256]),
@@ -50,7 +51,7 @@ const HANDSHAKES: &[(SignatureScheme, &[&dyn SignatureVerificationAlgorithm])] =
     (SignatureScheme::RSA_PKCS1_SHA256, &[algorithm::RSA_PKCS1_2048_8192_SHA256]),
 ];
 
-/// The provider that all connections use.
+/// Returns the provider of all connections.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: SUITES.to_vec(),

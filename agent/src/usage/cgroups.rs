@@ -1,5 +1,5 @@
-//! Where the kernel keeps count, and whose folder is whose: cgroup v2, v1 and both at once, with the names that kubelet gives
-//! pods under either of its cgroup drivers.
+//! Layout of cgroups, and the folders of pods: cgroup v2, v1 and both together, with the folder names of both of kubelet's
+//! cgroup drivers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 const MOUNT: &str = "sys/fs/cgroup";
 
-/// Which hierarchy counts what.
+/// Hierarchy of each resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) cpu: Cpu,
     pub(super) memory: Memory,
-    /// Pressure is reported by v2 alone, also without its controllers.
+    /// Hierarchy of pressure, which v2 alone reports, even without controllers.
     pub(super) pressure: Option<PathBuf>,
 }
 
-/// Who counts CPU.
+/// Hierarchy of CPU usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cpu {
     /// v2: one file.
     Unified(PathBuf),
-    /// v1: the controllers for time and for quotas, which are one folder by two names as a rule.
+    /// v1: the controllers for time and for quotas, which usually are one folder with two names.
     Split { time: PathBuf, quota: PathBuf },
 }
 
-/// Who counts memory.
+/// Hierarchy of memory usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
     Unified(PathBuf),
@@ -41,7 +41,7 @@ impl Memory {
 }
 
 impl Layout {
-    /// What the machine below `root` has.
+    /// Detects the layout of the machine below `root`.
     pub(super) fn detect(root: &Path) -> Self {
         let top = root.join(MOUNT);
         let controllers = |folder: &Path| fs::read_to_string(folder.join("cgroup.controllers")).ok();
@@ -69,7 +69,7 @@ impl Layout {
         }
     }
 
-    /// The folders of pods that are there now, by UID, relative to each hierarchy. `base` is kubelet's `cgroupRoot`.
+    /// Returns the folders of current pods by UID, relative to each hierarchy. `base` is kubelet's `cgroupRoot`.
     pub(super) fn pods(&self, base: &str) -> BTreeMap<String, PathBuf> {
         let mut found = BTreeMap::new();
         for start in starts(base) {
@@ -79,7 +79,7 @@ impl Layout {
     }
 }
 
-/// The folders that hold all pods under kubelet's two cgroup drivers: `BASE/kubepods`, and with systemd's way of nesting by name.
+/// Returns the folders with all pods of kubelet's two cgroup drivers: `BASE/kubepods`, and systemd's form with nested names.
 fn starts(base: &str) -> [PathBuf; 2] {
     let parts: Vec<&str> = base.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
     let mut nested = PathBuf::new();
@@ -107,14 +107,14 @@ fn collect(hierarchy: &Path, folder: PathBuf, classes: bool, found: &mut BTreeMa
     }
 }
 
-/// Whether it is the folder of a quality-of-service class; guaranteed pods have none.
+/// Reports whether it is the folder of a quality-of-service class; guaranteed pods have none.
 fn is_class(name: &str) -> bool {
     let name = name.strip_suffix(".slice").unwrap_or(name);
     let class = name.rsplit('-').next().unwrap_or(name);
     matches!(class, "burstable" | "besteffort")
 }
 
-/// The UID of a pod's folder, with dashes: `podUID`, or `...-podUID.slice` with underscores in it.
+/// Returns the UID of a pod's folder, with dashes: `podUID`, or `...-podUID.slice` with underscores in it.
 pub(super) fn pod_uid(name: &str) -> Option<String> {
     let uid = match name.strip_suffix(".slice") {
         Some(slice) => slice.rsplit_once("-pod")?.1,
@@ -124,7 +124,7 @@ pub(super) fn pod_uid(name: &str) -> Option<String> {
     (plausible && uid.len() >= 10).then(|| uid.replace('_', "-"))
 }
 
-/// Folders of containers inside a pod's: every folder there, the sandbox included.
+/// Returns the folders of containers in a pod's folder: every folder, including the sandbox.
 pub(super) fn containers(pod: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(pod) else { return Vec::new() };
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_pods() {
+    fn pod_uid_parses_the_folders_of_both_drivers() {
         let uid = "8f14e45f-ceea-467a-9575-7dbd5c6d4b6a";
         for name in [
             "pod8f14e45f-ceea-467a-9575-7dbd5c6d4b6a",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn both_drivers_below_any_root() {
+    fn starts_returns_the_folders_of_both_drivers() {
         let text = |base: &str| starts(base).map(|path| path.to_string_lossy().into_owned());
         assert_eq!(text("/"), ["kubepods", "kubepods.slice"]);
         assert_eq!(text("/a/b"), ["a/b/kubepods", "a.slice/a-b.slice/a-b-kubepods.slice"]);

@@ -1,5 +1,5 @@
-//! History on the disk, so that a restart does not forget what took days to learn. It may be lost, unlike the journal: so it is
-//! replaced as a whole but never waited for, because the one thread of this process must not hang on a slow disk.
+//! History on disk, so that a restart keeps the history of several days. Unlike the journal it may be lost. The file is
+//! replaced atomically but not synced, because a slow disk must not block the only thread of this process.
 
 use std::fs;
 use std::io;
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::history::History;
 use crate::files::replace;
 
-/// Below the machine's root, beside the journal.
+/// Path of the file, below the machine's root, beside the journal.
 const FILE: &str = "var/lib/kerf/usage.json";
-/// Grows when an older agent could not read the file any more, or would misread it.
+/// Version of the format, incremented when an older agent can no longer read the file, or would misread it.
 const VERSION: u32 = 1;
 
 #[derive(Deserialize)]
@@ -34,45 +34,45 @@ struct Written<'a> {
     history: &'a History,
 }
 
-/// Why there is no history to carry on from.
+/// Reasons why no history can be continued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The file system refuses.
+    /// The file system returned an error.
     #[error("cannot {action} {}; check the disk and the unit's StateDirectory", path.display())]
     File {
         /// `read` or `write`.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
     /// The file is no history.
     #[error("invalid file {}; usage is measured again", path.display())]
     Content {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: serde_json::Error,
     },
-    /// Another version of the agent wrote it.
+    /// Another version of the agent wrote the file.
     #[error("file {} has another version ({version}); usage is measured again", path.display())]
     Version {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         version: u32,
     },
 }
 
-/// The history below `root` of this instance; `None` when there is none, or another instance's (images are made from machines
-/// that ran).
+/// Reads the history below `root` of this instance; `None` when there is none, or it belongs to another instance (images are
+/// made from machines that ran).
 ///
 /// # Errors
-/// [`CheckpointError`] when there is a file that is of no use.
+/// [`CheckpointError`] when the file exists but is unusable.
 pub fn read(root: &Path, instance: &str, now: Timestamp) -> Result<Option<History>, CheckpointError> {
     let path = root.join(FILE);
     let text = match fs::read(&path) {
@@ -93,10 +93,10 @@ pub fn read(root: &Path, instance: &str, now: Timestamp) -> Result<Option<Histor
     Ok((read.instance == instance).then_some(read.history))
 }
 
-/// Replaces the file as a whole.
+/// Replaces the file atomically.
 ///
 /// # Errors
-/// [`CheckpointError::File`]; the old file is intact then.
+/// [`CheckpointError::File`]; the old file is then intact.
 pub fn write(root: &Path, instance: &str, history: &History) -> Result<(), CheckpointError> {
     let path = root.join(FILE);
     let written = Written { version: VERSION, instance, history };

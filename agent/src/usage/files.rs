@@ -1,4 +1,4 @@
-//! How files are read here: from their beginning each time, into one buffer for all, and no more of them kept open than may be.
+//! Reader of kernel files: from their beginning each time, into one shared buffer, with a limit on the number of open files.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,14 +7,14 @@ use std::os::unix::fs::FileExt as _;
 use super::parse;
 use crate::files::FileBackup;
 
-/// `/proc/vmstat` is the longest, with 5 KiB.
+/// Size of the buffer. `/proc/vmstat` is the longest file, with 5 KiB.
 const BUFFER: usize = 16 * 1024;
-/// Open files that are the rest of the agent's: connections, the journal, programs that it runs.
+/// Open files reserved for the rest of the agent: connections, the journal, child processes.
 const OTHERS: usize = 256;
-/// Where nobody says how many there may be.
+/// Assumed limit of open files where the limit cannot be read.
 const USUAL: u64 = 1024;
 
-/// The buffer, and how many files are kept open.
+/// The buffer, with the number of open files.
 #[derive(Debug)]
 pub(super) struct Reader {
     buffer: Vec<u8>,
@@ -31,12 +31,12 @@ impl Reader {
         Self { buffer: vec![0; BUFFER], open: 0, most }
     }
 
-    /// A round of reading begins: files are counted anew as they are read, so that those of pods that went are not.
+    /// Starts a round of reads. Files are counted anew in each round, so that files of deleted pods are no longer counted.
     pub(super) fn begin(&mut self) {
         self.open = 0;
     }
 
-    /// What the file holds now; `None` when it cannot be read.
+    /// Returns the content of the file; `None` when it cannot be read.
     pub(super) fn read(&mut self, kept: &mut FileBackup) -> Option<&[u8]> {
         let length = kept.read(|file| file.read_at(&mut self.buffer, 0).ok())?;
         if self.open < self.most {

@@ -1,4 +1,4 @@
-//! What was seen so far of the machine and of each pod, in bounded space: histograms that decay, and the last day in slots.
+//! Past usage of the machine and of each pod, in bounded space: histograms that decay, and the last day in slots.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use super::sampler::{NodeSample, PodSample, UsageSample};
 use super::windows::{Part, Ring};
 
-/// A pod that was not seen for so long is gone. One that a restart of ours has hidden for a moment is not.
+/// Time after which an unseen pod is dropped. A pod that was hidden briefly by a restart of the agent is kept.
 const GONE: SignedDuration = SignedDuration::from_mins(10);
 
 const MINUTE: u64 = 60;
 const FIVE_MINUTES: u64 = 300;
 const HOUR: u64 = 3600;
 
-/// Everything that is remembered.
+/// The whole history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// The machine.
+    /// History of the machine.
     pub(super) node: NodeHistory,
-    /// Its pods by UID.
+    /// History of its pods by UID.
     pub(super) pods: BTreeMap<String, PodHistory>,
 }
 
-/// One resource of the machine.
+/// History of one resource of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Resource {
     #[serde(with = "text")]
@@ -60,7 +60,7 @@ impl Resource {
     }
 }
 
-/// The machine.
+/// History of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct NodeHistory {
     pub(super) since: Timestamp,
@@ -68,7 +68,7 @@ pub(super) struct NodeHistory {
     pub(super) memory: Resource,
     #[serde(with = "text")]
     pub(super) joint: Joint,
-    /// CPU, memory, all of memory, disk, all of disk.
+    /// Order: CPU, some of memory, full of memory, some of I/O, full of I/O.
     pub(super) pressure: [Ring<Part>; 5],
     pub(super) throttled: Ring<Part>,
     pub(super) oom_kills: Ring<u32>,
@@ -112,11 +112,11 @@ impl NodeHistory {
     }
 }
 
-/// One pod.
+/// History of one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct PodHistory {
     pub(super) seen: Timestamp,
-    /// Seconds in which it was looked at.
+    /// Seconds of observation.
     pub(super) observed: u64,
     #[serde(with = "text")]
     pub(super) cpu: Histogram,
@@ -170,7 +170,7 @@ impl PodHistory {
     }
 }
 
-/// An hour in slots of five minutes.
+/// Returns a ring of one hour in slots of five minutes.
 fn shares() -> Ring<Part> {
     Ring::new(FIVE_MINUTES, 13)
 }
@@ -181,13 +181,13 @@ fn count(ring: &mut Ring<u32>, kills: u64, now: Timestamp) {
 }
 
 impl History {
-    /// Nothing seen yet.
+    /// Returns an empty history.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         Self { node: NodeHistory::new(now), pods: BTreeMap::new() }
     }
 
-    /// Takes in what was seen at `now` of a machine with so many CPUs, after `period` seconds.
+    /// Adds a sample of a machine with `cpus` CPUs, taken at `now`, `period` seconds after the one before.
     pub fn take(&mut self, sample: &UsageSample, cpus: u32, period: u64, now: Timestamp) {
         self.node.take(&sample.node, cpus, now);
         for (uid, pod) in &sample.pods {
@@ -203,19 +203,19 @@ impl History {
         self.pods.retain(|_, pod| now.duration_since(pod.seen).abs() < GONE);
     }
 
-    /// Whether its rings are as this version makes them.
+    /// Reports whether the rings have the dimensions of this version.
     pub(super) fn fits(&self) -> bool {
         let pod = PodHistory::new(self.node.since);
         self.node.fits(&NodeHistory::new(self.node.since)) && self.pods.values().all(|it| it.fits(&pod))
     }
 
-    /// Begins nothing in the future: a clock that was wrong when it was written may be right now.
+    /// Moves a start in the future to `now`: the clock may have been wrong when the history was written.
     pub(super) fn begin_by(&mut self, now: Timestamp) {
         self.node.since = self.node.since.min(now);
     }
 }
 
-/// Histograms as text that loses nothing.
+/// Lossless text form of histograms.
 mod text {
     use api::usage::{Histogram, InvalidText, Joint};
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};

@@ -1,10 +1,10 @@
-//! What the kernel writes in cgroups and `/proc`. Every reader is total: text that makes no sense is `None`, and a last line
-//! without its end is a number cut short, so it counts as absent.
+//! Parsers for cgroup files and `/proc`. Every parser is total: invalid text is `None`. A last line without its end may be a
+//! truncated number, so it counts as absent.
 
-/// Nanoseconds of a tick of `/proc/stat`; user space is promised 100 a second.
+/// Nanoseconds of a tick of `/proc/stat`; the kernel guarantees user space 100 per second.
 const TICK: u64 = 10_000_000;
 
-/// Complete lines.
+/// Returns the complete lines.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
     text[..end].split(|byte| *byte == b'\n')
@@ -23,25 +23,25 @@ fn decimal(word: &[u8]) -> Option<u64> {
     (!word.is_empty()).then_some(number)
 }
 
-/// A file of one number.
+/// Parses a file of one number.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     decimal(words(lines(text).next()?).next()?)
 }
 
-/// The number behind `key` in a file of `key value` lines.
+/// Returns the number after `key` in a file of `key value` lines.
 pub(super) fn keyed(text: &[u8], key: &str) -> Option<u64> {
     let found = lines(text).find(|line| words(line).next() == Some(key.as_bytes()))?;
     words(found).nth(1).and_then(decimal)
 }
 
-/// Microseconds in which processes waited: some of them, and all of them. CPU has no line for all on older kernels.
+/// Microseconds in which processes were stalled: some of them, and all of them. Older kernels have no `full` line for CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stall {
     pub(super) some: Option<u64>,
     pub(super) full: Option<u64>,
 }
 
-/// A pressure file.
+/// Parses a pressure file.
 pub(super) fn stall(text: &[u8]) -> Stall {
     let total = |kind: &str| {
         let line = lines(text).find(|line| words(line).next() == Some(kind.as_bytes()))?;
@@ -50,14 +50,14 @@ pub(super) fn stall(text: &[u8]) -> Stall {
     Stall { some: total("some"), full: total("full") }
 }
 
-/// Bytes of the machine's memory.
+/// Memory of the machine in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
     pub(super) total: u64,
     pub(super) working_set: u64,
 }
 
-/// `/proc/meminfo`.
+/// Parses `/proc/meminfo`.
 pub(super) fn memory(text: &[u8]) -> Option<Memory> {
     let bytes = |key| keyed(text, key).map(|kib| kib.saturating_mul(1024));
     let (total, free) = (bytes("MemTotal:")?, bytes("MemFree:")?);
@@ -65,7 +65,7 @@ pub(super) fn memory(text: &[u8]) -> Option<Memory> {
     Some(Memory { total, working_set: total.saturating_sub(free).saturating_sub(inactive) })
 }
 
-/// Nanoseconds that all CPUs were busy, of `/proc/stat`.
+/// Returns the busy time of all CPUs in nanoseconds, from `/proc/stat`.
 pub(super) fn busy(text: &[u8]) -> Option<u64> {
     let mut words = words(lines(text).find(|line| line.starts_with(b"cpu "))?).skip(1).map(decimal);
     let mut next = || words.next().flatten();
@@ -75,7 +75,7 @@ pub(super) fn busy(text: &[u8]) -> Option<u64> {
     ticks.checked_mul(TICK)
 }
 
-/// The soft limit of open files in `/proc/self/limits`.
+/// Returns the soft limit of open files in `/proc/self/limits`.
 pub(super) fn open_files(text: &[u8]) -> Option<u64> {
     let line = lines(text).find_map(|line| line.strip_prefix(b"Max open files"))?;
     words(line).next().and_then(decimal)
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_cut_short_are_absent() {
+    fn number_and_keyed_return_none_when_text_is_truncated() {
         assert_eq!(number(b"1234\n"), Some(1234));
         for text in ["", "\n", "1234", "max\n", "-1\n", "12x\n", "99999999999999999999\n", "\u{0}\n"] {
             assert_eq!(number(text.as_bytes()), None, "{text:?}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_with_and_without_its_second_line() {
+    fn stall_parses_pressure_with_and_without_full() {
         let whole =
             b"some avg10=0.00 avg60=1.50 avg300=0.20 total=123\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=45\n";
         assert_eq!(stall(whole), Stall { some: Some(123), full: Some(45) });
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine() {
+    fn memory_busy_and_open_files_parse_proc_files() {
         let meminfo = b"MemTotal:  1000 kB\nMemFree:  300 kB\nInactive(file):  100 kB\n";
         assert_eq!(memory(meminfo), Some(Memory { total: 1_024_000, working_set: 614_400 }));
         assert_eq!(memory(b"MemTotal: 10 kB\nMemFree: 30 kB\n"), Some(Memory { total: 10_240, working_set: 0 }));

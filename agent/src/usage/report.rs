@@ -1,4 +1,4 @@
-//! History in the words of a NodeUsage, and what of it is worth a write before its time.
+//! Conversion of the history into a NodeUsage, and detection of changes that are worth an early write.
 
 use api::Quantity;
 use api::nodeusage::{Figures, Histograms, NodeUsageSpec, Pressure, Time};
@@ -9,17 +9,17 @@ use jiff::Timestamp;
 use super::history::{History, PodHistory, Resource};
 use super::windows::{Part, Ring};
 
-/// A slot says something of pressure once so many microseconds of it were seen.
+/// Least observed time, in microseconds, for a slot to have a pressure value.
 const A_MINUTE: u64 = 60_000_000;
-/// And of throttling after so many periods, of 0.1 s each.
+/// Least observed periods, of 0.1 s each, for a slot to have a throttling value.
 const PERIODS: u64 = 100;
 
-/// The report of `instance` at `now`; `None` until the machine's CPU and memory were measured.
+/// Returns the report of `instance` at `now`; `None` until the machine's CPU and memory were measured.
 pub fn report(history: &mut History, instance: &str, now: Timestamp) -> Option<NodeUsageSpec> {
     overview(history, instance, now).map(|spec| whole(spec, history, now))
 }
 
-/// The report with what its readers compare, histograms and pods: most of its cost.
+/// Adds histograms and pods, which consumers compare and which are most of the report's cost.
 pub(super) fn whole(overview: NodeUsageSpec, history: &mut History, now: Timestamp) -> NodeUsageSpec {
     let node = &history.node;
     let histograms = Histograms {
@@ -31,7 +31,7 @@ pub(super) fn whole(overview: NodeUsageSpec, history: &mut History, now: Timesta
     NodeUsageSpec { histograms, pods: encode_pods(&pods), ..overview }
 }
 
-/// What a report says of the machine as a whole.
+/// Returns the part of a report about the machine as a whole.
 pub(super) fn overview(history: &mut History, instance: &str, now: Timestamp) -> Option<NodeUsageSpec> {
     let node = &mut history.node;
     Some(NodeUsageSpec {
@@ -48,17 +48,17 @@ pub(super) fn overview(history: &mut History, instance: &str, now: Timestamp) ->
     })
 }
 
-/// Kubernetes writes moments to the second.
+/// Truncates a time to whole seconds, as Kubernetes writes times.
 fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
-/// Nanocores as a quantity, rounded up to a thousandth.
+/// Returns nanocores as a quantity, rounded up to a thousandth.
 fn cpu(nanocores: u64) -> Quantity {
     cpu_text(i64::try_from(nanocores.div_ceil(1_000_000)).unwrap_or(i64::MAX)).into()
 }
 
-/// Bytes as a quantity, rounded up to a MiB.
+/// Returns bytes as a quantity, rounded up to a MiB.
 fn memory(bytes: u64) -> Quantity {
     format!("{}Mi", bytes.div_ceil(1 << 20)).into()
 }
@@ -84,7 +84,7 @@ fn kills(ring: &mut Ring<u32>, now: Timestamp) -> u32 {
     ring.recent(now).iter().fold(0, |sum, kills| sum.saturating_add(*kills))
 }
 
-/// `None` for a pod that was seen too short a time to have figures.
+/// Returns the usage of a pod; `None` for a pod that was observed for too short a time.
 fn pod_usage(uid: &str, pod: &mut PodHistory, now: Timestamp) -> Option<PodUsage> {
     let percentile = |histogram: &Histogram, per_mille| histogram.percentile(per_mille);
     let percent = |per_mille: u16| u8::try_from(per_mille.div_ceil(10)).unwrap_or(100);
@@ -102,7 +102,7 @@ fn pod_usage(uid: &str, pod: &mut PodHistory, now: Timestamp) -> Option<PodUsage
     })
 }
 
-/// What decisions turn on: when it moves, the report does not wait for its time.
+/// Values on which decisions depend. A change of them makes a report due early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReportSummary {
     cpu: Option<Level>,
@@ -112,7 +112,7 @@ pub(super) struct ReportSummary {
     oom_kills: u32,
 }
 
-/// A step of a tenth in percentiles, of a twentieth of the time in shares.
+/// Least changes that count: two levels (a tenth) in percentiles, a twentieth of the time in shares.
 const LEVELS: u8 = 2;
 const SHARE: u16 = 50;
 
@@ -128,7 +128,7 @@ impl ReportSummary {
         }
     }
 
-    /// Whether somebody might decide otherwise by the `other`, later one.
+    /// Reports whether a decision might change with the later summary `other`.
     pub(super) fn differs(&self, other: &Self) -> bool {
         let number = |level: Option<Level>| level.map_or(0, Level::number);
         let moved = |one, another| number(one).abs_diff(number(another)) >= LEVELS;

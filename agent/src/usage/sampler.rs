@@ -1,4 +1,4 @@
-//! One look at the machine and its pods: counters become amounts since the last look. Nothing here remembers more than that.
+//! Sampler of the machine and its pods: converts counters into amounts since the last sample. The sampler keeps no older state.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,56 +10,56 @@ use super::parse::{self, Stall};
 use super::windows::Part;
 use crate::files::FileBackup;
 
-/// Looks after which a pod's containers are looked up again; those of a young pod at each look.
+/// Number of samples after which a pod's containers are listed again; those of a new pod are listed at each sample.
 const LOOKS: u32 = 6;
 
-/// What was seen.
+/// A sample of the machine and its pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsageSample {
     /// The machine.
     pub node: NodeSample,
-    /// Its pods by UID, where something could be read.
+    /// Its pods by UID, where at least CPU or memory could be read.
     pub pods: Vec<(String, PodSample)>,
 }
 
-/// The machine since the last look.
+/// Usage of the machine since the last sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeSample {
     /// CPU in nanocores.
     pub cpu: Option<u64>,
     /// Working set in bytes.
     pub memory: Option<u64>,
-    /// All memory in bytes.
+    /// Total memory in bytes.
     pub memory_total: u64,
-    /// How long processes waited.
+    /// Stall times of processes.
     pub pressure: Option<[Part; 5]>,
-    /// Periods of the quotas of those containers of each pod that were throttled most.
+    /// Quota periods, summed over the most throttled container of each pod.
     pub throttled: Part,
-    /// Processes killed for want of memory.
+    /// Processes killed for lack of memory.
     pub oom_kills: u64,
 }
 
-/// A pod since the last look.
+/// Usage of a pod since the last sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSample {
-    /// CPU in nanocores; none at the first look.
+    /// CPU in nanocores; `None` at the first sample.
     pub cpu: Option<u64>,
     /// Working set in bytes.
     pub memory: Option<u64>,
-    /// Time that some process waited for memory or a disk, whichever is longer.
+    /// Time in which some process was stalled on memory or I/O, the longer of both.
     pub pressure: Option<Part>,
-    /// Periods of the quota of the container that was throttled most.
+    /// Quota periods of the most throttled container.
     pub throttled: Part,
-    /// Processes killed for want of memory.
+    /// Processes killed for lack of memory.
     pub oom_kills: u64,
 }
 
-/// A counter and when it was read last.
+/// A counter with the time of its last read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter(Option<(u64, Duration)>);
 
 impl Meter {
-    /// What it has grown by, and in what time. Nothing at the first reading, after it went back, or without time between.
+    /// Returns the increase and its duration. Returns `None` at the first read, after a decrease, or when no time has passed.
     fn grown(&mut self, value: Option<u64>, now: Duration) -> Option<(u64, Duration)> {
         let value = value?;
         let (before, at) = self.0.replace((value, now))?;
@@ -67,13 +67,13 @@ impl Meter {
         (!time.is_zero()).then_some((more, time))
     }
 
-    /// Nanoseconds of CPU as nanocores.
+    /// Converts nanoseconds of CPU to nanocores.
     fn rate(&mut self, nanoseconds: Option<u64>, now: Duration) -> Option<u64> {
         let (more, time) = self.grown(nanoseconds, now)?;
         u64::try_from(u128::from(more) * 1_000_000_000 / time.as_nanos().max(1)).ok()
     }
 
-    /// Microseconds of waiting as part of the time.
+    /// Converts microseconds of stalls to a part of the time.
     fn waited(&mut self, microseconds: Option<u64>, now: Duration) -> Option<Part> {
         let (part, time) = self.grown(microseconds, now)?;
         Some(Part { part, whole: u64::try_from(time.as_micros()).unwrap_or(u64::MAX) })
@@ -99,7 +99,7 @@ impl Waits {
     }
 }
 
-/// Periods of a quota.
+/// Meters of quota periods.
 #[derive(Debug, Default)]
 struct Quota {
     periods: Meter,
@@ -107,7 +107,7 @@ struct Quota {
 }
 
 impl Quota {
-    /// Of a `cpu.stat` of either version.
+    /// Reads a `cpu.stat` of either version.
     fn take(&mut self, text: Option<&[u8]>, now: Duration) -> Part {
         let grown = |meter: &mut Meter, key| {
             let value = text.and_then(|text| parse::keyed(text, key));
@@ -119,7 +119,7 @@ impl Quota {
     }
 }
 
-/// A counter of kills. What appears while we look counts from nothing.
+/// A counter of OOM kills. A counter that appears between two samples starts from zero.
 #[derive(Debug)]
 struct Kills {
     file: FileBackup,
@@ -141,7 +141,7 @@ impl Kills {
 struct ContainerMeters {
     stat: FileBackup,
     quota: Quota,
-    /// v1 counts kills for each cgroup alone.
+    /// Counter of the container: v1 counts kills for each cgroup alone.
     kills: Option<Kills>,
 }
 
@@ -150,7 +150,7 @@ struct PodMeters {
     relative: PathBuf,
     time: FileBackup,
     cpu: Meter,
-    /// v1 keeps time and quota in two files.
+    /// Second file of v1, which has time and quota in two files.
     throttling: Option<FileBackup>,
     quota: Quota,
     current: FileBackup,
@@ -191,7 +191,7 @@ impl PodMeters {
         }
     }
 
-    /// Looks up the containers, now and then.
+    /// Lists the containers from time to time.
     fn find_containers(&mut self, layout: &Layout, since: Option<Duration>) {
         let due = self.looks < LOOKS || self.looks.is_multiple_of(LOOKS);
         self.looks = self.looks.wrapping_add(1);
@@ -227,7 +227,7 @@ impl PodMeters {
         sample
     }
 
-    /// CPU, and the pod's own quota.
+    /// Reads CPU, and the pod's own quota.
     fn read_cpu(&mut self, reader: &mut Reader, now: Duration) -> (Option<u64>, Part) {
         match &mut self.throttling {
             None => {
@@ -251,7 +251,7 @@ impl PodMeters {
     }
 }
 
-/// The one that was throttled for the larger share of its periods.
+/// Returns the one that was throttled for the larger share of its periods.
 fn worse(one: Part, other: Part) -> Part {
     let (left, right) =
         (u128::from(one.part) * u128::from(other.whole), u128::from(other.part) * u128::from(one.whole));
@@ -307,7 +307,7 @@ impl NodeMeters {
         }
     }
 
-    /// The root cgroup counts all; where there is none, `/proc/stat`, which is dearer on large machines.
+    /// Reads the root cgroup, which counts all; without it `/proc/stat`, whose read is more expensive on large machines.
     fn read_cpu(&mut self, reader: &mut Reader, now: Duration) -> Option<u64> {
         let unified = self.unified;
         let used = reader.read(&mut self.cpu).and_then(|text| match unified {
@@ -319,7 +319,7 @@ impl NodeMeters {
     }
 }
 
-/// Looks at one machine.
+/// Sampler of one machine.
 #[derive(Debug)]
 pub struct Sampler {
     root: PathBuf,
@@ -328,12 +328,12 @@ pub struct Sampler {
     reader: Reader,
     machine: NodeMeters,
     pods: BTreeMap<String, PodMeters>,
-    /// When it looked last.
+    /// Time of the last sample.
     looked: Option<Duration>,
 }
 
 impl Sampler {
-    /// A sampler of the machine below `root`, whose kubelet has the `cgroupRoot` of `base`.
+    /// Returns a sampler of the machine below `root`, whose kubelet has the `cgroupRoot` of `base`.
     #[must_use]
     pub fn new(root: &Path, base: &str) -> Self {
         let layout = Layout::detect(root);
@@ -348,7 +348,7 @@ impl Sampler {
         }
     }
 
-    /// Looks. `now` is a clock that nobody sets.
+    /// Takes a sample. `now` must be of a monotonic clock.
     pub fn look(&mut self, now: Duration) -> UsageSample {
         self.reader.begin();
         self.find_pods();
@@ -379,7 +379,7 @@ impl Sampler {
         }
     }
 
-    /// Hierarchies can be mounted after we start.
+    /// Detects the layout again: hierarchies may be mounted after the start.
     fn mend_layout(&mut self) {
         let layout = Layout::detect(&self.root);
         if layout != self.layout {

@@ -1,19 +1,20 @@
-//! When a report is due: at once when it says something new, every five minutes when it does not, never two within 30 s.
+//! Schedule of reports: at once after a change, every five minutes without one, and never two within 30 s.
 
 use std::time::Duration;
 
 use super::report::ReportSummary;
 
-/// Never two writes closer than this.
+/// Least interval between two writes.
 const CLOSEST: Duration = Duration::from_secs(30);
-/// Never a silence longer than this, looks included; the longest wait after refusals too.
+/// Greatest interval between two writes, including the sample period; also the longest wait after failures.
 const LONGEST: Duration = Duration::from_secs(300);
-/// A fleet that started at once must not report at once for ever.
+/// Seconds over which the intervals of machines are spread, so that a fleet that started together does not report together
+/// forever.
 const SPREAD: u64 = 60;
-/// Of the silence, kept for the look and the write themselves.
+/// Part of the greatest interval that is reserved for the sample and the write themselves.
 const RESERVE: Duration = Duration::from_secs(15);
 
-/// What was written when. Moments are of a clock that nobody sets.
+/// Times of writes. All times are of a monotonic clock.
 #[derive(Debug)]
 pub(super) struct SampleTiming {
     every: Duration,
@@ -23,7 +24,7 @@ pub(super) struct SampleTiming {
 }
 
 impl SampleTiming {
-    /// `seed` differs between machines; `period` is that of looks.
+    /// Returns a schedule without writes. `seed` differs between machines; `period` is that of samples.
     pub(super) fn new(seed: u64, period: Duration) -> Self {
         let spread = Duration::from_secs(seed % SPREAD);
         Self {
@@ -34,7 +35,7 @@ impl SampleTiming {
         }
     }
 
-    /// Whether to write now.
+    /// Reports whether a write is due now.
     pub(super) fn is_due(&self, gist: &ReportSummary, now: Duration) -> bool {
         let doubled = CLOSEST.saturating_mul(1 << self.failures.min(4));
         if self.tried.is_some_and(|tried| now.saturating_sub(tried) < doubled.min(LONGEST)) {
@@ -46,7 +47,7 @@ impl SampleTiming {
         }
     }
 
-    /// A write has ended.
+    /// Records the end of a write.
     pub(super) fn ended(&mut self, taken: bool, gist: ReportSummary, now: Duration) {
         self.tried = Some(now);
         self.failures = if taken { 0 } else { self.failures.saturating_add(1) };
@@ -65,7 +66,7 @@ mod tests {
     use crate::usage::history::History;
     use crate::usage::sampler::{NodeSample, UsageSample};
 
-    /// The gist of a machine that has killed so many processes.
+    /// Returns the summary of a machine with this number of OOM kills.
     fn gist(oom_kills: u64) -> ReportSummary {
         let now = Timestamp::UNIX_EPOCH;
         let mut history = History::new(now);
@@ -77,9 +78,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// Two hours of looks: news or none, an API server that refuses now and then.
+        /// Simulates two hours of samples, with and without changes, and with an API server that sometimes refuses.
         #[test]
-        fn writes_keep_their_distance_and_silence_ends(
+        fn is_due_keeps_intervals_between_30_s_and_5_min(
             seed: u64,
             news in proptest::collection::vec(0..20_u64, 720),
             refusals in proptest::collection::vec(any::<bool>(), 720),
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn news_is_written_at_once_but_not_twice_in_30_seconds() {
+    fn is_due_returns_true_after_a_change_and_30_s() {
         let mut pace = SampleTiming::new(0, Duration::from_secs(10));
         let at = Duration::from_secs;
         assert!(pace.is_due(&gist(0), at(0)));

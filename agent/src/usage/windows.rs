@@ -1,30 +1,32 @@
-//! The last minutes, hours, day: a ring of slots, each for a span of wall time, so that what is kept survives a restart.
+//! Window of the last minutes, hours or day: a ring of slots, each for a span of wall time, so that its content survives a
+//! restart.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Slots of equal width. One more than a window has, so that a window is always whole.
+/// Slots of equal width, one more than a window has, so that a window is always complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ring<T> {
     /// Seconds of a slot.
     width: u64,
-    /// The newest slot's number since 1970.
+    /// Number of the newest slot since 1970.
     head: u64,
     slots: Vec<T>,
 }
 
 impl<T: Clone + Default> Ring<T> {
-    /// `slots` slots of `width` seconds.
+    /// Creates `slots` slots of `width` seconds.
     pub(super) fn new(width: u64, slots: usize) -> Self {
         Self { width: width.max(1), head: 0, slots: vec![T::default(); slots.max(1)] }
     }
 
-    /// Whether it was made with these measures; what was read from a disk may not be.
+    /// Reports whether both rings have the same dimensions; a ring that was read from disk may have others.
     pub(super) fn fits(&self, other: &Self) -> bool {
         self.width == other.width && self.slots.len() == other.slots.len()
     }
 
-    /// The slot of `now`. Where the clock went back, the newest one; where it went back far, all begin anew.
+    /// Returns the slot of `now`. A clock that was set back a little uses the newest slot; one that was set back far clears all
+    /// slots.
     pub(super) fn at(&mut self, now: Timestamp) -> &mut T {
         let number = u64::try_from(now.as_second()).unwrap_or(0) / self.width;
         let many = self.slots.len() as u64;
@@ -47,7 +49,7 @@ impl<T: Clone + Default> Ring<T> {
         usize::try_from(number % self.slots.len() as u64).unwrap_or(0)
     }
 
-    /// All slots that are recent at `now`.
+    /// Returns all slots that are recent at `now`.
     pub(super) fn recent(&mut self, now: Timestamp) -> &[T] {
         self.at(now);
         &self.slots
@@ -55,7 +57,7 @@ impl<T: Clone + Default> Ring<T> {
 }
 
 impl<T: Clone + Default + Ord> Ring<T> {
-    /// Keeps `value` if it is higher than what the slot has.
+    /// Keeps `value` if it is greater than the slot's value.
     pub(super) fn raise(&mut self, value: T, now: Timestamp) {
         let slot = self.at(now);
         if *slot < value {
@@ -63,18 +65,18 @@ impl<T: Clone + Default + Ord> Ring<T> {
         }
     }
 
-    /// The highest.
+    /// Returns the greatest value.
     pub(super) fn highest(&mut self, now: Timestamp) -> T {
         self.recent(now).iter().max().cloned().unwrap_or_default()
     }
 }
 
-/// Part of a whole: time waited, periods throttled.
+/// Part of a whole: time stalled, periods throttled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// What is counted.
+    /// Counted amount.
     pub part: u64,
-    /// What it is counted of.
+    /// Total amount.
     pub whole: u64,
 }
 
@@ -86,7 +88,8 @@ impl Ring<Part> {
         slot.whole = slot.whole.saturating_add(more.whole);
     }
 
-    /// Thousandths in the worst slot of those with a whole of at least `least`; `None` where there is no such slot.
+    /// Returns the greatest share in thousandths, of the slots with a whole of at least `least`; `None` where there is no such
+    /// slot.
     pub(super) fn worst(&mut self, least: u64, now: Timestamp) -> Option<u16> {
         let told = self.recent(now).iter().filter(|slot| slot.whole >= least.max(1));
         let shares = told.map(|slot| u128::from(slot.part) * 1000 / u128::from(slot.whole));
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_forgotten_after_its_window_and_not_before() {
+    fn highest_drops_a_peak_after_its_window() {
         let mut ring = Ring::new(60, 6);
         ring.raise(7, at(1000));
         ring.raise(3, at(1010));
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_jump() {
+    fn ring_keeps_recent_slots_when_the_clock_jumps() {
         let mut ring = Ring::new(60, 6);
         ring.raise(7, at(100_000));
         ring.raise(9, at(99_900));
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_slot_counts_if_enough_was_seen_in_it() {
+    fn worst_ignores_slots_with_too_small_a_whole() {
         let mut ring = Ring::new(300, 13);
         assert_eq!(ring.worst(10, at(0)), None);
         ring.add(Part { part: 5, whole: 5 }, at(300));

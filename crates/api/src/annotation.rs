@@ -1,125 +1,126 @@
-//! Every annotation key and fixed annotation value, once.
+//! Annotation keys and fixed annotation values, each defined once.
 
-/// On a pod: `true` or a Go duration since its start; on a Node: exactly `true`. Blocks voluntary disruption.
+/// Annotation that blocks voluntary disruption. On a pod: `true` or a Go duration since its start. On a Node: only `true`.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
-/// Drift hash of the pool's template, on pool, claim and Node.
+/// Drift hash of the NodePool's template, on NodePool, NodeClaim and Node.
 pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
-/// Version of the recipe behind [`NODEPOOL_HASH`].
+/// Version of [`NODEPOOL_HASH`].
 pub const NODEPOOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
-/// RFC 3339 instant at which a terminating claim is forced, on claim and Node.
+/// Time in RFC 3339 at which a terminating NodeClaim is forced, on NodeClaim and Node.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
-/// `true` or `false` on a claim: whether minValues were lowered to make it launchable.
+/// Annotation of a NodeClaim: `true` if `minValues` were lowered to make the launch possible, otherwise `false`.
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
-/// `true` on a claim whose candidate types were priced by a NodeOverlay.
+/// Annotation of a NodeClaim whose instance types have prices from a NodeOverlay; value `true`.
 pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
-/// `true` on a claim whose candidate types were sized by a NodeOverlay.
+/// Annotation of a NodeClaim whose instance types have capacity from a NodeOverlay; value `true`.
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
 
-/// Drift hash of an EC2NodeClass, on class and claim.
+/// Drift hash of an EC2NodeClass, on EC2NodeClass and NodeClaim.
 pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
-/// Version of the recipe behind [`EC2_NODE_CLASS_HASH`].
+/// Version of [`EC2_NODE_CLASS_HASH`].
 pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
-/// Instance profile that the claim's machine uses.
+/// Instance profile of the NodeClaim's instance.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
-/// `true` on a claim whose instance has its late tags (Name, nodeclaim).
+/// Annotation of a NodeClaim whose instance has its late tags (Name, nodeclaim); value `true`.
 pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
-/// `true` on a claim whose instance carries the cluster's name as a tag.
+/// Annotation of a NodeClaim whose instance has a tag with the name of the cluster; value `true`.
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 
-/// On an EC2NodeClass: [`AGENT_ENABLED`] when its images carry the Kerf agent.
+/// Annotation of an EC2NodeClass: [`AGENT_ENABLED`] if its images contain the Kerf agent.
 pub const AGENT: &str = "kerf.sh/agent";
 /// Value of [`AGENT`].
 pub const AGENT_ENABLED: &str = "enabled";
-/// On an EC2NodeClass: settings of the agent on its machines, a YAML document that becomes a part of their user data.
+/// Annotation of an EC2NodeClass: settings of the agent, a YAML document that becomes a part of the user data.
 pub const AGENT_SETTINGS: &str = "kerf.sh/agent-settings";
-/// On an EC2NodeClass: a duration such as `15m`, after which a registered node whose gates are not open is given up and replaced.
+/// Annotation of an EC2NodeClass: a duration such as `15m`. A registered node whose gates are not open by then is replaced.
 pub const GATE_TIMEOUT: &str = "kerf.sh/gate-timeout";
-/// On a Node: RFC 3339 instant of the agent's last report.
+/// Annotation of a Node: time of the agent's last report, in RFC 3339.
 pub const AGENT_HEARTBEAT: &str = "kerf.sh/agent-heartbeat";
-/// On a Node: how its start went, JSON: the agent's `start`, and milliseconds from there by stage.
+/// Annotation of a Node: timeline of its start as JSON, with the agent's `start`, and milliseconds from there by stage.
 pub const TIMELINE: &str = "kerf.sh/timeline";
-/// On a Node: RFC 3339 instant at which EC2 takes the machine.
+/// Annotation of a Node: time in RFC 3339 at which EC2 reclaims the instance.
 pub const INTERRUPTION_DEADLINE: &str = "kerf.sh/interruption-deadline";
-/// On a Node: the controller, or a person, asks the agent to empty it; a [`crate::DrainRequest`].
+/// Annotation of a Node: request to the agent to drain the node, by the controller or a person; a [`crate::DrainRequest`].
 pub const DRAIN: &str = "kerf.sh/drain";
-/// On a Node: the controller empties it itself, and its agent asks for no pod; a [`crate::DrainTaken`].
+/// Annotation of a Node: mark that the controller drains the node itself, so the agent evicts no pods; a [`crate::DrainTaken`].
 pub const DRAIN_TAKEN_OVER: &str = "kerf.sh/drain-taken-over";
-/// On a Node, and in a NodePool's template: what a rebalance recommendation does: `ignore`, `cordon` or `replace`.
+/// Annotation of a Node, and of a NodePool's template: reaction to a rebalance recommendation: `ignore`, `cordon` or `replace`.
 pub const REBALANCE: &str = "kerf.sh/rebalance";
-/// On a Node: the id of the recommendation after which the controller wants the node drained.
+/// Annotation of a Node: id of the rebalance recommendation for which the controller approves the drain.
 pub const REPLACEMENT_APPROVED: &str = "kerf.sh/replacement-approved";
-/// On a claim: client token of its CreateFleet, written before the call.
+/// Annotation of a NodeClaim: client token of its CreateFleet call, written before the call.
 pub const LAUNCH_TOKEN: &str = "kerf.sh/launch-token";
-/// On a claim: the claims that go once it is initialized, a comma list.
+/// Annotation of a NodeClaim: NodeClaims that are removed once this one is initialized, separated by commas.
 pub const REPLACES: &str = "kerf.sh/replaces";
-/// On a claim that goes: the claims that must be initialized before, a comma list. It is there as long as the move is under way,
-/// and the claims that carry the same list go together.
+/// Annotation of a NodeClaim that is to be removed: NodeClaims that must be initialized first, separated by commas. The
+/// annotation is present while the disruption command is in progress. NodeClaims with the same list are removed together.
 pub const REPLACED_BY: &str = "kerf.sh/replaced-by";
 
-/// On a NodePool: what each of its nodes costs beside its price, in dollars per hour such as `0.01`: agents and licences.
+/// Annotation of a NodePool: cost of each node besides its price, in dollars per hour such as `0.01`, for agents and licenses.
 pub const NODE_FEE: &str = "kerf.sh/node-fee";
-/// On a NodePool: work that machines do, as a comma list such as `family=m8g:1.25,generation=7:1.1`; see
-/// [`crate::performance`]. A NodeOverlay's [`PERFORMANCE`] is more special and wins.
+/// Annotation of a NodePool: performance factors, separated by commas, such as `family=m8g:1.25,generation=7:1.1`; see
+/// [`crate::performance`]. The [`PERFORMANCE`] of a NodeOverlay is more specific and takes precedence.
 pub const PERFORMANCE_FACTORS: &str = "kerf.sh/performance-factors";
-/// On a NodePool: the time zone whose clocks schedules of its budgets go by, such as `Europe/Berlin`; UTC without it.
+/// Annotation of a NodePool: time zone for the schedules of its budgets, such as `Europe/Berlin`. Absent: UTC.
 pub const BUDGET_TIMEZONE: &str = "kerf.sh/budget-timezone";
-/// On a NodePool: what a consolidation must save of what its nodes cost, such as `2.5%`.
+/// Annotation of a NodePool: minimum savings of a consolidation relative to the cost of its nodes, such as `2.5%`.
 pub const CONSOLIDATION_MIN_SAVING: &str = "kerf.sh/consolidation-min-saving";
-/// On a NodePool: what a consolidation must save for each pod that it evicts, in dollars per hour such as `0.005`.
+/// Annotation of a NodePool: minimum savings of a consolidation for each evicted pod, in dollars per hour such as `0.005`.
 pub const CONSOLIDATION_MIN_SAVING_PER_POD: &str = "kerf.sh/consolidation-min-saving-per-pod";
-/// On a NodePool: a duration such as `10m`, for how long a new node of it costs money before it is of use, images pulled and
-/// caches warm. A consolidation must earn that back within the time for which its nodes have stood, a day at most.
+/// Annotation of a NodePool: a duration such as `10m` for which a new node costs money before it is useful. In that time images
+/// are pulled and caches warm up. A consolidation must earn that cost back within the age of its nodes, at most a day.
 pub const CONSOLIDATION_WARM_UP: &str = "kerf.sh/consolidation-warm-up";
-/// On a NodePool: what reports of real use count for: `ignore`, `observe` or `pack`.
+/// Annotation of a NodePool: use of utilization reports: `ignore`, `observe` or `pack`.
 pub const UTILIZATION: &str = "kerf.sh/utilization";
-/// On a NodePool with [`UTILIZATION`] `pack`: how much more than its pods use their requests leave, such as `20%`.
+/// Annotation of a NodePool with [`UTILIZATION`] `pack`: margin of the requests above the utilization of pods, such as `20%`.
 pub const PACK_MARGIN: &str = "kerf.sh/pack-margin";
-/// On a NodePool with [`UTILIZATION`] `pack`: what is left of a request at least, such as `50%`.
+/// Annotation of a NodePool with [`UTILIZATION`] `pack`: lower bound of a lowered request, such as `50%`.
 pub const PACK_FLOOR: &str = "kerf.sh/pack-floor";
-/// On a NodePool with [`UTILIZATION`] `pack`: how long a pod must have been watched before its requests change, such as `24h`.
+/// Annotation of a NodePool with [`UTILIZATION`] `pack`: minimum history of a pod before its requests change, such as `24h`.
 pub const PACK_MIN_HISTORY: &str = "kerf.sh/pack-min-history";
-/// On a pod, copied from its template: [`RESIZE_NEVER`] keeps its requests as they are.
+/// Annotation of a pod, from its template: [`RESIZE_NEVER`] keeps its requests unchanged.
 pub const RESIZE: &str = "kerf.sh/resize";
 /// Value of [`RESIZE`].
 pub const RESIZE_NEVER: &str = "never";
-/// On a pod whose requests were lowered: what its containers requested before; see [`crate::objects::Requested`].
+/// Annotation of a pod whose requests were lowered: the original requests of its containers; see [`crate::objects::Requested`].
 pub const REQUESTED: &str = "kerf.sh/requested";
-/// On a pod: when it got its requests back because something was short or kubelet could not lower them, a comma list of RFC 3339
-/// instants.
+/// Annotation of a pod: times at which its requests were raised back, because a resource was short or kubelet could not lower
+/// them. RFC 3339, separated by commas.
 pub const GIVEN_BACK: &str = "kerf.sh/requests-given-back";
-/// On a pod, copied from its template: a duration such as `4h`; a pod that has run for less is not moved to save money, so its
-/// workload is disturbed at most so often.
+/// Annotation of a pod, from its template: a duration such as `4h`. A pod that has run for less is not moved to save money,
+/// which limits how often its workload is disrupted.
 pub const DISRUPT_AT_MOST_ONCE_PER: &str = "kerf.sh/disrupt-at-most-once-per";
-/// On a pod, copied from its template: [`TRUE`] when a copy of it is to be up before it is evicted, `false` when not. On a NodePool:
-/// [`TRUE`] when that holds for all single pods of Deployments on its nodes.
+/// Annotation of a pod, from its template: [`TRUE`] if a copy must be ready before its eviction, `false` if not. Annotation of
+/// a NodePool: [`TRUE`] if this applies to all single pods of Deployments on its nodes.
 pub const SURGE: &str = "kerf.sh/surge";
-/// On a pod that waits for its copy: whose pod it was, and since when it is not any more; see [`crate::objects::Surged`].
+/// Annotation of a pod that waits for its copy: its former owner, and the time at which that ownership ended; see
+/// [`crate::objects::Surged`].
 pub const SURGED: &str = "kerf.sh/surged";
-/// On a NodeOverlay: work that its machines do, as a factor such as `1.15`.
+/// Annotation of a NodeOverlay: work of its instance types, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 
-/// On a pod, or as a label of it: how many pods of its workload never go to spot, such as `2`; see [`crate::mix`].
+/// Annotation or label of a pod: number of pods of its workload that never run on spot, such as `2`; see [`crate::mix`].
 pub const ON_DEMAND_BASE: &str = "kerf.sh/on-demand-base";
-/// On a pod, or as a label of it: how many of the workload's other pods are to be on spot, such as `70%`.
+/// Annotation or label of a pod: share of the workload's other pods on spot, such as `70%`.
 pub const SPOT_SHARE: &str = "kerf.sh/spot-share";
 
-/// On a pod of a Node: set by kubelet for a pod that comes from a file, not from the API.
+/// Annotation of a pod, set by kubelet for a pod from a manifest on the node.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
-/// On a pod: a number; of the pods of a ReplicaSet those with the lower go first.
+/// Annotation of a pod: a number. Of the pods of a ReplicaSet those with the lower number are deleted first.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// On a PersistentVolumeClaim: present once its binding to a volume is complete.
+/// Annotation of a PersistentVolumeClaim, present once its binding to a volume is complete.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// On a PersistentVolumeClaim: name of its class, from the time before the field.
+/// Annotation of a PersistentVolumeClaim: name of its StorageClass, in the form that preceded the field.
 pub const BETA_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// On a StorageClass: `true` when claims without a class get this one.
+/// Annotation of a StorageClass: `true` if it is the default of claims without a class.
 pub const DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
-/// The older spelling of [`DEFAULT_STORAGE_CLASS`].
+/// Older spelling of [`DEFAULT_STORAGE_CLASS`].
 pub const BETA_DEFAULT_STORAGE_CLASS: &str = "storageclass.beta.kubernetes.io/is-default-class";
 
-/// On anything: the object as `kubectl apply` last sent it, as large as the object itself.
+/// Annotation of any object: the object as `kubectl apply` last sent it, as large as the object itself.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The value `true` of annotations that are switches.
+/// Value `true` of annotations that are switches.
 pub const TRUE: &str = "true";

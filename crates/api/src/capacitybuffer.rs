@@ -1,4 +1,4 @@
-//! CapacityBuffer (`autoscaling.x-k8s.io/v1beta1`): room that is kept ready for pods to come.
+//! CapacityBuffer (`autoscaling.x-k8s.io/v1beta1`): capacity that is kept free for future pods.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::Quantity;
 use crate::quantity::InvalidQuantity;
 use crate::status::Condition;
 
-/// The strategy that keeps machines running for pods to come; the only one that Kerf serves.
+/// Strategy that keeps nodes running for future pods. Kerf supports no other strategy.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
-/// Priority of the pods that a buffer stands for: everyone else's is greater.
+/// Priority of the pods of a buffer. All other pods have a greater one.
 pub const PRIORITY: i32 = i32::MIN;
-/// Group of the workloads that a buffer can follow.
+/// API group of the workloads that a buffer can refer to.
 const APPS: &str = "apps";
-/// Kinds of the workloads that a buffer can follow.
+/// Kinds of the workloads that a buffer can refer to.
 pub const SCALABLE_KINDS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"];
 
-/// For which pods room is kept ready, and for how many.
+/// Pods for which capacity is kept free, and their number.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "autoscaling.x-k8s.io",
@@ -36,22 +36,23 @@ pub const SCALABLE_KINDS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBufferSpec {
-    /// How room is kept ready; others than active capacity are for other programs.
+    /// Strategy of the buffer. Kerf ignores buffers with a strategy other than active capacity.
     #[serde(default = "active_capacity")]
     pub provisioning_strategy: String,
-    /// The template of one pod to come, in the buffer's namespace.
+    /// PodTemplate of one pod of the buffer, in the namespace of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectRef>,
-    /// The workload whose pods are to come, in the buffer's namespace.
+    /// Workload whose pod template the buffer uses, in the namespace of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scalable_ref: Option<ScalableRef>,
-    /// Least number of pods to come.
+    /// Minimum number of pods of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Number of pods to come in percent of the workload's replicas, rounded up, at least one.
+    /// Number of pods of the buffer in percent of the workload's replicas, rounded up, at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentage: Option<i32>,
-    /// The most that the pods to come may request together, by resource; alone it says how many there are.
+    /// Maximum of the pods' requests together, by resource. Without `replicas` and `percentage` the limits define the number of
+    /// pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, Quantity>>,
 }
@@ -60,7 +61,7 @@ fn active_capacity() -> String {
     ACTIVE_CAPACITY.to_owned()
 }
 
-/// Names an object in the same namespace.
+/// Reference to an object in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalObjectRef {
@@ -68,11 +69,11 @@ pub struct LocalObjectRef {
     pub name: String,
 }
 
-/// Names a workload in the same namespace.
+/// Reference to a workload in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalableRef {
-    /// API group of the workload; absent or empty: `apps`.
+    /// API group of the workload. Absent or empty: `apps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
     /// Kind of the workload: Deployment, ReplicaSet or StatefulSet.
@@ -82,7 +83,7 @@ pub struct ScalableRef {
 }
 
 impl ScalableRef {
-    /// Whether Kerf can follow workloads of this group and kind.
+    /// Reports whether Kerf supports workloads of this group and kind.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         let group = self.api_group.as_deref().unwrap_or_default();
@@ -90,40 +91,40 @@ impl ScalableRef {
     }
 }
 
-/// What is known of a buffer.
+/// Observed state of a CapacityBuffer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBufferStatus {
-    /// The template that the buffer was resolved to.
+    /// PodTemplate that the buffer resolved to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectRef>,
-    /// Number of pods to come.
+    /// Number of pods of the buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Generation of the template that the buffer was resolved to.
+    /// Generation of the PodTemplate that the buffer resolved to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_generation: Option<i64>,
-    /// The strategy that the buffer was resolved with.
+    /// Strategy that the buffer was resolved with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioning_strategy: Option<String>,
-    /// What is true of the buffer.
+    /// Conditions of the buffer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
 impl CapacityBufferSpec {
-    /// Whether the buffer is for Kerf: it asks for machines that run.
+    /// Reports whether Kerf handles the buffer, because its strategy is active capacity.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.provisioning_strategy == ACTIVE_CAPACITY
     }
 
-    /// Number of pods to come, given the replicas of the workload that the buffer follows (`None` with a template of
-    /// its own) and what one pod requests, in the units of [`crate::objects::pod_requests`]. `None` where nothing says
-    /// how many: no number, no percentage that counts, and no limit on anything that the pod requests.
+    /// Returns the number of pods of the buffer. `scalable` is the number of replicas of the workload, `None` for a buffer with
+    /// a template. `requests` are those of one pod, in the units of [`crate::objects::pod_requests`]. Returns `None` if nothing
+    /// defines the number: no `replicas`, no applicable `percentage`, and no limit on a requested resource.
     ///
     /// # Errors
-    /// When a limit is not a quantity; the error names its text.
+    /// Returns an error with the text if a limit is not a quantity.
     pub fn pods_wanted(
         &self,
         scalable: Option<i32>,
@@ -135,7 +136,7 @@ impl CapacityBufferSpec {
         Ok(asked.map_or(room, |asked| Some(room.map_or(asked, |room| asked.min(room)).max(0))))
     }
 
-    /// How many pods the limits have room for; a limit on what no pod requests says nothing.
+    /// Returns the number of pods that fit into the limits. Limits on resources that the pod does not request are ignored.
     fn room(&self, requests: &BTreeMap<String, i64>) -> Result<Option<i32>, InvalidQuantity> {
         let mut least = None;
         for (resource, limit) in self.limits.iter().flatten() {
@@ -148,7 +149,7 @@ impl CapacityBufferSpec {
     }
 }
 
-/// Percent of a number of replicas, rounded up, at least one.
+/// Returns a percentage of a number of replicas, rounded up, at least one.
 fn share(replicas: i32, percent: i32) -> i32 {
     let hundredths = i64::from(replicas.max(0)) * i64::from(percent.max(0));
     i32::try_from((hundredths + 99) / 100).unwrap_or(i32::MAX).max(1)
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_pods_are_to_come() {
+    fn pods_wanted_combines_replicas_percentage_and_limits() {
         let rows = [
             ("a number", json!({ "replicas": 3 }), None, Some(3)),
             ("none", json!({ "replicas": 0 }), None, Some(0)),
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_that_can_be_followed() {
+    fn is_supported_accepts_workloads_of_group_apps() {
         let rows = [
             (None, "Deployment", true),
             (Some(""), "StatefulSet", true),

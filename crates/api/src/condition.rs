@@ -1,32 +1,32 @@
-//! Every condition type, once.
+//! Condition types. Each is defined once.
 
-/// Root condition of every kind, and kubelet's own on Nodes.
+/// Root condition of every kind. On Nodes, kubelet's own condition.
 pub const READY: &str = "Ready";
 
-/// NodePool, NodeOverlay, EC2NodeClass: the object says something that can be carried out.
+/// NodePool, NodeOverlay, EC2NodeClass: the object is valid.
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// NodePool: its node class exists and is ready.
 pub const NODE_CLASS_READY: &str = "NodeClassReady";
-/// NodePool: recent launches became Nodes; for information only.
+/// NodePool: recent launches became Nodes. For information only.
 pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 
-/// NodeClaim: a machine was bought.
+/// NodeClaim: an instance was launched.
 pub const LAUNCHED: &str = "Launched";
-/// NodeClaim: the machine's Node is there and carries the claim's labels.
+/// NodeClaim: the Node of the instance exists and carries the labels of the NodeClaim.
 pub const REGISTERED: &str = "Registered";
-/// NodeClaim: the Node can take pods.
+/// NodeClaim: the Node can run pods.
 pub const INITIALIZED: &str = "Initialized";
-/// NodeClaim: quiet for long enough to be consolidated.
+/// NodeClaim: no pod came or left for `consolidateAfter`.
 pub const CONSOLIDATABLE: &str = "Consolidatable";
-/// NodeClaim: the machine is no longer what its pool or class asks for.
+/// NodeClaim: the instance no longer matches its NodePool or node class.
 pub const DRIFTED: &str = "Drifted";
-/// NodeClaim: is being removed voluntarily, and why.
+/// NodeClaim: voluntary disruption in progress, with its reason.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
-/// NodeClaim: its pods are gone.
+/// NodeClaim: its pods are evicted.
 pub const DRAINED: &str = "Drained";
 /// NodeClaim: its volumes are detached.
 pub const VOLUMES_DETACHED: &str = "VolumesDetached";
-/// NodeClaim: the cloud has accepted its end.
+/// NodeClaim: EC2 has accepted the termination.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 /// EC2NodeClass: images were found.
@@ -39,17 +39,17 @@ pub const SECURITY_GROUPS_READY: &str = "SecurityGroupsReady";
 pub const INSTANCE_PROFILE_READY: &str = "InstanceProfileReady";
 /// EC2NodeClass: the placement group, if any, is available.
 pub const PLACEMENT_GROUP_READY: &str = "PlacementGroupReady";
-/// EC2NodeClass: capacity reservations were read; only with the ReservedCapacity gate.
+/// EC2NodeClass: capacity reservations were read. Only with the ReservedCapacity gate.
 pub const CAPACITY_RESERVATIONS_READY: &str = "CapacityReservationsReady";
 
 /// CapacityBuffer: template and number of pods are known.
 pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
-/// CapacityBuffer: whether the room is there.
+/// CapacityBuffer: True if the capacity exists.
 pub const PROVISIONING: &str = "Provisioning";
 
-/// Node: the network of pods is not there; set by cloud controllers and network plugins.
+/// Node: the pod network is not available. Set by cloud controllers and network plugins.
 pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
-/// Node: the kernel works; named as the EKS node monitoring agent names it, like the four below.
+/// Node: the kernel works. This name and the four below are those of the EKS node monitoring agent.
 pub const KERNEL_READY: &str = "KernelReady";
 /// Node: disks work.
 pub const STORAGE_READY: &str = "StorageReady";
@@ -59,31 +59,32 @@ pub const CONTAINER_RUNTIME_READY: &str = "ContainerRuntimeReady";
 pub const NETWORKING_READY: &str = "NetworkingReady";
 /// Node: accelerators work.
 pub const ACCELERATED_HARDWARE_READY: &str = "AcceleratedHardwareReady";
-/// Node: the agent's gates are all true; when False the reason lists the closed ones.
+/// Node: all gates of the agent are open. If False, the reason lists the closed gates.
 pub const AGENT_READY: &str = "kerf.sh/Ready";
-/// Node: EC2 has announced the end of the machine; the message carries `deadline=<RFC 3339>`.
+/// Node: EC2 has announced the end of the instance. The message contains `deadline=<RFC 3339>`.
 pub const INTERRUPTED: &str = "kerf.sh/Interrupted";
-/// Node: whether the agent has emptied it; False while it does. The message begins as [`crate::DrainSaid`] reads it.
+/// Node: True once the agent has drained the node, False during the drain. [`crate::DrainSaid`] parses the beginning of the
+/// message.
 pub const NODE_DRAINED: &str = "kerf.sh/Drained";
-/// Node: EC2 has scheduled maintenance that is not due yet; the message carries `notBefore=` and `drain=` (RFC 3339).
+/// Node: EC2 has scheduled maintenance that is not due yet. The message contains `notBefore=` and `drain=` (RFC 3339).
 pub const MAINTENANCE_SCHEDULED: &str = "kerf.sh/MaintenanceScheduled";
-/// Node: whether the instance metadata service answers the agent. Only there once it has failed for a while.
+/// Node: the instance metadata service answers the agent. Present only after a longer failure.
 pub const METADATA_REACHABLE: &str = "kerf.sh/MetadataReachable";
 
-/// Pod: whether the scheduler found a place.
+/// Pod: the scheduler found a node.
 pub const POD_SCHEDULED: &str = "PodScheduled";
-/// On a pod: kubelet has not granted what the pod requests now; its reason is `Deferred` or `Infeasible`.
+/// Pod: kubelet has not granted the current requests of the pod. The reason is `Deferred` or `Infeasible`.
 pub const POD_RESIZE_PENDING: &str = "PodResizePending";
-/// NodePool: whether every DaemonSet tolerates the taint with which nodes that run the agent start. Only there when one does not.
+/// NodePool: every DaemonSet tolerates the startup taint of nodes with the agent. Present only if one does not.
 pub const DAEMONSETS_TOLERATE_AGENT_TAINT: &str = "kerf.sh/DaemonSetsTolerateAgentTaint";
-/// NodePool: whether everything that it says of disruption can be read. Only there when something cannot.
+/// NodePool: all of its disruption settings are valid. Present only if one is not.
 pub const DISRUPTION_VALID: &str = "kerf.sh/DisruptionValid";
-/// Pod: is about to be ended by a disruption.
+/// Pod: a disruption is about to end the pod.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
-/// Status of a condition.
+/// Condition status True.
 pub const TRUE: &str = "True";
-/// Status of a condition.
+/// Condition status False.
 pub const FALSE: &str = "False";
-/// Status of a condition.
+/// Condition status Unknown.
 pub const UNKNOWN: &str = "Unknown";

@@ -1,4 +1,4 @@
-//! The custom resource definitions as values, in the form in which they are published.
+//! Custom resource definitions as values, in their published form.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::CustomResourceExt;
@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::schema::{complete, kind};
 use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, NodeUsage};
 
-/// Every custom resource definition, sorted by file name, with all rules that the API server shall hold.
+/// Returns every custom resource definition with all of its schema rules, sorted by file name.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     values().into_iter().map(typed).collect()
 }
 
-/// Every custom resource definition as JSON, sorted by file name.
+/// Returns every custom resource definition as JSON, sorted by file name.
 #[must_use]
 pub fn values() -> Vec<Value> {
     let derived = [
@@ -27,7 +27,7 @@ pub fn values() -> Vec<Value> {
     derived.iter().map(published).collect()
 }
 
-/// Name of the file that a definition is published in: `<group>_<plural>.yaml`.
+/// Returns the file name of a published definition: `<group>_<plural>.yaml`.
 #[must_use]
 pub fn file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)

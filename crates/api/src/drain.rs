@@ -1,57 +1,58 @@
-//! How a drain is asked for and acknowledged: an annotation on the Node says what is wanted, the condition `kerf.sh/Drained` says
-//! whose requests the node's agent follows and how far it has come. Controller and agent read each other by this file alone.
+//! Protocol of drain requests and their acknowledgement. An annotation on the Node holds the request. The condition
+//! `kerf.sh/Drained` holds the requests that the agent of the node follows, and its progress. Controller and agent communicate
+//! about drains only through the types in this file.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The longest id.
+/// Maximum length of an id, in bytes.
 const LONGEST: usize = 128;
 
-/// The value of [`crate::annotation::DRAIN`]: somebody wants this node empty. Taking the annotation away withdraws the wish.
+/// Value of [`crate::annotation::DRAIN`]: a request to drain this node. Removal of the annotation withdraws the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainRequest {
-    /// Names the wish: letters, digits and `-_.:`. Another id is another wish.
+    /// Identity of the request: letters, digits and `-_.:`. Another id is another request.
     pub id: String,
-    /// Why, in words; for events.
+    /// Reason as text, for events.
     #[serde(default)]
     pub reason: String,
-    /// When the machine may be gone; without one no pod is ever forced.
+    /// Time at which the instance may be terminated. Without a deadline no pod is deleted by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// Pods of DaemonSets leave as well; right only behind a taint that keeps them away.
+    /// True if pods of DaemonSets are drained too. Valid only with a taint that keeps these pods from coming back.
     #[serde(default)]
     pub daemon_sets: bool,
-    /// The deadline is that of Karpenter's `terminationGracePeriod`, and its arithmetic holds in place of the machine's own rules: pods
-    /// have all of the time, and who asks to be left alone stays until its own grace period before the end.
+    /// True if the deadline is that of Karpenter's `terminationGracePeriod`. Then Karpenter's rules replace the agent's own.
+    /// Pods may use all of the time, and a do-not-disrupt pod keeps running until its own grace period before the deadline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub termination: bool,
-    /// When the request was made: who makes it may act itself when it is not acknowledged in time.
+    /// Time of the request. The requester may drain the node itself if the agent does not acknowledge in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Timestamp>,
 }
 
-/// A request that cannot be followed.
+/// Error for an invalid drain request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidRequest {
-    /// It does not parse.
+    /// Annotation that does not parse.
     #[error(
         "invalid drain request in annotation kerf.sh/drain: write JSON such as {{\"id\":\"1\",\"reason\":\"repair\"}}"
     )]
     Json(#[source] serde_json::Error),
-    /// Its id does not do.
+    /// Id of the wrong length or with a character that is not allowed.
     #[error("invalid id {0:?} in annotation kerf.sh/drain: write 1 to 128 letters, digits and -_.:")]
     Id(String),
 }
 
 impl DrainRequest {
-    /// Reads the annotation.
+    /// Parses the annotation.
     ///
     /// # Errors
-    /// [`InvalidRequest`], which says what to write instead.
+    /// Returns [`InvalidRequest`], whose message describes a valid request.
     pub fn parse(text: &str) -> Result<Self, InvalidRequest> {
         let request: Self = serde_json::from_slice(text.as_bytes()).map_err(InvalidRequest::Json)?;
         let fits = (1..=LONGEST).contains(&request.id.len());
@@ -66,22 +67,22 @@ impl fmt::Display for DrainRequest {
     }
 }
 
-/// The value of [`crate::annotation::DRAIN_TAKEN_OVER`]: the controller's signature under a drain that it sees to itself. It signs anew
-/// while it asks for pods; an agent that reads the same one for a minute takes it away and goes on.
+/// Value of [`crate::annotation::DRAIN_TAKEN_OVER`]: the mark of a drain that the controller carries out itself. The controller
+/// renews the mark while it evicts pods. An agent that sees the same mark for a minute removes it and continues the drain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainTaken {
-    /// The drain's, as in [`DrainRequest::id`].
+    /// Id of the drain, as in [`DrainRequest::id`].
     pub id: String,
-    /// Why it is not the agent's, in words.
+    /// Reason as text why the agent does not carry out the drain.
     #[serde(default)]
     pub reason: String,
-    /// When it was signed, by the controller's clock.
+    /// Time of the mark, by the controller's clock.
     pub at: Timestamp,
 }
 
 impl DrainTaken {
-    /// Reads the annotation; `None` where somebody else has written it.
+    /// Parses the annotation. Returns `None` if it has another format.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -98,21 +99,21 @@ fn json(value: &impl Serialize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(&serde_json::to_string(value).map_err(|_| fmt::Error)?)
 }
 
-/// The beginning of the message of [`crate::condition::NODE_DRAINED`], before the first `;`, in words of the form `key=value`.
+/// Beginning of the message of [`crate::condition::NODE_DRAINED`], before the first `;`, as pairs of the form `key=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrainSaid {
     /// Ids of the requests that the drain follows.
     pub ids: Vec<String>,
-    /// Pods whose eviction was accepted.
+    /// Number of pods whose eviction was accepted.
     pub evicted: usize,
-    /// Pods that were deleted whatever their budget said.
+    /// Number of pods that were deleted regardless of their PodDisruptionBudget.
     pub forced: usize,
-    /// Pods that still have to go.
+    /// Number of pods that are still to be evicted.
     pub left: usize,
 }
 
 impl DrainSaid {
-    /// Reads a message; what it does not say is empty or zero.
+    /// Parses a message. Missing values are empty or zero.
     #[must_use]
     pub fn parse(message: &str) -> Self {
         let mut said = Self::default();
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_read_as_it_is_written() {
+    fn drain_request_parses_its_own_text() {
         let request = DrainRequest {
             id: "termination-1".into(),
             reason: "Drifted".into(),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_read_as_it_is_written_and_anything_else_is_none() {
+    fn drain_taken_parses_only_its_own_text() {
         let taken = DrainTaken { id: "t-1".into(), reason: "silent".into(), at: Timestamp::UNIX_EPOCH };
         let text = taken.to_string();
         assert_eq!(text, r#"{"id":"t-1","reason":"silent","at":"1970-01-01T00:00:00Z"}"#);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_may_write() {
+    fn drain_request_parse_refuses_invalid_json_and_ids() {
         let rows = [
             (r#"{"id":"1"}"#, ""),
             (r#"{"id":"1","deadline":"2026-01-01T00:00:00Z","newer":1}"#, ""),
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_says_is_read_up_to_the_sentence() {
+    fn drain_said_parse_stops_at_the_first_semicolon() {
         let said = DrainSaid { ids: vec!["a".into(), "b".into()], evicted: 3, forced: 1, left: 2 };
         assert_eq!(DrainSaid::parse(&format!("{said}; blocked by PodDisruptionBudget x=y evicted=9")), said);
         assert_eq!(DrainSaid::parse("nothing of the kind"), DrainSaid::default());

@@ -1,54 +1,54 @@
-//! Durations as people wrote them: `720h` stays `720h`, `Never` means none.
+//! Durations that keep their original text: `720h` is written back as `720h`. `Never` means no duration.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The text that stands for "no such moment".
+/// Text for no duration.
 pub const NEVER: &str = "Never";
 
-/// A text that is neither a duration nor `Never`.
+/// Error for a text that is neither a duration nor `Never`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration: write hours, minutes and seconds such as 1h30m or 45s, or Never")]
 pub struct InvalidDuration {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
-/// A text that is no time that can pass.
+/// Error for a text that is not a duration of 0 or more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration of 0s or more: write hours, minutes and seconds such as 1h30m or 45s")]
 pub struct InvalidSpan {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
-/// Nanoseconds of a Go duration that is not negative: what happens so long after something, or lasts so long.
+/// Returns the nanoseconds of a Go duration that is not negative, for delays and lengths of time.
 ///
 /// # Errors
-/// When the text is not a Go duration, is negative, or does not fit 64 bits of nanoseconds (292 years).
+/// Returns an error if the text is not a Go duration, is negative, or does not fit 64 bits of nanoseconds (292 years).
 pub fn span(text: &str) -> Result<i64, InvalidSpan> {
     let nanos = nanos(text).ok().filter(|nanos| *nanos >= 0);
     nanos.ok_or_else(|| InvalidSpan { text: text.to_owned() })
 }
 
-/// A duration that keeps its text on the wire, so that writing an object back changes nothing.
+/// Duration that keeps its text, so that an object is written back without changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct DurationText(pub String);
 
 impl DurationText {
-    /// `Never`.
+    /// Returns the text `Never`.
     #[must_use]
     pub fn never() -> Self {
         Self(NEVER.to_owned())
     }
 
-    /// Nanoseconds; `None` for `Never`.
+    /// Returns the nanoseconds; `None` for `Never`.
     ///
     /// # Errors
-    /// When the text is neither a Go duration nor `Never`.
+    /// Returns an error if the text is neither a Go duration nor `Never`.
     pub fn nanos(&self) -> Result<Option<i64>, InvalidDuration> {
         if self.0 == NEVER {
             return Ok(None);
@@ -56,18 +56,18 @@ impl DurationText {
         nanos(&self.0).map(Some)
     }
 
-    /// Whole seconds, rounded down; `None` for `Never`.
+    /// Returns the whole seconds, rounded down; `None` for `Never`.
     ///
     /// # Errors
-    /// When the text is neither a Go duration nor `Never`.
+    /// Returns an error if the text is neither a Go duration nor `Never`.
     pub fn seconds(&self) -> Result<Option<i64>, InvalidDuration> {
         Ok(self.nanos()?.map(|n| n.div_euclid(NANOS_PER_SECOND)))
     }
 
-    /// The duration as jiff counts it; `None` for `Never`.
+    /// Returns the duration in jiff's type; `None` for `Never`.
     ///
     /// # Errors
-    /// When the text is neither a Go duration nor `Never`.
+    /// Returns an error if the text is neither a Go duration nor `Never`.
     pub fn signed(&self) -> Result<Option<jiff::SignedDuration>, InvalidDuration> {
         Ok(self.nanos()?.map(jiff::SignedDuration::from_nanos))
     }
@@ -87,10 +87,10 @@ impl fmt::Display for DurationText {
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Nanoseconds of a Go duration such as `1h30m`, `-1.5s` or `0`.
+/// Returns the nanoseconds of a Go duration such as `1h30m`, `-1.5s` or `0`.
 ///
 /// # Errors
-/// When the text is not a Go duration, or does not fit 64 bits of nanoseconds (292 years).
+/// Returns an error if the text is not a Go duration, or does not fit 64 bits of nanoseconds (292 years).
 pub fn nanos(text: &str) -> Result<i64, InvalidDuration> {
     read(text).ok_or_else(|| InvalidDuration { text: text.to_owned() })
 }
@@ -113,7 +113,7 @@ fn read(text: &str) -> Option<i64> {
     i64::try_from(signed).ok()
 }
 
-/// The first number with its unit in nanoseconds, and what follows it.
+/// Returns the first number with its unit, in nanoseconds, and the rest of the text.
 fn component(text: &str) -> Option<(i128, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, tail) = text.split_at(end);
@@ -127,7 +127,7 @@ fn component(text: &str) -> Option<(i128, &str)> {
     Some((digits.checked_mul(unit)? / divisor, left))
 }
 
-/// Nanoseconds of the unit that `text` starts with, and what follows it.
+/// Returns the nanoseconds of the unit at the beginning of `text`, and the rest of the text.
 fn unit(text: &str) -> Option<(i128, &str)> {
     const SECOND: i128 = 1_000_000_000;
     [
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_go_durations() {
+    fn nanos_reads_go_durations() {
         let rows = [
             ("0", 0),
             ("0s", 0),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_duration() {
+    fn nanos_refuses_text_that_is_not_a_duration() {
         for text in ["", "-", "5", "s", "1d", "1h 2m", "never", ".s", "1x", "9999999999h"] {
             let error = nanos(text).unwrap_err();
             assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_not_negative() {
+    fn span_refuses_negative_durations() {
         assert_eq!((span("0s"), span("1h30m")), (Ok(0), Ok(5_400_000_000_000)));
         for text in ["-1ns", "-4h", "soon", "Never", ""] {
             let error = span(text).unwrap_err();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_its_text() {
+    fn duration_text_keeps_its_text() {
         let rows =
             [("\"720h\"", Some(2_592_000)), ("\"1h30m\"", Some(5400)), ("\"1999ms\"", Some(1)), ("\"Never\"", None)];
         for (json, seconds) in rows {

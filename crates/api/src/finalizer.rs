@@ -1,6 +1,6 @@
-//! Every finalizer name, once.
+//! Finalizer names, each defined once.
 
-/// On NodeClaims and their Nodes: termination has not finished.
+/// Finalizer of NodeClaims and their Nodes during termination.
 pub const TERMINATION: &str = "karpenter.sh/termination";
-/// On EC2NodeClasses: claims, launch templates or instance profiles of the class are left.
+/// Finalizer of EC2NodeClasses while NodeClaims, launch templates or instance profiles of the class exist.
 pub const EC2_NODE_CLASS_TERMINATION: &str = "karpenter.k8s.aws/termination";

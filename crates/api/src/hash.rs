@@ -1,8 +1,9 @@
-//! Drift hashes: a fingerprint of what a machine was made from, compared with what it would be made from now.
+//! Drift hashes: the hash of the settings with which an instance was launched is compared with the hash of the current
+//! settings.
 //!
-//! The pool's hash is Karpenter's own, byte for byte, so that a pool may change hands without replacing its
-//! nodes. The class's hash is ours and says so in its version, so that foreign hashes are migrated instead of
-//! compared.
+//! The hash of a NodePool is Karpenter's own, byte for byte. A NodePool can therefore migrate to Kerf or back without
+//! replacement of its nodes. The hash of an EC2NodeClass is Kerf's own and has its own version, so that hashes of other
+//! programs are migrated instead of compared.
 
 mod fnv;
 mod nodeclass;

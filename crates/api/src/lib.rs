@@ -1,7 +1,7 @@
-//! What Kerf says on the wire: the custom resources, slim Kubernetes objects, names, units and status rules.
+//! API types of Kerf: the custom resources, slim Kubernetes objects, names, units and the rules for conditions.
 //!
-//! Both sides of every conversation compile against this crate, so it holds no policy and does no I/O:
-//! functions here translate text, compare values and describe schemas. Instants are parameters.
+//! The controller and the agent both compile against this crate, so it holds no policy and does no I/O. Its functions translate
+//! text, compare values and describe schemas. The current time is a parameter.
 
 pub mod annotation;
 pub mod capacitybuffer;

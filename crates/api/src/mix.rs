@@ -1,40 +1,40 @@
-//! How the pods of a workload are to be split over on-demand and spot, as they say themselves.
+//! Split of a workload's pods over on-demand and spot, from annotations or labels of its pods.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::annotation::{ON_DEMAND_BASE, SPOT_SHARE};
 
-/// What a pod says of its workload's split.
+/// Split of a workload as one of its pods requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MixSaid {
-    /// How many of the workload's pods never go to spot; 0 where nothing is said.
+    /// Number of the workload's pods that never run on spot; 0 if absent.
     pub on_demand_base: u32,
-    /// Of the others, how many of a hundred are to be on spot; `None` where nothing is said.
+    /// Percentage of the other pods on spot; `None` if absent.
     pub spot_share: Option<u8>,
-    /// Values that cannot be read; each counts as not said.
+    /// Invalid values, which count as absent.
     pub faults: Vec<InvalidMix>,
 }
 
-/// A text that says nothing of a split.
+/// Error for an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMix {
-    /// The base is no number of pods.
+    /// Base that is not a number of pods.
     #[error("{ON_DEMAND_BASE}: {text:?} is not a number of pods: write a whole number such as \"2\"")]
     Base {
-        /// The text as given.
+        /// Text as received.
         text: String,
     },
-    /// The share is no percentage.
+    /// Share that is not a percentage.
     #[error("{SPOT_SHARE}: {text:?} is not a share: write a whole percentage from \"0%\" to \"100%\"")]
     Share {
-        /// The text as given.
+        /// Text as received.
         text: String,
     },
 }
 
 impl MixSaid {
-    /// What a pod's annotations say; where one is absent, the label of the same key. A label cannot have a percent sign, so
-    /// a share may go without it.
+    /// Reads the annotations of a pod. A label with the same key replaces an absent annotation. A label value cannot contain a
+    /// percent sign, so a share may omit it.
     #[must_use]
     pub fn from_pod(pod: &ObjectMeta) -> Self {
         let mut said = Self::default();
@@ -53,7 +53,7 @@ impl MixSaid {
         said
     }
 
-    /// Whether anything is asked for.
+    /// Reports whether the pod requests a split.
     #[must_use]
     pub fn asks(&self) -> bool {
         self.on_demand_base > 0 || self.spot_share.is_some()
@@ -65,7 +65,7 @@ fn value<'a>(pod: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     annotated.or_else(|| pod.labels.as_ref()?.get(key)).map(String::as_str)
 }
 
-/// Digits alone: a sign would be read as well.
+/// Parses digits only. `str::parse` would accept a sign too.
 fn count(text: &str) -> Option<u32> {
     text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn values_as_people_write_them() {
+    fn mix_from_pod_reads_counts_and_percentages() {
         let rows = [
             ("2", "70%", 2, Some(70), 0),
             ("0", "0%", 0, Some(0), 0),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_stand_in_for_annotations() {
+    fn mix_from_pod_reads_labels_when_annotations_are_absent() {
         let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "3")], &[(ON_DEMAND_BASE, "5"), (SPOT_SHARE, "40")]));
         assert_eq!((said.on_demand_base, said.spot_share), (3, Some(40)));
         assert_eq!(MixSaid::from_pod(&ObjectMeta::default()), MixSaid::default());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_key_and_the_cure() {
+    fn mix_faults_name_the_key_and_a_valid_value() {
         let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "two"), (SPOT_SHARE, "0.7")], &[]));
         let told: Vec<String> = said.faults.iter().map(ToString::to_string).collect();
         assert_eq!(

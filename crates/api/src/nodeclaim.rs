@@ -1,4 +1,4 @@
-//! NodeClaim (`karpenter.sh/v1`): one machine, from the wish for it to its end.
+//! NodeClaim (`karpenter.sh/v1`): one node, from its request to its termination.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::nodepool::{NodeClassRef, default_expire_after};
 use crate::status::{self, Condition, Conditioned};
 use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
 
-/// What one machine must be. Never changes.
+/// Requested properties of one node. Immutable.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.sh",
@@ -28,21 +28,21 @@ use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimSpec {
-    /// Taints that the node keeps.
+    /// Taints of the node. Pods must tolerate them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Vec<Taint>>,
-    /// Taints that the node starts with and that others lift.
+    /// Taints that the node has at its start and that other programs remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_taints: Option<Vec<Taint>>,
-    /// What the node's labels may be.
-    // Shared, for a claim is copied at each look and the types that it may have are many.
+    /// Requirements on the labels of the node.
+    // Shared, because a NodeClaim is copied often and can list many instance types.
     pub requirements: Arc<[Requirement]>,
-    /// What the node must have room for.
+    /// Resources that the node must provide.
     #[serde(default, skip_serializing_if = "ResourceRequirements::is_empty")]
     pub resources: ResourceRequirements,
-    /// The class that knows how to launch the machine.
+    /// Reference to the node class with the launch settings.
     pub node_class_ref: NodeClassRef,
-    /// How long the node may drain before it is taken away regardless of blocking pods.
+    /// Maximum duration of the node's drain. Afterwards the node is terminated regardless of blocking pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<DurationText>,
     /// Age at which the node is replaced, or `Never`.
@@ -50,11 +50,11 @@ pub struct NodeClaimSpec {
     pub expire_after: DurationText,
 }
 
-/// What a claim must have room for.
+/// Resources that a node must provide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRequirements {
-    /// Least amounts, by resource.
+    /// Minimum amounts, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
 }
@@ -65,47 +65,49 @@ impl ResourceRequirements {
     }
 }
 
-/// What became of a claim.
+/// Observed state of a NodeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
-    /// Name of the claim's Node.
+    /// Name of the Node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_name: String,
-    /// The machine's name in the cloud: `aws:///ZONE/INSTANCE-ID`.
+    /// Provider id of the instance: `aws:///ZONE/INSTANCE-ID`.
     #[serde(default, rename = "providerID", skip_serializing_if = "String::is_empty")]
     pub provider_id: String,
-    /// The image that the machine runs.
+    /// Id of the image of the instance.
     #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]
     pub image_id: String,
-    /// What the machine has, by resource.
+    /// Capacity of the node, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// What the machine has for pods, by resource.
+    /// Capacity for pods, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: BTreeMap<String, Quantity>,
-    /// What is true of the claim.
+    /// Conditions of the NodeClaim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// When a pod last came to the node or left it.
+    /// Time at which a pod last came to the node or left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pod_event_time: Option<Time>,
 }
 
 impl NodeClaim {
-    /// The claims that must be initialized before this one goes, as the annotation lists them; `None` unless it is to go.
+    /// Returns the NodeClaims that must be initialized before this one is removed, as listed in the annotation. Returns `None`
+    /// if no command removes this one.
     #[must_use]
     pub fn replaced_by(&self) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(annotation::REPLACED_BY).map(String::as_str).filter(|it| !it.is_empty())
     }
 
-    /// The claims that go once this one is initialized.
+    /// Returns the NodeClaims that are removed once this one is initialized.
     pub fn replaces(&self) -> impl Iterator<Item = &str> {
         let list = self.metadata.annotations.as_ref().and_then(|all| all.get(annotation::REPLACES));
         list.into_iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty())
     }
 
-    /// Since when no pod has come or gone: from its initialization or the last visit, whichever was later. `None` before that.
+    /// Returns the time since which no pod has come or left: the initialization or the last pod event, the later of both.
+    /// Returns `None` before the initialization.
     #[must_use]
     pub fn quiet_since(&self) -> Option<Timestamp> {
         let initialized = status::find(self.conditions(), condition::INITIALIZED).filter(|found| found.is_true())?;

@@ -1,4 +1,4 @@
-//! EC2NodeClass (`karpenter.k8s.aws/v1`): how machines are launched on EC2.
+//! EC2NodeClass (`karpenter.k8s.aws/v1`): EC2 settings for the launch of nodes.
 
 mod ami;
 mod kubelet;
@@ -29,7 +29,7 @@ use crate::duration::InvalidDuration;
 use crate::status::{Condition, Conditioned};
 use crate::{annotation, condition, duration};
 
-/// How machines are launched: network, image, user data, disks and the identity that they run as.
+/// EC2 settings for the launch of nodes: network, image, user data, disks and IAM role.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.k8s.aws",
@@ -46,76 +46,77 @@ use crate::{annotation, condition, duration};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassSpec {
-    /// Subnets to launch into; a subnet that any term selects is used.
+    /// Terms that select subnets. A subnet is used if any term matches.
     pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
-    /// Security groups of the machines; a group that any term selects is used.
+    /// Terms that select security groups. A security group is used if any term matches.
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
-    /// Capacity reservations to launch into first.
+    /// Terms that select capacity reservations, which are used first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capacity_reservation_selector_terms: Vec<CapacityReservationSelectorTerm>,
-    /// Placement group to launch into.
+    /// Placement group for the launch of instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group_selector: Option<PlacementGroupSelector>,
-    /// Whether machines get a public IPv4 address. Absent: what the subnet says.
+    /// True if instances receive a public IPv4 address. Absent: the setting of the subnet.
     #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
     pub associate_public_ip_address: Option<bool>,
-    /// Number of address prefixes that the first interface starts with.
+    /// Number of IP prefixes of the primary network interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_prefix_count: Option<i32>,
-    /// Images to launch; an image that any term selects is used.
+    /// Terms that select images. An image is used if any term matches.
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// How the images get the settings to join the cluster. Absent: what the alias says.
+    /// Image family, which defines the format of user data. Absent: the family of the alias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
-    /// The user's own part of the user data, in the form that the image family reads.
+    /// Custom part of the user data, in the format of the image family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<String>,
-    /// Role of the machines; an instance profile is made for it.
+    /// IAM role of the instances. An instance profile is created for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Instance profile of the machines, made by others.
+    /// Existing instance profile of the instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_profile: Option<String>,
-    /// Tags of everything that a launch makes.
+    /// Tags of all EC2 resources of a launch.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// Settings of kubelet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletConfiguration>,
-    /// Disks. Absent: what the image family usually has.
+    /// Block devices. Absent: the defaults of the image family.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub block_device_mappings: Vec<BlockDeviceMapping>,
-    /// Network interfaces. Absent: one, or what a request for EFA needs; empty is not absent.
+    /// Network interfaces. Absent: one interface, or those that a request for EFA needs. An empty list is not the same as an
+    /// absent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_interfaces: Option<Vec<NetworkInterface>>,
-    /// What becomes of the machine's own disks.
+    /// Policy for instance store disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_store_policy: Option<InstanceStorePolicy>,
-    /// Whether CloudWatch gets figures every minute.
+    /// True if CloudWatch receives metrics every minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detailed_monitoring: Option<bool>,
-    /// How the instance metadata service answers.
+    /// Settings of the instance metadata service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata_options: Option<MetadataOptions>,
-    /// How long idle connections are tracked.
+    /// Timeouts of idle connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_tracking: Option<ConnectionTracking>,
-    /// Settings of the processor.
+    /// CPU options.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
-    /// Passed to EC2 Fleet as it is.
+    /// Context, which is passed to EC2 Fleet unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }
 
 impl EC2NodeClassSpec {
-    /// The alias that selects the images, if one does and it can be read.
+    /// Returns the alias that selects the images, if there is one and it is valid.
     #[must_use]
     pub fn alias(&self) -> Option<Alias> {
         self.ami_selector_terms.iter().find_map(|term| Alias::parse(term.alias.as_deref()?))
     }
 
-    /// The image family: as said, else the alias's, else Custom.
+    /// Returns the image family: the explicit one, otherwise that of the alias, otherwise Custom.
     #[must_use]
     pub fn resolved_ami_family(&self) -> AmiFamily {
         self.ami_family.or_else(|| self.alias().map(|alias| alias.family)).unwrap_or(AmiFamily::Custom)
@@ -123,22 +124,22 @@ impl EC2NodeClassSpec {
 }
 
 impl EC2NodeClass {
-    /// Whether the images of this class carry the Kerf agent.
+    /// Reports whether the images of this EC2NodeClass contain the Kerf agent.
     #[must_use]
     pub fn has_agent(&self) -> bool {
         self.annotation(annotation::AGENT) == Some(annotation::AGENT_ENABLED)
     }
 
-    /// The agent's settings, a YAML document.
+    /// Returns the settings of the agent, a YAML document.
     #[must_use]
     pub fn agent_settings(&self) -> Option<&str> {
         self.annotation(annotation::AGENT_SETTINGS)
     }
 
-    /// How long the gates of a registered node may stay closed; for ever without it.
+    /// Returns how long the gates of a registered node may stay closed. `None` means without limit.
     ///
     /// # Errors
-    /// When the annotation is no duration.
+    /// Returns an error if the annotation is not a positive duration or `Never`.
     pub fn gate_timeout(&self) -> Result<Option<std::time::Duration>, InvalidDuration> {
         let text = self.annotation(annotation::GATE_TIMEOUT).filter(|text| *text != duration::NEVER);
         let read = |text: &str| {

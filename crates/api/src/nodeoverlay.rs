@@ -1,4 +1,4 @@
-//! NodeOverlay (`karpenter.sh/v1alpha1`): what some machines cost or have beyond what the cloud says of them.
+//! NodeOverlay (`karpenter.sh/v1alpha1`): correction of price or capacity of instance types.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::price::{InvalidAdjustment, InvalidFactor, InvalidPrice, PriceChange, 
 use crate::status::{Condition, Conditioned};
 use crate::{Operator, Quantity, Requirement, annotation, condition};
 
-/// Which machines are meant, and what they cost or have.
+/// Instance types of the overlay, and their price or capacity.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.sh",
@@ -28,31 +28,31 @@ use crate::{Operator, Quantity, Requirement, annotation, condition};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOverlaySpec {
-    /// The machines meant: labels of instance types, of their offerings and of the pool.
+    /// Requirements that select instance types: labels of the types, of their offerings and of the NodePool.
     pub requirements: Vec<OverlayRequirement>,
-    /// Price in dollars per hour, in place of the cloud's.
+    /// Price in dollars per hour, which replaces the price of EC2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<String>,
-    /// Change of the price: a sign and dollars per hour, or a sign and a percentage.
+    /// Adjustment of the price: a sign and dollars per hour, or a sign and a percentage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_adjustment: Option<String>,
-    /// Extended resources that the machines have besides the cloud's.
+    /// Extended resources of the instance types, in addition to those of EC2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<BTreeMap<String, Quantity>>,
-    /// Overlays of greater weight win. Absent: 0.
+    /// Priority of the overlay; the overlay with the greater weight counts. Absent: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
 }
 
-/// A requirement on one label of the machines meant.
+/// Requirement on one label of the instance types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OverlayRequirement {
     /// Label key.
     pub key: String,
-    /// Comparison.
+    /// Operator.
     pub operator: Operator,
-    /// Values to compare with: none for Exists and DoesNotExist, one integer for Gt, Lt, Gte and Lte.
+    /// Values of the operator: none for Exists and DoesNotExist, one integer for Gt, Lt, Gte and Lte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
@@ -63,45 +63,45 @@ impl From<&OverlayRequirement> for Requirement {
     }
 }
 
-/// What is known of an overlay.
+/// Observed state of a NodeOverlay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOverlayStatus {
-    /// What is true of the overlay.
+    /// Conditions of the overlay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// Why an overlay's price cannot be read.
+/// Error in the price of an overlay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOverlayPrice {
-    /// `spec.price` is not a price.
+    /// Invalid `spec.price`.
     #[error("in spec.price")]
     Price(#[source] InvalidPrice),
-    /// `spec.priceAdjustment` is not one.
+    /// Invalid `spec.priceAdjustment`.
     #[error("in spec.priceAdjustment")]
     Adjustment(#[source] InvalidAdjustment),
 }
 
 impl NodeOverlay {
-    /// Heavier first, then the later name: the order in which overlays are looked at. Of two that speak of the same
-    /// thing the earlier wins; with equal weights they are in conflict.
+    /// Compares two overlays in the order of their evaluation: greater weight first, then the later name. Of two overlays for
+    /// the same value the earlier one counts; with equal weights they are in conflict.
     #[must_use]
     pub fn precedence(&self, other: &Self) -> Ordering {
         let by_weight = other.weight().cmp(&self.weight());
         by_weight.then_with(|| other.metadata.name.cmp(&self.metadata.name))
     }
 
-    /// Weight, 0 where none is written.
+    /// Returns the weight, 0 if absent.
     #[must_use]
     pub fn weight(&self) -> i32 {
         self.spec.weight.unwrap_or_default()
     }
 
-    /// What becomes of the machines' prices; `None` where the overlay says nothing of them.
+    /// Returns the change of prices; `None` if the overlay does not change them.
     ///
     /// # Errors
-    /// When the text is not a price or not a change of one.
+    /// Returns an error if the text is not a price or a price adjustment.
     pub fn price_change(&self) -> Result<Option<PriceChange>, InvalidOverlayPrice> {
         if let Some(price) = &self.spec.price {
             let micros = micro_dollars(price).map_err(InvalidOverlayPrice::Price)?;
@@ -111,10 +111,10 @@ impl NodeOverlay {
         change.map_err(InvalidOverlayPrice::Adjustment)
     }
 
-    /// Work that the machines do, in thousandths of the usual (annotation `kerf.sh/performance`).
+    /// Returns the work of the instance types in thousandths of the usual (annotation `kerf.sh/performance`).
     ///
     /// # Errors
-    /// When the annotation is not a factor.
+    /// Returns an error if the annotation is not a factor.
     pub fn performance(&self) -> Result<Option<u32>, InvalidFactor> {
         let annotations = self.metadata.annotations.as_ref();
         annotations.and_then(|all| all.get(annotation::PERFORMANCE)).map(|text| factor(text)).transpose()

@@ -1,4 +1,4 @@
-//! NodePool (`karpenter.sh/v1`): which machines may be made for which pods, and how they may be taken away.
+//! NodePool (`karpenter.sh/v1`): constraints for the launch of nodes, and rules for their disruption.
 
 mod disruption;
 mod packing;
@@ -16,7 +16,7 @@ use crate::price::{InvalidPrice, micro_dollars};
 use crate::status::{Condition, Conditioned};
 use crate::{DurationText, Operator, Quantity, Requirement, Taint, annotation, condition, label};
 
-/// What a pool of nodes is made of and how it may be disrupted.
+/// Constraints for the nodes of a NodePool, and rules for their disruption.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "karpenter.sh",
@@ -32,38 +32,39 @@ use crate::{DurationText, Operator, Quantity, Requirement, Taint, annotation, co
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
-    /// The claims of this pool are made from this template, and are often narrower than it.
+    /// Template of the NodeClaims of this NodePool. A NodeClaim often has narrower requirements than the template.
     pub template: NodeClaimTemplate,
-    /// When and how many nodes may be taken away.
+    /// Rules for the disruption of nodes.
     #[serde(default)]
     pub disruption: Disruption,
-    /// The most that all nodes of the pool may add up to, by resource; `nodes` counts nodes. Absent: no limit.
+    /// Maximum of the sum over all nodes of the NodePool, by resource; `nodes` counts nodes. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<BTreeMap<String, Quantity>>,
-    /// Pools of greater weight are tried first. Absent: 0.
+    /// Priority of the NodePool during scheduling; NodePools with a greater weight are tried first. Absent: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
-    /// Number of nodes that the pool always has. Absent: as many as pods need. May never appear or vanish.
+    /// Fixed number of nodes of a static NodePool. Absent: as many nodes as pods need. The field cannot be added or removed
+    /// later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
 }
 
-/// What the claims of a pool start from.
+/// Template of the NodeClaims of a NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimTemplate {
-    /// Labels and annotations that every node of the pool gets.
+    /// Labels and annotations of every node of the NodePool.
     #[serde(default, skip_serializing_if = "TemplateMeta::is_empty")]
     pub metadata: TemplateMeta,
-    /// What every claim of the pool asks for.
+    /// Specification of every NodeClaim of the NodePool.
     pub spec: NodeClaimTemplateSpec,
 }
 
-/// Labels and annotations that every node of a pool gets.
+/// Labels and annotations of every node of a NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateMeta {
-    /// Labels; keys that Karpenter or its provider sets by itself are refused.
+    /// Labels. Keys that Karpenter or its provider sets itself are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
     /// Annotations.
@@ -77,21 +78,22 @@ impl TemplateMeta {
     }
 }
 
-/// What every claim of a pool asks for.
+/// Specification of every NodeClaim of a NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimTemplateSpec {
-    /// Taints that every node of the pool keeps.
+    /// Taints of every node of the NodePool. Pods must tolerate them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Vec<Taint>>,
-    /// Taints that every node of the pool starts with and that others lift; pods need not tolerate them.
+    /// Taints that every node of the NodePool has at its start and that other programs remove. Pods need not tolerate them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_taints: Option<Vec<Taint>>,
-    /// What the nodes' labels may be; instance type, zone and capacity type among them.
+    /// Requirements on the labels of nodes, including instance type, zone and capacity type.
     pub requirements: Vec<Requirement>,
-    /// The class that knows how to launch the machines.
+    /// Reference to the node class with the launch settings.
     pub node_class_ref: NodeClassRef,
-    /// How long a node may drain before it is taken away regardless of budgets and blocking pods.
+    /// Maximum duration of a node's drain. Afterwards the node is terminated regardless of PodDisruptionBudgets and blocking
+    /// pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<DurationText>,
     /// Age at which a node is replaced, or `Never`.
@@ -103,28 +105,29 @@ pub(crate) fn default_expire_after() -> DurationText {
     DurationText::from("720h")
 }
 
-/// Names the class that knows how to launch machines.
+/// Reference to the node class with the launch settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClassRef {
-    /// API group of the class.
+    /// API group of the node class.
     pub group: String,
-    /// Kind of the class.
+    /// Kind of the node class.
     pub kind: String,
-    /// Name of the class.
+    /// Name of the node class.
     pub name: String,
 }
 
-/// When and how many nodes may be taken away.
+/// Rules for the disruption of nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// How long a node must be quiet before it may be consolidated, or `Never`.
+    /// Duration without pod changes on a node before the node may be consolidated, or `Never`.
     pub consolidate_after: DurationText,
-    /// Which nodes may be consolidated.
+    /// Policy that selects the nodes that may be consolidated.
     #[serde(default)]
     pub consolidation_policy: ConsolidationPolicy,
-    /// How many nodes may be disrupted at a time; the smallest that applies wins.
+    /// Budgets that limit the number of nodes that are disrupted at the same time. The most restrictive applicable budget
+    /// counts.
     #[serde(default = "default_budgets")]
     pub budgets: Vec<Budget>,
 }
@@ -147,69 +150,69 @@ fn default_budget_nodes() -> String {
     "10%".to_owned()
 }
 
-/// Which nodes may be consolidated.
+/// Policy that selects the nodes that may be consolidated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ConsolidationPolicy {
     /// Only nodes without pods.
     WhenEmpty,
-    /// Nodes whose pods fit elsewhere or on something cheaper.
+    /// Nodes without pods, and nodes whose pods fit on other nodes or on a cheaper node.
     #[default]
     WhenEmptyOrUnderutilized,
-    /// As before, when the saving is worth the disturbance.
+    /// Nodes as with `WhenEmptyOrUnderutilized`, if the savings justify the disruption cost.
     Balanced,
 }
 
-/// How many nodes of a pool may be disrupted at a time.
+/// Limit on the number of nodes of a NodePool that are disrupted at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// A number of nodes, or a percentage of the pool, rounded up.
+    /// Number of nodes, or percentage of the nodes of the NodePool, rounded up.
     #[serde(default = "default_budget_nodes")]
     pub nodes: String,
-    /// The kinds of disruption that the budget is for. Absent or empty: all.
+    /// Reasons for disruption that the budget limits. Absent or empty: all reasons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasons: Option<Vec<DisruptionReason>>,
-    /// When the budget begins to apply: five cron fields or a descriptor such as `@daily`, in UTC or in the zone
-    /// that annotation `kerf.sh/budget-timezone` names. Absent: always.
+    /// Start of the budget: five cron fields or a descriptor such as `@daily`. The time zone is UTC, or the one in annotation
+    /// `kerf.sh/budget-timezone`. Absent: the budget always applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// How long the budget applies from each beginning, in hours and minutes.
+    /// Duration for which the budget applies from each start, in hours and minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<DurationText>,
 }
 
-/// Why a node is taken away voluntarily.
+/// Reason for the voluntary disruption of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DisruptionReason {
-    /// Its pods fit elsewhere or on something cheaper.
+    /// Pods of the node fit on other nodes or on a cheaper node.
     Underutilized,
-    /// It has no pods.
+    /// Node without pods.
     Empty,
-    /// It is no longer what was asked for.
+    /// Node that no longer matches its NodePool or node class.
     Drifted,
 }
 
-/// What is known of a pool.
+/// Observed state of a NodePool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {
-    /// What all nodes of the pool add up to, by resource.
+    /// Sum over all nodes of the NodePool, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, Quantity>,
-    /// Number of nodes of the pool.
+    /// Number of nodes of the NodePool.
     #[serde(default)]
     pub nodes: i64,
-    /// Generation of the class that the registration health was last evaluated for.
+    /// Generation of the node class for which the registration health was last evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_class_observed_generation: Option<i64>,
-    /// What is true of the pool.
+    /// Conditions of the NodePool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
 impl NodePool {
-    /// What the template asks of machines. Claims of a static pool are made straight from it; with no word on the
-    /// capacity type they are on-demand (aws 4.2).
+    /// Returns the requirements of the template. NodeClaims of a static NodePool are made directly from them. If a static
+    /// NodePool has no requirement on the capacity type, its NodeClaims are on-demand, as in Karpenter.
     #[must_use]
     pub fn template_requirements(&self) -> Vec<Requirement> {
         let mut all = self.spec.template.spec.requirements.clone();
@@ -220,18 +223,18 @@ impl NodePool {
         all
     }
 
-    /// What each node costs beside its price, in micro-dollars per hour (annotation `kerf.sh/node-fee`); 0 without it.
+    /// Returns the cost of each node besides its price, in micro-dollars per hour (annotation `kerf.sh/node-fee`); 0 if absent.
     ///
     /// # Errors
-    /// When the annotation is not a price.
+    /// Returns an error if the annotation is not a price.
     pub fn node_fee(&self) -> Result<i64, InvalidPrice> {
         self.annotation(annotation::NODE_FEE).map_or(Ok(0), micro_dollars)
     }
 
-    /// Work that the pool's machines do (annotation `kerf.sh/performance-factors`); empty without it.
+    /// Returns the performance factors of the NodePool (annotation `kerf.sh/performance-factors`); empty if absent.
     ///
     /// # Errors
-    /// When the annotation is not a list of factors.
+    /// Returns an error if the annotation is not a list of factors.
     pub fn performance_factors(&self) -> Result<PerformanceFactors, InvalidFactors> {
         PerformanceFactors::read(self.annotation(annotation::PERFORMANCE_FACTORS).unwrap_or_default())
     }

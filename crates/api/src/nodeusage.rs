@@ -1,5 +1,5 @@
-//! NodeUsage (`kerf.sh/v1alpha1`): what one machine really uses, as its agent saw it. Nobody wishes anything by it, so like a
-//! Lease it has only a `spec`, written in one request.
+//! NodeUsage (`kerf.sh/v1alpha1`): measured utilization of one node, written by its agent. The object has no desired state.
+//! Like a Lease it has only a `spec`, which is written with one request.
 
 use jiff::Timestamp;
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Quantity;
 
-/// What a machine uses. Percentiles are of all history, in which what was seen counts half as much after 24 hours.
+/// Utilization of a node. Percentiles cover all history, in which the weight of a sample halves every 24 hours.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "kerf.sh",
@@ -24,32 +24,33 @@ use crate::Quantity;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUsageSpec {
-    /// The EC2 instance: names of nodes come back with other machines.
+    /// Id of the EC2 instance. A later instance may have a node with the same name.
     pub instance: String,
-    /// When it was measured, by the machine's clock.
+    /// Time of the measurement, by the clock of the instance.
     #[serde(serialize_with = "to_the_second")]
     pub measured_at: Time,
-    /// Since when there is history behind it.
+    /// Start of the history.
     #[serde(serialize_with = "to_the_second")]
     pub since: Time,
-    /// CPU in use.
+    /// Used CPU.
     pub cpu: Figures,
-    /// Working set: memory in use without what the kernel can drop at once.
+    /// Working set: used memory without memory that the kernel can reclaim at once.
     pub memory: Figures,
-    /// How long processes waited; absent where the kernel does not tell.
+    /// Stalls of processes. Absent if the kernel does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
-    /// Thousandths of the periods of their CPU quota in which containers were throttled, in the worst five minutes of the last hour.
+    /// Thousandths of CPU quota periods in which containers were throttled, in the worst five minutes of the last hour.
     pub throttled: u16,
-    /// Processes that the kernel killed for want of memory within 24 hours.
+    /// Number of processes that the kernel OOM-killed within 24 hours.
     pub oom_kills: u32,
-    /// Histograms that can be merged, in the form of Kerf's crate `api`.
+    /// Histograms that can be merged, in the encoding of Kerf's crate `api`.
     pub histograms: Histograms,
-    /// The node's pods, in the form of Kerf's crate `api`.
+    /// Utilization of the node's pods, in the encoding of Kerf's crate `api`.
     pub pods: String,
 }
 
-/// As Kubernetes writes a moment. Its own type for that brings a formatter for every calendar into the agent.
+/// Serializes a time as Kubernetes does, in whole seconds. Kubernetes' own type would add a formatter for every calendar to the
+/// agent's binary.
 fn to_the_second<S: Serializer>(moment: &Time, serializer: S) -> Result<S::Ok, S::Error> {
     let whole = Timestamp::from_second(moment.0.as_second()).map_err(S::Error::custom)?;
     whole.serialize(serializer)
@@ -59,21 +60,21 @@ fn to_the_second<S: Serializer>(moment: &Time, serializer: S) -> Result<S::Ok, S
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
-    /// Not exceeded half of the time.
+    /// Median: not exceeded half of the time.
     pub p50: Quantity,
-    /// Not exceeded 95 % of the time.
+    /// 95th percentile: not exceeded 95 % of the time.
     pub p95: Quantity,
-    /// Not exceeded 99 % of the time.
+    /// 99th percentile: not exceeded 99 % of the time.
     pub p99: Quantity,
-    /// The highest sample of 5 minutes.
+    /// Maximum sample of 5 minutes.
     pub peak5m: Quantity,
-    /// The highest sample of an hour.
+    /// Maximum sample of an hour.
     pub peak1h: Quantity,
-    /// The highest sample of 24 hours.
+    /// Maximum sample of 24 hours.
     pub peak24h: Quantity,
 }
 
-/// Thousandths of the time in which processes waited, in the worst five minutes of the last hour.
+/// Thousandths of the time in which processes stalled, in the worst five minutes of the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pressure {
@@ -89,15 +90,15 @@ pub struct Pressure {
     pub io_full: u16,
 }
 
-/// Histograms of the machine: [`crate::usage::Histogram`] and [`crate::usage::Joint`] as text.
+/// Histograms of the node: [`crate::usage::Histogram`] and [`crate::usage::Joint`] as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Histograms {
-    /// CPU in nanocores.
+    /// Histogram of CPU in nanocores.
     pub cpu: String,
-    /// Working set in bytes.
+    /// Histogram of the working set in bytes.
     pub memory: String,
-    /// CPU and memory at the same time, as shares of the machine.
+    /// Joint histogram of CPU and memory, as shares of the node.
     pub joint: String,
 }
 
@@ -108,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_as_kubernetes_writes_them() {
+    fn to_the_second_serializes_whole_seconds() {
         #[derive(Serialize)]
         struct Moment(#[serde(serialize_with = "to_the_second")] Time);
         let written = |text: &str| serde_json::to_value(Moment(Time(text.parse().unwrap()))).unwrap();

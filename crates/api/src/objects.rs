@@ -1,8 +1,7 @@
-//! Slim Kubernetes objects: only the fields that Kerf reads, parsed straight from JSON.
+//! Slim Kubernetes objects: only the fields that Kerf uses, parsed directly from JSON.
 //!
-//! A full Pod is tens of kilobytes in memory and five times as slow to parse. These types ignore every field
-//! they do not name and drop `metadata.managedFields`, so an object read with them must never be written
-//! back whole: patch it.
+//! A full Pod takes tens of kilobytes of memory and five times as long to parse. These types ignore all other fields and drop
+//! `metadata.managedFields`. Never write such an object back as a whole: patch it.
 
 mod affinity;
 mod daemonset;
@@ -61,5 +60,5 @@ pub use workload::{
     StatefulSetSpec,
 };
 
-/// Amounts by resource, as text.
+/// Quantities by resource, as text.
 pub type ResourceList = std::collections::BTreeMap<String, crate::Quantity>;

@@ -1,12 +1,12 @@
-//! Performance factors of a pool: how much more work some machines do than the usual ones, so that a price can be
-//! compared as the price of the work done.
+//! Performance factors of a NodePool: the work of some instance types relative to the usual types. With a factor, prices are
+//! compared per unit of work.
 
 use std::fmt;
 
 use crate::label;
 use crate::price::{InvalidFactor, factor};
 
-/// Short names of the labels that a factor can be given for.
+/// Short names of the labels that a factor can refer to.
 const LABELS: [(&str, &str); 5] = [
     ("type", label::INSTANCE_TYPE),
     ("family", label::INSTANCE_FAMILY),
@@ -15,32 +15,32 @@ const LABELS: [(&str, &str); 5] = [
     ("cpu-manufacturer", label::INSTANCE_CPU_MANUFACTURER),
 ];
 
-/// What is wrong with one entry of a list of factors.
+/// Error in one entry of a list of factors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidFactors {
-    /// The entry does not have its three parts.
+    /// Entry that does not have its three parts.
     #[error("{entry:?} is not LABEL=VALUE:FACTOR, such as family=m8g:1.25")]
     Form {
-        /// The entry as given.
+        /// Entry as received.
         entry: String,
     },
-    /// The label is none that a factor can be given for.
+    /// Label that a factor cannot refer to.
     #[error("{entry:?} has unknown label {name:?}: write type, family, generation, arch or cpu-manufacturer")]
     Label {
-        /// The entry as given.
+        /// Entry as received.
         entry: String,
-        /// The text before the equals sign.
+        /// Text before the equals sign.
         name: String,
     },
-    /// The factor is not one.
+    /// Invalid factor.
     #[error("in {entry:?}")]
     Factor {
-        /// The entry as given.
+        /// Entry as received.
         entry: String,
-        /// What is wrong with the factor.
+        /// Cause.
         source: InvalidFactor,
     },
-    /// An earlier entry speaks of the same machines.
+    /// Entry for the same label and value as an earlier one.
     #[error("{name}={value} is repeated: remove one of them")]
     Twice {
         /// Short name of the label.
@@ -50,26 +50,26 @@ pub enum InvalidFactors {
     },
 }
 
-/// One entry: machines that have `value` as their `label` do `thousandths` of the usual work.
+/// Entry of the list: instance types whose `label` is `value` do `thousandths` of the usual work.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PerformanceFactor {
     /// Label key.
     pub label: &'static str,
     /// Value of the label.
     pub value: String,
-    /// Work done, in thousandths of the usual: 1 to 1,000,000.
+    /// Work in thousandths of the usual: 1 to 1,000,000.
     pub thousandths: u32,
 }
 
-/// The factors of a pool, in the order in which they were written.
+/// Factors of a NodePool, in their original order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PerformanceFactors(Vec<PerformanceFactor>);
 
 impl PerformanceFactors {
-    /// Reads `family=m8g:1.25,generation=7:1.1`. Space around entries does not matter; an empty text has none.
+    /// Parses `family=m8g:1.25,generation=7:1.1`. Spaces around entries are ignored. An empty text has no entries.
     ///
     /// # Errors
-    /// When an entry is not `LABEL=VALUE:FACTOR`, or speaks of the same machines as an earlier one.
+    /// Returns an error if an entry is not `LABEL=VALUE:FACTOR`, or has the same label and value as an earlier one.
     pub fn read(text: &str) -> Result<Self, InvalidFactors> {
         let mut factors: Vec<PerformanceFactor> = Vec::new();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -82,14 +82,14 @@ impl PerformanceFactors {
         Ok(Self(factors))
     }
 
-    /// The entries, in the order in which they were written.
+    /// Returns the entries in their original order.
     #[must_use]
     pub fn entries(&self) -> &[PerformanceFactor] {
         &self.0
     }
 
-    /// The factor of a machine whose labels `has` knows, in thousandths: the first entry that fits counts, so what is
-    /// more special is to be written first. `None` when none fits.
+    /// Returns the factor of an instance type in thousandths. `has` reports whether the instance type has a label with a value.
+    /// The first matching entry counts, so more specific entries must come first. Returns `None` if no entry matches.
     pub fn factor(&self, mut has: impl FnMut(&str, &str) -> bool) -> Option<u32> {
         self.0.iter().find(|entry| has(entry.label, &entry.value)).map(|entry| entry.thousandths)
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_entries_in_their_order() {
+    fn performance_factors_read_keeps_the_order_of_entries() {
         let rows = [
             ("", ""),
             ("family=m8g:1.25,generation=7:1.1", "family=m8g:1.25,generation=7:1.1"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn performance_factors_read_reports_invalid_entries() {
         let rows = [
             ("m8g:1.25", "\"m8g:1.25\" is not LABEL=VALUE:FACTOR"),
             ("family=m8g", "\"family=m8g\" is not LABEL=VALUE:FACTOR"),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_fits_counts() {
+    fn factor_returns_the_first_matching_entry() {
         let factors = PerformanceFactors::read("family=m8g:1.25,generation=8:1.1,arch=arm64:1.05").unwrap();
         let of = |labels: &str| {
             factors.factor(|key, value| labels.split(' ').any(|label| label.split_once('=') == Some((key, value))))

@@ -1,70 +1,70 @@
-//! Money and factors as people write them, to integers without floats: micro-dollars per hour, thousandths, millionths.
+//! Conversion of money and factors from text to integers without floats: micro-dollars per hour, thousandths, millionths.
 
-/// Decimal digits of a micro-dollar, and of the millionths that a percentage is counted in.
+/// Decimal digits of a micro-dollar, and of the millionths in a percentage.
 const MICRO_DIGITS: u32 = 6;
 /// Decimal digits of a thousandth.
 const MILLI_DIGITS: u32 = 3;
 const MILLION: i128 = 1_000_000;
 
-/// A text that is not an amount of money.
+/// Error for a text that is not an amount of money.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a price: write dollars per hour as a decimal such as 0.096")]
 pub struct InvalidPrice {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
-/// A text that does not say how a price changes.
+/// Error for a text that is not a price adjustment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a price adjustment: write a sign and dollars such as -0.01, or a sign and a percentage down to -100% such as +10%"
 )]
 pub struct InvalidAdjustment {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
-/// A text that is not a performance factor.
+/// Error for a text that is not a performance factor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a factor: write a decimal from 0.001 to 1000 with at most three digits behind the point, such as 1.15"
 )]
 pub struct InvalidFactor {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
-/// A text that is not a share.
+/// Error for a text that is not a share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a share: write a percentage from 0% to 100% with at most one digit behind the point, such as 2.5%"
 )]
 pub struct InvalidShare {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
-/// What becomes of a price per hour.
+/// Change of a price per hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PriceChange {
-    /// It becomes this many micro-dollars.
+    /// New price in micro-dollars.
     Absolute(i64),
-    /// It changes by this many micro-dollars.
+    /// Difference in micro-dollars.
     Shift(i64),
-    /// It changes by this many millionths of itself: 100,000 is ten percent more.
+    /// Relative difference in millionths: 100,000 is ten percent more.
     Scale(i64),
 }
 
 impl PriceChange {
-    /// Reads a signed amount of dollars or a signed percentage.
+    /// Parses a signed amount of dollars or a signed percentage.
     ///
     /// # Errors
-    /// When the text is neither, or a percentage below -100 %.
+    /// Returns an error if the text is neither, or a percentage below -100 %.
     pub fn adjustment(text: &str) -> Result<Self, InvalidAdjustment> {
         read_adjustment(text).ok_or_else(|| InvalidAdjustment { text: text.to_owned() })
     }
 
-    /// The price that `price` becomes, in micro-dollars: rounded to the nearest, never below 0.
+    /// Returns the changed price in micro-dollars, rounded to the nearest, never below 0.
     #[must_use]
     pub fn apply(self, price: i64) -> i64 {
         let changed = match self {
@@ -86,28 +86,28 @@ fn read_adjustment(text: &str) -> Option<PriceChange> {
     (millionths >= -1_000_000).then_some(PriceChange::Scale(millionths))
 }
 
-/// Dollars per hour to micro-dollars, rounded to the nearest.
+/// Converts dollars per hour into micro-dollars, rounded to the nearest.
 ///
 /// # Errors
-/// When the text is not a decimal of at least 0, or more than 9 trillion dollars.
+/// Returns an error if the text is not a decimal of at least 0, or more than 9 trillion dollars.
 pub fn micro_dollars(text: &str) -> Result<i64, InvalidPrice> {
     decimal(text, MICRO_DIGITS).ok_or_else(|| InvalidPrice { text: text.to_owned() })
 }
 
-/// A performance factor in thousandths: `1.15` is 1150.
+/// Converts a performance factor into thousandths: `1.15` is 1150.
 ///
 /// # Errors
-/// When the text is not a decimal from 0.001 to 1000, or has more than three digits behind the point.
+/// Returns an error if the text is not a decimal from 0.001 to 1000, or has more than three digits behind the point.
 pub fn factor(text: &str) -> Result<u32, InvalidFactor> {
     let exact = text.split_once('.').is_none_or(|(_, fraction)| fraction.len() <= 3);
     let read = decimal(text, MILLI_DIGITS).filter(|n| exact && (1..=1_000_000).contains(n));
     read.and_then(|n| u32::try_from(n).ok()).ok_or_else(|| InvalidFactor { text: text.to_owned() })
 }
 
-/// A percentage in thousandths: `2.5%` is 25.
+/// Converts a percentage into thousandths: `2.5%` is 25.
 ///
 /// # Errors
-/// When the text is not a percentage from 0 to 100, or has more than one digit behind the point.
+/// Returns an error if the text is not a percentage from 0 to 100, or has more than one digit behind the point.
 pub fn share(text: &str) -> Result<u32, InvalidShare> {
     let percent =
         text.strip_suffix('%').filter(|percent| percent.split_once('.').is_none_or(|(_, tail)| tail.len() <= 1));
@@ -115,7 +115,7 @@ pub fn share(text: &str) -> Result<u32, InvalidShare> {
     read.and_then(|share| u32::try_from(share).ok()).ok_or_else(|| InvalidShare { text: text.to_owned() })
 }
 
-/// An unsigned decimal times ten to the power of `digits`, rounded to the nearest.
+/// Returns an unsigned decimal times ten to the power of `digits`, rounded to the nearest.
 fn decimal(text: &str, digits: u32) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let all = || whole.bytes().chain(fraction.bytes());
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices() {
+    fn micro_dollars_reads_decimals_and_rounds() {
         let rows = [
             ("0", Some(0)),
             ("1", Some(1_000_000)),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn adjustments() {
+    fn adjustment_reads_signed_dollars_and_percentages() {
         let rows = [
             ("+1.5", Some(PriceChange::Shift(1_500_000))),
             ("-0.01", Some(PriceChange::Shift(-10_000))),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_change() {
+    fn apply_changes_a_price_and_rounds() {
         let rows = [
             (PriceChange::Absolute(7), 100, 7),
             (PriceChange::Shift(-30), 100, 70),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn factors() {
+    fn factor_reads_decimals_from_0_001_to_1000() {
         let rows = [
             ("1", Some(1000)),
             ("1.15", Some(1150)),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn shares() {
+    fn share_reads_percentages_up_to_100() {
         let rows = [
             ("0%", Some(0)),
             ("1%", Some(10)),

@@ -1,4 +1,4 @@
-//! Kubernetes quantities: text such as `1500m` or `2Gi` to integers and back, without floats.
+//! Kubernetes quantities: conversion of text such as `1500m` or `2Gi` to integers and back, without floats.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,53 +7,53 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Resource name whose unit is a thousandth: CPU.
+/// Resource name of CPU, counted in thousandths of a core.
 pub const CPU: &str = "cpu";
-/// Resource name, in bytes.
+/// Resource name of memory, in bytes.
 pub const MEMORY: &str = "memory";
-/// Resource name, in bytes.
+/// Resource name of ephemeral storage, in bytes.
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-/// Resource name, a count.
+/// Resource name of pods, a count.
 pub const PODS: &str = "pods";
-/// Pseudo resource of a pool's limits and status: its number of nodes.
+/// Pseudo resource in the limits and the status of a NodePool: its number of nodes.
 pub const NODES: &str = "nodes";
 
-/// What Kubernetes accepts as a quantity, as a regular expression.
+/// Regular expression of the quantities that Kubernetes accepts.
 pub const PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// A text that is not a quantity.
+/// Error for a text that is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a quantity: write an integer or decimal with an optional suffix, such as 1500m, 2 or 4Gi")]
 pub struct InvalidQuantity {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
-/// A quantity that keeps its text: an integer or a string on the wire, always written as a string.
+/// Quantity that keeps its text. Its JSON is an integer or a string when read, and always a string when written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Quantity(pub String);
 
 impl Quantity {
-    /// Whole units, rounded away from zero, saturating at the limits of `i64`.
+    /// Returns whole units, rounded away from zero, saturating at the limits of `i64`.
     ///
     /// # Errors
-    /// When the text is not a quantity.
+    /// Returns an error if the text is not a quantity.
     pub fn units(&self) -> Result<i64, InvalidQuantity> {
         units(&self.0)
     }
 
-    /// Thousandths, rounded away from zero, saturating at the limits of `i64`.
+    /// Returns thousandths, rounded away from zero, saturating at the limits of `i64`.
     ///
     /// # Errors
-    /// When the text is not a quantity.
+    /// Returns an error if the text is not a quantity.
     pub fn millis(&self) -> Result<i64, InvalidQuantity> {
         millis(&self.0)
     }
 
-    /// The amount in the unit that Kerf counts `resource` in: millicores for CPU, whole units for the rest.
+    /// Returns the amount in Kerf's unit for `resource`: millicores for CPU, whole units for all others.
     ///
     /// # Errors
-    /// When the text is not a quantity.
+    /// Returns an error if the text is not a quantity.
     pub fn amount(&self, resource: &str) -> Result<i64, InvalidQuantity> {
         amount(resource, &self.0)
     }
@@ -120,31 +120,31 @@ impl JsonSchema for Quantity {
     }
 }
 
-/// Whole units of a quantity text, rounded away from zero, saturating at the limits of `i64`.
+/// Returns the whole units of a quantity text, rounded away from zero, saturating at the limits of `i64`.
 ///
 /// # Errors
-/// When the text is not a quantity.
+/// Returns an error if the text is not a quantity.
 pub fn units(text: &str) -> Result<i64, InvalidQuantity> {
     Ok(Parts::read(text)?.scaled(0))
 }
 
-/// Thousandths of a quantity text, rounded away from zero, saturating at the limits of `i64`.
+/// Returns the thousandths of a quantity text, rounded away from zero, saturating at the limits of `i64`.
 ///
 /// # Errors
-/// When the text is not a quantity.
+/// Returns an error if the text is not a quantity.
 pub fn millis(text: &str) -> Result<i64, InvalidQuantity> {
     Ok(Parts::read(text)?.scaled(3))
 }
 
-/// The amount of `resource` in the unit that Kerf counts it in: millicores for CPU, whole units for the rest.
+/// Returns the amount of `resource` in Kerf's unit: millicores for CPU, whole units for all others.
 ///
 /// # Errors
-/// When the text is not a quantity.
+/// Returns an error if the text is not a quantity.
 pub fn amount(resource: &str, text: &str) -> Result<i64, InvalidQuantity> {
     if resource == CPU { millis(text) } else { units(text) }
 }
 
-/// The canonical text of an amount of `resource`, the inverse of [`amount`].
+/// Returns the canonical text of an amount of `resource`, the inverse of [`amount`].
 #[must_use]
 pub fn text(resource: &str, amount: i64) -> String {
     match resource {
@@ -155,13 +155,13 @@ pub fn text(resource: &str, amount: i64) -> String {
     }
 }
 
-/// Canonical text of millicores: whole cores where exact, else thousandths.
+/// Returns the canonical text of millicores: whole cores where exact, otherwise thousandths.
 #[must_use]
 pub fn cpu_text(millicores: i64) -> String {
     if millicores % 1000 == 0 { (millicores / 1000).to_string() } else { format!("{millicores}m") }
 }
 
-/// Canonical text of bytes: the largest binary suffix that is exact.
+/// Returns the canonical text of bytes, with the largest binary suffix that is exact.
 #[must_use]
 pub fn bytes_text(bytes: i64) -> String {
     let mut value = bytes;
@@ -176,7 +176,7 @@ pub fn bytes_text(bytes: i64) -> String {
     format!("{value}{suffix}")
 }
 
-/// `±digits × 10^exponent × 2^shift`.
+/// Number of the form `±digits × 10^exponent × 2^shift`.
 struct Parts {
     negative: bool,
     digits: i128,
@@ -198,7 +198,7 @@ impl Parts {
         Some(Self { negative: text.starts_with('-'), digits, exponent: exponent.checked_sub(fraction)?, shift })
     }
 
-    /// `self × 10^scale` as an integer, rounded away from zero, saturated.
+    /// Returns `self × 10^scale` as an integer, rounded away from zero, saturated.
     fn scaled(&self, scale: i32) -> i64 {
         let magnitude = i64::try_from(self.magnitude(scale)).unwrap_or(i64::MAX);
         if self.negative { -magnitude } else { magnitude }
@@ -220,10 +220,10 @@ impl Parts {
     }
 }
 
-/// Digits without the point, and how many of them stood behind it.
+/// Returns the digits without the decimal point, and the number of digits after the point.
 fn decimal(number: &str) -> Option<(i128, i32)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // A thirty digit number is beyond every limit and would overflow the arithmetic below.
+    // A number of 28 or more digits is beyond every limit and would overflow the arithmetic below.
     if whole.len() + fraction.len() > 27 {
         return None;
     }
@@ -231,7 +231,7 @@ fn decimal(number: &str) -> Option<(i128, i32)> {
     Some((digits, i32::try_from(fraction.len()).ok()?))
 }
 
-/// Decimal exponent and binary shift of a suffix.
+/// Returns the decimal exponent and the binary shift of a suffix.
 fn multiplier(suffix: &str) -> Option<(i32, u32)> {
     Some(match suffix {
         "" => (0, 0),
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_units_and_millis() {
+    fn units_and_millis_read_quantities() {
         let rows = [
             ("0", 0, 0),
             ("1", 1, 1000),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_quantity() {
+    fn units_refuses_text_that_is_not_a_quantity() {
         for text in
             ["", ".", "-", "m", "1 Gi", "1gi", "1K", "1KiB", "1e", "1e1.5", "0x10", "1..2", "--1", "1_000", "NaN"]
         {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_canonical_texts() {
+    fn text_writes_canonical_quantities() {
         let rows = [
             (CPU, 1500, "1500m"),
             (CPU, 2000, "2"),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_texts_are_both_read() {
+    fn quantity_deserializes_integers_and_strings() {
         let read: Vec<Quantity> = serde_json::from_str(r#"[1000, "1Gi", -1]"#).unwrap();
         assert_eq!(read, ["1000", "1Gi", "-1"].map(Quantity::from));
         assert_eq!(serde_json::to_string(&read).unwrap(), r#"["1000","1Gi","-1"]"#);

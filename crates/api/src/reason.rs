@@ -1,63 +1,63 @@
-//! Every reason of a condition or an event, once: Karpenter's and Kerf's own.
+//! Reasons of conditions and events, of Karpenter and of Kerf. Each is defined once.
 
-/// A condition that nobody has looked at yet.
+/// Condition that has not been reconciled yet.
 pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
-/// Root condition: a dependent is False.
+/// Root condition: a dependent condition is False.
 pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
-/// Root condition: a dependent is Unknown or out of date.
+/// Root condition: a dependent condition is Unknown or out of date.
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
-/// NodePool: the runtime checks refuse it.
+/// NodePool: runtime validation failed.
 pub const NODEPOOL_VALIDATION_FAILED: &str = "NodePoolValidationFailed";
-/// NodePool: its class does not exist.
+/// NodePool: its node class does not exist.
 pub const NODE_CLASS_NOT_FOUND: &str = "NodeClassNotFound";
-/// NodePool: its class is being deleted.
+/// NodePool: its node class is being deleted.
 pub const NODE_CLASS_TERMINATING: &str = "NodeClassTerminating";
-/// NodePool: its class says nothing yet.
+/// NodePool: its node class reports no readiness yet.
 pub const NODE_CLASS_READINESS_UNKNOWN: &str = "NodeClassReadinessUnknown";
-/// NodeClaim: the class is not ready.
+/// NodeClaim: the node class is not ready.
 pub const NODE_CLASS_NOT_READY: &str = "NodeClassNotReady";
 
-/// NodeClaim: the cloud refused the launch.
+/// NodeClaim: EC2 refused the launch.
 pub const LAUNCH_FAILED: &str = "LaunchFailed";
-/// Pool: recent launches did not become Nodes.
+/// NodePool: recent launches did not become Nodes.
 pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
-/// NodeClaim: the machine's Node is not there yet.
+/// NodeClaim: the Node of the instance does not exist yet.
 pub const NODE_NOT_FOUND: &str = "NodeNotFound";
-/// NodeClaim: several Nodes claim the same machine.
+/// NodeClaim: several Nodes have the provider id of the instance.
 pub const MULTIPLE_NODES_FOUND: &str = "MultipleNodesFound";
 /// NodeClaim: kubelet does not report Ready.
 pub const NODE_NOT_READY: &str = "NodeNotReady";
-/// NodeClaim: startup taints are left.
+/// NodeClaim: the Node still has startup taints.
 pub const STARTUP_TAINTS_EXIST: &str = "StartupTaintsExist";
-/// NodeClaim: taints of the Node's own start are left.
+/// NodeClaim: the Node still has taints that disappear during its start.
 pub const KNOWN_EPHEMERAL_TAINTS_EXIST: &str = "KnownEphemeralTaintsExist";
-/// NodeClaim: an extended resource is not there yet.
+/// NodeClaim: an extended resource is not registered yet.
 pub const RESOURCE_NOT_REGISTERED: &str = "ResourceNotRegistered";
-/// NodeClaim: pods are leaving.
+/// NodeClaim: pods are being evicted.
 pub const DRAINING: &str = "Draining";
-/// NodeClaim: volumes are leaving.
+/// NodeClaim: volumes are being detached.
 pub const AWAITING_VOLUME_DETACHMENT: &str = "AwaitingVolumeDetachment";
-/// NodeClaim: the grace period ended before the volumes left.
+/// NodeClaim: the termination grace period ended before the volumes were detached.
 pub const TERMINATION_GRACE_PERIOD_ELAPSED: &str = "TerminationGracePeriodElapsed";
 
-/// Drift: the pool's template changed.
+/// Drift: the template of the NodePool changed.
 pub const NODEPOOL_DRIFTED: &str = "NodePoolDrifted";
-/// Drift: the pool's requirements no longer admit the node.
+/// Drift: the node no longer matches the requirements of the NodePool.
 pub const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
-/// Drift: the pool no longer offers the node's type.
+/// Drift: the NodePool no longer offers the instance type of the node.
 pub const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
-/// Drift: the class changed.
+/// Drift: the node class changed.
 pub const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
-/// Drift: the image is no longer the class's.
+/// Drift: the node class no longer selects the image.
 pub const AMI_DRIFT: &str = "AMIDrift";
-/// Drift: the security groups are no longer the class's.
+/// Drift: the node class no longer selects the same security groups.
 pub const SECURITY_GROUP_DRIFT: &str = "SecurityGroupDrift";
-/// Drift: the subnet is no longer the class's.
+/// Drift: the node class no longer selects the subnet.
 pub const SUBNET_DRIFT: &str = "SubnetDrift";
-/// Drift: the capacity reservation is no longer the class's.
+/// Drift: the node class no longer selects the capacity reservation.
 pub const CAPACITY_RESERVATION_DRIFT: &str = "CapacityReservationDrift";
-/// Drift: the placement group is no longer the class's.
+/// Drift: the node class no longer selects the placement group.
 pub const PLACEMENT_GROUP_DRIFT: &str = "PlacementGroupDrift";
 
 /// EC2NodeClass: no image matches.
@@ -70,172 +70,173 @@ pub const SUBNETS_NOT_FOUND: &str = "SubnetsNotFound";
 pub const SECURITY_GROUPS_NOT_FOUND: &str = "SecurityGroupsNotFound";
 /// EC2NodeClass: the instance profile does not exist.
 pub const INSTANCE_PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
-/// EC2NodeClass: the role does not exist, so no instance profile can be made for it.
+/// EC2NodeClass: the role does not exist, so no instance profile can be created for it.
 pub const ROLE_NOT_FOUND: &str = "RoleNotFound";
-/// EC2NodeClass: the controller may not make instance profiles.
+/// EC2NodeClass: the controller has no permission to create instance profiles.
 pub const INSTANCE_PROFILE_AUTH_FAILED: &str = "InstanceProfileAuthFailed";
-/// EC2NodeClass: IAM makes no instance profile for the role.
+/// EC2NodeClass: IAM refused to create an instance profile for the role.
 pub const INSTANCE_PROFILE_CREATION_FAILED: &str = "InstanceProfileCreationFailed";
 /// EC2NodeClass: the placement group could not be read.
 pub const PLACEMENT_GROUP_RESOLUTION_FAILED: &str = "PlacementGroupResolutionFailed";
 /// EC2NodeClass: the placement group does not exist or is not available.
 pub const PLACEMENT_GROUP_NOT_FOUND: &str = "PlacementGroupNotFound";
-/// EC2NodeClass: the cluster's service addresses could not be read.
+/// EC2NodeClass: the service CIDR of the cluster could not be read.
 pub const CLUSTER_CIDR_RESOLUTION_FAILED: &str = "ClusterCIDRResolutionFailed";
 /// EC2NodeClass: validation waits for the other conditions.
 pub const DEPENDENCIES_NOT_READY: &str = "DependenciesNotReady";
 /// EC2NodeClass: a tag is reserved.
 pub const TAG_VALIDATION_FAILED: &str = "TagValidationFailed";
-/// EC2NodeClass: the controller may not create launch templates.
+/// EC2NodeClass: the controller has no permission to create launch templates.
 pub const CREATE_LAUNCH_TEMPLATE_AUTH_CHECK_FAILED: &str = "CreateLaunchTemplateAuthCheckFailed";
-/// EC2NodeClass: the controller may not create fleets.
+/// EC2NodeClass: the controller has no permission to create fleets.
 pub const CREATE_FLEET_AUTH_CHECK_FAILED: &str = "CreateFleetAuthCheckFailed";
-/// EC2NodeClass: the controller may not run instances.
+/// EC2NodeClass: the controller has no permission to run instances.
 pub const RUN_INSTANCES_AUTH_CHECK_FAILED: &str = "RunInstancesAuthCheckFailed";
-/// EC2NodeClass: the user data is larger than EC2 takes.
+/// EC2NodeClass: the user data exceeds EC2's size limit.
 pub const USER_DATA_SIZE_LIMIT_EXCEEDED: &str = "UserDataSizeLimitExceeded";
-/// EC2NodeClass, event: something is to be known of its user data.
+/// Event on an EC2NodeClass: a note about its user data.
 pub const USER_DATA: &str = "UserData";
-/// Event of the controller's Lease: the interruption queue cannot be read.
+/// Event on the controller's Lease: the interruption queue cannot be read.
 pub const INTERRUPTION_QUEUE_UNREADABLE: &str = "InterruptionQueueUnreadable";
-/// Event of the controller's Lease: the interruption queue can be read, at first or again.
+/// Event on the controller's Lease: the interruption queue can be read, for the first time or again.
 pub const INTERRUPTION_QUEUE_READABLE: &str = "InterruptionQueueReadable";
-/// EC2NodeClass, event: deletion waits for claims.
+/// Event on an EC2NodeClass: its deletion waits for NodeClaims.
 pub const WAITING_ON_NODE_CLAIM_TERMINATION: &str = "WaitingOnNodeClaimTermination";
 
-/// NodeOverlay: the runtime checks refuse it.
+/// NodeOverlay: runtime validation failed.
 pub const RUNTIME_VALIDATION: &str = "RuntimeValidation";
-/// NodeOverlay: another one of the same weight says something else of the same machines.
+/// NodeOverlay: another one of the same weight sets a different value for the same instance types.
 pub const CONFLICT: &str = "Conflict";
 
 /// CapacityBuffer: template and number of pods are known.
 pub const RESOLVED: &str = "Resolved";
-/// CapacityBuffer: the workload that it follows does not exist.
+/// CapacityBuffer: the workload of `scalableRef` does not exist.
 pub const SCALABLE_REF_NOT_FOUND: &str = "ScalableRefNotFound";
-/// CapacityBuffer: its template does not exist.
+/// CapacityBuffer: its pod template does not exist.
 pub const POD_TEMPLATE_NOT_FOUND: &str = "PodTemplateNotFound";
-/// CapacityBuffer: it says something that cannot be carried out.
+/// CapacityBuffer: its specification is invalid.
 pub const RESOLUTION_FAILED: &str = "ResolutionFailed";
-/// CapacityBuffer: all its pods would fit on nodes that are there.
+/// CapacityBuffer: all of its pods fit on existing nodes.
 pub const FITS_EXISTING_CAPACITY: &str = "FitsExistingCapacity";
 /// CapacityBuffer: some of its pods need new nodes.
 pub const REQUIRES_NEW_CAPACITY: &str = "RequiresNewCapacity";
-/// CapacityBuffer: template or number of pods are not known.
+/// CapacityBuffer: template or number of pods are unknown.
 pub const NOT_READY_FOR_PROVISIONING: &str = "NotReadyForProvisioning";
-/// CapacityBuffer: it asks for no pods.
+/// CapacityBuffer: it requests no pods.
 pub const BUFFER_EMPTY: &str = "BufferEmpty";
 
-/// Interruption: EC2 takes back a spot machine.
+/// Interruption: EC2 reclaims a spot instance.
 pub const SPOT_INTERRUPTION: &str = "SpotInterruption";
-/// Interruption: EC2 expects to take back a spot machine.
+/// Interruption: EC2 expects to reclaim a spot instance.
 pub const REBALANCE_RECOMMENDATION: &str = "RebalanceRecommendation";
-/// Interruption: EC2 will stop, reboot or retire the machine.
+/// Interruption: EC2 will stop, reboot or retire the instance.
 pub const SCHEDULED_EVENT: &str = "ScheduledEvent";
 
-/// Interruption: the machine's Auto Scaling group lets it go.
+/// Interruption: the Auto Scaling group terminates the instance.
 pub const ASG_LIFECYCLE: &str = "ASGLifecycle";
-/// Interruption: the operating system goes down, announced by nothing else: a stop or an end by EC2's console or API.
+/// Interruption: the operating system shuts down without another notice, after a stop or termination by EC2's console or API.
 pub const INSTANCE_SHUTDOWN: &str = "InstanceShutdown";
-/// Interruption: EC2 expects to take back a spot machine, and the controller has approved that its pods move now.
+/// Interruption: EC2 expects to reclaim a spot instance, and the controller has approved the drain.
 pub const REBALANCE_REPLACEMENT: &str = "RebalanceReplacement";
-/// Metadata: it answers.
+/// Metadata: the service answers.
 pub const METADATA_ANSWERS: &str = "MetadataAnswers";
-/// Metadata: it has not answered for a while.
+/// Metadata: the service has not answered for a while.
 pub const METADATA_FAILS: &str = "MetadataFails";
 
-/// NodeClaim, and an event on it: the gates of its node stayed closed for too long, so it goes and another one comes.
+/// NodeClaim, and event on it: the gates of its node stayed closed for too long, so the node is replaced.
 pub const GATE_TIMEOUT: &str = "GateTimeout";
 /// Agent: every gate is open.
 pub const GATES_OPEN: &str = "GatesOpen";
 
-/// Pod: the scheduler found no place.
+/// Pod: the scheduler found no node.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
 
-/// Event on a pod: no pool can serve it.
+/// Event on a pod: no NodePool can provide a node.
 pub const FAILED_SCHEDULING: &str = "FailedScheduling";
-/// Event on a pod: it will run on the named claim or Node.
+/// Event on a pod: it is expected on the named NodeClaim or Node.
 pub const NOMINATED: &str = "Nominated";
-/// Event on a pod or a Node: its do-not-disrupt annotation cannot be read, and protects nothing.
+/// Event on a pod or Node: its do-not-disrupt annotation is invalid and protects nothing.
 pub const INVALID_DO_NOT_DISRUPT_ANNOTATION: &str = "InvalidDoNotDisruptAnnotation";
-/// Event on a PodDisruptionBudget and its pods: no eviction of them will ever pass.
+/// Event on a PodDisruptionBudget and its pods: no eviction of these pods will ever be allowed.
 pub const NEVER_EVICTED: &str = "NeverEvicted";
-/// Event on a PodDisruptionBudget: it is about no pod.
+/// Event on a PodDisruptionBudget: it selects no pod.
 pub const SELECTS_NOTHING: &str = "SelectsNothing";
-/// Event on a Node: it says whose pool it is, and there is no NodeClaim of it.
+/// Event on a Node: its label names a NodePool, but the Node has no NodeClaim.
 pub const NODE_CLAIM_MISSING: &str = "NodeClaimMissing";
-/// Event on a NodeUsage: it is stale, from the future or of another instance, so it does not count.
+/// Event on a NodeUsage: it is ignored, because it is stale, from the future or of another instance.
 pub const USAGE_IGNORED: &str = "UsageIgnored";
-/// Event on an object: an annotation of it cannot be read and counts as absent.
+/// Event on an object: one of its annotations is invalid and counts as absent.
 pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
-/// Event on an object: a field of it cannot be read.
+/// Event on an object: one of its fields is invalid.
 pub const INVALID_FIELD: &str = "InvalidField";
-/// Event on a pod: what it says of its workload's split over on-demand and spot cannot be read.
+/// Event on a pod: its annotations for the split over on-demand and spot are invalid.
 pub const INVALID_SPLIT_ANNOTATION: &str = "InvalidSplitAnnotation";
-/// Event on a pod: its requests were lowered to what it uses.
+/// Event on a pod: its requests were lowered to its utilization.
 pub const REQUESTS_LOWERED: &str = "RequestsLowered";
-/// Event on a pod: it got requests back that were lowered before.
+/// Event on a pod: requests that were lowered before were raised again.
 pub const REQUESTS_RAISED: &str = "RequestsRaised";
-/// Event on the owner of pods, or on a pod: they request more than they would do with.
+/// Event on a pod or the owner of pods: the requests exceed the utilization.
 pub const REQUESTS_ABOVE_USE: &str = "RequestsAboveUse";
-/// Event on a pool: its requirements leave no instance type.
+/// Event on a NodePool: no instance type matches its requirements.
 pub const NO_COMPATIBLE_INSTANCE_TYPES: &str = "NoCompatibleInstanceTypes";
-/// Event on a claim: no capacity for any candidate.
+/// Event on a NodeClaim: EC2 has no capacity for any of its offerings.
 pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
-/// Event on a claim: its Node came without the taint that keeps pods away until registration.
+/// Event on a NodeClaim: its Node started without the taint that repels pods until registration.
 pub const UNREGISTERED_TAINT_MISSING: &str = "UnregisteredTaintMissing";
-/// Event on a replacement: it is being launched.
+/// Event on a replacement: its launch is in progress.
 pub const DISRUPTION_LAUNCHING: &str = "DisruptionLaunching";
-/// Event on a replacement: what it replaces waits for it.
+/// Event on a replacement: the nodes that it replaces wait for its initialization.
 pub const DISRUPTION_WAITING_READINESS: &str = "DisruptionWaitingReadiness";
-/// Event on Node and claim: they are being taken away.
+/// Event on Node and NodeClaim: they are being disrupted.
 pub const DISRUPTION_TERMINATING: &str = "DisruptionTerminating";
-/// Event on Node, claim or pool: something keeps them from being disrupted.
+/// Event on Node, NodeClaim or NodePool: their disruption is blocked.
 pub const DISRUPTION_BLOCKED: &str = "DisruptionBlocked";
-/// Event on Node, claim and pool: an unhealthy node stays, for too many of its pool are unhealthy at once.
+/// Event on Node, NodeClaim and NodePool: an unhealthy node is not repaired, because too many nodes of its NodePool are
+/// unhealthy.
 pub const NODE_REPAIR_BLOCKED: &str = "NodeRepairBlocked";
-/// Event on Node and claim: they will be taken away if nothing changes for a while.
+/// Event on Node and NodeClaim: they will be consolidated if nothing changes for a while.
 pub const CONSOLIDATION_CANDIDATE: &str = "ConsolidationCandidate";
-/// Event on Node and claim: something has changed, so they are not taken away after all.
+/// Event on Node and NodeClaim: a change ended their consolidation before it began.
 pub const CONSOLIDATION_REJECTED: &str = "ConsolidationRejected";
-/// Event on Node and claim: nothing cheaper would do.
+/// Event on Node and NodeClaim: there is no cheaper replacement.
 pub const UNCONSOLIDATABLE: &str = "Unconsolidatable";
-/// Event on a pod: its node goes, and it stays until a copy of it is ready elsewhere.
+/// Event on a pod: its node is being drained, and its eviction waits until a copy is ready on another node.
 pub const SURGING: &str = "Surging";
-/// Event on a Node: the drain could not go on.
+/// Event on a Node: its drain cannot continue.
 pub const FAILED_DRAINING: &str = "FailedDraining";
-/// Node: the deadline came before all pods that had to go were gone.
+/// Node: the deadline came before all pods were evicted.
 pub const DRAIN_INCOMPLETE: &str = "DrainIncomplete";
-/// Node: nobody wants it to be empty any more.
+/// Node: no drain request is left.
 pub const DRAIN_WITHDRAWN: &str = "DrainWithdrawn";
-/// Node: a drain was asked for in words that the agent does not understand.
+/// Node: the drain request is invalid.
 pub const DRAIN_REQUEST_INVALID: &str = "DrainRequestInvalid";
-/// Event on a Node: its agent was asked to drain it and does not, so the controller does.
+/// Event on a Node: its agent was requested to drain it and does not, so the controller does.
 pub const DRAIN_TAKEN_OVER: &str = "DrainTakenOver";
-/// Event on Node and claim: the moment from which pods are ended by force is set.
+/// Event on Node and NodeClaim: the time from which pods are deleted by force is set.
 pub const TERMINATION_GRACE_PERIOD_EXPIRING: &str = "TerminationGracePeriodExpiring";
-/// Event on Node and claim: EC2 takes back a spot machine.
+/// Event on Node and NodeClaim: EC2 reclaims a spot instance.
 pub const SPOT_INTERRUPTED: &str = "SpotInterrupted";
-/// Event on Node and claim: EC2 expects to take back a spot machine.
+/// Event on Node and NodeClaim: EC2 expects to reclaim a spot instance.
 pub const SPOT_REBALANCE_RECOMMENDATION: &str = "SpotRebalanceRecommendation";
-/// Event on Node and claim: their machine is stopping, not by us.
+/// Event on Node and NodeClaim: their instance is stopping, and Kerf did not request this.
 pub const INSTANCE_STOPPING: &str = "InstanceStopping";
-/// Event on Node and claim: their machine ends, not by us.
+/// Event on Node and NodeClaim: their instance is terminating, and Kerf did not request this.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
-/// Event on Node and claim: their machine fails EC2's checks, or EC2 has maintenance ahead for it.
+/// Event on Node and NodeClaim: their instance fails EC2's status checks, or EC2 has scheduled maintenance for it.
 pub const INSTANCE_UNHEALTHY: &str = "InstanceUnhealthy";
-/// Event on Node and claim: the reservation that their machine runs in is taken back.
+/// Event on Node and NodeClaim: EC2 reclaims the capacity reservation of their instance.
 pub const CAPACITY_RESERVATION_INSTANCE_INTERRUPTED: &str = "CapacityReservationInstanceInterrupted";
-/// Event on Node and claim: they go because their machine does.
+/// Event on Node and NodeClaim: they are terminated because of an interruption.
 pub const TERMINATING_ON_INTERRUPTION: &str = "TerminatingOnInterruption";
-/// Event: an object of a watch could not be read and was skipped.
+/// Event: an object of a watch could not be parsed and was skipped.
 pub const MALFORMED_OBJECT: &str = "MalformedObject";
-/// NodePool: a budget or an annotation of it cannot be read.
+/// NodePool: a budget or an annotation is invalid.
 pub const DISRUPTION_INVALID: &str = "DisruptionInvalid";
-/// NodePool: DaemonSets that would only start after the agent has called the node ready.
+/// NodePool: some DaemonSets do not tolerate the startup taint, and start only after the agent reports the node as ready.
 pub const TOLERATION_MISSING: &str = "TolerationMissing";
-/// Event on a Node: the agent cannot follow what the machine received at its launch.
+/// Event on a Node: the agent cannot apply the configuration that the instance received at its launch.
 pub const BOOTSTRAP_FAILED: &str = "BootstrapFailed";
-/// Event on a Node: the agent has waited for long with what it needs to start kubelet.
+/// Event on a Node: the agent has waited long for a prerequisite of kubelet.
 pub const BOOTSTRAP_WAITING: &str = "BootstrapWaiting";
-/// Interruption, False: it was called off, or the machine has booted again since.
+/// Interruption, False: it was cancelled, or the instance has rebooted since.
 pub const INTERRUPTION_OVER: &str = "InterruptionOver";

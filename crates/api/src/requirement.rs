@@ -1,17 +1,17 @@
-//! Requirements on node labels, as pools, claims, resolved images and pods write them.
+//! Requirements on node labels, in NodePools, NodeClaims, resolved images and pods.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a requirement compares a label's value.
+/// Operator that compares a label's value with the values of a requirement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Operator {
-    /// The value is one of the listed ones.
+    /// The value is listed.
     #[default]
     In,
-    /// The label is absent or its value is not listed.
+    /// The label is absent, or its value is not listed.
     NotIn,
-    /// The label is there.
+    /// The label is present.
     Exists,
     /// The label is absent.
     DoesNotExist,
@@ -26,7 +26,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The wire form.
+    /// Returns the operator's name in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -42,24 +42,24 @@ impl Operator {
     }
 }
 
-/// A requirement on one label of a node, with the flexibility that must be left after scheduling.
+/// Requirement on one node label, with the minimum number of values that must remain after scheduling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
     /// Label key.
     pub key: String,
-    /// Comparison.
+    /// Operator.
     pub operator: Operator,
-    /// Values to compare with: none for Exists and DoesNotExist, one integer for Gt, Lt, Gte and Lte.
+    /// Values of the operator: none for Exists and DoesNotExist, one integer for Gt, Lt, Gte and Lte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-    /// Number of distinct values that must stay possible; pools and claims only.
+    /// Minimum number of distinct values that must remain possible. Only in NodePools and NodeClaims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_values: Option<i32>,
 }
 
 impl Requirement {
-    /// A requirement without `minValues`.
+    /// Creates a requirement without `minValues`.
     pub fn new<V: Into<String>>(key: &str, operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
         Self { key: key.to_owned(), operator, values: values.into_iter().map(Into::into).collect(), min_values: None }
     }

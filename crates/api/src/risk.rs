@@ -1,5 +1,6 @@
-//! How an agent says that EC2 recommends to leave its machine, and how it hears that its replacement is there: the message of the
-//! condition `kerf.sh/Interrupted`, and the annotation that answers it. Controller and agent read each other by this file alone.
+//! Protocol of rebalance recommendations. The agent reports a recommendation in the message of the condition
+//! `kerf.sh/Interrupted`. The controller approves the drain by an annotation, once the replacement is ready. Controller and
+//! agent communicate about recommendations only through the types in this file.
 
 use std::fmt;
 
@@ -8,17 +9,19 @@ use crate::{annotation, condition, reason};
 
 const REPLACE: &str = "replace";
 
-/// The beginning of the message while nothing is drained yet, in words of the form `key=value`.
+/// Beginning of the message before the drain begins, as pairs of the form `key=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RiskSaid {
-    /// Names the recommendation.
+    /// Id of the recommendation.
     pub id: String,
-    /// The agent waits for a replacement and drains once it is approved; else it only tells.
+    /// True if the agent waits for a replacement and drains the node after its approval. Otherwise the agent only reports the
+    /// recommendation.
     pub replace: bool,
 }
 
 impl RiskSaid {
-    /// What the Node's agent says; `None` where EC2 recommends nothing, or is about to take the machine back anyway.
+    /// Returns the recommendation that the agent of the Node reports. Returns `None` if there is none, or if EC2 has announced
+    /// an interruption.
     #[must_use]
     pub fn from_node(node: &Node) -> Option<Self> {
         let said = node.condition(condition::INTERRUPTED).filter(|said| said.status == condition::TRUE)?;
@@ -30,13 +33,13 @@ impl RiskSaid {
         Some(Self { id: word("id")?.to_owned(), replace: word("policy") == Some(REPLACE) })
     }
 
-    /// The recommendation for which the Node is to be replaced, whether or not that has been approved.
+    /// Returns the id of the recommendation for which the Node is to be replaced, approved or not.
     #[must_use]
     pub fn wants_replacement(node: &Node) -> Option<String> {
         Self::from_node(node).filter(|said| said.replace).map(|said| said.id)
     }
 
-    /// Whether the replacement has been approved.
+    /// Reports whether the replacement has been approved.
     #[must_use]
     pub fn is_approved(&self, node: &Node) -> bool {
         node.annotation(annotation::REPLACEMENT_APPROVED) == Some(self.id.as_str())
@@ -66,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_says_the_other_reads() {
+    fn risk_said_reads_messages_of_the_agent() {
         let risk = reason::REBALANCE_RECOMMENDATION;
         for replace in [true, false] {
             let said = RiskSaid { id: "rebalance-1".into(), replace };

@@ -1,61 +1,61 @@
-//! When disruption budgets begin: cron as Karpenter's library reads it, in any time zone.
+//! Schedules of disruption budgets: cron with the syntax of Karpenter's library, in any time zone.
 //!
-//! Time zones come with the program: images without a file system know them too, and everybody knows the same.
+//! Time zones are compiled in, so that images without a file system have them, and all builds have the same ones.
 
 use jiff::civil::Date;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
-/// A text that is no schedule.
+/// Error for a text that is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSchedule {
-    /// It has not five fields, and is no known word.
+    /// Text without five fields that is not a descriptor either.
     #[error(
         "{text:?} is not a schedule: write five fields such as \"0 9 * * mon-fri\", or @hourly, @daily, @weekly, @monthly or @yearly"
     )]
     Form {
-        /// The text as given.
+        /// Text as received.
         text: String,
     },
-    /// A field says nothing sensible.
+    /// Invalid field.
     #[error(
         "{text:?} is not the {field} of a schedule: write {least} to {greatest}, *, ranges such as 1-5, lists or steps such as */2"
     )]
     Field {
-        /// The field as given.
+        /// Field as received.
         text: String,
-        /// Which it is.
+        /// Name of the field.
         field: &'static str,
-        /// The least that it may be.
+        /// Minimum value.
         least: u32,
-        /// The greatest.
+        /// Maximum value.
         greatest: u32,
     },
-    /// None of its months has any of its days.
+    /// Schedule that never matches, because none of its months has any of its days.
     #[error("{text:?} never matches: no month of it has such a day")]
     Never {
-        /// The text as given.
+        /// Text as received.
         text: String,
     },
 }
 
-/// A name that no time zone has.
+/// Error for an unknown time zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a time zone: write a name of the IANA database such as Europe/Berlin")]
 pub struct UnknownZone {
-    /// The name as given.
+    /// Name as received.
     pub name: String,
 }
 
-/// The time zone of that name.
+/// Returns the time zone with this name.
 ///
 /// # Errors
-/// When the IANA database has no such zone.
+/// Returns an error if the IANA database has no such zone.
 pub fn zone(name: &str) -> Result<TimeZone, UnknownZone> {
     TimeZoneDatabase::bundled().get(name).map_err(|_| UnknownZone { name: name.to_owned() })
 }
 
-/// Minutes at which something begins, by the clocks of some time zone.
+/// Minutes at which something begins, in the local time of some time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     minutes: u64,
@@ -63,7 +63,7 @@ pub struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Both the day of the month and the weekday must fit, as one of them is left open; else one is enough.
+    /// True if both the day of the month and the weekday must match, because one of them is `*`. Otherwise one match is enough.
     both: bool,
 }
 
@@ -71,7 +71,7 @@ struct Field {
     name: &'static str,
     least: u32,
     greatest: u32,
-    /// Words for the numbers, from `least` on.
+    /// Names of the numbers, beginning with `least`.
     words: &'static [&'static str],
 }
 
@@ -83,7 +83,7 @@ const MONTH: Field = Field { name: "month", least: 1, greatest: 12, words: &MONT
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const WEEKDAY: Field = Field { name: "day of the week", least: 0, greatest: 6, words: &WEEKDAYS };
 
-/// How many days the months have at most.
+/// Maximum number of days in each month.
 const LENGTHS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 const WORDS: [(&str, &str); 7] = [
@@ -97,10 +97,10 @@ const WORDS: [(&str, &str); 7] = [
 ];
 
 impl Schedule {
-    /// Reads five cron fields (minute, hour, day of the month, month, day of the week), or a word such as `@daily`.
+    /// Parses five cron fields (minute, hour, day of the month, month, day of the week), or a descriptor such as `@daily`.
     ///
     /// # Errors
-    /// When the text is neither, or when no such moment ever comes.
+    /// Returns an error if the text is neither, or if the schedule never matches.
     pub fn read(text: &str) -> Result<Self, InvalidSchedule> {
         let word = WORDS.iter().find(|(word, _)| *word == text.trim()).map(|(_, fields)| *fields);
         let fields: Vec<&str> = word.unwrap_or(text).split_whitespace().collect();
@@ -120,17 +120,17 @@ impl Schedule {
         if schedule.comes() { Ok(schedule) } else { Err(InvalidSchedule::Never { text: text.to_owned() }) }
     }
 
-    /// Whether the schedule began less than `lasts` ago, by clocks of that zone.
+    /// Reports whether the schedule began less than `lasts` ago, in the local time of the zone.
     ///
-    /// A time that a change of the clocks leaves out is taken as much later as they were moved; one that comes twice
-    /// counts when it comes first.
+    /// A local time that a clock change skips counts later by the length of the change. If a local time occurs twice, the first
+    /// occurrence counts.
     #[must_use]
     pub fn is_open(&self, lasts: SignedDuration, zone: &TimeZone, now: Timestamp) -> bool {
         let after = now.checked_sub(lasts).unwrap_or(Timestamp::MIN);
         if lasts <= SignedDuration::ZERO {
             return false;
         }
-        // Offsets differ by less than a day around any moment, so hits outside these days are outside the interval.
+        // Offsets differ by less than a day around any time, so matches outside these days are outside the interval.
         let first = zone.to_datetime(after).date().saturating_sub(1.day());
         let last = zone.to_datetime(now).date().saturating_add(1.day());
         let days = std::iter::successors(Some(last), |day| day.yesterday().ok()).take_while(|day| *day >= first);
@@ -138,7 +138,7 @@ impl Schedule {
         begins.any(|civil| zone.to_timestamp(civil).is_ok_and(|at| after < at && at <= now))
     }
 
-    /// The moments of one day, the latest first.
+    /// Returns the local times of one day, the latest first.
     fn times(&self, day: Date) -> impl Iterator<Item = jiff::civil::DateTime> {
         let (hours, minutes) = (self.hours, self.minutes);
         let hours = (0..24i8).rev().filter(move |hour| hours & 1 << hour != 0);
@@ -154,7 +154,7 @@ impl Schedule {
         fits && self.months & 1 << day.month() != 0
     }
 
-    /// Whether any month of it has any of its days; weekdays come in every month.
+    /// Reports whether any of its months has any of its days. Weekdays occur in every month.
     fn comes(&self) -> bool {
         let fits = |(number, length): (u32, &u32)| {
             self.months & 1 << (number + 1) != 0 && (1..=*length).any(|day| self.days & 1 << day != 0)
@@ -164,7 +164,7 @@ impl Schedule {
 }
 
 impl Field {
-    /// The numbers as bits, and whether the field is left open.
+    /// Returns the numbers as bits, and whether the field is `*`.
     fn read(&self, text: &str) -> Result<(u64, bool), InvalidSchedule> {
         let refused = || InvalidSchedule::Field {
             text: text.to_owned(),
@@ -181,7 +181,7 @@ impl Field {
         if bits == 0 { Err(refused()) } else { Ok((bits, open)) }
     }
 
-    /// One entry of a list: a number, `*`, a range, each with or without a step.
+    /// Parses one entry of a list: a number, `*` or a range, each with or without a step.
     fn entry(&self, text: &str) -> Option<(u64, bool)> {
         let (range, step) = match text.split_once('/') {
             Some((range, step)) => (range, Some(step.parse::<u32>().ok()?)),
@@ -195,7 +195,7 @@ impl Field {
         let (least, greatest) = match (any, high) {
             (true, _) => (self.least, self.greatest),
             (false, Some(high)) => (self.number(low)?, self.number(high)?),
-            // A step turns a number into all from there on.
+            // With a step, a single number means all numbers from there on.
             (false, None) if step.is_some() => (self.number(low)?, self.greatest),
             (false, None) => (self.number(low)?, self.number(low)?),
         };

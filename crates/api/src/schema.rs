@@ -1,5 +1,5 @@
-//! Turns derived schemas into the published ones: strips what derive adds by itself, then lays the laws of
-//! one kind over it. What the API server holds is written in one table a kind, in the order of its fields.
+//! Conversion of derived schemas into the published ones. Keywords that only the derive macro adds are removed, then the schema
+//! rules of the kind are applied. One table for each kind lists its rules in the order of its fields.
 
 mod capacitybuffer;
 mod laws;
@@ -11,36 +11,36 @@ mod nodeusage;
 
 use serde_json::{Map, Value, json};
 
-/// What the schema at a path must also say.
+/// Schema rule: keywords for the schema at one path.
 pub(crate) struct Law {
     /// Steps from the root: field names, `[]` for the items of a list, `{}` for the values of a map.
     path: String,
-    /// Keywords and their values; they replace derived ones, `null` removes one.
+    /// Keywords and their values, which replace derived keywords. The value `null` removes a keyword.
     keywords: Value,
 }
 
-/// A law at a path, for example `spec.template.spec.taints.[]`.
+/// Returns a schema rule for a path, for example `spec.template.spec.taints.[]`.
 pub(crate) fn law(path: impl Into<String>, keywords: Value) -> Law {
     Law { path: path.into(), keywords }
 }
 
-/// A column of `kubectl get`: name, type, where the value is, and 0 for always or 1 for `-o wide` only.
+/// Column of `kubectl get`: name, type, JSON path of the value, and priority: 0 for always, 1 for `-o wide` only.
 pub(crate) type Column = (&'static str, &'static str, &'static str, u8);
 
-/// What the published definition of one kind says beyond its types.
+/// Schema rules and columns of one kind.
 pub(crate) struct Kind {
     laws: Vec<Law>,
     columns: &'static [Column],
 }
 
-/// A path of a law that the derived schema does not have: the table and the types disagree.
+/// Error for a rule whose path the derived schema does not have: the rules and the types disagree.
 #[derive(Debug, thiserror::Error)]
 #[error("schema has no {path:?}: correct the law or the field that it speaks of")]
 pub(crate) struct UnknownPath {
     path: String,
 }
 
-/// The definition of one kind with its laws and columns in place.
+/// Returns the definition of one kind with its rules and columns applied.
 pub(crate) fn complete(mut crd: Value, kind: &Kind) -> Result<Value, UnknownPath> {
     let versions = crd.pointer_mut("/spec/versions");
     for version in versions.and_then(Value::as_array_mut).into_iter().flatten() {
@@ -63,7 +63,7 @@ fn column((name, type_, path, priority): &Column) -> Value {
     column
 }
 
-/// What a kind's definition says beyond its types, by the name of the definition.
+/// Returns the schema rules and columns of a kind, by the name of its definition.
 pub(crate) fn kind(name: &str) -> Kind {
     match name {
         "nodepools.karpenter.sh" => Kind { laws: nodepool::laws(), columns: nodepool::COLUMNS },
@@ -78,8 +78,8 @@ pub(crate) fn kind(name: &str) -> Kind {
     }
 }
 
-/// Removes what derive says and the published schemas do not: defaults and titles of the Rust side, and
-/// `nullable`, with which an explicit null would be stored instead of dropped.
+/// Removes keywords that the derive macro adds and the published schemas do not have: Rust defaults, titles, and `nullable`.
+/// With `nullable` the API server would store an explicit null instead of dropping it.
 fn strip(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else {
         return;
@@ -87,7 +87,7 @@ fn strip(schema: &mut Value) {
     for keyword in ["default", "nullable", "title"] {
         object.remove(keyword);
     }
-    // The structural form of "integer or text"; derive leaves two empty alternatives behind.
+    // The structural form of "integer or string". The derive macro leaves two empty alternatives instead.
     if object.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
         object.insert("anyOf".to_owned(), json!([{ "type": "integer" }, { "type": "string" }]));
     }

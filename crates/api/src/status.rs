@@ -1,5 +1,5 @@
-//! How conditions change: Karpenter's status rules as pure functions, so that a status that either program
-//! wrote reads the same to the other.
+//! Changes of conditions: Karpenter's status rules as pure functions. Statuses that Karpenter or Kerf wrote are therefore
+//! interchangeable.
 
 use std::cmp::Ordering;
 
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::{condition, reason};
 
-/// One condition of an object. Reason and message may be empty in objects that others wrote.
+/// Condition of an object. Reason and message may be empty in objects that other programs wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Type of the condition, in CamelCase.
     #[serde(rename = "type")]
     pub type_: String,
-    /// `True`, `False` or `Unknown`.
+    /// Status: `True`, `False` or `Unknown`.
     pub status: String,
-    /// Generation of the object that the condition speaks of; 0 when nobody said.
+    /// Generation of the object that the condition is about; 0 if not set.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
-    /// When `status` last became what it is.
+    /// Time of the last change of `status`.
     pub last_transition_time: Time,
-    /// One word in CamelCase: why `status` is what it is.
+    /// Reason for `status`, in CamelCase.
     #[serde(default)]
     pub reason: String,
-    /// A sentence for people.
+    /// Message as text.
     #[serde(default)]
     pub message: String,
 }
@@ -39,39 +39,39 @@ fn is_zero(value: &i64) -> bool {
 }
 
 impl Condition {
-    /// Whether the status is `True`.
+    /// Reports whether the status is `True`.
     #[must_use]
     pub fn is_true(&self) -> bool {
         self.status == condition::TRUE
     }
 
-    /// Whether the status is `False`.
+    /// Reports whether the status is `False`.
     #[must_use]
     pub fn is_false(&self) -> bool {
         self.status == condition::FALSE
     }
 
-    /// Whether the status is neither `True` nor `False`.
+    /// Reports whether the status is neither `True` nor `False`.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         !self.is_true() && !self.is_false()
     }
 }
 
-/// The condition of that type, if there is one.
+/// Returns the condition of this type, if there is one.
 #[must_use]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|c| c.type_ == type_)
 }
 
-/// Whether the condition of that type is there and `True`.
+/// Reports whether the condition of this type is present and `True`.
 #[must_use]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(Condition::is_true)
 }
 
-/// Sets a condition of a kind without root, such as a CapacityBuffer: in place, with a new moment of transition only
-/// when the status changes. Returns whether anything changed.
+/// Sets a condition of a kind without a root condition, such as a CapacityBuffer. The condition keeps its position, and its
+/// transition time changes only with its status. Returns whether anything changed.
 pub fn set_plain(conditions: &mut Vec<Condition>, wanted: Wanted<'_>, generation: i64, now: Timestamp) -> bool {
     let old = conditions.iter_mut().find(|c| c.type_ == wanted.type_);
     let transition = match &old {
@@ -87,22 +87,22 @@ pub fn set_plain(conditions: &mut Vec<Condition>, wanted: Wanted<'_>, generation
     true
 }
 
-/// A kind whose conditions follow Karpenter's rules.
+/// Kind whose conditions follow Karpenter's rules.
 pub trait Conditioned {
-    /// Conditions that `Ready` is computed from, in the order in which they are created.
+    /// Conditions from which `Ready` is computed, in the order of their creation.
     const DEPENDENTS: &'static [&'static str];
 
-    /// The object's metadata.
+    /// Returns the metadata of the object.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// The object's conditions, empty while it has no status.
+    /// Returns the conditions of the object, empty while it has no status.
     fn conditions(&self) -> &[Condition];
 
-    /// The object's conditions, creating its status if need be.
+    /// Returns the conditions of the object, and creates its status if necessary.
     fn conditions_mut(&mut self) -> &mut Vec<Condition>;
 
-    /// What the rules need to know of the object. An object without creation time (one that the API server
-    /// has not seen) counts as created at `now`.
+    /// Returns the properties of the object for the rules. An object without a creation time, which did not come from an API
+    /// server, counts as created at `now`.
     fn subject(&self, now: Timestamp) -> Subject {
         let metadata = self.metadata();
         Subject {
@@ -113,12 +113,12 @@ pub trait Conditioned {
         }
     }
 
-    /// Whether the condition of that type is there and `True`.
+    /// Reports whether the condition of this type is present and `True`.
     fn is_true(&self, type_: &str) -> bool {
         is_true(self.conditions(), type_)
     }
 
-    /// Creates the root and the dependents that are missing. Returns whether anything changed.
+    /// Creates the missing root and dependent conditions. Returns whether anything changed.
     fn initialize(&mut self, now: Timestamp) -> bool {
         self.subject(now).initialize(self.conditions_mut(), now)
     }
@@ -138,28 +138,28 @@ pub trait Conditioned {
         self.set(type_, condition::UNKNOWN, reason, message, now)
     }
 
-    /// Sets a condition and computes the root anew. Returns whether anything changed.
+    /// Sets a condition and recomputes the root condition. Returns whether anything changed.
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> bool {
         let wanted = Wanted { type_, status, reason, message };
         self.subject(now).set(self.conditions_mut(), wanted, now)
     }
 
-    /// Removes an independent condition. Returns whether anything changed: root and dependents stay.
+    /// Removes an independent condition. Root and dependent conditions are never removed. Returns whether anything changed.
     fn clear(&mut self, type_: &str, now: Timestamp) -> bool {
         self.subject(now).clear(self.conditions_mut(), type_)
     }
 }
 
-/// What a condition shall say.
+/// Desired state of a condition.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// Type of the condition.
     pub type_: &'a str,
-    /// `True`, `False` or `Unknown`.
+    /// Status: `True`, `False` or `Unknown`.
     pub status: &'a str,
-    /// One word: why.
+    /// Reason in CamelCase.
     pub reason: &'a str,
-    /// A sentence for people.
+    /// Message as text.
     pub message: &'a str,
 }
 
@@ -176,21 +176,21 @@ impl Wanted<'_> {
     }
 }
 
-/// The object whose conditions change, as far as the rules need it.
+/// Properties of the object whose conditions change, as far as the rules need them.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
-    /// Conditions that `Ready` is computed from.
+    /// Conditions from which `Ready` is computed.
     pub dependents: &'static [&'static str],
-    /// The object's generation.
+    /// Generation of the object.
     pub generation: i64,
-    /// When the object was created: the first transition of root and dependents.
+    /// Creation time of the object, the first transition time of root and dependent conditions.
     pub created: Timestamp,
-    /// Whether the object is being deleted.
+    /// True if the object is being deleted.
     pub deleting: bool,
 }
 
 impl Subject {
-    /// Creates the root and the dependents that are missing as `Unknown`. Returns whether anything changed.
+    /// Creates the missing root and dependent conditions as `Unknown`. Returns whether anything changed.
     pub fn initialize(&self, conditions: &mut Vec<Condition>, now: Timestamp) -> bool {
         let mut changed = false;
         for type_ in std::iter::once(&condition::READY).chain(self.dependents) {
@@ -207,7 +207,7 @@ impl Subject {
         changed
     }
 
-    /// Sets a condition, orders the list and computes the root anew. Returns whether anything changed.
+    /// Sets a condition, sorts the list and recomputes the root condition. Returns whether anything changed.
     pub fn set(&self, conditions: &mut Vec<Condition>, wanted: Wanted<'_>, now: Timestamp) -> bool {
         if !self.replace(conditions, wanted, now) {
             return false;
@@ -218,7 +218,7 @@ impl Subject {
         true
     }
 
-    /// Removes an independent condition and orders the rest by type. Returns whether anything changed.
+    /// Removes an independent condition and sorts the rest by type. Returns whether anything changed.
     pub fn clear(&self, conditions: &mut Vec<Condition>, type_: &str) -> bool {
         if self.is_dependent(type_) || find(conditions, type_).is_none() {
             return false;
@@ -267,7 +267,7 @@ impl Subject {
         self.replace(conditions, wanted, now);
     }
 
-    /// Dependents that keep the root from `True`, the latest transition first.
+    /// Returns the dependents that keep the root condition from `True`, the latest transition first.
     fn unhealthy<'a>(&self, conditions: &'a [Condition]) -> Vec<&'a Condition> {
         let mut found: Vec<_> = conditions
             .iter()
@@ -283,7 +283,7 @@ impl Subject {
     }
 }
 
-/// Root last, the others by transition; equal ones stay as they are.
+/// Orders the root condition last, and the others by transition time. Equal ones keep their order.
 fn order(a: &Condition, b: &Condition) -> Ordering {
     let root = |c: &Condition| c.type_ == condition::READY;
     root(a).cmp(&root(b)).then_with(|| match root(a) {
@@ -292,7 +292,7 @@ fn order(a: &Condition, b: &Condition) -> Ordering {
     })
 }
 
-/// Kubernetes writes instants in whole seconds; a fraction would come back as another value.
+/// Truncates to whole seconds, as Kubernetes stores times. A fraction would come back as another value.
 fn whole_seconds(instant: Timestamp) -> Timestamp {
     Timestamp::from_second(instant.as_second()).unwrap_or(instant)
 }

@@ -1,6 +1,6 @@
-//! What a machine really uses, in numbers that add up the same everywhere: decaying histograms in whole numbers, small
-//! enough to travel. The agent counts, the controller merges and asks; both by the code in here, so this stands beside the
-//! report that carries it and not in a crate of either. Nothing here reads a clock: every sample brings its moment.
+//! Measured utilization of nodes: decaying histograms in integers, which merge exactly and are small enough to transfer. The
+//! agent records samples, the controller merges and queries histograms. Both use this code, so it is beside the report that
+//! transfers it. Nothing here reads a clock: every sample has its own time.
 
 mod buckets;
 mod histogram;

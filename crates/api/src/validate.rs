@@ -1,4 +1,5 @@
-//! What the API server cannot check of pools, overlays and buffers: the sentences that their conditions say.
+//! Runtime validation of NodePools, NodeOverlays and CapacityBuffers beyond the checks of the API server. The problems become
+//! messages of conditions.
 
 mod buffer;
 mod overlay;
@@ -13,12 +14,12 @@ pub use overlay::node_overlay;
 use crate::label::{self, CAPACITY_TYPE, NODEPOOL};
 use crate::{NodePool, Operator, Requirement, Taint, annotation, taint};
 
-/// One thing that is wrong with an object.
+/// Problem of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The field, such as `spec.template.spec.requirements[0].values`.
+    /// Path of the field, such as `spec.template.spec.requirements[0].values`.
     pub path: String,
-    /// What is wrong, a sentence that does without the path.
+    /// Problem as a sentence that does not contain the path.
     pub problem: String,
 }
 
@@ -34,7 +35,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything that is wrong with a pool; empty when nothing is.
+/// Returns all problems of a NodePool; empty if it is valid.
 #[must_use]
 pub fn node_pool(pool: &NodePool) -> Vec<Fault> {
     let template = &pool.spec.template;
@@ -54,7 +55,7 @@ pub fn node_pool(pool: &NodePool) -> Vec<Fault> {
     found
 }
 
-/// Items with their paths.
+/// Returns items with their paths.
 fn numbered<'a, T>(list: &'a str, items: impl Iterator<Item = T> + 'a) -> impl Iterator<Item = (String, T)> + 'a {
     items.enumerate().map(move |(index, item)| (format!("{list}[{index}]"), item))
 }
@@ -63,7 +64,7 @@ fn annotation_fault(key: &str, error: &(dyn Error + 'static)) -> Fault {
     Fault::new(format!("metadata.annotations[{key}]"), format!("annotation {key:?}: {}", told(error)))
 }
 
-/// An error with its causes, as one sentence.
+/// Returns an error with its causes, as one sentence.
 fn told(error: &(dyn Error + 'static)) -> String {
     std::iter::successors(Some(error), |error| (*error).source())
         .map(ToString::to_string)
@@ -71,7 +72,7 @@ fn told(error: &(dyn Error + 'static)) -> String {
         .join(": ")
 }
 
-/// Whether requirements may speak of [`NODEPOOL`].
+/// Permission of requirements to use the key [`NODEPOOL`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NodePoolKey {
     Refused,
@@ -152,7 +153,7 @@ fn requirement_faults(path: &str, requirement: &Requirement, pool: NodePoolKey) 
     found
 }
 
-/// The field of the requirement, and what is wrong with it.
+/// Returns the invalid fields of the requirement, each with its problem.
 fn listed_faults(key: &str, values: &[&str], min_values: Option<i32>) -> Vec<(&'static str, String)> {
     let known = |value: &&&str| key != CAPACITY_TYPE || label::CAPACITY_TYPES.contains(*value);
     let valid: BTreeSet<_> = values.iter().filter(known).collect();
@@ -171,7 +172,8 @@ fn listed_faults(key: &str, values: &[&str], min_values: Option<i32>) -> Vec<(&'
     found
 }
 
-/// A name of at most 63 characters with an optional DNS prefix of at most 253, as Kubernetes names labels.
+/// Reports whether the text is a name of at most 63 characters with an optional DNS prefix of at most 253, as for Kubernetes
+/// labels.
 fn is_qualified_name(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && is_label_value(name)
@@ -185,7 +187,8 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(part)
 }
 
-/// At most 63 letters, digits, dashes, underscores and dots that begin and end with a letter or digit.
+/// Reports whether the text has at most 63 letters, digits, dashes, underscores and dots, and begins and ends with a letter or
+/// digit.
 fn is_label_value(text: &str) -> bool {
     let edge = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();

@@ -1,5 +1,4 @@
-//! The published definitions are generated from the types: this holds that the files are fresh, and writes
-//! them with `BLESS=1`.
+//! Test that the published definitions are up to date with the types that generate them. `BLESS=1` writes the files.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 const HEADER: &str = "# Generated from crates/api by `make bless`; do not edit.\n";
 
 #[test]
-fn definitions_are_fresh() {
+fn published_crds_match_the_types() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../controller/chart/crds");
     let mut stale = Vec::new();
     for (crd, value) in api::crds().iter().zip(api::crds::values()) {
@@ -25,7 +24,7 @@ fn definitions_are_fresh() {
 }
 
 #[test]
-fn rendering_is_deterministic_and_loses_nothing() {
+fn render_is_deterministic_and_lossless() {
     for value in api::crds::values() {
         let text = render(&value);
         assert_eq!(text, render(&value));

@@ -1,4 +1,4 @@
-//! Slim objects read what an API server sends, whatever else it sends with it.
+//! Tests that slim objects parse the objects of an API server, with all fields that Kerf ignores.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -38,11 +38,11 @@ fn owned(kind: &str) -> Value {
     json!([{ "apiVersion": version, "kind": kind, "name": "n", "uid": "3", "controller": true }])
 }
 
-/// A pod, whether it needs a node, and what makes it differ.
+/// Name of a pod, the expected result of `is_unschedulable`, and the change of the pod.
 type Row = (&'static str, bool, fn(&mut Value));
 
 #[test]
-fn which_pods_need_a_node() {
+fn is_unschedulable_matches_pods_that_need_a_node() {
     let rows: [Row; 11] = [
         ("one that found no place", true, |_| ()),
         ("of another scheduler", true, |p| p["spec"]["schedulerName"] = json!("mine")),
@@ -66,7 +66,7 @@ fn which_pods_need_a_node() {
 }
 
 #[test]
-fn pods_know_their_state_and_their_owner() {
+fn pod_predicates_report_state_and_owner() {
     let plain = pod(|_| ());
     assert!(!plain.is_terminal() && !plain.is_terminating() && !plain.is_bound());
     assert!(!plain.is_daemon() && !plain.is_static() && !plain.is_stateful());
@@ -80,7 +80,7 @@ fn pods_know_their_state_and_their_owner() {
 }
 
 #[test]
-fn pods_may_ask_not_to_be_disturbed() {
+fn is_do_not_disrupt_reads_true_and_durations() {
     let now = "2026-01-01T01:00:00Z".parse().unwrap();
     let rows = [
         (json!("true"), true),
@@ -103,18 +103,18 @@ fn pods_may_ask_not_to_be_disturbed() {
 }
 
 #[test]
-fn managed_fields_are_dropped() {
+fn pod_drops_managed_fields() {
     assert_eq!(pod(|_| ()).metadata.managed_fields, None);
 }
 
 #[test]
-fn a_pod_without_anything_is_read() {
+fn pod_deserializes_without_spec_and_status() {
     let empty: Pod = serde_json::from_value(json!({ "metadata": {} })).unwrap();
     assert_eq!(empty, Pod::default());
 }
 
 #[test]
-fn a_pod_survives_its_own_text() {
+fn pod_survives_serialization() {
     let full = pod(|p| {
         p["spec"] = json!({
             "nodeName": "n",
@@ -133,7 +133,7 @@ fn a_pod_survives_its_own_text() {
 }
 
 #[test]
-fn tolerations_bear_taints() {
+fn tolerates_compares_key_value_and_effect() {
     let taint = Taint { value: Some("v".to_owned()), ..Taint::new("k", "NoSchedule") };
     let rows = [
         (json!({ "operator": "Exists" }), true),
@@ -153,7 +153,7 @@ fn tolerations_bear_taints() {
 }
 
 #[test]
-fn nodes_know_their_state() {
+fn node_predicates_report_state() {
     let node: Node = serde_json::from_value(json!({
         "metadata": {
             "name": "n",
@@ -178,7 +178,7 @@ fn nodes_know_their_state() {
 }
 
 #[test]
-fn budgets_that_never_allow_anything() {
+fn blocks_for_ever_matches_budgets_that_allow_nothing() {
     let rows = [
         (json!({ "maxUnavailable": 0 }), true),
         (json!({ "maxUnavailable": "0%" }), true),
@@ -194,7 +194,7 @@ fn budgets_that_never_allow_anything() {
     }
 }
 
-/// What a client of `kube` asks of a type, without that crate in the tree.
+/// Returns the URL path of a type. A client of `kube` uses the same function; this crate does not depend on `kube`.
 fn served<K>() -> String
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -203,7 +203,7 @@ where
 }
 
 #[test]
-fn types_are_where_the_api_server_serves_them() {
+fn types_have_the_url_paths_of_the_api_server() {
     assert_eq!(served::<Pod>(), "/api/v1/pods");
     assert_eq!(served::<Node>(), "/api/v1/nodes");
     assert_eq!(served::<DaemonSet>(), "/apis/apps/v1/daemonsets");

@@ -1,4 +1,4 @@
-//! Custom resources lose nothing when they are read and written back, and read what was never written.
+//! Tests that custom resources are written back without loss, and that absent fields have their defaults.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -14,7 +14,7 @@ fn unchanged<K: Serialize + DeserializeOwned>(object: &Value) {
 }
 
 #[test]
-fn a_pool_is_written_as_it_was_read() {
+fn node_pool_survives_serialization() {
     unchanged::<NodePool>(&json!({
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
@@ -45,7 +45,7 @@ fn a_pool_is_written_as_it_was_read() {
 }
 
 #[test]
-fn a_claim_is_written_as_it_was_read() {
+fn node_claim_survives_serialization() {
     unchanged::<NodeClaim>(&json!({
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
@@ -69,7 +69,7 @@ fn a_claim_is_written_as_it_was_read() {
 }
 
 #[test]
-fn a_class_is_written_as_it_was_read() {
+fn ec2_node_class_survives_serialization() {
     unchanged::<EC2NodeClass>(&json!({
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
@@ -104,7 +104,7 @@ fn a_class_is_written_as_it_was_read() {
 }
 
 #[test]
-fn an_overlay_is_written_as_it_was_read() {
+fn node_overlay_survives_serialization() {
     unchanged::<NodeOverlay>(&json!({
         "apiVersion": "karpenter.sh/v1alpha1",
         "kind": "NodeOverlay",
@@ -123,7 +123,7 @@ fn an_overlay_is_written_as_it_was_read() {
 }
 
 #[test]
-fn a_buffer_is_written_as_it_was_read() {
+fn capacity_buffer_survives_serialization() {
     unchanged::<CapacityBuffer>(&json!({
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
         "kind": "CapacityBuffer",
@@ -150,7 +150,7 @@ fn overlay(name: &str, spec: &Value) -> NodeOverlay {
 }
 
 #[test]
-fn what_an_overlay_says() {
+fn node_overlay_reads_price_performance_and_weight() {
     let rows = [
         (json!({}), None),
         (json!({ "price": "0.096" }), Some(PriceChange::Absolute(96_000))),
@@ -170,7 +170,7 @@ fn what_an_overlay_says() {
 }
 
 #[test]
-fn a_buffer_without_strategy_keeps_machines_running() {
+fn capacity_buffer_is_active_when_strategy_is_absent() {
     let buffer =
         |spec: Value| -> CapacityBuffer { serde_json::from_value(json!({ "metadata": {}, "spec": spec })).unwrap() };
     assert!(buffer(json!({})).spec.is_active());
@@ -178,7 +178,7 @@ fn a_buffer_without_strategy_keeps_machines_running() {
 }
 
 #[test]
-fn what_a_pool_says_of_money_and_work() {
+fn node_pool_reads_node_fee_and_performance_factors() {
     let mut pool = NodePool::new("a", api::NodePoolSpec::default());
     assert_eq!(pool.node_fee().unwrap(), 0);
     assert_eq!(pool.performance_factors().unwrap().entries(), []);
@@ -192,7 +192,7 @@ fn what_a_pool_says_of_money_and_work() {
 }
 
 #[test]
-fn defaults_hold_where_no_api_server_set_them() {
+fn node_pool_applies_defaults_when_fields_are_absent() {
     let pool: NodePool = serde_json::from_value(json!({
         "metadata": { "name": "a" },
         "spec": { "template": { "spec": {
@@ -215,7 +215,7 @@ fn defaults_hold_where_no_api_server_set_them() {
 }
 
 #[test]
-fn the_family_of_a_class() {
+fn resolved_ami_family_prefers_field_over_alias() {
     let rows = [
         (json!({ "amiSelectorTerms": [{ "alias": "al2023@latest" }] }), AmiFamily::Al2023),
         (json!({ "amiSelectorTerms": [{ "alias": "al2023@latest" }], "amiFamily": "Custom" }), AmiFamily::Custom),
@@ -233,7 +233,7 @@ fn the_family_of_a_class() {
 }
 
 #[test]
-fn the_agent_is_there_only_when_the_class_says_so() {
+fn has_agent_is_true_only_when_annotation_is_enabled() {
     for (value, expected) in [("enabled", true), ("disabled", false), ("true", false)] {
         let mut class = EC2NodeClass::new("a", api::EC2NodeClassSpec::default());
         assert!(!class.has_agent());

@@ -1,4 +1,4 @@
-//! What the API server accepts, our types read: otherwise a valid object would be skipped as malformed.
+//! Tests that the types parse all objects that the API server accepts. Otherwise a valid object would be skipped as malformed.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -25,7 +25,7 @@ fn accepted(plural: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// JSON merge patch: `null` removes, objects merge, everything else replaces.
+/// Applies a JSON merge patch: `null` removes, objects merge, everything else replaces.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         *target = patch.clone();
@@ -44,7 +44,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Reads every accepted object; what is written back reads as the same.
+/// Parses every accepted object, and asserts that a serialized object parses to the same value.
 fn check<K: Serialize + DeserializeOwned + PartialEq + Debug>(plural: &str) {
     let rows = accepted(plural);
     assert!(rows.len() > 10, "only {} rows of {plural}", rows.len());
@@ -58,33 +58,33 @@ fn check<K: Serialize + DeserializeOwned + PartialEq + Debug>(plural: &str) {
 }
 
 #[test]
-fn node_pools() {
+fn node_pool_reads_every_accepted_row() {
     check::<NodePool>("nodepools");
 }
 
 #[test]
-fn node_claims() {
+fn node_claim_reads_every_accepted_row() {
     check::<NodeClaim>("nodeclaims");
 }
 
 #[test]
-fn node_classes() {
+fn ec2_node_class_reads_every_accepted_row() {
     check::<EC2NodeClass>("ec2nodeclasses");
 }
 
 #[test]
-fn node_overlays() {
+fn node_overlay_reads_every_accepted_row() {
     check::<NodeOverlay>("nodeoverlays");
 }
 
 #[test]
-fn capacity_buffers() {
+fn capacity_buffer_reads_every_accepted_row() {
     check::<CapacityBuffer>("capacitybuffers");
 }
 
-/// The runtime checks must not refuse what the schema was made to allow.
+/// Runtime validation must accept all objects that the schema accepts.
 #[test]
-fn accepted_pools_are_valid() {
+fn node_pool_validation_accepts_every_accepted_row() {
     for (name, object) in accepted("nodepools") {
         let pool: NodePool = serde_json::from_value(object).unwrap();
         let faults = api::validate::node_pool(&pool);
@@ -94,7 +94,7 @@ fn accepted_pools_are_valid() {
 }
 
 #[test]
-fn accepted_overlays_are_valid() {
+fn node_overlay_validation_accepts_every_accepted_row() {
     for (name, object) in accepted("nodeoverlays") {
         let overlay: NodeOverlay = serde_json::from_value(object).unwrap();
         assert_eq!(api::validate::node_overlay(&overlay), [], "{name}");

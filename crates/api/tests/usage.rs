@@ -1,4 +1,4 @@
-//! Histograms of usage: they add up exactly, decay as they say, survive their text, and nobody's text breaks them.
+//! Tests of utilization histograms: exact merge, decay, encoding, and robustness against invalid text.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -9,12 +9,12 @@ use proptest::prelude::*;
 
 const DAY: u32 = 86_400;
 
-/// Seconds after the beginning of 2026.
+/// Returns the time that many seconds after the beginning of 2026.
 fn at(seconds: u32) -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap() + SignedDuration::from_secs(seconds.into())
 }
 
-/// A value anywhere on the scale, a moment within `days`.
+/// Generates samples: a value anywhere on the scale, and a time within `days`.
 fn samples(days: u32) -> impl Strategy<Value = Vec<(u64, u32)>> {
     vec((magnitudes(), 0..days * DAY), 0..60)
 }
@@ -39,7 +39,7 @@ fn merged(one: &Histogram, other: &Histogram) -> Histogram {
     sum
 }
 
-/// What exact arithmetic says of the same samples.
+/// Returns the percentile of the same samples in exact arithmetic.
 fn exact(samples: &[(u64, u32)], share: f64) -> u64 {
     let weight = |moment: u32| 2_f64.powf(f64::from(moment) / f64::from(DAY));
     let mut sorted = samples.to_vec();
@@ -57,7 +57,7 @@ fn exact(samples: &[(u64, u32)], share: f64) -> u64 {
 
 proptest! {
     #[test]
-    fn merging_knows_no_order(a in samples(20), b in samples(20), c in samples(20)) {
+    fn merge_is_commutative_and_associative(a in samples(20), b in samples(20), c in samples(20)) {
         let (a, b, c) = (counted(&a), counted(&b), counted(&c));
         prop_assert_eq!(merged(&a, &b), merged(&b, &a));
         let (left, right) = (merged(&merged(&a, &b), &c), merged(&a, &merged(&b, &c)));
@@ -67,14 +67,14 @@ proptest! {
     }
 
     #[test]
-    fn what_two_have_counted_is_what_one_would_have(a in samples(8), b in samples(8)) {
+    fn merge_equals_counting_all_samples_in_one(a in samples(8), b in samples(8)) {
         let both = counted(&[a.as_slice(), b.as_slice()].concat());
         prop_assert_eq!(merged(&counted(&a), &counted(&b)), both);
     }
 
-    /// Hits of one hour count alike, which moves a rank by at most 1.5 % of the time; a bucket is a twentieth wide.
+    /// Hits of one hour have the same weight, which changes a rank by at most 1.5 % of the time. A bucket is 5 % wide.
     #[test]
-    fn a_percentile_is_right_to_a_twentieth(samples in samples(8), percent in 2..99_u16) {
+    fn percentile_is_exact_to_one_bucket(samples in samples(8), percent in 2..99_u16) {
         let found = counted(&samples).percentile(percent * 10);
         prop_assert_eq!(found.is_none(), samples.is_empty());
         if let Some(found) = found {
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn texts_are_read_as_they_were_written(samples in samples(30)) {
+    fn histogram_reads_its_own_text(samples in samples(30)) {
         let histogram = counted(&samples);
         prop_assert_eq!(&Histogram::read(&histogram.whole()).unwrap(), &histogram);
         let abridged = histogram.abridged();
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_breaks_the_reader(text in "[A-Za-z0-9_-]{0,80}", any in ".{0,20}", bytes in vec(any::<u8>(), 0..60)) {
+    fn read_accepts_or_refuses_any_text_without_panic(text in "[A-Za-z0-9_-]{0,80}", any in ".{0,20}", bytes in vec(any::<u8>(), 0..60)) {
         for text in [text, any, base64::Engine::encode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, bytes)] {
             if let Ok(mut read) = Histogram::read(&text) {
                 read.add(5, at(0));
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn shares_of_the_machine_are_counted_together(samples in vec((0..120_u64, 0..120_u64), 1..80), cpu in 0..=16_u16, memory in 0..=16_u16) {
+    fn joint_time_within_counts_both_shares(samples in vec((0..120_u64, 0..120_u64), 1..80), cpu in 0..=16_u16, memory in 0..=16_u16) {
         let mut joint = Joint::default();
         for (cpu, memory) in &samples {
             joint.add(Share { used: *cpu, of: 100 }, Share { used: *memory, of: 100 }, at(0));
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn pods_come_back_in_order_and_twins_not_at_all(ids in vec(0..40_u8, 0..110)) {
+    fn decode_pods_returns_sorted_pods_without_duplicates(ids in vec(0..40_u8, 0..110)) {
         let pods: Vec<PodUsage> = ids.iter().map(|id| pod(*id)).collect();
         let read = decode_pods(&encode_pods(&pods)).unwrap();
         let mut alone: Vec<u8> = ids.iter().copied().filter(|id| ids.iter().filter(|other| *other == id).count() == 1).collect();
@@ -158,7 +158,7 @@ fn pod(id: u8) -> PodUsage {
 }
 
 #[test]
-fn the_fullest_histograms_travel_within_their_bounds() {
+fn abridged_stays_in_bounds_when_all_cells_are_hit() {
     let (mut histogram, mut joint) = (Histogram::default(), Joint::default());
     for cell in 0..256_u64 {
         for _ in 0..=cell % 7 {
@@ -172,7 +172,7 @@ fn the_fullest_histograms_travel_within_their_bounds() {
 }
 
 #[test]
-fn the_old_counts_half_as_much_each_day() {
+fn percentile_halves_the_weight_of_samples_each_day() {
     let mut histogram = Histogram::default();
     for minute in 0..1000 {
         histogram.add(100 * FIRST, at(minute * 60));
@@ -194,7 +194,7 @@ fn the_old_counts_half_as_much_each_day() {
 }
 
 #[test]
-fn a_clock_that_jumps_loses_no_more_than_it_must() {
+fn histogram_keeps_samples_when_the_clock_jumps() {
     let mut histogram = counted(&[(FIRST, 100 * DAY), (FIRST, 100 * DAY + 60)]);
     histogram.add(50 * FIRST, at(0));
     assert_eq!(histogram.percentile(600), Some(Level::containing(FIRST)), "what is known counts on");
@@ -205,7 +205,7 @@ fn a_clock_that_jumps_loses_no_more_than_it_must() {
 }
 
 #[test]
-fn pods_are_known_by_their_uid_in_every_spelling() {
+fn pod_id_from_uid_accepts_every_spelling() {
     let id = PodId::from_uid("8f14e45f-ceea-467a-9575-7dbd5c6d4b6a");
     assert!(id.is_some());
     assert_eq!(id, PodId::from_uid("8f14e45f_ceea_467a_9575_7dbd5c6d4b6a"));

@@ -1,4 +1,4 @@
-//! Workloads, volumes and what surrounds them: read as an API server sends them and as people write them.
+//! Tests that workloads, volumes and related objects parse, as an API server sends them and as people write them.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -18,7 +18,7 @@ fn described(volume: &PersistentVolume) -> (Option<&str>, Option<&str>, bool) {
 }
 
 #[test]
-fn who_attaches_a_volume() {
+fn volume_driver_and_handle_depend_on_its_source() {
     let csi = json!({ "csi": { "driver": "d", "volumeHandle": "vol-1", "fsType": "ext4" } });
     let rows = [
         (csi, (Some("d"), Some("vol-1"), false)),
@@ -38,7 +38,7 @@ fn who_attaches_a_volume() {
 }
 
 #[test]
-fn where_a_volume_is() {
+fn volume_reads_node_affinity_and_claim() {
     let volume: PersistentVolume = read(&json!({
         "metadata": { "name": "v", "deletionTimestamp": "2026-01-01T00:00:00Z" },
         "spec": {
@@ -56,7 +56,7 @@ fn where_a_volume_is() {
 }
 
 #[test]
-fn claims_name_their_class_and_their_state() {
+fn claim_reports_class_and_state() {
     let rows = [
         (json!({}), (None, false, false)),
         (json!({ "spec": { "storageClassName": "" } }), (Some(""), false, false)),
@@ -80,7 +80,7 @@ fn claims_name_their_class_and_their_state() {
 }
 
 #[test]
-fn classes_say_when_and_where() {
+fn storage_class_reads_binding_and_topology() {
     let class: StorageClass = read(&json!({
         "metadata": { "name": "gp2", "annotations": { "storageclass.kubernetes.io/is-default-class": "true" } },
         "provisioner": "kubernetes.io/aws-ebs",
@@ -99,7 +99,7 @@ fn classes_say_when_and_where() {
 }
 
 #[test]
-fn how_many_volumes_a_node_takes() {
+fn csi_node_limit_returns_the_count_of_the_driver() {
     let node: CSINode = read(&json!({
         "metadata": { "name": "n" },
         "spec": { "drivers": [
@@ -112,13 +112,13 @@ fn how_many_volumes_a_node_takes() {
 }
 
 #[test]
-fn namespaces_carry_their_name() {
+fn namespace_labels_include_its_name() {
     let namespace: Namespace = read(&json!({ "metadata": { "name": "n", "labels": { "team": "a" } } }));
     assert_eq!(json!(namespace.labels()), json!({ "team": "a", "kubernetes.io/metadata.name": "n" }));
 }
 
 #[test]
-fn priorities_by_name() {
+fn priority_of_finds_the_class_by_name() {
     let classes: [PriorityClass; 3] = [
         read(&json!({ "metadata": { "name": "high" }, "value": 1000 })),
         read(&json!({ "metadata": { "name": "one" }, "value": 20, "globalDefault": true })),
@@ -132,7 +132,7 @@ fn priorities_by_name() {
 }
 
 #[test]
-fn workloads_say_how_many_pods() {
+fn workloads_read_replicas_and_templates() {
     let deployment: Deployment = read(&json!({ "metadata": {}, "spec": { "template": { "spec": {} } } }));
     assert_eq!(deployment.spec.replicas(), 1);
     let scaled: Deployment = read(&json!({ "metadata": {}, "spec": { "replicas": 0 } }));
@@ -153,7 +153,7 @@ fn workloads_say_how_many_pods() {
 }
 
 #[test]
-fn jobs_want_pods_until_they_end() {
+fn pods_wanted_is_zero_when_the_job_has_ended() {
     let ended = json!([{ "type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     let rows = [
         ("nothing said", json!({}), json!({}), 1),
@@ -179,7 +179,7 @@ fn ports(spec: &Value) -> Vec<String> {
 }
 
 #[test]
-fn ports_on_the_node() {
+fn host_ports_lists_ports_of_containers_and_sidecars() {
     let http = json!({ "containerPort": 8080, "hostPort": 80 });
     let dns = json!({ "containerPort": 53, "hostPort": 53, "hostIP": "10.0.0.1", "protocol": "UDP" });
     let inner = json!({ "containerPort": 9090 });
@@ -197,7 +197,7 @@ fn ports_on_the_node() {
 }
 
 #[test]
-fn pods_keep_what_scheduling_reads() {
+fn pod_keeps_the_fields_of_scheduling() {
     let spec = json!({
         "affinity": {
             "nodeAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [

@@ -1,12 +1,12 @@
-//! The base of every container's OCI runtime specification, with the user's laid over it. It differs from containerd's
-//! own base in the limit of open files: enough for servers, and not so high that programs which close every possible
-//! file at their start take minutes for it.
+//! Base OCI runtime specification of all containers, merged with the user's. The specification differs from containerd's own
+//! base in the limit of open files. The limit is enough for servers. A higher limit would delay programs that close every
+//! possible file descriptor at their start, by minutes.
 
 use machine::json;
 use machine::nodeconfig::merge_json;
 use serde_json::{Map, Value, json};
 
-/// Capabilities of a container that asks for none.
+/// Capabilities of a container that requests none.
 const CAPABILITIES: [&str; 14] = [
     "CAP_AUDIT_WRITE",
     "CAP_CHOWN",
@@ -24,7 +24,7 @@ const CAPABILITIES: [&str; 14] = [
     "CAP_SYS_CHROOT",
 ];
 
-/// Of the kernel's files, those that would tell a container about the machine.
+/// Kernel files that would expose the machine to a container.
 const MASKED: [&str; 10] = [
     "/proc/acpi",
     "/proc/asound",
@@ -38,10 +38,10 @@ const MASKED: [&str; 10] = [
     "/sys/firmware",
 ];
 
-/// And those that would let it change the machine.
+/// Kernel files through which a container could change the machine.
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// The file's text.
+/// Returns the text of the file.
 pub(super) fn render(user: &Map<String, Value>) -> String {
     let mut base = Map::new();
     for (section, value) in [("linux", linux()), ("mounts", mounts()), ("process", process())] {
@@ -74,7 +74,7 @@ fn mounts() -> Value {
     ])
 }
 
-/// A mount of a file system of the kernel's, whose source is called as it is.
+/// Returns the mount of a kernel file system, whose source has the name of its type.
 fn mount(destination: &str, kind: &str, options: &[&str]) -> Value {
     json!({"destination": destination, "options": options, "source": kind, "type": kind})
 }

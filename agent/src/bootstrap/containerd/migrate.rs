@@ -1,6 +1,6 @@
-//! From schema 2 of containerd's configuration to schema 3, for users who wrote for containerd 1: containerd 2 has the
-//! CRI plugin in two halves, images and runtime, and leaves only its streaming server where all of it was. And what
-//! minor versions of containerd 2 have changed since.
+//! Migration of containerd's configuration from schema 2 to schema 3, for users who wrote for containerd 1. containerd 2 splits
+//! the CRI plugin into an image half and a runtime half, and keeps only its streaming server in the old plugin. The module also
+//! applies the changes of minor versions of containerd 2.
 
 use toml::{Table, Value};
 
@@ -8,7 +8,7 @@ use super::lookup_mut;
 use super::template::{CRI, IMAGES, RUNTIME};
 use crate::host::ContainerdVersion;
 
-/// Keys of the CRI plugin that went to its image half under the same name.
+/// Keys of the CRI plugin that moved to its image half under the same name.
 const TO_IMAGES: [&str; 6] = [
     "registry",
     "image_decryption",
@@ -18,10 +18,10 @@ const TO_IMAGES: [&str; 6] = [
     "stats_collect_period",
 ];
 
-/// Keys of its table `containerd` that went there too.
+/// Keys of the CRI plugin's table `containerd` that moved to the image half too.
 const SNAPSHOTS_TO_IMAGES: [&str; 3] = ["snapshotter", "disable_snapshot_annotations", "discard_unpacked_layers"];
 
-/// Keys of the streaming server, which stay.
+/// Keys of the streaming server, which remain in the old plugin.
 const STREAMING: [&str; 6] = [
     "disable_tcp_service",
     "stream_server_address",
@@ -31,7 +31,7 @@ const STREAMING: [&str; 6] = [
     "x509_key_pair_streaming",
 ];
 
-/// Plugins that were taken into others or renamed, under their old and new names.
+/// Plugins that were merged into others or renamed: old and new names. An empty new name means that the plugin was removed.
 const RENAMED: [(&str, &str); 4] = [
     ("io.containerd.monitor.v1.cgroups", "io.containerd.monitor.task.v1.cgroups"),
     ("io.containerd.internal.v1.restart", "io.containerd.monitor.container.v1.restart"),
@@ -39,12 +39,13 @@ const RENAMED: [(&str, &str); 4] = [
     ("io.containerd.runtime.v1.linux", ""),
 ];
 
-/// From this minor version of containerd 2 on, CNI programs are in several folders; one is no longer read from 2.4 on.
+/// First minor version of containerd 2 that reads CNI programs from several folders. From 2.4 on, a single folder is no longer
+/// read.
 const FOLDERS_SINCE: u32 = 1;
-/// From this one on, devices by CDI cannot be switched off, and nobody need switch them on.
+/// First minor version of containerd 2 in which CDI devices are always enabled.
 const CDI_ALWAYS_SINCE: u32 = 4;
 
-/// Fits a configuration in schema 3 to the minor version that reads it.
+/// Adapts a configuration in schema 3 to the minor version of containerd that reads it.
 pub(super) fn to_minor(config: &mut Table, version: ContainerdVersion) {
     let since = |minor| version >= ContainerdVersion { major: 2, minor };
     let Some(runtime) = lookup_mut(config, &["plugins", RUNTIME]) else { return };
@@ -59,7 +60,8 @@ pub(super) fn to_minor(config: &mut Table, version: ContainerdVersion) {
     }
 }
 
-/// The same configuration in schema 3. What schema 3 has no place for goes; what we do not know stays as it is.
+/// Returns the same configuration in schema 3. Settings without an equivalent in schema 3 are dropped; unknown settings are
+/// kept.
 pub(super) fn to_version_3(mut config: Table) -> Table {
     config.insert("version".to_owned(), Value::Integer(3));
     if let Some(plugins) = config.get_mut("plugins").and_then(Value::as_table_mut) {
@@ -91,7 +93,7 @@ fn split_cri(plugins: &mut Table) {
     }
 }
 
-/// The table `containerd` of schema 2: how images are kept goes to the image half, how containers run to the other.
+/// Splits the table `containerd` of schema 2: image storage moves to the image half, container execution to the runtime half.
 fn split_containerd(mut containerd: Table, images: &mut Table, runtime: &mut Table) {
     images.extend(taken(&mut containerd, &SNAPSHOTS_TO_IMAGES));
     let mut platforms = Table::new();
@@ -114,7 +116,7 @@ fn split_containerd(mut containerd: Table, images: &mut Table, runtime: &mut Tab
     }
 }
 
-/// Plugins under the names that containerd 2 knows; those that it has no more go.
+/// Renames plugins to their names in containerd 2, and drops plugins that containerd 2 does not have.
 fn rename(plugins: &mut Table) {
     for (old, new) in RENAMED {
         let moved = plugins.remove(old).filter(|_| !new.is_empty());
@@ -124,7 +126,7 @@ fn rename(plugins: &mut Table) {
     }
 }
 
-/// Core scheduling is the shim manager's now, which knows it as a variable.
+/// Moves core scheduling to the shim manager, which expects it as an environment variable.
 fn move_core_scheduling(plugins: &mut Table) {
     let task = lookup_mut(plugins, &["io.containerd.runtime.v2.task"]);
     if task.and_then(|task| task.remove("sched_core")) == Some(Value::Boolean(true)) {

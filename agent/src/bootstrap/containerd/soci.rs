@@ -1,5 +1,5 @@
-//! The SOCI snapshotter, which fetches and unpacks the layers of an image side by side: its own configuration, what
-//! containerd must know of it, and the sandbox image, which it does not have in its store when the machine boots.
+//! The SOCI snapshotter, which fetches and unpacks the layers of an image in parallel. The module has its own configuration and
+//! its entries in containerd's. The sandbox image is imported, because the snapshotter's store lacks it when the machine boots.
 
 use machine::tables;
 use toml::{Table, toml};
@@ -8,11 +8,11 @@ use super::super::facts::{Facts, SANDBOX_ARCHIVE};
 use super::super::plan::{BootstrapPlan, PlanPart, Program};
 use super::{asks_for_soci, uses_soci};
 
-/// The snapshotter's configuration.
+/// Configuration of the snapshotter.
 pub const SOCI_CONFIG: &str = "/etc/soci-snapshotter-grpc/config.toml";
-/// Holds containerd's start until the snapshotter answers.
+/// Drop-in that delays containerd's start until the snapshotter is up.
 pub const SOCI_DROP_IN: &str = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf";
-/// Where the snapshotter answers; kubelet pulls images through it, so that it has the credentials.
+/// Image service of the snapshotter. kubelet pulls images through it, so that the snapshotter has the credentials.
 pub const SOCI_ENDPOINT: &str = "unix:///run/soci-snapshotter-grpc/soci-snapshotter-grpc.sock";
 
 const UNIT: &str = "soci-snapshotter.service";
@@ -30,7 +30,7 @@ pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) {
     plan.put_or_remove(PlanPart::Containerd, SOCI_DROP_IN, used.then_some(drop_in));
 }
 
-/// Layers that the image build unpacked belong to another snapshotter.
+/// Returns the import of the sandbox image. The layers that the image build unpacked belong to another snapshotter.
 fn import_sandbox() -> Program {
     let arguments =
         ["-n", "k8s.io", "images", "import", "--snapshotter", "soci", "--discard-unpacked-layers=false", "--local"];
@@ -38,7 +38,7 @@ fn import_sandbox() -> Program {
     Program { after: "containerd.service".to_owned(), program: "ctr".to_owned(), arguments }
 }
 
-/// What containerd must know of the snapshotter.
+/// Returns the snapshotter's entry in containerd's configuration.
 pub(super) fn proxy_plugins() -> Table {
     toml! {
         [soci]
@@ -49,7 +49,7 @@ pub(super) fn proxy_plugins() -> Table {
     }
 }
 
-/// Annotations describe the image to the snapshotter, and discards layers itself.
+/// Returns the image settings of the snapshotter: it needs annotations that describe the image, and discards layers itself.
 pub(super) fn snapshots() -> Table {
     toml! {
         snapshotter = "soci"

@@ -1,39 +1,39 @@
-//! What an EKS node needs of containerd, for both schemas of its configuration.
+//! containerd's configuration for an EKS node, in both schemas.
 
 use toml::{Table, toml};
 
 use super::super::facts::{Facts, NVIDIA_RUNTIME};
 use super::{BASE_RUNTIME_SPEC, soci, uses_soci};
 
-/// The CRI plugin of containerd 1.
+/// Name of the CRI plugin of containerd 1.
 pub(super) const CRI: &str = "io.containerd.grpc.v1.cri";
-/// The image half of the CRI plugin of containerd 2.
+/// Name of the image half of the CRI plugin of containerd 2.
 pub(super) const IMAGES: &str = "io.containerd.cri.v1.images";
-/// The runtime half of the CRI plugin of containerd 2.
+/// Name of the runtime half of the CRI plugin of containerd 2.
 pub(super) const RUNTIME: &str = "io.containerd.cri.v1.runtime";
 
-/// The image carries it; it is never pulled.
+/// The sandbox image. The machine image contains it, so it is never pulled.
 pub(crate) const SANDBOX_IMAGE: &str = "localhost/kubernetes/pause";
 const REGISTRY_FOLDERS: &str = "/etc/containerd/certs.d:/etc/docker/certs.d";
-/// Devices are given to containers by CDI from this minor release of Kubernetes on.
+/// First minor release of Kubernetes whose containers receive devices by CDI.
 const CDI_SINCE: u32 = 32;
 
-/// The schema of containerd's configuration.
+/// Schema of containerd's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Schema {
-    /// containerd 1.
+    /// Schema of containerd 1.
     V2,
-    /// containerd 2.
+    /// Schema of containerd 2.
     V3,
 }
 
 impl Schema {
-    /// The schema that a major version of containerd reads.
+    /// Returns the schema that a major version of containerd reads.
     pub(super) fn for_version(major: u32) -> Self {
         if major >= 2 { Self::V3 } else { Self::V2 }
     }
 
-    /// As written in the file.
+    /// Returns the version number in the file.
     pub(super) fn version(self) -> i64 {
         match self {
             Self::V2 => 2,
@@ -42,7 +42,7 @@ impl Schema {
     }
 }
 
-/// The configuration without the user's requests.
+/// Returns the configuration without the user's settings.
 pub(super) fn render(facts: &Facts, schema: Schema) -> Table {
     let mut config = toml! {
         root = "/var/lib/containerd"
@@ -68,7 +68,7 @@ pub(super) fn render(facts: &Facts, schema: Schema) -> Table {
     config
 }
 
-/// The runtime of all containers, by name.
+/// Returns name and settings of the runtime of all containers.
 fn runtime(facts: &Facts) -> (&'static str, Table) {
     let (name, program) =
         if facts.software.nvidia_runtime { ("nvidia", NVIDIA_RUNTIME) } else { ("runc", "/usr/sbin/runc") };
@@ -95,7 +95,7 @@ fn registry() -> Table {
     Table::from_iter([("config_path".to_owned(), REGISTRY_FOLDERS.into())])
 }
 
-/// What the snapshotter needs: the table of the image half in schema 3, of `containerd` in schema 2.
+/// Returns the settings of the snapshotter: for the image half in schema 3, for the table `containerd` in schema 2.
 fn snapshots(facts: &Facts) -> Table {
     if uses_soci(facts) {
         soci::snapshots()

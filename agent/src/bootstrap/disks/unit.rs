@@ -1,5 +1,5 @@
-//! Instance store disks, prepared in a unit of their own: what bootstrap mounts in its own sandbox nobody else sees, and it has no
-//! right to mount anything.
+//! Preparation of instance store disks in a unit of their own. Mounts in bootstrap's sandbox are invisible to other processes,
+//! and bootstrap has no permission to mount.
 
 use machine::quote::problem;
 use thiserror::Error;
@@ -8,36 +8,37 @@ use super::LocalDisks;
 use crate::bootstrap::environment::in_file;
 use crate::host::{Host, HostError};
 
-/// The unit; systemd/kerf-local-disks.service.
+/// The unit, in `systemd/kerf-local-disks.service`.
 pub const UNIT: &str = "kerf-local-disks.service";
 /// Arguments of the unit's program.
 pub const WISHES: &str = "/run/kerf/local-disks.env";
-/// What the unit's program said.
+/// Output of the unit's program.
 pub const SAID: &str = "/run/kerf/local-disks.log";
-/// systemd could not start the program.
+/// Exit status by which systemd reports that it could not start the program.
 const NO_PROGRAM: &str = "203";
 
-/// Why disks are not prepared.
+/// Reasons why disks are not prepared.
 #[derive(Debug, Error)]
 pub enum DisksError {
-    /// The unit has failed.
+    /// The unit failed.
     #[error(
         "instance store disks are not prepared: {why}; repair it, or remove spec.instance.localStorage from the \
          NodeConfig"
     )]
     Failed {
-        /// What became of the unit or of its program.
+        /// Failure of the unit or of its program.
         why: String,
     },
-    /// The instance did not carry out the order.
+    /// A command or a file operation on the machine failed.
     #[error("instance store disks are not prepared")]
     Host(#[from] HostError),
 }
 
-/// Has the unit prepare `disks`, and waits for it: without a deadline, because a mirrored array takes as long as its disks are large.
+/// Starts the unit that prepares `disks`, and waits for its end. The wait has no deadline, because the time to build a mirrored
+/// array grows with the size of its disks.
 ///
 /// # Errors
-/// [`DisksError`]; trying again is safe.
+/// [`DisksError`]; a retry is safe.
 pub(in crate::bootstrap) async fn prepare(host: &Host, disks: &LocalDisks) -> Result<(), DisksError> {
     host.write(WISHES, wishes(disks).as_bytes(), 0o644)?;
     host.remove(SAID)?;
@@ -52,7 +53,7 @@ pub(in crate::bootstrap) async fn prepare(host: &Host, disks: &LocalDisks) -> Re
     }
 }
 
-/// The unit's environment file. Words that are left out are no arguments at all.
+/// Returns the unit's environment file. An empty list adds no arguments.
 fn wishes(disks: &LocalDisks) -> String {
     let (strategy, folder) = (in_file(disks.strategy_word()), in_file(&disks.mount_path));
     format!("STRATEGY={strategy}\nDIR={folder}\nKEPT={}\n", in_file(&disks.kept_words().join(" ")))

@@ -1,5 +1,5 @@
-//! kubelet's command line, in the environment file of its unit: what bootstrap works out, sorted by name, and then the
-//! user's flags, so that these win.
+//! kubelet's command line, in the environment file of its unit. The computed flags come first, sorted by name. The user's flags
+//! follow, so that they take precedence.
 
 use super::super::credentials;
 use super::super::environment::in_file;
@@ -7,16 +7,16 @@ use super::super::facts::Facts;
 use super::super::kubeconfig::{BOOTSTRAP_KUBECONFIG, KUBECONFIG};
 use super::{KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 
-/// The environment of kubelet's unit: its command line.
+/// Environment file of kubelet's unit, with its command line.
 pub const KUBELET_ENVIRONMENT: &str = "/etc/eks/kubelet/environment";
 const ARGUMENTS: &str = "NODEADM_KUBELET_ARGS";
 
-/// Nodes with NVIDIA devices say so themselves from this minor release on.
+/// First minor release from which nodes with NVIDIA devices set their device label themselves.
 const DEVICE_LABELS_SINCE: u32 = 35;
-/// Drop-in folders need no permission by environment from this minor release on.
+/// First minor release whose drop-in folders need no environment variable.
 const DROP_INS_STABLE_SINCE: u32 = 30;
 
-/// The environment file's text.
+/// Returns the text of the environment file.
 pub(super) fn environment(facts: &Facts, node_name: &str, has_drop_in: bool) -> String {
     let mut flags = flags(facts, node_name);
     let mut variables = String::new();

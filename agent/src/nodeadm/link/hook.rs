@@ -1,5 +1,5 @@
-//! A boot may go on when every interface is where it belongs: configured, if systemd-networkd manages it, and left
-//! alone by it otherwise. A caller that asks for the network earlier sees addresses come and go.
+//! Boot hook: waits until every interface is in its final state. An interface of systemd-networkd must be configured, any other
+//! must be unmanaged. A program that uses the network earlier may see addresses change.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use super::{OWNERS, Owner, mac_of, read_record};
 use crate::host::Host;
 use crate::nodeadm::Machine;
 
-/// How often and for how long to look.
+/// Interval and time limit of the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HookTimeouts {
-    /// Between two looks.
+    /// Interval between two checks.
     pub poll: Duration,
-    /// In all.
+    /// Time limit.
     pub limit: Duration,
 }
 
 impl HookTimeouts {
-    /// That of EKS's bootstrap: every 50 ms, for a minute.
+    /// Timeouts of EKS's bootstrap: every 50 ms, for a minute.
     pub const NODEADM: Self = Self { poll: Duration::from_millis(50), limit: Duration::from_secs(60) };
 }
 
-/// What `networkctl list --json=short` prints.
+/// Output of `networkctl list --json=short`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Links {
@@ -34,13 +34,13 @@ pub struct Links {
     pub interfaces: Vec<Link>,
 }
 
-/// One link as networkd sees it.
+/// One link in the state of networkd.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Link {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// Such as `configured`, `configuring` or `unmanaged`.
+    /// State, such as `configured`, `configuring` or `unmanaged`.
     pub administrative_state: String,
 }
 
@@ -62,16 +62,16 @@ pub(in crate::nodeadm) async fn run(machine: &Machine) -> anyhow::Result<()> {
     })
 }
 
-/// Which machine it is that boots.
+/// The machine that boots.
 struct Boot {
     /// Hardware address of the primary interface.
     mac: String,
-    /// The instance's id.
+    /// Id of the instance.
     instance: String,
 }
 
 impl Boot {
-    /// Looks once; the error says what is still to come.
+    /// Checks once; the error names the unfinished links.
     async fn settled(&self, host: &Host) -> anyhow::Result<()> {
         let managed = self.managed(host)?;
         let printed = host.output("networkctl", &["list", "--json=short"]).await?;
@@ -82,7 +82,7 @@ impl Boot {
         }
     }
 
-    /// The primary interface, and those that are written down as networkd's.
+    /// Returns the primary interface, and those that are recorded as networkd's.
     fn managed(&self, host: &Host) -> anyhow::Result<BTreeSet<String>> {
         let mut managed = BTreeSet::new();
         for name in host.list("/sys/class/net")? {
@@ -101,7 +101,7 @@ impl Boot {
     }
 }
 
-/// What is still to come before all links are where they belong; `None` when they are.
+/// Returns the links that are not in their final state; `None` when all are.
 #[must_use]
 pub fn awaited_of(links: &Links, managed: &BTreeSet<String>) -> Option<String> {
     let wanted = |name: &str| if managed.contains(name) { "configured" } else { "unmanaged" };

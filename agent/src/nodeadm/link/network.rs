@@ -1,30 +1,30 @@
-//! The configuration that systemd-networkd gets for one of EC2's interfaces. Pure.
+//! Configuration of systemd-networkd for an interface of EC2. Pure.
 
-/// The metric of routes over the primary interface; others follow, so that the primary one is preferred.
+/// Metric of routes over the primary interface; other interfaces have greater ones, so that the primary interface is preferred.
 const METRIC: u32 = 512;
-/// The first routing table of secondary interfaces.
+/// First routing table of secondary interfaces.
 const TABLE: u32 = 10_000;
-/// Just before the main table's own rule.
+/// Priority just before the rule of the main table.
 const RULE_PRIORITY: u32 = 32_765;
 
-/// One interface as metadata describes it.
+/// One interface as IMDS describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceSettings {
     /// Hardware address.
     pub mac: String,
-    /// Number of its network card.
+    /// Number of the network card.
     pub card: u32,
     /// Device index on that card.
     pub device: u32,
-    /// Whether it is the instance's primary one.
+    /// Set for the primary interface of the instance.
     pub primary: bool,
-    /// Its first IPv4 address, if it has one.
+    /// First IPv4 address, if any.
     pub ipv4: Option<String>,
 }
 
 impl InterfaceSettings {
-    /// The networkd file: addresses by DHCP, the primary interface preferred, and for each other one a routing table
-    /// of its own, so that answers leave where questions came in.
+    /// Returns the networkd file: addresses by DHCP, and preference for the primary interface. Each other interface has a
+    /// routing table, so that responses leave through the interface of their requests.
     #[must_use]
     pub fn network_file(&self) -> String {
         let mut sections = self.common();

@@ -1,4 +1,4 @@
-//! An interface appeared or went, as udev reports: who manages it is decided once, written down, and carried out.
+//! Handler of udev events of interfaces: chooses the manager of an interface once, records it, and configures the interface.
 
 use anyhow::Context as _;
 
@@ -8,8 +8,7 @@ use crate::bootstrap::prepare::MARKER;
 use crate::nodeadm::Machine;
 use crate::nodeadm::command::{Action, UdevNetManager};
 
-/// Takes EC2's default configuration away from interfaces that have none of ours: what matches only that one is left
-/// alone from now on.
+/// Drop-in that disables EC2's default configuration: networkd ignores interfaces that match only this default from then on.
 const DEFAULT_OFF: &str = "/run/systemd/network/80-ec2.network.d/10-eks-disable.conf";
 const DEFAULT_OFF_CONTENT: &str = "# Written by kerf-agent: interfaces without a file of their own belong to the network plugin.\n\
                                    [Link]\nUnmanaged=yes\n";
@@ -27,7 +26,7 @@ fn network_path(interface: &str) -> String {
     format!("/run/systemd/network/70-eks-{interface}.network")
 }
 
-/// Says whether files of networkd changed.
+/// Handles a new interface. Reports whether files of networkd changed.
 async fn add(machine: &Machine, interface: &str) -> anyhow::Result<bool> {
     let mac = mac_of(&machine.host, interface);
     let mac = mac.with_context(|| format!("this machine has no network interface {interface}"))?;
@@ -46,7 +45,8 @@ async fn add(machine: &Machine, interface: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Who was written down stays, if that was this interface; else networkd has what comes before the daemons are started.
+/// Returns the recorded manager if the record is of this interface. Otherwise networkd manages interfaces that appear before
+/// the daemons start.
 fn owner(known: Option<&Record>, mac: &str, started: bool) -> Owner {
     match known.filter(|record| record.is_of(mac)) {
         Some(record) => record.owner,
@@ -80,7 +80,7 @@ fn configure(machine: &Machine, interface: &str, described: &InterfaceSettings) 
     Ok(changed)
 }
 
-/// Lets networkd read its files again; one that is not up yet reads them when it starts.
+/// Lets networkd read its files again; an inactive networkd reads them when it starts.
 async fn reload(machine: &Machine) -> anyhow::Result<()> {
     if machine.host.systemctl(&["is-active", "--quiet", NETWORKD]).await.is_err() {
         log::info!("{NETWORKD} is not active and will read its files when it starts");
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_before_the_daemons_is_networkds() {
+    fn owner_is_networkd_when_daemons_have_not_started() {
         let record = |owner, mac: Option<&str>| Record { owner, mac: mac.map(str::to_owned) };
         for (known, started, expected) in [
             (None, false, Owner::Networkd),

@@ -1,4 +1,4 @@
-//! What every duty may look at: who we are, what our Node says, and what the disk remembers.
+//! State that all duties can read: the identity of the node, its Node object, and the journal.
 
 use drain::Drain;
 
@@ -6,25 +6,25 @@ use crate::clock::WallOffset;
 use crate::cluster::Node;
 use crate::journal::Journal;
 
-/// What is known of our Node.
+/// Observed state of our Node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ObservedNode {
     Unheard,
     Absent,
-    /// There is a Node of our name that is another machine's.
+    /// Node with our name that belongs to another instance.
     Foreign(String),
     Ours(Box<Node>),
 }
 
-/// The state that duties share.
+/// State that duties share.
 #[derive(Debug)]
 pub(super) struct AgentState {
     pub(super) name: String,
     pub(super) journal: Journal,
-    /// The journal differs from its file.
+    /// True if the journal differs from its file.
     pub(super) dirty: bool,
     pub(super) seen: ObservedNode,
-    /// How moments are written for others.
+    /// Offset of the wall clock, for times that others read.
     pub(super) wall: WallOffset,
 }
 
@@ -33,7 +33,7 @@ impl AgentState {
         Self { name: name.to_owned(), journal, dirty: false, seen: ObservedNode::Unheard, wall: WallOffset::default() }
     }
 
-    /// Our Node, proven to be ours.
+    /// Returns our Node, if its identity is verified.
     pub(super) fn node(&self) -> Option<&Node> {
         match &self.seen {
             ObservedNode::Ours(node) => Some(node),
@@ -41,7 +41,7 @@ impl AgentState {
         }
     }
 
-    /// Whether the API server has answered, and not with another machine's Node.
+    /// Reports whether the API server has answered, and not with another instance's Node.
     pub(super) fn may_write(&self) -> bool {
         matches!(self.seen, ObservedNode::Absent | ObservedNode::Ours(_))
     }
@@ -63,7 +63,7 @@ impl AgentState {
         }
     }
 
-    /// Proves who we are: the Node's providerID must end in our instance.
+    /// Verifies the identity of the Node: its providerID must end in our instance id.
     fn identify(&self, node: Option<Node>) -> ObservedNode {
         match node {
             None => ObservedNode::Absent,

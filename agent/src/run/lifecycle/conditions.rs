@@ -1,4 +1,4 @@
-//! The Node's conditions: what duties state is compared with what stands, and what differs is written.
+//! Conditions of the Node: desired conditions are compared with the current ones, and differences are written.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::health;
 use crate::report::{self, ConditionUpdate};
 use crate::run::ordered_writer::OrderedWriter;
 
-/// For so long what was written last counts, not the Node as seen: the watch needs a moment to show it.
+/// Time for which the conditions of the last write count as current, because the watch shows them with a delay.
 const ECHO: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
     lane: OrderedWriter,
-    /// The status patch that is under way, then the one written last.
+    /// Conditions of the status patch in progress, then those of the last write.
     stated: Vec<ConditionUpdate>,
     stated_at: Option<Millis>,
 }
@@ -57,7 +57,7 @@ impl Conditions {
     }
 }
 
-/// Whether the Node says exactly this.
+/// Reports whether the Node has exactly this condition.
 fn stands(node: &Node, said: &ConditionUpdate) -> bool {
     node.condition(said.kind)
         .is_some_and(|it| it.status == said.status && it.reason == said.reason && it.message == said.message)

@@ -1,5 +1,6 @@
-//! Whose hands the node is in. Before this agent asks for a pod it has read its Node, from where all writes are seen, and has found no
-//! mark of the controller's there; and after a gap in its own life it has seen its pods afresh too. `drain::AgentHands` has the rules.
+//! Drain owner: the agent or the controller. Before this agent evicts a pod, it reads its Node with a consistent read, and
+//! finds no mark of the controller there. After a gap in its own run it also lists its pods again. `drain::AgentLiveness` has
+//! the rules.
 
 use std::time::Duration;
 
@@ -10,18 +11,18 @@ use super::AgentAction;
 use crate::cluster::Node;
 use crate::report::ConditionUpdate;
 
-/// The agent looks around every few seconds: whoever has not for so long was stopped.
+/// Gap between two steps after which the agent counts as suspended. Normally it steps every few seconds.
 const GAP: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct OwnerTracker {
     rules: AgentLiveness,
-    /// When it was last asked what comes first.
+    /// Time of the last call of `before_asking`.
     alive: Option<Millis>,
 }
 
 impl OwnerTracker {
-    /// The watch may lag: that there is no mark it cannot say.
+    /// Records a mark of the controller from the watch. The watch may be delayed, so an absent mark proves nothing.
     pub(super) fn observe(&mut self, node: &Node, now: Millis) {
         if let Some(words) = node.metadata.annotations.get(annotation::DRAIN_TAKEN_OVER) {
             self.rules.saw(words, now);
@@ -36,12 +37,12 @@ impl OwnerTracker {
         self.rules.read(began, now, reading);
     }
 
-    /// Until when requests may be sent.
+    /// Returns the time until which requests may be sent.
     pub(super) fn until(&self, now: Millis) -> Millis {
         self.rules.until(now).unwrap_or(now)
     }
 
-    /// Holds the drain, unless it may ask; what is to be done before it may.
+    /// Holds the drain, unless requests may be sent. Returns the action that must precede them.
     pub(super) fn before_asking(&mut self, drain: &mut Drain, now: Millis) -> Option<AgentAction> {
         if self.alive.replace(now).is_some_and(|last| now >= last + GAP) {
             drain.doubt(now);
@@ -59,7 +60,7 @@ impl OwnerTracker {
         waits.then(|| self.rules.poll_timeout(now))
     }
 
-    /// What people should know of it.
+    /// Adds the drain owner to the message, if it is the controller.
     pub(super) fn add_to(&self, said: ConditionUpdate) -> ConditionUpdate {
         let taken = if self.rules.is_relieved() { "; the controller drains it" } else { "" };
         ConditionUpdate { message: said.message + taken, ..said }

@@ -1,5 +1,5 @@
-//! A drain that someone asks for by an annotation on the Node: the controller, or a person. The request is in the journal, so that it
-//! holds while nobody can be heard; it ends when the Node is heard of without it.
+//! Drain requests in an annotation on the Node, from the controller or a person. The journal stores the request, so that it
+//! remains valid while the API server does not answer. The request ends when the Node is read without it.
 
 use api::{DrainRequest, annotation, condition, reason};
 use drain::{DaemonSets, DrainOrder};
@@ -8,18 +8,18 @@ use super::agent_state::AgentState;
 use crate::notices::moment;
 use crate::report::ConditionUpdate;
 
-/// What the request is called among others.
+/// Source name of the request.
 pub(super) const SOURCE: &str = "asked";
 
-/// The requests themselves live in the journal.
+/// Parser of drain requests. The requests themselves are in the journal.
 #[derive(Debug, Default)]
 pub(super) struct DrainRequests {
-    /// What is wrong with the request as it was written.
+    /// Error in the current request.
     problem: Option<String>,
 }
 
 impl DrainRequests {
-    /// Reads the request off our Node, as far as it has been heard.
+    /// Reads the request of our Node, if the Node is known.
     pub(super) fn read(&mut self, known: &mut AgentState) {
         let Some(node) = known.node() else {
             return;
@@ -30,7 +30,7 @@ impl DrainRequests {
                 self.problem = None;
                 request.map(|request| order(known, request))
             }
-            // Who has asked in plain words before is not taken to have changed its mind.
+            // An invalid annotation does not withdraw an earlier valid request.
             Err(error) => {
                 self.problem = Some(daemon::error::chain(&error));
                 return;
@@ -42,7 +42,7 @@ impl DrainRequests {
         }
     }
 
-    /// The condition `kerf.sh/Drained` of a wish that cannot be followed.
+    /// Returns the condition `kerf.sh/Drained` of an invalid request.
     pub(super) fn condition_update(&self) -> Option<ConditionUpdate> {
         Some(ConditionUpdate {
             kind: condition::NODE_DRAINED,

@@ -1,4 +1,4 @@
-//! Events for people: the first event that the API server does not have yet, one at a time.
+//! Events of the Node: the first event that the API server does not have yet, one at a time.
 
 use drain::Millis;
 
@@ -13,7 +13,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// The next to create; only once the API server has answered anything at all.
+    /// Returns the next event to create. There is none until the API server has answered.
     pub(super) fn next(&mut self, known: &AgentState, tidings: Vec<NodeEvent>, now: Millis) -> Option<NodeEvent> {
         if !known.may_write() {
             return None;
@@ -25,7 +25,7 @@ impl Events {
     pub(super) fn told(&mut self, known: &mut AgentState, key: String, done: bool, now: Millis) {
         self.lane.ended(done, now);
         if done {
-            // Of what comes again and again only the last time is remembered, or the journal would grow for ever.
+            // Of a repeated event only the last time is stored. Otherwise the journal would grow without limit.
             if let Some((family, _)) = key.rsplit_once('-').filter(|(family, _)| family.starts_with(health::TIDING)) {
                 let same = |other: &String| other.rsplit_once('-').is_some_and(|(other, _)| other == family);
                 known.journal.told.retain(|other| !same(other));

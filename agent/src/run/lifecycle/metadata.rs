@@ -1,4 +1,4 @@
-//! Whether the metadata service answers: a node that cannot hear of its end should say so.
+//! Reachability of the metadata service. A node that cannot receive notices reports this.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::agent_state::AgentState;
 use crate::notices::{Reachability, Watcher};
 use crate::report::ConditionUpdate;
 
-/// Failing for so long is no hiccup.
+/// Duration after which a failure is reported.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
@@ -44,17 +44,17 @@ impl Metadata {
         }
     }
 
-    /// Why metadata does not answer, while it does not.
+    /// Returns the error of metadata, while it does not answer.
     pub(super) fn problem(&self) -> Option<String> {
         self.failing.values().next().map(|failing| failing.problem.clone())
     }
 
-    /// Questions without an answer since the start.
+    /// Returns the number of requests without an answer since the start.
     pub(super) fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// The condition `kerf.sh/MetadataReachable`, from the first long failure on.
+    /// Returns the condition `kerf.sh/MetadataReachable`, from the first long failure on.
     pub(super) fn statement(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
         let before = known.node()?.condition(condition::METADATA_REACHABLE);
         let long = self.failing.values().filter(|failing| now >= failing.since + PATIENCE);

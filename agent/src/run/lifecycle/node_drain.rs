@@ -1,5 +1,5 @@
-//! Emptying the node: orders start, tighten or call off the drain in the journal; here is also when it may go on, what it asks for, and
-//! how it ended.
+//! Drain of the node. Orders start, tighten or cancel the drain in the journal. This module also decides when the drain may
+//! proceed, which requests it sends, and how it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,22 +17,23 @@ use crate::drain::rules;
 use crate::journal::{DrainOutcome, Journal, OrderRecord};
 use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
 
-/// What the notices' order is called among others.
+/// Source name of the notices' order.
 const ANNOUNCED: &str = "announced";
 
-/// For so long a drain waits for its cordon: evicted pods must not come back, but they must get away in time too.
+/// Time for which a drain waits for its cordon. Evicted pods must not come back to the node, but their eviction must not be too
+/// late either.
 const CORDON_PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 pub(super) struct NodeDrain {
-    /// Since when the drain waits for its cordon.
+    /// Time since which the drain waits for its cordon.
     begun: Option<Millis>,
     follows_pods: bool,
-    /// Pods whose eviction the journal knows of: a retry need not wait for the disk.
+    /// Pods whose eviction is in the journal. A retry need not wait for the disk.
     asked: BTreeSet<String>,
-    /// Why each pod did not go when that was said last, by UID.
+    /// Reason of the last logged refusal of each pod, by UID.
     refused: BTreeMap<String, String>,
-    /// Who wants the node empty.
+    /// Orders to drain the node.
     orders: DrainOrders,
     settings: DrainSettings,
     volumes: Volumes,
@@ -40,43 +41,43 @@ pub(super) struct NodeDrain {
 }
 
 impl NodeDrain {
-    /// A drain that the journal has goes on.
+    /// Continues a drain from the journal.
     pub(super) fn carried_on(journal: &Journal, now: Millis) -> Self {
         let begun = journal.drain.as_ref().map(|_| now);
         Self { begun, orders: orders(journal), ..Self::default() }
     }
 
-    /// What the machine's settings say.
+    /// Applies the settings of the instance.
     pub(super) fn configure(&mut self, settings: DrainSettings) {
         self.settings = settings;
     }
 
-    /// Takes in our Node as the watch has it.
+    /// Records our Node from the watch.
     pub(super) fn observe(&mut self, known: &AgentState, now: Millis) {
         if let Some(node) = known.node() {
             self.hands.observe(node, now);
         }
     }
 
-    /// Takes in our Node by a reading that began at `began`.
+    /// Records a read of our Node that began at `began`.
     pub(super) fn read(&mut self, node: Option<&Node>, began: Millis, now: Millis) {
         self.hands.read(node, began, now);
     }
 
-    /// Until when requests may be sent.
+    /// Returns the time until which requests may be sent.
     pub(super) fn polls_until(&self, now: Millis) -> Millis {
         self.hands.until(now)
     }
 
-    /// Follows the notices' order that holds now, and what is asked for beside it: the drain begins, gets another end, or is called off.
-    /// Whether it is news.
+    /// Applies the current order of the notices and the request of the annotation: the drain begins, gets another deadline, or
+    /// is cancelled. Returns whether the orders have changed.
     pub(super) fn follow(&mut self, known: &mut AgentState, order: Option<OrderRecord>, now: Millis) -> bool {
         let announced = known.journal.order != order;
         known.journal.order = order;
         let orders = orders(&known.journal);
         let news = !self.orders.ids().eq(orders.ids());
         if news {
-            // What ended for one reason is reported for that reason; a new one has an end of its own.
+            // The outcome of a drain belongs to its orders. A new order has an outcome of its own.
             known.journal.outcome = None;
         }
         let changed = self.orders != orders;
@@ -113,7 +114,7 @@ impl NodeDrain {
         self.begun = None;
     }
 
-    /// What the Node should be while it is emptied.
+    /// Returns the desired marks of the Node during the drain.
     pub(super) fn wanted(&self, known: &AgentState) -> WantedMarks {
         let emptied = !self.orders.is_empty();
         let announced = known.journal.order.as_ref();
@@ -157,7 +158,7 @@ impl NodeDrain {
         first.into_iter().chain(steps.into_iter().map(AgentAction::Drain)).collect()
     }
 
-    /// Says once why a pod does not go: it is asked again several times a second, and refused as often.
+    /// Logs the reason of a refused eviction once. The eviction is retried several times a second and refused as often.
     fn log_refusals(&mut self, known: &AgentState) {
         for refused in known.journal.drain.iter().flat_map(Drain::refusals) {
             let words = refused.to_string();
@@ -175,7 +176,7 @@ impl NodeDrain {
         drain.poll_timeout(now).into_iter().chain(end).chain(hands).chain(self.volumes.poll_timeout(known)).min()
     }
 
-    /// The condition `kerf.sh/Drained`: also how a wish for an empty node is acknowledged.
+    /// Returns the condition `kerf.sh/Drained`, which also acknowledges drain requests.
     pub(super) fn condition_update(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
         let (node, journal) = (known.node()?, &known.journal);
         match &journal.drain {
@@ -203,14 +204,14 @@ impl NodeDrain {
         })
     }
 
-    /// When the machine may be gone.
+    /// Returns the deadline, at which the instance may be terminated.
     fn deadline(&self, known: &AgentState) -> Option<Millis> {
         let announced = known.journal.order.as_ref().and_then(|order| order.deadline);
         let asked = self.orders.get(drain_requests::SOURCE).and_then(|order| order.deadline);
         announced.into_iter().chain(asked).min()
     }
 
-    /// Once, when nothing is left to go or the deadline has come.
+    /// Records the outcome once, when no pod is left or the deadline has come.
     fn conclude(&self, known: &mut AgentState, now: Millis) {
         let late = self.deadline(known).is_some_and(|deadline| now >= deadline);
         let Some(drain) = known.journal.drain.as_ref().filter(|_| known.journal.outcome.is_none()) else {
@@ -233,7 +234,7 @@ impl NodeDrain {
     }
 }
 
-/// All who want the node empty.
+/// Returns all orders to drain the node.
 fn orders(journal: &Journal) -> DrainOrders {
     let mut orders = DrainOrders::default();
     let announced = journal.order.as_ref().map(|order| drain::DrainOrder {

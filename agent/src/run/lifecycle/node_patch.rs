@@ -1,4 +1,4 @@
-//! What stands in the Node's specification, labels and annotations: the sign of life, and what other duties request to see there.
+//! Specification, labels and annotations of the Node: the heartbeat, and the marks of other duties.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::journal::OwnedMarks;
 use crate::report::rfc3339;
 use crate::run::ordered_writer::OrderedWriter;
 
-/// The sign of life is renewed at this age: well before the minute at which it must be, and while the node is emptied before the half
-/// minute after which the controller takes over.
+/// Maximum age of the heartbeat, well before the minute after which it counts as missing. During a drain the age is shorter,
+/// because the controller takes over after half a minute.
 const HEARTBEAT: Duration = Duration::from_secs(45);
 const HEARTBEAT_DRAINING: Duration = Duration::from_secs(10);
 
-/// The watch needs a moment to show what was written.
+/// Delay until the watch shows a write.
 const ECHO: Duration = Duration::from_secs(10);
 
-/// What a duty misses on the Node, as a merge patch.
+/// Merge patch that a duty needs on the Node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NodePatch {
     pub(super) patch: Value,
-    /// It goes along with the sign of life; others wait until nothing else is to be written, so that a patch which the API server
-    /// refuses cannot starve the sign of life.
+    /// True if the patch is sent together with the heartbeat. Other patches wait until no urgent one is left, so that a patch
+    /// which the API server refuses cannot delay the heartbeat.
     pub(super) urgent: bool,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct NodePatch {
 pub(super) struct NodePatcher {
     lane: OrderedWriter,
     heartbeat: Option<Millis>,
-    /// The patch under way, or the last one, cordons.
+    /// True if the patch in progress, or the last one, cordons the node.
     cordoning: bool,
-    /// The API server has taken a patch that cordons.
+    /// True if the API server has accepted a patch that cordons the node.
     cordoned: bool,
-    /// When the last patch ended. What an earlier process sent may show as late as that.
+    /// End of the last patch. A patch of an earlier process may become visible until then.
     wrote: Millis,
 }
 
@@ -45,12 +45,12 @@ impl NodePatcher {
         Self { lane: OrderedWriter::default(), heartbeat: None, cordoning: false, cordoned: false, wrote: now }
     }
 
-    /// Whether the API server has taken a cordon of ours.
+    /// Reports whether the API server has accepted a cordon of this agent.
     pub(super) fn cordoned(&self) -> bool {
         self.cordoned
     }
 
-    /// The next patch. What of it is ours to take back one day is in the journal before it is sent.
+    /// Returns the next patch. Marks that the agent must remove later are in the journal before the patch is sent.
     pub(super) fn patch(&mut self, known: &mut AgentState, wishes: Vec<NodePatch>, now: Millis) -> Option<Value> {
         known.node()?;
         let drains = known.journal.drain.is_some() && known.journal.outcome.is_none();
@@ -88,7 +88,7 @@ impl NodePatcher {
         self.wrote = now;
     }
 
-    /// Whether the Node as seen shows everything that was written.
+    /// Reports whether the Node from the watch includes everything that was written.
     pub(super) fn settled(&self, now: Millis) -> bool {
         self.lane.is_free() && now >= self.wrote + ECHO
     }
@@ -102,7 +102,7 @@ impl NodePatcher {
     }
 }
 
-/// Both patches in one; where they meet the second counts.
+/// Merges both patches. The second one takes precedence.
 fn merged(mut first: Value, second: Value) -> Value {
     match (&mut first, second) {
         (Value::Object(fields), Value::Object(more)) => {

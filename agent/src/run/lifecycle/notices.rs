@@ -1,5 +1,5 @@
-//! What was announced, and what follows for this Node: the order to empty it, its marks and conditions, events for people, and what
-//! is taken back once it is over.
+//! Notices of EC2 and their consequences for this Node: the drain order, marks, conditions and events, and the later removal of
+//! the marks.
 
 use api::{annotation, condition, reason};
 use drain::Millis;
@@ -14,7 +14,7 @@ use crate::notices::{
 };
 use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
 
-/// The notices themselves live in the journal.
+/// Evaluation of notices. The notices themselves are in the journal.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     settings: NoticeSettings,
@@ -25,12 +25,12 @@ impl Notices {
         self.settings = settings;
     }
 
-    /// The hook that the group waits for, if it is ours to complete.
+    /// Returns the lifecycle hook of the Auto Scaling group, if this agent must complete it.
     pub(super) fn hook(&self) -> Option<&LifecycleHook> {
         self.settings.auto_scaling.complete.as_ref()
     }
 
-    /// Takes a reading in; whether it tells something new.
+    /// Records a reading. Returns whether it contains something new.
     pub(super) fn read(&mut self, known: &mut AgentState, reading: &NoticeReading, now: Millis) -> bool {
         let news = known.journal.notices.read(reading, known.wall, now);
         known.dirty |= news;
@@ -45,7 +45,7 @@ impl Notices {
         known.journal.notices.changes_at(&self.terms(known), now)
     }
 
-    /// The order that follows from the notices; `None` while none of them asks for an empty node.
+    /// Returns the order that results from the notices; `None` while no notice requires a drain.
     pub(super) fn order(&self, known: &AgentState, now: Millis) -> Option<OrderRecord> {
         let NoticeResponse { demand: NoticeAction::Drain, leading: Some(leading), deadline, forced } =
             self.stance(known, now)
@@ -56,7 +56,7 @@ impl Notices {
         Some(OrderRecord { id: leading.notice.id.clone(), reason: reason.to_owned(), why, deadline, forced })
     }
 
-    /// What the Node should be, beside what an order asks for.
+    /// Returns the desired marks of the Node, in addition to those of an order.
     pub(super) fn wanted(&self, known: &AgentState, now: Millis) -> WantedMarks {
         let stance = self.stance(known, now);
         let say = stance.demand == NoticeAction::Drain || self.at_risk(known).is_some();
@@ -73,14 +73,14 @@ impl Notices {
     pub(super) fn tidings(&self, known: &AgentState) -> Vec<NodeEvent> {
         let tell = |entry: &StoredNotice| match entry.state {
             NoticeState::Active => Some(NodeEvent::announced(entry, known.wall)),
-            // Nobody needs to hear the end of what nobody heard of.
+            // The end of a notice is reported only if the notice was.
             NoticeState::Over if known.journal.told.contains(&entry.notice.id) => Some(NodeEvent::over(entry)),
             NoticeState::Over | NoticeState::Before => None,
         };
         known.journal.notices.all().filter_map(tell).collect()
     }
 
-    /// The condition `kerf.sh/Interrupted`, unless nothing was ever announced.
+    /// Returns the condition `kerf.sh/Interrupted`, unless there was never a notice.
     fn interrupted(&self, known: &AgentState, node: &Node) -> Option<ConditionUpdate> {
         let journal = &known.journal;
         if let Some(order) = &journal.order {
@@ -97,7 +97,7 @@ impl Notices {
         known.journal.notices.active().find(|entry| entry.notice.kind == ImdsNoticeKind::Rebalance)
     }
 
-    /// The maintenance that comes first, until its drain begins.
+    /// Returns the condition for the earliest maintenance, until its drain begins.
     fn maintenance(&self, known: &AgentState, node: &Node, now: Millis) -> Option<ConditionUpdate> {
         let terms = self.terms(known);
         let waits = |entry: &&StoredNotice| {
@@ -126,7 +126,8 @@ impl Notices {
     }
 }
 
-/// Marks of ours that nobody wants any more are left over, and what is left over and wanted again is this interruption's.
+/// Sorts the agent's marks. Marks that are no longer desired become leftovers. Leftovers that are desired again belong to the
+/// current interruption.
 pub(super) fn sort_marks(known: &mut AgentState, wanted: &WantedMarks) {
     let journal = &mut known.journal;
     let (ours, left) = (journal.ours, journal.leftover.unwrap_or_default());
@@ -143,13 +144,13 @@ pub(super) fn sort_marks(known: &mut AgentState, wanted: &WantedMarks) {
     known.dirty |= journal.ours != ours;
 }
 
-/// What is left over and ours to take back.
+/// Returns the patch that removes leftover marks of this agent.
 pub(super) fn undo(known: &AgentState) -> Option<NodePatch> {
     let patch = report::undo_patch(known.node()?, known.journal.leftover?)?;
     Some(NodePatch { patch, urgent: false })
 }
 
-/// Once the Node says nothing more of what is over.
+/// Clears the leftovers once the Node shows none of them.
 pub(super) fn forget_leftover(known: &mut AgentState) {
     let (Some(node), Some(leftover)) = (known.node(), known.journal.leftover) else {
         return;

@@ -1,4 +1,4 @@
-//! The Auto Scaling group that waits for this machine: when it is informed that the machine may go.
+//! Auto Scaling group that waits for this instance, and the time at which its lifecycle action is completed.
 
 use drain::Millis;
 use machine::agent::notices::LifecycleHook;
@@ -13,7 +13,7 @@ pub(super) struct Scaling {
 }
 
 impl Scaling {
-    /// The hook to complete now: the node is drained, and the group does not know yet.
+    /// Returns the lifecycle hook to complete now: the node is drained, and the completion is not reported yet.
     pub(super) fn completes(
         &mut self,
         known: &AgentState,
@@ -38,7 +38,7 @@ impl Scaling {
     }
 }
 
-/// The id of the group's notice.
+/// Returns the id of the group's notice.
 fn waiting(known: &AgentState) -> Option<&str> {
     let scaling = known.journal.notices.active().find(|entry| entry.notice.kind == ImdsNoticeKind::Scaling);
     scaling.map(|entry| entry.notice.id.as_str())

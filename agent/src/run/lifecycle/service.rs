@@ -1,4 +1,4 @@
-//! Whether this node may serve: what bootstrap and the machine's files say, evaluated by the gates.
+//! Readiness of this node: the gates evaluate the state of bootstrap and the files of the instance.
 
 use drain::Millis;
 
@@ -20,7 +20,7 @@ impl Service {
         Self { gates, bootstrap: None, obstacle: StartupObstacle::default() }
     }
 
-    /// Other gates, all closed.
+    /// Replaces the gates. The new gates are all closed.
     pub(super) fn use_gates(&mut self, gates: Gates) {
         self.gates = gates;
     }
@@ -38,17 +38,18 @@ impl Service {
         self.bootstrap = report;
     }
 
-    /// Looks at what bootstrap and our Node say now.
+    /// Evaluates the state of bootstrap and our Node.
     pub(super) fn observe(&mut self, known: &AgentState, now: Millis) {
         self.gates.observe(self.bootstrap.as_ref(), known.node(), now);
     }
 
-    /// The condition `kerf.sh/Ready`, if there is anything to say.
+    /// Returns the condition `kerf.sh/Ready`. Returns `None` while a restarted agent has no result that contradicts the
+    /// condition `True` of the Node.
     pub(super) fn statement(&self, known: &AgentState) -> Option<ConditionUpdate> {
         self.gates.news(known.node()?, known.wall)
     }
 
-    /// Where the gates stand, in a sentence.
+    /// Returns the state of the gates in one sentence.
     pub(super) fn summary(&self, known: &AgentState) -> String {
         self.gates.statement(known.wall).message
     }

@@ -1,4 +1,4 @@
-//! The operating system goes down and waits for us: when it may go on.
+//! Shutdown of the operating system, which waits for the agent, and the time at which it may continue.
 
 use drain::Millis;
 
@@ -7,13 +7,13 @@ use crate::notices::{ImdsNoticeKind, StoredNotice};
 
 #[derive(Debug, Default)]
 pub(super) struct Shutdown {
-    /// The shutdown that was let go on.
+    /// Id of the shutdown that may continue.
     yielded: Option<String>,
 }
 
 impl Shutdown {
-    /// Whether to let it go on now; said once for each. There is nothing to wait for once the node is empty, nobody wants it empty or
-    /// it is not there, and no use in waiting when logind's patience ends.
+    /// Reports once for each shutdown whether it may continue now. Waiting has no purpose once the node is drained, if no order
+    /// requires a drain, or if the Node does not exist. Waiting has no effect after the delay of logind ends.
     pub(super) fn yields(&mut self, known: &AgentState, now: Millis) -> bool {
         let Some(entry) = shutdown(known) else {
             self.yielded = None;

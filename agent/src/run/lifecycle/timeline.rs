@@ -1,4 +1,4 @@
-//! The timeline of this node's start, as an annotation for those who cannot look at the machine.
+//! Timeline of this node's start as an annotation, for people without access to the instance.
 
 use api::annotation;
 use serde_json::json;
@@ -16,7 +16,7 @@ impl TimelineMark {
         self.line = Some(line);
     }
 
-    /// It is not urgent: nobody decides by it.
+    /// Returns the patch with the annotation. The patch is not urgent, because no decision depends on the timeline.
     pub(super) fn node_patch(&self, known: &AgentState) -> Option<NodePatch> {
         let line = self.line.as_ref()?;
         let stands = known.node()?.metadata.annotations.get(annotation::TIMELINE) == Some(line);

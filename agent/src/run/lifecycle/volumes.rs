@@ -1,6 +1,6 @@
-//! Volumes on their way off the machine. Kubernetes takes a volume off the Node's list just before it is detached; whether it is gone
-//! shows in its VolumeAttachment. A node may not list those, but may read its own by name, and the name follows from volume, driver and
-//! node.
+//! Volumes that are being detached from the instance. Kubernetes removes a volume from the Node's list just before its
+//! detachment. The VolumeAttachment shows whether the volume is detached. A node may not list VolumeAttachments, but may read
+//! its own by name. The name follows from volume, driver and node.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use ring::digest::{SHA256, digest};
 use super::AgentAction;
 use super::agent_state::AgentState;
 
-/// Between two questions for the same volumes.
+/// Interval between two requests for the same volumes.
 const EVERY: Duration = Duration::from_secs(2);
-/// How the names of volumes of CSI drivers begin: `kubernetes.io/csi/DRIVER^HANDLE`. Others have no VolumeAttachment of a known name.
+/// Prefix of the names of CSI volumes: `kubernetes.io/csi/DRIVER^HANDLE`. Other volumes have no VolumeAttachment of a known
+/// name.
 const CSI: &str = "kubernetes.io/csi/";
 
 #[derive(Debug, Default)]
@@ -21,7 +22,8 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// Takes in what our Node says is attached: what it does not say any more counts until it is known to be gone.
+    /// Records the attached volumes in our Node's status. A volume that disappears from the status counts as attached until its
+    /// detachment is known.
     pub(super) fn hear(known: &mut AgentState, now: Millis) {
         let Some(node) = known.node() else {
             return;
@@ -31,7 +33,7 @@ impl Volumes {
         known.with_drain(|drain| drain.attached(now, attached));
     }
 
-    /// Takes in that a volume is gone from the machine, unless it has been attached again since.
+    /// Records that a volume is detached from the instance, unless it has been attached again since.
     pub(super) fn detached(known: &mut AgentState, volume: &str, now: Millis) {
         if leaving(known).any(|(name, _)| name == volume) {
             known.with_drain(|drain| {
@@ -41,7 +43,7 @@ impl Volumes {
         }
     }
 
-    /// Asks for all that are on their way, once no pod is left to go.
+    /// Requests the VolumeAttachments of all volumes that are being detached, once no pod is left to evict.
     pub(super) fn ask(&mut self, known: &AgentState, now: Millis) -> Vec<AgentAction> {
         if now < self.next || !is_waiting(known) {
             return Vec::new();
@@ -62,7 +64,7 @@ fn is_waiting(known: &AgentState) -> bool {
     drain.is_some_and(|drain| drain.is_empty() && drain.detaches())
 }
 
-/// Volumes that the Node said were attached and says no more, each with the name of its VolumeAttachment.
+/// Returns the volumes that the Node listed before and no longer lists, each with the name of its VolumeAttachment.
 fn leaving(known: &AgentState) -> impl Iterator<Item = (&str, String)> {
     let node = known.node();
     let volumes = known.journal.drain.iter().flat_map(|drain| drain.volumes());
@@ -72,7 +74,7 @@ fn leaving(known: &AgentState) -> impl Iterator<Item = (&str, String)> {
     })
 }
 
-/// As the attach-detach controller names it.
+/// Returns the name of a VolumeAttachment, as the attach-detach controller creates it.
 fn attachment(volume: &str, node: &str) -> Option<String> {
     let (driver, handle) = volume.strip_prefix(CSI)?.split_once('^')?;
     let hash = digest(&SHA256, format!("{handle}{driver}{node}").as_bytes());
@@ -84,7 +86,7 @@ mod tests {
     use super::attachment;
 
     #[test]
-    fn a_volumes_attachment_has_the_name_that_kubernetes_gives_it() {
+    fn attachment_returns_the_name_that_kubernetes_uses() {
         // printf %s%s%s vol-1 ebs.csi.aws.com ip-10-0-0-1.ec2.internal | sha256sum
         let name = attachment("kubernetes.io/csi/ebs.csi.aws.com^vol-1", "ip-10-0-0-1.ec2.internal");
         assert_eq!(name.as_deref(), Some("csi-e09ea4997fa5fb4ea9bcb4b44edd7e4c23ec292cbca1e625eac2a065fb745413"));

@@ -1,4 +1,4 @@
-//! FNV-1 and FNV-1a of 64 bits, and the rules by which hashes of parts become the hash of a whole.
+//! FNV-1 and FNV-1a of 64 bits, and the rules that combine hashes of parts into the hash of a whole.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ pub(super) fn bytes(input: &[u8]) -> u64 {
     input.iter().fold(OFFSET, |hash, byte| hash.wrapping_mul(PRIME) ^ u64::from(*byte))
 }
 
-/// Hash of a text.
+/// Returns the hash of a text.
 pub(super) fn text(input: &str) -> u64 {
     bytes(input.as_bytes())
 }
 
-/// Hash of a number of 64 bits.
+/// Returns the hash of a number of 64 bits.
 pub(super) fn number(input: i64) -> u64 {
     bytes(&input.to_le_bytes())
 }
 
-/// Hash of two hashes in order.
+/// Returns the hash of two hashes in order.
 fn pair(a: u64, b: u64) -> u64 {
     let mut both = [0; 16];
     both[..8].copy_from_slice(&a.to_le_bytes());
@@ -33,23 +33,23 @@ fn pair(a: u64, b: u64) -> u64 {
     bytes(&both)
 }
 
-/// Closes a hash that was put together without order.
+/// Finishes a hash that was combined without order.
 fn finish(hash: u64) -> u64 {
     bytes(&hash.to_le_bytes())
 }
 
-/// Hash of a map of texts.
+/// Returns the hash of a map of texts.
 pub(super) fn map(entries: &BTreeMap<String, String>) -> u64 {
     finish(entries.iter().fold(0, |hash, (k, v)| hash ^ pair(text(k), text(v))))
 }
 
-/// Hash of a list whose order does not matter. Two equal elements cancel each other: the recipe's own fault,
-/// kept because the published hashes have it.
+/// Returns the hash of a list without order. Two equal elements cancel each other. This flaw of Karpenter's hash is kept,
+/// because the published hashes have it.
 pub(super) fn unordered(elements: impl Iterator<Item = u64>) -> u64 {
     elements.fold(0, |hash, element| hash ^ element)
 }
 
-/// Hash of a structure: its name, then its fields in declaration order; absent fields are skipped.
+/// Returns the hash of a structure: its name, then its fields in declaration order. Absent fields are skipped.
 pub(super) fn structure(name: &str, fields: &[(&str, Option<u64>)]) -> u64 {
     fields
         .iter()

@@ -1,6 +1,6 @@
-//! Our hash of an EC2NodeClass: every field that a running machine cannot follow.
+//! Kerf's hash of an EC2NodeClass: every field that cannot be applied to a running instance.
 //!
-//! Not in it: the selector terms (what they come to drifts by value) and `ipPrefixCount`.
+//! The hash excludes the selector terms, whose results drift by value, and `ipPrefixCount`.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::nodeclass::{
     NetworkInterface, PlacementGroupSelector,
 };
 
-/// Version of the recipe. Hashes of another version are migrated, never compared.
+/// Version of the hash. Hashes of another version are migrated, never compared.
 pub const EC2_NODE_CLASS_VERSION: &str = "kerf-v1";
 
-/// The fields that count, in the order in which they are hashed.
+/// Hashed fields, in the order in which they are hashed.
 #[derive(Serialize)]
 struct Hashed<'a> {
     user_data: &'a Option<String>,
@@ -36,13 +36,13 @@ struct Hashed<'a> {
     cpu_options: &'a Option<CpuOptions>,
     ami_family: &'a str,
     cluster_ca_bundle: Option<&'a str>,
-    /// Left out where there are none: nodes of classes that never heard of them must not drift.
+    /// Skipped if absent, so that nodes of an EC2NodeClass without agent settings do not drift.
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_settings: Option<&'a str>,
 }
 
-/// The drift hash of a class, as a decimal number. The certificate bundle of the cluster counts too: it is
-/// part of the user data that machines start from.
+/// Returns the drift hash of an EC2NodeClass as a decimal number. The hash includes the certificate bundle of the cluster,
+/// because the bundle is part of the user data of instances.
 #[must_use]
 pub fn ec2_node_class(class: &EC2NodeClass, cluster_ca_bundle: Option<&str>) -> String {
     let spec = &class.spec;
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// What changes, and how.
+    /// Name of a change, and the change.
     type Row = (&'static str, fn(&mut Value));
 
     fn hash(patch: impl FnOnce(&mut Value)) -> String {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_machines_can_follow_does_not_count() {
+    fn ec2_node_class_hash_ignores_fields_that_can_change() {
         let base = hash(|_| ());
         let rows: [Row; 6] = [
             ("order of disks", |s| {
@@ -122,9 +122,9 @@ mod tests {
         }
     }
 
-    /// Which hash a class gets was fixed before there were settings of the agent: without them it is still that one.
+    /// An EC2NodeClass without agent settings keeps the hash that it had before agent settings existed.
     #[test]
-    fn settings_of_the_agent_count_where_there_are_any() {
+    fn ec2_node_class_hash_includes_agent_settings_when_present() {
         let with = |annotations: Value| {
             let object = json!({"metadata": {"name": "a", "annotations": annotations}, "spec": {
                 "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": [],
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_machines_cannot_follow_counts() {
+    fn ec2_node_class_hash_includes_fields_of_the_launch() {
         let rows: [Row; 16] = [
             ("userData", |s| s["userData"] = json!("x")),
             ("role", |s| s["role"] = json!("other")),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_bundle_counts() {
+    fn ec2_node_class_hash_includes_the_certificate_bundle() {
         let class = EC2NodeClass::new("a", crate::EC2NodeClassSpec::default());
         assert_ne!(ec2_node_class(&class, None), ec2_node_class(&class, Some("ca")));
     }

@@ -1,4 +1,4 @@
-//! Karpenter's hash of a pool's template, version 3. Requirements are not part of it: they drift by value.
+//! Karpenter's hash of a NodePool's template, version 3. The hash excludes requirements, because they drift by value.
 
 use jiff::Timestamp;
 
@@ -7,14 +7,14 @@ use crate::duration::InvalidDuration;
 use crate::nodepool::{NodeClaimTemplateSpec, NodeClassRef, TemplateMeta};
 use crate::{DurationText, NodePool, Taint};
 
-/// Version of the recipe, as Karpenter writes it.
+/// Version of the hash, as Karpenter writes it.
 pub const NODEPOOL_VERSION: &str = "v3";
 
-/// The drift hash of a pool's template, as a decimal number.
+/// Returns the drift hash of a NodePool's template as a decimal number.
 ///
 /// # Errors
-/// When a duration of the template cannot be read, which the API server's patterns refuse except for
-/// durations of more than 292 years.
+/// Returns an error if a duration of the template is invalid. The API server's patterns refuse invalid durations, except those
+/// of more than 292 years.
 pub fn node_pool(pool: &NodePool) -> Result<String, InvalidDuration> {
     let template = &pool.spec.template;
     let hash = structure(
@@ -62,7 +62,7 @@ fn taint(taint: &Taint) -> u64 {
     structure("Taint", &fields)
 }
 
-/// An instant as Go's binary form of a time in a zone without offset: version, seconds since the year 1,
+/// Returns the hash of an instant in Go's binary form, with UTC offset 0. The form is version, seconds since the year 1,
 /// nanoseconds, offset in minutes.
 fn instant(rfc3339: &str) -> Option<u64> {
     const YEAR_ONE_TO_1970: i64 = 62_135_596_800;
@@ -80,7 +80,7 @@ fn class(class: &NodeClassRef) -> u64 {
     structure("NodeClassReference", &fields)
 }
 
-/// A grace period of nothing is there, but its only field is not.
+/// Returns the hash of a grace period. A grace period of zero counts as present, but its only field does not.
 fn grace(period: Option<&DurationText>) -> Result<Option<u64>, InvalidDuration> {
     let Some(nanos) = period.map(DurationText::nanos).transpose()?.flatten() else {
         return Ok(None);
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// What changes, and how.
+    /// Name of a change, and the change.
     type Row = (&'static str, fn(&mut Value));
 
     fn pool(patch: impl FnOnce(&mut Value)) -> NodePool {
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_published_recipe() {
+    fn node_pool_hash_equals_the_published_hash() {
         assert_eq!(hash(|_| ()), "3811377905641173263");
     }
 
     #[test]
-    fn same_meaning_same_hash() {
+    fn node_pool_hash_ignores_equivalent_changes() {
         let base = hash(|_| ());
         let rows: [Row; 3] = [
             ("spelling of a duration", |t| {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn another_meaning_another_hash() {
+    fn node_pool_hash_changes_with_the_template() {
         let rows: [Row; 10] = [
             ("label", |t| t["metadata"]["labels"]["more"] = json!("x")),
             ("annotation", |t| {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_beyond_reading_are_named() {
+    fn node_pool_hash_reports_durations_out_of_range() {
         let error = node_pool(&pool(|t| t["spec"]["expireAfter"] = json!("9999999999h")));
         assert!(error.unwrap_err().to_string().contains("9999999999h"));
     }

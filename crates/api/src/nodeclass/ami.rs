@@ -1,9 +1,9 @@
-//! Image families and the aliases that stand for AWS's own images.
+//! Image families, and the aliases of AWS's own images.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How an image gets the settings to join the cluster.
+/// Image family, which defines how an instance receives the settings to join the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum AmiFamily {
     /// Amazon Linux 2: a shell script.
@@ -14,7 +14,7 @@ pub enum AmiFamily {
     Al2023,
     /// Bottlerocket: TOML settings.
     Bottlerocket,
-    /// Whatever the user data says.
+    /// Custom images: the user data as it is.
     Custom,
     /// Windows Server 2019: PowerShell.
     Windows2019,
@@ -25,7 +25,7 @@ pub enum AmiFamily {
 }
 
 impl AmiFamily {
-    /// Families that an alias can name, with the alias's own spelling.
+    /// Families that an alias can name, with their spelling in aliases.
     pub const ALIASES: [(&'static str, Self); 6] = [
         ("al2", Self::Al2),
         ("al2023", Self::Al2023),
@@ -35,7 +35,7 @@ impl AmiFamily {
         ("windows2025", Self::Windows2025),
     ];
 
-    /// The wire form.
+    /// Returns the family's name in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,27 +49,27 @@ impl AmiFamily {
         }
     }
 
-    /// Whether the family runs Windows.
+    /// Reports whether the family runs Windows.
     #[must_use]
     pub const fn is_windows(self) -> bool {
         matches!(self, Self::Windows2019 | Self::Windows2022 | Self::Windows2025)
     }
 }
 
-/// An alias of images: `family@version`.
+/// Alias of images: `family@version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// The family named.
+    /// Image family.
     pub family: AmiFamily,
-    /// `latest`, or a release in the family's own spelling.
+    /// Version: `latest`, or a release in the family's own spelling.
     pub version: String,
 }
 
 impl Alias {
-    /// Version that means the newest release.
+    /// Version of the newest release.
     pub const LATEST: &'static str = "latest";
 
-    /// Reads `family@version`; `None` for unknown families and texts without `@`.
+    /// Parses `family@version`. Returns `None` for unknown families and texts without `@`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (family, version) = text.split_once('@')?;

@@ -1,48 +1,48 @@
-//! What a class says about a machine's disks, network, metadata service and processor.
+//! Instance settings in an EC2NodeClass: disks, network, metadata service and CPU.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 
-/// One disk of a machine.
+/// Block device of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockDeviceMapping {
     /// Name of the device, for example `/dev/xvda`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_name: Option<String>,
-    /// The EBS volume behind the device.
+    /// EBS volume of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs: Option<BlockDevice>,
-    /// Whether kubelet's folder is on this disk; at most one disk says so.
+    /// True if kubelet's directory is on this device. At most one device may set it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub root_volume: bool,
 }
 
-/// An EBS volume.
+/// EBS volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockDevice {
-    /// Whether the volume ends with the machine.
+    /// True if the volume is deleted when the instance terminates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_on_termination: Option<bool>,
-    /// Whether the volume is encrypted.
+    /// True if the volume is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted: Option<bool>,
-    /// Operations a second.
+    /// I/O operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<i64>,
-    /// Key that the volume is encrypted with.
+    /// KMS key of the encryption.
     #[serde(default, rename = "kmsKeyID", skip_serializing_if = "Option::is_none")]
     pub kms_key_id: Option<String>,
-    /// Snapshot that the volume is made from.
+    /// Snapshot from which the volume is created.
     #[serde(default, rename = "snapshotID", skip_serializing_if = "Option::is_none")]
     pub snapshot_id: Option<String>,
-    /// MiB a second.
+    /// Throughput in MiB per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<i64>,
-    /// MiB a second at which the snapshot is copied into the volume.
+    /// Rate in MiB per second at which the snapshot is copied into the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_initialization_rate: Option<i32>,
     /// Size in Gi, G, Ti or T.
@@ -59,22 +59,22 @@ pub struct BlockDevice {
 pub enum VolumeType {
     /// Magnetic, previous generation.
     Standard,
-    /// Provisioned operations.
+    /// Provisioned IOPS SSD.
     Io1,
-    /// Provisioned operations, more durable.
+    /// Provisioned IOPS SSD with higher durability.
     Io2,
-    /// General purpose, previous generation.
+    /// General purpose SSD, previous generation.
     Gp2,
-    /// Cold magnetic.
+    /// Cold HDD.
     Sc1,
-    /// Throughput magnetic.
+    /// Throughput optimized HDD.
     St1,
-    /// General purpose.
+    /// General purpose SSD.
     Gp3,
 }
 
 impl VolumeType {
-    /// The wire form.
+    /// Returns the type's name in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -89,50 +89,50 @@ impl VolumeType {
     }
 }
 
-/// One network interface of a machine.
+/// Network interface of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkInterface {
-    /// Card that the interface is on.
+    /// Index of the network card.
     pub network_card_index: i32,
-    /// Index of the interface on its card.
+    /// Index of the device on its network card.
     pub device_index: i32,
-    /// What the interface can do.
+    /// Type of the interface.
     pub interface_type: InterfaceType,
 }
 
-/// What a network interface can do.
+/// Type of a network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterfaceType {
-    /// IP, without EFA.
+    /// IP without EFA.
     Interface,
-    /// EFA, without IP.
+    /// EFA without IP.
     EfaOnly,
 }
 
-/// What becomes of a machine's own disks.
+/// Policy for instance store disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum InstanceStorePolicy {
-    /// They are striped into one that holds kubelet's and the container runtime's files.
+    /// The disks form one RAID 0 array for the files of kubelet and the container runtime.
     #[serde(rename = "RAID0")]
     Raid0,
 }
 
-/// How the instance metadata service answers.
+/// Settings of the instance metadata service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MetadataOptions {
-    /// Whether the service answers over HTTP.
+    /// State of the service's HTTP endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_endpoint: Option<Toggle>,
-    /// Whether the service answers over IPv6.
+    /// State of the service's IPv6 endpoint.
     #[serde(rename = "httpProtocolIPv6", skip_serializing_if = "Option::is_none")]
     pub http_protocol_ipv6: Option<Toggle>,
-    /// How many hops an answer may travel.
+    /// Maximum number of network hops of a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_put_response_hop_limit: Option<i64>,
-    /// Whether a session token is required.
+    /// Policy for session tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_tokens: Option<TokensRequirement>,
 }
@@ -148,18 +148,18 @@ impl Default for MetadataOptions {
     }
 }
 
-/// Something that is on or off.
+/// State of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Toggle {
-    /// On.
+    /// The option is on.
     Enabled,
-    /// Off.
+    /// The option is off.
     Disabled,
 }
 
 impl Toggle {
-    /// The wire form.
+    /// Returns the state's name in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -169,18 +169,18 @@ impl Toggle {
     }
 }
 
-/// Whether a session token is required.
+/// Policy for session tokens of the instance metadata service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TokensRequirement {
-    /// Version 2 of the service only.
+    /// Tokens are required: only version 2 of the service (IMDSv2).
     Required,
-    /// Version 1 as well.
+    /// Tokens are optional: version 1 too.
     Optional,
 }
 
 impl TokensRequirement {
-    /// The wire form.
+    /// Returns the policy's name in the API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -190,26 +190,26 @@ impl TokensRequirement {
     }
 }
 
-/// How long idle connections are tracked, in seconds.
+/// Timeouts of idle connections, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionTracking {
-    /// Established TCP connections.
+    /// Timeout of established TCP connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_established_timeout: Option<i32>,
-    /// UDP flows that have seen more than one request and answer.
+    /// Timeout of UDP flows with more than one request and response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_stream_timeout: Option<i32>,
-    /// UDP flows that have seen traffic one way or one transaction.
+    /// Timeout of UDP flows with traffic in one direction or a single request and response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_timeout: Option<i32>,
 }
 
-/// Settings of the processor.
+/// CPU options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CpuOptions {
-    /// Whether the machine can run virtual machines itself.
+    /// State of nested virtualization, with which an instance can run virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested_virtualization: Option<Toggle>,
 }

@@ -1,15 +1,15 @@
-//! Terms that select what a class uses. Terms are alternatives; the fields of one term must all hold.
+//! Selector terms of an EC2NodeClass. Terms are alternatives. The fields of one term must all match.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Selects subnets.
+/// Term that selects subnets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SubnetSelectorTerm {
-    /// Tags that the subnet has; the value `*` stands for any value.
+    /// Tags of the subnet. The value `*` matches any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// Id of the subnet.
@@ -17,11 +17,11 @@ pub struct SubnetSelectorTerm {
     pub id: Option<String>,
 }
 
-/// Selects security groups.
+/// Term that selects security groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityGroupSelectorTerm {
-    /// Tags that the group has; the value `*` stands for any value.
+    /// Tags of the group. The value `*` matches any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// Id of the group.
@@ -32,49 +32,49 @@ pub struct SecurityGroupSelectorTerm {
     pub name: Option<String>,
 }
 
-/// Selects capacity reservations.
+/// Term that selects capacity reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityReservationSelectorTerm {
-    /// Tags that the reservation has; the value `*` stands for any value.
+    /// Tags of the reservation. The value `*` matches any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// Id of the reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Account that owns the reservation.
+    /// Id of the account that owns the reservation.
     #[serde(default, rename = "ownerID", skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,
-    /// `open` or `targeted`.
+    /// Instance match criteria of the reservation: `open` or `targeted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_match_criteria: Option<String>,
 }
 
-/// Selects images.
+/// Term that selects images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AmiSelectorTerm {
-    /// `family@version`: AWS's own images of that family. Must be the only term.
+    /// Alias `family@version` of AWS's own images of that family. Must be the only term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
     /// Id of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Name of the image, which is not its Name tag; `*` and `?` are wildcards.
+    /// Name of the image, which is not its Name tag. `*` and `?` are wildcards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Account that owns the image, `self`, `amazon` or `aws-marketplace`.
+    /// Owner of the image: an account id, `self`, `amazon` or `aws-marketplace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Name of the SSM parameter that holds the image's id.
+    /// Name of the SSM parameter that contains the id of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssm_parameter: Option<String>,
-    /// Tags that the image has; the value `*` stands for any value.
+    /// Tags of the image. The value `*` matches any value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
 }
 
-/// Selects one placement group, by name or by id.
+/// Selector of one placement group, by name or by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementGroupSelector {

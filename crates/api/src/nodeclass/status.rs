@@ -1,4 +1,4 @@
-//! What a class's selectors came to.
+//! Status of an EC2NodeClass: results of its selectors.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 use crate::Requirement;
 use crate::status::Condition;
 
-/// What a class's selectors came to, and whether machines can be launched from it.
+/// Observed state of an EC2NodeClass: results of its selectors, and its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassStatus {
-    /// Subnets, most free addresses first, then by id.
+    /// Selected subnets, those with the most free IP addresses first, then by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subnets: Vec<Subnet>,
-    /// Security groups by id.
+    /// Selected security groups by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub security_groups: Vec<SecurityGroup>,
-    /// Capacity reservations by id.
+    /// Selected capacity reservations by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capacity_reservations: Vec<CapacityReservation>,
-    /// Images, newest first.
+    /// Selected images, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub amis: Vec<Ami>,
-    /// Instance profile of the machines.
+    /// Instance profile of the instances.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instance_profile: String,
-    /// What is true of the class.
+    /// Conditions of the EC2NodeClass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// A subnet that machines may be launched into.
+/// Subnet for the launch of instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Subnet {
@@ -44,7 +44,7 @@ pub struct Subnet {
     pub zone_id: String,
 }
 
-/// A security group that machines get.
+/// Security group of the instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityGroup {
@@ -55,31 +55,31 @@ pub struct SecurityGroup {
     pub name: String,
 }
 
-/// A capacity reservation that machines may be launched into.
+/// Capacity reservation for the launch of instances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityReservation {
     /// Availability zone of the reservation.
     pub availability_zone: String,
-    /// When the reservation ends; absent for one without end.
+    /// End of the reservation; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Time>,
     /// Id of the reservation.
     pub id: String,
-    /// `open` or `targeted`.
+    /// Instance match criteria: `open` or `targeted`.
     pub instance_match_criteria: String,
-    /// Instance type that the reservation holds.
+    /// Instance type of the reservation.
     pub instance_type: String,
-    /// Account that owns the reservation.
+    /// Id of the account that owns the reservation.
     #[serde(rename = "ownerID")]
     pub owner_id: String,
-    /// `default` or `capacity-block`.
+    /// Type of the reservation: `default` or `capacity-block`.
     #[serde(default = "default_reservation_type")]
     pub reservation_type: String,
-    /// Whether EC2 may take its machines back.
+    /// True if EC2 may reclaim instances of the reservation.
     #[serde(default)]
     pub interruptible: bool,
-    /// `active` or `expiring`.
+    /// State of the reservation: `active` or `expiring`.
     #[serde(default = "default_reservation_state")]
     pub state: String,
 }
@@ -92,18 +92,18 @@ fn default_reservation_state() -> String {
     "active".to_owned()
 }
 
-/// An image, with the labels of the machines that it can run on.
+/// Image, with requirements on the instance types that can run it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ami {
     /// Id of the image.
     pub id: String,
-    /// Whether the image's owner has deprecated it.
+    /// True if the owner has deprecated the image.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deprecated: bool,
     /// Name of the image.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What the labels of a machine must be to run this image.
+    /// Requirements on the labels of an instance type that can run this image.
     pub requirements: Vec<Requirement>,
 }

@@ -1,5 +1,6 @@
-//! What a pool's disruption block and the annotations beside it come to: budgets at one moment, savings that are worth a move,
-//! what reports of real use count for. What cannot be read is named, and the rest still counts.
+//! Evaluation of a NodePool's disruption block and of the annotations that extend it. The results are budgets at one moment,
+//! minimum savings of a command, and the use of utilization reports. Invalid values are reported, and the valid ones still
+//! apply.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -12,10 +13,10 @@ use crate::schedule::{self, InvalidSchedule, Schedule, UnknownZone};
 
 type Zone = Result<TimeZone, DisruptionFault>;
 
-/// One thing that the pool says of disruption and that cannot be read, with what it counts as instead.
+/// Invalid disruption setting of a NodePool, with the value that applies instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DisruptionFault {
-    /// A budget's number of nodes.
+    /// Number of nodes of a budget.
     #[error(
         "spec.disruption.budgets[{budget}] allows no disruption: {text:?} is neither a number of nodes nor a \
          percentage; write 5 or 10%"
@@ -23,79 +24,79 @@ pub enum DisruptionFault {
     Nodes {
         /// Position of the budget.
         budget: usize,
-        /// What it says.
+        /// Text as received.
         text: String,
     },
-    /// A budget's schedule.
+    /// Schedule of a budget.
     #[error("spec.disruption.budgets[{budget}] allows no disruption: {error}")]
     Schedule {
         /// Position of the budget.
         budget: usize,
-        /// What is wrong with it.
+        /// Cause.
         error: InvalidSchedule,
     },
-    /// A budget's duration.
+    /// Duration of a budget.
     #[error("spec.disruption.budgets[{budget}] allows no disruption: {error}")]
     Duration {
         /// Position of the budget.
         budget: usize,
-        /// What is wrong with it.
+        /// Cause.
         error: InvalidSpan,
     },
-    /// A budget that says when it begins and not for how long, or the reverse.
+    /// Budget with a schedule but no duration, or the reverse.
     #[error("spec.disruption.budgets[{budget}] allows no disruption: {missing} is missing, such as {example}")]
     Half {
         /// Position of the budget.
         budget: usize,
-        /// The field that is not there.
+        /// Missing field.
         missing: &'static str,
-        /// What it could say.
+        /// Valid value of that field.
         example: &'static str,
     },
-    /// The time zone in which schedules are meant.
+    /// Time zone of schedules.
     #[error("annotation kerf.sh/budget-timezone: budgets with a schedule allow no disruption: {0}")]
     Zone(UnknownZone),
-    /// The least saving, as a share.
+    /// Minimum savings as a share.
     #[error("annotation kerf.sh/consolidation-min-saving is ignored: {0}")]
     MinSaving(InvalidShare),
-    /// The least saving for each pod.
+    /// Minimum savings for each evicted pod.
     #[error("annotation kerf.sh/consolidation-min-saving-per-pod is ignored: {0}")]
     MinSavingPerPod(InvalidPrice),
-    /// How long a new node warms up.
+    /// Warm-up of a new node.
     #[error("annotation kerf.sh/consolidation-warm-up is ignored: {0}")]
     WarmUp(InvalidSpan),
-    /// What reports of real use count for.
+    /// Use of utilization reports.
     #[error("annotation kerf.sh/utilization is ignored: {0:?} is not ignore, observe or pack")]
     Utilization(String),
-    /// Whether single pods have a copy before they go.
+    /// Annotation that requests a copy of single pods before their eviction.
     #[error("annotation kerf.sh/surge is ignored: unknown value {0:?}; write true")]
     Surge(String),
-    /// What is added to a pod's use.
+    /// Margin above the utilization of a pod.
     #[error("annotation kerf.sh/pack-margin is ignored: {0}")]
     PackMargin(InvalidShare),
-    /// What is left of a request at least.
+    /// Lower bound of a lowered request.
     #[error("annotation kerf.sh/pack-floor is ignored: invalid percentage {0:?}: write 1% to 100%, such as 50%")]
     PackFloor(String),
-    /// How long a pod must have been watched.
+    /// Minimum history of a pod.
     #[error("annotation kerf.sh/pack-min-history is ignored: invalid duration {0:?}: write 1h to 255h, such as 24h")]
     PackMinHistory(String),
 }
 
-/// What reports of real use count for in a pool (annotation `kerf.sh/utilization`).
+/// Use of utilization reports in a NodePool (annotation `kerf.sh/utilization`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Utilization {
-    /// Nothing.
+    /// Reports are ignored.
     Ignore,
-    /// Which nodes go and which get pods.
+    /// Reports influence which nodes are removed and which nodes receive pods.
     #[default]
     Observe,
-    /// The same, and requests are lowered in place.
+    /// As `Observe`, and requests are lowered by in-place resize.
     Pack,
 }
 
 impl Budget {
-    /// Whether the budget is for disruptions of this reason; `None` is for those that no budget can name. An empty list of
-    /// reasons says nothing, so it means all like an absent one.
+    /// Reports whether the budget limits disruptions of this reason. `None` stands for reasons that budgets cannot name. An
+    /// empty list of reasons means all reasons, as an absent one.
     #[must_use]
     pub fn concerns(&self, reason: Option<DisruptionReason>) -> bool {
         let named = self.reasons.as_deref().unwrap_or_default();
@@ -126,7 +127,7 @@ impl Budget {
     }
 }
 
-/// A number of nodes, or a percentage of them, rounded up.
+/// Returns a number of nodes, or a percentage of `total`, rounded up.
 fn part(text: &str, total: u32) -> Option<u32> {
     let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok())?;
     let nodes = match text.strip_suffix('%') {
@@ -137,8 +138,8 @@ fn part(text: &str, total: u32) -> Option<u32> {
 }
 
 impl NodePool {
-    /// How many of `total` nodes each budget lets go at `now`; `None` while its schedule is not open. One that cannot be read
-    /// lets none go.
+    /// Returns for each budget how many of `total` nodes it allows at `now`. The number is `None` while the schedule of the
+    /// budget is not active. An invalid budget allows none.
     pub fn budgets(
         &self,
         total: u32,
@@ -149,37 +150,37 @@ impl NodePool {
         listed.map(move |(position, budget)| (budget, budget.allows(position, total, &zone, now)))
     }
 
-    /// What a move must save of what its nodes cost, in thousandths; `None` where the pool does not say.
+    /// Returns the minimum savings of a command relative to the cost of its nodes, in thousandths; `None` if not set.
     ///
     /// # Errors
-    /// When the annotation is not a percentage.
+    /// Returns an error if the annotation is not a percentage.
     pub fn min_saving(&self) -> Result<Option<u32>, DisruptionFault> {
         let text = self.annotation(annotation::CONSOLIDATION_MIN_SAVING);
         text.map(share).transpose().map_err(DisruptionFault::MinSaving)
     }
 
-    /// What a move must save per hour for each pod that it evicts, in micro-dollars; `None` where the pool does not say.
+    /// Returns the minimum savings per hour for each pod that a command evicts, in micro-dollars; `None` if not set.
     ///
     /// # Errors
-    /// When the annotation is not a price.
+    /// Returns an error if the annotation is not a price.
     pub fn min_saving_per_pod(&self) -> Result<Option<i64>, DisruptionFault> {
         let text = self.annotation(annotation::CONSOLIDATION_MIN_SAVING_PER_POD);
         text.map(micro_dollars).transpose().map_err(DisruptionFault::MinSavingPerPod)
     }
 
-    /// For how many nanoseconds a new node is paid before it is of use; `None` where the pool does not say.
+    /// Returns the nanoseconds for which a new node costs money before it is useful; `None` if not set.
     ///
     /// # Errors
-    /// When the annotation is not a duration of 0 or more.
+    /// Returns an error if the annotation is not a duration of 0 or more.
     pub fn warm_up(&self) -> Result<Option<i64>, DisruptionFault> {
         let text = self.annotation(annotation::CONSOLIDATION_WARM_UP);
         text.map(duration::span).transpose().map_err(DisruptionFault::WarmUp)
     }
 
-    /// What reports of real use count for.
+    /// Returns the use of utilization reports.
     ///
     /// # Errors
-    /// When the annotation is none of the three words.
+    /// Returns an error if the annotation is none of `ignore`, `observe` and `pack`.
     pub fn utilization(&self) -> Result<Utilization, DisruptionFault> {
         match self.annotation(annotation::UTILIZATION) {
             None => Ok(Utilization::default()),
@@ -190,10 +191,10 @@ impl NodePool {
         }
     }
 
-    /// Whether single pods of Deployments have a copy before they are evicted.
+    /// Reports whether single pods of Deployments get a copy before their eviction.
     ///
     /// # Errors
-    /// When the annotation is neither `true` nor `false`.
+    /// Returns an error if the annotation is neither `true` nor `false`.
     pub fn surges(&self) -> Result<bool, DisruptionFault> {
         match self.annotation(annotation::SURGE) {
             None | Some("false") => Ok(false),
@@ -202,7 +203,7 @@ impl NodePool {
         }
     }
 
-    /// All that cannot be read, each fault once.
+    /// Returns all invalid disruption settings, each once.
     #[must_use]
     pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
         let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, said)| said.err());
@@ -219,7 +220,7 @@ impl NodePool {
         faults
     }
 
-    /// The zone whose clocks schedules go by: UTC, unless the annotation names another.
+    /// Returns the time zone of schedules: UTC, unless the annotation names another.
     fn budget_zone(&self) -> Zone {
         let name = self.annotation(annotation::BUDGET_TIMEZONE);
         name.map_or(Ok(TimeZone::UTC), schedule::zone).map_err(DisruptionFault::Zone)
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_round_up() {
+    fn part_rounds_percentages_up() {
         let rows = [
             ("0", 10, Some(0)),
             ("3", 10, Some(3)),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_are_for_reasons() {
+    fn concerns_matches_the_reasons_of_a_budget() {
         let (empty, drifted) = (Some(DisruptionReason::Empty), Some(DisruptionReason::Drifted));
         let rows = [
             (json!({}), [true, true, true]),
@@ -281,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn budgets_hold_while_their_schedule_is_open() {
+    fn budgets_apply_while_their_schedule_is_open() {
         let budget = json!([{"nodes": "20%"}, {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"}]);
-        // A Friday. In Tokyo it is nine hours later than in UTC.
+        // 2026-01-02 is a Friday. Tokyo is nine hours ahead of UTC.
         let rows = [
             (json!({}), "2026-01-02T08:59:59Z", None),
             (json!({}), "2026-01-02T09:00:00Z", Some(0)),
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_and_the_rest_holds() {
+    fn disruption_faults_reports_each_invalid_setting() {
         let budgets = json!([
             {"nodes": "5"},
             {"nodes": "some"},
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_say_what_a_move_must_save() {
+    fn min_saving_and_warm_up_read_annotations() {
         let annotations = json!({
             "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
             "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",

@@ -1,4 +1,4 @@
-//! How far a pool with `kerf.sh/utilization: pack` lets requests be lowered.
+//! Limits for lowering requests in a NodePool with `kerf.sh/utilization: pack`.
 
 use super::{DisruptionFault, NodePool};
 use crate::annotation;
@@ -6,32 +6,32 @@ use crate::duration;
 use crate::price::share;
 
 const NANOS_PER_HOUR: i64 = 3_600_000_000_000;
-/// Reports count no more hours of history.
+/// Maximum hours of history that reports count.
 const MOST_HOURS: i64 = 255;
 
 impl NodePool {
-    /// What is added to the use of a pod, in thousandths; `None` where the pool does not say.
+    /// Returns the margin above the utilization of a pod, in thousandths; `None` if not set.
     ///
     /// # Errors
-    /// When the annotation is not a percentage.
+    /// Returns an error if the annotation is not a percentage.
     pub fn pack_margin(&self) -> Result<Option<u32>, DisruptionFault> {
         self.annotation(annotation::PACK_MARGIN).map(share).transpose().map_err(DisruptionFault::PackMargin)
     }
 
-    /// What is left of a request at least, in thousandths; `None` where the pool does not say.
+    /// Returns the lower bound of a lowered request relative to the request, in thousandths; `None` if not set.
     ///
     /// # Errors
-    /// When the annotation is not a percentage of at least one.
+    /// Returns an error if the annotation is not a percentage of at least 1 %.
     pub fn pack_floor(&self) -> Result<Option<u32>, DisruptionFault> {
         let Some(text) = self.annotation(annotation::PACK_FLOOR) else { return Ok(None) };
         let floor = share(text).ok().filter(|floor| *floor >= 10);
         floor.map(Some).ok_or_else(|| DisruptionFault::PackFloor(text.to_owned()))
     }
 
-    /// For how many hours a pod must have been watched, rounded up; `None` where the pool does not say.
+    /// Returns the hours of history that a pod must have, rounded up; `None` if not set.
     ///
     /// # Errors
-    /// When the annotation is not a duration of 1 to 255 hours.
+    /// Returns an error if the annotation is not a duration of 1 to 255 hours.
     pub fn pack_min_history(&self) -> Result<Option<u32>, DisruptionFault> {
         let Some(text) = self.annotation(annotation::PACK_MIN_HISTORY) else { return Ok(None) };
         let nanos = duration::nanos(text).ok().filter(|nanos| *nanos >= NANOS_PER_HOUR);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn annotations_say_how_far_requests_go_down() {
+    fn pack_settings_read_annotations() {
         let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
         let spec = json!({"template": {"spec": {"requirements": [], "nodeClassRef": class}}});
         let rows = [

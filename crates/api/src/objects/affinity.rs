@@ -1,4 +1,4 @@
-//! Where a pod wants to be: node affinity and pod affinity.
+//! Affinity of pods: node affinity, pod affinity and pod anti-affinity.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,26 +6,26 @@ use super::meta::nullable;
 use super::selector::LabelSelector;
 use crate::Requirement;
 
-/// Where a pod must or would like to be.
+/// Affinity of a pod to nodes and to other pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Affinity {
-    /// By labels of nodes.
+    /// Affinity to nodes by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
-    /// Near other pods.
+    /// Affinity to other pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_affinity: Option<PodAffinity>,
-    /// Away from other pods.
+    /// Anti-affinity to other pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_anti_affinity: Option<PodAffinity>,
 }
 
-/// Where a pod must or would like to be, by labels of nodes.
+/// Affinity of a pod to nodes by their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeAffinity {
-    /// Must hold when the pod is scheduled.
+    /// Requirements at the scheduling of the pod.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution", skip_serializing_if = "Option::is_none")]
     pub required: Option<NodeSelector>,
     /// Preferences, by weight.
@@ -37,42 +37,42 @@ pub struct NodeAffinity {
     pub preferred: Vec<PreferredSchedulingTerm>,
 }
 
-/// Alternatives, of which one must hold.
+/// Alternative terms, of which one must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
-    /// The alternatives.
+    /// Alternative terms.
     #[serde(deserialize_with = "nullable")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// Demands that must all hold; a term without any selects nothing.
+/// Requirements that must all match. A term without requirements selects no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
-    /// Demands on labels.
+    /// Requirements on labels.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<Requirement>,
-    /// Demands on fields; only `metadata.name` exists.
+    /// Requirements on fields. Kubernetes supports only `metadata.name`.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub match_fields: Vec<Requirement>,
 }
 
-/// A preference of a pod for nodes.
+/// Preference of a pod for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreferredSchedulingTerm {
-    /// 1 to 100.
+    /// Weight, 1 to 100.
     pub weight: i32,
-    /// The preferred nodes.
+    /// Preferred nodes.
     pub preference: NodeSelectorTerm,
 }
 
-/// Where a pod must or would like to be, by the pods that are there.
+/// Affinity or anti-affinity of a pod to other pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinity {
-    /// Must hold when the pod is scheduled; all of them.
+    /// Terms that must all hold at the scheduling of the pod.
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         deserialize_with = "nullable",
@@ -88,35 +88,36 @@ pub struct PodAffinity {
     pub preferred: Vec<WeightedPodAffinityTerm>,
 }
 
-/// Selects pods, and the label whose value says what "near" means.
+/// Selector of pods, and the topology key of their domains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinityTerm {
-    /// The pods meant; absent means none.
+    /// Selected pods. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// Namespaces of the pods meant, besides those of the namespace selector.
+    /// Namespaces of the selected pods, in addition to those of the namespace selector.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Namespaces of the pods meant, by label; empty means all. With neither: the pod's own.
+    /// Selector of the namespaces of the selected pods. Empty: all. Without this selector and without `namespaces`: the
+    /// namespace of the pod itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Node label; nodes of the same value are one place.
+    /// Node label. Nodes with the same value form one domain.
     pub topology_key: String,
-    /// Labels of the pod itself whose values the pods meant share.
+    /// Label keys of the pod itself. Selected pods must have the same values.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub match_label_keys: Vec<String>,
-    /// Labels of the pod itself whose values the pods meant do not share.
+    /// Label keys of the pod itself. Selected pods must not have the same values.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub mismatch_label_keys: Vec<String>,
 }
 
-/// A preference of a pod for the company of pods.
+/// Preference of a pod for or against domains with selected pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WeightedPodAffinityTerm {
-    /// 1 to 100.
+    /// Weight, 1 to 100.
     pub weight: i32,
-    /// The preferred company.
+    /// Term of the preference.
     pub pod_affinity_term: PodAffinityTerm,
 }

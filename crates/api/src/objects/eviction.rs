@@ -1,4 +1,5 @@
-//! Pods that no eviction will ever take: whoever wrote their budgets has to change them, or nothing but force empties their node.
+//! Pods whose eviction will never be allowed. Only a change of their PodDisruptionBudgets or deletion by force can drain their
+//! node.
 
 use std::fmt;
 
@@ -9,24 +10,25 @@ use super::{Pod, PodDisruptionBudget};
 /// Phase of a pod whose containers have never run.
 const PENDING: &str = "Pending";
 
-/// Why no eviction of a pod will ever pass, as its budgets and its workload are now.
+/// Reason why no eviction of a pod will ever be allowed with its current budgets and workload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unevictable {
-    /// Its only budget wants all of its pods to stay.
+    /// The only budget of the pod requires all of its pods to stay.
     Budget {
-        /// `namespace/name`.
+        /// Budget as `namespace/name`.
         budget: String,
-        /// What of the budget says so, as a sentence's end.
+        /// Setting of the budget that causes this, as the end of a sentence.
         why: String,
-        /// What to do, as another.
+        /// Remedy, as the end of a sentence.
         cure: &'static str,
     },
-    /// More than one budget selects it, which the API server refuses whatever they allow: `namespace/name`, by name.
+    /// More than one budget selects the pod, which the API server refuses regardless of their settings. Budgets as
+    /// `namespace/name`, sorted.
     Several(Vec<String>),
 }
 
 impl Unevictable {
-    /// `namespace/name` of the budgets, by name.
+    /// Returns the budgets as `namespace/name`, sorted.
     #[must_use]
     pub fn budgets(&self) -> &[String] {
         match self {
@@ -53,15 +55,15 @@ impl fmt::Display for Unevictable {
 }
 
 impl Pod {
-    /// Whether none of its containers has ever run; the API server evicts such a pod whatever its budgets say.
+    /// Reports whether no container of the pod has ever run. The API server evicts such a pod regardless of its budgets.
     #[must_use]
     pub fn has_never_run(&self) -> bool {
         self.status.phase == PENDING
     }
 
-    /// Why no eviction of the pod will ever pass, if none will. `own` are the budgets that select it, and `surges` says whether a
-    /// copy of it is to be up before it goes: such a pod its budget lets go beside the copy. A pod that nobody wants to evict, or
-    /// that may go now, is none of them.
+    /// Returns the reason why no eviction of the pod will ever be allowed, if there is one. `own` are the budgets that select
+    /// the pod. `surges` means that a copy of the pod is ready before its eviction; the budget then counts the copy. Returns
+    /// `None` for pods that Kerf does not evict, and for pods that may be evicted now.
     #[must_use]
     pub fn unevictable(&self, own: &[&PodDisruptionBudget], surges: bool, now: Timestamp) -> Option<Unevictable> {
         if self.has_never_run() || !self.is_evictable(now) {
@@ -86,7 +88,8 @@ impl Pod {
     }
 }
 
-/// What lets a pod go whose budget wants it to stay: `always`, or because there are no more pods than must stay.
+/// Returns the remedy for a pod whose budget requires it to stay. `always` means that the budget itself never allows an
+/// eviction; otherwise the workload has no more pods than must stay.
 fn cure(always: bool, can_surge: bool) -> &'static str {
     match (always, can_surge) {
         (true, _) => "set maxUnavailable: 1",
@@ -119,9 +122,9 @@ mod tests {
         "2026-01-01T12:00:00Z".parse().unwrap()
     }
 
-    /// Rows: what the budget says, of how many pods, and whether all of them must stay; percentages are rounded up.
+    /// Rows: specification of the budget, number of its pods, and true if all of them must stay. Percentages are rounded up.
     #[test]
-    fn a_budget_wants_all_to_stay_when_as_many_must_as_there_are() {
+    fn wants_all_to_stay_compares_min_available_with_pods() {
         let rows = [
             (json!({"minAvailable": 1}), 1, true),
             (json!({"minAvailable": 1}), 2, false),
@@ -141,7 +144,7 @@ mod tests {
             (json!({"maxUnavailable": "0%"}), 7, true),
             (json!({"maxUnavailable": 1}), 1, false),
             (json!({"maxUnavailable": "1%"}), 1, false),
-            // Nobody has counted yet.
+            // The disruption controller has not counted the pods yet.
             (json!({"minAvailable": 1}), 0, false),
             (json!({"minAvailable": "100%"}), 0, true),
             (json!({"maxUnavailable": 0}), 0, true),
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_never_let_go_is_named_with_the_budget_and_the_cure() {
+    fn unevictable_names_the_budget_and_the_remedy() {
         let single = budget(
             "db",
             json!({"minAvailable": 1}),
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_go_or_whom_nobody_evicts_is_none_of_them() {
+    fn unevictable_is_none_for_pods_that_may_be_evicted() {
         let named = || json!({"name": "db-0", "namespace": "shop"});
         let single = |policy: &str| {
             budget(

@@ -1,11 +1,11 @@
-//! Reads object metadata without the bookkeeping that nobody here looks at.
+//! Parsing of object metadata without the fields that Kerf does not use.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
 
-/// The fields of metadata that anyone here reads; serde skips the others without building them.
+/// Fields of metadata that Kerf uses. serde skips the others without allocating them.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SlimMeta {
@@ -24,7 +24,7 @@ struct SlimMeta {
     uid: Option<String>,
 }
 
-/// Metadata without `managedFields`, which is a third of an object and only the API server's business.
+/// Parses metadata without `managedFields`, which takes a third of an object and serves only the API server.
 pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let read = Option::<SlimMeta>::deserialize(deserializer)?.unwrap_or_default();
     Ok(ObjectMeta {
@@ -46,7 +46,7 @@ pub(super) fn slim<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectM
     })
 }
 
-/// A list that may be absent or `null`, as Go writes empty ones.
+/// Parses a list that may be absent or `null`, as Go writes empty lists.
 pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! Namespaces, as far as Kerf reads them: the labels by which pods select each other across namespaces.
+//! Namespaces, with the fields that Kerf uses: the labels by which pods select each other across namespaces.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::meta::slim;
 use crate::label;
 
-/// A Namespace.
+/// Namespace.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::core::v1::Namespace", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -20,13 +20,13 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The namespace's name, empty only in objects that did not come from an API server.
+    /// Returns the name of the Namespace, empty only in objects that did not come from an API server.
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The labels, with the one that the API server gives to every namespace: its name.
+    /// Returns the labels, including the one that the API server adds to every Namespace: its name.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.metadata.labels.clone().unwrap_or_default();

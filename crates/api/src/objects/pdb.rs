@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets, as far as Kerf reads them.
+//! PodDisruptionBudgets, with the fields that Kerf uses.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::Pod;
 use super::meta::slim;
 use super::selector::LabelSelector;
 
-/// Pods that are not ready may always go.
+/// Value of `unhealthyPodEvictionPolicy`: pods that are not ready may always be evicted.
 const ALWAYS_ALLOW: &str = "AlwaysAllow";
 
-/// A PodDisruptionBudget.
+/// PodDisruptionBudget.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::policy::v1::PodDisruptionBudget", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -22,49 +22,50 @@ pub struct PodDisruptionBudget {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What the budget allows.
+    /// Specification of the budget.
     pub spec: PodDisruptionBudgetSpec,
-    /// What is left of the budget.
+    /// Observed state of the budget.
     pub status: PodDisruptionBudgetStatus,
 }
 
-/// What a budget allows.
+/// Specification of a PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
-    /// The pods meant, in the budget's own namespace; absent means none, empty means all.
+    /// Selected pods, in the namespace of the budget. Absent: none; empty: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// Number or percentage of pods that must stay.
+    /// Number or percentage of pods that must stay available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_available: Option<IntOrString>,
-    /// Number or percentage of pods that may be gone.
+    /// Number or percentage of pods that may be unavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
-    /// `IfHealthyBudget` or `AlwaysAllow`: whether pods that are not ready may always go.
+    /// Policy for pods that are not ready: `IfHealthyBudget`, or `AlwaysAllow` if they may always be evicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unhealthy_pod_eviction_policy: Option<String>,
 }
 
-/// What is left of a budget.
+/// Observed state of a PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetStatus {
-    /// Evictions that would be allowed now.
+    /// Number of evictions that are allowed now.
     pub disruptions_allowed: i32,
-    /// Healthy pods now.
+    /// Number of healthy pods.
     pub current_healthy: i32,
-    /// Healthy pods that must stay.
+    /// Minimum number of healthy pods.
     pub desired_healthy: i32,
-    /// Pods that the budget counts.
+    /// Number of pods that the budget counts.
     pub expected_pods: i32,
-    /// Generation that these figures are of.
+    /// Generation that these figures belong to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
 impl PodDisruptionBudget {
-    /// Whether the budget is about the pod. Without a selector it is about none, with an empty one about all of its namespace.
+    /// Reports whether the budget selects the pod. An absent selector selects no pod, an empty one selects all pods of the
+    /// namespace.
     #[must_use]
     pub fn selects(&self, pod: &Pod) -> bool {
         let none = BTreeMap::new();
@@ -73,14 +74,14 @@ impl PodDisruptionBudget {
             && self.spec.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 
-    /// Whether one of its pods may be evicted now.
+    /// Reports whether a ready pod of the budget may be evicted now.
     #[must_use]
     pub fn lets_ready_go(&self) -> bool {
         self.status.disruptions_allowed > 0
     }
 
-    /// Whether one of its pods that is not ready may be evicted now: that takes nothing from those that are, so it may while
-    /// enough of them are, or always.
+    /// Reports whether a pod of the budget that is not ready may be evicted now. Such an eviction takes no healthy pod away.
+    /// The API server allows the eviction while enough pods are healthy, or always with `AlwaysAllow`.
     #[must_use]
     pub fn lets_unready_go(&self) -> bool {
         let status = &self.status;
@@ -89,21 +90,21 @@ impl PodDisruptionBudget {
             || status.desired_healthy > 0 && status.current_healthy >= status.desired_healthy
     }
 
-    /// Whether the eviction of one of its pods would pass now.
+    /// Reports whether the eviction of this pod of the budget would be allowed now.
     #[must_use]
     pub fn lets_go(&self, pod: &Pod) -> bool {
         if pod.is_ready() { self.lets_ready_go() } else { self.lets_unready_go() }
     }
 
-    /// Whether the eviction of one of its pods would pass once a copy of it is ready.
+    /// Reports whether the eviction of a pod of the budget would be allowed once a copy of the pod is ready.
     #[must_use]
     pub fn lets_go_beside_a_copy(&self) -> bool {
         !self.blocks_for_ever() && self.status.current_healthy >= self.status.desired_healthy
     }
 
-    /// Whether the budget allows no eviction as long as its workload has no more pods than now: as many must stay as there are.
-    /// Percentages are rounded up, as the disruption controller does it. While nobody has counted its pods, only
-    /// [`PodDisruptionBudget::blocks_for_ever`] is known.
+    /// Reports whether the budget allows no eviction while its workload has no more pods than now, because all of them must
+    /// stay available. Percentages are rounded up, as in the disruption controller. While the pods are not counted yet, the
+    /// result is that of [`PodDisruptionBudget::blocks_for_ever`].
     #[must_use]
     pub fn wants_all_to_stay(&self) -> bool {
         let expected = i64::from(self.status.expected_pods);
@@ -112,7 +113,7 @@ impl PodDisruptionBudget {
         !self.lets_ready_go() && (self.blocks_for_ever() || all)
     }
 
-    /// What of the budget makes all of its pods stay, as the end of a sentence.
+    /// Returns the setting of the budget that requires all of its pods to stay, as the end of a sentence.
     #[must_use]
     pub fn why_all_stay(&self) -> String {
         let pods = self.status.expected_pods;
@@ -124,14 +125,14 @@ impl PodDisruptionBudget {
         }
     }
 
-    /// `namespace/name`.
+    /// Returns `namespace/name`.
     #[must_use]
     pub fn full_name(&self) -> String {
         let name = self.metadata.name.as_deref().unwrap_or_default();
         format!("{}/{name}", self.metadata.namespace.as_deref().unwrap_or_default())
     }
 
-    /// Whether the budget can never allow an eviction: no pod may be gone, or all must stay.
+    /// Reports whether the budget can never allow an eviction: no pod may be unavailable, or all pods must be available.
     #[must_use]
     pub fn blocks_for_ever(&self) -> bool {
         let unavailable = self.spec.max_unavailable.as_ref().map(text);
@@ -140,7 +141,7 @@ impl PodDisruptionBudget {
     }
 }
 
-/// As someone wrote it.
+/// Returns the number or percentage in its original spelling.
 fn text(value: &IntOrString) -> String {
     match value {
         IntOrString::Int(number) => number.to_string(),
@@ -148,7 +149,7 @@ fn text(value: &IntOrString) -> String {
     }
 }
 
-/// A number of pods, or a percentage of so many, rounded up; `None` where it is neither.
+/// Returns the number of pods, or the percentage of `pods`, rounded up; `None` if the value is neither.
 fn amount(value: &IntOrString, pods: i64) -> Option<i64> {
     match value {
         IntOrString::Int(number) => Some(i64::from(*number)),

@@ -1,4 +1,5 @@
-//! How long a pod asks to be left where it is, and a node: what its annotations say, until when, and what of them cannot be read.
+//! Protection of pods and nodes against voluntary disruption: evaluation of their annotations, end of the protection, and
+//! invalid values.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -6,12 +7,12 @@ use super::{Node, Pod};
 use crate::annotation;
 use crate::duration::{InvalidSpan, nanos, span};
 
-/// Says that nothing is asked.
+/// Value of an annotation that requests no protection.
 const FALSE: &str = "false";
 
 impl Pod {
-    /// Whether the pod may not be disturbed voluntarily at `now`: its annotation says `true`, or names a
-    /// positive time since its start that is not over. A text that is neither protects nothing.
+    /// Reports whether voluntary disruption of the pod is forbidden at `now`. The annotation is `true`, or a positive duration
+    /// since the start of the pod that has not passed. Any other text protects nothing.
     #[must_use]
     pub fn is_do_not_disrupt(&self, now: Timestamp) -> bool {
         let text = self.annotation(annotation::DO_NOT_DISRUPT);
@@ -20,7 +21,8 @@ impl Pod {
             || text.and_then(protection).is_some_and(|lasts| now.duration_since(started) < lasts)
     }
 
-    /// When a protection that holds at `now` ends by itself; `None` where none does, and where its time has not begun to run.
+    /// Returns the end of a protection that is active at `now`. Returns `None` if no protection is active, if it has no end, or
+    /// if the pod has not started.
     #[must_use]
     pub fn protected_until(&self, now: Timestamp) -> Option<Timestamp> {
         let lasts = protection(self.annotation(annotation::DO_NOT_DISRUPT)?)?;
@@ -28,8 +30,8 @@ impl Pod {
         (end > now).then_some(end)
     }
 
-    /// What the annotation `karpenter.sh/do-not-disrupt` says, if that is neither `true` nor a positive time: it protects nothing.
-    /// Whoever writes `false` knows that.
+    /// Returns the value of the annotation `karpenter.sh/do-not-disrupt` if it is neither `true`, `false` nor a positive
+    /// duration. Such a value protects nothing. The value `false` protects nothing either, but deliberately.
     #[must_use]
     pub fn misread_do_not_disrupt(&self) -> Option<&str> {
         let text = self.annotation(annotation::DO_NOT_DISRUPT)?;
@@ -37,11 +39,12 @@ impl Pod {
         (!known).then_some(text)
     }
 
-    /// Until when the pod is not moved to save money: so long after its start as `kerf.sh/disrupt-at-most-once-per` says. Whoever
-    /// was moved starts anew, so pods need no record of their own, and a restart of ours forgets nothing.
+    /// Returns the time until which the pod is not moved to save money: its start plus the duration in
+    /// `kerf.sh/disrupt-at-most-once-per`. A moved pod starts anew, so pods need no record, and a restart of the controller
+    /// loses nothing.
     ///
     /// # Errors
-    /// When the annotation is not a duration of 0 or more.
+    /// Returns an error if the annotation is not a duration of 0 or more.
     pub fn rests_until(&self) -> Result<Option<Timestamp>, InvalidSpan> {
         let Some(text) = self.annotation(annotation::DISRUPT_AT_MOST_ONCE_PER) else { return Ok(None) };
         let period = SignedDuration::from_nanos(span(text)?);
@@ -51,20 +54,21 @@ impl Pod {
 }
 
 impl Node {
-    /// Whether the Node itself asks to be left alone: on a Node only `true` counts, a time has no beginning there.
+    /// Reports whether the Node itself is do-not-disrupt. On a Node only `true` counts, because a duration would have no start.
     #[must_use]
     pub fn is_do_not_disrupt(&self) -> bool {
         self.annotation(annotation::DO_NOT_DISRUPT) == Some(annotation::TRUE)
     }
 
-    /// What the annotation `karpenter.sh/do-not-disrupt` says, if that is neither `true` nor `false`: it protects nothing.
+    /// Returns the value of the annotation `karpenter.sh/do-not-disrupt` if it is neither `true` nor `false`. Such a value
+    /// protects nothing.
     #[must_use]
     pub fn misread_do_not_disrupt(&self) -> Option<&str> {
         self.annotation(annotation::DO_NOT_DISRUPT).filter(|text| ![annotation::TRUE, FALSE].contains(text))
     }
 }
 
-/// For how long a text protects.
+/// Returns the duration for which a text protects.
 fn protection(text: &str) -> Option<SignedDuration> {
     nanos(text).ok().filter(|nanos| *nanos > 0).map(SignedDuration::from_nanos)
 }
@@ -85,9 +89,10 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Rows: what is written, when the pod started, whether that protects at noon, until when, and whether it is reported.
+    /// Rows: annotation, start of the pod, protection at noon, end of the protection, and true if the value is reported as
+    /// invalid.
     #[test]
-    fn protection_is_true_or_a_time_from_the_start() {
+    fn do_not_disrupt_protects_for_true_or_a_duration() {
         let rows = [
             ("true", Some("11:00"), true, None, false),
             ("false", Some("11:00"), false, None, false),
@@ -116,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn rest_is_a_time_from_the_start_that_is_not_negative() {
+    fn rests_until_adds_the_duration_to_the_start() {
         let rests = |text: &str, started| pod(json!({"kerf.sh/disrupt-at-most-once-per": text}), started).rests_until();
         let started = Some("2026-01-01T11:30:00Z");
         assert_eq!(rests("1h", started), Ok(Some(at("2026-01-01T12:30:00Z"))));

@@ -1,4 +1,4 @@
-//! Pods, as far as Kerf reads them, and what their state means for scheduling.
+//! Pods, with the fields that Kerf uses, and functions that interpret their state for scheduling.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::storage::AwsElasticBlockStore;
 use super::volume::PersistentVolumeClaimSpec;
 use crate::{Taint, annotation, condition, reason, taint};
 
-/// A Pod.
+/// Pod.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::core::v1::Pod", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -24,121 +24,121 @@ pub struct Pod {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What the pod needs.
+    /// Specification of the pod.
     pub spec: PodSpec,
-    /// What has become of it.
+    /// Observed state of the pod.
     pub status: PodStatus,
 }
 
-/// What a pod needs.
+/// Specification of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// The Node that the pod is bound to; empty while it has none.
+    /// Node that the pod is bound to. Empty while the pod is not bound.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_name: String,
-    /// Labels that the pod's node must have.
+    /// Labels that the node of the pod must have.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Where the pod must or would like to be.
+    /// Affinity to nodes and to other pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// Taints that the pod bears.
+    /// Taints that the pod tolerates.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// Containers that run side by side.
+    /// Containers that run concurrently.
     #[serde(deserialize_with = "nullable")]
     pub containers: Vec<Container>,
-    /// Containers that run one after another first; restartable ones keep running.
+    /// Init containers, which run one after another before the containers. Restartable ones (sidecars) keep running.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<Container>,
-    /// What the runtime needs besides the containers.
+    /// Resources that the runtime needs in addition to the containers.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
     pub overhead: ResourceList,
-    /// What the pod as a whole asks for; overrides the containers' sum by resource.
+    /// Resources of the pod as a whole, which replace the sum of the containers, by resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// How evenly pods are spread.
+    /// Constraints that spread pods over domains.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
-    /// Volumes; of those without a claim only the name is kept.
+    /// Volumes. A volume without a claim keeps only its name.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Volume>,
-    /// Gates that keep the scheduler from looking at the pod.
+    /// Gates that keep the scheduler from considering the pod.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<SchedulingGate>,
-    /// Devices that the pod claims by name, apart from its resources.
+    /// Devices that the pod claims by name, in addition to its resources.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub resource_claims: Vec<PodResourceClaim>,
-    /// Priority as a number, greater first.
+    /// Priority as a number; a greater number is a higher priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Name of the priority.
+    /// Name of the PriorityClass.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub priority_class_name: String,
-    /// Seconds that the pod gets to end by itself.
+    /// Grace period of the pod's termination, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
     /// Scheduler that binds the pod.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub scheduler_name: String,
-    /// Whether the pod uses its node's network.
+    /// True if the pod uses the network of its node.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
 }
 
-/// One container of a pod.
+/// Container of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// Name of the container.
     pub name: String,
-    /// What the container asks for.
+    /// Requests and limits of the container.
     pub resources: ResourceRequirements,
-    /// Ports; those with a host port claim it on the node.
+    /// Ports. A port with a host port occupies that port of the node.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<ContainerPort>,
-    /// `Always` on an init container makes it a sidecar.
+    /// Restart policy of the container. `Always` on an init container makes it a sidecar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<String>,
-    /// What it has to be restarted for when its requests change.
+    /// Resources whose change requires a restart of the container.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "ResizePolicy::is_empty")]
     pub resize_policy: ResizePolicy,
 }
 
 impl Container {
-    /// Whether this init container keeps running beside the containers.
+    /// Reports whether this init container keeps running beside the containers.
     #[must_use]
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }
 }
 
-/// What a container or a pod asks for.
+/// Requests and limits of a container or pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceRequirements {
-    /// Least amounts.
+    /// Requested amounts.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
     pub requests: ResourceList,
-    /// Greatest amounts; where a request is absent the limit stands for it.
+    /// Maximum amounts. A limit is the default of an absent request.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
     pub limits: ResourceList,
 }
 
-/// A port of a container.
+/// Port of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerPort {
-    /// Port inside the pod.
+    /// Port of the pod.
     pub container_port: i32,
-    /// Port on the node; 0 for none.
+    /// Port of the node; 0 for none.
     #[serde(skip_serializing_if = "is_zero")]
     pub host_port: i32,
-    /// Address on the node; empty for all.
+    /// Address of the node; empty for all.
     #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
     pub host_ip: String,
-    /// `TCP`, `UDP` or `SCTP`; empty for TCP.
+    /// Protocol: `TCP`, `UDP` or `SCTP`. Empty means TCP.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub protocol: String,
 }
@@ -148,29 +148,29 @@ fn is_zero(value: &i32) -> bool {
     *value == 0
 }
 
-/// A taint that a pod bears.
+/// Toleration of taints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Toleration {
-    /// Key of the taint; empty with `Exists` for all.
+    /// Key of the taint. Empty with `Exists`: all keys.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub key: String,
-    /// `Exists`, or `Equal`, which is also what empty means.
+    /// Operator: `Exists` or `Equal`. Empty means `Equal`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub operator: String,
     /// Value of the taint.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// Effect of the taint; empty for all.
+    /// Effect of the taint. Empty: all effects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub effect: String,
-    /// Seconds that a NoExecute taint is borne; absent for ever.
+    /// Seconds for which a NoExecute taint is tolerated. Absent: without limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
 
 impl Toleration {
-    /// Whether this toleration bears the taint.
+    /// Reports whether this toleration tolerates the taint.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let exists = self.operator == "Exists";
@@ -180,68 +180,69 @@ impl Toleration {
     }
 }
 
-/// How evenly pods are spread over places.
+/// Constraint that spreads pods over domains.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopologySpreadConstraint {
-    /// Greatest difference between the fullest and the emptiest place.
+    /// Maximum difference in pods between any domain and the domain with the fewest pods.
     pub max_skew: i32,
-    /// Node label; nodes of the same value are one place.
+    /// Node label. Nodes with the same value form one domain.
     pub topology_key: String,
-    /// `DoNotSchedule` or `ScheduleAnyway`.
+    /// Effect of a violation: `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: String,
-    /// The pods counted; absent means none.
+    /// Counted pods. Absent: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// Least number of places; with fewer the emptiest counts as 0.
+    /// Minimum number of domains. With fewer domains the global minimum counts as 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_domains: Option<i32>,
-    /// `Honor` (also when absent) or `Ignore`: whether the pod's node affinity narrows the places.
+    /// Policy for the pod's node affinity: `Honor` (default) counts only nodes that match the affinity, `Ignore` counts all
+    /// nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity_policy: Option<String>,
-    /// `Honor` or `Ignore` (also when absent): whether nodes with taints that the pod does not bear count.
+    /// Policy for node taints: `Honor` counts only nodes whose taints the pod tolerates, `Ignore` (default) counts all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_taints_policy: Option<String>,
-    /// Labels of the pod itself whose values the pods counted share.
+    /// Label keys of the pod itself. Counted pods must have the same values.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub match_label_keys: Vec<String>,
 }
 
-/// A volume of a pod.
+/// Volume of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
-    /// Name inside the pod.
+    /// Name of the volume in the pod.
     pub name: String,
-    /// A claim that exists by itself.
+    /// Existing PersistentVolumeClaim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<PersistentVolumeClaimSource>,
-    /// A claim that is made for the pod, named `<pod>-<volume>`.
+    /// PersistentVolumeClaim that is created for the pod, named `<pod>-<volume>`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<EphemeralVolume>,
-    /// An EBS volume that the pod names itself, from the time before drivers.
+    /// EBS volume in the pod's own specification, in the form that preceded CSI drivers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws_elastic_block_store: Option<Box<AwsElasticBlockStore>>,
 }
 
-/// Names a claim.
+/// Reference to a PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimSource {
-    /// Name of the claim, in the pod's namespace.
+    /// Name of the claim, in the namespace of the pod.
     pub claim_name: String,
 }
 
-/// A claim that is made for the pod.
+/// PersistentVolumeClaim that is created for the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EphemeralVolume {
-    /// What the claim is made from; what became of it is read from the claim itself. Few pods have one, so it is boxed.
+    /// Template of the claim. The state of the claim is in the claim itself. Boxed, because few pods have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_claim_template: Option<Box<VolumeClaimTemplate>>,
 }
 
-/// What the claim of an ephemeral volume is made from.
+/// Template of the claim of an ephemeral volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeClaimTemplate {
@@ -249,15 +250,15 @@ pub struct VolumeClaimTemplate {
     pub spec: PersistentVolumeClaimSpec,
 }
 
-/// A device that a pod claims.
+/// Device that a pod claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodResourceClaim {
-    /// Name inside the pod.
+    /// Name of the claim in the pod.
     pub name: String,
 }
 
-/// A gate that keeps the scheduler from looking at a pod.
+/// Gate that keeps the scheduler from considering a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulingGate {
@@ -265,120 +266,120 @@ pub struct SchedulingGate {
     pub name: String,
 }
 
-/// What has become of a pod.
+/// Observed state of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
-    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    /// Phase: `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// What is true of the pod.
+    /// Conditions of the pod.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<PodCondition>,
-    /// Node on which the scheduler makes room, or on which someone expects the pod; empty for none.
+    /// Node on which the scheduler preempts pods for this one, or on which another program expects the pod. Empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub nominated_node_name: String,
-    /// When kubelet took the pod.
+    /// Time at which kubelet accepted the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// What kubelet has given each container.
+    /// Resources that kubelet has allocated to each container.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub container_statuses: Vec<ContainerStatus>,
 }
 
-/// One condition of a pod.
+/// Condition of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
     /// Type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
-    /// `True`, `False` or `Unknown`.
+    /// Status: `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word: why.
+    /// Reason in CamelCase.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// When `status` last became what it is.
+    /// Time of the last change of `status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 }
 
 impl Pod {
-    /// The pod's name, empty only in objects that did not come from an API server.
+    /// Returns the name of the pod, empty only in objects that did not come from an API server.
     #[must_use]
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The pod's namespace, empty only in objects that did not come from an API server.
+    /// Returns the namespace of the pod, empty only in objects that did not come from an API server.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// The condition of that type.
+    /// Returns the condition of this type.
     #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
         self.status.conditions.iter().find(|c| c.type_ == type_)
     }
 
-    /// Whether kubelet reports Ready.
+    /// Reports whether kubelet reports Ready.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.condition(condition::READY).is_some_and(|c| c.status == condition::TRUE)
     }
 
-    /// Whether the pod has ended by itself and uses nothing any more.
+    /// Reports whether the pod has completed and uses no resources any more.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Whether someone has asked for the pod's end.
+    /// Reports whether the deletion of the pod was requested.
     #[must_use]
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether the pod is bound to a Node.
+    /// Reports whether the pod is bound to a Node.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         !self.spec.node_name.is_empty()
     }
 
-    /// The owner that manages the pod.
+    /// Returns the owner that controls the pod.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         let owners = self.metadata.owner_references.as_ref()?;
         owners.iter().find(|o| o.controller == Some(true))
     }
 
-    /// Whether a DaemonSet owns the pod.
+    /// Reports whether a DaemonSet owns the pod.
     #[must_use]
     pub fn is_daemon(&self) -> bool {
         self.is_owned_by("apps/v1", "DaemonSet")
     }
 
-    /// Whether a StatefulSet owns the pod.
+    /// Reports whether a StatefulSet owns the pod.
     #[must_use]
     pub fn is_stateful(&self) -> bool {
         self.is_owned_by("apps/v1", "StatefulSet")
     }
 
-    /// Whether the pod comes from a file of its Node: the Node owns it, or kubelet mirrors it.
+    /// Reports whether the pod is static: the Node owns it, or it is the mirror pod of a manifest on the node.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.is_owned_by("v1", "Node") || self.annotation(annotation::MIRROR_POD).is_some()
     }
 
-    /// Whether anyone could evict the pod now, if no PodDisruptionBudget stood in the way: not one that is on its way out, that
-    /// comes from a file, that asks to stay until its node is gone, or that may not be disturbed.
+    /// Reports whether the pod could be evicted now if no PodDisruptionBudget prevented it. Terminal, terminating and static
+    /// pods are not evictable, nor are pods that tolerate the disruption taint or are do-not-disrupt at `now`.
     #[must_use]
     pub fn is_evictable(&self, now: Timestamp) -> bool {
         let disrupted = Taint::new(taint::DISRUPTED, taint::NO_SCHEDULE);
@@ -389,8 +390,8 @@ impl Pod {
             && !self.is_do_not_disrupt(now)
     }
 
-    /// What the pod says that its end costs (`controller.kubernetes.io/pod-deletion-cost`); 0 where it says nothing, or
-    /// something that the API server would not have taken.
+    /// Returns the deletion cost of the pod (`controller.kubernetes.io/pod-deletion-cost`); 0 if the annotation is absent or
+    /// invalid.
     #[must_use]
     pub fn deletion_cost(&self) -> i32 {
         self.annotation(annotation::POD_DELETION_COST).and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -401,10 +402,10 @@ impl Pod {
         owners.unwrap_or_default().iter().any(|o| o.api_version == api_version && o.kind == kind)
     }
 
-    /// Whether the scheduler has found no place for the pod, so that only a new node can help.
+    /// Reports whether the scheduler found no node for the pod, so that only a new node can help.
     ///
-    /// The scheduler's name is not looked at; gated pods have another reason; pods of DaemonSets and Nodes come with their node. That
-    /// the scheduler makes room for the pod shows on the node that it was nominated to, not here.
+    /// The name of the scheduler does not matter. Gated pods have another reason. Pods of DaemonSets and of Nodes come with
+    /// their node. A preemption in progress shows in the nominated node of the pod, not here.
     #[must_use]
     pub fn is_unschedulable(&self) -> bool {
         let refused = self.condition(condition::POD_SCHEDULED).is_some_and(|c| c.reason == reason::UNSCHEDULABLE);
@@ -416,7 +417,7 @@ impl Pod {
             && !self.is_static()
     }
 
-    /// Whether the scheduler has not looked at the pod yet.
+    /// Reports whether the scheduler has not considered the pod yet.
     #[must_use]
     pub fn is_unjudged(&self) -> bool {
         self.condition(condition::POD_SCHEDULED).is_none()

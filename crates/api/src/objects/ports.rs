@@ -1,21 +1,22 @@
-//! Ports that a pod takes on its node, with the defaults that the API server would write.
+//! Ports that a pod occupies on its node, with the defaults of the API server.
 
 use super::pod::{Container, ContainerPort, PodSpec};
 
-/// A port that a pod takes on its node.
+/// Port that a pod occupies on its node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPort {
-    /// Address on the node; `0.0.0.0` for all.
+    /// Address of the node; `0.0.0.0` for all.
     pub ip: String,
-    /// `TCP`, `UDP` or `SCTP`.
+    /// Protocol: `TCP`, `UDP` or `SCTP`.
     pub protocol: String,
     /// Port, 1 to 65535.
     pub port: i32,
 }
 
 impl PodSpec {
-    /// Ports that the pod takes on its node, sorted, each once. Those of containers and sidecars count; init containers
-    /// have ended when the pod serves. On the host's network every port is one of the node's.
+    /// Returns the ports that the pod occupies on its node, sorted and without duplicates. Ports of containers and sidecars
+    /// count. Other init containers have ended before the pod serves. With the host network, every port of the pod is a port of
+    /// the node.
     #[must_use]
     pub fn host_ports(&self) -> Vec<HostPort> {
         let sidecars = self.init_containers.iter().filter(|container| container.is_sidecar());

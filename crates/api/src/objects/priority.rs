@@ -1,4 +1,4 @@
-//! PriorityClasses, as far as Kerf reads them: the number behind a pod's priority, for pods that no API server has seen.
+//! PriorityClasses, with the fields that Kerf uses: the priority of pods that did not come from an API server.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::Resource;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::slim;
 
-/// A PriorityClass.
+/// PriorityClass.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::scheduling::v1::PriorityClass", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -14,9 +14,10 @@ pub struct PriorityClass {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// Priority of its pods, greater first.
+    /// Priority of its pods; a greater number is a higher priority.
     pub value: i32,
-    /// Whether pods without a class get this one; of several the least value counts.
+    /// True if this class is the default of pods without a class. Of several default classes the one with the least value
+    /// counts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub global_default: bool,
 }
@@ -25,7 +26,8 @@ pub struct PriorityClass {
 const BUILT_IN: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// The priority that a pod gets from the name of its class, empty for none, or `None` where no such class exists.
+/// Returns the priority of a pod from the name of its class. An empty name means no class. Returns `None` if the class does not
+/// exist.
 #[must_use]
 pub fn priority_of<'a>(name: &str, classes: impl IntoIterator<Item = &'a PriorityClass>) -> Option<i32> {
     let mut classes = classes.into_iter();

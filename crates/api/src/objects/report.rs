@@ -1,4 +1,4 @@
-//! NodeUsages as the controller keeps them: read into numbers once, when they come.
+//! NodeUsages in the controller's index, parsed into numbers once when they arrive.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::Resource;
@@ -9,14 +9,14 @@ use super::meta::slim;
 use crate::nodeusage::NodeUsageSpec;
 use crate::usage::Usage;
 
-/// What a node's agent said of its use. One that cannot be read is an error that names the field.
+/// Utilization of a node as its agent reported it. Parsing fails with the name of the field if the report is invalid.
 #[derive(Resource, Clone, Debug, PartialEq, Deserialize)]
 #[resource(inherit = "crate::NodeUsage", crates(kube_core = "::kube_core"))]
 pub struct NodeReport {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What it uses.
+    /// Parsed utilization.
     #[serde(rename = "spec", deserialize_with = "read")]
     pub usage: Usage,
 }

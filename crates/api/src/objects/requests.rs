@@ -1,4 +1,4 @@
-//! What a pod needs of its node: the scheduler's own sum over containers, sidecars, overhead and the pod.
+//! Resource requests of pods: the scheduler's sum over containers, sidecars, overhead and the pod as a whole.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use super::ResourceList;
 use super::pod::{Container, PodSpec, ResourceRequirements};
 use crate::quantity::{CPU, InvalidQuantity, MEMORY};
 
-/// Amounts by resource: millicores for CPU, whole units for the rest.
+/// Amounts by resource: millicores for CPU, whole units for all others.
 pub(super) type Amounts = BTreeMap<String, i64>;
 
-/// What a pod needs of its node, by resource: millicores for CPU, whole units for the rest.
+/// Returns the resources that a pod requests from its node: millicores for CPU, whole units for all others.
 ///
-/// Containers and sidecars are added up. An init container runs beside the sidecars before it only, so it
-/// raises the sum to its own peak where that is greater. What the pod as a whole asks for replaces the
-/// containers' figure of that resource. Overhead comes on top. A limit stands for an absent request.
+/// Containers and sidecars are added up. An init container runs only beside the sidecars that precede it. Its peak raises the
+/// sum if it is greater. A request of the pod as a whole replaces the containers' sum of that resource. Overhead is added last.
+/// A limit is the default of an absent request.
 ///
 /// # Errors
-/// When an amount is not a quantity; the error names its text.
+/// Returns an error with the text if an amount is not a quantity.
 pub fn pod_requests(spec: &PodSpec) -> Result<Amounts, InvalidQuantity> {
     let mut total = Amounts::new();
     for container in &spec.containers {
@@ -32,7 +32,7 @@ pub fn pod_requests(spec: &PodSpec) -> Result<Amounts, InvalidQuantity> {
     Ok(total)
 }
 
-/// The sum of all sidecars, and the peak over the init containers.
+/// Returns the sum of all sidecars, and the peak over the init containers.
 fn init_requests(containers: &[Container]) -> Result<(Amounts, Amounts), InvalidQuantity> {
     let mut sidecars = Amounts::new();
     let mut peak = Amounts::new();
@@ -54,14 +54,14 @@ fn container_requests(container: &Container) -> Result<Amounts, InvalidQuantity>
     requested(&container.resources)
 }
 
-/// Requests, with limits where a request is absent.
+/// Returns the requests, with limits as defaults.
 fn requested(resources: &ResourceRequirements) -> Result<Amounts, InvalidQuantity> {
     let mut total = amounts(&resources.limits)?;
     total.extend(amounts(&resources.requests)?);
     Ok(total)
 }
 
-/// Only CPU, memory and huge pages can be asked for by the pod as a whole.
+/// Replaces the sums by the requests of the pod as a whole, which Kubernetes supports only for CPU, memory and huge pages.
 fn replace(total: &mut Amounts, whole: &ResourceRequirements) -> Result<(), InvalidQuantity> {
     let of_pod = |name: &String| name == CPU || name == MEMORY || name.starts_with("hugepages-");
     let asked = amounts(&whole.requests)?;

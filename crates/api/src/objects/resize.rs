@@ -1,4 +1,5 @@
-//! Pods whose requests change while they run: what they requested first, what kubelet has given them so far, and whose may change.
+//! Pods whose requests change while they run: their original requests, the resources that kubelet has allocated so far, and the
+//! pods that may change.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,19 +13,19 @@ use super::{ResourceList, pod_requests};
 use crate::quantity::{CPU, InvalidQuantity, MEMORY};
 use crate::{Quantity, annotation, condition};
 
-/// The word of a resize policy that costs a restart.
+/// Value of a resize policy that restarts the container.
 const RESTART: &str = "RestartContainer";
-/// kubelet's reason on a pod whose resize its node can never grant.
+/// Reason of kubelet on a pod whose resize its node can never grant.
 const INFEASIBLE: &str = "Infeasible";
 
-/// For which resources a container is restarted when they change. The API server writes a policy into every container, so no more
-/// is kept of it than this.
+/// Resources whose change restarts the container. The API server writes a policy into every container, so only these two flags
+/// are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Policy>", into = "Vec<Policy>")]
 pub struct ResizePolicy {
-    /// CPU.
+    /// True if a change of CPU restarts the container.
     pub cpu: bool,
-    /// Memory.
+    /// True if a change of memory restarts the container.
     pub memory: bool,
 }
 
@@ -50,61 +51,61 @@ impl From<ResizePolicy> for Vec<Policy> {
 }
 
 impl ResizePolicy {
-    /// Whether nothing costs a restart.
+    /// Reports whether no change restarts the container.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.cpu && !self.memory
     }
 }
 
-/// What kubelet has given a container.
+/// Resources that kubelet has allocated to a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
-    /// The container's name.
+    /// Name of the container.
     pub name: String,
-    /// What kubelet keeps room for.
+    /// Resources that kubelet has reserved for the container.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
     pub allocated_resources: ResourceList,
-    /// What the container runs with.
+    /// Resources with which the container runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
 }
 
-/// What the containers of a pod requested before Kerf lowered it, by name: CPU and memory.
+/// CPU and memory requests of a pod's containers before Kerf lowered them, by container name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Requested(pub BTreeMap<String, ResourceList>);
 
-/// An annotation `kerf.sh/requested` that nobody of ours wrote.
+/// Error for an annotation `kerf.sh/requested` that Kerf did not write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "annotation kerf.sh/requested is ignored: {text:?} is not a map from containers to amounts; delete the \
      annotation, or write it like {{\"web\":{{\"cpu\":\"2\"}}}}"
 )]
 pub struct InvalidRequested {
-    /// The text as given.
+    /// Text as received.
     pub text: String,
 }
 
 impl Requested {
-    /// Reads the annotation.
+    /// Parses the annotation.
     ///
     /// # Errors
-    /// When it is not a table of amounts.
+    /// Returns an error if the text is not a table of amounts.
     pub fn read(text: &str) -> Result<Self, InvalidRequested> {
         let read: Option<Self> = serde_json::from_str(text).ok();
         let valid = |own: &Self| own.0.values().all(|list| amounts(list).is_ok());
         read.filter(valid).ok_or_else(|| InvalidRequested { text: text.to_owned() })
     }
 
-    /// The annotation.
+    /// Returns the text of the annotation.
     #[must_use]
     pub fn text(&self) -> String {
         serde_json::json!(self.0).to_string()
     }
 
-    /// What a container requested of a resource, in the unit that Kerf counts it in.
+    /// Returns the original request of a container for a resource, in Kerf's unit.
     #[must_use]
     pub fn amount(&self, container: &str, resource: &str) -> Option<i64> {
         self.0.get(container)?.get(resource)?.amount(resource).ok()
@@ -112,16 +113,16 @@ impl Requested {
 }
 
 impl Pod {
-    /// What the pod requested before Kerf lowered it, if Kerf has.
+    /// Returns the requests of the pod before Kerf lowered them, or `None` if Kerf did not.
     ///
     /// # Errors
-    /// When the annotation cannot be read.
+    /// Returns an error if the annotation is invalid.
     pub fn requested(&self) -> Result<Option<Requested>, InvalidRequested> {
         self.annotation(annotation::REQUESTED).map(Requested::read).transpose()
     }
 
-    /// The pod as its owner would make it again: with the requests that it had before Kerf lowered them. What someone else has
-    /// raised beyond that since stays.
+    /// Returns the specification with which the owner of the pod would create it again: with the requests before Kerf lowered
+    /// them. Higher requests that another client has set since then are kept.
     #[must_use]
     pub fn in_full(&self) -> Cow<'_, PodSpec> {
         let Ok(Some(requested)) = self.requested() else { return Cow::Borrowed(&self.spec) };
@@ -135,11 +136,12 @@ impl Pod {
         Cow::Owned(spec)
     }
 
-    /// What the pod takes of its node as the scheduler counts: of each container the most of what it requests, what kubelet keeps
-    /// for it and what it runs with. Until kubelet has carried a change out, both ends of it count.
+    /// Returns the resources that the pod takes on its node, as the scheduler counts them. For each container the maximum
+    /// counts of its requests, its allocated resources and the resources with which it runs. A resize therefore counts with its
+    /// larger side until kubelet has completed it.
     ///
     /// # Errors
-    /// When an amount is not a quantity.
+    /// Returns an error if an amount is not a quantity.
     pub fn taken(&self) -> Result<Amounts, InvalidQuantity> {
         if self.status.container_statuses.is_empty() {
             return pod_requests(&self.spec);
@@ -153,7 +155,7 @@ impl Pod {
         pod_requests(&spec)
     }
 
-    /// What kubelet has given a container.
+    /// Returns the resources that kubelet has allocated to a container.
     fn given(&self, container: &str) -> Result<Amounts, InvalidQuantity> {
         let mut most = Amounts::new();
         for status in self.status.container_statuses.iter().filter(|status| status.name == container) {
@@ -168,7 +170,7 @@ impl Pod {
         Ok(most)
     }
 
-    /// Forgets what kubelet says of containers that run with what they request, which is as good as all of them.
+    /// Removes the statuses of containers that run with their requests, which is the case for nearly all containers.
     pub fn forget_usual_statuses(&mut self) {
         let requests: BTreeMap<&str, &Container> =
             self.spec.containers.iter().map(|it| (it.name.as_str(), it)).collect();
@@ -185,7 +187,8 @@ impl Pod {
         });
     }
 
-    /// Whether the pod's quality of service is Guaranteed: with any other request it would not be, which the API server refuses.
+    /// Reports whether the QoS class of the pod is Guaranteed. Any other request would change the class, which the API server
+    /// refuses.
     #[must_use]
     pub fn is_guaranteed(&self) -> bool {
         let mut all = self.spec.containers.iter().chain(&self.spec.init_containers).peekable();
@@ -197,7 +200,7 @@ impl Pod {
         all.peek().is_some() && all.all(|container| [CPU, MEMORY].iter().all(|resource| equal(container, resource)))
     }
 
-    /// Whether kubelet has said that it can never grant what the pod requests now.
+    /// Reports whether kubelet has reported that it can never grant the current requests of the pod.
     #[must_use]
     pub fn is_infeasible(&self) -> bool {
         let pending = self.condition(condition::POD_RESIZE_PENDING);
@@ -205,7 +208,7 @@ impl Pod {
     }
 }
 
-/// Raises an amount that is there.
+/// Raises an amount that is present to at least `least`.
 fn raise(list: &mut ResourceList, resource: &str, least: Option<i64>) {
     let Some((present, least)) = list.get_mut(resource).zip(least) else { return };
     if present.amount(resource).is_ok_and(|present| present < least) {
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lowered_pod_is_made_again_in_full_and_nothing_is_raised_that_is_more_already() {
+    fn in_full_restores_lowered_requests_only() {
         let lowered = container(json!({"cpu": "500m", "memory": "4Gi"}), json!({}));
         let text = r#"{"web":{"cpu":"2","memory":"1Gi"},"gone":{"cpu":"7"}}"#;
         let full = pod_requests(&pod(json!([lowered.clone()]), json!([]), Some(text)).in_full()).unwrap();
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_change_count_until_kubelet_has_carried_it_out() {
+    fn taken_counts_the_maximum_during_a_resize() {
         let lowered = container(json!({"cpu": "500m", "memory": "1Gi"}), json!({}));
         let status = |allocated: &str, runs: &str| json!([{"name": "web", "allocatedResources": {"cpu": allocated}, "resources": {"requests": {"cpu": runs}}}]);
         let rows = [
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn quality_of_service_is_judged_as_the_api_server_does() {
+    fn is_guaranteed_matches_the_api_server() {
         let rows = [
             (json!({"cpu": "1", "memory": "1Gi"}), json!({"cpu": "1000m", "memory": "1024Mi"}), true),
             (json!({}), json!({"cpu": "1", "memory": "1Gi"}), true),
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_resize_policy_only_restarts_are_kept() {
+    fn resize_policy_keeps_only_restarts() {
         let policy = |cpu: &str, memory: &str| {
             let one = |name: &str, policy: &str| json!({"resourceName": name, "restartPolicy": policy});
             json!({"name": "web", "resizePolicy": [one("cpu", cpu), one("memory", memory)]})

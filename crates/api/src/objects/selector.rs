@@ -1,4 +1,4 @@
-//! Label selectors, and whether labels match them.
+//! Label selectors, and their evaluation.
 
 use std::collections::BTreeMap;
 
@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::nullable;
 
-/// Selects objects by label. An empty selector selects everything; where a selector is absent nothing is
-/// selected, which is for the caller to know.
+/// Selector of objects by label. An empty selector selects everything. An absent selector selects nothing; the caller handles
+/// that case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that must have exactly these values.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
-    /// Further demands; all must hold.
+    /// Further requirements, which must all match.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
-/// One demand of a label selector.
+/// Requirement of a label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelSelectorRequirement {
     /// Label key.
     pub key: String,
-    /// Comparison.
+    /// Operator.
     pub operator: LabelSelectorOperator,
-    /// Values to compare with.
+    /// Values of the operator.
     #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
-/// How a label selector compares.
+/// Operator of a label selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LabelSelectorOperator {
     /// The value is listed.
     #[default]
     In,
-    /// The label is absent or its value is not listed.
+    /// The label is absent, or its value is not listed.
     NotIn,
-    /// The label is there.
+    /// The label is present.
     Exists,
     /// The label is absent.
     DoesNotExist,
 }
 
 impl LabelSelector {
-    /// Whether `labels` meet every demand.
+    /// Reports whether `labels` match every requirement.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let exact = |(key, value)| labels.get(key) == Some(value);
         self.match_labels.iter().all(exact) && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 
-    /// Whether the selector demands nothing.
+    /// Reports whether the selector has no requirement.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_match_labels() {
+    fn label_selector_matches_labels() {
         let labels = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
         let rows = [
             ("{}", true),

@@ -1,7 +1,9 @@
-//! Pods that leave only once a copy of them is up: which can, which ask for it, and what is written on one that waits.
+//! Pods that are evicted only after a copy of them is ready. This module checks whether a pod can have a copy and requests one,
+//! and parses the annotation of a pod that waits for its copy.
 //!
-//! A pod of a Deployment is its ReplicaSet's by the label `pod-template-hash`. Without that label it is nobody's: the ReplicaSet makes
-//! another, and Services, which do not look at that label, keep sending it traffic until it goes.
+//! A pod of a Deployment belongs to its ReplicaSet by the label `pod-template-hash`. Without that label the ReplicaSet no
+//! longer owns the pod and creates another one. Services do not select by that label, so they keep sending traffic to the pod
+//! until its eviction.
 
 use std::fmt;
 
@@ -11,22 +13,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use super::{Pod, PodAffinityTerm};
 use crate::{annotation, label};
 
-/// Value of the annotation that asks for no copy, whatever the pool says.
+/// Value of the annotation that requests no copy, regardless of the NodePool.
 const FALSE: &str = "false";
 
-/// What is written on a pod that waits for its copy.
+/// Annotation of a pod that waits for its copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surged {
-    /// UID of the ReplicaSet whose pod it was.
+    /// UID of the ReplicaSet that owned the pod.
     pub owner: String,
-    /// Name of that ReplicaSet, with which the names of its pods begin.
+    /// Name of that ReplicaSet. The names of its pods begin with it.
     pub name: String,
-    /// Since when it is not any more, to the second like the age of pods.
+    /// Time at which that ownership ended, in whole seconds like the age of pods.
     pub since: Timestamp,
 }
 
 impl Surged {
-    /// Reads what [`fmt::Display`] writes; `None` for anything else.
+    /// Parses the text that [`fmt::Display`] writes. Returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
@@ -42,8 +44,9 @@ impl fmt::Display for Surged {
 }
 
 impl Pod {
-    /// Whether a copy of the pod is to be up before it is evicted: its annotation `kerf.sh/surge` says so, or it says nothing, its
-    /// pool asks that for single pods and it is `alone` in its ReplicaSet. A pod of which there can be no copy beside it asks in vain.
+    /// Reports whether a copy of the pod must be ready before its eviction. The annotation `kerf.sh/surge` of the pod decides.
+    /// Without a valid annotation the pod gets a copy if `pool_asks` is true and the pod is `alone` in its ReplicaSet. A pod
+    /// that cannot have a copy never gets one.
     pub fn surges(&self, pool_asks: bool, alone: impl FnOnce() -> bool) -> bool {
         let asked = match self.annotation(annotation::SURGE) {
             Some(annotation::TRUE) => true,
@@ -53,13 +56,13 @@ impl Pod {
         asked && self.can_surge()
     }
 
-    /// What the annotation `kerf.sh/surge` says, if that is neither `true` nor `false`.
+    /// Returns the value of the annotation `kerf.sh/surge` if it is neither `true` nor `false`.
     #[must_use]
     pub fn misread_surge(&self) -> Option<&str> {
         self.annotation(annotation::SURGE).filter(|text| ![annotation::TRUE, FALSE].contains(text))
     }
 
-    /// The ReplicaSet of a Deployment whose pod it is.
+    /// Returns the ReplicaSet of a Deployment that owns the pod.
     #[must_use]
     pub fn replica_set(&self) -> Option<&OwnerReference> {
         let labelled =
@@ -67,14 +70,15 @@ impl Pod {
         self.controller().filter(|owner| labelled && owner.kind == "ReplicaSet" && owner.api_version == "apps/v1")
     }
 
-    /// What is written on it while it waits for its copy.
+    /// Returns the annotation that is present while the pod waits for its copy.
     #[must_use]
     pub fn surged(&self) -> Option<Surged> {
         Surged::parse(self.annotation(annotation::SURGED)?)
     }
 
-    /// Whether a copy can be up beside it: a Deployment makes it, no volume of it would be attached here still, and it does not keep
-    /// away from its own kind by more than the host, which it leaves.
+    /// Reports whether a copy can run beside the pod. The pod must be running, and a Deployment must own it. The pod must use
+    /// no claims, because their volumes would still be attached to its node. Its required anti-affinity may match its own
+    /// labels only by host name, because the copy runs on another host.
     pub(super) fn can_surge(&self) -> bool {
         let lives = !self.is_terminating() && !self.is_terminal();
         lives
@@ -105,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A pod of the Deployment `web`, changed.
+    /// Returns a pod of the Deployment `web` with these changes.
     fn pod(metadata: Value, spec: Value) -> Pod {
         let owner =
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9", "uid": "rs", "controller": true});
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_has_the_word_and_its_pool_only_for_single_pods() {
+    fn surges_follows_the_pod_before_the_pool() {
         let says = |word: &str| json!({"annotations": {"kerf.sh/surge": word}});
         let rows = [
             (json!({}), false, true, false),
@@ -139,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_have_a_copy_asks_in_vain() {
+    fn surges_is_false_when_a_copy_cannot_run() {
         let apart = |key: &str, app: &str| {
             let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}});
             json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
@@ -162,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn surged_parses_only_its_own_text() {
         let surged = Surged { owner: "rs".into(), name: "web-7d9".into(), since: Timestamp::from_second(7).unwrap() };
         let written = json!({"annotations": {"kerf.sh/surged": surged.to_string()}});
         assert_eq!(pod(written, json!({})).surged(), Some(surged));

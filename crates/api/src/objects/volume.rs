@@ -1,5 +1,5 @@
-//! Claims to volumes and attachments, as far as Kerf reads them: which volume a pod's claim is bound to, and what is
-//! attached to a node.
+//! PersistentVolumeClaims and VolumeAttachments, with the fields that Kerf uses: the volume of a claim, and the volumes that
+//! are attached to a node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::Resource;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::meta::{nullable, slim};
 use crate::annotation;
 
-/// A volume that is attached to a node, or about to be.
+/// VolumeAttachment: a volume that is attached to a node, or is being attached.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::storage::v1::VolumeAttachment", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -16,29 +16,29 @@ pub struct VolumeAttachment {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What is attached where.
+    /// Volume and node.
     pub spec: VolumeAttachmentSpec,
 }
 
-/// What is attached where.
+/// Volume and node of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttachmentSpec {
-    /// The node's name.
+    /// Name of the node.
     pub node_name: String,
-    /// The volume.
+    /// Attached volume.
     pub source: VolumeAttachmentSource,
 }
 
-/// The volume of an attachment.
+/// Volume of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttachmentSource {
-    /// Name of the PersistentVolume; empty for a volume that is written into the pod.
+    /// Name of the PersistentVolume. Empty for a volume in the specification of a pod.
     pub persistent_volume_name: String,
 }
 
-/// A claim to a volume.
+/// PersistentVolumeClaim.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::core::v1::PersistentVolumeClaim", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -46,63 +46,63 @@ pub struct PersistentVolumeClaim {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What it asks for and what it is bound to.
+    /// Specification of the claim.
     pub spec: PersistentVolumeClaimSpec,
-    /// What has become of it.
+    /// Observed state of the claim.
     pub status: PersistentVolumeClaimStatus,
 }
 
-/// What a claim asks for and what it is bound to.
+/// Specification of a claim, with the volume that it is bound to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimSpec {
-    /// Name of the PersistentVolume; empty while nobody has chosen one.
+    /// Name of the PersistentVolume; empty while none is chosen.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub volume_name: String,
-    /// The class that makes the volume. Absent: the default class; empty: no class, only volumes that exist.
+    /// Name of the StorageClass. Absent: the default class. Empty: no class, only existing volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<String>,
-    /// How the volume may be mounted; `ReadWriteOncePod` allows one pod in the whole cluster.
+    /// Access modes. `ReadWriteOncePod` allows one pod in the whole cluster.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub access_modes: Vec<String>,
 }
 
-/// What has become of a claim.
+/// Observed state of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeClaimStatus {
-    /// `Pending`, `Bound` or `Lost`; empty in an object that no API server has seen.
+    /// Phase: `Pending`, `Bound` or `Lost`. Empty in an object that did not come from an API server.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
 }
 
 impl PersistentVolumeClaim {
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Name of the class: the old annotation's, which the API server puts first, or the field's. `None` stands for the
-    /// default class, an empty name for none.
+    /// Returns the name of the StorageClass. The beta annotation takes precedence over the field, as in the API server. `None`
+    /// means the default class, an empty name means no class.
     #[must_use]
     pub fn storage_class(&self) -> Option<&str> {
         self.annotation(annotation::BETA_STORAGE_CLASS).or(self.spec.storage_class_name.as_deref())
     }
 
-    /// Whether the volume has been lost for good.
+    /// Reports whether the volume of the claim is lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.status.phase == "Lost"
     }
 
-    /// Whether the binding to `spec.volumeName` is complete; before, a name there is only a wish.
+    /// Reports whether the binding to `spec.volumeName` is complete. Before that, the name is only a request.
     #[must_use]
     pub fn is_bind_completed(&self) -> bool {
         self.annotation(annotation::BIND_COMPLETED).is_some()
     }
 
-    /// Whether someone has asked for the claim's end.
+    /// Reports whether the deletion of the claim was requested.
     #[must_use]
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()

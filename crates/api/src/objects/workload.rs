@@ -1,4 +1,4 @@
-//! Workloads, as far as Kerf reads them: how many pods there shall be, and what they are made from.
+//! Workloads, with the fields that Kerf uses: their number of pods and their pod templates.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_derive::Resource;
@@ -9,7 +9,7 @@ use super::selector::LabelSelector;
 use super::template::PodTemplateSpec;
 use super::volume::PersistentVolumeClaim;
 
-/// A Deployment, whose pods belong to ReplicaSets that belong to it.
+/// Deployment, which owns ReplicaSets, which own its pods.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::apps::v1::Deployment", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -17,11 +17,11 @@ pub struct Deployment {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What it runs.
+    /// Specification of the Deployment.
     pub spec: ReplicatedSpec,
 }
 
-/// A ReplicaSet.
+/// ReplicaSet.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::apps::v1::ReplicaSet", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -29,32 +29,32 @@ pub struct ReplicaSet {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What it runs.
+    /// Specification of the ReplicaSet.
     pub spec: ReplicatedSpec,
 }
 
-/// What a Deployment or a ReplicaSet runs.
+/// Specification of a Deployment or a ReplicaSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicatedSpec {
-    /// Number of pods; absent for 1. Read it with [`ReplicatedSpec::replicas`].
+    /// Number of pods; absent means 1. [`ReplicatedSpec::replicas`] applies the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// The pods that belong to it.
+    /// Selector of its pods.
     pub selector: LabelSelector,
-    /// What its pods are made from.
+    /// Template of its pods.
     pub template: PodTemplateSpec,
 }
 
 impl ReplicatedSpec {
-    /// Number of pods that there shall be.
+    /// Returns the desired number of pods.
     #[must_use]
     pub fn replicas(&self) -> i32 {
         self.replicas.unwrap_or(1)
     }
 }
 
-/// A StatefulSet.
+/// StatefulSet.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::apps::v1::StatefulSet", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -62,30 +62,30 @@ pub struct StatefulSet {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What it runs.
+    /// Specification of the StatefulSet.
     pub spec: StatefulSetSpec,
 }
 
-/// What a StatefulSet runs.
+/// Specification of a StatefulSet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatefulSetSpec {
-    /// Number of pods; absent for 1. Read it with [`StatefulSetSpec::replicas`].
+    /// Number of pods; absent means 1. [`StatefulSetSpec::replicas`] applies the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// The pods that belong to it.
+    /// Selector of its pods.
     pub selector: LabelSelector,
-    /// What its pods are made from.
+    /// Template of its pods.
     pub template: PodTemplateSpec,
-    /// Claims that every pod gets, named `<template>-<pod>`; a volume of the pod's own of that name gives way.
+    /// Claims of every pod, named `<template>-<pod>`. Each claim replaces a volume of the pod template with the same name.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub volume_claim_templates: Vec<PersistentVolumeClaim>,
-    /// Where the pods' numbers begin.
+    /// Numbering of the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinals: Option<StatefulSetOrdinals>,
 }
 
-/// Where the numbers of a StatefulSet's pods begin.
+/// Numbering of a StatefulSet's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatefulSetOrdinals {
@@ -94,20 +94,20 @@ pub struct StatefulSetOrdinals {
 }
 
 impl StatefulSetSpec {
-    /// Number of pods that there shall be.
+    /// Returns the desired number of pods.
     #[must_use]
     pub fn replicas(&self) -> i32 {
         self.replicas.unwrap_or(1)
     }
 
-    /// Number of the first pod: `NAME-0` unless the set says otherwise.
+    /// Returns the number of the first pod. The default is 0, as in `NAME-0`.
     #[must_use]
     pub fn first_ordinal(&self) -> i32 {
         self.ordinals.as_ref().map_or(0, |ordinals| ordinals.start)
     }
 }
 
-/// A Job.
+/// Job.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::batch::v1::Job", crates(kube_core = "::kube_core"))]
 #[serde(rename_all = "camelCase", default)]
@@ -115,59 +115,59 @@ pub struct Job {
     /// Metadata without managed fields.
     #[serde(deserialize_with = "slim")]
     pub metadata: ObjectMeta,
-    /// What it runs.
+    /// Specification of the Job.
     pub spec: JobSpec,
-    /// What has become of it.
+    /// Observed state of the Job.
     pub status: JobStatus,
 }
 
-/// What a Job runs.
+/// Specification of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobSpec {
-    /// Number of pods at a time; absent for 1.
+    /// Maximum number of concurrent pods; absent means 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<i32>,
-    /// Number of pods that must succeed; absent where the first success ends the Job.
+    /// Number of pods that must succeed. Absent: the first success completes the Job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completions: Option<i32>,
-    /// Whether the Job makes no pods for now.
+    /// True if the Job creates no pods for now.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
-    /// The pods that belong to it; set by the API server.
+    /// Selector of its pods, set by the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
-    /// What its pods are made from.
+    /// Template of its pods.
     pub template: PodTemplateSpec,
 }
 
-/// What has become of a Job.
+/// Observed state of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobStatus {
-    /// Pods that have not ended.
+    /// Number of pods that have not ended.
     pub active: i32,
-    /// Pods that have succeeded.
+    /// Number of pods that have succeeded.
     pub succeeded: i32,
-    /// What is true of the Job.
+    /// Conditions of the Job.
     #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<JobCondition>,
 }
 
-/// One condition of a Job.
+/// Condition of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobCondition {
-    /// Type of the condition; with `Complete` or `Failed` the Job has ended.
+    /// Type of the condition. `Complete` and `Failed` mean that the Job has ended.
     #[serde(rename = "type")]
     pub type_: String,
-    /// `True`, `False` or `Unknown`.
+    /// Status: `True`, `False` or `Unknown`.
     pub status: String,
 }
 
 impl Job {
-    /// Number of pods that shall be there now: none once the Job has ended or while it is suspended, else as many side
-    /// by side as are allowed and still needed.
+    /// Returns the desired number of pods now. A suspended or ended Job has none. Otherwise the number is limited by the
+    /// parallelism and by the completions that are still needed.
     #[must_use]
     pub fn pods_wanted(&self) -> i32 {
         let ended = |c: &JobCondition| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True";
@@ -178,7 +178,7 @@ impl Job {
         let succeeded = self.status.succeeded;
         let needed = match self.spec.completions {
             Some(completions) => completions.saturating_sub(succeeded),
-            // The first success ends such a Job, though its other pods may run to their own end.
+            // The first success completes such a Job, but its other pods may run to their own end.
             None if succeeded > 0 => self.status.active,
             None => parallelism,
         };

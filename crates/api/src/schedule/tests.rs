@@ -1,4 +1,5 @@
-//! Rows that robfig/cron, Karpenter's library, answers in the same way, and rows about zones, which are ours.
+//! Table tests of schedules. Rows about cron have the results of robfig/cron, Karpenter's library. Rows about time zones are
+//! Kerf's own.
 
 use super::*;
 
@@ -10,7 +11,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// The first minute of the schedule after a moment, found by asking for every minute: slow and simple.
+/// Returns the first minute of the schedule after a time. Checks every minute: slow and simple.
 fn next(schedule: &Schedule, zone: &TimeZone, after: &str) -> String {
     let mut now = at(after);
     for _ in 0..60 * 24 * 400 {
@@ -23,8 +24,8 @@ fn next(schedule: &Schedule, zone: &TimeZone, after: &str) -> String {
 }
 
 #[test]
-fn the_next_moment_is_that_of_cron() {
-    // Thursday, the first of January.
+fn schedule_matches_the_minutes_of_robfig_cron() {
+    // 2026-01-01 is a Thursday.
     let rows = [
         ("* * * * *", "2026-01-01T12:00:00Z", "2026-01-01T12:01:00Z"),
         ("0 9 * * *", "2026-01-01T12:00:00Z", "2026-01-02T09:00:00Z"),
@@ -37,17 +38,17 @@ fn the_next_moment_is_that_of_cron() {
         ("0 0 * * 0", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
         ("0 0 * feb *", "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"),
         ("0 0 31 * *", "2026-01-31T00:00:00Z", "2026-03-31T00:00:00Z"),
-        // Day and weekday are alternatives where both are named, also by a step.
+        // Day and weekday are alternatives if both are restricted, also by a step.
         ("0 0 13 * fri", "2026-01-03T00:00:00Z", "2026-01-09T00:00:00Z"),
         ("0 0 13 * fri", "2026-01-10T00:00:00Z", "2026-01-13T00:00:00Z"),
         ("0 0 */10 * sun", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
         ("0 0 * * */6", "2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"),
-        // Where one is left open the other counts alone.
+        // Only one of them counts if the other is `*`.
         ("0 0 */1 * fri", "2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z"),
         ("0 0 ? * fri", "2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z"),
         ("0 0 1,* * fri", "2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z"),
         ("0 0 13 * ?", "2026-01-01T00:00:00Z", "2026-01-13T00:00:00Z"),
-        // What robfig/cron lets pass: empty entries, a range after a star, signs, zeros, much space.
+        // Unusual forms that robfig/cron accepts: empty entries, a range after a star, signs, zeros, extra space.
         ("0,,30 * * * *", "2026-01-01T12:00:00Z", "2026-01-01T12:30:00Z"),
         ("*-5 12 * * *", "2026-01-01T12:30:00Z", "2026-01-01T12:31:00Z"),
         ("+5 007 * * *", "2026-01-01T00:00:00Z", "2026-01-01T07:05:00Z"),
@@ -67,7 +68,7 @@ fn the_next_moment_is_that_of_cron() {
 }
 
 #[test]
-fn what_is_no_schedule_is_refused_with_the_cure() {
+fn schedule_read_refuses_invalid_text_with_a_hint() {
     let rows = [
         ("", "write five fields"),
         ("@reboot", "write five fields"),
@@ -102,7 +103,7 @@ fn what_is_no_schedule_is_refused_with_the_cure() {
 }
 
 #[test]
-fn a_schedule_is_open_from_its_beginning_for_its_duration() {
+fn is_open_is_true_from_the_start_for_the_duration() {
     let rows = [
         ("0 9 * * *", 60, "2026-01-01T08:59:59.999Z", false),
         ("0 9 * * *", 60, "2026-01-01T09:00:00Z", true),
@@ -129,8 +130,8 @@ fn a_schedule_is_open_from_its_beginning_for_its_duration() {
 }
 
 #[test]
-fn clocks_of_a_zone_count_also_when_they_are_moved() {
-    // In Berlin 02:00 to 03:00 is left out on March 29 and comes twice on October 25.
+fn is_open_follows_local_time_across_clock_changes() {
+    // In Berlin, 02:00 to 03:00 is skipped on March 29 and occurs twice on October 25.
     let rows = [
         ("Europe/Berlin", "0 9 * * *", "2026-01-10T00:00:00Z", "2026-01-10T08:00:00Z"),
         ("Europe/Berlin", "0 9 * * *", "2026-07-10T00:00:00Z", "2026-07-10T07:00:00Z"),

@@ -1,4 +1,4 @@
-//! The laws of CapacityBuffer, whose definition several autoscalers share.
+//! Schema rules of CapacityBuffer, whose definition several autoscalers share.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ("Age", "date", ".metadata.creationTimestamp", 0),
 ];
 
-/// Everything that the API server holds of a CapacityBuffer beyond the types of its fields.
+/// Returns the schema rules of CapacityBuffer beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {
     let whole = rules([
         rule(

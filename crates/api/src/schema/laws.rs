@@ -1,4 +1,4 @@
-//! Laws that several kinds share: patterns of names, restricted label keys, requirements, taints, conditions.
+//! Schema rules that several kinds share: patterns of names, restricted label keys, requirements, taints, conditions.
 
 use serde_json::{Value, json};
 
@@ -6,38 +6,38 @@ use super::{Law, law};
 use crate::label::{AWS_DOMAIN, AWS_WELL_KNOWN, CAPACITY_TYPE, HOSTNAME, KARPENTER_DOMAIN, NODEPOOL, domain};
 use crate::taint::EFFECTS;
 
-/// A name with an optional DNS prefix: label and taint keys.
+/// Pattern of a name with an optional DNS prefix, for label keys and taint keys.
 pub(super) const QUALIFIED_NAME: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
-/// A qualified name or nothing: taint values.
+/// Pattern of a qualified name or an empty text, for taint values.
 const QUALIFIED_NAME_OR_EMPTY: &str = r"^(([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
-/// The value of a label.
+/// Pattern of a label value.
 pub(super) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
-/// Hours, minutes and seconds, or `Never`.
+/// Pattern of hours, minutes and seconds, or `Never`.
 pub(super) const DURATION_OR_NEVER: &str = r"^(([0-9]+(s|m|h))+|Never)$";
-/// Hours, minutes and seconds.
+/// Pattern of hours, minutes and seconds.
 pub(super) const DURATION: &str = r"^([0-9]+(s|m|h))+$";
 
-/// A CEL rule with the sentence that people read when it fails.
+/// Returns a CEL rule with its error message.
 pub(super) fn rule(expression: impl Into<String>, message: impl Into<String>) -> Value {
     json!({ "rule": expression.into(), "message": message.into() })
 }
 
-/// The keyword under which a schema holds its CEL rules.
+/// Returns the schema keyword for CEL rules, with these rules.
 pub(super) fn rules(rules: impl IntoIterator<Item = Value>) -> Value {
     json!({ "x-kubernetes-validations": rules.into_iter().collect::<Vec<_>>() })
 }
 
-/// Which keys of Karpenter's own domains may be written, and whether the pool's key is one of them.
+/// Object for which restricted label keys are checked. NodePools may not set the key of the NodePool themselves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// Keys of a pool's template.
+    /// Keys of a NodePool's template.
     OfPool,
-    /// Keys of a claim, which names its pool, and of an overlay, which may.
+    /// Keys of a NodeClaim, which names its NodePool, and of a NodeOverlay, which may name one.
     OfClaim,
 }
 
-/// Rules that the keys of a label map hold.
+/// Returns the rules for the keys of a label map.
 pub(super) fn label_key_rules(keys: Keys) -> Vec<Value> {
     key_conditions("x", keys)
         .into_iter()
@@ -45,7 +45,7 @@ pub(super) fn label_key_rules(keys: Keys) -> Vec<Value> {
         .collect()
 }
 
-/// Rules that a single label key holds.
+/// Returns the rules for a single label key.
 fn requirement_key_rules(keys: Keys) -> Vec<Value> {
     key_conditions("self", keys).into_iter().map(|(condition, message)| rule(condition, message)).collect()
 }
@@ -73,7 +73,7 @@ fn refused(key: &str, label: &str) -> (String, String) {
     (condition, format!("label \"{label}\" is restricted"))
 }
 
-/// Laws of a list of requirements.
+/// Returns the schema rules of a list of requirements.
 pub(super) fn requirements(path: &str, keys: Keys) -> Vec<Law> {
     let counted = rule(
         "self.all(x, x.operator == 'In' && has(x.minValues) ? has(x.values) && x.values.size() >= x.minValues : true)",
@@ -88,14 +88,14 @@ pub(super) fn requirements(path: &str, keys: Keys) -> Vec<Law> {
     laws
 }
 
-/// Laws of the keys of a list of requirements.
+/// Returns the schema rules of the keys in a list of requirements.
 pub(super) fn key_laws(path: &str, keys: Keys) -> [Law; 2] {
     let key = format!("{path}.[].key");
     let text = json!({ "maxLength": 316, "pattern": QUALIFIED_NAME });
     [law(key.as_str(), text), law(key.as_str(), rules(requirement_key_rules(keys)))]
 }
 
-/// The rule that an operator which compares with a list has one.
+/// Returns the rule that a requirement with a list operator has at least one value.
 pub(super) fn listed_rule(operator: &str) -> Value {
     rule(
         format!("self.all(x, x.operator == '{operator}' ? has(x.values) && x.values.size() != 0 : true)"),
@@ -103,7 +103,7 @@ pub(super) fn listed_rule(operator: &str) -> Value {
     )
 }
 
-/// The rule that an operator which compares integers has one.
+/// Returns the rule that a requirement with an integer comparison has exactly one integer.
 pub(super) fn compared_rule() -> Value {
     rule(
         "self.all(x, x.operator in ['Gt', 'Lt', 'Gte', 'Lte'] ? has(x.values) && x.values.size() == 1 && int(x.values[0]) >= 0 : true)",
@@ -111,7 +111,7 @@ pub(super) fn compared_rule() -> Value {
     )
 }
 
-/// Laws of a list of taints.
+/// Returns the schema rules of a list of taints.
 pub(super) fn taints(path: &str) -> Vec<Law> {
     vec![
         law(path, json!({ "x-kubernetes-list-type": "atomic" })),
@@ -123,7 +123,7 @@ pub(super) fn taints(path: &str) -> Vec<Law> {
     ]
 }
 
-/// Laws of the reference to a node class, without those about change.
+/// Returns the schema rules of the reference to a node class, without the rules for immutability.
 pub(super) fn node_class_ref(path: &str) -> Vec<Law> {
     let not_empty = |field: &str| rules([rule("self != ''", format!("{field} may not be empty"))]);
     vec![
@@ -134,7 +134,7 @@ pub(super) fn node_class_ref(path: &str) -> Vec<Law> {
     ]
 }
 
-/// Laws of the two durations that claims and pools' templates have.
+/// Returns the schema rules of the two durations in NodeClaims and in templates of NodePools.
 pub(super) fn lifetimes(path: &str) -> Vec<Law> {
     vec![
         law(format!("{path}.terminationGracePeriod"), json!({ "pattern": DURATION })),
@@ -142,7 +142,7 @@ pub(super) fn lifetimes(path: &str) -> Vec<Law> {
     ]
 }
 
-/// Laws of the conditions of a status, with the fields that each must have.
+/// Returns the schema rules of the conditions in a status. `required` lists the mandatory fields of each condition.
 pub(super) fn conditions(required: &[&str]) -> Vec<Law> {
     let path = "status.conditions.[]";
     vec![

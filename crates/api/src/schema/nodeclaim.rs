@@ -1,4 +1,4 @@
-//! The laws of NodeClaim.
+//! Schema rules of NodeClaim.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ("Drifted", "string", ".status.conditions[?(@.type==\"Drifted\")].status", 1),
 ];
 
-/// Everything that the API server holds of a NodeClaim beyond the types of its fields.
+/// Returns the schema rules of NodeClaim beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {
     let mut laws = vec![
         law("spec", json!({ "required": ["nodeClassRef", "requirements"] })),
@@ -31,7 +31,8 @@ pub(super) fn laws() -> Vec<Law> {
     laws.extend(taints("spec.taints"));
     laws.extend(taints("spec.startupTaints"));
     laws.extend(lifetimes("spec"));
-    // Claims that earlier versions wrote have no reason; refusing their status would strand their machines.
+    // Earlier versions wrote conditions without a reason. If the API server refused their status, their instances would be
+    // orphaned.
     laws.extend(conditions(&["lastTransitionTime", "status", "type"]));
     laws
 }

@@ -1,4 +1,4 @@
-//! The laws of EC2NodeClass.
+//! Schema rules of EC2NodeClass.
 
 mod launch;
 mod selectors;
@@ -18,7 +18,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ("Role", "string", ".spec.role", 1),
 ];
 
-/// Everything that the API server holds of an EC2NodeClass beyond the types of its fields.
+/// Returns the schema rules of EC2NodeClass beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {
     [spec(), selectors::laws(), launch::laws(), kubelet(), status()].into_iter().flatten().collect()
 }
@@ -52,7 +52,7 @@ fn family_of_alias((alias, family): (&str, AmiFamily)) -> Value {
     )
 }
 
-/// Tags that the controller sets by itself.
+/// Returns the rules against tags that the controller sets itself.
 fn tag_rules() -> Vec<Value> {
     let mut found = vec![
         rule("self.all(k, k != '')", "empty tag keys are not supported"),
@@ -111,7 +111,7 @@ fn kubelet_rules() -> [Value; 3] {
 
 fn reserved(field: &str) -> [Law; 2] {
     let path = format!("spec.kubelet.{field}");
-    // Karpenter reads these as text, so an integer that it could not read is refused here too.
+    // Karpenter reads these values as text. An integer, which Karpenter could not read, is therefore refused here too.
     let text = json!({
         "type": "string",
         "pattern": PATTERN,

@@ -1,4 +1,4 @@
-//! The laws of NodeOverlay.
+//! Schema rules of NodeOverlay.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ("Weight", "integer", ".spec.weight", 1),
 ];
 
-/// Everything that the API server holds of a NodeOverlay beyond the types of its fields.
+/// Returns the schema rules of NodeOverlay beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {
     const REQUIREMENTS: &str = "spec.requirements";
     let mut laws = vec![
@@ -40,7 +40,7 @@ pub(super) fn laws() -> Vec<Law> {
         ),
         law("spec.weight", json!({ "minimum": 1, "maximum": 10_000 })),
     ];
-    // An overlay may speak of one pool's machines, as a claim names its pool.
+    // An overlay may apply to one NodePool only, so the key of the NodePool is allowed as in a NodeClaim.
     laws.extend(key_laws(REQUIREMENTS, Keys::OfClaim));
     laws.extend(conditions(&["lastTransitionTime", "message", "reason", "status", "type"]));
     laws

@@ -1,4 +1,4 @@
-//! The laws of NodePool.
+//! Schema rules of NodePool.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ("Memory", "string", ".status.resources.memory", 1),
 ];
 
-/// Everything that the API server holds of a NodePool beyond the types of its fields.
+/// Returns the schema rules of NodePool beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {
     [spec(), template(), disruption(), status()].into_iter().flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! The laws of NodeUsage. Every agent may write one, so everything in it has its bounds.
+//! Schema rules of NodeUsage. Every agent may write one object, so each field is bounded.
 
 use serde_json::json;
 
@@ -18,13 +18,13 @@ pub(super) const COLUMNS: &[Column] = &[
     ("Instance", "string", ".spec.instance", 1),
 ];
 
-/// The alphabet of base64 for URLs.
+/// Pattern of base64 for URLs.
 const TEXT: &str = "^[A-Za-z0-9_-]*$";
 
-/// Everything that the API server holds of a NodeUsage beyond the types of its fields.
+/// Returns the schema rules of NodeUsage beyond the types of its fields.
 pub(super) fn laws() -> Vec<Law> {
     let mut laws = vec![
-        // One owner, one field: what the server remembers of who wrote what would be a third of the object otherwise.
+        // The spec has one owner. Without `atomic`, `managedFields` would take a third of the object.
         law("spec", json!({ "x-kubernetes-map-type": "atomic" })),
         law("spec", rules([rule("self.since <= self.measuredAt", "'since' may not be after 'measuredAt'")])),
         law("spec.instance", json!({ "pattern": "^i-[0-9a-f]{1,32}$", "maxLength": 34 })),

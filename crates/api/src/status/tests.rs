@@ -1,4 +1,4 @@
-//! Rows of how conditions change.
+//! Table tests of condition changes.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::condition::{DRIFTED, FALSE, INITIALIZED, LAUNCHED, READY, REGISTERED,
 
 const CREATED: i64 = 1_000;
 
-/// Conditions and the statuses that they are set to, in order.
+/// Conditions and their new statuses, in order.
 type Sets = &'static [(&'static str, &'static str)];
 
 fn at(second: i64) -> Timestamp {
@@ -26,7 +26,7 @@ fn claim() -> NodeClaim {
     .unwrap()
 }
 
-/// One line a condition: type, status, reason, second of its transition, generation.
+/// Returns one line for each condition: type, status, reason, second of its transition, generation.
 fn lines(claim: &NodeClaim) -> Vec<String> {
     claim.conditions().iter().map(line).collect()
 }
@@ -42,7 +42,7 @@ fn ready(claim: &NodeClaim) -> &Condition {
 }
 
 #[test]
-fn conditions_begin_with_the_object() {
+fn initialize_creates_conditions_at_creation_time() {
     let mut claim = claim();
     assert!(claim.initialize(at(2_000)));
     assert_eq!(
@@ -59,7 +59,7 @@ fn conditions_begin_with_the_object() {
 }
 
 #[test]
-fn the_root_follows_its_dependents() {
+fn set_computes_ready_from_dependents() {
     let rows: [(Sets, &str, &str); 5] = [
         (&[(LAUNCHED, TRUE), (REGISTERED, TRUE), (INITIALIZED, TRUE)], "True Ready", ""),
         (&[(LAUNCHED, TRUE)], "Unknown ReconcilingDependents", "Registered=Unknown, Initialized=Unknown"),
@@ -92,7 +92,7 @@ fn the_root_follows_its_dependents() {
 }
 
 #[test]
-fn a_transition_is_a_change_of_status() {
+fn set_changes_transition_time_only_with_status() {
     let mut claim = claim();
     claim.initialize(at(CREATED));
     assert!(claim.set_unknown(LAUNCHED, "LaunchFailed", "no capacity", at(2_000)));
@@ -104,7 +104,7 @@ fn a_transition_is_a_change_of_status() {
 }
 
 #[test]
-fn what_was_true_of_an_older_generation_is_not_known() {
+fn ready_is_unknown_when_dependents_are_of_an_old_generation() {
     let mut claim = claim();
     for type_ in [LAUNCHED, REGISTERED, INITIALIZED] {
         claim.set_true(type_, at(2_000));
@@ -119,7 +119,7 @@ fn what_was_true_of_an_older_generation_is_not_known() {
 }
 
 #[test]
-fn a_deleting_object_takes_all_conditions_along() {
+fn set_updates_all_generations_when_object_is_deleted() {
     let mut claim = claim();
     claim.initialize(at(CREATED));
     claim.metadata.generation = Some(2);
@@ -130,7 +130,7 @@ fn a_deleting_object_takes_all_conditions_along() {
 }
 
 #[test]
-fn root_last_then_by_transition() {
+fn set_sorts_by_transition_time_with_root_last() {
     let mut claim = claim();
     claim.initialize(at(CREATED));
     claim.set_true(DRIFTED, at(2_000));
@@ -140,7 +140,7 @@ fn root_last_then_by_transition() {
 }
 
 #[test]
-fn only_independent_conditions_are_cleared() {
+fn clear_removes_only_independent_conditions() {
     let mut claim = claim();
     claim.initialize(at(CREATED));
     claim.set_true(DRIFTED, at(2_000));
@@ -153,7 +153,7 @@ fn only_independent_conditions_are_cleared() {
 }
 
 #[test]
-fn transitions_are_whole_seconds() {
+fn set_truncates_transition_time_to_seconds() {
     let mut claim = claim();
     let now = Timestamp::from_millisecond(2_000_900).unwrap();
     claim.set_true(DRIFTED, now);
@@ -163,14 +163,14 @@ fn transitions_are_whole_seconds() {
 }
 
 #[test]
-fn old_conditions_without_reason_are_read() {
+fn condition_deserializes_without_reason() {
     let json = json!({ "type": "Launched", "status": "True", "lastTransitionTime": at(1) });
     let condition: Condition = serde_json::from_value(json).unwrap();
     assert!(condition.is_true() && condition.reason.is_empty() && condition.message.is_empty());
 }
 
 #[test]
-fn plain_conditions_have_no_root() {
+fn set_plain_sets_conditions_without_root() {
     let mut conditions = Vec::new();
     let wanted = |type_, status, reason| Wanted { type_, status, reason, message: "" };
     let rows = [

@@ -1,15 +1,16 @@
-//! The scale that CPU and memory share: buckets that grow by a twentieth, as those of the vertical pod autoscaler, in units in
-//! which both begin alike: 10,000,000 nanocores are a hundredth of a core, 10,000,000 bytes are 10 MB.
+//! Histogram scale for CPU and memory. Each bucket is 5 % wider than the one before, as in the Vertical Pod Autoscaler. The
+//! units are chosen so that both scales begin alike: 10,000,000 nanocores are 0.01 cores, 10,000,000 bytes are 10 MB.
 
-/// How many buckets there are.
+/// Number of buckets.
 pub const BUCKETS: u16 = 176;
 /// Width of the first bucket, in nanocores or bytes.
 pub const FIRST: u64 = 10_000_000;
 
-/// Where each bucket begins: `FIRST * (1.05^n - 1) / 0.05`.
+/// Start of each bucket: `FIRST * (1.05^n - 1) / 0.05`.
 static STARTS: [u64; BUCKETS as usize] = starts();
 
-/// In whole numbers, so that every machine has the same ones: floats differ in their last bits between libraries.
+/// Computes the starts with integers, so that they are the same on every machine. Floats differ in their last bits between
+/// libraries.
 const fn starts() -> [u64; BUCKETS as usize] {
     const FRACTION: u32 = 40;
     let mut table = [0; BUCKETS as usize];
@@ -24,49 +25,49 @@ const fn starts() -> [u64; BUCKETS as usize] {
     table
 }
 
-/// One bucket of the scale, in the byte that it takes on the wire.
+/// Bucket of the scale, encoded in one byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(u8);
 
 impl Level {
-    /// The bucket that `value` (nanocores or bytes) falls into; everything beyond the scale falls into the last.
+    /// Returns the bucket of `value` (nanocores or bytes). Values beyond the scale belong to the last bucket.
     #[must_use]
     pub fn containing(value: u64) -> Self {
         let after = STARTS.partition_point(|start| *start <= value);
         Self(u8::try_from(after.saturating_sub(1)).unwrap_or(u8::MAX))
     }
 
-    /// The bucket of this number, if there is one.
+    /// Returns the bucket with this number, if there is one.
     #[must_use]
     pub fn at(number: u8) -> Option<Self> {
         (u16::from(number) < BUCKETS).then_some(Self(number))
     }
 
-    /// Its number, from 0.
+    /// Returns the number of the bucket, from 0.
     #[must_use]
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// Where it begins.
+    /// Returns the start of the bucket.
     #[must_use]
     pub fn start(self) -> u64 {
         STARTS[usize::from(self.0)]
     }
 
-    /// Where it ends, which nothing in it exceeds. The last one is open, so it answers where it begins.
+    /// Returns the end of the bucket, an upper bound of its values. The last bucket has no end, so its start is returned.
     #[must_use]
     pub fn end(self) -> u64 {
         STARTS.get(usize::from(self.0) + 1).copied().unwrap_or(self.start())
     }
 
-    /// [`Self::end`] of a level of CPU, in millicores, rounded up.
+    /// Returns [`Self::end`] of a CPU level, in millicores, rounded up.
     #[must_use]
     pub fn millicores(self) -> u64 {
         self.end().div_ceil(1_000_000)
     }
 
-    /// [`Self::end`] of a level of memory, in bytes.
+    /// Returns [`Self::end`] of a memory level, in bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.end()
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scale_is_the_published_one() {
+    fn starts_follow_the_published_formula() {
         for n in 0..BUCKETS {
             let wanted = 1e7 * (1.05_f64.powi(i32::from(n)) - 1.0) / 0.05;
             let found = STARTS[usize::from(n)] as f64;
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_lies_in_its_bucket() {
+    fn level_containing_includes_the_value() {
         let mut value: u64 = 0;
         while value < 3_000_000_000_000 {
             let level = Level::containing(value);
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn millicores_are_rounded_up() {
+    fn millicores_rounds_up() {
         assert_eq!(Level::containing(0).millicores(), 10);
         assert_eq!(Level::containing(10_000_000).millicores(), 21);
         assert_eq!(Level::at(176), None);

@@ -1,4 +1,4 @@
-//! How CPU or memory in use was spread over time.
+//! Histogram of CPU or memory utilization over time.
 
 use jiff::Timestamp;
 
@@ -6,30 +6,30 @@ use super::buckets::{BUCKETS, Level};
 use super::weights::Weights;
 use super::wire::{self, InvalidText};
 
-/// A histogram over the scale of [`Level`]s, in which what was seen counts half as much after 24 hours.
+/// Histogram over the scale of [`Level`]s. The weight of a sample halves every 24 hours.
 ///
-/// Histograms add up exactly: merged in any order and any grouping they are the same, to the byte of [`Self::abridged`].
+/// Histograms merge exactly: the result is the same in any order and any grouping, to the byte of [`Self::abridged`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(Weights);
 
 impl Histogram {
-    /// Counts a sample, in nanocores or bytes.
+    /// Adds a sample, in nanocores or bytes.
     pub fn add(&mut self, value: u64, at: Timestamp) {
         self.0.add(Level::containing(value).number().into(), at);
     }
 
-    /// Adds what another has counted.
+    /// Adds the samples of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.0.merge(&other.0);
     }
 
-    /// Whether nothing was counted, or so long ago that nothing is left of it.
+    /// Reports whether there are no samples, or only samples so old that their weight is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.total() == 0
     }
 
-    /// The level that was not exceeded for `per_mille` of the time; `None` when nothing was counted.
+    /// Returns the level that was not exceeded for `per_mille` of the time; `None` if there are no samples.
     #[must_use]
     pub fn percentile(&self, per_mille: u16) -> Option<Level> {
         let total = self.0.total();
@@ -42,23 +42,23 @@ impl Histogram {
         u8::try_from(bucket).ok().and_then(Level::at)
     }
 
-    /// The text that travels, about 60 characters long and never above 300. Percentiles of what is read back from it differ by
-    /// the time that half a tenth of a percent is.
+    /// Returns the text for transfer, about 60 characters and never more than 300. Percentiles of the parsed text are exact to
+    /// 0.05 % of the time.
     #[must_use]
     pub fn abridged(&self) -> String {
         wire::text(&self.0.abridged())
     }
 
-    /// The text that loses nothing.
+    /// Returns the text without loss.
     #[must_use]
     pub fn whole(&self) -> String {
         wire::text(&self.0.whole())
     }
 
-    /// Reads either text.
+    /// Parses either text.
     ///
     /// # Errors
-    /// [`InvalidText`] for anything else.
+    /// Returns [`InvalidText`] for any other text.
     pub fn read(text: &str) -> Result<Self, InvalidText> {
         Weights::read(&wire::bytes(text)?, BUCKETS).map(Self)
     }

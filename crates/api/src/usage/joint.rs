@@ -1,29 +1,30 @@
-//! How CPU and memory of a machine were in use at the same time. Two histograms do not tell that: a machine whose CPU and
-//! memory peak in turns can take more than one whose peaks coincide.
+//! Joint histogram of CPU and memory utilization. Two separate histograms do not show whether peaks coincide. A node whose CPU
+//! and memory peak at different times can take more pods.
 
 use jiff::Timestamp;
 
 use super::weights::Weights;
 use super::wire::{self, InvalidText};
 
-/// A sixteenth of the machine on each side: finer than the margins that a placement keeps, and small enough to travel whole.
+/// Number of steps per resource, each a sixteenth of the node: finer than the margins of the planner, and small enough to
+/// transfer without loss.
 const SIDE: u16 = 16;
 
-/// A histogram over shares of the machine's CPU and memory, which decays and adds up as a [`super::Histogram`] does.
+/// Histogram over shares of the node's CPU and memory. Decay and merge are those of [`super::Histogram`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Joint(Weights);
 
-/// How much of something is in use.
+/// Used part of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// In use.
+    /// Used amount.
     pub used: u64,
-    /// There is, in the same unit.
+    /// Total amount, in the same unit.
     pub of: u64,
 }
 
 impl Share {
-    /// Its sixteenth, counted from 0; a full or overcommitted machine is in the last.
+    /// Returns the sixteenth of the share, from 0. A full or overcommitted node is in the last one.
     fn step(self) -> u16 {
         let step = u128::from(self.used) * u128::from(SIDE) / u128::from(self.of.max(1));
         u16::try_from(step).unwrap_or(SIDE).min(SIDE - 1)
@@ -31,18 +32,18 @@ impl Share {
 }
 
 impl Joint {
-    /// Counts a sample.
+    /// Adds a sample.
     pub fn add(&mut self, cpu: Share, memory: Share, at: Timestamp) {
         self.0.add(cpu.step() * SIDE + memory.step(), at);
     }
 
-    /// Adds what another has counted.
+    /// Adds the samples of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.0.merge(&other.0);
     }
 
-    /// Thousandths of the time in which CPU was below `cpu` and memory below `memory` thousandths of the machine, rounded down,
-    /// the limits to sixteenths; `None` when nothing was counted.
+    /// Returns the thousandths of the time in which CPU was below `cpu` and memory below `memory` thousandths of the node. The
+    /// result is rounded down, and the limits are rounded down to sixteenths. Returns `None` if there are no samples.
     #[must_use]
     pub fn time_within(&self, cpu: u16, memory: u16) -> Option<u16> {
         let steps = |limit: u16| limit.min(1000) * SIDE / 1000;
@@ -56,8 +57,8 @@ impl Joint {
         u16::try_from(time).ok()
     }
 
-    /// The joint percentile: the share of the machine, in thousandths, below which CPU and memory both stayed for `per_mille` of
-    /// the time; `None` when nothing was counted.
+    /// Returns the joint percentile: the share of the node, in thousandths, below which both CPU and memory were for
+    /// `per_mille` of the time. Returns `None` if there are no samples.
     #[must_use]
     pub fn percentile(&self, per_mille: u16) -> Option<u16> {
         let wanted = per_mille.min(1000);
@@ -65,22 +66,22 @@ impl Joint {
         Some((step * 1000).div_ceil(SIDE))
     }
 
-    /// The text that travels, never above 400 characters.
+    /// Returns the text for transfer, never more than 400 characters.
     #[must_use]
     pub fn abridged(&self) -> String {
         wire::text(&self.0.abridged())
     }
 
-    /// The text that loses nothing.
+    /// Returns the text without loss.
     #[must_use]
     pub fn whole(&self) -> String {
         wire::text(&self.0.whole())
     }
 
-    /// Reads either text.
+    /// Parses either text.
     ///
     /// # Errors
-    /// [`InvalidText`] for anything else.
+    /// Returns [`InvalidText`] for any other text.
     pub fn read(text: &str) -> Result<Self, InvalidText> {
         Weights::read(&wire::bytes(text)?, SIDE * SIDE).map(Self)
     }

@@ -1,22 +1,23 @@
-//! What the pods of a node use, fourteen bytes each: all that a decision about one pod asks, and 110 of them in 2 KiB of text.
-//! Whole histograms of 110 pods would be ten times that, in every node's object every five minutes.
+//! Utilization of the pods of a node in fourteen bytes each. The bytes hold all figures for decisions about one pod, and 110
+//! pods take 2 KiB of text. Complete histograms of 110 pods would take ten times as much, in every node's object every five
+//! minutes.
 
 use super::buckets::Level;
 use super::wire::{self, InvalidText};
 
-/// Of the encoding below.
+/// Version of the encoding below.
 const VERSION: u8 = 1;
 const BYTES: usize = 14;
-/// A share of time that nobody could measure.
+/// Marker for a share of time that could not be measured.
 pub const UNKNOWN: u8 = u8::MAX;
 
-/// The first ten hexadecimal digits of a pod's UID: enough to tell the pods of one node apart, and to be recognised by people.
+/// First ten hexadecimal digits of a pod's UID: enough to distinguish the pods of one node, and for people to recognize a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodId([u8; 5]);
 
 impl PodId {
-    /// Of a UID as the API server, a cgroup (underscores for dashes) or a static pod's annotation
-    /// `kubernetes.io/config.mirror` writes it; `None` for what is no UID.
+    /// Returns the id for a UID. Accepts the spellings of the API server, of cgroups (underscores for dashes), and of the
+    /// annotation `kubernetes.io/config.mirror` of a static pod. Returns `None` if the text is not a UID.
     #[must_use]
     pub fn from_uid(uid: &str) -> Option<Self> {
         let mut digits = uid.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_digit(16));
@@ -29,29 +30,29 @@ impl PodId {
     }
 }
 
-/// What one pod uses.
+/// Utilization of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodUsage {
-    /// Which one.
+    /// Id of the pod.
     pub id: PodId,
-    /// Median of its CPU.
+    /// Median CPU.
     pub cpu_p50: Level,
-    /// CPU that it stays within for 95 % of the time.
+    /// 95th percentile of CPU.
     pub cpu_p95: Level,
-    /// Highest CPU of a sample within 24 hours.
+    /// Maximum CPU of a sample within 24 hours.
     pub cpu_peak: Level,
-    /// Working set that it stays within for 95 % of the time.
+    /// 95th percentile of the working set.
     pub memory_p95: Level,
-    /// Highest working set within 24 hours.
+    /// Maximum working set within 24 hours.
     pub memory_peak: Level,
-    /// Percent of its quota's periods in which a container was throttled, in the worst five minutes of the last hour.
+    /// Percentage of CPU quota periods in which a container was throttled, in the worst five minutes of the last hour.
     pub throttled: u8,
-    /// Percent of the time in which a process waited for memory or a disk, in the worst five minutes of the last hour;
-    /// [`UNKNOWN`] where the kernel does not tell.
+    /// Percentage of the time in which a process waited for memory or a disk, in the worst five minutes of the last hour.
+    /// [`UNKNOWN`] if the kernel does not report it.
     pub pressure: u8,
-    /// Processes of it that the kernel killed for want of memory within 24 hours.
+    /// Number of the pod's processes that the kernel OOM-killed within 24 hours.
     pub oom_kills: u8,
-    /// Hours of history behind the percentiles, rounded down; 255 is that many or more.
+    /// Hours of history behind the percentiles, rounded down. 255 means 255 or more.
     pub hours: u8,
 }
 
@@ -81,7 +82,8 @@ impl PodUsage {
     }
 }
 
-/// The text of all pods, in the order of their ids. Pods whose ids coincide are left out: nobody could tell them apart.
+/// Returns the text of all pods, in the order of their ids. Pods with equal ids are omitted, because they cannot be
+/// distinguished.
 #[must_use]
 pub fn encode_pods(pods: &[PodUsage]) -> String {
     let mut sorted: Vec<&PodUsage> = pods.iter().collect();
@@ -95,10 +97,10 @@ pub fn encode_pods(pods: &[PodUsage]) -> String {
     wire::text(&bytes)
 }
 
-/// The pods of a text, in the order of their ids.
+/// Parses the pods of a text, in the order of their ids.
 ///
 /// # Errors
-/// [`InvalidText`] for what [`encode_pods`] does not write.
+/// Returns [`InvalidText`] for a text that [`encode_pods`] does not write.
 pub fn decode_pods(text: &str) -> Result<Vec<PodUsage>, InvalidText> {
     let bytes = wire::bytes(text)?;
     let Some((VERSION, entries)) = bytes.split_first().map(|(version, rest)| (*version, rest)) else {

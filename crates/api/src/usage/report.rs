@@ -1,4 +1,4 @@
-//! A report as values, with the rules of whether it counts: what the planner's snapshot takes over.
+//! Parsed utilization report, and the rules for its validity. The planner's snapshot contains these values.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,46 +9,47 @@ use super::wire::InvalidText;
 use crate::nodeusage::{Figures, NodeUsageSpec, Pressure};
 use crate::quantity::{CPU, InvalidQuantity, MEMORY};
 
-/// Agents report every five minutes at the latest: with three reports missing nobody knows any more.
+/// Age at which a report is stale. Agents report at least every five minutes, so three reports are missing at this age.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(15);
-/// Clocks differ a little; a report from further ahead than this is of no use.
+/// Maximum clock difference. A report from further in the future is ignored.
 const SKEW: SignedDuration = SignedDuration::from_mins(2);
 
-/// Somebody who could run had no CPU for half of the time: bursts on a well used machine stay below that.
+/// CPU stall threshold: some runnable process had no CPU for half of the time. Bursts on a well utilized node stay below it.
 const CPU_STALLS: u16 = 500;
-/// The kernel looks for memory so often only where the working sets hardly fit; a page cache that turns over costs a hundredth.
+/// Memory stall threshold. The kernel reclaims so often only if the working sets hardly fit. Turnover of the page cache costs a
+/// hundredth of the time.
 const MEMORY_STALLS: u16 = 100;
-/// Nobody ran at all for want of memory: half of it is too much already.
+/// Threshold of stalls of all processes for lack of memory, half of the threshold above.
 const MEMORY_FULL_STALLS: u16 = 50;
-/// Nobody ran at all because of the disk. Batch work waits much, so this is a quarter of the time, and only of waits by all.
+/// Disk stall threshold: a quarter of the time, and only stalls of all processes, because batch jobs often wait for disks.
 const DISK_STALLS: u16 = 250;
 
-/// What one machine uses. Kept small: there is one for each node.
+/// Utilization of one node. Kept small, because there is one for each node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// The EC2 instance.
+    /// EC2 instance id.
     pub instance: Box<str>,
-    /// When it was measured.
+    /// Time of the measurement.
     pub measured_at: Timestamp,
-    /// Since when there is history.
+    /// Start of the history.
     pub since: Timestamp,
     /// CPU in millicores.
     pub cpu: Amounts,
     /// Working set in bytes.
     pub memory: Amounts,
-    /// How long processes waited; `None` where the kernel does not tell.
+    /// Stalls of processes; `None` if the kernel does not report them.
     pub pressure: Option<Pressure>,
-    /// Thousandths of periods with throttling, in the worst five minutes of the last hour.
+    /// Thousandths of CPU quota periods with throttling, in the worst five minutes of the last hour.
     pub throttled: u16,
-    /// Processes killed for want of memory within 24 hours.
+    /// Number of OOM-killed processes within 24 hours.
     pub oom_kills: u32,
-    /// CPU and memory at the same time.
+    /// Joint histogram of CPU and memory.
     pub joint: Joint,
-    /// The pods in the order of their ids.
+    /// Pods in the order of their ids.
     pods: Box<[PodUsage]>,
 }
 
-/// What a machine is short of.
+/// Resource that a node is short of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
     /// Processes wait for a CPU much of the time.
@@ -57,11 +58,11 @@ pub enum Shortage {
     Memory,
     /// All processes wait for a disk.
     Disk,
-    /// Processes were killed for want of memory.
+    /// Processes were OOM-killed.
     Killed,
 }
 
-/// Figures of one resource, in millicores or bytes; [`Figures`] says what they mean.
+/// Figures of one resource, in millicores or bytes. [`Figures`] documents them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// Median.
@@ -70,30 +71,30 @@ pub struct Amounts {
     pub p95: i64,
     /// 99th percentile.
     pub p99: i64,
-    /// Highest of 5 minutes.
+    /// Maximum of 5 minutes.
     pub peak_5m: i64,
-    /// Highest of an hour.
+    /// Maximum of an hour.
     pub peak_1h: i64,
-    /// Highest of 24 hours.
+    /// Maximum of 24 hours.
     pub peak_24h: i64,
 }
 
-/// Why a report counts as none.
+/// Reason why a report is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidReport {
-    /// A figure is no quantity.
+    /// Figure that is not a quantity.
     #[error("in the figures of {0}")]
     Figure(&'static str, #[source] InvalidQuantity),
-    /// A histogram or the list of pods cannot be read.
+    /// Histogram or list of pods that is invalid.
     #[error("in {0}")]
     Text(&'static str, #[source] InvalidText),
 }
 
 impl Usage {
-    /// Reads a report.
+    /// Parses a report.
     ///
     /// # Errors
-    /// [`InvalidReport`] names the field that no agent of this version wrote.
+    /// Returns [`InvalidReport`] with the field that no agent of this version writes.
     pub fn read(spec: &NodeUsageSpec) -> Result<Self, InvalidReport> {
         let histogram = |field, text| Histogram::read(text).map_err(|error| InvalidReport::Text(field, error));
         histogram("histograms.cpu", &spec.histograms.cpu)?;
@@ -114,25 +115,25 @@ impl Usage {
         })
     }
 
-    /// Whether it speaks of now: neither stale nor from the future.
+    /// Reports whether the report is current: neither stale nor from the future.
     #[must_use]
     pub fn is_current(&self, now: Timestamp) -> bool {
         !self.is_stale(now) && !self.is_ahead(now)
     }
 
-    /// Whether it was measured too long ago.
+    /// Reports whether the measurement is too old.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.duration_since(self.measured_at) >= STALE_AFTER
     }
 
-    /// Whether it says that it was measured later than clocks differ.
+    /// Reports whether the measurement is further in the future than clocks differ.
     #[must_use]
     pub fn is_ahead(&self, now: Timestamp) -> bool {
         now.duration_since(self.measured_at) <= -SKEW
     }
 
-    /// When [`Usage::is_current`] will answer otherwise than at `now`, if ever.
+    /// Returns the next time after `now` at which the result of [`Usage::is_current`] changes, if ever.
     #[must_use]
     pub fn changes_after(&self, now: Timestamp) -> Option<Timestamp> {
         let begins = self.measured_at.checked_sub(SKEW).ok()?.checked_add(SignedDuration::from_nanos(1)).ok();
@@ -140,7 +141,7 @@ impl Usage {
         begins.into_iter().chain(ends).find(|at| *at > now)
     }
 
-    /// What the machine is short of already, the worst first: more pods would make all of them slower.
+    /// Returns the resource that the node is short of, the most severe first. More pods would slow all of them down.
     #[must_use]
     pub fn shortage(&self) -> Option<Shortage> {
         let stalls = self.pressure.unwrap_or_default();
@@ -154,20 +155,20 @@ impl Usage {
         rows.into_iter().find(|(holds, _)| *holds).map(|(_, shortage)| shortage)
     }
 
-    /// Whether the machine is short of anything.
+    /// Reports whether the node is short of any resource.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
         self.shortage().is_some()
     }
 
-    /// What the pod of this UID uses, if the machine saw it.
+    /// Returns the utilization of the pod with this UID, if the report has it.
     #[must_use]
     pub fn pod(&self, uid: &str) -> Option<&PodUsage> {
         let id = PodId::from_uid(uid)?;
         self.pods.binary_search_by_key(&id, |pod| pod.id).ok().map(|index| &self.pods[index])
     }
 
-    /// All pods that the machine saw.
+    /// Returns all pods of the report.
     #[must_use]
     pub fn pods(&self) -> &[PodUsage] {
         &self.pods

@@ -1,30 +1,30 @@
-//! How often each cell was hit, where a hit counts half as much after a day. Whole numbers only: a hit is worth more the later
-//! it comes, so nothing has to be scaled down as time passes, and adding two of these is adding numbers, in any order.
+//! Weighted counts of hits per cell, where the weight of a hit halves every day. All weights are integers: a later hit has a
+//! greater weight, so weights need no scaling as time passes. A merge adds numbers, in any order.
 
 use jiff::Timestamp;
 
 use super::wire::{InvalidText, Reader, put};
 
 const HOURS_A_DAY: u32 = 24;
-/// `1024 * 2^(hour / 24)`: what a hit in that hour of the day is worth.
+/// Weight of a hit by hour of the day: `1024 * 2^(hour / 24)`.
 const WORTH: [u64; HOURS_A_DAY as usize] = [
     1024, 1054, 1085, 1117, 1149, 1183, 1218, 1253, 1290, 1328, 1367, 1407, 1448, 1491, 1534, 1579, 1625, 1673, 1722,
     1773, 1825, 1878, 1933, 1990,
 ];
-/// Days after which the weights are brought back to where they began; a hit is worth 1/256 by then.
+/// Days after which weights are rescaled to their initial epoch. A hit then has 1/256 of its weight.
 const CARRIED: u32 = 8;
-/// Of two that are further apart than this many days, the older counts nothing beside the newer.
+/// Maximum distance in days of two merged sets. Beyond it, the older one has no weight beside the newer one.
 const APART: u32 = 24;
-/// Weights that travel add up to no more than this: a figure is right to half a tenth of a percent of the time.
+/// Maximum sum of transferred weights. A figure is exact to 0.05 % of the time.
 const TRAVELS: u64 = 4095;
 
-/// Weights of cells. Exact while the sums stay below 2^40, which takes an agent ten thousand days and a controller as many
-/// nodes; beyond that they saturate.
+/// Weights of cells. The weights are exact while sums stay below 2^40, which takes an agent ten thousand days, or a controller
+/// as many nodes. Greater sums saturate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weights {
-    /// The day, counted from 1970, at whose beginning a hit was worth [`WORTH`]`[0]`.
+    /// Day since 1970 at whose start a hit had weight [`WORTH`]`[0]`.
     epoch: u32,
-    /// The first cell of the window that was ever hit.
+    /// First cell of the stored window.
     first: u16,
     cells: Vec<u64>,
 }
@@ -34,7 +34,7 @@ impl Weights {
     pub(super) fn add(&mut self, cell: u16, at: Timestamp) {
         let hour = u32::try_from(at.as_second().max(0) / 3600).unwrap_or(u32::MAX);
         let (day, hour) = (hour / HOURS_A_DAY, hour % HOURS_A_DAY);
-        // A clock that goes back: what is known counts as if it were from now.
+        // The clock went back: existing weights count as if they were from now.
         if self.cells.is_empty() || day < self.epoch {
             self.epoch = day;
         }
@@ -46,7 +46,7 @@ impl Weights {
         *weight = weight.saturating_add(worth);
     }
 
-    /// The weight of a cell, in a window that reaches as far as it.
+    /// Returns the weight of a cell, and extends the window to that cell.
     fn cell(&mut self, cell: u16) -> &mut u64 {
         if self.cells.is_empty() {
             self.first = cell;
@@ -63,7 +63,7 @@ impl Weights {
         &mut self.cells[index]
     }
 
-    /// Begins to count from `day`.
+    /// Rescales the weights to `day`.
     fn carry(&mut self, day: u32) {
         match day - self.epoch {
             days if days < u64::BITS => self.shrink(days),
@@ -72,7 +72,7 @@ impl Weights {
         self.epoch = day;
     }
 
-    /// Divides by `2^shift` so that what is left of each sum from the first cell on is right, not each cell.
+    /// Divides the weights by `2^shift`. Rounding keeps the sums from the first cell on correct, not the single cells.
     fn shrink(&mut self, shift: u32) {
         let (mut before, mut sum) = (0, 0_u128);
         for weight in &mut self.cells {
@@ -96,7 +96,7 @@ impl Weights {
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the hits of another set.
     pub(super) fn merge(&mut self, other: &Self) {
         if other.cells.is_empty() {
             return;
@@ -119,7 +119,7 @@ impl Weights {
         }
     }
 
-    /// Adds one that begins `days` later, so that its hits are worth more.
+    /// Adds a set whose epoch is `days` later, so that its hits have a greater weight.
     fn take_in(&mut self, newer: &Self, days: u32) {
         for (cell, weight) in newer.hits() {
             let worth = weight.saturating_mul(1 << days);
@@ -128,17 +128,17 @@ impl Weights {
         }
     }
 
-    /// Cells and their weights, in the order of cells.
+    /// Returns the cells and their weights, in the order of cells.
     pub(super) fn hits(&self) -> impl Iterator<Item = (u16, u64)> {
         (self.first..).zip(self.cells.iter().copied())
     }
 
-    /// All weights together.
+    /// Returns the sum of all weights.
     pub(super) fn total(&self) -> u128 {
         self.cells.iter().copied().map(u128::from).sum()
     }
 
-    /// As it travels: small, and always the same text for the same weights.
+    /// Returns the bytes for transfer: small, and always the same for the same weights.
     pub(super) fn abridged(&self) -> Vec<u8> {
         let total = self.total();
         let shift = (0..u64::BITS).find(|shift| rounded(total, *shift) <= u128::from(TRAVELS)).unwrap_or(0);
@@ -147,7 +147,7 @@ impl Weights {
         small.written(shift)
     }
 
-    /// As it is kept: to the last bit.
+    /// Returns the bytes for storage, without loss.
     pub(super) fn whole(&self) -> Vec<u8> {
         self.written(0)
     }
@@ -166,7 +166,7 @@ impl Weights {
                 empty += 1;
                 continue;
             }
-            // A zero is followed by how many there are.
+            // A zero is followed by the number of zeros.
             if empty > 0 {
                 put(&mut bytes, 0);
                 put(&mut bytes, std::mem::take(&mut empty));
@@ -176,7 +176,7 @@ impl Weights {
         bytes
     }
 
-    /// Reads either form; `cells` is how many there may be.
+    /// Parses either form. `cells` is the maximum number of cells.
     pub(super) fn read(bytes: &[u8], cells: u16) -> Result<Self, InvalidText> {
         let mut reader = Reader::new(bytes);
         let mut read = Self::default();
@@ -204,7 +204,7 @@ impl Weights {
     }
 }
 
-/// `sum / 2^shift`, rounded to the nearest.
+/// Returns `sum / 2^shift`, rounded to the nearest.
 fn rounded(sum: u128, shift: u32) -> u128 {
     (sum + ((1 << shift) >> 1)) >> shift
 }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hit_is_worth_twice_as_much_a_day_later() {
+    fn worth_doubles_in_a_day() {
         for (hour, worth) in WORTH.iter().enumerate() {
             let wanted = 1024.0 * 2_f64.powf(hour as f64 / 24.0);
             assert!((*worth as f64 - wanted).abs() <= 0.5, "hour {hour}");

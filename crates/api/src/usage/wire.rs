@@ -1,24 +1,24 @@
-//! Bytes as text in a Kubernetes object, and numbers as few bytes.
+//! Encoding of bytes as text in a Kubernetes object, and of numbers in few bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Why a text is none of ours.
+/// Error for a text that this version did not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a usage report that this version can read: {0}")]
 pub struct InvalidText(pub(super) &'static str);
 
-/// Bytes as text without characters that JSON must escape.
+/// Returns bytes as text without characters that JSON must escape.
 pub(super) fn text(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The bytes of a text.
+/// Returns the bytes of a text.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, InvalidText> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| InvalidText("it is not base64"))
 }
 
-/// Appends a number, seven bits a byte, lowest first.
+/// Appends a number with seven bits per byte, lowest bits first.
 pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -27,7 +27,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Reads numbers in a row.
+/// Reader of consecutive numbers.
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

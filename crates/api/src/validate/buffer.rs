@@ -1,10 +1,10 @@
-//! What the API server cannot check of a buffer.
+//! Runtime validation of CapacityBuffers.
 
 use super::Fault;
 use crate::CapacityBufferSpec;
 use crate::capacitybuffer::SCALABLE_KINDS;
 
-/// Everything that is wrong with a buffer, empty when nothing is.
+/// Returns all problems of a CapacityBuffer; empty if it is valid.
 #[must_use]
 pub fn capacity_buffer(spec: &CapacityBufferSpec) -> Vec<Fault> {
     let mut found = reference_faults(spec);

@@ -1,13 +1,13 @@
-//! What the API server cannot check of an overlay.
+//! Runtime validation of NodeOverlays.
 
 use super::{Fault, NodePoolKey, annotation_fault, numbered, requirement_faults, told};
 use crate::quantity::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 use crate::{NodeOverlay, Operator, Requirement, annotation};
 
-/// Resources that are the cloud's to state.
+/// Resources that only EC2 defines.
 const GIVEN: [&str; 4] = [CPU, MEMORY, EPHEMERAL_STORAGE, PODS];
 
-/// Everything that is wrong with an overlay; empty when nothing is.
+/// Returns all problems of a NodeOverlay; empty if it is valid.
 #[must_use]
 pub fn node_overlay(overlay: &NodeOverlay) -> Vec<Fault> {
     let mut found = Vec::new();

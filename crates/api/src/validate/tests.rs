@@ -1,4 +1,4 @@
-//! Rows of pools and what is wrong with them.
+//! Table tests of runtime validation.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn check(labels: &Value, spec: &Value, expected: &str) {
     compare(&faults(labels, spec), expected, &json!([labels, spec]));
 }
 
-/// One fault that says `expected`, or none where nothing is expected.
+/// Asserts one fault that contains `expected`, or none if `expected` is empty.
 fn compare(found: &[Fault], expected: &str, of: &Value) {
     match expected {
         "" => assert_eq!(found, [], "{of}"),
@@ -33,7 +33,7 @@ fn compare(found: &[Fault], expected: &str, of: &Value) {
 }
 
 #[test]
-fn labels() {
+fn node_pool_validation_checks_labels() {
     let long = "x".repeat(64);
     let rows = [
         (json!({}), ""),
@@ -57,7 +57,7 @@ fn labels() {
 }
 
 #[test]
-fn taints() {
+fn node_pool_validation_checks_taints() {
     let rows = [
         (json!({ "taints": [{ "key": "a", "value": "b", "effect": "NoSchedule" }] }), ""),
         (json!({ "taints": [{ "key": "a", "effect": "" }] }), ""),
@@ -80,7 +80,7 @@ fn taints() {
 }
 
 #[test]
-fn requirements() {
+fn node_pool_validation_checks_requirements() {
     let rows = [
         (json!({ "key": "a", "operator": "In", "values": ["b", "c"], "minValues": 2 }), ""),
         (json!({ "key": "a", "operator": "Exists" }), ""),
@@ -109,7 +109,7 @@ fn requirements() {
 }
 
 #[test]
-fn a_fault_names_its_field() {
+fn node_pool_fault_names_its_field() {
     let rows = [
         (
             json!({ "requirements": [{ "key": "a", "operator": "Exists" }, { "key": "b", "operator": "In" }] }),
@@ -132,7 +132,7 @@ fn a_fault_names_its_field() {
 }
 
 #[test]
-fn annotations_of_our_own() {
+fn node_pool_validation_checks_kerf_annotations() {
     let rows = [
         (json!({ "kerf.sh/node-fee": "0.01", "kerf.sh/performance-factors": "family=m8g:1.25" }), ""),
         (json!({ "kerf.sh/node-fee": "free" }), "annotation \"kerf.sh/node-fee\": \"free\" is not a price"),
@@ -148,7 +148,7 @@ fn annotations_of_our_own() {
 }
 
 #[test]
-fn overlays() {
+fn node_overlay_validation_reports_faults() {
     let not_in = json!([{ "key": "a", "operator": "NotIn" }]);
     let rows = [
         (json!({}), ""),
@@ -177,7 +177,7 @@ fn overlays() {
 }
 
 #[test]
-fn buffers() {
+fn capacity_buffer_validation_reports_faults() {
     let template = json!({ "name": "t" });
     let web = json!({ "kind": "Deployment", "name": "web" });
     let rows = [

@@ -1,4 +1,4 @@
-//! Rows of what pods need.
+//! Table tests of the resources that pods request.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn sidecar(requests: &Value) -> Value {
 }
 
 #[test]
-fn containers() {
+fn pod_requests_adds_containers_and_overhead() {
     let rows = [
         (json!({}), json!({})),
         (json!({ "containers": null }), json!({})),
@@ -45,7 +45,7 @@ fn containers() {
 }
 
 #[test]
-fn init_containers_and_sidecars() {
+fn pod_requests_counts_init_containers_and_sidecars() {
     let main = asks(&json!({ "cpu": "1" }));
     let rows = [
         ("small init", json!([asks(&json!({ "cpu": "500m" }))]), 1000),
@@ -70,7 +70,7 @@ fn init_containers_and_sidecars() {
 }
 
 #[test]
-fn the_pod_as_a_whole() {
+fn pod_requests_prefers_requests_of_the_whole_pod() {
     let rows = [
         (
             "replaces the sum of that resource",
@@ -101,7 +101,7 @@ fn the_pod_as_a_whole() {
 }
 
 #[test]
-fn odd_amounts_are_named() {
+fn pod_requests_reports_invalid_quantities() {
     let spec = json!({ "containers": [asks(&json!({ "cpu": "lots" }))] });
     let spec: PodSpec = serde_json::from_value(spec).unwrap();
     let error = pod_requests(&spec).unwrap_err();

@@ -1,11 +1,11 @@
-//! The laws of the machine that an EC2NodeClass describes: disks, network, metadata service.
+//! Schema rules of the instance settings in an EC2NodeClass: disks, network, metadata service.
 
 use serde_json::{Value, json};
 
 use super::super::laws::{rule, rules};
 use super::super::{Law, law};
 
-/// 1 to 59000 Gi, 1 to 64000 G, 1 to 58 Ti, 1 to 64 T.
+/// Pattern of volume sizes: 1 to 59000 Gi, 1 to 64000 G, 1 to 58 Ti, 1 to 64 T.
 const VOLUME_SIZE: &str = "^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G|([1-9]|[1-4][0-9]|5[0-8])Ti|([1-9]|[1-5][0-9]|6[0-4])T)$";
 
 pub(super) fn laws() -> Vec<Law> {

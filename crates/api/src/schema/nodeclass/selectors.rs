@@ -1,7 +1,7 @@
-//! The laws of what an EC2NodeClass selects.
+//! Schema rules of the selectors in an EC2NodeClass.
 //!
-//! Where upstream refuses a list only when every term is at fault, so does Kerf: a list that Karpenter
-//! accepts must not be refused by its replacement.
+//! Some rules refuse a list only if every term is invalid, because Karpenter does so too. Kerf must accept every list that
+//! Karpenter accepts.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn laws() -> Vec<Law> {
     laws
 }
 
-/// Laws of a list of terms: how many, at least one field of `needed` in each, and the rest.
+/// Returns the schema rules of a list of terms: its size, at least one field of `needed` in each term, and the rules in `more`.
 fn terms(field: &str, least: u32, needed: &[&str], more: Vec<Value>) -> Vec<Law> {
     let any = needed.iter().map(|name| format!("has(x.{name})")).collect::<Vec<_>>().join(" || ");
     let mut all = vec![rule(
