@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use controller::metrics::TABLE;
+use controller::metrics::table;
 use daemon::metric::Kind;
 use serde::Deserialize;
 use serde_json::Value;
@@ -106,7 +106,7 @@ fn labels_of(series: &str) -> Option<&'static [&'static str]> {
         Kind::Histogram(_) => ["_bucket", "_sum", "_count"].iter().any(|part| series.strip_suffix(part) == Some(name)),
         Kind::Counter | Kind::Gauge => series == name,
     };
-    TABLE.iter().find(|metric| exposed(metric.kind, metric.name)).map(|metric| metric.labels)
+    table().into_iter().find(|metric| exposed(metric.kind, metric.name)).map(|metric| metric.labels)
 }
 
 #[test]

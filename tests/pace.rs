@@ -103,7 +103,7 @@ async fn launch(wishes: &[Vec<&str>]) -> Run {
         ..Settings::default()
     };
     let aws = Arc::new(AwsCloud::connect(&settings).await);
-    let cloud = controller::capacity::rate_limits::limited(aws, Arc::new(Metrics::new(controller::metrics::TABLE)));
+    let cloud = controller::capacity::rate_limits::limited(aws, Arc::new(Metrics::new(&controller::metrics::table())));
     let server = Arc::new(ApiServer::new(Timestamp::now));
     wishes.iter().enumerate().for_each(|(number, types)| server.create(CLAIMS, claim(number, types)));
     let begin = Instant::now();

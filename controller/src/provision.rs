@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::NodeClaim;
-use daemon::metric::Metrics;
+use daemon::metric::{Metrics, NoLabels};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use planner::{Plan, PlanCache, ValidatedCommands, ValidatedPlan, Validation};
@@ -162,11 +162,15 @@ impl Provisioner {
         let snapshot_took = started.elapsed();
         let (built, checked) = tokio::task::spawn_blocking(move || checked_plan(built)).await.ok()?;
         let took = started.elapsed();
-        self.metrics.observe(&metrics::SCHEDULING_DURATION, &[], took.as_secs_f64());
-        self.metrics.observe(&metrics::EVALUATION_DURATION, &["", ""], took.as_secs_f64());
+        self.metrics.observe(&metrics::SCHEDULING_DURATION, NoLabels, took.as_secs_f64());
+        self.metrics.observe(
+            &metrics::EVALUATION_DURATION,
+            metrics::ByReasonConsolidationType { reason: "", consolidation_type: "" },
+            took.as_secs_f64(),
+        );
         log::debug!(snapshot_ms = snapshot_took.as_millis() as i64, total_ms = took.as_millis() as i64; "planned");
         if !checked.findings.is_empty() {
-            self.metrics.add(&metrics::PLAN_FINDINGS, &[], 1.0);
+            self.metrics.add(&metrics::PLAN_FINDINGS, NoLabels, 1.0);
             let kept = checked.sound.as_ref().map_or(0, |plan| plan.moves.len());
             let carried_out = if checked.sound.is_some() { "pods and earlier commands" } else { "nothing" };
             log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "plan validation failed");
@@ -190,7 +194,7 @@ impl Provisioner {
         let mut nominations = self.nominations.lock();
         nominations.expire(now, nominations::lifetime(self.rules.window.max));
         nominations.forget_arrived(|pod| index.waits(pod));
-        self.metrics.set(&metrics::NODE_COUNT, &[], index.nodes.len() as f64);
+        self.metrics.set(&metrics::NODE_COUNT, NoLabels, index.nodes.len() as f64);
         let mut memory = self.memory.lock();
         memory.build(&Input {
             seed: plan_id(now),
@@ -230,8 +234,8 @@ impl Provisioner {
     /// Carries out a plan. Apart from NodeClaims, failures have no consequence: the next pass repeats the operation.
     async fn carry_out(&self, built: &SnapshotResult, plan: &Plan, ripe: &ValidatedCommands, now: Timestamp) {
         let outcome = self.cluster.read(|index| actions::from_plan(index, built, plan, &ripe.begin));
-        self.metrics.set(&metrics::UNSCHEDULABLE_PODS, &[], outcome.unschedulable as f64);
-        self.metrics.set(&metrics::IGNORED_PODS, &[], built.ignored.len() as f64);
+        self.metrics.set(&metrics::UNSCHEDULABLE_PODS, NoLabels, outcome.unschedulable as f64);
+        self.metrics.set(&metrics::IGNORED_PODS, NoLabels, built.ignored.len() as f64);
         for (node, pods) in &outcome.nominations {
             self.promise(pods, node, now);
         }
@@ -243,7 +247,7 @@ impl Provisioner {
             self.cluster.queue.add(WorkItem::Gather);
         }
         self.resizer.carry_out(&plan.resizes, now).await;
-        self.metrics.set(&metrics::SAVED_BY_USAGE, &[], plan.saved_by_usage.0 as f64 / 1e6);
+        self.metrics.set(&metrics::SAVED_BY_USAGE, NoLabels, plan.saved_by_usage.0 as f64 / 1e6);
         self.arrange_promises(built, plan);
         self.run_each(outcome.repairs, "failed to remove the taint of a kept node, retrying with the next plan").await;
         self.run_each(outcome.approvals, "failed to approve a replacement, retrying with the next plan").await;
@@ -252,7 +256,13 @@ impl Provisioner {
         self.scores.count(&self.metrics, built, plan, &ripe.begin);
         let stays = self.cluster.read(|index| node_events::notes(index, plan, ripe));
         for dropped in &ripe.dropped {
-            self.metrics.add(&metrics::FAILED_VALIDATIONS, &[CommandKind::from_rejected(dropped).consolidation()], 1.0);
+            self.metrics.add(
+                &metrics::FAILED_VALIDATIONS,
+                metrics::ByConsolidationType {
+                    consolidation_type: CommandKind::from_rejected(dropped).consolidation(),
+                },
+                1.0,
+            );
         }
         let closed = self.resizer.is_closed(now);
         let advice = self.cluster.read(|index| self.adviser.look(index, closed, &self.metrics, now));
@@ -283,7 +293,11 @@ impl Provisioner {
         let pool = nodeclaim::pool(&claim).to_owned();
         match self.act.run(Operation::CreateClaim(Box::new(claim))).await {
             Ok(()) => {
-                self.metrics.add(&metrics::CLAIMS_CREATED, &["provisioned", &pool], 1.0);
+                self.metrics.add(
+                    &metrics::CLAIMS_CREATED,
+                    metrics::ByReasonNodePool { reason: "provisioned", nodepool: &pool },
+                    1.0,
+                );
                 log::info!(
                     nodeclaim = name.as_str(), nodepool = pool.as_str(), pods = pods.len() as i64;
                     "created nodeclaim"

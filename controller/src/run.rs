@@ -11,7 +11,7 @@ use api::objects::{
 use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 use cloud::Cloud;
 use daemon::admin::Admin;
-use daemon::metric::Metrics;
+use daemon::metric::{Metrics, NoLabels};
 use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::{Client, Config};
@@ -62,7 +62,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         endpoint_url: settings.endpoint_url.clone(),
         ..aws::Settings::default()
     };
-    let metrics = Arc::new(Metrics::new(metrics::TABLE));
+    let metrics = Arc::new(Metrics::new(&metrics::table()));
     let cloud = rate_limits::limited(Arc::new(aws::AwsCloud::connect(&aws).await), Arc::clone(&metrics));
 
     let (notes, outgoing) = EventRecorder::new();
@@ -293,7 +293,16 @@ impl Probes {
             "aarch64" => api::label::ARCH_ARM64,
             other => other,
         };
-        metrics.set(&metrics::BUILD_INFO, &[env!("CARGO_PKG_VERSION"), "", architecture, ""], 1.0);
+        metrics.set(
+            &metrics::BUILD_INFO,
+            metrics::BuildLabels {
+                version: env!("CARGO_PKG_VERSION"),
+                goversion: "",
+                goarch: architecture,
+                commit: "",
+            },
+            1.0,
+        );
         Self {
             cluster: Arc::clone(cluster),
             metrics: Arc::clone(metrics),
@@ -329,9 +338,9 @@ impl Admin for Probes {
 
     fn metrics(&self) -> String {
         let (synced, now) = (self.cluster.read(Index::is_synced), self.cluster.now());
-        self.metrics.set(&metrics::SYNCED, &[], f64::from(u8::from(synced)));
+        self.metrics.set(&metrics::SYNCED, NoLabels, f64::from(u8::from(synced)));
         let unsynced = if synced { 0.0 } else { now.duration_since(self.started).as_secs_f64() };
-        self.metrics.set(&metrics::UNSYNCED_TIME, &[], unsynced);
+        self.metrics.set(&metrics::UNSYNCED_TIME, NoLabels, unsynced);
         if self.leading.load(Ordering::Acquire) {
             self.cluster.read(|index| self.export_metrics(index, now));
         } else {

@@ -1,10 +1,11 @@
 //! Test that `docs/metrics.md` matches the table of metrics, from which `make bless` writes it.
 #![expect(clippy::expect_used, reason = "a failed assumption should fail the test")]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use controller::metrics::TABLE;
+use controller::metrics::table;
 use daemon::metric::Kind;
 
 #[test]
@@ -20,11 +21,10 @@ fn metrics_page_matches_the_table() {
 
 #[test]
 fn table_has_unique_names_with_units() {
-    let mut names: Vec<&str> = TABLE.iter().map(|metric| metric.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), TABLE.len());
-    for metric in TABLE {
+    let table = table();
+    let names: BTreeSet<&str> = table.iter().map(|metric| metric.name).collect();
+    assert_eq!(names.len(), table.len());
+    for metric in table {
         let name = metric.name;
         match metric.kind {
             Kind::Counter => assert!(name.ends_with("_total"), "{name}"),
@@ -41,41 +41,38 @@ fn table_has_unique_names_with_units() {
 
 const INTRODUCTION: &str = "# Metrics of the controller
 
-Written from `controller/src/metrics.rs` by `make bless`. Names that begin with `karpenter_` or `operator_` mean what they mean in
-Karpenter; `kerf_` are our own. `docs/runbook.md` belongs to the alerts in `controller/monitoring/alerts.yaml`, and
-`controller/monitoring/boards` are boards for Grafana.
+This page lists every metric of the controller. It is a reference, written from `controller/src/metrics` by `make bless`. Metrics whose
+names begin with `karpenter_` or `operator_` have Karpenter's meaning; those that begin with `kerf_` are our own. The alerts in
+`controller/monitoring/alerts.yaml` are explained in [runbook.md](runbook.md); `controller/monitoring/boards` has boards for Grafana.
 
-What Karpenter tells of every node, pod or object is told here by pool, condition or workload, and of what waits longest: a thousand
-nodes of ten pools with twenty thousand pods are less than two thousand series, which a test counts. Sums over the labels that are
-left are the same as in Karpenter. Gauges of nodes, pools, pods, types and conditions are counted at each scrape, by the replica that
-leads; `DISABLE_CLUSTER_STATE_OBSERVABILITY=true` leaves out those of `controller/src/metrics/fleet.rs`.
+Karpenter has many metrics per node, pod or object. Kerf has them per NodePool, condition or workload, and lists only the oldest pods.
+A thousand nodes of ten NodePools with twenty thousand pods are less than two thousand series, which a test counts. Sums over the
+remaining labels are the same as in Karpenter.
+
+Each scrape counts the gauges of nodes, NodePools, pods, instance types and conditions anew. Only the leader exports these gauges, so
+sums over replicas are right. `DISABLE_CLUSTER_STATE_OBSERVABILITY=true` leaves out the gauges of `controller/src/metrics/fleet.rs`.
 
 | name | kind | labels | meaning |
 |---|---|---|---|
 ";
 
 const ABSENT: &str = "
-## What Karpenter has and Kerf has not
+## Metrics of Karpenter that Kerf does not have
 
-| metrics | why, and what instead |
+| metrics | reason, and the metric to use |
 |---|---|
-| `controller_runtime_*`, `workqueue_*`, `client_go_*`, `leader_election_*`, `go_*`, `aws_sdk_go_*` | of libraries that are not there: `kerf_act_steps_total`, `kerf_cloud_calls_total`, `kerf_cloud_waiting_seconds_total` |
-| `karpenter_scheduler_queue_depth`, `karpenter_scheduler_unfinished_work_seconds` | a plan is made at once, not pod by pod: `karpenter_scheduler_scheduling_duration_seconds` |
-| `karpenter_nodepools_cost_tracker_errors_total` | `kerf_nodes_unpriced_count` |
-| `karpenter_cloudprovider_batcher_batch_time_seconds` | nobody waits for others to share a call |
-| `karpenter_cloudprovider_instance_termination_failures_total` | `karpenter_cloudprovider_errors_total` of method `TerminateInstances` |
+| `controller_runtime_*`, `workqueue_*`, `client_go_*`, `leader_election_*`, `go_*`, `aws_sdk_go_*` | metrics of Go libraries: use `kerf_act_steps_total`, `kerf_cloud_calls_total`, `kerf_cloud_waiting_seconds_total` |
+| `karpenter_scheduler_queue_depth`, `karpenter_scheduler_unfinished_work_seconds` | one plan covers all pods: use `karpenter_scheduler_scheduling_duration_seconds` |
+| `karpenter_nodepools_cost_tracker_errors_total` | use `kerf_nodes_unpriced_count` |
+| `karpenter_cloudprovider_batcher_batch_time_seconds` | no request waits for others to share a call |
+| `karpenter_cloudprovider_instance_termination_failures_total` | use `karpenter_cloudprovider_errors_total` with method `TerminateInstances` |
 | labels `min_values_relaxed`, `zone_id`, `controller`, `scheduling_id`, and names of nodes and objects | left out |
 ";
 
 fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for metric in TABLE {
-        let kind = match metric.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
-        };
-        let labels = metric.labels.join(", ");
+    for metric in table() {
+        let (kind, labels) = (metric.kind.as_str(), metric.labels.join(", "));
         writeln!(page, "| `{}` | {kind} | {labels} | {} |", metric.name, metric.help).expect("a String takes all");
     }
     page.push_str(ABSENT);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::{EC2NodeClass, NodeClaim, NodePool};
-use controller::metrics::TABLE;
 use controller::metrics::collector::ClusterMetrics;
+use controller::metrics::table;
 use controller::state::index::Index;
 use controller::state::pod_decisions::PodDecisions;
-use daemon::metric::Metrics;
+use daemon::metric::{Metrics, Series};
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, Catalogue, InstanceType, MicroDollars, Offering, Resources};
 use serde::de::DeserializeOwned;
@@ -165,18 +165,18 @@ fn close(one: f64, other: f64) -> bool {
 
 #[test]
 fn a_thousand_nodes_are_less_than_two_thousand_series() {
-    let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(TABLE));
+    let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
     let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
     let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
     fleet.collect(&index, &decisions, &prices, &metrics, at(400));
     // What is counted over time is there, too: for each pool, and two values of every other label.
-    for metric in TABLE {
+    for metric in table() {
         for (pool, word) in (0..POOLS).flat_map(|pool| ["x", "y"].map(|word| (format!("pool-{pool}"), word))) {
             let label = |name: &&'static str| if *name == "nodepool" { pool.clone() } else { word.to_owned() };
-            let labels: Vec<String> = metric.labels.iter().map(label).collect();
-            let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-            metrics.add(metric, &labels, 1.0);
-            metrics.observe(metric, &labels, 1.0);
+            let labels = metric.labels.iter().map(|name| (*name, label(name))).collect();
+            let series = Series { name: metric.name, labels };
+            metrics.add_to_series(&series, 1.0);
+            metrics.observe_series(&series, 1.0);
         }
     }
     let text = metrics.render();
@@ -188,7 +188,7 @@ fn a_thousand_nodes_are_less_than_two_thousand_series() {
 
 #[test]
 fn what_is_told_adds_up() {
-    let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(TABLE));
+    let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
     let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
     let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
     fleet.collect(&index, &decisions, &prices, &metrics, at(400));
@@ -226,7 +226,7 @@ fn what_is_told_adds_up() {
 
 #[test]
 fn what_is_gone_is_not_told_any_more_and_what_has_no_price_is_counted() {
-    let (mut index, metrics) = (Index::default(), Metrics::new(TABLE));
+    let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     put_node(&mut index, 0);
     let (fleet, decisions) = (ClusterMetrics::new(at(500)), PodDecisions::new(at(500)));
     fleet.collect(&index, &decisions, &|_| None, &metrics, at(600));
@@ -260,7 +260,7 @@ fn claim_that_says(status: &str, turned: i64, deleted: Option<i64>) -> NodeClaim
 
 #[test]
 fn conditions_are_counted_when_they_turn_and_ends_when_they_come() {
-    let (mut index, metrics) = (Index::default(), Metrics::new(TABLE));
+    let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
     drop(index.apply(claim_that_says("Unknown", 10, None), at(10), true));
     drop(index.apply(claim_that_says("True", 13, None), at(13), true));
@@ -290,7 +290,7 @@ fn conditions_are_counted_when_they_turn_and_ends_when_they_come() {
 
 #[test]
 fn pods_are_measured_from_the_plan_that_had_a_place_for_them() {
-    let (mut index, metrics) = (Index::default(), Metrics::new(TABLE));
+    let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
     // Number 20 waits, number 1 was bound at 110 and ready at 130.
     [1, 20].into_iter().for_each(|number| put_pod(&mut index, "node-0", number));
@@ -301,7 +301,7 @@ fn pods_are_measured_from_the_plan_that_had_a_place_for_them() {
     };
     fleet.collect(&index, &decisions, &|_| None, &metrics, at(101));
     assert_eq!(values(&metrics.render(), "karpenter_pods_provisioning_scheduling_undecided_time_seconds"), [1.0]);
-    let (metrics, fleet) = (Metrics::new(TABLE), ClusterMetrics::new(at(0)));
+    let (metrics, fleet) = (Metrics::new(&table()), ClusterMetrics::new(at(0)));
     let snapshot = planner::Snapshot { pods: vec![waiting(1), waiting(20)], ..planner::Snapshot::default() };
     let place = || planner::PodVerdict::Existing {
         node: "node-0".to_owned(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::condition;
-use daemon::metric::Metrics;
+use daemon::metric::{Metrics, NoLabels};
 use drain::Millis;
 use jiff::Timestamp;
 use machine::agent::mode::Listen;
@@ -113,9 +113,9 @@ impl Local {
     /// Updates the metrics about answers of the API server.
     pub(super) fn api_answers(&self, answers: bool) {
         if !answers {
-            self.metrics.add(&metrics::EVENTS_ERROR, &["api"], 1.0);
+            self.metrics.add(&metrics::EVENTS_ERROR, metrics::ByEventErrorWhere { event_error_where: "api" }, 1.0);
         }
-        self.metrics.set(&metrics::API_ANSWERS, &[], f64::from(u8::from(answers)));
+        self.metrics.set(&metrics::API_ANSWERS, NoLabels, f64::from(u8::from(answers)));
     }
 
     /// Records changes at `now`, by the wall clock, once per iteration of the main loop. Returns the timeline's annotation if
@@ -186,12 +186,16 @@ impl Local {
     /// Counts actions with the metrics of the Node Termination Handler.
     fn count(&mut self, life: &Lifecycle) {
         for _ in std::mem::replace(&mut self.unanswered, life.unanswered())..life.unanswered() {
-            self.metrics.add(&metrics::EVENTS_ERROR, &["imds"], 1.0);
+            self.metrics.add(&metrics::EVENTS_ERROR, metrics::ByEventErrorWhere { event_error_where: "imds" }, 1.0);
         }
         let journal = life.journal();
         let cordoned = journal.drain.is_some() && life.node().is_some_and(|node| node.spec.unschedulable);
         if cordoned && !std::mem::replace(&mut self.cordoned, cordoned) {
-            self.metrics.add(&metrics::ACTIONS, &["cordon", "success"], 1.0);
+            self.metrics.add(
+                &metrics::ACTIONS,
+                metrics::ByNodeActionNodeStatus { node_action: "cordon", node_status: "success" },
+                1.0,
+            );
         }
         let Some(outcome) = &journal.outcome else {
             self.drained = false;
@@ -200,7 +204,11 @@ impl Local {
         };
         if !std::mem::replace(&mut self.drained, true) {
             let status = if outcome.complete { "success" } else { "error" };
-            self.metrics.add(&metrics::ACTIONS, &["cordon-and-drain", status], 1.0);
+            self.metrics.add(
+                &metrics::ACTIONS,
+                metrics::ByNodeActionNodeStatus { node_action: "cordon-and-drain", node_status: status },
+                1.0,
+            );
         }
     }
 

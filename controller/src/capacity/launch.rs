@@ -278,7 +278,11 @@ impl Launcher {
             Ok(answer) => {
                 let verdict = cloud::launch::judge(&answer, &open.choice.within());
                 outcome::count_errors(&self.metrics, &answer);
-                self.metrics.observe(&metrics::BATCH_SIZE, &["create_fleet"], f64::from(open.request.target));
+                self.metrics.observe(
+                    &metrics::BATCH_SIZE,
+                    metrics::ByBatcher { batcher: "create_fleet" },
+                    f64::from(open.request.target),
+                );
                 let scopes = open.choice.scopes();
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());

@@ -22,15 +22,28 @@ struct Watcher(Arc<Metrics>);
 
 impl Observer for Watcher {
     fn waited(&self, call: &'static str, time: Duration) {
-        self.0.add(&metrics::CLOUD_WAITING, &[call], time.as_secs_f64());
+        self.0.add(&metrics::CLOUD_WAITING, metrics::ByCall { call }, time.as_secs_f64());
     }
 
     fn ended(&self, call: &'static str, took: Duration, error: Option<ErrorKind>) {
         let outcome = outcome(error);
-        self.0.observe(&metrics::CLOUD_DURATION, &["", call, "aws"], took.as_secs_f64());
-        self.0.add(&metrics::CLOUD_CALLS, &[call, outcome], 1.0);
+        self.0.observe(
+            &metrics::CLOUD_DURATION,
+            metrics::ByControllerMethodProvider { controller: "", method: call, provider: "aws" },
+            took.as_secs_f64(),
+        );
+        self.0.add(&metrics::CLOUD_CALLS, metrics::ByCallOutcome { call, outcome }, 1.0);
         if error.is_some() {
-            self.0.add(&metrics::CLOUD_ERRORS, &["", call, "aws", outcome], 1.0);
+            self.0.add(
+                &metrics::CLOUD_ERRORS,
+                metrics::ByControllerMethodProviderError {
+                    controller: "",
+                    method: call,
+                    provider: "aws",
+                    error: outcome,
+                },
+                1.0,
+            );
         }
     }
 }
@@ -53,7 +66,7 @@ mod tests {
 
     #[test]
     fn watcher_records_waits_calls_and_errors() {
-        let metrics = Arc::new(Metrics::new(metrics::TABLE));
+        let metrics = Arc::new(Metrics::new(&metrics::table()));
         let watcher = Watcher(Arc::clone(&metrics));
         watcher.waited("CreateFleet", Duration::from_secs(2));
         watcher.ended("CreateFleet", Duration::from_millis(500), None);

@@ -144,7 +144,7 @@ mod tests {
         let client = Client::new(tower::service_fn(unknown), "default");
         let (plan, _triggers) = unbounded_channel();
         let cluster = Cluster::new(plan, EventRecorder::new().0);
-        let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
+        let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
         (Writer::new((client.clone(), client), Arc::new(cloud.clone()), cluster, metrics, leading), asked)
     }
 

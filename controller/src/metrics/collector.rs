@@ -15,11 +15,11 @@ use std::sync::Arc;
 use api::objects::{Node, ResourceList};
 use api::quantity::CPU;
 use api::{NodeClaim, label};
-use daemon::metric::{Metric, Metrics};
+use daemon::metric::{Gauge, Metrics};
 use jiff::Timestamp;
 use planner::Catalogue;
 
-use crate::metrics::fleet as metrics;
+use crate::metrics;
 use crate::metrics::gauge_set::{GaugeSet, Sample};
 use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
@@ -158,7 +158,7 @@ impl Sums {
     }
 
     fn samples(&self, pool: &str) -> Vec<Sample> {
-        let figures: [(&'static Metric, &Amounts); 6] = [
+        let figures: [(&Gauge<metrics::ByNodePoolResourceType<'_>>, &Amounts); 6] = [
             (&metrics::ALLOCATABLE, &self.allocatable),
             (&metrics::OVERHEAD, &self.overhead),
             (&metrics::POD_REQUESTS, &self.requests),
@@ -166,8 +166,12 @@ impl Sums {
             (&metrics::DAEMON_REQUESTS, &self.daemon_requests),
             (&metrics::DAEMON_LIMITS, &self.daemon_limits),
         ];
-        let each = figures.into_iter().flat_map(|(metric, all)| all.iter().map(move |one| (metric, one)));
-        each.map(|(metric, (resource, amount))| Sample::new(metric, &[pool, resource], *amount)).collect()
+        let each = figures.into_iter().flat_map(|(gauge, all)| all.iter().map(move |one| (gauge, one)));
+        each.map(|(gauge, (resource, amount))| {
+            let labels = metrics::ByNodePoolResourceType { nodepool: pool, resource_type: resource };
+            Sample::new(gauge, labels, *amount)
+        })
+        .collect()
     }
 }
 
@@ -183,7 +187,7 @@ fn resources(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample> {
     }
     let used = available.iter().filter(|(_, amount)| **amount > 0.0).map(|(resource, amount)| {
         let share = requested.get(resource).copied().unwrap_or_default() / amount;
-        Sample::new(&metrics::UTILIZATION, &[resource], 100.0 * share)
+        Sample::new(&metrics::UTILIZATION, metrics::ByResourceType { resource_type: resource }, 100.0 * share)
     });
     by_pool.iter().flat_map(|(pool, sums)| sums.samples(pool)).chain(used).collect()
 }
@@ -197,7 +201,10 @@ fn ages(machines: &[NodeSample<'_>], now: Timestamp) -> Vec<Sample> {
             *age = age.max(since(created.0, now));
         }
     }
-    oldest.iter().map(|(pool, age)| Sample::new(&metrics::OLDEST_NODE, &[pool], *age)).collect()
+    oldest
+        .iter()
+        .map(|(pool, age)| Sample::new(&metrics::OLDEST_NODE, metrics::ByNodePool { nodepool: pool }, *age))
+        .collect()
 }
 
 fn since(moment: Timestamp, now: Timestamp) -> f64 {
@@ -212,7 +219,13 @@ fn pools(index: &Index) -> Vec<Sample> {
         let usage = pool.status.iter().map(|status| (&metrics::POOL_USAGE, &status.resources));
         for (metric, list) in limits.chain(usage) {
             let told = amounts(list).into_iter();
-            samples.extend(told.map(|(resource, amount)| Sample::new(metric, &[&resource, name], amount)));
+            samples.extend(told.map(|(resource, amount)| {
+                Sample::new(
+                    metric,
+                    metrics::ByResourceTypeNodePool { resource_type: &resource, nodepool: name },
+                    amount,
+                )
+            }));
         }
     }
     samples

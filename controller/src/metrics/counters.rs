@@ -18,42 +18,62 @@ use crate::reconcile::nodeclaim::pool;
 /// Counts the registration of a node.
 pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
     let zone = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::ZONE));
-    metrics.add(&metrics::NODES_CREATED, &[pool(claim), zone.map_or("", String::as_str)], 1.0);
+    metrics.add(
+        &metrics::NODES_CREATED,
+        metrics::ByNodePoolZone { nodepool: pool(claim), zone: zone.map_or("", String::as_str) },
+        1.0,
+    );
 }
 
 /// Counts the removal of a NodeClaim, with Karpenter's reason.
 pub fn disrupted(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
     let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
     let capacity_type = capacity_type.map_or("", String::as_str);
-    metrics.add(&metrics::CLAIMS_DISRUPTED, &[reason, pool(claim), capacity_type], 1.0);
+    metrics.add(
+        &metrics::CLAIMS_DISRUPTED,
+        metrics::ByReasonNodePoolCapacityType { reason, nodepool: pool(claim), capacity_type },
+        1.0,
+    );
 }
 
 /// Counts a NodeClaim that is gone, with its durations.
 pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
     let pool = pool(claim);
     let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str);
-    metrics.add(&metrics::CLAIMS_TERMINATED, &[pool, label(label::CAPACITY_TYPE), label(label::ZONE)], 1.0);
+    metrics.add(
+        &metrics::CLAIMS_TERMINATED,
+        metrics::ByNodePoolCapacityTypeZone {
+            nodepool: pool,
+            capacity_type: label(label::CAPACITY_TYPE),
+            zone: label(label::ZONE),
+        },
+        1.0,
+    );
     if let Some(seconds) = since(claim.metadata.deletion_timestamp.as_ref(), now) {
-        metrics.observe(&metrics::CLAIM_TERMINATION, &[pool], seconds);
+        metrics.observe(&metrics::CLAIM_TERMINATION, metrics::ByNodePool { nodepool: pool }, seconds);
     }
     let ending = api::status::find(claim.conditions(), condition::INSTANCE_TERMINATING);
     if let Some(seconds) = since(ending.map(|found| &found.last_transition_time), now) {
-        metrics.observe(&metrics::INSTANCE_TERMINATION, &[pool], seconds);
+        metrics.observe(&metrics::INSTANCE_TERMINATION, metrics::ByNodePool { nodepool: pool }, seconds);
     }
 }
 
 /// Counts a node that is gone, with its durations.
 pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) {
     let pool = node.label(label::NODEPOOL).unwrap_or_default();
-    metrics.add(&metrics::NODES_TERMINATED, &[pool, node.label(label::ZONE).unwrap_or_default()], 1.0);
+    metrics.add(
+        &metrics::NODES_TERMINATED,
+        metrics::ByNodePoolZone { nodepool: pool, zone: node.label(label::ZONE).unwrap_or_default() },
+        1.0,
+    );
     if drained {
-        metrics.add(&metrics::NODES_DRAINED, &[pool], 1.0);
+        metrics.add(&metrics::NODES_DRAINED, metrics::ByNodePool { nodepool: pool }, 1.0);
     }
     if let Some(seconds) = since(node.metadata.deletion_timestamp.as_ref(), now) {
-        metrics.observe(&metrics::NODE_TERMINATION, &[pool], seconds);
+        metrics.observe(&metrics::NODE_TERMINATION, metrics::ByNodePool { nodepool: pool }, seconds);
     }
     if let Some(seconds) = since(node.metadata.creation_timestamp.as_ref(), now) {
-        metrics.observe(&metrics::NODE_LIFETIME, &[pool], seconds);
+        metrics.observe(&metrics::NODE_LIFETIME, metrics::ByNodePool { nodepool: pool }, seconds);
     }
 }
 
@@ -65,7 +85,11 @@ pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress
         (true, true) => "forced",
         (true, false) => "clean",
     };
-    metrics.add(&metrics::DRAINS, &[node.label(label::NODEPOOL).unwrap_or_default(), outcome], 1.0);
+    metrics.add(
+        &metrics::DRAINS,
+        metrics::ByNodePoolOutcome { nodepool: node.label(label::NODEPOOL).unwrap_or_default(), outcome },
+        1.0,
+    );
 }
 
 /// Counts pods that the controller and the agent drained from a removed node.
@@ -73,21 +97,31 @@ pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Opt
     let by_agent = agents.map_or(0, |said| said.evicted + said.forced);
     let pods = u32::try_from(ours.evicted + ours.forced + by_agent).unwrap_or(u32::MAX);
     if pods > 0 {
-        metrics.add(&metrics::PODS_DRAINED, &[reason], f64::from(pods));
+        metrics.add(&metrics::PODS_DRAINED, metrics::ByReason { reason }, f64::from(pods));
     }
 }
 
 /// Counts the start of a command for `claims`, with the created `replacements`.
 pub fn move_begun(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>], replacements: &[NodeClaim]) {
     let reason = kind.label();
-    let labels = [kind.decision(), &reason, kind.consolidation()];
-    metrics.add(&metrics::DECISIONS, &labels, 1.0);
+    let (decision, consolidation_type) = (kind.decision(), kind.consolidation());
+    let labels = metrics::ByDecisionReasonConsolidationType { decision, reason: &reason, consolidation_type };
+    metrics.add(&metrics::DECISIONS, labels, 1.0);
     for pool in claims.iter().map(|claim| pool(claim)).collect::<BTreeSet<_>>() {
-        let [decision, reason, consolidation] = labels;
-        metrics.add(&metrics::DECISIONS_BY_POOL, &[pool, decision, reason, consolidation], 1.0);
+        let labels = metrics::ByNodePoolDecisionReasonConsolidationType {
+            nodepool: pool,
+            decision,
+            reason: &reason,
+            consolidation_type,
+        };
+        metrics.add(&metrics::DECISIONS_BY_POOL, labels, 1.0);
     }
     for claim in replacements {
-        metrics.add(&metrics::CLAIMS_CREATED, &[&reason, pool(claim)], 1.0);
+        metrics.add(
+            &metrics::CLAIMS_CREATED,
+            metrics::ByReasonNodePool { reason: &reason, nodepool: pool(claim) },
+            1.0,
+        );
     }
 }
 
@@ -100,14 +134,23 @@ pub fn move_done(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>
 pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
     let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
     let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
-    let labels = [condition, pool(claim), capacity_type.map_or("", String::as_str), image];
-    metrics.add(&metrics::UNHEALTHY_DISRUPTED, &labels, 1.0);
+    let labels = metrics::ByConditionNodePoolCapacityTypeImageId {
+        condition,
+        nodepool: pool(claim),
+        capacity_type: capacity_type.map_or("", String::as_str),
+        image_id: image,
+    };
+    metrics.add(&metrics::UNHEALTHY_DISRUPTED, labels, 1.0);
 }
 
 /// Counts the rollback of a command after the launch of replacements, of which `unready` never became ready.
 pub fn move_rolled_back(metrics: &Metrics, kind: &CommandKind, unready: usize) {
-    let labels = [kind.decision(), &kind.label(), kind.consolidation()];
-    metrics.add(&metrics::QUEUE_FAILURES, &labels, u32::try_from(unready).unwrap_or(u32::MAX).into());
+    let labels = metrics::ByDecisionReasonConsolidationType {
+        decision: kind.decision(),
+        reason: &kind.label(),
+        consolidation_type: kind.consolidation(),
+    };
+    metrics.add(&metrics::QUEUE_FAILURES, labels, u32::try_from(unready).unwrap_or(u32::MAX).into());
 }
 
 fn since(start: Option<&Time>, now: Timestamp) -> Option<f64> {
@@ -121,14 +164,14 @@ mod tests {
 
     use super::{claim_gone, drain_ended, move_begun, node_gone, pods_drained, registered};
     use crate::fixture::{at, claim, node};
-    use crate::metrics::TABLE;
+    use crate::metrics::table;
     use crate::reconcile::disruption::CommandKind;
     use api::DrainSaid;
     use drain::Progress;
 
     #[test]
     fn move_begun_counts_a_command_once_per_nodepool() {
-        let metrics = Metrics::new(TABLE);
+        let metrics = Metrics::new(&table());
         let of = |pool: &str| claim(&json!({"metadata": {"labels": {api::label::NODEPOOL: pool}}}));
         let kind = CommandKind { reason: "Underutilized".to_owned(), replaces: true, nodes: 3 };
         move_begun(&metrics, &kind, &[of("one"), of("other"), of("one")], &[]);
@@ -147,7 +190,7 @@ mod tests {
 
     #[test]
     fn counters_record_ends_with_their_durations() {
-        let metrics = Metrics::new(TABLE);
+        let metrics = Metrics::new(&table());
         let deleted = json!({"metadata": {"deletionTimestamp": at(10).to_string()}});
         registered(&metrics, &claim(&json!({})));
         claim_gone(&metrics, &claim(&deleted), at(13));

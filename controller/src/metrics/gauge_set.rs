@@ -1,18 +1,15 @@
-//! Gauges that are replaced as a whole at each scrape. Series that are no longer reported disappear, so that no series outlives
-//! its object.
+//! Gauges that each scrape replaces as a whole, so that no series outlives its object.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use daemon::metric::{Metric, Metrics};
+use daemon::metric::{Gauge, Labels, Metrics, Series};
 use parking_lot::Mutex;
 
 /// One value of a gauge.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Gauge of the value.
-    pub metric: &'static Metric,
-    /// Label values, in the order of the gauge's labels.
-    pub labels: Vec<String>,
+    /// Series of the gauge.
+    pub series: Series,
     /// Value in the unit of the gauge.
     pub value: f64,
 }
@@ -20,31 +17,25 @@ pub struct Sample {
 impl Sample {
     /// Creates a sample with these labels.
     #[must_use]
-    pub fn new(metric: &'static Metric, labels: &[&str], value: f64) -> Self {
-        Self { metric, labels: labels.iter().map(|label| (*label).to_owned()).collect(), value }
+    pub fn new<L: Labels>(gauge: &Gauge<L>, labels: L, value: f64) -> Self {
+        Self { series: gauge.series(&labels), value }
     }
 }
 
-/// Gauges with the series of the last scrape.
+/// Series of the last replacement.
 #[derive(Debug, Default)]
-pub struct GaugeSet(Mutex<BTreeMap<(&'static str, Vec<String>), &'static Metric>>);
+pub struct GaugeSet(Mutex<BTreeSet<Series>>);
 
 impl GaugeSet {
-    /// Sets these samples and removes earlier series that are not among them.
+    /// Sets these samples, and removes the series of the last call that are not among them.
     pub fn replace(&self, metrics: &Metrics, samples: Vec<Sample>) {
-        let mut told = self.0.lock();
-        let mut former = std::mem::take(&mut *told);
-        for Sample { metric, labels, value } in samples {
-            metrics.set(metric, &as_strs(&labels), value);
-            former.remove(&(metric.name, labels.clone()));
-            told.insert((metric.name, labels), metric);
+        let mut current = self.0.lock();
+        let mut former = std::mem::take(&mut *current);
+        for Sample { series, value } in samples {
+            metrics.set_series(&series, value);
+            former.remove(&series);
+            current.insert(series);
         }
-        for ((_, labels), metric) in former {
-            metrics.forget(metric, &as_strs(&labels));
-        }
+        former.iter().for_each(|series| metrics.forget(series));
     }
-}
-
-fn as_strs(labels: &[String]) -> Vec<&str> {
-    labels.iter().map(String::as_str).collect()
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use api::objects::Node;
 use api::{condition, label};
-use daemon::metric::{Metric, Metrics};
+use daemon::metric::{Metrics, Series};
 
 use crate::metrics::gauge_set::{GaugeSet, Sample};
-use crate::metrics::{GATES_CLOSED, NODES_UNHEALTHY};
+use crate::metrics::{ByNodePoolConditionReason, ByNodePoolGate, GATES_CLOSED, NODES_UNHEALTHY};
 
 /// Conditions of node health.
 const HEALTH: [&str; 5] = [
@@ -26,28 +26,28 @@ impl NodeConditionMetrics {
     /// Counts the conditions of these nodes.
     pub fn count<'n>(&self, nodes: impl Iterator<Item = &'n Node>, metrics: &Metrics) {
         let samples = counts(nodes).into_iter();
-        self.0
-            .replace(metrics, samples.map(|((_, labels), (metric, value))| Sample { metric, labels, value }).collect());
+        self.0.replace(metrics, samples.map(|(series, value)| Sample { series, value }).collect());
     }
 }
 
-type Counts = BTreeMap<(&'static str, Vec<String>), (&'static Metric, f64)>;
-
-fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> Counts {
-    let mut counts = Counts::new();
-    let mut count = |metric: &'static Metric, labels: &[&str]| {
-        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        counts.entry((metric.name, labels)).or_insert((metric, 0.0)).1 += 1.0;
-    };
+fn counts<'n>(nodes: impl Iterator<Item = &'n Node>) -> BTreeMap<Series, f64> {
+    let mut counts = BTreeMap::new();
+    let mut count = |series: Series| *counts.entry(series).or_default() += 1.0;
     for node in nodes {
         let pool = node.label(label::NODEPOOL).unwrap_or_default();
         for found in node.status.conditions.iter().filter(|found| found.status == condition::FALSE) {
             let kind = found.type_.as_str();
             let reasons = found.reason.split(',').filter(|reason| !reason.is_empty());
             if kind == condition::AGENT_READY {
-                reasons.for_each(|gate| count(&GATES_CLOSED, &[pool, gate]));
+                reasons.for_each(|gate| count(GATES_CLOSED.series(&ByNodePoolGate { nodepool: pool, gate })));
             } else if HEALTH.contains(&kind) {
-                reasons.for_each(|reason| count(&NODES_UNHEALTHY, &[pool, kind, reason]));
+                reasons.for_each(|reason| {
+                    count(NODES_UNHEALTHY.series(&ByNodePoolConditionReason {
+                        nodepool: pool,
+                        condition: kind,
+                        reason,
+                    }));
+                });
             }
         }
     }
@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::fixture;
-    use crate::metrics::TABLE;
+    use crate::metrics::table;
 
     fn node(conditions: &Value) -> Arc<Node> {
         let labels = json!({"karpenter.sh/nodepool": "blue"});
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn count_removes_series_when_node_conditions_end() {
-        let (metrics, reexport) = (Metrics::new(TABLE), NodeConditionMetrics::default());
+        let (metrics, reexport) = (Metrics::new(&table()), NodeConditionMetrics::default());
         let closed = json!([{"type": "kerf.sh/Ready", "status": "False", "reason": "CNI,Probe"}]);
         let ill = json!([
             {"type": "kerf.sh/Ready", "status": "False", "reason": "CNI"},

@@ -158,22 +158,38 @@ impl NodeGauges {
     /// Sets the numbers of disruptable nodes and allowed disruptions. The gauges of deleted NodePools are removed.
     pub fn set(&self, metrics: &Metrics, built: &SnapshotResult, plan: &Plan, cluster: &Cluster) {
         for (reason, count) in eligible(plan) {
-            metrics.set(&metrics::ELIGIBLE_NODES, &[&reason.as_str().to_lowercase()], f64::from(count));
+            metrics.set(
+                &metrics::ELIGIBLE_NODES,
+                metrics::ByReason { reason: &reason.as_str().to_lowercase() },
+                f64::from(count),
+            );
         }
         let zones = by_zone(&built.snapshot).into_iter();
-        let zones = zones.map(|(zone, pods)| Sample::new(&metrics::PENDING_BY_ZONE, &[&zone], f64::from(pods)));
+        let zones = zones.map(|(zone, pods)| {
+            Sample::new(&metrics::PENDING_BY_ZONE, metrics::ByZone { zone: &zone }, f64::from(pods))
+        });
         self.zones.replace(metrics, zones.collect());
         self.held.replace(metrics, problems::samples(built));
         if plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::Postponed)) {
-            metrics.add(&metrics::CONSOLIDATION_TIMEOUTS, &["multi"], 1.0);
+            metrics.add(
+                &metrics::CONSOLIDATION_TIMEOUTS,
+                metrics::ByConsolidationType { consolidation_type: "multi" },
+                1.0,
+            );
         }
         let consuming = cluster.read(|index| consuming(index, built));
         let present: BTreeSet<String> = built.snapshot.pools.iter().map(|pool| pool.name.clone()).collect();
         let former = std::mem::replace(&mut *self.pools.lock(), present.clone());
         for pool in former.difference(&present) {
             for reason in BUDGETED {
-                metrics.forget(&metrics::ALLOWED_DISRUPTIONS, &[pool, reason.as_str()]);
-                metrics.forget(&metrics::CONSUMING_BUDGETS, &[pool, reason.as_str()]);
+                metrics.forget(
+                    &metrics::ALLOWED_DISRUPTIONS
+                        .series(&metrics::ByNodePoolReason { nodepool: pool, reason: reason.as_str() }),
+                );
+                metrics.forget(
+                    &metrics::CONSUMING_BUDGETS
+                        .series(&metrics::ByNodePoolReason { nodepool: pool, reason: reason.as_str() }),
+                );
             }
         }
         for pool in &built.snapshot.pools {
@@ -181,8 +197,16 @@ impl NodeGauges {
             let allowed = [budgets.empty, budgets.underutilized, budgets.drifted];
             let consuming = consuming.get(pool.name.as_str()).copied().unwrap_or_default();
             for (reason, allowed) in BUDGETED.into_iter().zip(allowed) {
-                metrics.set(&metrics::ALLOWED_DISRUPTIONS, &[&pool.name, reason.as_str()], f64::from(allowed));
-                metrics.set(&metrics::CONSUMING_BUDGETS, &[&pool.name, reason.as_str()], f64::from(consuming));
+                metrics.set(
+                    &metrics::ALLOWED_DISRUPTIONS,
+                    metrics::ByNodePoolReason { nodepool: &pool.name, reason: reason.as_str() },
+                    f64::from(allowed),
+                );
+                metrics.set(
+                    &metrics::CONSUMING_BUDGETS,
+                    metrics::ByNodePoolReason { nodepool: &pool.name, reason: reason.as_str() },
+                    f64::from(consuming),
+                );
             }
         }
     }

@@ -36,7 +36,12 @@ pub fn samples(built: &SnapshotResult) -> Vec<Sample> {
     for held in &built.never_evicted {
         *counts.entry(held.pool.as_deref().unwrap_or_default()).or_default() += 1;
     }
-    counts.into_iter().map(|(pool, count)| Sample::new(&metrics::NEVER_EVICTED, &[pool], f64::from(count))).collect()
+    counts
+        .into_iter()
+        .map(|(pool, count)| {
+            Sample::new(&metrics::NEVER_EVICTED, metrics::ByNodePool { nodepool: pool }, f64::from(count))
+        })
+        .collect()
 }
 
 /// Reports whether a problem needs an event. Missing instance types matter only to pending pods, and load shortly after the

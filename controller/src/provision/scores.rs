@@ -45,9 +45,9 @@ fn score(metrics: &Metrics, decision: &str, pool: &str, policy: ConsolidationPol
         ConsolidationPolicy::WhenEmptyOrUnderutilized => "WhenEmptyOrUnderutilized",
         ConsolidationPolicy::Balanced => "Balanced",
     };
-    let labels = [decision, pool, policy];
-    metrics.observe(&metrics::CONSOLIDATION_SCORE, &labels, thousandths as f64 / 1000.0);
-    metrics.add(&metrics::CONSOLIDATION_MOVES, &labels, 1.0);
+    let labels = metrics::ByDecisionNodePoolPolicy { decision, nodepool: pool, policy };
+    metrics.observe(&metrics::CONSOLIDATION_SCORE, labels, thousandths as f64 / 1000.0);
+    metrics.add(&metrics::CONSOLIDATION_MOVES, labels, 1.0);
 }
 
 #[cfg(test)]

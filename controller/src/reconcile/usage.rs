@@ -82,12 +82,18 @@ impl Sum {
 
     fn samples(&self, pool: &str) -> Vec<Sample> {
         let mut samples = vec![
-            Sample::new(&metrics::USAGE_CPU, &[pool], self.cpu),
-            Sample::new(&metrics::USAGE_MEMORY, &[pool], self.memory),
-            Sample::new(&metrics::USAGE_OOM_KILLS, &[pool], self.oom_kills),
+            Sample::new(&metrics::USAGE_CPU, metrics::ByNodePool { nodepool: pool }, self.cpu),
+            Sample::new(&metrics::USAGE_MEMORY, metrics::ByNodePool { nodepool: pool }, self.memory),
+            Sample::new(&metrics::USAGE_OOM_KILLS, metrics::ByNodePool { nodepool: pool }, self.oom_kills),
         ];
         let pressure = self.pressure.iter();
-        samples.extend(pressure.map(|(kind, share)| Sample::new(&metrics::USAGE_PRESSURE, &[pool, kind], *share)));
+        samples.extend(pressure.map(|(kind, share)| {
+            Sample::new(
+                &metrics::USAGE_PRESSURE,
+                metrics::ByNodePoolResource { nodepool: pool, resource: kind },
+                *share,
+            )
+        }));
         samples
     }
 }
@@ -105,8 +111,8 @@ pub fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
     }
     let ignored = index.usages.len().saturating_sub(current);
     let mut samples: Vec<Sample> = sums.iter().flat_map(|(pool, sum)| sum.samples(pool)).collect();
-    samples.push(Sample::new(&metrics::USAGE_REPORTS, &["current"], current as f64));
-    samples.push(Sample::new(&metrics::USAGE_REPORTS, &["ignored"], ignored as f64));
+    samples.push(Sample::new(&metrics::USAGE_REPORTS, metrics::ByState { state: "current" }, current as f64));
+    samples.push(Sample::new(&metrics::USAGE_REPORTS, metrics::ByState { state: "ignored" }, ignored as f64));
     samples
 }
 

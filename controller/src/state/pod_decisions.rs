@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use daemon::metric::Metrics;
+use daemon::metric::{Metrics, NoLabels};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use planner::{Plan, Pod, PodVerdict, Snapshot};
@@ -54,7 +54,7 @@ impl PodDecisions {
     fn measure(&self, pod: &Pod, metrics: &Metrics, now: Timestamp) {
         let created = Timestamp::from_millisecond(pod.created.0).ok().filter(|created| *created >= self.since);
         if let Some(created) = created {
-            metrics.observe(&metrics::DECISION, &[], now.duration_since(created).as_secs_f64().max(0.0));
+            metrics.observe(&metrics::DECISION, NoLabels, now.duration_since(created).as_secs_f64().max(0.0));
         }
     }
 

@@ -187,7 +187,7 @@ impl Writer {
         let name = step.name();
         let result = self.carry_out(step).await;
         let outcome = if result.is_ok() { "ok" } else { "error" };
-        self.metrics.add(&metrics::ACT_STEPS, &[name, outcome], 1.0);
+        self.metrics.add(&metrics::ACT_STEPS, metrics::ByStepOutcome { step: name, outcome }, 1.0);
         result
     }
 
@@ -352,7 +352,7 @@ impl Writer {
             kube::Error::Api(status) => status.code,
             _ => 0,
         });
-        self.metrics.add(&metrics::EVICTION_REQUESTS, &[&code.to_string()], 1.0);
+        self.metrics.add(&metrics::EVICTION_REQUESTS, metrics::ByCode { code: &code.to_string() }, 1.0);
         answer.map(drop).map_err(WriteError::from)
     }
 

@@ -1,100 +1,238 @@
-//! Table of metrics: each name exists once, with its unit, labels and help. The table registers, documents and renders the
-//! metrics.
+//! Typed metrics of a daemon.
+//!
+//! A metric is a constant [`Counter`], [`Gauge`] or [`Histogram`] with a struct of labels. A wrong kind, a missing label or two
+//! labels in the wrong order do not compile. The table of a daemon lists the [`Description`] of each metric: the table
+//! registers, documents and renders them.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::{counter, gauge, histogram};
 use prometheus_client::registry::Registry;
 
-/// Metric of a daemon.
+/// The labels of a metric, as a struct with one field per label.
+pub trait Labels {
+    /// Label names, in the order in which Prometheus shows them.
+    const NAMES: &'static [&'static str];
+
+    /// Returns the values, in the order of the names.
+    fn values(&self) -> Vec<&str>;
+}
+
+/// The labels of a metric with a single series.
 #[derive(Clone, Copy, Debug)]
-pub struct Metric {
+pub struct NoLabels;
+
+impl Labels for NoLabels {
+    const NAMES: &'static [&'static str] = &[];
+
+    fn values(&self) -> Vec<&str> {
+        Vec::new()
+    }
+}
+
+/// Defines structs of labels: `Name { label, field as "label" }`.
+#[macro_export]
+macro_rules! labels {
+    ($($name:ident { $($field:ident $(as $label:literal)?),+ $(,)? })+) => {$(
+        #[doc = concat!("Labels of a metric:" $(, " ", $crate::labels!(@name $field $($label)?))+, ".")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $name<'a> {
+            $(#[doc = concat!("Value of the label ", $crate::labels!(@name $field $($label)?), ".")] pub $field: &'a str,)+
+        }
+
+        impl $crate::metric::Labels for $name<'_> {
+            const NAMES: &'static [&'static str] = &[$($crate::labels!(@name $field $($label)?)),+];
+
+            fn values(&self) -> Vec<&str> {
+                vec![$(self.$field),+]
+            }
+        }
+    )+};
+    (@name $field:ident) => {
+        stringify!($field)
+    };
+    (@name $field:ident $label:literal) => {
+        $label
+    };
+}
+
+/// Defines a table of metrics: `table TABLE; NAME: Kind<Labels> = ("exposed_name", "help", buckets of a histogram);`.
+#[macro_export]
+macro_rules! metrics {
+    (table $table:ident; $($name:ident: $kind:ident<$labels:ident> = ($metric:literal, $help:literal $(, $bounds:ident)? $(,)?);)+) => {
+        $(#[doc = concat!($help, ".")] pub const $name: $kind<$labels> = $kind::new($metric, $help $(, $bounds)?);)+
+
+        /// Every metric of this module.
+        pub const $table: &[$crate::metric::Description] = &[$($name.description()),+];
+    };
+}
+
+/// Name, help, kind and labels of a metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
     /// Exposed name; counters end in `_total`.
     pub name: &'static str,
-    /// Counted or measured value, with the unit.
+    /// Meaning, with the unit.
     pub help: &'static str,
     /// Kind of the metric.
     pub kind: Kind,
-    /// Label names, in the order in which values are given.
+    /// Label names, in order.
     pub labels: &'static [&'static str],
 }
 
 /// Kind of a metric.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Value that only grows.
+    /// Sum that only grows.
     Counter,
-    /// Value that increases and decreases.
+    /// Value that rises and falls.
     Gauge,
-    /// Observations, counted in buckets with these upper bounds.
+    /// Observations in buckets with these upper bounds.
     Histogram(&'static [f64]),
 }
 
-type Labels = Vec<(&'static str, String)>;
-type MakeHistogram = Box<dyn Fn() -> Histogram + Send + Sync>;
-
-enum Series {
-    Counter(Family<Labels, Counter<f64, AtomicU64>>),
-    Gauge(Family<Labels, Gauge<f64, AtomicU64>>),
-    Histogram(Family<Labels, Histogram, MakeHistogramFor>),
-}
-
-#[derive(Clone)]
-struct MakeHistogramFor(std::sync::Arc<MakeHistogram>);
-
-impl prometheus_client::metrics::family::MetricConstructor<Histogram> for MakeHistogramFor {
-    fn new_metric(&self) -> Histogram {
-        (self.0)()
+impl Kind {
+    /// Returns the name of the kind in Prometheus' text format.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram(_) => "histogram",
+        }
     }
 }
 
-/// Current values of a table of metrics.
+macro_rules! metric_types {
+    ($($(#[$meta:meta])* $name:ident($($bounds:ident: $bounds_type:ty)?) $kind:expr;)+) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub struct $name<L> {
+            description: Description,
+            labels: PhantomData<fn() -> L>,
+        }
+
+        impl<L: Labels> $name<L> {
+            /// Creates the metric with its name and help.
+            #[must_use]
+            pub const fn new(name: &'static str, help: &'static str $(, $bounds: $bounds_type)?) -> Self {
+                Self { description: Description { name, help, kind: $kind, labels: L::NAMES }, labels: PhantomData }
+            }
+
+            /// Returns what the table of a daemon lists.
+            #[must_use]
+            pub const fn description(&self) -> Description {
+                self.description
+            }
+
+            /// Returns the series with these labels.
+            #[must_use]
+            pub fn series(&self, labels: &L) -> Series {
+                let values = labels.values().into_iter().map(str::to_owned);
+                Series { name: self.description.name, labels: L::NAMES.iter().copied().zip(values).collect() }
+            }
+        }
+    )+};
+}
+
+metric_types! {
+    /// Metric that only grows.
+    Counter() Kind::Counter;
+    /// Metric that rises and falls.
+    Gauge() Kind::Gauge;
+    /// Metric that counts observations in buckets with these upper bounds.
+    Histogram(bounds: &'static [f64]) Kind::Histogram(bounds);
+}
+
+type LabelPairs = Vec<(&'static str, String)>;
+
+/// One series of a metric.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Series {
+    /// Name of the metric.
+    pub name: &'static str,
+    /// Label names and values.
+    pub labels: LabelPairs,
+}
+
+/// Series of one metric.
+enum MetricFamily {
+    Counter(Family<LabelPairs, counter::Counter<f64, AtomicU64>>),
+    Gauge(Family<LabelPairs, gauge::Gauge<f64, AtomicU64>>),
+    Histogram(Family<LabelPairs, histogram::Histogram, BucketBounds>),
+}
+
+#[derive(Clone)]
+struct BucketBounds(Arc<[f64]>);
+
+impl MetricConstructor<histogram::Histogram> for BucketBounds {
+    fn new_metric(&self) -> histogram::Histogram {
+        histogram::Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// The live values of a table of metrics.
 pub struct Metrics {
     registry: Registry,
-    series: BTreeMap<&'static str, (Metric, Series)>,
+    families: BTreeMap<&'static str, MetricFamily>,
 }
 
 impl Metrics {
     /// Registers every metric of the table.
     #[must_use]
-    pub fn new(table: &[Metric]) -> Self {
+    pub fn new(table: &[Description]) -> Self {
         let mut registry = Registry::default();
-        let series = table.iter().map(|metric| (metric.name, (*metric, register(&mut registry, metric)))).collect();
-        Self { registry, series }
+        let families = table.iter().map(|metric| (metric.name, register(&mut registry, metric))).collect();
+        Self { registry, families }
     }
 
     /// Adds to a counter.
-    pub fn add(&self, metric: &Metric, labels: &[&str], amount: f64) {
-        if let Some((metric, Series::Counter(family))) = self.series.get(metric.name) {
-            family.get_or_create(&named(metric, labels)).inc_by(amount);
-        }
+    pub fn add<L: Labels>(&self, counter: &Counter<L>, labels: L, amount: f64) {
+        self.add_to_series(&counter.series(&labels), amount);
     }
 
     /// Sets a gauge.
-    pub fn set(&self, metric: &Metric, labels: &[&str], value: f64) {
-        if let Some((metric, Series::Gauge(family))) = self.series.get(metric.name) {
-            family.get_or_create(&named(metric, labels)).set(value);
-        }
+    pub fn set<L: Labels>(&self, gauge: &Gauge<L>, labels: L, value: f64) {
+        self.set_series(&gauge.series(&labels), value);
     }
 
     /// Records one observation of a histogram.
-    pub fn observe(&self, metric: &Metric, labels: &[&str], value: f64) {
-        if let Some((metric, Series::Histogram(family))) = self.series.get(metric.name) {
-            family.get_or_create(&named(metric, labels)).observe(value);
+    pub fn observe<L: Labels>(&self, histogram: &Histogram<L>, labels: L, value: f64) {
+        self.observe_series(&histogram.series(&labels), value);
+    }
+
+    /// Adds to one series of a counter.
+    pub fn add_to_series(&self, series: &Series, amount: f64) {
+        if let Some(MetricFamily::Counter(family)) = self.families.get(series.name) {
+            family.get_or_create(&series.labels).inc_by(amount);
         }
     }
 
-    /// Removes one series, for an object that is gone.
-    pub fn forget(&self, metric: &Metric, labels: &[&str]) {
-        match self.series.get(metric.name) {
-            Some((metric, Series::Counter(family))) => drop(family.remove(&named(metric, labels))),
-            Some((metric, Series::Gauge(family))) => drop(family.remove(&named(metric, labels))),
-            Some((metric, Series::Histogram(family))) => drop(family.remove(&named(metric, labels))),
+    /// Sets one series of a gauge.
+    pub fn set_series(&self, series: &Series, value: f64) {
+        if let Some(MetricFamily::Gauge(family)) = self.families.get(series.name) {
+            family.get_or_create(&series.labels).set(value);
+        }
+    }
+
+    /// Records one observation in one series of a histogram.
+    pub fn observe_series(&self, series: &Series, value: f64) {
+        if let Some(MetricFamily::Histogram(family)) = self.families.get(series.name) {
+            family.get_or_create(&series.labels).observe(value);
+        }
+    }
+
+    /// Removes one series, after its object is gone.
+    pub fn forget(&self, series: &Series) {
+        match self.families.get(series.name) {
+            Some(MetricFamily::Counter(family)) => drop(family.remove(&series.labels)),
+            Some(MetricFamily::Gauge(family)) => drop(family.remove(&series.labels)),
+            Some(MetricFamily::Histogram(family)) => drop(family.remove(&series.labels)),
             None => {}
         }
     }
@@ -109,64 +247,66 @@ impl Metrics {
     }
 }
 
-fn named(metric: &Metric, values: &[&str]) -> Labels {
-    metric.labels.iter().zip(values).map(|(name, value)| (*name, (*value).to_owned())).collect()
-}
-
-fn register(registry: &mut Registry, metric: &Metric) -> Series {
+fn register(registry: &mut Registry, metric: &Description) -> MetricFamily {
     match metric.kind {
         Kind::Counter => {
             let family = Family::default();
             // The library appends `_total` to counters.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             registry.register(name, metric.help, Family::clone(&family));
-            Series::Counter(family)
+            MetricFamily::Counter(family)
         }
         Kind::Gauge => {
             let family = Family::default();
             registry.register(metric.name, metric.help, Family::clone(&family));
-            Series::Gauge(family)
+            MetricFamily::Gauge(family)
         }
         Kind::Histogram(bounds) => {
-            let make: MakeHistogram = Box::new(move || Histogram::new(bounds.iter().copied()));
-            let family = Family::new_with_constructor(MakeHistogramFor(std::sync::Arc::new(make)));
+            let family = Family::new_with_constructor(BucketBounds(bounds.into()));
             registry.register(metric.name, metric.help, family.clone());
-            Series::Histogram(family)
+            MetricFamily::Histogram(family)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Metric, Metrics};
+    use super::{Counter, Gauge, Metrics, NoLabels};
 
-    const LAUNCHED: Metric = Metric {
-        name: "karpenter_nodeclaims_created_total",
-        help: "NodeClaims created",
-        kind: Kind::Counter,
-        labels: &["reason", "nodepool"],
-    };
-    const NODES: Metric =
-        Metric { name: "karpenter_cluster_state_node_count", help: "Nodes", kind: Kind::Gauge, labels: &[] };
+    crate::labels! {
+        ByReasonPool { reason, nodepool }
+        ByType { kind as "type" }
+    }
+
+    crate::metrics! {
+        table TABLE;
+        CREATED: Counter<ByReasonPool> = ("karpenter_nodeclaims_created_total", "NodeClaims created");
+        CONDITIONS: Gauge<ByType> = ("operator_status_condition_count", "Conditions");
+        NODES: Gauge<NoLabels> = ("karpenter_cluster_state_node_count", "Nodes");
+    }
 
     #[test]
-    fn render_contains_the_names_of_the_table() {
-        let metrics = Metrics::new(&[LAUNCHED, NODES]);
-        metrics.add(&LAUNCHED, &["provisioned", "default"], 2.0);
-        metrics.set(&NODES, &[], 3.0);
+    fn render_shows_names_labels_and_values() {
+        let metrics = Metrics::new(TABLE);
+        metrics.add(&CREATED, ByReasonPool { reason: "provisioned", nodepool: "default" }, 2.0);
+        metrics.set(&CONDITIONS, ByType { kind: "Ready" }, 1.0);
+        metrics.set(&NODES, NoLabels, 3.0);
         let text = metrics.render();
-        assert!(
-            text.contains(r#"karpenter_nodeclaims_created_total{reason="provisioned",nodepool="default"} 2.0"#),
-            "{text}"
-        );
-        assert!(text.contains("karpenter_cluster_state_node_count{} 3.0"), "{text}");
+        for line in [
+            r#"karpenter_nodeclaims_created_total{reason="provisioned",nodepool="default"} 2.0"#,
+            r#"operator_status_condition_count{type="Ready"} 1.0"#,
+            "karpenter_cluster_state_node_count{} 3.0",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
     }
 
     #[test]
     fn forget_removes_the_series() {
-        let metrics = Metrics::new(&[LAUNCHED]);
-        metrics.add(&LAUNCHED, &["provisioned", "gone"], 1.0);
-        metrics.forget(&LAUNCHED, &["provisioned", "gone"]);
+        let metrics = Metrics::new(TABLE);
+        let labels = ByReasonPool { reason: "provisioned", nodepool: "gone" };
+        metrics.add(&CREATED, labels, 1.0);
+        metrics.forget(&CREATED.series(&labels));
         assert!(!metrics.render().contains("gone"));
     }
 }

@@ -87,7 +87,7 @@ impl Life {
         cluster.change(complete);
         assert!(cluster.read(Index::is_synced));
         let market = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
-        let metrics = Arc::new(Metrics::new(metrics::TABLE));
+        let metrics = Arc::new(Metrics::new(&metrics::table()));
         let clients = (client.clone(), client.clone());
         let act = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
         let mover = Arc::new(Disruptor::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));

@@ -45,7 +45,15 @@ pub(super) fn too_few() -> LaunchFailure {
 
 pub(super) fn count_errors(metrics: &Metrics, answer: &FleetAnswer) {
     for error in &answer.errors {
-        metrics.add(&metrics::LAUNCH_FAILURES, &[&error.zone, &error.lifecycle, &error.code], 1.0);
+        metrics.add(
+            &metrics::LAUNCH_FAILURES,
+            metrics::ByZoneCapacityTypeReason {
+                zone: &error.zone,
+                capacity_type: &error.lifecycle,
+                reason: &error.code,
+            },
+            1.0,
+        );
     }
 }
 

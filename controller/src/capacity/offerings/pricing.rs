@@ -52,7 +52,11 @@ impl Offerings {
         loop {
             let answer = self.ask_prices(capacity_type, cluster.now()).await;
             let outcome = if answer.is_ok() { "success" } else { "failure" };
-            metrics.add(&metrics::PRICE_REFRESHES, &[name, outcome], 1.0);
+            metrics.add(
+                &metrics::PRICE_REFRESHES,
+                metrics::ByCapacityTypeOutcome { capacity_type: name, outcome },
+                1.0,
+            );
             let wait = match answer {
                 Ok(learned) => {
                     log::info!(
@@ -101,12 +105,20 @@ impl Offerings {
             let name = standing.market.as_str();
             for word in Origin::WORDS {
                 let is = f64::from(u8::from(word == standing.origin.as_str()));
-                metrics.set(&metrics::PRICE_SOURCE, &[name, word], is);
+                metrics.set(
+                    &metrics::PRICE_SOURCE,
+                    metrics::ByCapacityTypeSource { capacity_type: name, source: word },
+                    is,
+                );
             }
             if let Origin::Answer { at } = standing.origin {
-                metrics.set(&metrics::PRICE_TIME, &[name], at.as_second() as f64);
+                metrics.set(
+                    &metrics::PRICE_TIME,
+                    metrics::ByCapacityType { capacity_type: name },
+                    at.as_second() as f64,
+                );
             }
-            metrics.set(&metrics::PRICES, &[name], standing.prices as f64);
+            metrics.set(&metrics::PRICES, metrics::ByCapacityType { capacity_type: name }, standing.prices as f64);
         }
     }
 }
@@ -157,7 +169,7 @@ mod tests {
         assert_eq!(market.ask_prices(list, Timestamp::now()).await.unwrap().changed, 1);
         assert_eq!(price(&market, list), Some(90_000));
         assert_eq!(price(&market, CapacityType::Spot), Some(90_000), "no history yet");
-        let metrics = Metrics::new(metrics::TABLE);
+        let metrics = Metrics::new(&metrics::table());
         market.tell_prices(&metrics);
         let text = metrics.render();
         for line in [

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use api::{NodeClaim, reason};
 use cloud::{CloudError, ErrorKind as Failure, QueueMessage};
-use daemon::metric::Metrics;
+use daemon::metric::{Metrics, NoLabels};
 use futures::future::join_all;
 use jiff::SignedDuration;
 use parking_lot::Mutex;
@@ -141,11 +141,11 @@ impl Listener {
             let message = format!("receiving from the interruption queue {}", self.queue);
             self.record(Event::normal(self.controller.clone(), reason::INTERRUPTION_QUEUE_READABLE, message));
         }
-        self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 1.0);
+        self.metrics.set(&metrics::QUEUE_REACHABLE, NoLabels, 1.0);
     }
 
     fn fails(&self, state: &QueueState, error: &CloudError) {
-        self.metrics.set(&metrics::QUEUE_REACHABLE, &[], 0.0);
+        self.metrics.set(&metrics::QUEUE_REACHABLE, NoLabels, 0.0);
         if !state.turns_to(&error.code) {
             return;
         }
@@ -181,7 +181,7 @@ impl Listener {
                 let deleted = receipts.len().saturating_sub(left.len());
                 self.metrics.add(
                     &metrics::MESSAGES_DELETED,
-                    &[],
+                    NoLabels,
                     f64::from(u32::try_from(deleted).unwrap_or(u32::MAX)),
                 );
             }
@@ -197,7 +197,11 @@ impl Listener {
         let read = match parse(&message.body) {
             Ok(read) => read,
             Err(error) => {
-                self.metrics.add(&metrics::MESSAGES_RECEIVED, &["malformed"], 1.0);
+                self.metrics.add(
+                    &metrics::MESSAGES_RECEIVED,
+                    metrics::ByMessageType { message_type: "malformed" },
+                    1.0,
+                );
                 log::warn!(
                     message = message.id.as_str(), error = error.as_str();
                     "dropped an invalid message of the interruption queue"
@@ -205,7 +209,7 @@ impl Listener {
                 return true;
             }
         };
-        self.metrics.add(&metrics::MESSAGES_RECEIVED, &[read.kind_label()], 1.0);
+        self.metrics.add(&metrics::MESSAGES_RECEIVED, metrics::ByMessageType { message_type: read.kind_label() }, 1.0);
         let decision = self.cluster.read(|index| decide(&read, index));
         decision.notes.into_iter().for_each(|note| self.cluster.notes.publish(note));
         let answers = join_all(decision.notices.into_iter().map(|(claim, notice)| self.post(claim, notice)));
@@ -213,7 +217,7 @@ impl Listener {
         let at = if let Message::Notice { at, .. } = read { at } else { None };
         if let Some(at) = at.or(message.sent).filter(|_| done) {
             let seconds = self.cluster.now().duration_since(at).as_secs_f64().max(0.0);
-            self.metrics.observe(&metrics::MESSAGE_DURATION, &[], seconds);
+            self.metrics.observe(&metrics::MESSAGE_DURATION, NoLabels, seconds);
         }
         done
     }

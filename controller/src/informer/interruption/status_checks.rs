@@ -131,7 +131,7 @@ fn count(found: &[Finding], counted: &mut BTreeSet<(String, NoticeKind)>, metric
     let now: BTreeSet<(String, NoticeKind)> =
         found.iter().flat_map(|finding| finding.kinds.iter().map(|kind| (finding.instance.clone(), *kind))).collect();
     for (_, kind) in now.difference(counted) {
-        metrics.add(&metrics::STATUS_UNHEALTHY, &[kind.as_str()], 1.0);
+        metrics.add(&metrics::STATUS_UNHEALTHY, metrics::ByCategory { category: kind.as_str() }, 1.0);
     }
     *counted = now;
 }

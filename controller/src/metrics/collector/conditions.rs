@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use api::objects::Node;
 use api::{EC2NodeClass, NodeClaim, NodePool};
-use daemon::metric::{Metric, Metrics};
+use daemon::metric::{Metrics, NoLabels};
 use jiff::Timestamp;
 
 use super::since;
 use crate::metrics::conditions::{self as metrics, Conditions};
 use crate::metrics::gauge_set::Sample;
+use crate::metrics::{ByTypeStatus, ByTypeStatusReason};
 use crate::state::index::{ConditionOwner, ConditionView, Index, Indexed, ObjectEnd, Transition};
 
 fn metrics_of(speaker: ConditionOwner) -> &'static Conditions {
@@ -46,12 +47,12 @@ fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
         let deleted = object.meta().deletion_timestamp.as_ref().filter(|_| !said.is_empty());
         slowest = deleted.map_or(slowest, |moment| since(moment.0, now).max(slowest));
     }
-    let each = |(labels, (count, longest)): (&[String; 3], &(f64, f64))| {
-        let one = |metric: &'static Metric, value| Sample { metric, labels: labels.to_vec(), value };
-        [one(&told.count, *count), one(&told.current, *longest)]
+    let each = |([kind, status, reason], (count, longest)): (&[String; 3], &(f64, f64))| {
+        let labels = ByTypeStatusReason { kind, status, reason };
+        [Sample::new(&told.count, labels, *count), Sample::new(&told.current, labels, *longest)]
     };
     let mut samples: Vec<Sample> = found.iter().flat_map(each).collect();
-    samples.push(Sample::new(&told.ending, &[], slowest));
+    samples.push(Sample::new(&told.ending, NoLabels, slowest));
     samples
 }
 
@@ -59,12 +60,13 @@ fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
 pub(super) fn count(turned: Vec<Transition>, ended: Vec<ObjectEnd>, metrics: &Metrics) {
     for turn in turned {
         let told = metrics_of(turn.speaker);
-        metrics.add(&told.transitions, &[&turn.type_, &turn.status, &turn.reason], 1.0);
+        let labels = ByTypeStatusReason { kind: &turn.type_, status: &turn.status, reason: &turn.reason };
+        metrics.add(&told.transitions, labels, 1.0);
         if let Some((status, seconds)) = &turn.before {
-            metrics.observe(&told.held, &[&turn.type_, status], *seconds);
+            metrics.observe(&told.held, ByTypeStatus { kind: &turn.type_, status }, *seconds);
         }
     }
     for ObjectEnd { speaker, took } in ended {
-        metrics.observe(&metrics_of(speaker).ended, &[], took);
+        metrics.observe(&metrics_of(speaker).ended, NoLabels, took);
     }
 }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use api::label;
 use api::objects::Pod;
 use api::quantity::{CPU, MEMORY};
+use daemon::metric::NoLabels;
 
 use super::{Amounts, NodeSample, pods};
-use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
+use crate::metrics::{self, ByNodePoolInstanceTypeCapacityType as Kind};
 use crate::state::index::Index;
 
 /// Maximum number of workloads that are reported by name.
@@ -36,32 +37,35 @@ pub(super) fn samples(index: &Index, machines: &[NodeSample<'_>]) -> Vec<Sample>
         *by_pool.entry(machine.pool).or_default() += machine.price.unwrap_or_default();
     }
     let unpriced = machines.iter().filter(|machine| machine.price.is_none()).count();
-    let mut samples: Vec<Sample> =
-        by_pool.iter().map(|(pool, dollars)| Sample::new(&metrics::POOL_COST, &[pool], *dollars)).collect();
-    samples.push(Sample::new(&metrics::UNPRICED, &[], unpriced as f64));
+    let mut samples: Vec<Sample> = by_pool
+        .iter()
+        .map(|(pool, dollars)| Sample::new(&metrics::POOL_COST, metrics::ByNodePool { nodepool: pool }, *dollars))
+        .collect();
+    samples.push(Sample::new(&metrics::UNPRICED, NoLabels, unpriced as f64));
     samples.extend(kinds(machines));
     for ((namespace, workload), cost) in dearest(workloads(index, machines)) {
-        let labels = [namespace.as_str(), workload.as_str()];
-        samples.push(Sample::new(&metrics::WORKLOAD_COST, &labels, cost.dollars));
-        samples.push(Sample::new(&metrics::WORKLOAD_PODS, &labels, cost.pods));
+        let labels = metrics::ByNamespaceWorkload { namespace: &namespace, workload: &workload };
+        samples.push(Sample::new(&metrics::WORKLOAD_COST, labels, cost.dollars));
+        samples.push(Sample::new(&metrics::WORKLOAD_PODS, labels, cost.pods));
     }
     samples
 }
 
 /// Counts nodes by NodePool, instance type and capacity type. The rarest are reported together, by last name among equals.
 fn kinds(machines: &[NodeSample<'_>]) -> Vec<Sample> {
-    let mut counts: BTreeMap<[&str; 3], f64> = BTreeMap::new();
+    let mut counts: BTreeMap<Kind<'_>, f64> = BTreeMap::new();
     for machine in machines {
-        *counts.entry([machine.pool, machine.kind, machine.capacity_type]).or_default() += 1.0;
+        let NodeSample { pool, kind, capacity_type, .. } = *machine;
+        *counts.entry(Kind { nodepool: pool, instance_type: kind, capacity_type }).or_default() += 1.0;
     }
     let mut kinds: Vec<_> = counts.into_iter().collect();
     kinds.sort_by(|one, other| other.1.total_cmp(&one.1));
     let rest = kinds.split_off(kinds.len().min(KINDS));
-    let mut others: BTreeMap<[&str; 3], f64> = BTreeMap::new();
-    for ([pool, _, capacity_type], count) in rest {
-        *others.entry([pool, OTHER, capacity_type]).or_default() += count;
+    let mut others: BTreeMap<Kind<'_>, f64> = BTreeMap::new();
+    for (kind, count) in rest {
+        *others.entry(Kind { instance_type: OTHER, ..kind }).or_default() += count;
     }
-    kinds.into_iter().chain(others).map(|(labels, count)| Sample::new(&metrics::NODES, &labels, count)).collect()
+    kinds.into_iter().chain(others).map(|(labels, count)| Sample::new(&metrics::NODES, labels, count)).collect()
 }
 
 fn workloads(index: &Index, machines: &[NodeSample<'_>]) -> BTreeMap<Workload, Cost> {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::condition;
 use api::label;
 use api::objects::{Pod, PodCondition, ResourceList, pod_requests};
-use daemon::metric::{Metric, Metrics};
+use daemon::metric::{Gauge, Metrics, NoLabels};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{Amounts, RESOURCES, add, amounts, since, units};
-use crate::metrics::fleet as metrics;
 use crate::metrics::gauge_set::Sample;
+use crate::metrics::{self, ByNameNamespace, ByNodePoolPhaseScheduledReady};
 use crate::state::index::Index;
 use crate::state::pod_decisions::PodDecisions;
 
@@ -42,7 +42,7 @@ pub(super) fn limits(pod: &Pod) -> Amounts {
 }
 
 pub(super) fn samples(index: &Index, decisions: &PodDecisions, now: Timestamp) -> Vec<Sample> {
-    let mut states: BTreeMap<[&str; 4], f64> = BTreeMap::new();
+    let mut states: BTreeMap<ByNodePoolPhaseScheduledReady<'_>, f64> = BTreeMap::new();
     let mut waiting = Waiting::default();
     for pod in index.pods.values() {
         *states.entry(state(index, pod)).or_default() += 1.0;
@@ -50,7 +50,7 @@ pub(super) fn samples(index: &Index, decisions: &PodDecisions, now: Timestamp) -
             waiting.add(pod, decisions, now);
         }
     }
-    let states = states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, labels, *count));
+    let states = states.iter().map(|(labels, count)| Sample::new(&metrics::PODS, *labels, *count));
     states.chain(waiting.samples()).collect()
 }
 
@@ -92,11 +92,16 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn state<'a>(index: &'a Index, pod: &'a Pod) -> [&'a str; 4] {
+fn state<'a>(index: &'a Index, pod: &'a Pod) -> ByNodePoolPhaseScheduledReady<'a> {
     let node = index.nodes.get(&pod.spec.node_name);
     let pool = node.and_then(|node| node.label(label::NODEPOOL)).unwrap_or_default();
     let word = |is: bool| if is { "true" } else { "false" };
-    [pool, &pod.status.phase, word(pod.is_bound()), word(pod.is_ready())]
+    ByNodePoolPhaseScheduledReady {
+        nodepool: pool,
+        phase: &pod.status.phase,
+        scheduled: word(pod.is_bound()),
+        ready: word(pod.is_ready()),
+    }
 }
 
 /// Pods with the longest waits, by first name among equals.
@@ -112,9 +117,11 @@ impl<'a> Longest<'a> {
         }
     }
 
-    fn samples(self, metric: &'static Metric) -> impl Iterator<Item = Sample> {
+    fn samples(self, gauge: &Gauge<ByNameNamespace<'_>>) -> impl Iterator<Item = Sample> {
         let told = self.0.into_iter();
-        told.map(move |(seconds, pod)| Sample::new(metric, &[pod.name(), pod.namespace()], seconds))
+        told.map(move |(seconds, pod)| {
+            Sample::new(gauge, ByNameNamespace { name: pod.name(), namespace: pod.namespace() }, seconds)
+        })
     }
 }
 
@@ -145,9 +152,9 @@ impl Waits {
             let mut present = BTreeSet::new();
             for (uid, created, reached) in index.pods.values().filter_map(|pod| self.took(pod, type_)) {
                 if !former.contains(uid) {
-                    metrics.observe(metric, &[], since(created, reached));
+                    metrics.observe(metric, NoLabels, since(created, reached));
                     let from = decisions.placed(uid);
-                    from.into_iter().for_each(|moment| metrics.observe(placed, &[], since(moment, reached)));
+                    from.into_iter().for_each(|moment| metrics.observe(placed, NoLabels, since(moment, reached)));
                 }
                 present.insert(uid.to_owned());
             }

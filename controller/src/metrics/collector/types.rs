@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use planner::{InstanceType, Offering};
 
 use super::{NodeSample, units};
-use crate::metrics::fleet as metrics;
+use crate::metrics;
 use crate::metrics::gauge_set::Sample;
 
 /// Maximum number of reported instance types.
@@ -45,17 +45,29 @@ pub(super) fn samples(machines: &[NodeSample<'_>]) -> Vec<Sample> {
 fn of_type(kind: &InstanceType) -> Vec<Sample> {
     let name = kind.name.as_str();
     let mut samples = vec![
-        Sample::new(&metrics::TYPE_CORES, &[name], units("cpu", kind.capacity.get("cpu"))),
-        Sample::new(&metrics::TYPE_MEMORY, &[name], units("memory", kind.capacity.get("memory"))),
+        Sample::new(
+            &metrics::TYPE_CORES,
+            metrics::ByInstanceType { instance_type: name },
+            units("cpu", kind.capacity.get("cpu")),
+        ),
+        Sample::new(
+            &metrics::TYPE_MEMORY,
+            metrics::ByInstanceType { instance_type: name },
+            units("memory", kind.capacity.get("memory")),
+        ),
     ];
     let mut told = BTreeSet::new();
     for offering in &kind.offerings {
-        let labels = [name, offering.capacity_type.as_str(), offering.zone.as_str()];
+        let labels = metrics::ByInstanceTypeCapacityTypeZone {
+            instance_type: name,
+            capacity_type: offering.capacity_type.as_str(),
+            zone: &offering.zone,
+        };
         // Several reservations are one offering here: the first one, which is launched first.
         if told.insert(labels) {
-            samples.push(Sample::new(&metrics::OFFERING_PRICE, &labels, dollars(offering)));
+            samples.push(Sample::new(&metrics::OFFERING_PRICE, labels, dollars(offering)));
             let available = f64::from(u8::from(offering.available));
-            samples.push(Sample::new(&metrics::OFFERING_AVAILABLE, &labels, available));
+            samples.push(Sample::new(&metrics::OFFERING_AVAILABLE, labels, available));
         }
     }
     samples

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::{NodeGauges, notes};
 use crate::fixture::{claim, node, pool, status};
-use crate::metrics::TABLE;
+use crate::metrics::table;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::events::{Event, EventRecorder};
@@ -127,7 +127,7 @@ fn notes_report_candidates_and_rejected_candidates() {
 fn measured(verdict: NodeVerdict) -> String {
     let (plan_for, _asked) = unbounded_channel();
     let (way_in, _told) = EventRecorder::new();
-    let (cluster, metrics) = (Cluster::new(plan_for, way_in), Metrics::new(TABLE));
+    let (cluster, metrics) = (Cluster::new(plan_for, way_in), Metrics::new(&table()));
     NodeGauges::default().set(&metrics, &SnapshotResult::default(), &plan(verdict), &cluster);
     metrics.render()
 }
@@ -146,7 +146,7 @@ fn gauges_report_budgets_until_the_nodepool_is_deleted() {
     let (plan_for, _asked) = unbounded_channel();
     let (way_in, _told) = EventRecorder::new();
     let cluster = Cluster::new(plan_for, way_in);
-    let (metrics, gauges) = (Metrics::new(TABLE), NodeGauges::default());
+    let (metrics, gauges) = (Metrics::new(&table()), NodeGauges::default());
     let budgets = Budgets { empty: 1, underutilized: 2, drifted: 3, expired: 4 };
     let own = Pool {
         name: "default".to_owned(),

@@ -3,6 +3,7 @@
 
 use api::objects::{PodDisruptionBudget, Unevictable};
 use api::{DurationText, InvalidMix, reason};
+use daemon::metric::Series;
 use jiff::Timestamp;
 use planner::{Pool, Snapshot};
 use serde_json::json;
@@ -92,6 +93,7 @@ fn notes_report_unevictable_pods_and_samples_count_them() {
     let message = format!("Pod can never be evicted, so its node cannot be disrupted: {why}");
     let of_pod = Event::warning(web, reason::NEVER_EVICTED, message);
     assert_eq!(notes(&index, &built), [of_budget("one"), of_budget("two"), of_pod]);
-    let counts: Vec<(String, f64)> = samples(&built).into_iter().map(|it| (it.labels.concat(), it.value)).collect();
+    let pool = |series: Series| series.labels.into_iter().map(|(_, value)| value).collect::<String>();
+    let counts: Vec<(String, f64)> = samples(&built).into_iter().map(|it| (pool(it.series), it.value)).collect();
     assert_eq!(counts, [("default".to_owned(), 2.0), ("other".to_owned(), 0.0)]);
 }

@@ -8,7 +8,7 @@ use planner::{
 use snapshot::SnapshotResult;
 
 use super::ConsolidationScores;
-use crate::metrics::TABLE;
+use crate::metrics::table;
 
 /// Returns ten empty nodes of a NodePool, each for a dollar per hour.
 fn built(policy: ConsolidationPolicy) -> SnapshotResult {
@@ -54,7 +54,7 @@ fn count_records_the_score_when_a_command_begins() {
         (ConsolidationPolicy::WhenEmptyOrUnderutilized, "WhenEmptyOrUnderutilized"),
     ];
     for (policy, name) in rows {
-        let metrics = Metrics::new(TABLE);
+        let metrics = Metrics::new(&table());
         // A tenth of the disruption, and a twentieth of the cost.
         let moves = vec![planned(CommandReason::Underutilized, 500_000), planned(CommandReason::Empty, 1_000_000)];
         let plan = Plan { moves, ..Plan::default() };
@@ -72,7 +72,7 @@ fn count_records_the_score_when_a_command_begins() {
 
 #[test]
 fn count_records_a_rejection_once_until_the_verdict_changes() {
-    let (metrics, scores) = (Metrics::new(TABLE), ConsolidationScores::default());
+    let (metrics, scores) = (Metrics::new(&table()), ConsolidationScores::default());
     let built = built(ConsolidationPolicy::Balanced);
     let says = |verdict: NodeVerdict| Plan {
         report: Report { nodes: vec![("node-1".to_owned(), verdict)], ..Report::default() },

@@ -81,7 +81,11 @@ impl Resizer {
     fn record(&self, resize: &Resize, outcome: Result<(), WriteError>, now: Timestamp) {
         let (pod, why) = (resize.pod.as_str(), resize.why.to_string());
         let label = if outcome.is_ok() { "success" } else { "error" };
-        self.metrics.add(&metrics::RESIZES, &[reason_label(resize.why), label], 1.0);
+        self.metrics.add(
+            &metrics::RESIZES,
+            metrics::ByReasonOutcome { reason: reason_label(resize.why), outcome: label },
+            1.0,
+        );
         let Err(error) = outcome else {
             log::info!(pod = pod, node = resize.node.as_str(), reason = why.as_str(); "resized pod");
             return;

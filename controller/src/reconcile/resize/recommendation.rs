@@ -132,12 +132,26 @@ impl Recommender {
         state.last = Some(now);
         let advice = advice(index, packing, now);
         for pool in state.exported.iter().filter(|pool| !advice.spare.contains_key(*pool)) {
-            metrics.forget(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::CPU]);
-            metrics.forget(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::MEMORY]);
+            metrics.forget(
+                &metrics::REQUESTS_ABOVE_USE
+                    .series(&metrics::ByNodePoolResource { nodepool: pool, resource: quantity::CPU }),
+            );
+            metrics.forget(
+                &metrics::REQUESTS_ABOVE_USE
+                    .series(&metrics::ByNodePoolResource { nodepool: pool, resource: quantity::MEMORY }),
+            );
         }
         for (pool, spare) in &advice.spare {
-            metrics.set(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::CPU], spare.cpu as f64 / 1000.0);
-            metrics.set(&metrics::REQUESTS_ABOVE_USE, &[pool, quantity::MEMORY], spare.memory as f64);
+            metrics.set(
+                &metrics::REQUESTS_ABOVE_USE,
+                metrics::ByNodePoolResource { nodepool: pool, resource: quantity::CPU },
+                spare.cpu as f64 / 1000.0,
+            );
+            metrics.set(
+                &metrics::REQUESTS_ABOVE_USE,
+                metrics::ByNodePoolResource { nodepool: pool, resource: quantity::MEMORY },
+                spare.memory as f64,
+            );
         }
         state.exported = advice.spare.into_keys().collect();
         advice.notes

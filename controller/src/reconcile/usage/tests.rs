@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{decide, samples, view};
 use crate::fixture::{at, node, words};
-use crate::metrics::TABLE;
 use crate::metrics::gauge_set::GaugeSet;
+use crate::metrics::table;
 use crate::reconcile::work::WorkItem;
 use crate::state::index::Index;
 
@@ -81,7 +81,7 @@ fn decide_deletes_a_stale_report_when_its_node_is_gone() {
 
 #[test]
 fn samples_export_only_valid_reports() {
-    let (index, metrics, told) = (index(1000), Metrics::new(TABLE), GaugeSet::default());
+    let (index, metrics, told) = (index(1000), Metrics::new(&table()), GaugeSet::default());
     told.replace(&metrics, samples(&index, at(1000)));
     let text = metrics.render();
     for line in [

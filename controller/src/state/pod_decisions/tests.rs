@@ -9,7 +9,7 @@ use planner::{
 
 use super::{PodDecisions, by_zone};
 use crate::fixture::at;
-use crate::metrics::TABLE;
+use crate::metrics::table;
 
 fn pod(name: &str, created: i64) -> Pod {
     Pod {
@@ -36,7 +36,7 @@ fn measured(metrics: &Metrics) -> Vec<String> {
 
 #[test]
 fn note_measures_the_first_decision_and_keeps_the_first_place() {
-    let (decisions, metrics) = (PodDecisions::new(at(0)), Metrics::new(TABLE));
+    let (decisions, metrics) = (PodDecisions::new(at(0)), Metrics::new(&table()));
     let snapshot = Snapshot { pods: vec![pod("web", 10)], ..Snapshot::default() };
     assert!(!decisions.has("web"));
     decisions.note(&snapshot, &plan(vec![PodVerdict::Postponed]), &metrics, at(11));
@@ -53,7 +53,7 @@ fn note_measures_the_first_decision_and_keeps_the_first_place() {
 
 #[test]
 fn note_ignores_older_pods_and_drops_unseen_ones() {
-    let (decisions, metrics) = (PodDecisions::new(at(100)), Metrics::new(TABLE));
+    let (decisions, metrics) = (PodDecisions::new(at(100)), Metrics::new(&table()));
     let snapshot = Snapshot { pods: vec![pod("old", 10)], ..Snapshot::default() };
     decisions.note(&snapshot, &plan(vec![place()]), &metrics, at(101));
     assert_eq!(measured(&metrics), [""; 0]);

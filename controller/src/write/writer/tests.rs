@@ -40,7 +40,7 @@ async fn run_limits_concurrent_writes_but_not_evictions() {
     let cloud = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
     let (plan, _triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, EventRecorder::new().0);
-    let (metrics, leading) = (Arc::new(Metrics::new(metrics::TABLE)), Arc::new(AtomicBool::new(true)));
+    let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
     let act = Writer::new((client, willing()), Arc::new(cloud), cluster, metrics, leading);
     let steps = [
         Operation::Patch(Target::Node("node-1".to_owned()), json!({})),

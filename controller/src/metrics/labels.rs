@@ -1,0 +1,52 @@
+//! Labels of the controller's metrics. A struct is named after its labels, in their order.
+
+use daemon::labels;
+
+labels! {
+    BuildLabels { version, goversion, goarch, commit }
+    ByBatcher { batcher }
+    ByCall { call }
+    ByCallOutcome { call, outcome }
+    ByCapacityType { capacity_type }
+    ByCapacityTypeOutcome { capacity_type, outcome }
+    ByCapacityTypeSource { capacity_type, source }
+    ByCategory { category }
+    ByCode { code }
+    ByConditionNodePoolCapacityTypeImageId { condition, nodepool, capacity_type, image_id }
+    ByConsolidationType { consolidation_type }
+    ByControllerMethodProvider { controller, method, provider }
+    ByControllerMethodProviderError { controller, method, provider, error }
+    ByDecisionNodePoolPolicy { decision, nodepool, policy }
+    ByDecisionReasonConsolidationType { decision, reason, consolidation_type }
+    ByInstanceType { instance_type }
+    ByInstanceTypeCapacityTypeZone { instance_type, capacity_type, zone }
+    ByMessageType { message_type }
+    ByNameNamespace { name, namespace }
+    ByNamespaceWorkload { namespace, workload }
+    ByNodeClass { nodeclass }
+    ByNodePool { nodepool }
+    ByNodePoolCapacityTypeZone { nodepool, capacity_type, zone }
+    ByNodePoolConditionReason { nodepool, condition, reason }
+    ByNodePoolDecisionReasonConsolidationType { nodepool, decision, reason, consolidation_type }
+    ByNodePoolGate { nodepool, gate }
+    ByNodePoolInstanceTypeCapacityType { nodepool, instance_type, capacity_type }
+    ByNodePoolOutcome { nodepool, outcome }
+    ByNodePoolPhaseScheduledReady { nodepool, phase, scheduled, ready }
+    ByNodePoolReason { nodepool, reason }
+    ByNodePoolResource { nodepool, resource }
+    ByNodePoolResourceType { nodepool, resource_type }
+    ByNodePoolZone { nodepool, zone }
+    ByReason { reason }
+    ByReasonConsolidationType { reason, consolidation_type }
+    ByReasonNodePool { reason, nodepool }
+    ByReasonNodePoolCapacityType { reason, nodepool, capacity_type }
+    ByReasonOutcome { reason, outcome }
+    ByResourceType { resource_type }
+    ByResourceTypeNodePool { resource_type, nodepool }
+    ByState { state }
+    ByStepOutcome { step, outcome }
+    ByTypeStatus { kind as "type", status }
+    ByTypeStatusReason { kind as "type", status, reason }
+    ByZone { zone }
+    ByZoneCapacityTypeReason { zone, capacity_type, reason }
+}
