@@ -134,14 +134,14 @@ impl Reconciler {
     async fn class(&self, name: &str) -> Result<QueueAction, WriteError> {
         let Some(view) = self.cluster.read(|index| nodeclass::view(index, name, self.cluster.now())) else {
             self.market.forget(name);
-            self.metrics.forget(&metrics::USER_DATA_BYTES, &[name]);
+            self.metrics.forget(&metrics::USER_DATA_BYTES.series(&metrics::ByNodeClass { nodeclass: name }));
             return Ok(QueueAction::Wait);
         };
         let decision = nodeclass::decide(&view, &self.market, &self.act).await;
         self.market.judged(name);
         let decision = decision?;
         if let Some(bytes) = decision.user_data {
-            self.metrics.set(&metrics::USER_DATA_BYTES, &[name], f64::from(bytes));
+            self.metrics.set(&metrics::USER_DATA_BYTES, metrics::ByNodeClass { nodeclass: name }, f64::from(bytes));
         }
         self.act.run_all(decision.steps).await?;
         Ok(QueueAction::After(decision.after))
@@ -333,8 +333,7 @@ fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
 
 fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::NodePoolView> {
     let pool = Arc::clone(index.pools.get(name)?);
-    let of_pool = |claim: &&Arc<api::NodeClaim>| nodeclaim::pool(claim) == name;
-    let claims = index.claims.values().filter(of_pool).map(|claim| {
+    let claims = index.claims_of_pool(name).map(|claim| {
         let node = index.nodes_of(provider_id(claim).unwrap_or_default()).first().map(|node| Arc::clone(node));
         (Arc::clone(claim), node)
     });
@@ -375,8 +374,8 @@ fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<n
     let waiting = claim.is_true(condition::REGISTERED) && !claim.is_true(condition::INITIALIZED);
     let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
     let timeout = class.gate_timeout().ok().flatten()?;
-    let of_pool = index.claims.values().filter(|other| nodeclaim::pool(other) == nodeclaim::pool(claim));
-    let pool: Vec<_> = of_pool
+    let pool: Vec<_> = index
+        .claims_of_pool(nodeclaim::pool(claim))
         .map(|other| {
             let node = index.nodes_of(provider_id(other).unwrap_or_default()).into_iter().next();
             (other.as_ref(), node.map(AsRef::as_ref))

@@ -51,9 +51,13 @@ impl NodeClassDecision {
 #[must_use]
 pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClassView> {
     let class = Arc::clone(index.classes.get(name)?);
-    let of_class = index.claims.values().filter(|claim| claim.spec.node_class_ref.name == name);
     let pools = index.pools.values().filter(|pool| pool.spec.template.spec.node_class_ref.name == name);
-    Some(NodeClassView { class, claims: of_class.cloned().collect(), pools: pools.cloned().collect(), now })
+    Some(NodeClassView {
+        class,
+        claims: index.claims_of_class(name).cloned().collect(),
+        pools: pools.cloned().collect(),
+        now,
+    })
 }
 
 /// Queries AWS for the resources that the EC2NodeClass selects or leaves behind, and decides.

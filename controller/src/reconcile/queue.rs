@@ -24,40 +24,58 @@ pub enum QueueAction {
     Retry,
 }
 
-/// Keys with the time at which they are due.
+/// Due times of keys.
+///
+/// `tokio_util`'s `DelayQueue` has no notion of a key that a worker holds, and cannot be asked at a given `now`.
 #[derive(Debug)]
 pub struct Schedule<K> {
+    /// Due time of each key.
     due: BTreeMap<K, Instant>,
+    /// Keys that no worker holds, in the order of their due times.
+    ready: BTreeSet<(Instant, K)>,
     running: BTreeSet<K>,
     failures: BTreeMap<K, u32>,
 }
 
 impl<K: Ord + Clone> Schedule<K> {
     fn new() -> Self {
-        Self { due: BTreeMap::new(), running: BTreeSet::new(), failures: BTreeMap::new() }
+        Self { due: BTreeMap::new(), ready: BTreeSet::new(), running: BTreeSet::new(), failures: BTreeMap::new() }
     }
 
     /// Makes `key` due at `when`, or earlier if it was due earlier.
     fn add(&mut self, key: K, when: Instant) {
-        self.due.entry(key).and_modify(|due| *due = (*due).min(when)).or_insert(when);
+        let former = self.due.get(&key).copied();
+        if former.is_some_and(|former| former <= when) {
+            return;
+        }
+        if let Some(former) = former {
+            self.ready.remove(&(former, key.clone()));
+        }
+        self.due.insert(key.clone(), when);
+        if !self.running.contains(&key) {
+            self.ready.insert((when, key));
+        }
     }
 
-    /// Takes the key that has been due for longest and is not being processed.
+    /// Takes the key that has been due for longest and that no worker holds.
     fn take(&mut self, now: Instant) -> Option<K> {
-        let due = self.due.iter().filter(|(key, due)| **due <= now && !self.running.contains(*key));
-        let key = due.min_by_key(|(_, due)| **due)?.0.clone();
+        self.ready.first().filter(|(due, _)| *due <= now)?;
+        let (_, key) = self.ready.pop_first()?;
         self.due.remove(&key);
         self.running.insert(key.clone());
         Some(key)
     }
 
-    /// Returns the time at which [`Schedule::take`] may return a key, without further calls.
+    /// Returns the moment at which [`Schedule::take`] has a key, if nothing else happens.
     fn next_due(&self) -> Option<Instant> {
-        self.due.iter().filter(|(key, _)| !self.running.contains(*key)).map(|(_, due)| *due).min()
+        self.ready.first().map(|(due, _)| *due)
     }
 
     fn done(&mut self, key: K, next: QueueAction, now: Instant) {
         self.running.remove(&key);
+        if let Some(due) = self.due.get(&key) {
+            self.ready.insert((*due, key.clone()));
+        }
         match next {
             QueueAction::Retry => {
                 let failures = self.failures.entry(key.clone()).or_default();
@@ -144,15 +162,16 @@ mod tests {
 
     #[test]
     fn done_doubles_the_delay_when_a_key_fails_again() {
-        let now = Instant::now();
+        let mut now = Instant::now();
         let mut schedule = Schedule::new();
         let mut delays = Vec::new();
+        schedule.add("node", now);
         for _ in 0..3 {
-            schedule.add("node", now);
             let key = schedule.take(now).unwrap_or_default();
             schedule.done(key, QueueAction::Retry, now);
-            delays.push(schedule.next_due().map(|due| due - now));
-            schedule.due.clear();
+            let due = schedule.next_due();
+            delays.push(due.map(|due| due - now));
+            now = due.unwrap_or(now);
         }
         let expected: Vec<_> = [100, 200, 400].map(|ms| Some(Duration::from_millis(ms))).to_vec();
         assert_eq!(delays, expected);
@@ -175,5 +194,20 @@ mod tests {
         schedule.add("pool", now);
         schedule.add("pool", now + Duration::from_secs(60));
         assert_eq!(schedule.take(now), Some("pool"));
+    }
+
+    #[test]
+    fn done_keeps_the_due_time_that_a_running_key_received() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(5);
+        let mut schedule = Schedule::new();
+        schedule.add("claim", now);
+        assert_eq!(schedule.take(now), Some("claim"));
+        schedule.add("claim", later);
+        assert_eq!(schedule.next_due(), None);
+        schedule.done("claim", QueueAction::After(Duration::from_secs(60)), now);
+        assert_eq!(schedule.next_due(), Some(later));
+        assert_eq!(schedule.take(later), Some("claim"));
+        assert_eq!(schedule.next_due(), None);
     }
 }

@@ -3,6 +3,7 @@
 //! Tests add objects directly; nothing here does I/O.
 
 mod context;
+mod lookup;
 mod shared;
 mod table;
 mod transitions;
@@ -24,6 +25,7 @@ pub use transitions::{ConditionOwner, ConditionView, ObjectEnd, Transition, Tran
 pub use triggers::Indexed;
 
 use crate::reconcile::work::Triggers;
+use lookup::Lookup;
 use shared::Interner;
 
 /// All watched objects.
@@ -75,10 +77,14 @@ pub struct Index {
     waiting: BTreeMap<String, Key>,
     /// Pods that kube-scheduler has not tried yet, by UID.
     unjudged: BTreeMap<String, Key>,
-    pods_by_node: BTreeMap<String, BTreeSet<Key>>,
-    nodes_by_provider: BTreeMap<String, BTreeSet<Key>>,
-    claims_by_provider: BTreeMap<String, BTreeSet<Key>>,
-    claims_by_instance: BTreeMap<String, BTreeSet<Key>>,
+    pods_by_node: Lookup,
+    nodes_by_provider: Lookup,
+    attachments_by_node: Lookup,
+    claims_by_provider: Lookup,
+    claims_by_instance: Lookup,
+    claims_by_pool: Lookup,
+    claims_by_class: Lookup,
+    claims_by_launch: Lookup,
     pod_events: BTreeMap<String, Timestamp>,
     /// Shared requirements of NodeClaims.
     requirements: Interner<Requirement>,
@@ -190,7 +196,7 @@ impl Index {
 
     /// Returns the pods bound to a node.
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.pods_by_node.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+        self.pods_by_node.keys(node).filter_map(|key| self.pods.get(key))
     }
 
     /// Returns the volumes that are still attached to a node and that no remaining pod uses.
@@ -198,7 +204,7 @@ impl Index {
     pub fn detaching(&self, node: &str) -> Vec<String> {
         let left = self.pods_on(node).filter(|pod| !pod.is_terminal());
         let used: BTreeSet<&str> = left.flat_map(|pod| self.volumes_of(pod)).collect();
-        let attached = self.attachments.values().filter(|attachment| attachment.spec.node_name == node);
+        let attached = self.attachments_by_node.keys(node).filter_map(|key| self.attachments.get(key));
         let volumes = attached.map(|attachment| attachment.spec.source.persistent_volume_name.as_str());
         volumes.filter(|volume| !volume.is_empty() && !used.contains(volume)).map(str::to_owned).collect()
     }
@@ -218,7 +224,7 @@ impl Index {
     /// Returns the nodes with this provider id.
     #[must_use]
     pub fn nodes_of(&self, provider_id: &str) -> Vec<&Arc<Node>> {
-        self.nodes_by_provider.get(provider_id).into_iter().flatten().filter_map(|key| self.nodes.get(key)).collect()
+        self.nodes_by_provider.keys(provider_id).filter_map(|key| self.nodes.get(key)).collect()
     }
 
     /// Returns the utilization of the node: its NodeUsage, if that is of the node's own instance and not stale.
@@ -232,7 +238,7 @@ impl Index {
     /// Returns the NodeClaim with the node's provider id, if there is exactly one.
     #[must_use]
     pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
-        let mut claims = self.claims_by_provider.get(&node.spec.provider_id)?.iter();
+        let mut claims = self.claims_by_provider.keys(&node.spec.provider_id);
         let claim = claims.next()?;
         claims.next().is_none().then(|| self.claims.get(claim)).flatten()
     }
@@ -240,7 +246,7 @@ impl Index {
     /// Returns the NodeClaim of an instance, by instance id.
     #[must_use]
     pub fn claim_of_instance(&self, id: &str) -> Option<&Arc<NodeClaim>> {
-        self.claims_by_instance.get(id)?.iter().find_map(|key| self.claims.get(key))
+        self.claims_by_instance.keys(id).find_map(|key| self.claims.get(key))
     }
 
     /// Returns the PodDisruptionBudgets that select a pod, in the order of their names.
@@ -262,9 +268,19 @@ impl Index {
         claim.replaced_by().or_else(|| claim.replaces().find_map(|name| self.claims.get(name)?.replaced_by()))
     }
 
+    /// Returns the NodeClaims of a NodePool, in the order of their names.
+    pub fn claims_of_pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
+        self.claims_by_pool.keys(pool).filter_map(|key| self.claims.get(key))
+    }
+
+    /// Returns the NodeClaims of an EC2NodeClass, in the order of their names.
+    pub fn claims_of_class<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
+        self.claims_by_class.keys(class).filter_map(|key| self.claims.get(key))
+    }
+
     /// Returns the NodeClaims with this launch token, in the order of their names.
     pub fn claims_of_launch<'a>(&'a self, token: &'a str) -> impl Iterator<Item = &'a Arc<NodeClaim>> {
-        self.claims.values().filter(move |claim| launch_token(claim) == Some(token))
+        self.claims_by_launch.keys(token).filter_map(|key| self.claims.get(key))
     }
 
     /// Returns the time at which a pod last arrived on a node, left it or ended there, since the start of this process.

@@ -1,6 +1,6 @@
 //! Triggers of a change, by kind. Each rule is at the kind that changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use api::nodepool::NodeClaimTemplate;
 use api::objects::{DaemonSet, Node, Pod, PodDisruptionBudget, VolumeAttachment};
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-use super::{ConditionOwner, ConditionView, Index, Key, Table, instance_id, key_of, launch_token, provider_id};
+use super::{ConditionOwner, ConditionView, Index, Table, instance_id, key_of, launch_token, provider_id};
 use crate::provision::batcher::{LOOK_AGAIN, PlanTrigger};
 use crate::reconcile::work::{Triggers, WorkItem};
 
@@ -89,7 +89,7 @@ impl Indexed for Pod {
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, now: Timestamp, live: bool) {
-        move_between(&mut index.pods_by_node, before.or(after), before.and_then(node_name), after.and_then(node_name));
+        index.pods_by_node.update(before, after, node_name);
         if let Some(gone) = before.filter(|pod| pod.is_unschedulable()) {
             index.waiting.remove(&uid(gone));
         }
@@ -179,30 +179,6 @@ fn node_name(pod: &Pod) -> Option<&str> {
     Some(pod.spec.node_name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Updates a table by property: moves the object from `from` to `to`.
-fn move_between(
-    table: &mut BTreeMap<String, BTreeSet<Key>>,
-    object: Option<&impl Resource>,
-    from: Option<&str>,
-    to: Option<&str>,
-) {
-    let Some(key) = object.map(key_of) else { return };
-    if from == to {
-        return;
-    }
-    if let Some(from) = from
-        && let Some(members) = table.get_mut(from)
-    {
-        members.remove(&key);
-        if members.is_empty() {
-            table.remove(from);
-        }
-    }
-    if let Some(to) = to {
-        table.entry(to.to_owned()).or_default().insert(key);
-    }
-}
-
 /// Returns the node with a pod event that affects consolidation: a pod (not of a DaemonSet) was bound, ended, began to
 /// terminate or was removed.
 fn event_node<'a>(before: Option<&'a Pod>, after: Option<&'a Pod>) -> Option<&'a str> {
@@ -238,9 +214,9 @@ impl Indexed for Node {
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
-        let id = |node: &Self| Some(node.spec.provider_id.clone()).filter(|id| !id.is_empty());
-        let (from, to) = (before.and_then(id), after.and_then(id));
-        move_between(&mut index.nodes_by_provider, before.or(after), from.as_deref(), to.as_deref());
+        index
+            .nodes_by_provider
+            .update(before, after, |node| Some(node.spec.provider_id.as_str()).filter(|id| !id.is_empty()));
         if let (Some(node), None) = (before, after) {
             index.pod_events.remove(&key_of(node));
         }
@@ -287,10 +263,11 @@ impl Indexed for NodeClaim {
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
-        let (from, to) = (before.and_then(provider_id), after.and_then(provider_id));
-        move_between(&mut index.claims_by_provider, before.or(after), from, to);
-        let (from, to) = (before.and_then(instance_id), after.and_then(instance_id));
-        move_between(&mut index.claims_by_instance, before.or(after), from, to);
+        index.claims_by_provider.update(before, after, provider_id);
+        index.claims_by_instance.update(before, after, instance_id);
+        index.claims_by_pool.update(before, after, |claim| Some(crate::reconcile::nodeclaim::pool(claim)));
+        index.claims_by_class.update(before, after, |claim| Some(claim.spec.node_class_ref.name.as_str()));
+        index.claims_by_launch.update(before, after, launch_token);
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
@@ -364,8 +341,7 @@ impl Indexed for NodePool {
         let name = after.or(before).map(key_of).unwrap_or_default();
         let mut work = Vec::new();
         if before.map(followed) != after.map(followed) {
-            let claims = index.claims.values().filter(|claim| crate::reconcile::nodeclaim::pool(claim) == name);
-            work.extend(claims.map(|claim| WorkItem::Claim(key_of(claim.as_ref()))));
+            work.extend(index.claims_of_pool(&name).map(|claim| WorkItem::Claim(key_of(claim.as_ref()))));
         }
         work.push(WorkItem::Pool(name.clone()));
         let spec = |pool: Option<&Self>| pool.map(|pool| (pool.spec.clone(), pool.is_true(condition::READY)));
@@ -435,6 +411,10 @@ impl Indexed for VolumeAttachment {
 
     fn table_mut(index: &mut Index) -> &mut Table<Self> {
         &mut index.attachments
+    }
+
+    fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
+        index.attachments_by_node.update(before, after, |attachment| Some(attachment.spec.node_name.as_str()));
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
