@@ -1,46 +1,9 @@
-//! Metrics of the controller: the one place for their names, labels and meanings.
+//! Metrics of the controller: their definitions, and the code that counts.
 
-mod aws;
-mod buckets;
 pub mod collector;
-pub mod conditions;
 pub mod counters;
-mod disruption;
-mod fleet;
+mod definitions;
 pub mod gauge_set;
-mod labels;
 pub mod node_conditions;
-mod nodeclaims;
-mod nodes;
-mod process;
-mod scheduler;
-mod usage;
 
-use daemon::metric::Description;
-
-pub use aws::*;
-pub use disruption::*;
-pub use fleet::*;
-pub use labels::*;
-pub use nodeclaims::*;
-pub use nodes::*;
-pub use process::*;
-pub use scheduler::*;
-pub use usage::*;
-
-/// Returns the description of every metric.
-#[must_use]
-pub fn table() -> Vec<Description> {
-    let by_topic = [
-        NODECLAIM_METRICS,
-        NODE_METRICS,
-        SCHEDULER_METRICS,
-        DISRUPTION_METRICS,
-        USAGE_METRICS,
-        PROCESS_METRICS,
-        AWS_METRICS,
-        CLUSTER_METRICS,
-    ];
-    let conditions = conditions::ALL.iter().flat_map(|conditions| conditions.descriptions());
-    by_topic.concat().into_iter().chain(conditions).collect()
-}
+pub use definitions::*;

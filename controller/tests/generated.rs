@@ -41,7 +41,7 @@ fn table_has_unique_names_with_units() {
 
 const INTRODUCTION: &str = "# Metrics of the controller
 
-This page lists every metric of the controller. It is a reference, written from `controller/src/metrics` by `make bless`. Metrics whose
+This page lists every metric of the controller. It is a reference, written from `controller/src/metrics/definitions` by `make bless`. Metrics whose
 names begin with `karpenter_` or `operator_` have Karpenter's meaning; those that begin with `kerf_` are our own. The alerts in
 `controller/monitoring/alerts.yaml` are explained in [runbook.md](runbook.md); `controller/monitoring/boards` has boards for Grafana.
 
@@ -50,7 +50,7 @@ A thousand nodes of ten NodePools with twenty thousand pods are less than two th
 remaining labels are the same as in Karpenter.
 
 Each scrape counts the gauges of nodes, NodePools, pods, instance types and conditions anew. Only the leader exports these gauges, so
-sums over replicas are right. `DISABLE_CLUSTER_STATE_OBSERVABILITY=true` leaves out the gauges of `controller/src/metrics/fleet.rs`.
+sums over replicas are right. `DISABLE_CLUSTER_STATE_OBSERVABILITY=true` leaves out the gauges of `controller/src/metrics/definitions/fleet.rs`.
 
 | name | kind | labels | meaning |
 |---|---|---|---|
