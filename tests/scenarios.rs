@@ -1,10 +1,11 @@
-//! Scenarios with reviewed results: every `scenarios/FOLDER/NAME.txt` is a cluster, `---`, and what the planner decides.
+//! Scenarios with reviewed results: every `scenarios/FOLDER/NAME.txt` is a cluster, `---`, and the plan for it.
 //!
-//! Each file is one test, `FOLDER/NAME`, and checks six things: what the scenario expects holds, whatever the transcript says; the
-//! transcript is the reviewed one; the checker finds nothing; the order of the input does not matter; a second run gives
-//! the same plan; and planning again, with the plan applied and later with its nodes up and its pods bound, changes
-//! nothing. `BLESS=1` writes the transcripts anew, to be reviewed like code. `STORIES=FOLDER` takes scenarios of another
-//! folder; arguments choose by name, as with any test.
+//! Each file is one test, `FOLDER/NAME`, with six checks. The expectations hold for any transcript. The transcript is the
+//! reviewed one. Plan validation has no findings. The order of the input does not matter. A second run gives the same plan.
+//! Another plan changes nothing, both right after the plan is applied and after its nodes are ready and its pods are bound.
+//!
+//! `BLESS=1` writes the transcripts anew, to be reviewed like code. `STORIES=FOLDER` uses the scenarios of another folder.
+//! Arguments select tests by name, as with any test.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
 
 #[path = "scenarios/applied.rs"]
@@ -28,7 +29,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use planner::{CommandReason, PodVerdict, Snapshot, check, plan};
 use story::turned;
 
-/// How often what a plan has moved or resized may be moved again for less money.
+/// Most further plans in which moved or resized pods may be moved again to save money.
 const MOST_ROUNDS: usize = 3;
 const RULE: &str = "---\n";
 
@@ -37,7 +38,7 @@ fn folder() -> PathBuf {
     root.expect("the folder tests/scenarios above the package").join("tests/scenarios")
 }
 
-/// All stories below a folder, in the order of their paths.
+/// Returns all scenarios below a folder, sorted by path.
 fn stories(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -86,7 +87,7 @@ fn run(file: &Path, bless: bool) -> Result<(), String> {
     same("the transcript is not the blessed one (BLESS=1 accepts it)", blessed, &told)
 }
 
-/// The transcript of a plan that the checker has nothing to say about.
+/// Returns the transcript of a plan without findings of its validation.
 fn tell(snapshot: &Snapshot) -> Result<String, String> {
     let decided = plan(snapshot);
     let findings = check(snapshot, &decided);
@@ -101,8 +102,8 @@ fn tell(snapshot: &Snapshot) -> Result<String, String> {
     Ok(transcript::of(snapshot, &decided))
 }
 
-/// With the plan applied nothing is left to launch or remove; nor when its nodes have come up and its pods are bound.
-/// Unless the search was not through: then the next plan goes on.
+/// Checks that another plan is empty, both with the plan applied and with its nodes ready and its pods bound. A plan that ran
+/// out of search steps is excluded, because the next plan continues.
 fn settles(snapshot: &Snapshot) -> Result<(), String> {
     let decided = plan(snapshot);
     if decided.report.pods.contains(&PodVerdict::Postponed) {
@@ -112,8 +113,8 @@ fn settles(snapshot: &Snapshot) -> Result<(), String> {
     comes_to_rest(settled::to(snapshot, &decided))
 }
 
-/// Pods that were moved may leave a node for which there is a cheaper one now, and requests that were lowered make room. That is
-/// done soon, and never undone.
+/// Checks that the cluster converges. Moved pods may leave a node for which there is a cheaper one now, and lowered requests
+/// free capacity. Kerf uses both within few plans and never reverses them.
 fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
     for _ in 0..MOST_ROUNDS {
         let again = plan(&after);
@@ -126,7 +127,8 @@ fn comes_to_rest(mut after: Snapshot) -> Result<(), String> {
     quiet(&after, "planning again with the nodes up and the pods bound is not empty", false)
 }
 
-/// `waits` where kubelet has not carried out yet what the plan resizes, so that the next plan says it again.
+/// Checks that another plan is empty. With `waits`, kubelet has not applied the resizes of the plan yet, so the next plan
+/// repeats them.
 fn quiet(after: &Snapshot, what: &str, waits: bool) -> Result<(), String> {
     let told = tell(after)?;
     let again = plan(after);

@@ -1,4 +1,4 @@
-//! Tests of the tests' own world: what every scenario stands on must itself hold.
+//! Tests of the test infrastructure: processes, control plane and polling.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -19,7 +19,7 @@ use world::process::{Process, RunFolder};
 
 const SOON: Duration = Duration::from_secs(120);
 
-/// Set by [`a_killed_parent_takes_its_children_along`] for the copy of this program that it kills.
+/// Variable that [`child_processes_end_when_their_parent_is_killed`] sets for the copy of this program that it kills.
 const VICTIM: &str = "KERF_TEST_VICTIM";
 
 fn shell(script: &str) -> Command {
@@ -28,7 +28,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Whether a process exists and is more than a zombie.
+/// Reports whether a process exists and is not a zombie.
 fn lives(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = status.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
@@ -67,7 +67,7 @@ async fn stop_lets_a_process_end_by_itself() -> Result<()> {
 }
 
 #[tokio::test]
-async fn stop_kills_what_ignores_it_and_its_children() -> Result<()> {
+async fn stop_kills_process_and_children_when_sigterm_is_ignored() -> Result<()> {
     let folder = RunFolder::create("stubborn")?;
     let log = folder.log("stubborn");
     let script = "trap '' TERM; sleep 600 & echo $!; while :; do sleep 0.01; done";
@@ -81,7 +81,7 @@ async fn stop_kills_what_ignores_it_and_its_children() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_rest_of_a_group_ends_with_its_leader() -> Result<()> {
+async fn process_group_ends_when_its_leader_exits() -> Result<()> {
     let folder = RunFolder::create("leader")?;
     let log = folder.log("leader");
     let mut process = Process::spawn("leader", shell("sleep 600 & echo $!; exit 3"), &log)?;
@@ -93,7 +93,7 @@ async fn the_rest_of_a_group_ends_with_its_leader() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_dropped_process_ends() -> Result<()> {
+async fn process_ends_when_it_is_dropped() -> Result<()> {
     let folder = RunFolder::create("dropped")?;
     let process = Process::spawn("dropped", shell("sleep 600"), &folder.log("dropped"))?;
     let pid = process.id();
@@ -108,7 +108,7 @@ async fn a_dropped_process_ends() -> Result<()> {
 }
 
 #[test]
-fn a_missing_program_is_named() {
+fn spawn_reports_the_program_when_it_is_missing() {
     let folder = RunFolder::create("missing").unwrap();
     let command = Command::new("/no/such/program");
     let error = Process::spawn("ghost", command, &folder.log("ghost")).unwrap_err();
@@ -116,7 +116,7 @@ fn a_missing_program_is_named() {
 }
 
 #[tokio::test]
-async fn a_killed_parent_takes_its_children_along() -> Result<()> {
+async fn child_processes_end_when_their_parent_is_killed() -> Result<()> {
     let mut victim = Command::new(std::env::current_exe()?)
         .args(["--exact", "world::victim", "--nocapture"])
         .env(VICTIM, "1")
@@ -144,7 +144,7 @@ async fn a_killed_parent_takes_its_children_along() -> Result<()> {
     .await
 }
 
-/// The program that [`a_killed_parent_takes_its_children_along`] kills; on its own it does nothing.
+/// Program that [`child_processes_end_when_their_parent_is_killed`] kills; without its variable it does nothing.
 #[test]
 fn victim() {
     if std::env::var_os(VICTIM).is_none() {
@@ -159,7 +159,7 @@ fn victim() {
 }
 
 #[tokio::test]
-async fn eventually_tells_what_it_saw_last() {
+async fn eventually_reports_the_last_error_when_time_is_over() {
     let begin = Instant::now();
     let limit = Duration::from_millis(300);
     let mut asked = 0;
@@ -176,14 +176,14 @@ async fn eventually_tells_what_it_saw_last() {
 }
 
 #[tokio::test]
-async fn eventually_ends_a_question_that_hangs() {
+async fn eventually_returns_an_error_when_a_check_hangs() {
     let limit = Duration::from_millis(300);
     let error = eventually::<()>("an answer", limit, async || std::future::pending().await).await.unwrap_err();
     assert!(error.to_string().contains("nothing yet"));
 }
 
 #[tokio::test]
-async fn a_component_that_ends_is_named_with_its_log() -> Result<()> {
+async fn control_plane_reports_component_and_log_when_one_ends() -> Result<()> {
     let options = Options::api_server("broken").with_flag(Component::Etcd, "--no-such-flag=1");
     let Err(error) = ControlPlane::start(options).await else {
         bail!("it started in spite of a wrong flag");
@@ -199,7 +199,7 @@ async fn a_component_that_ends_is_named_with_its_log() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_whole_control_plane_acts_and_leaves_nothing() -> Result<()> {
+async fn control_plane_schedules_pods_and_removes_all_files_on_stop() -> Result<()> {
     let control_plane = ControlPlane::start(Options::full("whole")).await?;
     let pids = control_plane.pids();
     let folder = control_plane.folder().to_owned();
@@ -208,7 +208,7 @@ async fn a_whole_control_plane_acts_and_leaves_nothing() -> Result<()> {
     deployment_becomes_unschedulable_pods(&control_plane).await?;
     a_node_is_only_itself(&control_plane).await?;
 
-    // Somebody always still watches.
+    // An open watch must not block the stop.
     let pods: Api<Pod> = Api::default_namespaced(control_plane.admin().await?);
     let watch = pods.watch(&WatchParams::default(), "0").await?;
     let killed = control_plane.stop().await?;

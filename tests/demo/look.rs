@@ -1,4 +1,4 @@
-//! Reads of the cluster in the story's words.
+//! Reads of the cluster for the demo.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use serde_json::json;
 
 use world::observer::is_ready;
 
-/// The Deployment of the story.
+/// Name of the demo's Deployment.
 pub const APP: &str = "inflate";
 
-/// Reads through the API server.
+/// Client for reads through the API server.
 #[derive(Clone)]
 pub struct Look(pub Client);
 
@@ -30,41 +30,41 @@ impl Look {
         Ok(())
     }
 
-    /// Pods of `inflate` that are not on their way out.
+    /// Returns the pods of `inflate` that are not terminating.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
         self.pods_of(APP).await
     }
 
-    /// Pods of an app that are not on their way out.
+    /// Returns the pods of an app that are not terminating.
     pub async fn pods_of(&self, app: &str) -> Result<Vec<Pod>> {
         let api: Api<Pod> = Api::namespaced(self.0.clone(), "default");
         let pods = api.list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
         Ok(pods.into_iter().filter(|pod| !pod.is_terminating() && !pod.is_terminal()).collect())
     }
 
-    /// Pods of `inflate` that run, with their nodes.
+    /// Returns the running pods of `inflate`, with their nodes.
     pub async fn running(&self) -> Result<Vec<Pod>> {
         self.running_of(APP).await
     }
 
-    /// Pods of an app that run, with their nodes.
+    /// Returns the running pods of an app, with their nodes.
     pub async fn running_of(&self, app: &str) -> Result<Vec<Pod>> {
         Ok(self.pods_of(app).await?.into_iter().filter(|pod| pod.is_bound() && is_ready(pod)).collect())
     }
 
-    /// Pods of `inflate` that were told which machine they are meant for.
+    /// Returns the pods that have a `Nominated` event.
     pub async fn nominated(&self) -> Result<BTreeSet<String>> {
         let api: Api<Event> = Api::namespaced(self.0.clone(), "default");
         let events = api.list(&ListParams::default().fields("reason=Nominated")).await?.items;
         Ok(events.into_iter().filter_map(|event| event.involved_object.name).collect())
     }
 
-    /// All claims.
+    /// Returns all NodeClaims.
     pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
         Ok(Api::<NodeClaim>::all(self.0.clone()).list(&ListParams::default()).await?.items)
     }
 
-    /// The claims of one pool.
+    /// Returns the NodeClaims of one NodePool.
     pub async fn claims_of(&self, pool: &str) -> Result<Vec<NodeClaim>> {
         let claims = self.claims().await?;
         Ok(claims
@@ -73,17 +73,17 @@ impl Look {
             .collect())
     }
 
-    /// All nodes.
+    /// Returns all nodes.
     pub async fn nodes(&self) -> Result<Vec<Node>> {
         Ok(Api::<Node>::all(self.0.clone()).list(&ListParams::default()).await?.items)
     }
 
-    /// One node, if it exists.
+    /// Returns one node, if it exists.
     pub async fn node(&self, name: &str) -> Result<Option<Node>> {
         Ok(Api::<Node>::all(self.0.clone()).get_opt(name).await?)
     }
 
-    /// How many more pods of 1 CPU each managed node could take, by kube-scheduler's arithmetic.
+    /// Returns how many more pods of 1 CPU each managed node can take, by kube-scheduler's arithmetic.
     pub async fn free_cpus(&self) -> Result<Vec<(String, usize)>> {
         let pods: Vec<Pod> = Api::<Pod>::all(self.0.clone()).list(&ListParams::default()).await?.items;
         let mut free = Vec::new();
@@ -99,7 +99,7 @@ impl Look {
         Ok(free)
     }
 
-    /// Sets how long a node must be quiet before it goes.
+    /// Sets `consolidateAfter` of the NodePool.
     pub async fn consolidate_after(&self, text: &str) -> Result<()> {
         let api: Api<NodePool> = Api::all(self.0.clone());
         let patch = json!({"spec": {"disruption": {"consolidateAfter": text}}});
@@ -107,7 +107,7 @@ impl Look {
         Ok(())
     }
 
-    /// Whether pool and class report Ready.
+    /// Reports whether NodePool and EC2NodeClass are Ready; the error lists the conditions.
     pub async fn ready(&self) -> Result<bool> {
         let pool = Api::<NodePool>::all(self.0.clone()).get("default").await?;
         let class = Api::<EC2NodeClass>::all(self.0.clone()).get("default").await?;

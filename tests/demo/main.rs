@@ -1,4 +1,4 @@
-//! The demo: the whole story of a pod that cannot run, told on real parts. `make demo` starts it.
+//! Demo: the whole life of a pending pod and its node, on real components. `make demo` starts it.
 
 mod look;
 mod story;

@@ -1,4 +1,4 @@
-//! The story: a pod that cannot run gets a node, which an agent boots, guards and empties.
+//! Sequence of the demo: a pending pod gets a node, and an agent boots, monitors and drains the node.
 
 mod consolidation;
 mod crash;
@@ -22,24 +22,24 @@ use crate::teller::Teller;
 use world::observer::Observer;
 use world::stage::Stage;
 
-/// How long a line may take to come true: far longer than it ever takes, for a busy machine is no failure.
+/// Longest wait for one check. The limit is far above any normal duration, because a busy machine is no failure.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What every chapter works with.
+/// State that all chapters share.
 pub struct Told {
-    /// Prints and counts.
+    /// Output and counters.
     pub teller: Teller,
-    /// The stage.
+    /// Test cluster.
     pub stage: Stage,
     /// Reads of the cluster.
     pub look: Look,
-    /// What happened so far.
+    /// History of observed objects.
     pub observer: Observer,
-    /// The parts of a real machine, built while the story runs.
+    /// Components of a real machine, which are built while the demo runs.
     pub real: real::Building,
 }
 
-/// Tells the story once, or leaves the stage standing with `keep`.
+/// Runs the demo once, or keeps the cluster running with `keep`.
 pub async fn tell(keep: bool) -> ExitCode {
     println!("Starting (10 to 20 s): Kubernetes 1.36, emulated EC2, node simulator");
     let mut real = real::Building::new();
@@ -89,7 +89,7 @@ async fn chapters(told: &mut Told, keep: bool) -> Result<()> {
     end::tell(told).await
 }
 
-/// Leaves everything running until somebody stops it.
+/// Keeps everything running until SIGINT or SIGTERM.
 async fn play(told: &Told) -> Result<()> {
     println!("\nEverything is running. In another terminal:");
     println!("  export KUBECONFIG={}", told.stage.control_plane.admin_kubeconfig().display());

@@ -1,4 +1,4 @@
-//! Tells the story line by line: what is checked, when it came true, and where to look when it did not.
+//! Output of the demo, one line per check: what is checked, its time, and the logs after a failure.
 
 use std::future::Future;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Prints and counts.
+/// Output and counters of the demo.
 pub struct Teller {
     started: Instant,
     passed: u32,
@@ -17,17 +17,17 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// A teller whose clock starts now.
+    /// Creates the output and starts its clock.
     pub fn new() -> Self {
         Self { started: Instant::now(), passed: 0, failed: 0, figures: Vec::new(), left_out: Vec::new() }
     }
 
-    /// A heading.
+    /// Prints a heading.
     pub fn chapter(&self, title: &str) {
         println!("\n{title}");
     }
 
-    /// One line of the story: true when `check` is. Later lines build on earlier ones, so a false one ends the story.
+    /// Runs a check and prints its line. Later checks depend on earlier ones, so a failed check ends the demo.
     pub async fn line<T>(&mut self, text: &str, check: impl Future<Output = Result<T>>) -> Result<T> {
         let result = check.await;
         let at = self.started.elapsed().as_secs_f64();
@@ -44,23 +44,23 @@ impl Teller {
         result
     }
 
-    /// Something to look at below the last line; nothing is claimed.
+    /// Prints a detail below the last line, without a check.
     pub fn note(&self, text: &str) {
         println!("{:15}{text}", "");
     }
 
-    /// Records a part of the story that cannot run on this machine, with the reason.
+    /// Records a part of the demo that cannot run on this machine, with the reason.
     pub fn left_out(&mut self, what: &str) {
         self.note(&format!("skipped: {what}"));
         self.left_out.push(what.to_owned());
     }
 
-    /// Remembers a figure for the end.
+    /// Stores a measured value for the end.
     pub fn figure(&mut self, name: &'static str, value: Duration) {
         self.figures.push((name, format!("{} ms", value.as_millis())));
     }
 
-    /// The last words. `Err` when the stage could not even be set.
+    /// Prints the summary and returns the exit code. `result` is an error even if the cluster could not be started.
     pub fn end(self, result: &Result<()>, logs: &Path) -> ExitCode {
         if !self.figures.is_empty() {
             println!("\nMeasured (this machine, this run)");

@@ -1,4 +1,4 @@
-//! A cluster shortly after its plan was acted on: claims without instances, promises remembered, removed nodes leaving.
+//! Cluster shortly after the writes of its plan: NodeClaims without instances, nominations, and removed nodes that are leaving.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -9,7 +9,7 @@ use planner::{
     Resources, Snapshot, Stage, label,
 };
 
-/// The next snapshot, with the clock as it was. Nodes on their way out still count for the limits.
+/// Returns the next snapshot at the same moment. Leaving nodes still count for the limits.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let before = snapshot;
     let (mut after, done) = planner::carried_out(snapshot, plan);
@@ -49,7 +49,7 @@ pub fn spend_budgets(after: &mut Snapshot, plan: &Plan) {
     }
 }
 
-/// A launch with what is most likely bought for it.
+/// Launch with its most likely offering.
 pub struct Bought<'a> {
     snapshot: &'a Snapshot,
     launch: &'a Launch,
@@ -96,7 +96,7 @@ impl<'a> Bought<'a> {
         }
     }
 
-    /// The largest choice that the claim leaves open.
+    /// Returns the largest capacity of the instance types that the NodeClaim permits.
     fn largest(&self) -> Resources {
         let types = &self.snapshot.catalogues[self.pool().catalogue].types;
         let mut largest = Resources::default();
@@ -113,7 +113,7 @@ impl<'a> Bought<'a> {
     }
 }
 
-/// Counts one more node of that capacity for the launch's pool.
+/// Counts one more node of that capacity for the NodePool of the launch.
 pub fn account(after: &mut Snapshot, launch: &Launch, capacity: &Resources) {
     let pool = after.pools.iter_mut().find(|pool| pool.name == launch.pool).unwrap();
     pool.usage.add(capacity);
@@ -121,7 +121,7 @@ pub fn account(after: &mut Snapshot, launch: &Launch, capacity: &Resources) {
     pool.running += 1;
 }
 
-/// One instance of the reservation is taken, wherever it is offered.
+/// Takes one instance of the reservation, in all offerings of it.
 pub fn draw(after: &mut Snapshot, taken: Option<&Reservation>) {
     let Some(taken) = taken else { return };
     let types = after.catalogues.iter_mut().flat_map(|it| &mut Arc::make_mut(it).types);

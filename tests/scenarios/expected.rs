@@ -1,22 +1,22 @@
-//! What a story expects of every plan, in words: `BLESS=1` cannot bless a transcript that breaks it.
+//! Expectations of a scenario for every plan: `BLESS=1` cannot accept a transcript that violates them.
 //!
 //! ```text
 //! expect 2 new nodes                          expect no new nodes
 //! expect price 0.3                            (of all new nodes together)
 //! expect web on n1                            every pod of the group, on a node or `new`
-//! expect web waits [saying WORDS]             no pod of the group has a place, and each reason says so
-//! expect web 3 wait                           as many of the group have no place
-//! expect web over zone a=2 b=1                how many of the group that have a place are where
-//! expect web over hostname counts 2,1         the same without the names, the greatest first
+//! expect web waits [saying WORDS]             all pods of the group are unschedulable, with this text in the reason
+//! expect web 3 wait                           so many pods of the group are unschedulable
+//! expect web over zone a=2 b=1                number of placed pods of the group per domain
+//! expect web over hostname counts 2,1         the same without the domains, in descending order
 //! expect web apart from db                    no node has pods of both
 //! expect web with db                          one node has all of both
 //! expect web buys m.large                     the cheapest type of each new node with pods of the group
 //! expect web lists 600 types
-//! expect web from POOL                        the pool of each new node with pods of the group
+//! expect web from POOL                        the NodePool of each new node with pods of the group
 //! expect no moves                             expect 3 nodes go
-//! expect n1,n2 goes REASON                    (of moves: Empty, Drifted, ...)
-//! expect n1,n2 stays saying WORDS             each node stays, and its reason says so
-//! expect web-1,web-2 moves to new             where moves send pods that run: a node, `new` or `nowhere`
+//! expect n1,n2 goes REASON                    (of commands: Empty, Drifted, ...)
+//! expect n1,n2 stays saying WORDS             each node is not disrupted, with this text in the reason
+//! expect web-1,web-2 moves to new             destination of running pods in commands: a node, `new` or `nowhere`
 //! expect replacements list 16 types           expect replacements need capacity-type In spot
 //! ```
 //!
@@ -31,7 +31,7 @@ use planner::{Launch, Node, Operator, Plan, PodVerdict, Requirement, Snapshot, l
 
 use crate::words;
 
-/// The expectations that the plan breaks.
+/// Returns the expectations that the plan violates.
 pub fn broken(expected: &[String], snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let outcome = Outcome { snapshot, plan };
     let judged = expected.iter().map(|line| (line, outcome.judge(&line.split_whitespace().collect::<Vec<_>>())));
@@ -43,7 +43,7 @@ struct Outcome<'a> {
     plan: &'a Plan,
 }
 
-/// Where a pod has its place.
+/// Node or launch on which a pod is placed.
 enum Place<'a> {
     Node(&'a Node),
     Launch(usize, &'a Launch),
@@ -135,7 +135,7 @@ impl<'a> Outcome<'a> {
         Ok(())
     }
 
-    /// The node's name, `new-1` and so on, or `nowhere`.
+    /// Returns the name of the node, `new-1` and so on, or `nowhere`.
     fn on(&self, pod: usize) -> String {
         match self.place(pod) {
             Some(Place::Node(node)) => node.name.clone(),
@@ -148,7 +148,8 @@ impl<'a> Outcome<'a> {
         pods.iter().filter(|pod| self.place(**pod).is_some()).map(|pod| self.on(*pod)).collect()
     }
 
-    /// The pod's domain: the value of a label, or all values that are left to it on that new node; `None` without a place.
+    /// Returns the domain of the pod: the value of a label, or all values that remain on that new node. Returns `None` for an
+    /// unschedulable pod.
     fn domain(&self, pod: usize, key: &str) -> Option<String> {
         let place = self.place(pod)?;
         if key == label::HOSTNAME {
@@ -197,7 +198,8 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// The only value that is left to a label, or what is left on the node `on`: two nodes that may differ are two domains.
+/// Returns the only remaining value of a label, or all remaining values with the node `on`: two nodes that may differ are two
+/// domains.
 fn open(requirements: &[Requirement], key: &str, on: &str) -> String {
     match requirements.iter().find(|it| it.key == key && it.operator == Operator::In).map(|it| it.values.as_slice()) {
         Some([only]) => only.clone(),

@@ -1,5 +1,5 @@
-//! A cluster a few minutes after its plan was acted on: every claim is a node of its cheapest type, every pod with a place
-//! runs there, nodes that were removed are gone, and requests are what they were resized to.
+//! Cluster a few minutes after its plan. Every NodeClaim is a node of its cheapest type, placed pods are bound, nodes of
+//! commands are removed, and resized pods have their new requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use planner::{BoundPod, Millis, Node, Plan, Pod, Size, Snapshot, Stage, label};
 
 use crate::applied::{Bought, account, draw, spend_budgets};
 
-/// The snapshot of that moment. Pods of buffers are never bound, and stay.
+/// Returns the snapshot of that moment. Pods of CapacityBuffers are never bound and remain pending.
 pub fn to(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let (mut after, done) = planner::carried_out(&planner::resized(snapshot, plan), plan);
     let (snapshot, plan) = (&after.clone(), &Plan { moves: plan.moves.clone(), ..done });
@@ -57,13 +57,14 @@ fn node(bought: &Bought<'_>, name: &str, snapshot: &Snapshot) -> Node {
     node
 }
 
-/// Workloads that ask to be disturbed but once in a while, by the UIDs of their pods.
+/// Returns the workloads with `kerf.sh/disrupt-at-most-once-per`, by the UIDs of their pods.
 fn workloads(snapshot: &Snapshot) -> BTreeMap<String, Arc<str>> {
     let pods = snapshot.nodes.iter().flat_map(|node| &node.pods);
     pods.filter_map(|pod| Some((pod.uid.clone(), pod.workload.clone()?))).collect()
 }
 
-/// Moves a pod to that node; a node that it left has it no more, and its workload rests for an hour if it asks for that.
+/// Binds a pod to that node and removes it from the node that it left. Its workload may not be disrupted for an hour if it has
+/// `kerf.sh/disrupt-at-most-once-per`.
 fn bind(after: &mut Snapshot, pod: &Pod, node: &str, workload: Option<&Arc<str>>) {
     if let Some(workload) = workload {
         after.resting.insert(workload.to_string(), Millis(after.now.0 + 3_600_000));

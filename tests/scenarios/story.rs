@@ -1,21 +1,21 @@
-//! Reads a story into a snapshot.
+//! Parser of a scenario: converts its text into a snapshot.
 //!
-//! One statement a line; indented lines go on with the statement above; `#` starts a comment. A statement is its subject,
-//! a name, and clauses that each begin with a word of their own; `[xN]` makes as many, `NAME-01` and so on:
+//! Each line is one statement; indented lines continue the statement above; `#` starts a comment. A statement has a subject, a
+//! name, and clauses that each begin with a keyword. `[xN]` creates N objects, `NAME-01` and so on:
 //!
 //! ```text
 //! include FILE                statements of another file of tests/scenarios, such as standard.types
-//! catalogue NAME              the types that follow are another catalogue's
+//! catalogue NAME              begins another catalogue for the types that follow
 //! type NAME [xN] has AMOUNTS keeps AMOUNTS labels LABELS offers OFFERINGS performs THOUSANDTHS
 //!           attaches DRIVER=N dearer DOLLARS (each of the N than the one before)
 //! pool NAME weight N requires R [and R] labels L taints T limits AMOUNTS waits DURATION|never may-lose[-REASON] N
 //!           replicas N fee DOLLARS buys CATALOGUE consolidates [balanced] worth THOUSANDTHS DOLLARS warms DURATION
 //!           utilization observed|ignored
 //! node NAME [xN] of POOL is TYPE at spot@a labels L taints T attaches DRIVER=N quiet DURATION stands DURATION
-//!           requires R [and R] (what a claim in flight may still become)
-//!           uses AMOUNTS [pressed [memory|disk|killed]] apart AMOUNTS (what its pods stay within together, and each for itself, added up)
-//!           lately AMOUNTS (what pods use on top that came too lately to show)
-//!           runs POD [xN] AMOUNTS hosts AMOUNTS (a daemon's pod), and single words:
+//!           requires R [and R] (open requirements of an in-flight NodeClaim)
+//!           uses AMOUNTS [pressed [memory|disk|killed]] apart AMOUNTS (limit of the joint usage, and sum of the single ones)
+//!           lately AMOUNTS (additional usage of pods that are too new to show in the report)
+//!           runs POD [xN] AMOUNTS hosts AMOUNTS (a DaemonSet pod), and single words:
 //!           in-flight registered deleting interrupted cordoned held expected
 //!           expired [SINCE] drifted REASON [SINCE] grace DURATION sick CONDITION [SINCE]
 //! pod [NAMESPACE/]NAME [xN] asks AMOUNTS labels L selects LABELS requires R [and R] [or R] prefers R [and R] weight N
@@ -23,21 +23,21 @@
 //!           spread over KEY by at most N among SELECTOR min-domains N softly ignoring-affinity honouring-taints
 //!           near|apart SELECTOR over KEY [in NAMESPACES] [in-namespaces LABELS] [in-every-namespace]
 //!           prefers-near|prefers-apart SELECTOR over KEY .. weight N
-//!           mix WORKLOAD base N share N     (its base on demand, and of the others a share in percent on spot)
-//!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one each, or one for all)
-//!           on NODE (it runs there), and then: held held-for DURATION ending stuck (no budget lets it go) fixed (it goes with its node)
-//!           budget NAME (which holds it) costs N (its deletion) surges
-//!           rests DURATION [of WORKLOAD] (which asks to be disturbed but once in a while; 0s: it has rested)
-//!           does AMOUNTS after HOURS [pressed] (what it uses) was AMOUNTS (its requests were lowered from that to `asks`)
-//!           got-back N DURATION (so often, the last time so long ago) always WHY (its requests stay whatever it does)
-//! daemon, buffer              as pod: a DaemonSet's pod, and the virtual pods of a CapacityBuffer
+//!           mix WORKLOAD base N share N     (number of pods on demand, and percentage on spot of the other pods)
+//!           claims|shares VOLUME from DRIVER where R [and R] [or R]     (one per pod, or one for all)
+//!           on NODE (a running pod), and then: held held-for DURATION ending stuck (its budget permits no eviction)
+//!           fixed (not rescheduled) budget NAME (that blocks its eviction) costs N (of its deletion) surges
+//!           rests DURATION [of WORKLOAD] (disrupt-at-most-once-per of its workload; 0s: may be disrupted again)
+//!           does AMOUNTS after HOURS [pressed] (its usage) was AMOUNTS (its requests were lowered from that to `asks`)
+//!           got-back N DURATION (number of raises, and time since the last) always WHY (its requests are never lowered)
+//! daemon, buffer              as pod: the pod of a DaemonSet, and the virtual pods of a CapacityBuffer
 //! namespace NAME labels L
-//! one-pod-claim NAMESPACE/NAME    a volume claim that one pod at a time may use (ReadWriteOncePod)
+//! one-pod-claim NAMESPACE/NAME    a volume claim with access mode ReadWriteOncePod
 //! preferences ignored         min-values best-effort        types-a-claim N        least-spot-types N
 //! max-steps N
 //! ```
 //!
-//! A SELECTOR is `app=web and tier In a,b`, `everyone` or `no-one`. `expect` lines are read by `expected.rs`.
+//! A SELECTOR is `app=web and tier In a,b`, `everyone` or `no-one`. `expected.rs` reads the `expect` lines.
 
 #[path = "story/cluster.rs"]
 mod cluster;
@@ -60,16 +60,16 @@ use planner::{
 use crate::words;
 use statement::Statement;
 
-/// The moment of every story.
+/// Moment of every scenario.
 pub const NOW: i64 = 1_800_000_000_000;
 
-/// A story: the cluster, and what is expected of every plan for it, whatever its transcript says.
+/// Scenario: the cluster, and the expectations for every plan, which hold for any transcript.
 pub struct Story {
     pub snapshot: Snapshot,
     pub expected: Vec<String>,
 }
 
-/// The story in that text; `include` reads from `folder`.
+/// Parses a scenario; `include` reads from `folder`.
 pub fn read(text: &str, folder: &Path) -> Result<Story, String> {
     let mut reader = Reader::default();
     reader.snapshot.now = Millis(NOW);
@@ -122,7 +122,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether the line sets one of the planner's settings.
+    /// Applies the line if it is a setting of the planner; returns whether it was one.
     fn setting(&mut self, line: &str) -> Result<bool, String> {
         let policy = &mut self.snapshot.policy;
         let Some((name, value)) = line.split_once(' ') else { return Ok(false) };
@@ -207,7 +207,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lets a pod run on a node; when the node is leaving and nothing holds the pod, it needs another place.
+    /// Binds a pod to a node. If the node is leaving and the pod can be evicted, the pod becomes pending as well.
     fn bind(
         &mut self,
         statement: &Statement,
@@ -221,7 +221,7 @@ impl Reader {
         node.used.add(&shape.requests);
         let mut shape = shape.clone();
         if statement.has("was") {
-            // It would be made anew with what it asked for first.
+            // A new pod would have the original requests.
             statement.resources("was")?.iter().for_each(|(name, amount)| shape.requests.set(name, amount));
         }
         let shape = &shape;
@@ -291,7 +291,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The node gets the labels of its pool and counts for the pool, unless it is leaving.
+    /// Adds the labels of the NodePool to the node and counts the node for the NodePool, unless it is leaving.
     fn join_pool(&mut self, node: &mut Node, kind: &InstanceType) {
         let Some(pool) = self.snapshot.pools.iter_mut().find(|it| Some(&it.name) == node.pool.as_ref()) else { return };
         let own = std::mem::replace(&mut node.labels, pool.labels.clone());
@@ -303,7 +303,8 @@ impl Reader {
         }
     }
 
-    /// `runs NAME [xN] AMOUNTS`: plain pods; where there are several nodes, they have their node's name in theirs.
+    /// Adds the pods of `runs NAME [xN] AMOUNTS`, without constraints. With several nodes, the names of the pods contain the
+    /// name of their node.
     fn runs(&mut self, node: &str, several: bool, rest: &[String]) -> Result<(), String> {
         let (name, rest) = rest.split_first().ok_or("runs what?")?;
         let name = if several { format!("{node}-{name}") } else { name.clone() };
@@ -327,7 +328,7 @@ impl Reader {
     }
 }
 
-/// The namespace and the plain name of `namespace/name`.
+/// Splits `namespace/name` into the namespace and the plain name.
 fn namespaced(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or(("default", name))
 }

@@ -1,4 +1,4 @@
-//! A plan in words that do not depend on positions, so that it can be compared and reviewed.
+//! Text form of a plan that does not depend on positions, for comparison and review.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use planner::{
 
 use crate::words;
 
-/// The whole plan: launches, nominations, removals, and a reason for everything else.
+/// Returns the whole plan: launches, nominations, removals, and a reason for everything else.
 pub fn of(snapshot: &Snapshot, plan: &Plan) -> String {
     let mut out = String::new();
     for (position, launch) in plan.launches.iter().enumerate() {
@@ -91,7 +91,7 @@ fn tell_launch(out: &mut String, position: usize, launch: &Launch) {
     }
 }
 
-/// All types; of very many the first and the last ones.
+/// Lists all types, or only the first and the last ones of more than 40.
 fn types(names: &[String]) -> String {
     match names.len() {
         0..=40 => names.join(" "),

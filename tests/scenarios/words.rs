@@ -1,4 +1,4 @@
-//! The small words of a story: amounts, durations, labels, requirements, taints, offerings and prices.
+//! Small elements of a scenario: quantities, durations, labels, requirements, taints, offerings and prices.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use planner::{
     TolerationOperator, label,
 };
 
-/// Short names of label keys. Those but the last are well known: instance types decide them.
+/// Short names of label keys. All but the last are well-known: instance types determine them.
 const KEYS: [(&str, &str); 12] = [
     ("zone", label::ZONE),
     ("capacity-type", label::CAPACITY_TYPE),
@@ -23,22 +23,22 @@ const KEYS: [(&str, &str); 12] = [
     ("hostname", label::HOSTNAME),
 ];
 
-/// Keys that a pool need not define.
+/// Returns the keys that a NodePool need not define.
 pub fn well_known() -> impl Iterator<Item = String> {
     KEYS.iter().filter(|(short, _)| *short != "hostname").map(|(_, key)| (*key).to_owned())
 }
 
-/// The full key of a short name; other names are full already.
+/// Returns the full key of a short name; other names are returned unchanged.
 pub fn key(short: &str) -> String {
     KEYS.iter().find(|(name, _)| *name == short).map_or(short, |(_, key)| key).to_owned()
 }
 
-/// The inverse of [`key`].
+/// Returns the short name of a key, the inverse of [`key`].
 pub fn short_key(key: &str) -> &str {
     KEYS.iter().find(|(_, full)| *full == key).map_or(key, |(name, _)| name)
 }
 
-/// Milliseconds of `90s`, `10m`, `2h`.
+/// Parses `90s`, `10m` or `2h` into milliseconds.
 pub fn duration(word: &str) -> Result<i64, String> {
     let (number, unit) = word.split_at(word.len().saturating_sub(1));
     let scale = match unit {
@@ -50,7 +50,7 @@ pub fn duration(word: &str) -> Result<i64, String> {
     number.parse::<i64>().map(|it| it * scale).map_err(|_| format!("{word} is not a duration"))
 }
 
-/// An amount such as `250m` CPU, `4Gi` or `3`.
+/// Parses a quantity such as `250m` CPU, `4Gi` or `3`.
 pub fn amount(resource: &str, word: &str) -> Result<i64, String> {
     let end = word.find(|it: char| !it.is_ascii_digit()).unwrap_or(word.len());
     let number: i64 = word[..end].parse().map_err(|_| format!("{word} is not an amount"))?;
@@ -64,7 +64,7 @@ pub fn amount(resource: &str, word: &str) -> Result<i64, String> {
     }
 }
 
-/// `cpu=1 memory=2Gi`.
+/// Parses `cpu=1 memory=2Gi`.
 pub fn resources(words: &[String]) -> Result<Resources, String> {
     let mut all = Resources::default();
     for word in words {
@@ -74,23 +74,23 @@ pub fn resources(words: &[String]) -> Result<Resources, String> {
     Ok(all)
 }
 
-/// `key=value` into its halves.
+/// Splits `key=value`.
 pub fn pair(word: &str) -> Result<(&str, &str), String> {
     word.split_once('=').ok_or_else(|| format!("{word} is not name=value"))
 }
 
-/// `team=a arch=arm64`.
+/// Parses `team=a arch=arm64`.
 pub fn labels(words: &[String]) -> Result<BTreeMap<String, String>, String> {
     let label = |word: &String| pair(word).map(|(short, value)| (key(short), value.to_owned()));
     words.iter().map(label).collect()
 }
 
-/// `zone In a,b or arch Exists and cpus Gt 3`: alternatives of conjunctions.
+/// Parses `zone In a,b or arch Exists and cpus Gt 3`: alternatives of conjunctions.
 pub fn alternatives(words: &[String]) -> Result<Vec<Vec<Requirement>>, String> {
     words.split(|word| word == "or").map(conjunction).collect()
 }
 
-/// `arch Exists and cpus Gt 3`. A fourth word `min=2` is `minValues`.
+/// Parses `arch Exists and cpus Gt 3`. A fourth element `min=2` is `minValues`.
 pub fn conjunction(words: &[String]) -> Result<Vec<Requirement>, String> {
     words.split(|word| word == "and").map(requirement).collect()
 }
@@ -125,14 +125,14 @@ fn effect(text: &str) -> Result<Effect, String> {
     }
 }
 
-/// `dedicated=batch:NoSchedule`.
+/// Parses `dedicated=batch:NoSchedule`.
 pub fn taint(word: &str) -> Result<Taint, String> {
     let (front, text) = word.rsplit_once(':').ok_or_else(|| format!("{word} is not a taint"))?;
     let (key, value) = front.split_once('=').unwrap_or((front, ""));
     Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect(text)? })
 }
 
-/// `everything`, `dedicated` (any value and effect), `dedicated=batch`, `dedicated=batch:NoSchedule`.
+/// Parses `everything`, `dedicated` (any value and effect), `dedicated=batch`, or `dedicated=batch:NoSchedule`.
 pub fn toleration(word: &str) -> Result<Toleration, String> {
     if word == "everything" {
         return Ok(Toleration { key: None, operator: TolerationOperator::Exists, value: String::new(), effect: None });
@@ -148,8 +148,8 @@ pub fn toleration(word: &str) -> Result<Toleration, String> {
     Ok(Toleration { key: Some(key.to_owned()), operator, value: value.to_owned(), effect })
 }
 
-/// `spot@a=0.031`; `spot@a=0.031(gone)` cannot be had; `reserved@a=0(cr-1:2)` draws on reservation cr-1, which has room
-/// for 2.
+/// Parses `spot@a=0.031`. `spot@a=0.031(gone)` is unavailable; `reserved@a=0(cr-1:2)` uses reservation cr-1 with 2 free
+/// instances.
 pub fn offering(word: &str) -> Result<Offering, String> {
     let (place, price) = pair(word)?;
     let wrong = || format!("{word} is not an offering such as spot@a=0.031");
@@ -176,13 +176,13 @@ fn reservation(id: &str, left: &str) -> Result<Reservation, String> {
     Ok(Reservation { id: id.to_owned(), remaining })
 }
 
-/// `spot`, `on-demand` or `reserved`.
+/// Parses `spot`, `on-demand` or `reserved`.
 pub fn capacity_type(word: &str) -> Result<CapacityType, String> {
     let all = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
     all.into_iter().find(|it| it.as_str() == word).ok_or_else(|| format!("{word} is not a capacity type"))
 }
 
-/// `0.031`.
+/// Parses dollars such as `0.031`.
 pub fn dollars(text: &str) -> Result<MicroDollars, String> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction = format!("{fraction:0<6}");

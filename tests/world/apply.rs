@@ -1,4 +1,4 @@
-//! Objects into the cluster as `kubectl apply` brings them there.
+//! Server-side apply of objects, as with `kubectl apply`.
 
 use anyhow::{Context, Result};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Applies one object of any kind that the API server knows.
 ///
 /// # Errors
-/// When it is no object, or the API server refuses it; names it.
+/// Returns an error if the value is no object, or if the API server rejects it; the error contains kind and name.
 pub async fn apply(client: &Client, value: Value) -> Result<()> {
     let object = DynamicObject::deserialize(value).context("this is no object")?;
     let types = object.types.as_ref().context("no apiVersion and kind")?;

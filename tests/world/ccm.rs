@@ -1,5 +1,5 @@
-//! A stand-in for the cloud controller: completes Nodes whose instance runs, as the AWS cloud controller manager does, and
-//! nothing else. Above all it never deletes a Node: that is Kerf's business, and a test must see who did it.
+//! Stand-in for the AWS cloud controller manager: only initializes Nodes whose instance runs. In particular, the stand-in never
+//! deletes a Node, because Kerf must do it and a test must be able to check it.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// The taint of Nodes that wait for their cloud provider.
+/// Taint of Nodes that wait for their cloud provider.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// How often it looks.
+/// Interval between two reconciles.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A running stand-in. Dropping it ends it.
+/// Running stand-in. Dropping it stops it.
 #[derive(Debug)]
 pub struct CloudController {
     task: JoinHandle<()>,
 }
 
 impl CloudController {
-    /// Starts it. `client` may patch Nodes and their status.
+    /// Starts the stand-in. `client` must have permission to patch Nodes and their status.
     #[must_use]
     pub fn start(client: Client, cloud: FakeCloud) -> Self {
         Self { task: tokio::spawn(run(client, cloud)) }
     }
 
-    /// Ends it; nothing of it runs any more when this returns.
+    /// Stops the stand-in and waits for its end.
     pub async fn stop(mut self) {
         self.task.abort();
-        // Cancelled is what it should say; a panic was printed when it happened.
+        // The expected result is a cancellation; a panic was printed when it happened.
         drop((&mut self.task).await);
     }
 }
@@ -66,7 +66,7 @@ async fn look(nodes: &Api<Node>, cloud: &FakeCloud) -> Result<()> {
     Ok(())
 }
 
-/// The running instance behind a Node that waits; `None` for every other Node.
+/// Returns the running instance of a Node that waits for its cloud provider; `None` for every other Node.
 fn instance_of(node: &Node, cloud: &FakeCloud) -> Option<FakeInstance> {
     let spec = node.spec.as_ref()?;
     spec.taints.as_ref()?.iter().find(|taint| taint.key == UNINITIALIZED)?;
@@ -74,7 +74,7 @@ fn instance_of(node: &Node, cloud: &FakeCloud) -> Option<FakeInstance> {
     Some(machine).filter(|machine| machine.instance.state == "running")
 }
 
-/// Addresses first: a Node without its taint is complete.
+/// Sets the addresses first: a Node without its taint must be complete.
 async fn initialize(
     nodes: &Api<Node>,
     node: &Node,
@@ -87,7 +87,7 @@ async fn initialize(
     nodes.patch_status(name, &params, &status).await.context("its addresses")?;
     let zone_id = cloud.subnet(&machine.instance.subnet_id).map(|subnet| subnet.zone_id);
     let kept: Vec<&Taint> = taints(node).iter().filter(|taint| taint.key != UNINITIALIZED).collect();
-    // The version that the taints were read from was changed by our own patch at least: compare the taints themselves.
+    // The preceding patch changed the resource version, so the patch compares the taints themselves.
     let patch = json!([
         {"op": "test", "path": "/spec/taints", "value": taints(node)},
         {"op": "replace", "path": "/spec/taints", "value": kept},

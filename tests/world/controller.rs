@@ -1,4 +1,4 @@
-//! The controller as a process: what it is told of the cluster and of AWS, so that everybody who runs it tells it the same.
+//! Command line of the controller as a process, with the same settings of cluster and AWS for every user.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
@@ -10,42 +10,42 @@ use base64::engine::general_purpose::STANDARD;
 use crate::controlplane::ControlPlane;
 use crate::machines::find_program;
 
-/// Ports of one controller, which stay its own when it starts again.
+/// Ports of one controller, which remain the same after a restart.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
-    /// Of its metrics.
+    /// Port of the metrics.
     pub metrics: u16,
-    /// Of its probes.
+    /// Port of the probes.
     pub probes: u16,
 }
 
 impl Ports {
-    /// Two that nobody listens on at this moment.
+    /// Chooses two ports that are free at this moment.
     ///
     /// # Errors
-    /// When there are none.
+    /// Returns an error if no port is free.
     pub fn choose() -> Result<Self> {
-        // Both are held until both are known, or they could be one.
+        // Both are held until both are chosen, because they must differ.
         let held = [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
         Ok(Self { metrics: held[0].local_addr()?.port(), probes: held[1].local_addr()?.port() })
     }
 }
 
-/// The AWS that the controller is to know.
+/// AWS settings of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Aws<'a> {
-    /// Where it answers.
+    /// URL of all AWS services.
     pub endpoint: &'a str,
-    /// The region.
+    /// AWS region.
     pub region: &'a str,
-    /// The cluster's name in it.
+    /// Name of the cluster in AWS.
     pub cluster: &'a str,
 }
 
-/// Calls `kerf-controller` with the settings that it needs; whoever starts it may add others.
+/// Returns the command for `kerf-controller` with its required settings; the caller may add others.
 ///
 /// # Errors
-/// When the program is not built; says how to build it.
+/// Returns an error if the program is not built; the error contains the build command.
 pub fn command(control_plane: &ControlPlane, aws: Aws<'_>, ports: Ports) -> Result<Command> {
     let program = find_program("kerf-controller", "KERF_CONTROLLER", "cargo build --workspace")?;
     let mut command = Command::new(program);

@@ -1,9 +1,9 @@
-//! A real Kubernetes control plane on loopback, for one test or one demo: etcd, kube-apiserver and, where wanted,
-//! kube-controller-manager and kube-scheduler, each a process with its own log in one run folder.
+//! Real Kubernetes control plane on loopback, for one test or one demo: etcd, kube-apiserver and optionally
+//! kube-controller-manager and kube-scheduler. Each is a process with its own log in one run folder.
 //!
-//! Authorization is Node and RBAC, with NodeRestriction, as on EKS. A full one takes about ten seconds and 650 MB, so
-//! tests share one where they can: a `static` [`tokio::sync::OnceCell`] may hold it (the processes end with the test
-//! binary), but each test makes its own client, because a client belongs to the runtime it was made in.
+//! Authorization is Node and RBAC, with NodeRestriction, as on EKS. A full control plane takes about ten seconds to start and
+//! 650 MB of memory, so tests share one if possible. A `static` [`tokio::sync::OnceCell`] may hold it, because the processes
+//! end with the test binary. Each test must create its own client, because a client belongs to the runtime that created it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,33 +33,33 @@ use ports::Ports;
 pub use chart::render_rights;
 pub use ledger::{Asked, Ending};
 
-/// How long each step of the start may take; generous, because the machine may be building something else.
+/// Time limit of each step of the start; generous, because other builds may use the machine.
 const START: Duration = Duration::from_secs(120);
 
-/// How long each component may take to end by itself before it is killed.
+/// Grace period for each component before it is killed.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The controller, as the chart's release `karpenter` in kube-system calls it.
+/// User name of the controller, for the chart's release `karpenter` in kube-system.
 pub const CONTROLLER: &str = "system:serviceaccount:kube-system:karpenter";
 
-/// How often to begin again when somebody took a port between our choice and a component's start.
+/// Most attempts to start when another process takes a chosen port before the component starts.
 const PORT_TRIES: u32 = 3;
 
-/// One program of the control plane. The order is that of starting; stopping goes backwards.
+/// One program of the control plane, in the order of starting; the order of stopping is the reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
-    /// The store.
+    /// Key-value store.
     Etcd,
-    /// The API server.
+    /// API server.
     ApiServer,
-    /// Controllers of Deployments, DaemonSets, service accounts, garbage and so on.
+    /// Controllers of Deployments, DaemonSets, service accounts, garbage collection and so on.
     ControllerManager,
-    /// The scheduler.
+    /// Scheduler.
     Scheduler,
 }
 
 impl Component {
-    /// The program's name, which is also the name of its log.
+    /// Returns the name of the program, which is also the name of its log.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,19 +71,19 @@ impl Component {
     }
 }
 
-/// What to start.
+/// Configuration of a control plane.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Part of the run folder's name, so that a person can tell runs apart.
+    /// Part of the run folder's name, to distinguish runs.
     pub name: String,
-    /// The components, of which etcd and the API server are always started.
+    /// Components to start; etcd and the API server are always started.
     pub components: Vec<Component>,
-    /// Further flags, given after our own, such as `(ControllerManager, "--node-monitor-grace-period=20s")`.
+    /// Additional flags after the default ones, such as `(ControllerManager, "--node-monitor-grace-period=20s")`.
     pub flags: Vec<(Component, String)>,
 }
 
 impl Options {
-    /// All four components: Deployments become pods, pods are scheduled.
+    /// Returns options for all four components: Deployments become pods, pods are scheduled.
     #[must_use]
     pub fn full(name: &str) -> Self {
         Self {
@@ -92,13 +92,13 @@ impl Options {
         }
     }
 
-    /// etcd and the API server alone: objects are validated and stored, nothing acts on them.
+    /// Returns options for etcd and the API server alone: objects are validated and stored, but no controller reconciles them.
     #[must_use]
     pub fn api_server(name: &str) -> Self {
         Self { name: name.to_owned(), components: vec![Component::Etcd, Component::ApiServer], flags: Vec::new() }
     }
 
-    /// With one further flag for one component.
+    /// Adds a flag for one component.
     #[must_use]
     pub fn with_flag(mut self, component: Component, flag: &str) -> Self {
         self.flags.push((component, flag.to_owned()));
@@ -106,9 +106,9 @@ impl Options {
     }
 }
 
-/// A running control plane. Dropping it kills its processes; [`ControlPlane::stop`] lets them end in good order.
+/// Running control plane. Dropping it kills its processes; [`ControlPlane::stop`] stops them gracefully.
 pub struct ControlPlane {
-    // Dropped from the last to the first: nobody may lose the server it still talks to.
+    // Dropped from the last to the first, so that no process loses a server that it uses.
     processes: Vec<(Component, Process)>,
     authority: Authority,
     ports: Ports,
@@ -116,15 +116,15 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts what `options` ask for and returns when it answers: `/readyz` of the API server, the default
-    /// ServiceAccount (without which no pod can be created), `/readyz` of the scheduler.
+    /// Starts the components of `options` and waits for `/readyz` of the API server, the default ServiceAccount, and `/readyz`
+    /// of the scheduler. No pod can be created without the ServiceAccount.
     ///
-    /// The programs come from the folder `KUBEBUILDER_ASSETS` when it holds all that is needed, else from
-    /// `tests/controlplane`, which is built once into `KERF_CACHE` (default `~/.cache/kerf`).
+    /// The programs come from the folder `KUBEBUILDER_ASSETS` if it contains all of them, else from `tests/controlplane`, which
+    /// is built once into `KERF_CACHE` (default `~/.cache/kerf`).
     ///
     /// # Errors
-    /// When a component cannot be built or started, ends, or does not answer in time. Names the run folder, which is then
-    /// kept, and shows the end of the log.
+    /// Returns an error if a component cannot be built or started, ends, or is not ready in time. The error contains the run
+    /// folder, which is kept, and the end of the log.
     pub async fn start(options: Options) -> Result<Self> {
         kubeconfig::install_tls();
         let needed = options.components.clone();
@@ -147,89 +147,90 @@ impl ControlPlane {
         }
     }
 
-    /// The run folder: `NAME.log` of each component, certificates and keys, etcd's data.
+    /// Returns the run folder: `NAME.log` of each component, certificates and keys, etcd's data.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Keeps the run folder after the end: somebody will want to read its logs.
+    /// Keeps the run folder with its logs after the end.
     pub fn keep_logs(&self) {
         self.folder.keep();
     }
 
-    /// The API server, such as `https://127.0.0.1:20443`.
+    /// Returns the URL of the API server, such as `https://127.0.0.1:20443`.
     #[must_use]
     pub fn url(&self) -> String {
         self.ports.url(Component::ApiServer)
     }
 
-    /// The cluster's certificate authority, to which all clients and servers belong.
+    /// Returns the cluster's certificate authority, which signs the certificates of all clients and servers.
     #[must_use]
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
 
-    /// Every request for a pod's end so far, refused ones too, as the API server itself wrote it down.
+    /// Returns every request so far that evicts or deletes a pod, including rejected ones, from the API server's audit log.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// Returns an error if the audit log cannot be read.
     pub fn endings(&self) -> Result<Vec<Ending>> {
         ledger::endings(&self.layout().file(flags::AUDIT_LOG))
     }
 
-    /// Every request of [`CONTROLLER`] so far, refused ones too, as the API server itself wrote it down.
+    /// Returns every request of [`CONTROLLER`] so far, including rejected ones, from the API server's audit log.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// Returns an error if the audit log cannot be read.
     pub fn asked_by_controller(&self) -> Result<Vec<Asked>> {
         ledger::asked_by(&self.layout().file(flags::AUDIT_LOG), CONTROLLER)
     }
 
-    /// Process ids of what runs, in the order of starting.
+    /// Returns the process ids of the running components, in the order of starting.
     #[must_use]
     pub fn pids(&self) -> Vec<(Component, u32)> {
         self.processes.iter().map(|(component, process)| (*component, process.id())).collect()
     }
 
-    /// The process of one component, to pause, kill or inspect it; `None` when it was not started.
+    /// Returns the process of one component, to pause, kill or inspect it; `None` if it was not started.
     pub fn process(&mut self, component: Component) -> Option<&mut Process> {
         self.processes.iter_mut().find_map(|(which, process)| (*which == component).then_some(process))
     }
 
-    /// A kubeconfig text, without references to files, for any user in any one group.
+    /// Returns a kubeconfig without references to files, for any user in one group.
     ///
     /// # Errors
-    /// When the certificate cannot be signed.
+    /// Returns an error if the certificate cannot be signed.
     pub fn kubeconfig(&self, user: &str, group: &str) -> Result<String> {
         let credentials = self.authority.client(user, group)?;
         Ok(kubeconfig::render(&self.url(), self.authority.certificate(), &credentials))
     }
 
-    /// The kubeconfig file of the administrator, for `kubectl` and for people.
+    /// Returns the kubeconfig file of the administrator, for `kubectl` and for people.
     #[must_use]
     pub fn admin_kubeconfig(&self) -> PathBuf {
         self.layout().kubeconfig("admin")
     }
 
-    /// The kubeconfig file of the controller, which may do what the chart lets it do once [`ControlPlane::apply_rights`] has run.
+    /// Returns the kubeconfig file of the controller, which has the chart's permissions after [`ControlPlane::apply_rights`].
     #[must_use]
     pub fn controller_kubeconfig(&self) -> PathBuf {
         self.layout().kubeconfig("controller")
     }
 
-    /// A client for any user in any one group. It shows every answer as it came: kube's own retry of 429, 503 and 504 is off.
+    /// Returns a client for any user in one group. The client returns every response unchanged: kube's own retry of 429, 503
+    /// and 504 is disabled.
     ///
     /// # Errors
-    /// When the certificate cannot be signed.
+    /// Returns an error if the certificate cannot be signed.
     pub async fn client_for(&self, user: &str, group: &str) -> Result<Client> {
         kubeconfig::from_config(self.config_for(user, group).await?)
     }
 
-    /// A client that may do everything (`system:masters`).
+    /// Returns a client with all permissions (`system:masters`).
     ///
     /// # Errors
-    /// As [`ControlPlane::client_for`].
+    /// Returns the errors of [`ControlPlane::client_for`].
     pub async fn admin(&self) -> Result<Client> {
         self.client_for("admin", "system:masters").await
     }
@@ -237,32 +238,32 @@ impl ControlPlane {
     /// Applies Kerf's CRDs and waits until the API server serves each of them.
     ///
     /// # Errors
-    /// When one is refused or is not served in time; names it.
+    /// Returns an error with the CRD's name if it is rejected or not served in time.
     pub async fn apply_crds(&self) -> Result<()> {
         self.apply_crds_of(&api::crds()).await
     }
 
-    /// Applies CRDs of others and waits until the API server serves each of them.
+    /// Applies other CRDs and waits until the API server serves each of them.
     ///
     /// # Errors
-    /// As [`ControlPlane::apply_crds`].
+    /// Returns the errors of [`ControlPlane::apply_crds`].
     pub async fn apply_crds_of(&self, definitions: &[CustomResourceDefinition]) -> Result<()> {
         crds::apply(&self.admin().await?, definitions).await
     }
 
-    /// Applies what the chart grants and forbids the controller and nodes: roles and admission policies. Policies hold a moment later.
+    /// Applies the chart's roles and admission policies for the controller and nodes. Policies take effect a moment later.
     ///
     /// # Errors
-    /// When Helm cannot be built, or a manifest is refused; names it.
+    /// Returns an error if Helm cannot be built, or if a manifest is rejected; the error contains its name.
     pub async fn apply_rights(&self) -> Result<()> {
         chart::apply_rights(&self.admin().await?).await
     }
 
-    /// Ends scheduler, controller manager, API server and etcd, each waited for before the next: an API server whose etcd
-    /// is gone would hang in its graceful stop and keep its port. Returns the names of those that had to be killed.
+    /// Stops scheduler, controller manager, API server and etcd, one after the other: an API server without etcd would hang in
+    /// its graceful stop and keep its port. Returns the names of the components that had to be killed.
     ///
     /// # Errors
-    /// When a process cannot be ended.
+    /// Returns an error if a process cannot be stopped.
     pub async fn stop(mut self) -> Result<Vec<String>> {
         let mut processes = std::mem::take(&mut self.processes);
         processes.sort_by_key(|(component, _)| std::cmp::Reverse(*component));
@@ -339,7 +340,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Waits until `path` of a component's own server answers with a success.
+    /// Waits until `path` of a component's own server returns a success.
     async fn await_answer(&mut self, component: Component, path: &str) -> Result<()> {
         let mut config = self.config_for("admin", "system:masters").await?;
         config.cluster_url = self.ports.url(component).parse().context("not an address to ask")?;
@@ -362,7 +363,7 @@ impl ControlPlane {
         .await
     }
 
-    /// Waits for `goal`, but not longer than all processes live.
+    /// Waits for `goal` while all processes run.
     async fn while_alive<T>(&mut self, goal: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             result = goal => result.map_err(|error| match self.processes.last() {
@@ -373,7 +374,7 @@ impl ControlPlane {
         }
     }
 
-    /// Whether a component ended because its port was taken.
+    /// Reports whether a component ended because its port was in use.
     fn lost_a_port(&mut self) -> bool {
         self.processes.iter_mut().any(|(_, process)| {
             matches!(process.ended(), Ok(Some(_))) && process.log_tail(50).contains("address already in use")
@@ -393,7 +394,7 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Returns when one of the processes has ended, and says how.
+/// Waits until one of the processes has ended, and returns its exit as an error.
 async fn first_death(processes: &mut [(Component, Process)]) -> anyhow::Error {
     loop {
         for (_, process) in processes.iter_mut() {

@@ -1,8 +1,8 @@
-//! A [`Cloud`] on the wire: the protocols of EC2, IAM, SQS, SSM, EKS and the price list on one loopback port, so that the real SDK, the real
-//! controller and anything else that speaks to AWS can talk to [`cloud::fake::FakeCloud`].
+//! HTTP server for a [`Cloud`]: the protocols of EC2, IAM, SQS, SSM, EKS and the price list on one loopback port. The real SDK,
+//! the real controller and any other AWS client can use [`cloud::fake::FakeCloud`] through it.
 //!
-//! What the cloud refuses becomes EC2's error answer; what it calls a transport failure becomes a closed connection.
-//! Faults of the wire itself come on order, see [`Fault`]. Every request leaves one line in a log for people.
+//! Errors of the cloud become EC2 error responses; its transport failures become closed connections. Tests request faults of
+//! the connection itself, see [`Fault`]. Every request writes one line to a readable log.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -50,10 +50,10 @@ use quota::Quota;
 pub use fault::Fault;
 pub use journal::Exchange;
 
-/// How long to wait when the kernel has no room for another connection.
+/// Delay after the kernel could not accept a connection.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// A cloud that answers on a loopback port until it is dropped.
+/// Server of a cloud on a loopback port; dropping it stops it.
 #[derive(Debug)]
 pub struct Ec2Wire {
     address: SocketAddr,
@@ -61,7 +61,7 @@ pub struct Ec2Wire {
     server: JoinHandle<()>,
 }
 
-/// What all connections of one server share.
+/// Shared state of all connections of one server.
 struct Shared {
     cloud: Arc<dyn Cloud>,
     script: Mutex<Script>,
@@ -85,11 +85,11 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Ec2Wire {
-    /// Serves `cloud` on an ephemeral port of 127.0.0.1; each request is appended to the file `log`, if there is one.
-    /// Must run inside a tokio runtime.
+    /// Serves `cloud` on an ephemeral port of 127.0.0.1; each request is appended to the file `log`, if there is one. Must run
+    /// inside a tokio runtime.
     ///
     /// # Errors
-    /// When no port is free or the log cannot be opened.
+    /// Returns an error if no port is free or if the log cannot be opened.
     pub async fn start(cloud: Arc<dyn Cloud>, log: Option<&Path>) -> Result<Self> {
         let listener =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no loopback port for the EC2 fake")?;
@@ -105,30 +105,30 @@ impl Ec2Wire {
         Ok(Self { address, shared, server })
     }
 
-    /// Where it answers, for `AWS_ENDPOINT_URL`: all services alike.
+    /// Returns the URL of all services, for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Orders `fault` for the `nth` call of `action` from now on; 1 is the next. `action` is AWS' name, such as
-    /// `CreateFleet`, or `CreateFleet(DryRun)` for the question alone. Every attempt that the SDK makes counts.
+    /// Schedules `fault` for the `nth` call of `action` from now on; 1 is the next call. `action` is the name in AWS, such as
+    /// `CreateFleet`, or `CreateFleet(DryRun)` for a dry run. Every attempt of the SDK counts.
     pub fn order(&self, action: &str, nth: u64, fault: Fault) {
         lock(&self.shared.script).order(action, nth, fault);
     }
 
-    /// From now on calls of EC2 are counted in token buckets like its own, full at first, and those beyond are refused.
+    /// Enables token buckets like those of EC2, full at first; calls beyond them are throttled.
     pub fn limit(&self) {
         *lock(&self.shared.quota) = Some(Quota::full(Instant::now()));
     }
 
-    /// How many ordered faults have not struck yet.
+    /// Returns the number of scheduled faults that have not occurred yet.
     #[must_use]
     pub fn waiting_faults(&self) -> usize {
         lock(&self.shared.script).waiting()
     }
 
-    /// All requests of `action` so far, oldest first; of all actions when it is empty.
+    /// Returns all requests of `action` so far, oldest first; an empty `action` returns those of all actions.
     #[must_use]
     pub fn exchanges(&self, action: &str) -> Vec<Exchange> {
         lock(&self.shared.journal).of(action)
@@ -141,12 +141,12 @@ impl Drop for Ec2Wire {
     }
 }
 
-/// The lock's content, also after a test panicked while it held it.
+/// Locks a mutex, also after a test panicked while it held the lock.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Accepts for ever; its connections end with it.
+/// Accepts connections forever; they end with this task.
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -173,7 +173,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// The connection ends without an answer.
+/// Error that closes the connection without a response.
 #[derive(Debug)]
 struct Dropped;
 
@@ -205,7 +205,7 @@ async fn exchange(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Res
     }
 }
 
-/// Lets the call happen, or not, as `fault` has it.
+/// Runs the call, or replaces it by the fault.
 async fn under(fault: Option<Fault>, call: impl Future<Output = Result<Reply, Failure>>) -> Result<Reply, Failure> {
     match fault {
         None => call.await,

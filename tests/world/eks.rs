@@ -1,7 +1,8 @@
-//! What EKS does with tokens: a webhook that the API server asks about every bearer token, and the roles' sessions that metadata
-//! hands out to machines. A token is only good with the signature of a session that was issued here, for this cluster, in time.
+//! Token authentication of EKS: a webhook that the API server calls for every bearer token, and the role sessions that the fake
+//! IMDS returns to machines. A token is valid only with the signature of a session that was issued here, for this cluster, in
+//! time.
 //!
-//! A session stands for one instance: its role is mapped to `system:node:NAME` as an access entry of type EC2_LINUX maps it.
+//! A session stands for one instance: its role is mapped to `system:node:NAME`, as an access entry of type EC2_LINUX does it.
 
 mod judge;
 
@@ -37,22 +38,22 @@ use crate::process::RunFolder;
 
 const PATH: &str = "/authenticate";
 const ACCOUNT: &str = "123456789012";
-/// How long a session lasts, as on EC2.
+/// Duration of a session, as on EC2.
 const SESSION: SignedDuration = SignedDuration::from_hours(6);
 
-/// The role that every machine of the world has.
+/// Role of every machine in the tests.
 pub const ROLE: &str = "kerf-node";
 
-/// Credentials as metadata shows them.
+/// Credentials in the form of IMDS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleKeys {
-    /// The public half.
+    /// Access key id.
     pub access_key: String,
-    /// The rest.
+    /// Secret key, session token and end.
     pub session: Session,
 }
 
-/// A cluster's authentication of tokens. Dropping it ends it: the API server then knows nobody by a token.
+/// Token authentication of a cluster. Dropping it stops it; the API server then accepts no token.
 #[derive(Debug)]
 pub struct Eks {
     folder: RunFolder,
@@ -76,10 +77,10 @@ struct Issued {
     node: String,
 }
 
-/// What became of one token.
+/// Result for one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Who it is.
+    /// Authenticated user, or the reason of the rejection.
     pub user: Result<String, String>,
 }
 
@@ -87,7 +88,7 @@ impl Eks {
     /// Listens on loopback for `cluster` in `region`.
     ///
     /// # Errors
-    /// When the port or the certificate cannot be had.
+    /// Returns an error if no port is free or the certificate cannot be created.
     pub async fn start(cluster: &str, region: &str) -> Result<Self> {
         install_tls();
         let authority = Authority::create()?;
@@ -104,7 +105,7 @@ impl Eks {
         Ok(Self { folder, address, shared, server })
     }
 
-    /// The options of a control plane that asks here. What it heard it believes for a second only.
+    /// Adds the webhook to the options of a control plane. The API server caches its responses for one second only.
     #[must_use]
     pub fn asked_by(&self, options: Options) -> Options {
         let config = self.folder.path().join("webhook.kubeconfig");
@@ -117,13 +118,14 @@ impl Eks {
             .with_flag(Component::ApiServer, "--authentication-token-webhook-cache-ttl=1s")
     }
 
-    /// The cluster's name and region.
+    /// Returns the cluster's name and region.
     #[must_use]
     pub fn ear(&self) -> &Ear {
         &self.shared.ear
     }
 
-    /// A session of the instance's role; the cluster knows it as `system:node:NODE` from now on, the instance's earlier sessions too.
+    /// Issues a session of the instance's role. From now on, the cluster maps it and the instance's earlier sessions to
+    /// `system:node:NODE`.
     pub fn issue(&self, instance: &str, node: &str) -> RoleKeys {
         let mut issued = lock(&self.shared.issued);
         let access_key = format!("ASIAKERF{:08}{}", issued.len() + 1, instance.trim_start_matches("i-").to_uppercase());
@@ -137,23 +139,23 @@ impl Eks {
         RoleKeys { access_key, session }
     }
 
-    /// Forgets every session of the instance, as when its role is taken away.
+    /// Removes every session of the instance, as when its role is removed.
     pub fn revoke(&self, instance: &str) {
         lock(&self.shared.issued).retain(|_, known| known.instance != instance);
     }
 
-    /// Sets the clock that tokens are judged by: so far ahead of everybody else's.
+    /// Sets how far the clock of the token check is ahead of the real one.
     pub fn set_ahead(&self, ahead: SignedDuration) {
         *lock(&self.shared.ahead) = ahead;
     }
 
-    /// What was asked so far, in order.
+    /// Returns the results of all tokens so far, in order.
     #[must_use]
     pub fn verdicts(&self) -> Vec<Verdict> {
         lock(&self.shared.verdicts).clone()
     }
 
-    /// Where it listens.
+    /// Returns the address of the webhook.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -178,7 +180,7 @@ fn acceptor(authority: &Authority) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The API server's own kind of kubeconfig: where the webhook is and whose certificate it has.
+/// Returns the webhook's kubeconfig for the API server: URL and certificate authority.
 fn webhook_config(address: SocketAddr, authority: &str) -> String {
     let document = json!({
         "apiVersion": "v1",
@@ -194,7 +196,7 @@ fn webhook_config(address: SocketAddr, authority: &str) -> String {
     format!("{document:#}\n")
 }
 
-/// Accepts for ever; the connections end with this future.
+/// Accepts connections forever; they end with this future.
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -204,7 +206,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
                 connections.spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let service = service_fn(move |request| answer(Arc::clone(&shared), request));
-                    // A client that hangs up is no news.
+                    // A client may close its connection.
                     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
                 });
             },

@@ -1,17 +1,17 @@
-//! Waiting by asking: the one loop with which tests wait for a cluster to become what it should be.
+//! Polling: the only loop with which tests wait for a state of the cluster.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
-/// How long to wait between two questions.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks until the answer is `Ok(Some(_))`, which it returns. `Ok(None)` and `Err(_)` both mean "not yet"; an error's text
-/// is remembered, so end an attempt with `bail!("3 of 5 pods run")` rather than `Ok(None)` to make failures tell.
+/// Polls until the result is `Ok(Some(_))`, and returns its value. `Ok(None)` and `Err(_)` both mean "not yet". The text of the
+/// last error is reported after a timeout, so end an attempt with `bail!("3 of 5 pods run")` rather than `Ok(None)`.
 ///
 /// # Errors
-/// When `limit` has passed: names `what` and the last thing seen. The question that is open at that moment is abandoned.
+/// Returns an error when `limit` has passed, with `what` and the last state. An open attempt is abandoned at that moment.
 pub async fn eventually<T>(
     what: &str,
     limit: Duration,

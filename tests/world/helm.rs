@@ -1,4 +1,4 @@
-//! Helm itself, as people run it, with a home of its own: what it renders, installs and says is what they get.
+//! Real Helm as users run it, with its own home folder: tests see the same rendered objects, installations and messages.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use go_programs::go_program;
 use kube::api::DynamicObject;
 use tempfile::TempDir;
 
-/// Which Helm.
+/// Major version of Helm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// Helm 3, the newest.
+    /// Newest Helm 3.
     Three,
-    /// Helm 4, the newest.
+    /// Newest Helm 4.
     Four,
 }
 
 impl Version {
-    /// Both, the older first.
+    /// Both versions, the older one first.
     pub const ALL: [Self; 2] = [Self::Three, Self::Four];
 
     fn folder(self) -> &'static str {
@@ -30,7 +30,7 @@ impl Version {
     }
 }
 
-/// One Helm with its caches and settings in a folder of its own.
+/// Helm with its caches and settings in its own folder.
 pub struct Helm {
     program: PathBuf,
     home: TempDir,
@@ -38,43 +38,43 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// That Helm, built once into the cache; the first time takes minutes. It knows no cluster.
+    /// Finds this Helm, which is built once into the cache; the first build takes minutes. No cluster is configured.
     ///
     /// # Errors
-    /// When it cannot be built.
+    /// Returns an error if Helm cannot be built.
     pub fn find(version: Version) -> Result<Self> {
         let program = go_program(version.folder())?.join("helm");
         let home = tempfile::tempdir().context("cannot make a home for Helm")?;
         Ok(Self { program, home, kubeconfig: None })
     }
 
-    /// The same with a cluster.
+    /// Sets the cluster.
     #[must_use]
     pub fn on(mut self, kubeconfig: &Path) -> Self {
         self.kubeconfig = Some(kubeconfig.to_owned());
         self
     }
 
-    /// Where a chart of ours is: `chart` or `chart-crd`.
+    /// Returns the folder of a chart in this repository: `chart` or `chart-crd`.
     #[must_use]
     pub fn chart(name: &str) -> PathBuf {
         root().join("controller").join(name)
     }
 
-    /// Runs Helm and gives what it printed.
+    /// Runs Helm and returns its output.
     ///
     /// # Errors
-    /// When it fails: with what it said.
+    /// Returns an error with Helm's message if it fails.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command.args(arguments);
         self.finish(command)
     }
 
-    /// Runs a line of a shell in the checkout, with this Helm as `helm`.
+    /// Runs a shell line in the checkout, with this Helm as `helm`.
     ///
     /// # Errors
-    /// When it fails: with what it said.
+    /// Returns an error with the message of the command if it fails.
     pub fn shell(&self, line: &str, environment: &[(&str, &str)]) -> Result<String> {
         let folder = self.program.parent().context("Helm has no folder")?;
         let path = std::env::var("PATH").unwrap_or_default();
@@ -84,10 +84,11 @@ impl Helm {
         self.finish(command)
     }
 
-    /// The objects that a chart makes of these arguments, such as `--set` or `--values`, as release `karpenter` in kube-system.
+    /// Renders the objects of a chart with these arguments, such as `--set` or `--values`, as release `karpenter` in
+    /// kube-system.
     ///
     /// # Errors
-    /// When Helm refuses, or what it renders is no YAML.
+    /// Returns an error if Helm fails, or if the result is no YAML.
     pub fn render(&self, chart: &Path, arguments: &[&str]) -> Result<Vec<DynamicObject>> {
         let chart = chart.display().to_string();
         let always = ["template", "karpenter", &chart, "--namespace", "kube-system", "--kube-version", "1.36.0"];
@@ -101,7 +102,7 @@ impl Helm {
         {
             command.env(name, self.home.path().join(folder));
         }
-        // Without a cluster of ours it must not find one of the user's.
+        // Without a test cluster, Helm must not use a cluster of the user.
         let nowhere = self.home.path().join("no-cluster");
         command.env("KUBECONFIG", self.kubeconfig.as_deref().unwrap_or(&nowhere));
         let output = command.stdin(Stdio::null()).output().context("cannot run Helm")?;

@@ -1,8 +1,8 @@
-//! Instance metadata as one machine sees it: a scripted IMDSv2 on the machine's own loopback address, so that agents are
-//! tested against every answer the real service gives, and against those that it gives on bad days.
+//! Fake instance metadata service of one machine: a scripted IMDSv2 on the machine's own loopback address. Agents are tested
+//! against every response of the real service, including faulty ones.
 //!
-//! What it serves comes from [`Facts`], which may change at any moment; what goes wrong comes from [`Fault`]s, queued for
-//! one path or standing until lifted. Only version 2 is spoken: without a token there is a 401.
+//! The content comes from [`Facts`], which may change at any moment. Faults come from [`Fault`]s, which are queued for one path
+//! or permanent until removed. Only version 2 is supported: a request without a token gets a 401.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,7 @@ pub use script::Fault;
 use script::Script;
 use tokens::Tokens;
 
-/// A metadata service for one machine. Dropping it ends it at once, open connections included.
+/// Metadata service of one machine. Dropping it ends it at once, including open connections.
 #[derive(Debug)]
 pub struct Imds {
     address: SocketAddr,
@@ -38,7 +38,7 @@ pub struct Imds {
     server: tokio::sync::Mutex<JoinHandle<()>>,
 }
 
-/// Everything a request may read or change.
+/// State that a request may read or change.
 #[derive(Debug)]
 struct State {
     facts: Facts,
@@ -50,15 +50,15 @@ impl Imds {
     /// Serves `facts` on a free port of `address`, which must be in 127.0.0.0/8.
     ///
     /// # Errors
-    /// When the address cannot be bound.
+    /// Returns an error if the address cannot be bound.
     pub async fn start(address: IpAddr, facts: Facts) -> Result<Self> {
         Self::start_at(SocketAddr::new(address, 0), facts).await
     }
 
-    /// As [`Imds::start`] on a given port: how a service comes back after it was gone.
+    /// Serves `facts` as [`Imds::start`] does, on a given port: simulates a service that returns after an outage.
     ///
     /// # Errors
-    /// When the address cannot be bound.
+    /// Returns an error if the address cannot be bound.
     pub async fn start_at(address: SocketAddr, facts: Facts) -> Result<Self> {
         let listener =
             TcpListener::bind(address).await.with_context(|| format!("cannot serve instance metadata on {address}"))?;
@@ -69,56 +69,57 @@ impl Imds {
         Ok(Self { address, state, cut: server.abort_handle(), server: tokio::sync::Mutex::new(server) })
     }
 
-    /// Where it listens.
+    /// Returns the address of the service.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its endpoint, without a slash at the end: what `AWS_EC2_METADATA_SERVICE_ENDPOINT` takes.
+    /// Returns the endpoint without a trailing slash, in the form of `AWS_EC2_METADATA_SERVICE_ENDPOINT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Changes what is served; the next request sees it.
+    /// Changes the content from the next request on.
     pub fn update(&self, change: impl FnOnce(&mut Facts)) {
         change(&mut self.lock().facts);
     }
 
-    /// What is served now.
+    /// Returns the current content.
     #[must_use]
     pub fn facts(&self) -> Facts {
         self.lock().facts.clone()
     }
 
-    /// Lets the next requests for `path` (such as `meta-data/mac`, or `api/token`) fail, one fault each, in this order.
+    /// Queues faults for the next requests of `path` (such as `meta-data/mac`, or `api/token`), one fault per request, in this
+    /// order.
     pub fn script(&self, path: &str, faults: impl IntoIterator<Item = Fault>) {
         self.lock().script.queue(path, faults);
     }
 
-    /// Lets every request for `path` fail this way once the queue of [`Imds::script`] is empty; `None` lifts it.
+    /// Sets a permanent fault for `path`, which applies when the queue of [`Imds::script`] is empty; `None` removes it.
     pub fn always(&self, path: &str, fault: Option<Fault>) {
         self.lock().script.always(path, fault);
     }
 
-    /// Forgets every token: whoever holds one gets a 401, as after a stop and start of the instance.
+    /// Invalidates every token: their clients get a 401, as after a stop and start of the instance.
     pub fn expire_tokens(&self) {
         self.lock().tokens.expire_all();
     }
 
-    /// How many requests for `path` came so far, refused ones included.
+    /// Returns the number of requests for `path` so far, including rejected ones.
     #[must_use]
     pub fn requests(&self, path: &str) -> usize {
         self.lock().script.seen(path)
     }
 
-    /// Ends it: the port refuses connections when this returns, and those that were open are closed.
+    /// Stops the service: when this returns, the port refuses connections and all open ones are closed.
     pub async fn stop(&self) {
         self.cut.abort();
         let mut server = self.server.lock().await;
         if !server.is_finished() {
-            // Cancelled is what it should say; a panic was printed when it happened.
+            // The expected result is a cancellation; a panic was printed when it happened.
             drop((&mut *server).await);
         }
     }
@@ -134,7 +135,7 @@ impl Drop for Imds {
     }
 }
 
-/// Accepts for ever. The connections' set is dropped, and thereby ended, with this future.
+/// Accepts connections forever. The set of connections is dropped with this future, which ends them.
 async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     let mut connections = JoinSet::new();
     loop {
@@ -143,7 +144,7 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
                 let state = Arc::clone(&state);
                 let service = service_fn(move |request| serve(Arc::clone(&state), request));
                 connections.spawn(async move {
-                    // Ends with an error whenever a fault cuts it, or the client goes away.
+                    // A connection ends with an error if a fault cuts it or if the client disconnects.
                     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
                 });
             },
@@ -152,7 +153,7 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     }
 }
 
-/// One request: first what the script says, then what the service says.
+/// Serves one request: first the fault of the script, then the normal response.
 async fn serve(
     state: Arc<Mutex<State>>,
     request: http::Request<hyper::body::Incoming>,

@@ -1,4 +1,4 @@
-//! Programs of others that judge what we hand to AWS and to Prometheus: installed or built once, into the cache.
+//! External programs that verify Kerf's requests to AWS and its rules for Prometheus: installed or built once, into the cache.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use go_programs::go_program;
 
-/// The `bin` folder of a Python environment with what `tests/NAME/requirements.txt` names. Blocks: a first installation takes minutes.
+/// Returns the `bin` folder of a Python environment with the packages of `tests/NAME/requirements.txt`. Blocks: a first
+/// installation takes minutes.
 ///
 /// # Errors
-/// When it cannot be installed, for want of Python or of a package index.
+/// Returns an error if the installation fails, for example without Python or a package index.
 pub fn python_programs(name: &str) -> Result<PathBuf> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = cache()?.join(name);
@@ -23,18 +24,18 @@ pub fn python_programs(name: &str) -> Result<PathBuf> {
     Ok(folder.join("bin"))
 }
 
-/// A Python that knows the judges' libraries.
+/// Returns a Python with the packages of `tests/judges`.
 ///
 /// # Errors
-/// As [`python_programs`].
+/// Returns the errors of [`python_programs`].
 pub fn python() -> Result<PathBuf> {
     Ok(python_programs("judges")?.join("python3"))
 }
 
-/// Prometheus' checker of rules: the one of this machine, or else built from its source, which takes many minutes once.
+/// Returns Prometheus' rule checker: the installed one, or else a build from its source, which takes many minutes once.
 ///
 /// # Errors
-/// When it cannot be built.
+/// Returns an error if it cannot be built.
 pub fn promtool() -> Result<PathBuf> {
     match on_path("promtool") {
         Some(found) => Ok(found),
@@ -42,14 +43,14 @@ pub fn promtool() -> Result<PathBuf> {
     }
 }
 
-/// A program that this machine has; a judge that nobody can install for us.
+/// Returns an installed program of this machine, for programs that tests cannot install.
 #[must_use]
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Where Kerf keeps what tests build once.
+/// Returns the folder for artifacts that tests build once.
 fn cache() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("KERF_CACHE") {
         return Ok(folder.into());

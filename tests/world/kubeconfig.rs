@@ -1,5 +1,5 @@
-//! Kubeconfig texts with everything embedded, and `kube` clients made from them, so that what a test hands to a program
-//! is what it uses itself.
+//! Kubeconfigs with all data embedded, and `kube` clients from them: a test uses the same kubeconfig as the programs that it
+//! starts.
 
 use anyhow::{Context, Result};
 use base64::Engine;
@@ -10,7 +10,8 @@ use serde_json::json;
 
 use crate::pki::Credentials;
 
-/// A kubeconfig (JSON, which is YAML) with one cluster, one user, one context, all called `kerf`, and no file references.
+/// Returns a kubeconfig (JSON, which is YAML) with one cluster, one user and one context, all called `kerf`, and no file
+/// references.
 #[must_use]
 pub fn render(url: &str, authority: &str, credentials: &Credentials) -> String {
     let document = json!({
@@ -30,10 +31,10 @@ pub fn render(url: &str, authority: &str, credentials: &Credentials) -> String {
     format!("{document:#}\n")
 }
 
-/// The client configuration that a kubeconfig text describes, with proxies of the environment ignored.
+/// Returns the client configuration of a kubeconfig, without the proxies of the environment.
 ///
 /// # Errors
-/// When the text is no kubeconfig, or refers to what does not exist.
+/// Returns an error if the text is no kubeconfig, or if it has a reference to a missing entry.
 pub async fn config(text: &str) -> Result<Config> {
     let kubeconfig = Kubeconfig::from_yaml(text).context("not a kubeconfig")?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
@@ -43,25 +44,25 @@ pub async fn config(text: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// A client for a kubeconfig text. It belongs to the tokio runtime it is made in: do not keep it in a `static`.
+/// Returns a client for a kubeconfig. The client belongs to the tokio runtime that created it: do not store it in a `static`.
 ///
 /// # Errors
-/// As [`config`]; also when the certificates cannot be read.
+/// Returns the errors of [`config`], or an error if the certificates cannot be read.
 pub async fn client(text: &str) -> Result<Client> {
     from_config(config(text).await?)
 }
 
-/// A client for a configuration, perhaps one with other time-outs or retries than [`config`] gives.
+/// Returns a client for a configuration, which may have other timeouts or retries than that of [`config`].
 ///
 /// # Errors
-/// When the certificates cannot be read.
+/// Returns an error if the certificates cannot be read.
 pub fn from_config(config: Config) -> Result<Client> {
     install_tls();
     Client::try_from(config).context("cannot make a client for the control plane")
 }
 
-/// Chooses ring for all of rustls. With two providers in one graph rustls would refuse to choose by itself.
+/// Installs ring as the crypto provider of rustls. With two providers in the build, rustls would not select one by itself.
 pub fn install_tls() {
-    // An error means that a provider is installed already, which is all that is wanted.
+    // An error means that a provider is already installed, which is sufficient.
     drop(rustls::crypto::ring::default_provider().install_default());
 }

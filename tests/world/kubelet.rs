@@ -1,9 +1,9 @@
-//! A stand-in for kubelet that is honest where others look: it reads the files that the agent wrote and nothing else, joins
-//! with the identity they name, says `Ready` only when a CNI configuration exists, and runs pods in name only.
+//! Fake kubelet with the real interface to agent and cluster. The fake reads only the files that the agent wrote and joins with
+//! their identity. Its Node becomes `Ready` only if a CNI configuration exists, and its pods run in the API only.
 //!
-//! It follows kubelet 1.36 in what the API server and the scheduler see: labels, taints, capacity, allocatable, addresses,
-//! conditions, the lease, pod statuses, requests that change, the order of a pod's end. It starts no container, mounts nothing, and has no
-//! graceful node shutdown, no admission of its own and no image pulls. Static pods and readiness gates do not exist for it.
+//! All that API server and scheduler see follows kubelet 1.36: labels, taints, capacity, allocatable, addresses, conditions,
+//! the lease, pod statuses, in-place resizes, the order of a pod's end. The fake starts no container, mounts nothing, and has
+//! no graceful node shutdown, no admission of its own and no image pulls. Static pods and readiness gates are not supported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,48 +24,49 @@ mod tests;
 
 pub use settings::Settings;
 
-/// The hardware that a kernel would show to kubelet.
+/// Hardware that a kernel would report to kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hardware {
-    /// Such as `m7g.large`; kubelet itself does not know it, but needs a name for nothing else.
+    /// Instance type, such as `m7g.large`; kubelet itself does not use it.
     pub instance_type: String,
-    /// `x86_64` or `arm64`, as EC2 says it.
+    /// Architecture in EC2's form, `x86_64` or `arm64`.
     pub architecture: String,
-    /// Logical processors.
+    /// Number of logical processors.
     pub vcpus: u32,
-    /// What EC2 sells, in bytes; the kernel shows less (see [`Hardware::visible_memory`]).
+    /// Memory that EC2 lists, in bytes; the kernel reports less (see [`Hardware::visible_memory`]).
     pub memory_bytes: u64,
-    /// The root volume, in bytes.
+    /// Size of the root volume, in bytes.
     pub disk_bytes: u64,
 }
 
 impl Hardware {
-    /// The memory in `/proc/meminfo`, in bytes: 6.25 % less than what EC2 sells. Real machines lose between 3.5 % (large
-    /// ones) and 7 % (2 GiB ones) to firmware and kernel; planners who expect 7.5 % to be missing are always right.
+    /// Returns the memory in `/proc/meminfo`, in bytes: 6.25 % less than EC2 lists. Real machines lose between 3.5 % (large
+    /// ones) and 7 % (2 GiB ones) to firmware and kernel. A planner that assumes a loss of 7.5 % is always safe.
     #[must_use]
     pub fn visible_memory(&self) -> u64 {
         self.memory_bytes - self.memory_bytes / 16
     }
 
-    /// Kubernetes' name of the architecture.
+    /// Returns the architecture in Kubernetes' form.
     #[must_use]
     pub fn arch(&self) -> &'static str {
         if self.architecture == "arm64" { "arm64" } else { "amd64" }
     }
 }
 
-/// How fast things go. Kubelet's own periods where they matter to others, short ones where only a test would wait.
+/// Periods of the fake kubelet: kubelet's own ones where other programs depend on them, short ones where only a test would
+/// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From a pod's binding to `Running`.
+    /// Time from a pod's binding to `Running`.
     pub pod_start: Duration,
-    /// From a pod's deletion to its end, never longer than its grace period.
+    /// Time from a pod's deletion to its end, limited by its grace period.
     pub pod_stop: Duration,
-    /// Between renewals of the lease.
+    /// Interval between renewals of the lease.
     pub lease: Duration,
-    /// Between reports of an unchanged status.
+    /// Interval between reports of an unchanged status.
     pub status: Duration,
-    /// Between looks at the files and at what is due.
+    /// Interval between two checks of the files and of due steps.
     pub look: Duration,
 }
 
@@ -81,33 +82,33 @@ impl Default for Timing {
     }
 }
 
-/// One machine as its kubelet finds it.
+/// Configuration of one machine's kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The folder that stands for `/`.
+    /// Folder that stands for `/`.
     pub root: PathBuf,
-    /// The machine below it.
+    /// Hardware of the machine.
     pub hardware: Hardware,
     /// Two numbers that make pod addresses `100.X.Y.n` unique among machines.
     pub pod_network: [u8; 2],
-    /// How fast things go.
+    /// Periods of the kubelet.
     pub timing: Timing,
-    /// Where it writes what it does.
+    /// Log file of the kubelet.
     pub log: PathBuf,
-    /// What it runs instead of a kubeconfig's `aws eks get-token`; without it such a kubeconfig is no use.
+    /// Program to run instead of `aws eks get-token` in a kubeconfig; without it, such a kubeconfig is an error.
     pub plugin: Option<Plugin>,
 }
 
-/// The agent as a credential plugin.
+/// Agent as a credential plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {
-    /// `kerf-agent`.
+    /// Path of `kerf-agent`.
     pub program: PathBuf,
-    /// The machine's metadata.
+    /// Endpoint of the machine's metadata.
     pub endpoint: String,
 }
 
-/// A running stand-in. Dropping it ends it as a power cut would: its Node and its pods stay as they are in the API.
+/// Running fake kubelet. Dropping it is like a power failure: its Node and its pods remain in the API.
 #[derive(Debug)]
 pub struct Kubelet {
     settings: Arc<Settings>,
@@ -115,11 +116,12 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// Reads the files below the root as kubelet does at its start, then joins the cluster in the background, trying for ever.
+    /// Reads the files below the root, as kubelet does at its start, and joins the cluster in the background with unlimited
+    /// retries.
     ///
     /// # Errors
-    /// What would make kubelet exit at once: a file that is missing or wrong, a label that a node may not set itself, no
-    /// client certificate. Names the file.
+    /// Returns the errors with which kubelet would exit at once: a missing or invalid file, a label that a node may not set
+    /// itself, no client certificate. The error contains the file.
     pub async fn start(options: Options) -> Result<Self> {
         let settings = Arc::new(Settings::read(&options.root)?);
         let client = access::client(&options.root, &settings.kubeconfig, options.plugin.as_ref()).await?;
@@ -127,16 +129,16 @@ impl Kubelet {
         Ok(Self { settings, task: tokio::spawn(run::run(work)) })
     }
 
-    /// What it read.
+    /// Returns the settings from the files.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Ends it; nothing of it runs any more when this returns.
+    /// Stops the kubelet and waits for its end.
     pub async fn stop(mut self) {
         self.task.abort();
-        // Cancelled is what it should say; a panic was printed when it happened.
+        // The expected result is a cancellation; a panic was printed when it happened.
         drop((&mut self.task).await);
     }
 }
@@ -147,7 +149,7 @@ impl Drop for Kubelet {
     }
 }
 
-/// Whether the container runtime would find a network configuration below `root`.
+/// Reports whether the container runtime would find a network configuration below `root`.
 #[must_use]
 pub fn network_ready(root: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(root.join("etc/cni/net.d")) else {

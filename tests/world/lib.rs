@@ -1,5 +1,5 @@
-//! The world that Kerf's tests and demo run in: a real control plane, an EC2 that answers on the wire, instance metadata,
-//! and machines that boot real agents. Everything listens on loopback and ends with the process that started it.
+//! Test infrastructure of Kerf's tests and demo: a real control plane, a fake EC2 with an HTTP server, fake instance metadata,
+//! and machines that boot real agents. All servers listen on loopback and end with the process that started them.
 
 pub mod ccm;
 pub mod controller;

@@ -1,5 +1,5 @@
-//! What a machine's kernel would say of the pods on it: their cgroups and a few files of `/proc`, as plain files below its root. In a
-//! machine room nothing runs, so nothing would use anything.
+//! Simulated resource usage of the pods on a machine: cgroups and some files of `/proc`, as plain files below its root. The
+//! node simulator runs no containers, so there is no real usage.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -9,26 +9,26 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tokio::task::JoinHandle;
 
-/// The kernel counts all the time; who reads takes two looks a second apart at the least.
+/// Update interval of the counters. An agent's sample consists of two reads that are at least one second apart.
 const COUNT: Duration = Duration::from_millis(100);
 const MEMINFO: &str = "proc/meminfo";
-/// Nobody waited for anything.
+/// Pressure file without stalls.
 const STALL: &str = "some avg10=0.00 avg60=0.00 avg300=0.00 total=10\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
 
-/// One pod and what it uses.
+/// Pod and its usage.
 #[derive(Clone, Debug)]
 pub struct Used {
-    /// Its UID.
+    /// UID of the pod.
     pub uid: String,
-    /// Its containers, which share what it uses.
+    /// Number of its containers, which share the usage equally.
     pub containers: u64,
-    /// Thousandths of a CPU.
+    /// CPU usage in millicores.
     pub cpu: u64,
-    /// Bytes.
+    /// Memory usage in bytes.
     pub memory: u64,
 }
 
-/// Pods at work on a machine, until this is dropped.
+/// Simulated usage of pods on a machine; dropping it stops the updates.
 pub struct Load(JoinHandle<()>);
 
 impl Drop for Load {
@@ -38,10 +38,10 @@ impl Drop for Load {
 }
 
 impl Load {
-    /// Puts these pods to work on the machine below `root`.
+    /// Starts the simulated usage of these pods on the machine below `root`.
     ///
     /// # Errors
-    /// When the files cannot be written, or do not say how much memory the machine has.
+    /// Returns an error if the files cannot be written, or if `/proc/meminfo` has no total memory.
     pub fn start(root: &Path, pods: Vec<Used>) -> Result<Self> {
         let (root, started) = (PathBuf::from(root), Instant::now());
         let total = total(&root)?;
@@ -58,10 +58,10 @@ impl Load {
     }
 }
 
-/// Writes what the kernel of a machine with so many bytes of memory has counted when these pods have worked for so long.
+/// Writes the kernel's counters for a machine with `total` bytes of memory after these pods have run for `worked`.
 ///
 /// # Errors
-/// When the files cannot be written.
+/// Returns an error if the files cannot be written.
 pub fn count(root: &Path, total: u64, pods: &[Used], worked: Duration) -> Result<()> {
     let top = root.join("sys/fs/cgroup");
     write(&top.join("cgroup.controllers"), "cpuset cpu io memory hugetlb pids\n")?;
@@ -107,7 +107,7 @@ fn cgroup(folder: &Path, millis: u64, memory: u64, worked: Duration) -> Result<(
     files.iter().try_for_each(|(name, text)| write(&folder.join(name), text))
 }
 
-/// In place and at once, as the kernel does: the agent keeps these files open, and reads while this writes.
+/// Writes a file in place, as the kernel does: the agent keeps these files open and reads them concurrently.
 fn write(path: &Path, text: &str) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;

@@ -1,9 +1,10 @@
-//! The machine room: it watches the fake EC2 and gives every running instance a machine. A machine is a folder that stands
-//! for `/`, a loopback address with instance metadata, a node certificate or a role, a `systemctl`, the stand-in kubelet, and the
-//! real agent: `kerf-agent bootstrap` and beside it `kerf-agent run`, as systemd would start and restart them.
+//! Node simulator: watches the fake EC2 and starts a machine for every running instance. A machine has a folder that stands for
+//! `/`, a loopback address with instance metadata, and a node certificate or a role. Each machine has a `systemctl`, the fake
+//! kubelet, and the real agent. `kerf-agent bootstrap` and `kerf-agent run` run concurrently, started and restarted as by
+//! systemd.
 //!
-//! Instances that shut down get SIGTERM and a moment; those that are gone take everything with them, by pid. Their Nodes
-//! stay in the API, as in life, until somebody deletes them.
+//! Processes of instances that shut down get SIGTERM and a grace period. All processes of terminated instances are killed by
+//! pid. As in a real cluster, their Nodes remain in the API until they are deleted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,46 +38,47 @@ pub use programs::{Programs, find_program};
 
 use machine::Blueprint;
 
-/// How long the room waits at most before it looks at EC2 again.
+/// Longest interval between two checks of EC2.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Signs a client certificate for a user name in the group `system:nodes`.
+/// Function that signs a client certificate for a user name in the group `system:nodes`.
 pub type Signer = Arc<dyn Fn(&str) -> Result<Credentials> + Send + Sync>;
 
-/// A signer that uses the control plane's own authority.
+/// Returns a signer that uses the control plane's own authority.
 #[must_use]
 pub fn signer(control_plane: &Arc<ControlPlane>) -> Signer {
     let control_plane = Arc::clone(control_plane);
     Arc::new(move |user| control_plane.authority().client(user, "system:nodes"))
 }
 
-/// What a room needs.
+/// Configuration of a node simulator.
 #[derive(Clone)]
 pub struct Options {
-    /// Where instances come from.
+    /// Source of the instances.
     pub cloud: FakeCloud,
-    /// Who signs node certificates.
+    /// Signer of node certificates.
     pub sign: Signer,
-    /// Who hands out roles: with it machines have no certificates, and prove who they are by tokens as on EKS.
+    /// Source of roles. With it, machines have no certificates and authenticate with tokens, as on EKS.
     pub eks: Option<Arc<Eks>>,
-    /// The folder for the machines' folders, one a machine, named by instance id.
+    /// Folder for the machines' folders, one per machine, named by instance id.
     pub folder: PathBuf,
-    /// The agent and the shim.
+    /// Agent and `systemctl` shim.
     pub programs: Programs,
-    /// What `/etc/eks/kubelet-version.txt` of the image says, such as `v1.36.3`.
+    /// Content of the image's `/etc/eks/kubelet-version.txt`, such as `v1.36.3`.
     pub kubernetes: String,
-    /// How fast the stand-in kubelets are.
+    /// Periods of the fake kubelets.
     pub timing: Timing,
-    /// Further environment of the agents.
+    /// Additional environment of the agents.
     pub environment: BTreeMap<String, String>,
-    /// How long an agent may take to end after SIGTERM when its instance shuts down.
+    /// Grace period of an agent after SIGTERM when its instance shuts down.
     pub grace: Duration,
-    /// What machines of the NodePool [`real::POOL`] are made of, once that is built; without it they are like all others.
+    /// Components of the machines of NodePool [`real::POOL`], once they are built; without them, these machines are like all
+    /// others.
     pub real: Arc<OnceLock<real::Parts>>,
 }
 
 impl Options {
-    /// The usual room: Kubernetes 1.36.3, half a second of grace.
+    /// Creates the default options: Kubernetes 1.36.3, a grace period of half a second.
     #[must_use]
     pub fn new(cloud: FakeCloud, sign: Signer, folder: PathBuf, programs: Programs) -> Self {
         Self {
@@ -94,21 +96,21 @@ impl Options {
     }
 }
 
-/// A running room. Dropping it ends every machine as a power cut would; [`MachineRoom::stop`] also waits for that.
+/// Running node simulator. Dropping it ends every machine like a power failure; [`MachineRoom::stop`] also waits for the end.
 pub struct MachineRoom {
     machines: Shared,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
-/// The machines by instance id, those that have ended included.
+/// Machines by instance id, including ended ones.
 type Shared = Arc<Mutex<BTreeMap<String, Arc<Machine>>>>;
 
 impl MachineRoom {
-    /// Opens the room. Machines come and go by themselves from here on.
+    /// Starts the simulator, which from then on starts and ends machines by itself.
     ///
     /// # Errors
-    /// When the folder cannot be made or the fake does not tell its instance types.
+    /// Returns an error if the folder cannot be created, or if the fake returns no instance types.
     pub async fn start(options: Options) -> Result<Self> {
         let folder = &options.folder;
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -120,34 +122,35 @@ impl MachineRoom {
         Ok(Self { machines, stop: Some(stop), task: tokio::spawn(room.run(stopped)) })
     }
 
-    /// Every machine so far, in the order of the instance ids, those that have ended included.
+    /// Returns all machines so far, in the order of their instance ids, including ended ones.
     #[must_use]
     pub fn machines(&self) -> Vec<Arc<Machine>> {
         lock(&self.machines).values().cloned().collect()
     }
 
-    /// The machine of an instance, once EC2 has said that it runs.
+    /// Returns the machine of an instance, after EC2 has reported the instance as running.
     #[must_use]
     pub fn machine(&self, instance_id: &str) -> Option<Arc<Machine>> {
         lock(&self.machines).get(instance_id).cloned()
     }
 
-    /// The metadata service of an instance, for scripting; `None` before its machine has booted and after its end.
+    /// Returns the metadata service of an instance, for scripted faults; `None` before its machine has booted and after its
+    /// end.
     #[must_use]
     pub fn imds(&self, instance_id: &str) -> Option<Arc<Imds>> {
         self.machine(instance_id)?.imds()
     }
 
-    /// Process ids of everything that runs of the agents now: of a machine that boots two, else one.
+    /// Returns the process ids of all running agents: two for a machine during bootstrap, else one.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.machines().iter().flat_map(|machine| machine.pids()).collect()
     }
 
-    /// Ends every machine (SIGTERM, grace, SIGKILL) and waits until nothing of them runs.
+    /// Ends every machine (SIGTERM, grace period, SIGKILL) and waits until none of their processes runs.
     ///
     /// # Errors
-    /// When the room itself failed.
+    /// Returns an error if the simulator itself failed.
     pub async fn stop(mut self) -> Result<()> {
         drop(self.stop.take());
         (&mut self.task).await.context("the machine room failed")
@@ -168,7 +171,7 @@ struct Room {
     options: Options,
     types: BTreeMap<String, InstanceTypeInfo>,
     machines: Shared,
-    /// What each live machine hears of its instance; `None` is the power cut.
+    /// State of its instance for each running machine; `None` is a power failure.
     running: BTreeMap<String, watch::Sender<Option<cloud::fake::FakeInstance>>>,
 }
 
@@ -179,7 +182,7 @@ impl Room {
         loop {
             self.look(&mut lives);
             tokio::select! {
-                // Whether it was used or dropped, the room is to end.
+                // A message and a dropped sender both end the simulator.
                 _ = &mut stopped => break,
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(self.pause()) => {}
@@ -192,14 +195,14 @@ impl Room {
         while lives.join_next().await.is_some() {}
     }
 
-    /// Until EC2's next own change, but never longer than [`LOOK`].
+    /// Returns the time to EC2's next change, limited by [`LOOK`].
     fn pause(&self) -> Duration {
         let cloud = &self.options.cloud;
         let next = cloud.next_change().map(|at| at.duration_since(cloud.now()));
         next.and_then(|left| Duration::try_from(left).ok()).unwrap_or(LOOK).clamp(Duration::from_millis(5), LOOK)
     }
 
-    /// Tells every machine what EC2 says of its instance, and boots those that EC2 says are running.
+    /// Sends the state of its instance to every machine, and boots machines for new running instances.
     fn look(&mut self, lives: &mut JoinSet<()>) {
         let mut known: BTreeMap<String, _> =
             self.options.cloud.machines().into_iter().map(|machine| (machine.instance.id.clone(), machine)).collect();

@@ -1,4 +1,4 @@
-//! Figures of two programs side by side, as `target/peers/NAME.json`, from which docs/performance.md is written.
+//! Measured values of two programs in comparison, as `target/peers/NAME.json`, from which docs/performance.md is written.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-/// One line of the file. Less is better.
+/// Line of the file. Less is better.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
     measure: String,
@@ -17,20 +17,20 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A figure that the peer has no like of.
+    /// Creates a line without a value of the peer.
     #[must_use]
     pub fn alone(measure: &str, ours: f64, unit: &'static str) -> Self {
         Self::of_both(measure, Some(ours), None, unit)
     }
 
-    /// A figure beside the peer's.
+    /// Creates a line with the values of both.
     #[must_use]
     pub fn beside(measure: &str, ours: f64, peer: f64, unit: &'static str) -> Self {
         Self::of_both(measure, Some(ours), Some(peer), unit)
     }
 
-    /// The same where either may never have come to it. Nothing is so many times better than nothing, or than what was there before it was
-    /// asked for.
+    /// Creates a line in which both values are optional. The ratio is left out if a value is missing, zero or negative: a
+    /// negative time means that the state was reached before the request.
     #[must_use]
     pub fn of_both(measure: &str, ours: Option<f64>, peer: Option<f64>, unit: &'static str) -> Self {
         let both = ours.zip(peer).filter(|(ours, peer)| *ours > 0.0 && *peer > 0.0);
@@ -38,19 +38,19 @@ impl Measure {
     }
 }
 
-/// Writes `target/peers/NAME.json` of the checkout, wherever cargo builds, and prints it.
+/// Writes `target/peers/NAME.json` of the checkout, for any target directory of cargo, and prints it.
 ///
 /// # Errors
-/// When it cannot be written; names it.
+/// Returns an error with the file's name if it cannot be written.
 pub fn write(name: &str, measures: &[Measure]) -> Result<()> {
     save(&file(&format!("{name}.json")), measures)
 }
 
-/// Writes these lines in place of those of `group/` that stand in `target/peers/NAME.json`, and prints them: whoever measures for an hour
-/// keeps what he has.
+/// Replaces the lines of `group/` in `target/peers/NAME.json` by these, and prints them. A long series of measurements keeps
+/// its results if it is interrupted.
 ///
 /// # Errors
-/// When the file cannot be read or written; names it.
+/// Returns an error with the file's name if it cannot be read or written.
 pub fn write_group(name: &str, group: &str, measures: &[Measure]) -> Result<()> {
     let file = file(&format!("{name}.json"));
     let known = std::fs::read_to_string(&file).unwrap_or_else(|_| "[]".to_owned());
@@ -58,7 +58,7 @@ pub fn write_group(name: &str, group: &str, measures: &[Measure]) -> Result<()> 
     save(&file, &renewed(known, group, measures)?)
 }
 
-/// The group's lines stay where they were; a new group comes last.
+/// Replaces the lines of the group at their position; a new group is appended.
 fn renewed(known: Vec<Value>, group: &str, measures: &[Measure]) -> Result<Vec<Value>> {
     let is_of =
         |line: &Value| line["measure"].as_str().and_then(|it| it.split_once('/')).is_some_and(|it| it.0 == group);
@@ -79,7 +79,7 @@ fn save<T: Serialize>(file: &Path, lines: &[T]) -> Result<()> {
     Ok(())
 }
 
-/// A file of `target/peers` of the checkout, wherever cargo builds.
+/// Returns a file of `target/peers` of the checkout, for any target directory of cargo.
 #[must_use]
 pub fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/peers").join(name)
@@ -90,7 +90,7 @@ mod tests {
     use super::{Measure, renewed};
 
     #[test]
-    fn a_group_takes_the_place_of_its_older_lines() {
+    fn renewed_replaces_older_lines_of_the_group() {
         let line = |name: &str, ours| Measure::alone(name, ours, "s");
         let group = |known, name: &str, ours| renewed(known, name, &[line(&format!("{name}/a"), ours)]).unwrap();
         let first = group(group(Vec::new(), "wide", 1.0), "drift", 2.0);

@@ -1,16 +1,16 @@
-//! The network of one stage: its machines' private addresses 10.N.x.y answer on loopback at 127.(64 + N).x.y, so stages that run at
-//! the same time, in this process or another, each take an N of their own.
+//! Network of one test cluster: the private addresses 10.N.x.y of its machines are served on loopback at 127.(64 + N).x.y.
+//! Clusters that run at the same time, in this process or another, each use their own N.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// How many networks there are: 127.64.0.0/10 holds as many.
+/// Number of networks in 127.64.0.0/10.
 const NETWORKS: u8 = 64;
-/// The process that listens on this address and port owns the network; no simulated machine uses the port.
+/// Port that reserves a network: the process that listens on it owns the network. No simulated machine uses the port.
 const PORT: u16 = 9191;
 
-/// A network that no other process on this computer uses while this value lives.
+/// Network that no other process on this computer uses while this value exists.
 #[derive(Debug)]
 pub struct Network {
     number: u8,
@@ -21,7 +21,7 @@ impl Network {
     /// Takes the first free network.
     ///
     /// # Errors
-    /// When all are taken, or loopback has no addresses.
+    /// Returns an error if all networks are in use, or if loopback has no such addresses.
     pub fn take() -> Result<Self> {
         let mut refused = None;
         for number in 0..NETWORKS {
@@ -35,7 +35,7 @@ impl Network {
         })
     }
 
-    /// N in 10.N.x.y.
+    /// Returns the N in 10.N.x.y.
     #[must_use]
     pub fn number(&self) -> u8 {
         self.number
@@ -47,7 +47,7 @@ mod tests {
     use super::Network;
 
     #[test]
-    fn networks_that_are_taken_together_differ() {
+    fn take_returns_different_networks() {
         let (one, other) = (Network::take().unwrap(), Network::take().unwrap());
         assert_ne!(one.number(), other.number());
     }

@@ -1,5 +1,5 @@
-//! Watches the cluster from the first moment and remembers it, so that a story can speak of order: which came first,
-//! the agent's word or the taint's end; were there ever fewer healthy pods than the budget allows.
+//! Recorder of all Nodes and Pods from the start, so that tests can check the order of events. Examples are whether the agent's
+//! condition preceded the removal of the taint, and whether there were ever fewer healthy pods than the budget allows.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,32 +13,32 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-/// One version of an object and when the observer saw it.
+/// Version of an object and the time of its observation.
 #[derive(Clone, Debug)]
 pub struct Seen<K> {
-    /// When.
+    /// Time of the observation.
     pub at: Timestamp,
-    /// The version.
+    /// Observed version.
     pub object: K,
-    /// Whether it was the last one: the object is gone.
+    /// True for the last version of a deleted object.
     pub gone: bool,
 }
 
-/// Everything seen, oldest first, by name.
+/// All observed versions by name, oldest first.
 #[derive(Default)]
 struct Memory {
     nodes: BTreeMap<String, Vec<Seen<Node>>>,
     pods: BTreeMap<String, Vec<Seen<Pod>>>,
 }
 
-/// A memory that fills by itself.
+/// Recorder that runs in the background.
 pub struct Observer {
     memory: Arc<Mutex<Memory>>,
     _tasks: JoinSet<()>,
 }
 
 impl Observer {
-    /// Starts to watch.
+    /// Starts the watches.
     #[must_use]
     pub fn start(client: &Client) -> Self {
         let memory = Arc::new(Mutex::new(Memory::default()));
@@ -48,17 +48,17 @@ impl Observer {
         Self { memory, _tasks: tasks }
     }
 
-    /// Every node that was ever seen.
+    /// Returns the names of all observed nodes, including deleted ones.
     pub fn node_names(&self) -> Vec<String> {
         self.lock().nodes.keys().cloned().collect()
     }
 
-    /// A node's versions.
+    /// Returns the versions of a node.
     pub fn node(&self, name: &str) -> Vec<Seen<Node>> {
         self.lock().nodes.get(name).cloned().unwrap_or_default()
     }
 
-    /// Every pod version seen since `start`, oldest first.
+    /// Returns every pod version observed since `start`, oldest first.
     pub fn pods_since(&self, start: Timestamp) -> Vec<Seen<Pod>> {
         let mut all: Vec<Seen<Pod>> =
             self.lock().pods.values().flatten().filter(|seen| seen.at >= start).cloned().collect();
@@ -66,7 +66,8 @@ impl Observer {
         all
     }
 
-    /// The fewest pods of `app` that were Ready at once at any moment since `start`, given what was true at `start`.
+    /// Returns the lowest number of pods of `app` that were Ready at the same time since `start`, including the state at
+    /// `start`.
     pub fn fewest_ready(&self, app: &str, start: Timestamp) -> usize {
         let memory = self.lock();
         let mut changes: Vec<(Timestamp, String, bool)> = Vec::new();
@@ -94,7 +95,7 @@ impl Observer {
     }
 }
 
-/// Whether kubelet reports the pod Ready.
+/// Reports whether kubelet reports the pod as Ready.
 pub fn is_ready(pod: &Pod) -> bool {
     pod.condition(api::condition::READY).is_some_and(|found| found.status == api::condition::TRUE)
 }

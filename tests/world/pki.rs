@@ -1,5 +1,5 @@
-//! A throw-away certificate authority: the cluster's one root, the API server's certificate, a client certificate for
-//! anyone a test wants to be, and the key pair that signs service account tokens.
+//! Temporary certificate authority: the cluster's only root, the API server's certificate, client certificates for any user,
+//! and the key pair that signs service account tokens.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,7 +12,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// The names under which the control plane is reached, from outside and (in certificates only) from pods.
+/// Names of the API server, from outside and (in certificates only) from pods.
 pub const SERVER_NAMES: [&str; 7] = [
     "127.0.0.1",
     "localhost",
@@ -23,7 +23,7 @@ pub const SERVER_NAMES: [&str; 7] = [
     "10.96.0.1",
 ];
 
-/// A certificate and its private key, both PEM; the key is PKCS#8, ECDSA P-256.
+/// Certificate and its private key, both PEM; the key is PKCS#8, ECDSA P-256.
 #[derive(Clone)]
 pub struct Credentials {
     /// `CERTIFICATE` block of the leaf.
@@ -33,24 +33,24 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Certificate and key in one text, as kubelet keeps them in `kubelet-client-current.pem`.
+    /// Returns certificate and key in one text, as kubelet stores them in `kubelet-client-current.pem`.
     #[must_use]
     pub fn bundle(&self) -> String {
         format!("{}{}", self.certificate, self.key)
     }
 }
 
-/// A certificate authority that lives as long as one test.
+/// Certificate authority for the duration of one test.
 pub struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Makes a new root named `kerf-tests`.
+    /// Creates a new root named `kerf-tests`.
     ///
     /// # Errors
-    /// When no key can be generated.
+    /// Returns an error if no key can be generated.
     pub fn create() -> Result<Self> {
         let key = KeyPair::generate().context("cannot generate the authority's key")?;
         let mut params = CertificateParams::default();
@@ -62,22 +62,22 @@ impl Authority {
         Ok(Self { certificate, issuer: Issuer::new(params, key) })
     }
 
-    /// The root certificate, PEM.
+    /// Returns the root certificate, PEM.
     #[must_use]
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// The root's private key, PEM; kube-controller-manager signs certificate requests with it.
+    /// Returns the root's private key, PEM; kube-controller-manager signs certificate requests with it.
     #[must_use]
     pub fn key(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
-    /// A server certificate for [`SERVER_NAMES`] (DNS names and IP addresses).
+    /// Returns a server certificate for [`SERVER_NAMES`] (DNS names and IP addresses).
     ///
     /// # Errors
-    /// When signing fails.
+    /// Returns an error if signing fails.
     pub fn server(&self) -> Result<Credentials> {
         let mut params = CertificateParams::new(SERVER_NAMES.map(String::from))
             .context("a server name is neither a DNS name nor an address")?;
@@ -85,10 +85,11 @@ impl Authority {
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A client certificate: Kubernetes takes the common name as user and the organization as group; an empty group is none.
+    /// Returns a client certificate. Kubernetes uses the common name as user and the organization as group; an empty group is
+    /// omitted.
     ///
     /// # Errors
-    /// When signing fails.
+    /// Returns an error if signing fails.
     pub fn client(&self, user: &str, group: &str) -> Result<Credentials> {
         let mut params = CertificateParams::default();
         params.distinguished_name = name(user, Some(group));
@@ -105,7 +106,7 @@ impl Authority {
     }
 }
 
-/// The key pair that signs and verifies service account tokens.
+/// Key pair that signs and verifies service account tokens.
 pub struct ServiceAccountKey {
     /// `PRIVATE KEY` block, PKCS#8, ECDSA P-256.
     pub private: String,
@@ -114,20 +115,20 @@ pub struct ServiceAccountKey {
 }
 
 impl ServiceAccountKey {
-    /// Makes a new pair.
+    /// Generates a new pair.
     ///
     /// # Errors
-    /// When no key can be generated.
+    /// Returns an error if no key can be generated.
     pub fn generate() -> Result<Self> {
         let key = KeyPair::generate().context("cannot generate the service account key")?;
         Ok(Self { private: key.serialize_pem(), public: key.public_key_pem() })
     }
 }
 
-/// Writes a new file that only its owner may read. Refuses to replace one.
+/// Writes a new file that only its owner may read; never replaces an existing file.
 ///
 /// # Errors
-/// When the file exists or cannot be written; names it.
+/// Returns an error with the file's name if it exists or cannot be written.
 pub fn write_private(path: &Path, text: &str) -> Result<()> {
     let write = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes());
     write().with_context(|| format!("cannot write {}", path.display()))

@@ -1,8 +1,8 @@
-//! Child processes that cannot outlive their test: each leads a process group of its own, writes one log file,
-//! and is ended by pid, in the order its owner asks for.
+//! Child processes that cannot outlive their test. Each leads its own process group, writes one log file, and is ended by pid,
+//! in the order that its owner requests.
 //!
-//! Three things end a process, whichever comes first: [`Process::stop`], dropping it, and the [`lifeline`],
-//! which acts when this whole process is gone, even by `kill -9`.
+//! A process ends by the first of three events: [`Process::stop`], its drop, or the [`lifeline`], which acts after the end of
+//! this whole process, even by `kill -9`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
@@ -23,16 +23,16 @@ pub mod usage;
 
 pub use folder::RunFolder;
 
-/// How often a child is asked whether it has ended.
+/// Interval between two checks whether a child has ended.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How much of a log's end [`Process::log_tail`] reads.
+/// Most bytes of a log's end that [`Process::log_tail`] reads.
 const TAIL_BYTES: u64 = 64 * 1024;
 
-/// How much of a log [`Process::obituary`] shows: enough for a program's usage text below its complaint.
+/// Most lines of a log in [`Process::obituary`]: enough for a program's usage text below its error message.
 const OBITUARY_LINES: usize = 30;
 
-/// What no child may inherit: nothing leaves loopback, so a proxy or a real AWS account must be out of reach.
+/// Variables that no child inherits: all traffic stays on loopback, so a proxy or a real AWS account must be unreachable.
 const FORGOTTEN: [&str; 10] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -46,7 +46,7 @@ const FORGOTTEN: [&str; 10] = [
     "NOTIFY_SOCKET",
 ];
 
-/// A running child, its process group and its log.
+/// Running child, its process group and its log.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -56,12 +56,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` as the leader of a new process group, with standard output and error appended to `log`
-    /// and an empty standard input. Proxies, KUBECONFIG and AWS sessions of the caller are not inherited unless
-    /// `command` sets them itself.
+    /// Starts `command` as the leader of a new process group, with standard output and error appended to `log` and an empty
+    /// standard input. Proxies, KUBECONFIG and AWS sessions of the caller are not inherited unless `command` sets them itself.
     ///
     /// # Errors
-    /// When the log cannot be opened or the program cannot be started; names both.
+    /// Returns an error with both names if the log cannot be opened or the program cannot be started.
     pub fn spawn(name: &str, mut command: Command, log: &Path) -> Result<Self> {
         let file = OpenOptions::new()
             .create(true)
@@ -78,31 +77,31 @@ impl Process {
         Ok(process)
     }
 
-    /// What its owner calls it; also what errors call it.
+    /// Returns the owner's name for the process, which errors contain.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The process id, which is also the id of its process group.
+    /// Returns the process id, which is also the id of its process group.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The file that receives its standard output and error.
+    /// Returns the file with its standard output and error.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// How it ended, or `None` while it runs. The rest of its process group is ended with it.
+    /// Returns its exit status, or `None` while it runs. The rest of its process group is ended with it.
     ///
     /// # Errors
-    /// When the kernel does not know the child (somebody else reaped it).
+    /// Returns an error if the kernel does not know the child (other code has reaped it).
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() && self.has_exited()? {
-            // The zombie still holds its pid here, so the group's id cannot belong to anyone else.
+            // The zombie still holds its pid here, so no other group can have this id.
             self.signal_group(Signal::SIGKILL)?;
             let status = self.child.wait().with_context(|| format!("cannot reap {}", self.name))?;
             lifeline::release_group(self.id())?;
@@ -114,7 +113,7 @@ impl Process {
     /// Waits until it ends by itself.
     ///
     /// # Errors
-    /// As [`Process::ended`].
+    /// Returns the errors of [`Process::ended`].
     pub async fn wait(&mut self) -> Result<ExitStatus> {
         loop {
             if let Some(status) = self.ended()? {
@@ -124,10 +123,10 @@ impl Process {
         }
     }
 
-    /// Sends one signal to the process alone. Nothing happens when it has ended already.
+    /// Sends one signal to the process alone. Does nothing if it has already ended.
     ///
     /// # Errors
-    /// When the signal is not allowed.
+    /// Returns an error if the signal is not permitted.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
@@ -135,10 +134,10 @@ impl Process {
         nix::sys::signal::kill(self.pid(), signal).with_context(|| format!("cannot send {signal} to {}", self.name))
     }
 
-    /// Asks it to end with SIGTERM, waits up to `grace`, then ends its whole group with SIGKILL. Says how it ended.
+    /// Sends SIGTERM, waits up to `grace`, then ends the whole group with SIGKILL. Returns the exit status.
     ///
     /// # Errors
-    /// As [`Process::ended`] and [`Process::signal`].
+    /// Returns the errors of [`Process::ended`] and [`Process::signal`].
     pub async fn stop(&mut self, grace: Duration) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         if let Ok(status) = tokio::time::timeout(grace, self.wait()).await {
@@ -147,10 +146,10 @@ impl Process {
         self.kill()
     }
 
-    /// Ends it and its group at once with SIGKILL and waits for the exit.
+    /// Ends the process and its group at once with SIGKILL and waits for the exit.
     ///
     /// # Errors
-    /// As [`Process::ended`].
+    /// Returns the errors of [`Process::ended`].
     pub fn kill(&mut self) -> Result<ExitStatus> {
         if let Some(status) = self.ended {
             return Ok(status);
@@ -161,7 +160,7 @@ impl Process {
         Ok(*self.ended.insert(status))
     }
 
-    /// The last `lines` lines of its log, for error messages; says so where the log cannot be read.
+    /// Returns the last `lines` lines of its log for error messages, or a message if the log cannot be read.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
         let text = read_end(&self.log).unwrap_or_else(|error| format!("cannot read {}: {error}", self.log.display()));
@@ -169,7 +168,7 @@ impl Process {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// One sentence and the end of the log: what to show when it ended although it should run.
+    /// Returns one sentence and the end of the log, for an error about an unexpected end.
     #[must_use]
     pub fn obituary(&self) -> String {
         let how = match self.ended {
@@ -192,7 +191,7 @@ impl Process {
         Pid::from_raw(self.child.id().cast_signed())
     }
 
-    /// Whether it has exited, without reaping it.
+    /// Reports whether it has exited, without reaping it.
     fn has_exited(&self) -> Result<bool> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let status =
@@ -216,11 +215,11 @@ impl Drop for Process {
     }
 }
 
-/// Stops the given processes one after the other, each with its own `grace`, whatever becomes of the others. Returns the
-/// names of those that did not end by themselves and were killed.
+/// Stops the processes one after the other, each with its own `grace`; a failure does not affect the others. Returns the names
+/// of the processes that had to be killed.
 ///
 /// # Errors
-/// The first failure, after all were tried.
+/// Returns the first error, after all processes were tried.
 pub async fn stop_in_order(processes: impl IntoIterator<Item = Process>, grace: Duration) -> Result<Vec<String>> {
     let mut killed = Vec::new();
     let mut failure = None;
@@ -234,7 +233,7 @@ pub async fn stop_in_order(processes: impl IntoIterator<Item = Process>, grace: 
     failure.map_or(Ok(killed), Err)
 }
 
-/// Applies the defaults that keep a child away from everything but this machine, unless its owner chose otherwise.
+/// Sets the defaults that limit a child to this machine, unless its owner chose otherwise.
 fn keep_on_loopback(command: &mut Command) {
     let chosen: Vec<_> = command.get_envs().map(|(key, _)| key.to_owned()).collect();
     for name in FORGOTTEN {
@@ -247,7 +246,7 @@ fn keep_on_loopback(command: &mut Command) {
     }
 }
 
-/// The last [`TAIL_BYTES`] of a file as text.
+/// Returns the last [`TAIL_BYTES`] of a file as text.
 fn read_end(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

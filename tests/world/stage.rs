@@ -1,6 +1,6 @@
-//! Sets the stage: a real control plane, an EC2 that answers on the wire, machines, and the controller as a process.
+//! Complete test cluster: a real control plane, a fake EC2 with an HTTP server, machines, and the controller as a process.
 //!
-//! The demo tells its story on it, and tests break it.
+//! The demo runs on it, and tests inject faults into it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,24 +21,24 @@ use cloud::fake::{FakeCloud, FakeInstance};
 use kube::Client;
 use serde_json::json;
 
-/// The name that the examples carry in their tags.
+/// Cluster name in the tags of the examples.
 pub const CLUSTER: &str = "kerf-demo";
 const REGION: &str = "us-west-2";
 const STOP: Duration = Duration::from_secs(20);
 
-/// Everything that the story happens on.
+/// Complete test cluster.
 pub struct Stage {
-    /// The API server and its companions.
+    /// API server and the other components of the control plane.
     pub control_plane: Arc<ControlPlane>,
-    /// The administrator's client.
+    /// Client of the administrator.
     pub client: Client,
-    /// EC2 as it really is.
+    /// State of EC2.
     pub ec2: FakeCloud,
-    /// EC2 as the controller sees it.
+    /// EC2's HTTP server for the controller.
     pub wire: Ec2Wire,
-    /// Who hands out the machines' roles, and tells the API server whose a token is.
+    /// Source of the machines' roles, and token webhook of the API server.
     pub eks: Arc<Eks>,
-    /// The machines.
+    /// Simulated machines.
     pub room: MachineRoom,
     ccm: CloudController,
     controller: Option<Process>,
@@ -49,18 +49,19 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts everything but the controller.
+    /// Starts all components except the controller.
     ///
     /// # Errors
-    /// When a part does not start.
+    /// Returns an error if a component does not start.
     pub async fn set() -> Result<Self> {
         Self::set_with(Arc::default()).await
     }
 
-    /// As [`Stage::set`], and machines of the NodePool [`crate::machines::real::POOL`] are made of `real`, once that is built.
+    /// Starts the cluster as [`Stage::set`] does; machines of NodePool [`crate::machines::real::POOL`] consist of `real`, once
+    /// that is built.
     ///
     /// # Errors
-    /// When a part does not start.
+    /// Returns an error if a component does not start.
     pub async fn set_with(real: Arc<OnceLock<Parts>>) -> Result<Self> {
         let network = Network::take()?;
         let eks = Arc::new(Eks::start(CLUSTER, REGION).await?);
@@ -96,7 +97,7 @@ impl Stage {
         })
     }
 
-    /// The folder with every log.
+    /// Returns the folder with all logs.
     pub fn folder(&self) -> &Path {
         self.control_plane.folder()
     }
@@ -111,7 +112,7 @@ impl Stage {
         gates.clone_into(&mut self.gates);
     }
 
-    /// Names the interruption queue of controllers that start from now on; empty for none.
+    /// Sets the interruption queue of controllers that start from now on; empty for none.
     pub fn set_queue(&mut self, queue: &str) {
         queue.clone_into(&mut self.queue);
     }
@@ -126,19 +127,19 @@ impl Stage {
         Ok(())
     }
 
-    /// Kills the controller as `kill -9` does.
+    /// Kills the controller, as with `kill -9`.
     pub fn kill_controller(&mut self) -> Result<()> {
         let mut controller = self.controller.take().context("the controller does not run")?;
         controller.kill().map(drop)
     }
 
-    /// Asks the controller to stop and returns whether it ended well.
+    /// Stops the controller and reports whether its exit code was 0.
     pub async fn stop_controller(&mut self) -> Result<bool> {
         let mut controller = self.controller.take().context("the controller does not run")?;
         Ok(controller.stop(STOP).await?.success())
     }
 
-    /// Fails with the controller's last words if it is not running.
+    /// Returns an error with the end of the controller's log if it is not running.
     pub fn controller_lives(&mut self) -> Result<()> {
         let controller = self.controller.as_mut().context("the controller does not run")?;
         match controller.ended()? {
@@ -147,7 +148,7 @@ impl Stage {
         }
     }
 
-    /// Where the controller answers probes.
+    /// Returns the address of the controller's probes.
     pub fn probes(&self) -> String {
         format!("127.0.0.1:{}", self.ports.probes)
     }
@@ -167,15 +168,15 @@ impl Stage {
     /// Applies one object, as `kubectl apply` would.
     ///
     /// # Errors
-    /// When it is no object, or the API server refuses it.
+    /// Returns an error if the value is no object, or if the API server rejects it.
     pub async fn apply_value(&self, value: serde_json::Value) -> Result<()> {
         crate::apply(&self.client, value).await
     }
 
-    /// Creates a ReplicaSet of one pod that asks for so much CPU and for nodes with these labels.
+    /// Creates a ReplicaSet with one pod that requests this amount of CPU and nodes with these labels.
     ///
     /// # Errors
-    /// When the API server refuses it.
+    /// Returns an error if the API server rejects it.
     pub async fn pod(&self, name: &str, cpu: &str, selector: serde_json::Value) -> Result<()> {
         let app = json!({"app": name});
         let set = json!({
@@ -195,14 +196,14 @@ impl Stage {
         self.apply_value(set).await
     }
 
-    /// Instances that live now.
+    /// Returns the instances that are neither shutting down nor terminated.
     #[must_use]
     pub fn living(&self) -> Vec<FakeInstance> {
         let ended = |machine: &FakeInstance| matches!(machine.instance.state.as_str(), "terminated" | "shutting-down");
         self.ec2.machines().into_iter().filter(|machine| !ended(machine)).collect()
     }
 
-    /// Ends everything that the stage started.
+    /// Stops all components of the cluster.
     pub async fn strike(mut self) -> Result<()> {
         if let Some(mut controller) = self.controller.take() {
             controller.stop(STOP).await?;
@@ -213,7 +214,7 @@ impl Stage {
         drop(self.client);
         match Arc::try_unwrap(self.control_plane) {
             Ok(control_plane) => control_plane.stop().await.map(drop),
-            // Somebody still holds it: dropping the last holder ends its processes.
+            // Another owner exists: dropping the last one ends the processes.
             Err(_) => Ok(()),
         }
     }

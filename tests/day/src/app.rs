@@ -1,4 +1,4 @@
-//! Workloads: how large their pods are, how they start and stop, and what they ask for.
+//! Workloads of the simulated cluster: pod requests, start and stop times, and scheduling constraints.
 
 use std::sync::Arc;
 
@@ -10,43 +10,43 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::SECOND;
 
-/// The one namespace.
+/// Namespace of all pods.
 pub const NAMESPACE: &str = "default";
-/// The label that says whose a pod is.
+/// Pod label that holds the name of the workload.
 pub const APP: &str = "app";
-/// The one container of each pod.
+/// Name of the only container of each pod.
 pub const CONTAINER: &str = "main";
 
-/// A Deployment, or with `lasts` a Job.
+/// Deployment, or a Job if `lasts` is set.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// Its name, and the value of its pods' label.
+    /// Name of the workload and value of the `app` label of its pods.
     pub name: String,
-    /// Pods that it wants now.
+    /// Desired number of pods.
     pub wanted: usize,
-    /// Request of a pod, in millicores.
+    /// CPU request of a pod, in millicores.
     pub cpu: i64,
-    /// Request of a pod, in bytes.
+    /// Memory request of a pod, in bytes.
     pub memory: i64,
-    /// What a pod really uses of its request on average, in percent.
+    /// Average use of a pod, in percent of its requests.
     pub uses: i64,
     /// `terminationGracePeriodSeconds`.
     pub grace: i64,
-    /// Milliseconds from the binding to Ready.
+    /// Time from binding to Ready, in milliseconds.
     pub starts: i64,
-    /// Milliseconds that a pod takes to stop, within its grace.
+    /// Time that a pod takes to stop within its grace period, in milliseconds.
     pub stops: i64,
-    /// How many pods its PodDisruptionBudget lets be away, if it has one.
+    /// `maxUnavailable` of its PodDisruptionBudget, if it has one.
     pub may_be_away: Option<usize>,
-    /// Whether its pods are spread evenly over zones, as a must.
+    /// Requires an even spread of its pods over zones (`DoNotSchedule`).
     pub spread: bool,
-    /// Whether no two of its pods share a node.
+    /// Requires that no two of its pods share a node.
     pub apart: bool,
-    /// Whether its pods stay off spot.
+    /// Requires on-demand nodes for its pods.
     pub on_demand: bool,
     /// `kerf.sh/disrupt-at-most-once-per`, in milliseconds.
     pub rests: Option<i64>,
-    /// How long a pod of a Job runs, in milliseconds.
+    /// Run time of a pod of a Job, in milliseconds.
     pub lasts: Option<i64>,
 }
 
@@ -72,10 +72,10 @@ impl Default for App {
 }
 
 impl App {
-    /// What its pods are made from.
+    /// Returns the pod template of the workload.
     ///
     /// # Errors
-    /// When the made-up object cannot be read.
+    /// Returns an error if the generated object cannot be deserialized.
     pub fn template(&self) -> anyhow::Result<Arc<Pod>> {
         let owner = if self.lasts.is_some() { ("batch/v1", "Job") } else { ("apps/v1", "ReplicaSet") };
         let own = json!({"matchLabels": {APP: self.name}});
@@ -116,10 +116,10 @@ impl App {
         serde_json::from_value(object).context("a made-up pod")
     }
 
-    /// Its PodDisruptionBudget, with the figures that Kubernetes' own controller would write.
+    /// Returns the PodDisruptionBudget, with the status that the disruption controller of Kubernetes would write.
     ///
     /// # Errors
-    /// When the made-up object cannot be read.
+    /// Returns an error if the generated object cannot be deserialized.
     pub fn budget(&self, healthy: usize) -> anyhow::Result<Option<Arc<PodDisruptionBudget>>> {
         let Some(away) = self.may_be_away else { return Ok(None) };
         let object = json!({
@@ -133,19 +133,19 @@ impl App {
         Ok(Some(serde_json::from_value(object).context("a made-up budget")?))
     }
 
-    /// What a new pod of it requests.
+    /// Returns the requests of a new pod.
     #[must_use]
     pub fn size(&self) -> Size {
         Size { cpu: self.cpu, memory: self.memory }
     }
 
-    /// How many of its pods could be evicted while so many are healthy.
+    /// Returns how many pods can be evicted while `healthy` pods are healthy.
     #[must_use]
     pub fn allowed(&self, healthy: usize) -> usize {
         healthy.saturating_sub(self.least_healthy())
     }
 
-    /// How many of its pods must be healthy.
+    /// Returns how many pods must be healthy.
     #[must_use]
     pub fn least_healthy(&self) -> usize {
         self.may_be_away.map_or(0, |away| self.wanted.saturating_sub(away))

@@ -1,4 +1,4 @@
-//! What must hold at every moment, judged from the cluster itself and by nothing that decides.
+//! Invariants that hold after every step, checked on the cluster state without any code that makes decisions.
 
 mod budgets;
 mod churn;
@@ -16,60 +16,64 @@ use crate::draining::Cause;
 use crate::world::{Running, World};
 pub use churn::Churn;
 
-/// A machine without a claim, or a claim without a machine, may be there for so long: a crash, its restart, and two looks.
+/// Longest time for which an instance may exist without a NodeClaim, or a NodeClaim without an instance. The time covers a
+/// crash, a restart and two reconciles.
 const LOST: i64 = 8 * MINUTE;
-/// A pod may wait for so long, whatever happens: a machine that never comes up is given up after a quarter of an hour.
+/// Longest time that a pod may be pending. Kerf deletes an instance that never registers after 15 minutes.
 const WAITS: i64 = 25 * MINUTE;
-/// A pod may wait so long while nothing is on its way: a crash, a stall, a shortage that one call has shown, and two looks.
+/// Longest time that a pod may be pending while no node is in flight. The time covers a crash, a stall, insufficient capacity
+/// shown by one call, and two reconciles.
 const FORGOTTEN: i64 = 4 * MINUTE;
-/// A pod may go so long without what it requested first where something is short and its node has room: a crash, a stall, and two looks.
+/// Longest time that a pod may run without its original requests while its node is under pressure and has free capacity. The
+/// time covers a crash, a stall and two reconciles.
 const CRAMPED: i64 = 4 * MINUTE;
-/// What is left of each request at least, in percent: the usual `kerf.sh/pack-floor`.
+/// Least share that remains of each request, in percent: the default of `kerf.sh/pack-floor`.
 const FLOOR: i64 = 50;
-/// More breaches than these say nothing new.
+/// Most breaches that are recorded; further ones add no information.
 const MOST: usize = 20;
 
-/// The judge.
+/// Checker of the invariants.
 #[derive(Debug, Default)]
 pub struct Audit {
-    /// What was broken, with the moment.
+    /// Breaches, each with the moment at which it was found.
     pub breaches: Vec<(Moment, String)>,
-    /// How the first plan that broke its own rules did so, and its snapshot as JSON: a plan depends on nothing else.
+    /// First finding of plan validation, and the snapshot as JSON. A plan depends only on its snapshot.
     pub evidence: Option<(String, String)>,
-    /// Budgets by pool.
+    /// Disruption budgets by NodePool.
     pub budgets: BTreeMap<String, Vec<Budget>>,
-    /// Steps that were judged.
+    /// Number of checked steps.
     pub steps: usize,
-    /// The longest that a pod has waited, in milliseconds.
+    /// Longest time that a pod was pending, in milliseconds.
     pub longest_wait: i64,
-    /// Pods that were forced to go.
+    /// Number of pods that were deleted without an eviction.
     pub forced: usize,
-    /// How much is moved to and fro.
+    /// Counters of repeated moves and short-lived replacements.
     pub churn: Churn,
-    /// Claims whose nodes Kerf was taking away at the last step.
+    /// NodeClaims whose nodes Kerf disrupted at the last step.
     going: BTreeSet<String>,
     strays: BTreeMap<String, Moment>,
-    /// Since when pods have waited and no machine has been on its way.
+    /// Moment since which pods are pending and no node is in flight.
     forgotten: Option<Moment>,
-    /// Lowered pods on nodes where something is short and there is room for all that they requested, since when.
+    /// Pods with lowered requests on nodes with pressure and enough free capacity for the original requests, with the start of
+    /// that state.
     cramped: BTreeMap<String, Moment>,
 }
 
 impl Audit {
-    /// A judge of pools with these budgets.
+    /// Creates a checker for NodePools with these budgets.
     #[must_use]
     pub fn new(budgets: BTreeMap<String, Vec<Budget>>) -> Self {
         Self { budgets, ..Self::default() }
     }
 
-    /// Notes a breach unless `holds`.
+    /// Records a breach unless `holds`.
     pub fn expect(&mut self, holds: bool, now: Moment, breach: impl FnOnce() -> String) {
         if !holds && self.breaches.len() < MOST {
             self.breaches.push((now, breach()));
         }
     }
 
-    /// Judges the cluster after a step.
+    /// Checks the cluster after a step.
     pub fn step(&mut self, world: &World) {
         self.steps += 1;
         self.single(world);
@@ -80,7 +84,7 @@ impl Audit {
         self.budgets(world);
     }
 
-    /// A pod is about to be asked to go.
+    /// Checks the eviction or deletion of a pod just before it happens.
     pub fn leaves(&mut self, world: &World, pod: &str, app: &App, cause: Cause, forced: bool) {
         let now = world.now;
         self.forced += usize::from(forced);
@@ -100,13 +104,13 @@ impl Audit {
         }
     }
 
-    /// A machine is about to be ended because we say so.
+    /// Checks the termination of an instance by Kerf just before it happens.
     pub fn ends(&mut self, world: &World, node: &str) {
         let left = world.pods_on(node).filter(|(_, pod)| pod.ending.is_none()).count();
         self.expect(left == 0, world.now, || format!("{node} is ended while {left} pods run there"));
     }
 
-    /// No claim has two machines.
+    /// Checks that no NodeClaim has two instances.
     fn single(&mut self, world: &World) {
         let mut seen = BTreeSet::new();
         let live = world.market.instances.values().filter(|instance| !instance.ending);
@@ -114,7 +118,7 @@ impl Audit {
         self.expect(twice.is_none(), world.now, || format!("claim {} has two machines", twice.unwrap_or_default()));
     }
 
-    /// Machines and claims that have no other half, except for a while.
+    /// Checks that an instance without a NodeClaim, or a NodeClaim without an instance, disappears within `LOST`.
     fn strays(&mut self, world: &World) {
         let bought = world.market.instances.values();
         let machines = bought.filter(|it| !it.ending && !world.claims.contains_key(&it.claim)).map(|it| it.id.clone());
@@ -128,7 +132,7 @@ impl Audit {
         }
     }
 
-    /// Requests are lowered no further than they may be, nobody forgets what they were, and no node keeps more than it has.
+    /// Checks that no request is below its floor, that the original requests are stored, and that no node is overcommitted.
     fn requests(&mut self, world: &World) {
         let mut cramped = BTreeSet::new();
         for (node, instance) in world.nodes.keys().filter_map(|node| Some((node, world.market.instances.get(node)?))) {
@@ -160,7 +164,7 @@ impl Audit {
         }
     }
 
-    /// No pod waits for long, and none while no machine is on its way but for moments.
+    /// Checks how long pods are pending, and how long they are pending while no node is in flight.
     fn waits(&mut self, world: &World) {
         let waiting = world.pods.iter().filter(|(_, pod)| pod.node.is_none() && pod.ending.is_none());
         let Some((name, since)) = waiting.map(|(name, pod)| (name, pod.created)).min_by_key(|(_, since)| *since) else {
@@ -177,14 +181,14 @@ impl Audit {
     }
 }
 
-/// Whether something is short on a node that stays, as its agent has said not long ago.
+/// Reports whether a current report of its agent shows pressure on a node that is not being disrupted.
 fn is_pressed(world: &World, node: &str) -> bool {
     let stays = world.nodes.get(node).is_some_and(|node| !node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE));
     let now = timestamp(world.now);
     stays && world.reports.get(node).is_some_and(|it| it.usage.is_current(now) && it.usage.is_pressed())
 }
 
-/// Whether a pod may request what it does now, and remembers what its template requests.
+/// Reports whether the requests of a pod are permitted, and whether the pod stores the requests of its template.
 fn may_ask(pod: &Running, full: Size) -> bool {
     let floor = full.with(full, |full, _| full * FLOOR / 100);
     let own =

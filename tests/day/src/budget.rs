@@ -1,36 +1,37 @@
-//! Budgets of pools twice over: in Karpenter's words for the pools, as plain arithmetic for the judge, who asks nobody that decides.
+//! Disruption budgets in two forms: the API's form for NodePools, and plain arithmetic for the checker, which shares no code
+//! with the planner.
 
 use planner::CommandReason;
 use serde_json::{Value, json};
 
 use crate::clock::{HOUR, MINUTE, Moment, START};
 
-/// How many nodes of a pool.
+/// Number of nodes that a budget allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// So many nodes.
+    /// Number of nodes.
     Nodes(usize),
-    /// So many percent of the initialized nodes, rounded up.
+    /// Percentage of the initialized nodes, rounded up.
     Percent(usize),
 }
 
-/// The same minutes of every hour.
+/// Window in the same minutes of every hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Minute of the hour, UTC, at which it opens.
+    /// Minute of the hour, UTC, at which the window opens.
     pub opens: i64,
-    /// For how many minutes it is open, within the hour.
+    /// Length of the window in minutes, within the hour.
     pub lasts: i64,
 }
 
-/// One of a pool's budgets.
+/// One budget of a NodePool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// How many nodes may be disturbed at a time.
+    /// Number of nodes that may be disrupted at the same time.
     pub nodes: Allowed,
-    /// For which reasons; where none is named for all, those included that no budget can name.
+    /// Reasons for which the budget counts. An empty list means all reasons, including those that a budget cannot name.
     pub reasons: Vec<CommandReason>,
-    /// When it counts; always without one.
+    /// Window in which the budget counts; `None` means always.
     pub window: Option<Window>,
 }
 
@@ -51,13 +52,13 @@ impl Window {
 }
 
 impl Budget {
-    /// For all reasons and at all times.
+    /// Creates a budget for all reasons and at all times.
     #[must_use]
     pub fn always(nodes: Allowed) -> Self {
         Self { nodes, reasons: Vec::new(), window: None }
     }
 
-    /// As the pool says it.
+    /// Returns the budget as it stands in the NodePool.
     #[must_use]
     pub fn words(&self) -> Value {
         let nodes = match self.nodes {
@@ -75,13 +76,13 @@ impl Budget {
         words
     }
 
-    /// Whether it is for nodes that go for this reason, as their claims say it.
+    /// Reports whether the budget counts for a reason, given as in the NodeClaim.
     #[must_use]
     pub fn concerns(&self, reason: &str) -> bool {
         self.reasons.is_empty() || self.reasons.iter().any(|named| named.as_str() == reason)
     }
 
-    /// How many of so many nodes it lets be disturbed at a moment; `None` while it does not count.
+    /// Returns how many of `all` nodes may be disrupted at a moment, or `None` outside the window.
     #[must_use]
     pub fn allows(&self, all: usize, now: Moment) -> Option<usize> {
         self.window.is_none_or(|window| window.is_open(now)).then(|| self.nodes.of(all))

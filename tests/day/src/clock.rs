@@ -1,4 +1,4 @@
-//! The only clock of a simulation: a number that events move on.
+//! Simulated clock: a number that only events advance.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use jiff::Timestamp;
 /// Milliseconds since the Unix epoch.
 pub type Moment = i64;
 
-/// Milliseconds of a second.
+/// Number of milliseconds in a second.
 pub const SECOND: i64 = 1_000;
-/// Milliseconds of a minute.
+/// Number of milliseconds in a minute.
 pub const MINUTE: i64 = 60 * SECOND;
-/// Milliseconds of an hour.
+/// Number of milliseconds in an hour.
 pub const HOUR: i64 = 60 * MINUTE;
 
-/// When simulations begin: midnight of a Monday, UTC.
+/// Start of each simulation: midnight of a Monday, UTC.
 pub const START: Moment = 1_793_577_600_000;
 
-/// The moment as the rest of Kerf says it.
+/// Converts a moment into the timestamp type of the other crates.
 #[must_use]
 pub fn timestamp(at: Moment) -> Timestamp {
     Timestamp::from_millisecond(at).unwrap_or_default()
 }
 
-/// The moment as the drain says it.
+/// Converts a moment into the type of the drain.
 #[must_use]
 pub fn of_drain(at: Moment) -> drain::Millis {
     drain::Millis(u64::try_from(at).unwrap_or_default())
 }
 
-/// So many milliseconds, for those who count otherwise.
+/// Converts milliseconds into a `Duration`.
 #[must_use]
 pub fn span(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or_default())

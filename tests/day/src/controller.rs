@@ -1,5 +1,6 @@
-//! Kerf's controller with its hands replaced: the translator and the planner are the shipped ones; what it writes goes into the
-//! simulated cluster, one step at a time, and it may die between any two. What it has to know after that, the cluster tells.
+//! Kerf's controller with simulated writes: the snapshot builder and the planner are the shipped ones. Each write changes the
+//! simulated cluster in one step, and the controller may crash between any two steps. After a crash, the controller reads all
+//! that it needs from the cluster.
 
 mod launch;
 mod moves;
@@ -21,91 +22,91 @@ use crate::record::Record;
 use crate::world::World;
 pub use peer::Peer;
 
-/// The planner is asked at least so often, and at most once a second.
+/// Longest time between two plans; `LEAST_PAUSE` is the shortest.
 const LOOK_AGAIN: i64 = 10 * SECOND;
 const LEAST_PAUSE: i64 = SECOND;
-/// From a change to the plan that answers it.
+/// Time from a change to the plan that includes it.
 const BATCH: i64 = 200;
-/// A promise holds so long.
+/// Lifetime of a nomination.
 const PROMISE: i64 = 20 * SECOND;
-/// A shortage is remembered so long.
+/// Lifetime of an unavailable offering.
 const SHORT: i64 = 3 * MINUTE;
 
-/// It has died: the rest of what it was about to do does not happen.
+/// Error after a crash: the remaining steps do not happen.
 #[derive(Debug)]
 pub struct Died;
 
-/// Everything that the controller works on.
+/// State that the controller reads and changes.
 pub struct Hands<'a> {
-    /// The cluster.
+    /// Simulated cluster.
     pub world: &'a mut World,
-    /// Machines that come and go.
+    /// Instances that start and end.
     pub machines: &'a mut Machines,
-    /// The judge.
+    /// Checker of the invariants.
     pub audit: &'a mut Audit,
-    /// What is told afterwards.
+    /// Record for the report.
     pub record: &'a mut Record,
 }
 
-/// The controller.
+/// Simulated controller.
 #[derive(Default)]
 pub struct Controller {
     memory: SnapshotCache,
-    /// Karpenter's rules in place of ours.
+    /// Karpenter's rules, if they replace Kerf's.
     peer: Option<Peer>,
     noted: Validation,
-    /// The last plan, while there was nothing to do and nothing has changed.
+    /// Last plan, while it has no work and nothing has changed.
     rest: Option<(PlanCache, Plan)>,
-    /// Pods by UID: the node that was promised, until when, and the promise's number.
+    /// Nominations by pod UID: node, expiry and sequence number.
     promises: BTreeMap<String, (String, Moment, u64)>,
     numbers: u64,
     shortages: BTreeMap<Shelf, Moment>,
     catalogue: Option<Arc<Catalogue>>,
     drains: BTreeMap<String, (Moment, Draining)>,
-    /// Launches that are on their way, by claim: when EC2 answers.
+    /// Launches in flight, by NodeClaim: the moment of EC2's response.
     launches: BTreeMap<String, Moment>,
-    /// Machines that EC2 takes and whose agents are dead; the queue keeps them over a restart.
+    /// Interrupted instances whose agents do not run. The queue keeps them over a restart.
     warned: Vec<String>,
     due: Moment,
     asked: bool,
     planned: Moment,
     seed: u64,
     down_until: Option<Moment>,
-    /// The API server does not answer.
+    /// End of an API server outage.
     paused_until: Moment,
-    /// It dies after so many steps more.
+    /// Number of steps before the next crash.
     fuse: Option<usize>,
 }
 
 impl Controller {
-    /// A controller that takes nodes away by Karpenter's rules.
+    /// Creates a controller that disrupts nodes by Karpenter's rules.
     #[must_use]
     pub fn by_rules_of(peer: Peer) -> Self {
         Self { peer: Some(peer), ..Self::default() }
     }
 
-    /// It will die after so many steps more, and be back after `pause`.
+    /// Schedules a crash after `steps` more steps.
     pub fn light(&mut self, steps: usize) {
         self.fuse = Some(steps);
     }
 
-    /// It is gone with all that it knew.
+    /// Crashes the controller: it loses its state and is down until `until`.
     pub fn die(&mut self, until: Moment) {
         let (warned, peer) = (std::mem::take(&mut self.warned), self.peer.take().map(|peer| Peer::new(peer.each)));
         *self = Self { down_until: Some(until), seed: self.seed, warned, peer, ..Self::default() };
     }
 
-    /// EC2 says in its queue that it takes a machine, and no agent has said so on the Node.
+    /// Adds an interruption message of EC2's queue for an instance whose agent has not reported it on the Node.
     pub fn warn(&mut self, instance: &str) {
         self.warned.push(instance.to_owned());
     }
 
-    /// Somebody asks for a plan.
+    /// Requests a plan.
     pub fn ask(&mut self) {
         self.asked = true;
     }
 
-    /// When it does something by itself.
+    /// Returns the moment of the next activity.
     #[must_use]
     pub fn next(&self) -> Moment {
         if let Some(until) = self.down_until {
@@ -117,7 +118,7 @@ impl Controller {
         all.min().unwrap_or(self.due).max(self.paused_until)
     }
 
-    /// Does what is to be done now.
+    /// Does all work that is due.
     pub fn work(&mut self, hands: &mut Hands<'_>) {
         let now = hands.world.now;
         match self.down_until {
@@ -147,7 +148,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A step counts; the fuse may end here.
+    /// Counts a step; returns an error when the scheduled crash is due.
     fn step(&mut self) -> Result<(), Died> {
         match &mut self.fuse {
             Some(0) => Err(Died),
@@ -172,7 +173,7 @@ impl Controller {
             }
             None => {
                 let Some(plan) = self.kerfs_plan(&built, hands, now) else {
-                    // As in the controller: such a plan is not carried out, and the next look comes soon.
+                    // As in the controller, an invalid plan is not carried out, and the next plan follows soon.
                     self.due = now + LOOK_AGAIN;
                     return Ok(());
                 };
@@ -185,7 +186,7 @@ impl Controller {
         self.carry_out(hands, &built, &plan, &begin)
     }
 
-    /// As in the controller: a cluster at rest is not planned anew.
+    /// Returns Kerf's plan. As in the controller, an unchanged cluster is not planned again.
     fn kerfs_plan(&mut self, built: &SnapshotResult, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
         if let Some((_, plan)) = self.rest.as_ref().filter(|(rest, _)| rest.is_valid(&built.snapshot)) {
             return Some(plan.clone());
@@ -196,7 +197,7 @@ impl Controller {
         Some(plan)
     }
 
-    /// The planner's picture of the cluster.
+    /// Builds the planner's snapshot of the cluster.
     pub fn built(&mut self, world: &World) -> SnapshotResult {
         let now = world.now;
         self.promises.retain(|_, (_, until, _)| *until > now);
@@ -275,7 +276,7 @@ impl Controller {
         self.promises.insert(pod.to_owned(), (node, now + PROMISE, self.numbers));
     }
 
-    /// Goes on with the drains whose time has come; ends machines that are empty.
+    /// Continues the drains that are due.
     fn drive(&mut self, hands: &mut Hands<'_>) {
         let now = hands.world.now;
         self.drains.retain(|node, _| hands.world.nodes.contains_key(node));
@@ -287,14 +288,14 @@ impl Controller {
     }
 }
 
-/// Whether a problem is one of the cluster's own life, such as an agent that is silent, and not of what was written into it.
+/// Reports whether a problem belongs to normal operation, such as an agent without reports, and not to a written object.
 fn comes_and_goes(problem: &Problem) -> bool {
     let machines = matches!(problem, Problem::Usage { .. } | Problem::Unclaimed { .. });
     machines || matches!(problem, Problem::SelectsNothing { .. } | Problem::NeverEvicted { .. })
 }
 
-/// The plan, or what is sound of it, as judged by code that shares nothing with the planner. What it finds is counted, with the first
-/// as evidence.
+/// Returns the plan, or its valid part, after validation by code that shares nothing with the planner. Findings are counted,
+/// and the first one is kept as evidence.
 fn sound_plan(built: &SnapshotResult, hands: &mut Hands<'_>, now: Moment) -> Option<Plan> {
     for problem in built.problems.iter().filter(|problem| !comes_and_goes(problem)) {
         hands.audit.expect(false, now, || format!("the translator complains: {problem}"));

@@ -1,36 +1,36 @@
-//! Chance by seed, in the words that generators use: the same for the same seed, on every machine.
+//! Seeded random numbers, with the vocabulary of generators: the same seed gives the same numbers on every machine.
 
 use rand::distr::uniform::SampleUniform;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-/// A source of choices that depend on nothing but the seed.
+/// Source of random choices that depend only on the seed.
 #[derive(Debug)]
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// The dice of one seed.
+    /// Creates the source for a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Whether an event of so many percent happens.
+    /// Returns true with a probability of `percent`.
     pub fn chance(&mut self, percent: u32) -> bool {
         self.0.random_range(0..100) < percent
     }
 
-    /// A number of the range, both ends included.
+    /// Returns a number of the range, both ends included.
     pub fn between<T: SampleUniform + PartialOrd>(&mut self, least: T, most: T) -> T {
         self.0.random_range(least..=most)
     }
 
-    /// One of the items; there must be some.
+    /// Returns one of the items; the list must not be empty.
     pub fn one<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.0.random_range(0..items.len())]
     }
 
-    /// One or more of the items, in their order; there must be some.
+    /// Returns one or more of the items, in their order; the list must not be empty.
     pub fn some<T: Clone>(&mut self, items: &[T]) -> Vec<T> {
         let chosen: Vec<T> = items.iter().filter(|_| self.0.random_bool(0.5)).cloned().collect();
         if chosen.is_empty() { vec![self.one(items).clone()] } else { chosen }

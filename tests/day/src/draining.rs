@@ -1,4 +1,4 @@
-//! Nodes are emptied by the same drain that agent and controller ship; here is the Eviction API that answers it.
+//! Drains nodes with the drain that agent and controller ship, against a simulated Eviction API.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::audit::Audit;
 use crate::clock::{Moment, SECOND, of_drain};
 use crate::world::{Running, World};
 
-/// Who empties a node on whose behalf.
+/// Cause of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// To save money.
+    /// Consolidation that saves money.
     Saving,
-    /// Another wish of ours: drift, a machine that does not come up.
+    /// Another decision of Kerf: drift, or an instance that never registers.
     Wish,
-    /// EC2 takes the machine.
+    /// Interruption by EC2.
     Notice,
 }
 
-/// A node that is being emptied.
+/// Drain of one node.
 #[derive(Debug)]
 pub struct Draining {
     drain: Drain,
@@ -28,13 +28,13 @@ pub struct Draining {
 }
 
 impl Draining {
-    /// On behalf of the controller, which has all the time that pods need.
+    /// Creates the controller's drain, which has no deadline.
     #[must_use]
     pub fn for_termination(cause: Cause, now: Moment) -> Self {
         Self { drain: Drain::new(Settings::for_termination(None, 0), of_drain(now)), cause }
     }
 
-    /// On behalf of the agent, until EC2 takes the machine.
+    /// Creates the agent's drain, which ends when EC2 terminates the instance.
     #[must_use]
     pub fn for_notice(deadline: Moment, now: Moment) -> Self {
         let mut drain = Drain::new(Settings::for_notice(of_drain(deadline), 0), of_drain(now));
@@ -42,13 +42,13 @@ impl Draining {
         Self { drain, cause: Cause::Notice }
     }
 
-    /// Whether nothing that has to go is left.
+    /// Reports whether no pod is left to evict.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.drain.is_done()
     }
 
-    /// Asks whom it is to ask now; when to look again.
+    /// Sends the evictions that are due and returns the moment of the next step.
     pub fn drive(&mut self, world: &mut World, node: &str, audit: &mut Audit) -> Moment {
         let now = of_drain(world.now);
         self.drain.pods(now, world.pods_on(node).map(|(name, pod)| seen(name, pod, world)).collect());
@@ -85,7 +85,8 @@ impl Draining {
     }
 }
 
-/// What the Eviction API says: a pod that works needs a budget that allows a disruption, another one enough that work.
+/// Reports whether the Eviction API accepts the request. A running pod needs a budget that allows a disruption; any other pod
+/// needs enough healthy pods.
 fn passes(world: &World, pod: &str, app: &App) -> bool {
     let (healthy, works) = (world.healthy(&app.name), world.pods.get(pod).is_some_and(|pod| pod.ready.is_some()));
     app.may_be_away.is_none() || if works { app.allowed(healthy) > 0 } else { healthy >= app.least_healthy() }

@@ -1,4 +1,4 @@
-//! What goes wrong, and to whom.
+//! Faults and the objects that they affect.
 
 use planner::CapacityType;
 
@@ -6,26 +6,26 @@ use crate::clock::{MINUTE, SECOND};
 use crate::dice::Dice;
 use crate::market::{Market, Shelf, shelf};
 
-/// Something that goes wrong. Numbers choose whom it meets among those who are there then.
+/// One fault. A number selects the affected object among those that exist at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// EC2 takes a spot machine back in two minutes.
+    /// Spot interruption with a notice of two minutes.
     Notice(usize),
-    /// EC2 loses a machine without a word.
+    /// Loss of an instance without a notice.
     Loss(usize),
-    /// Some offerings are sold out for so many milliseconds.
+    /// Insufficient capacity for some offerings, with its duration in milliseconds.
     Dry(usize, i64),
-    /// The controller dies after so many writes more.
+    /// Crash of the controller after so many more writes.
     Death(usize),
-    /// The API server answers nobody for so many milliseconds.
+    /// API server outage, with its duration in milliseconds.
     Stall(i64),
-    /// The agent of a machine dies, and is back after so many milliseconds.
+    /// Crash of an instance's agent, with the time to its restart in milliseconds.
     Silence(usize, i64),
-    /// A pod crashes and is gone.
+    /// Crash and removal of a pod.
     Crash(usize),
 }
 
-/// One fault.
+/// Draws one fault.
 pub fn draw(dice: &mut Dice) -> Fault {
     let whom = usize::try_from(dice.between(0, 1_000_000)).unwrap_or_default();
     match dice.between(0, 99) {
@@ -39,7 +39,7 @@ pub fn draw(dice: &mut Dice) -> Fault {
     }
 }
 
-/// The offerings that are sold out together: spot of one type everywhere, or a type and both its prices in one zone.
+/// Returns the offerings that run out together: spot of one type in all zones, or one type in one zone in both capacity types.
 #[must_use]
 pub fn sold_out(market: &Market, whom: usize) -> Vec<Shelf> {
     let running: Vec<usize> = market.instances.values().map(|instance| instance.kind).collect();

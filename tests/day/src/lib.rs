@@ -1,8 +1,9 @@
-//! A simulated day: a cluster, EC2, agents and faults on one clock around the shipped translator, planner and drain.
+//! Simulated day: a cluster, EC2, agents and faults on one clock around the shipped snapshot builder, planner and drain.
 //!
-//! Everything depends on a seed and nothing else, so a breach that one run finds is found by every run. What is a model here:
-//! kube-scheduler, kubelet and the controllers of Kubernetes (`world`), EC2 (`market`, `machines`), and the steps by which Kerf's controller
-//! carries plans out (`controller`), which mirror `docs/architecture.md`; the shipped ones link the EC2 SDK and are tried by the soak.
+//! All of it depends only on a seed, so every run finds the same breaches. Models replace kube-scheduler, kubelet and the
+//! controllers of Kubernetes (`world`), EC2 (`market`, `machines`), and the steps by which Kerf's controller carries out plans
+//! (`controller`). The simulated steps mirror `docs/architecture.md`. The shipped ones link the EC2 SDK and are tested by the
+//! soak.
 
 pub mod app;
 pub mod audit;

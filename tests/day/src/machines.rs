@@ -1,4 +1,4 @@
-//! How machines come up and go: EC2 starts them, kubelet registers and gets ready, EC2 takes them away.
+//! Life of instances: EC2 starts them, kubelet registers and becomes ready, EC2 terminates them.
 
 use std::collections::BTreeSet;
 
@@ -9,67 +9,67 @@ use crate::clock::{Moment, SECOND, timestamp};
 use crate::dice::Dice;
 use crate::world::{World, node};
 
-/// From the purchase to the Node, in milliseconds.
+/// Time from the launch to the Node, in milliseconds.
 const REGISTERS: (i64, i64) = (18 * SECOND, 32 * SECOND);
-/// From the Node to kubelet's Ready, in milliseconds.
+/// Time from the Node to kubelet's Ready, in milliseconds.
 const READY: i64 = 8 * SECOND;
-/// From the request for a machine's end to its end, in milliseconds.
+/// Time from the request to terminate an instance to its end, in milliseconds.
 pub const SHUTS_DOWN: i64 = 20 * SECOND;
 
-/// What happens to a machine by itself.
+/// Event in the life of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Kubelet makes the Node.
+    /// Kubelet creates the Node.
     Register,
-    /// Kubelet says that the Node is ready.
+    /// Kubelet reports the Node as ready.
     Ready,
-    /// It is gone.
+    /// The instance is terminated.
     Gone,
 }
 
-/// What is due to happen to machines.
+/// Scheduled events of instances.
 #[derive(Debug)]
 pub struct Machines {
     due: BTreeSet<(Moment, String, Stage)>,
     dice: Dice,
-    /// Of a hundred machines so many never come up.
+    /// Percentage of instances that never register.
     duds: u32,
 }
 
 impl Machines {
-    /// No machine yet.
+    /// Creates the schedule without any instance.
     #[must_use]
     pub fn new(seed: u64, duds: u32) -> Self {
         Self { due: BTreeSet::new(), dice: Dice::new(seed), duds }
     }
 
-    /// Machines that are bought from now on come up.
+    /// Lets all instances that are launched from now on register.
     pub fn only_good(&mut self) {
         self.duds = 0;
     }
 
-    /// A machine was bought.
+    /// Schedules the registration of a launched instance.
     pub fn bought(&mut self, id: &str, now: Moment) {
         if !self.dice.chance(self.duds) {
             self.due.insert((now + self.dice.between(REGISTERS.0, REGISTERS.1), id.to_owned(), Stage::Register));
         }
     }
 
-    /// A machine is to be gone by then.
+    /// Schedules the end of an instance.
     pub fn ends(&mut self, id: &str, at: Moment) {
         self.due.insert((at, id.to_owned(), Stage::Gone));
     }
 
-    /// When something happens next.
+    /// Returns the moment of the next event.
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         self.due.first().map(|(at, _, _)| *at)
     }
 
-    /// Lets happen what is due. Returns the machines that are gone now.
+    /// Processes the events that are due. Returns the ids of the instances that ended.
     ///
     /// # Errors
-    /// When a Node cannot be made.
+    /// Returns an error if a Node cannot be generated.
     pub fn happen(&mut self, world: &mut World) -> anyhow::Result<Vec<String>> {
         let mut gone = Vec::new();
         while let Some((at, id, stage)) = self.due.first().cloned().filter(|(at, _, _)| *at <= world.now) {

@@ -1,4 +1,4 @@
-//! EC2's side: what can be bought at what price, what is out of stock without anybody knowing, and the machines that run.
+//! Simulated EC2: prices of offerings, insufficient capacity that only a launch reveals, and running instances.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,60 +16,60 @@ use crate::dice::Dice;
 
 const REGION: &str = "us-east-1";
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
-/// General, compute and memory machines of both architectures: enough choice, and plans stay fast.
+/// General, compute and memory families of both architectures: enough choice for the planner, and short planning times.
 const FAMILIES: [&str; 6] = ["c7i.", "m7i.", "r7i.", "c7g.", "m7g.", "r7g."];
-/// Spot costs between these shares of the list price, in percent.
+/// Range of spot prices, in percent of the on-demand price.
 const SPOT: (i64, i64) = (28, 48);
 
-/// A way to buy a machine: type, zone, capacity type.
+/// Key of an offering: instance type, zone, capacity type.
 pub type Shelf = (String, String, CapacityType);
 
-/// A machine that runs, or ran.
+/// Instance that runs, or ran.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// EC2's id, and the name of its Node.
+    /// EC2's id of the instance and name of its Node.
     pub id: String,
-    /// How many were bought until then, itself included.
+    /// Sequence number of the launch, starting at 1.
     pub number: usize,
-    /// The claim that it was bought for, as its tag says.
+    /// NodeClaim of the launch, as in the instance's tag.
     pub claim: String,
-    /// Its type's position in the catalogue.
+    /// Position of its instance type in the catalogue.
     pub kind: usize,
     /// Availability zone.
     pub zone: String,
-    /// Spot or on-demand.
+    /// Capacity type, spot or on-demand.
     pub capacity_type: CapacityType,
-    /// Per hour.
+    /// Price per hour.
     pub price: MicroDollars,
-    /// When it was bought.
+    /// Moment of the launch.
     pub bought: Moment,
-    /// Whether its end has been asked for.
+    /// True after the request to terminate the instance.
     pub ending: bool,
-    /// Whether it is in one of EC2's notices.
+    /// True after a spot interruption notice.
     pub noticed: bool,
-    /// Whether its agent has died.
+    /// True while its agent does not run.
     pub agent_dead: bool,
 }
 
-/// Offerings and machines.
+/// Offerings and instances.
 #[derive(Debug)]
 pub struct Market {
-    /// Everything that is sold, all of it available: who asks learns otherwise.
+    /// All offerings, each marked as available; only a launch reveals insufficient capacity.
     pub catalogue: Arc<Catalogue>,
-    /// What is out of stock, and until when.
+    /// Offerings with insufficient capacity, with the end of that state.
     pub dry: BTreeMap<Shelf, Moment>,
-    /// Machines that are not gone, by id.
+    /// Instances that have not ended, by id.
     pub instances: BTreeMap<String, Instance>,
-    /// The machine that was bought last for a claim, by the claim's name.
+    /// Instance of the last launch for a NodeClaim, by the NodeClaim's name.
     owners: BTreeMap<String, String>,
     bought: usize,
 }
 
 impl Market {
-    /// Real types of these sizes at list prices; spot prices are drawn.
+    /// Creates real instance types of these sizes at on-demand prices; spot prices are random.
     ///
     /// # Errors
-    /// When Kerf's own data files are damaged.
+    /// Returns an error if Kerf's data files are damaged.
     pub fn new(dice: &mut Dice, sizes: &[&str]) -> anyhow::Result<Self> {
         let mut catalogue = on_demand(sizes)?;
         catalogue.types.iter_mut().for_each(|kind| add_spot(kind, dice));
@@ -82,13 +82,13 @@ impl Market {
         })
     }
 
-    /// The type of an instance.
+    /// Returns the type of an instance.
     #[must_use]
     pub fn kind(&self, instance: &Instance) -> &InstanceType {
         &self.catalogue.types[instance.kind]
     }
 
-    /// What can be bought as far as those are right who know of these shortages.
+    /// Returns the catalogue without these unavailable offerings.
     #[must_use]
     pub fn without(&self, short: &BTreeMap<Shelf, Moment>) -> Arc<Catalogue> {
         if short.is_empty() {
@@ -103,7 +103,7 @@ impl Market {
         Arc::new(known)
     }
 
-    /// Buys the cheapest that suits and is in stock; what would have suited and was not is told first.
+    /// Launches the cheapest offering that matches and has capacity, and returns the matching offerings without capacity.
     pub fn buy(&mut self, claim: &str, suits: impl Fn(&InstanceType, &Offering) -> bool, now: Moment) -> Bought {
         let mut dry = Vec::new();
         let mut best: Option<(MicroDollars, usize, &Offering)> = None;
@@ -138,35 +138,35 @@ impl Market {
         Bought { instance, dry }
     }
 
-    /// The machine of a claim, by the tag that it was bought with.
+    /// Returns the instance of a NodeClaim, by the tag of its launch.
     #[must_use]
     pub fn of_claim(&self, claim: &str) -> Option<&Instance> {
         self.instances.get(self.owners.get(claim)?)
     }
 
-    /// Machines that were bought so far.
+    /// Returns the number of launched instances.
     #[must_use]
     pub fn bought(&self) -> usize {
         self.bought
     }
 
-    /// What all machines cost per hour, those that are ending too.
+    /// Returns the price of all instances per hour, including those that are terminating.
     #[must_use]
     pub fn cost(&self) -> i64 {
         self.instances.values().map(|it| it.price.0).sum()
     }
 }
 
-/// What came of a purchase.
+/// Result of a launch.
 #[derive(Debug)]
 pub struct Bought {
-    /// The machine, if anything was in stock.
+    /// Launched instance, if any offering had capacity.
     pub instance: Option<Instance>,
-    /// What would have suited and was out of stock.
+    /// Matching offerings with insufficient capacity.
     pub dry: Vec<Shelf>,
 }
 
-/// The shelf of an offering.
+/// Returns the key of an offering.
 #[must_use]
 pub fn shelf(kind: &str, offering: &Offering) -> Shelf {
     (kind.to_owned(), offering.zone.clone(), offering.capacity_type)

@@ -1,4 +1,5 @@
-//! Two pictures of a simulation, plain SVG without scripts: what the fleet cost beside its pods, and when moves began.
+//! Two charts of a simulation as plain SVG without scripts: cost of the fleet beside its pods, and starts of disruption
+//! commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,13 +14,13 @@ const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 52.0;
 const TOP: f64 = 54.0;
-/// Where the words above the plot stand.
+/// Vertical position of the heading above the plot.
 const HEADING: f64 = 18.0;
 const LEGEND: f64 = 40.0;
 const BOTTOM: f64 = 28.0;
-/// A bar stands for so long.
+/// Duration that one bar covers.
 const QUARTER: i64 = 15 * MINUTE;
-/// Points a line: more cannot be seen.
+/// Most points of a line; more are not visible.
 const POINTS: usize = 240;
 const PODS: &str = "#888";
 const MACHINES: &str = "#1f77b4";
@@ -31,7 +32,7 @@ const REASONS: [(CommandReason, &str); 4] = [
     (CommandReason::Expired, "#d9722c"),
 ];
 
-/// Pods, machines and dollars per hour over the time, each on a scale of its own.
+/// Draws pods, instances and dollars per hour over time, each on its own scale.
 #[must_use]
 pub fn fleet(record: &Record) -> String {
     let samples = thinned(&record.samples);
@@ -50,7 +51,7 @@ pub fn fleet(record: &Record) -> String {
     whole(&body, "Pods, nodes and dollars per hour over the simulated day")
 }
 
-/// One figure over the time.
+/// One value over time.
 struct Curve {
     legend: String,
     colour: &'static str,
@@ -74,7 +75,8 @@ impl Curve {
     }
 }
 
-/// How many moves began in each quarter of an hour, one reason on top of the other; hollow ones were taken back.
+/// Draws the number of commands that began in each quarter of an hour, stacked by reason. Hollow bars are commands that were
+/// rolled back.
 #[must_use]
 pub fn moves(record: &Record) -> String {
     let scale = Scale::of(record);
@@ -102,7 +104,7 @@ pub fn moves(record: &Record) -> String {
     whole(&body, "Moves of the simulated day, by quarter of an hour and reason")
 }
 
-/// How many of the moves began in each quarter of an hour since the start.
+/// Counts the commands that began in each quarter of an hour since the start.
 fn by_quarter<'m>(moves: impl Iterator<Item = &'m Moved>, scale: &Scale) -> BTreeMap<i64, usize> {
     let mut counts = BTreeMap::new();
     for moved in moves {
@@ -111,7 +113,7 @@ fn by_quarter<'m>(moves: impl Iterator<Item = &'m Moved>, scale: &Scale) -> BTre
     counts
 }
 
-/// A bar for each quarter of an hour, on top of those that are there already.
+/// Draws a bar for each quarter of an hour on top of the existing bars.
 fn bars(counts: &BTreeMap<i64, usize>, stacks: &mut BTreeMap<i64, usize>, most: usize, scale: &Scale) -> String {
     let wide = scale.x(scale.from + QUARTER) - scale.x(scale.from) - 1.0;
     let bar = |(quarter, count): (&i64, &usize)| {
@@ -143,7 +145,7 @@ impl Scale {
         HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
     }
 
-    /// What the picture shows, and the hours.
+    /// Draws the heading and the hours.
     fn frame(&self, heading: &str) -> String {
         let mut body = text(LEFT, HEADING, "start", "#333", heading) + "\n";
         let hours = (self.until - self.from).div_euclid(HOUR);

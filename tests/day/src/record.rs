@@ -1,4 +1,4 @@
-//! What a simulation leaves behind: figures, a line for each minute, and every move.
+//! Results of a simulation: totals, one sample per minute, and every disruption command.
 
 use std::collections::BTreeMap;
 
@@ -7,70 +7,71 @@ use planner::{CommandReason, PlannedCommand, ResizeReason};
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::world::World;
 
-/// The cluster at one moment.
+/// State of the cluster at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// When.
+    /// Moment of the sample.
     pub at: Moment,
-    /// Machines that cost money.
+    /// Number of instances that cost money.
     pub machines: usize,
-    /// Pods that run or wait.
+    /// Number of running and pending pods.
     pub pods: usize,
-    /// Pods that wait for a place.
+    /// Number of pending pods.
     pub waiting: usize,
-    /// Dollars per hour.
+    /// Price of all instances in dollars per hour.
     pub dollars: f64,
 }
 
-/// A move from its begin to its end.
+/// Disruption command from its start to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moved {
-    /// Why.
+    /// Reason of the command.
     pub reason: CommandReason,
-    /// The claims that went.
+    /// NodeClaims of the removed nodes.
     pub claims: Vec<String>,
-    /// The names of its replacements; empty without any.
+    /// Names of its replacements; empty without replacements.
     pub id: String,
-    /// What the plan said that it saves, in dollars per hour.
+    /// Savings according to the plan, in dollars per hour.
     pub saving: Option<f64>,
-    /// When it began.
+    /// Start of the command.
     pub begun: Moment,
-    /// When its replacements were up, or it was taken back; at its begin where it waited for nothing.
+    /// Moment at which its replacements were initialized or the command was rolled back. A command without replacements ends at
+    /// its start.
     pub ended: Option<Moment>,
-    /// Whether it was carried out.
+    /// True if the command was completed.
     pub done: bool,
 }
 
-/// Everything that is told afterwards.
+/// Data for the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
-    /// One a minute.
+    /// Samples, one per minute.
     pub samples: Vec<Sample>,
-    /// In the order of their begins.
+    /// Commands in the order of their starts.
     pub moves: Vec<Moved>,
-    /// Plans that were made.
+    /// Number of plans.
     pub plans: usize,
-    /// Of those, plans in which the checker found something: they were not carried out, or only with their first moves.
+    /// Number of plans with a finding of plan validation. Such a plan was not carried out, or only its first commands were.
     pub refused: usize,
-    /// Machines that were bought.
+    /// Number of launched instances.
     pub launches: usize,
-    /// Purchases for which nothing was in stock.
+    /// Number of launches that failed with insufficient capacity.
     pub refusals: usize,
-    /// Deaths of the controller.
+    /// Number of controller crashes.
     pub deaths: usize,
-    /// Faults of all kinds that were played.
+    /// Number of faults of all kinds.
     pub faults: usize,
-    /// Pods whose requests were changed, by reason.
+    /// Number of resized pods by reason.
     pub resizes: BTreeMap<ResizeReason, usize>,
-    /// Machines that EC2 took with notice.
+    /// Number of interrupted instances with a notice.
     pub notices: usize,
-    /// Micro-dollars times milliseconds.
+    /// Accumulated cost, in micro-dollars times milliseconds.
     spent: i128,
     clock: Option<Moment>,
 }
 
 impl Record {
-    /// Time has gone on to this moment, at what the machines cost until then.
+    /// Advances the clock to this moment and adds the cost of the instances until then.
     pub fn tick(&mut self, world: &World, now: Moment) {
         let passed = now - self.clock.replace(now).unwrap_or(now);
         self.spent += i128::from(world.market.cost()) * i128::from(passed);
@@ -87,20 +88,20 @@ impl Record {
         }
     }
 
-    /// How often requests went down.
+    /// Returns how often requests were lowered.
     #[must_use]
     pub fn lowered(&self) -> usize {
         self.resizes.get(&ResizeReason::MakesRoom).copied().unwrap_or(0)
     }
 
-    /// How often requests went up again.
+    /// Returns how often requests were raised again.
     #[must_use]
     pub fn raised(&self) -> usize {
         let kept = self.resizes.get(&ResizeReason::NoRoom).copied().unwrap_or(0);
         self.resizes.values().sum::<usize>() - self.lowered() - kept
     }
 
-    /// What all machines have cost, in dollars.
+    /// Returns the cost of all instances, in dollars.
     #[must_use]
     pub fn dollars(&self) -> f64 {
         self.spent as f64 / HOUR as f64 / 1e6
@@ -131,7 +132,7 @@ impl Moved {
         }
     }
 
-    /// Whether it was to save money.
+    /// Reports whether the command was started to save money.
     #[must_use]
     pub fn saves(&self) -> bool {
         matches!(self.reason, CommandReason::Empty | CommandReason::Underutilized)

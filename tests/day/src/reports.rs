@@ -1,5 +1,6 @@
-//! What agents report of their nodes, counted as the shipped agent counts. A pod uses its share of its request on average and peaks in
-//! turns with others, so that a node uses less than its pods' peaks together. Where pods want more than there is, processes wait.
+//! Simulated reports of the agents, computed like those of the shipped agent. A pod uses its share of its requests on average.
+//! Pods peak at different times, so a node uses less than the sum of its pods' peaks. Processes stall where pods need more than
+//! the node has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +17,16 @@ use crate::clock::{HOUR, MINUTE, Moment, timestamp};
 use crate::market::Instance;
 use crate::world::{Running, World};
 
-/// Agents report so often.
+/// Interval between two reports of an agent.
 const REPORT: i64 = 5 * MINUTE;
-/// Reports tell of the worst within so long.
+/// Time window of the pressure in a report.
 const REMEMBERED: i64 = HOUR;
-/// Somebody waited all the time, in thousandths.
+/// Pressure of a stall during the whole interval, in thousandths.
 const ALWAYS: u16 = 1_000;
-/// How much of its average CPU a pod uses from one report to the next, in percent.
+/// CPU use of a pod from one report to the next, in percent of its average.
 const TURNS: [i64; 4] = [70, 100, 130, 100];
 
-/// All agents, and what they remember.
+/// All agents and their histories.
 #[derive(Debug)]
 pub struct Reports {
     last: Moment,
@@ -49,19 +50,19 @@ struct NodeHistory {
 }
 
 impl Reports {
-    /// Nobody has reported yet.
+    /// Creates the agents without any report.
     #[must_use]
     pub fn new(now: Moment) -> Self {
         Self { last: now, turn: 0, pods: BTreeMap::new(), nodes: BTreeMap::new() }
     }
 
-    /// When the next reports are due.
+    /// Returns the moment of the next reports.
     #[must_use]
     pub fn next(&self) -> Moment {
         self.last + REPORT
     }
 
-    /// Every living agent says what its node uses, if it is time.
+    /// Writes a report for each node with a running agent, if reports are due.
     pub fn refresh(&mut self, world: &mut World) {
         if world.now < self.next() {
             return;
@@ -109,7 +110,7 @@ impl Reports {
     }
 }
 
-/// What a pod would use now, if there were enough.
+/// Returns the amount that a pod would use now if the node had enough capacity.
 fn uses(world: &World, pod: &Running, turn: usize) -> Size {
     let Some(app) = world.apps.get(&pod.app) else { return Size::default() };
     Size { cpu: app.cpu * app.uses * TURNS[turn % TURNS.len()] / 10_000, memory: app.memory * app.uses / 100 }
@@ -140,7 +141,7 @@ impl History {
 }
 
 impl NodeHistory {
-    /// Nobody uses more than there is: what is wanted beyond that waits.
+    /// Adds a sample. Usage is limited to the allocatable amounts; a greater demand is recorded as a stall.
     fn add(&mut self, wanted: Size, there_is: Size, now: Moment) {
         self.all.add(wanted.min(there_is), now);
         let short = |is: bool, last: Option<Moment>| if is { Some(now) } else { last };

@@ -1,4 +1,4 @@
-//! Which cluster is simulated: its pools, their budgets, and how reliable machines are.
+//! Configuration of the simulated cluster: NodePools, disruption budgets and reliability of instances.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::budget::{Allowed, Budget, Window};
 use crate::clock::{HOUR, Moment, SECOND};
 use crate::world::pool;
 
-/// A pool of the cluster.
+/// NodePool of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// Its name.
+    /// Name of the NodePool.
     pub name: &'static str,
-    /// Capacity types that it allows.
+    /// Permitted capacity types.
     pub capacity_types: Vec<&'static str>,
-    /// Its budgets.
+    /// Disruption budgets of the NodePool.
     pub budgets: Vec<Budget>,
-    /// `expireAfter`, in milliseconds; `Never` without one.
+    /// `expireAfter`, in milliseconds; `None` is `Never`.
     pub expires: Option<Moment>,
 }
 
 impl Pool {
-    /// One of on-demand machines that stay as long as they like.
+    /// Creates a NodePool of on-demand instances that never expire.
     #[must_use]
     pub fn fixed(allowed: Allowed) -> Self {
         let (capacity_types, budgets) = (vec!["on-demand"], vec![Budget::always(allowed)]);
@@ -33,33 +33,34 @@ impl Pool {
     }
 }
 
-/// Minutes of each hour in which the usual second pool is left alone.
+/// Minutes of each hour in which the second default NodePool permits no disruption.
 const QUIET: Window = Window { opens: 20, lasts: 10 };
 
-/// The cluster of a simulation.
+/// Configuration of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Chance's seed.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// `kerf.sh/utilization` of the pools.
+    /// `kerf.sh/utilization` of the NodePools.
     pub utilization: &'static str,
-    /// `kerf.sh/pack-min-history` of the pools: pods of a day do not live for the usual one.
+    /// `kerf.sh/pack-min-history` of the NodePools. Pods of a simulated day do not live as long as the default.
     pub history: &'static str,
-    /// Of a hundred machines so many never come up.
+    /// Percentage of instances that never register.
     pub duds: u32,
-    /// Its pools.
+    /// NodePools of the cluster.
     pub pools: Vec<Pool>,
     /// `consolidateAfter`.
     pub after: &'static str,
-    /// Sizes of machines that are sold.
+    /// Available instance sizes.
     pub sizes: Vec<&'static str>,
-    /// What happens within so many milliseconds happens at their end: large clusters are played in whole seconds.
+    /// Resolution of the clock in milliseconds: events are delayed to the end of their interval. Large clusters use whole
+    /// seconds.
     pub grain: i64,
 }
 
 impl Default for Setup {
-    /// A pool that prefers spot, and one for what must stay: there drift takes one node at a time, every node is renewed within hours, and
-    /// nothing begins in some minutes of each hour.
+    /// Returns two NodePools: one prefers spot, the other is on-demand. In the second one, drift disrupts one node at a time,
+    /// nodes expire within hours, and no disruption begins in some minutes of each hour.
     fn default() -> Self {
         Self {
             seed: 1,
@@ -92,10 +93,10 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// The pools as objects.
+    /// Returns the NodePools as API objects.
     ///
     /// # Errors
-    /// When one cannot be made.
+    /// Returns an error if an object cannot be generated.
     pub fn pools(&self) -> anyhow::Result<Vec<Arc<NodePool>>> {
         let annotations =
             json!({annotation::UTILIZATION: self.utilization, annotation::PACK_MIN_HISTORY: self.history});
@@ -108,7 +109,7 @@ impl Setup {
         self.pools.iter().map(of).collect()
     }
 
-    /// What may be disturbed at a time, by pool.
+    /// Returns the disruption budgets by NodePool.
     #[must_use]
     pub fn budgets(&self) -> BTreeMap<String, Vec<Budget>> {
         self.pools.iter().map(|pool| (pool.name.to_owned(), pool.budgets.clone())).collect()

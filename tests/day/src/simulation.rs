@@ -1,4 +1,4 @@
-//! The whole: one clock, on which workloads, EC2, Kubernetes, agents and the controller act in a fixed order.
+//! Complete simulation: one clock on which workloads, EC2, Kubernetes, agents and the controller act in a fixed order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,23 +20,23 @@ use crate::setup::Setup;
 use crate::trace::Event;
 use crate::world::World;
 
-/// From a spot notice to the end of the machine.
+/// Time from a spot interruption notice to the end of the instance.
 const NOTICE: i64 = 2 * MINUTE;
 
-/// A simulation.
+/// Complete simulation of a cluster.
 pub struct Simulation {
-    /// The cluster.
+    /// Simulated cluster.
     pub world: World,
-    /// The judge.
+    /// Checker of the invariants.
     pub audit: Audit,
-    /// What is told afterwards.
+    /// Data for the report.
     pub record: Record,
     /// Kerf's controller.
     pub controller: Controller,
     machines: Machines,
     agents: BTreeMap<String, (Moment, Draining)>,
     script: BTreeMap<(Moment, usize), Event>,
-    /// Agents that come back, by moment.
+    /// Restarts of agents, by moment.
     back: BTreeSet<(Moment, String)>,
     scripted: usize,
     reports: Reports,
@@ -44,10 +44,10 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A simulation at its first moment.
+    /// Creates a simulation at its first moment.
     ///
     /// # Errors
-    /// When an object cannot be made, or a data file of Kerf's is damaged.
+    /// Returns an error if an object cannot be generated or a data file of Kerf is damaged.
     pub fn new(setup: &Setup) -> anyhow::Result<Self> {
         let market = Market::new(&mut crate::dice::Dice::new(setup.seed), &setup.sizes)?;
         let world = World::new(START, market, setup.pools()?);
@@ -66,16 +66,16 @@ impl Simulation {
         })
     }
 
-    /// Lets something happen at a moment.
+    /// Schedules an event.
     pub fn at(&mut self, at: Moment, event: Event) {
         self.scripted += 1;
         self.script.insert((at, self.scripted), event);
     }
 
-    /// Plays until a moment.
+    /// Runs until a moment.
     ///
     /// # Errors
-    /// When an object cannot be made.
+    /// Returns an error if an object cannot be generated.
     pub fn run(&mut self, until: Moment) -> anyhow::Result<()> {
         loop {
             let next = self.next().max(self.world.now + 1);
@@ -89,12 +89,12 @@ impl Simulation {
         }
     }
 
-    /// Machines that are bought from now on come up.
+    /// Lets all instances that are launched from now on register.
     pub fn only_good_machines(&mut self) {
         self.machines.only_good();
     }
 
-    /// Pods that have waited for a place for longer than that.
+    /// Returns the pods that have been pending for longer than `span`.
     pub fn waits_longer_than(&self, span: Moment) -> impl Iterator<Item = &String> {
         let since = self.world.now - span;
         self.world.pods.iter().filter(move |(_, pod)| pod.node.is_none() && pod.created < since).map(|(name, _)| name)
@@ -215,7 +215,7 @@ impl Simulation {
         all.get(whom % all.len().max(1)).map(|id| (*id).clone())
     }
 
-    /// EC2 says that it takes a spot machine: its agent drains, or where that is dead the controller does.
+    /// Interrupts a spot instance. Its agent drains the node; the controller does so if the agent does not run.
     fn notice(&mut self, whom: usize) {
         let now = self.world.now;
         let Some(id) = self.machine(whom, |it| it.capacity_type == CapacityType::Spot) else { return };

@@ -1,46 +1,46 @@
-//! A day as clusters have them: services that breathe with their users, single replicas, batch work, and what goes wrong.
+//! Day of a typical cluster: services that scale with their users, single replicas, jobs, and faults.
 
 use crate::app::App;
 use crate::clock::{HOUR, MINUTE, Moment, SECOND};
 use crate::dice::Dice;
 use crate::faults::{self, Fault};
 
-/// In an hour pods of so many services of a hundred use more than usual.
+/// Percentage of the services whose pods use more than usual, per hour.
 const HUNGRY: u32 = 8;
-/// So often images become old, in hours; on a shorter day once.
+/// Interval between image changes, in hours; a shorter day has one change.
 const IMAGES: i64 = 4;
 
-/// How large a day is.
+/// Size of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Services.
+    /// Number of services.
     pub services: usize,
-    /// Jobs that come in an hour of the working day.
+    /// Jobs per hour of the working day.
     pub jobs: i64,
-    /// Faults over the whole time.
+    /// Number of faults over the whole time.
     pub faults: usize,
-    /// The first hour of the day that is played.
+    /// First hour of the day.
     pub from: i64,
-    /// For how many hours.
+    /// Number of hours.
     pub hours: i64,
 }
 
-/// What happens at a moment.
+/// Event of a day.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A workload comes.
+    /// Creation of a workload.
     Come(App),
-    /// A workload wants so many pods from now on.
+    /// New number of replicas of a workload.
     Scale(String, usize),
-    /// Pods of a workload use so much of their requests from now on, in percent.
+    /// New usage of a workload's pods, in percent of their requests.
     Use(String, i64),
-    /// The image of every so-many-th node that is there, by its claim's name, is an old one from now on.
+    /// Drift of every n-th existing node, in the order of NodeClaim names.
     Drift(usize),
-    /// Something goes wrong.
+    /// Fault in the cluster or EC2.
     Fault(Fault),
 }
 
-/// Everything that happens, in order.
+/// Returns all events of a day, in order.
 #[must_use]
 pub fn day(seed: u64, size: Size, start: Moment) -> Vec<(Moment, Event)> {
     let mut dice = Dice::new(seed);
@@ -59,7 +59,7 @@ pub fn day(seed: u64, size: Size, start: Moment) -> Vec<(Moment, Event)> {
     events
 }
 
-/// How many of a hundred users are there: few at night, most in the afternoon.
+/// Returns the share of active users in percent: low at night, highest in the afternoon.
 fn crowd(minute: i64) -> i64 {
     let from_peak = (minute.rem_euclid(24 * 60) - 14 * 60).abs().min(10 * 60);
     100 - 75 * from_peak / (10 * 60)
@@ -87,7 +87,8 @@ fn services(dice: &mut Dice, number: usize, size: Size, start: Moment, events: &
     }
 }
 
-/// Of some services pods use more than they requested for a while. Drawn apart, so that the rest of a day is what it would be without.
+/// Adds periods in which pods of some services use more than they request. The random numbers are separate, so they do not
+/// change other events of the day.
 fn appetites(seed: u64, size: Size, start: Moment, events: &mut Vec<(Moment, Event)>) {
     let mut dice = Dice::new(!seed);
     let services: Vec<(String, i64)> = events
@@ -106,7 +107,7 @@ fn appetites(seed: u64, size: Size, start: Moment, events: &mut Vec<(Moment, Eve
     }
 }
 
-/// Some nodes drift now and then, anew each time. Drawn apart as well.
+/// Adds drift of some nodes at intervals, with separate random numbers.
 fn drifts(seed: u64, size: Size, start: Moment, events: &mut Vec<(Moment, Event)>) {
     let mut dice = Dice::new(seed.rotate_left(32));
     for first in (0..size.hours).step_by(usize::try_from(IMAGES).unwrap_or(1)) {
@@ -140,7 +141,7 @@ fn service(dice: &mut Dice, number: usize, single: bool, most: i64) -> App {
 fn jobs(dice: &mut Dice, size: Size, start: Moment, events: &mut Vec<(Moment, Event)>) {
     let mut number = 0;
     for minute in 0..size.hours * 60 {
-        // So many of 6,000 a minute.
+        // Threshold out of 6,000 per minute.
         let busy = size.jobs * crowd(size.from * 60 + minute);
         if dice.between(1, 6_000) > busy {
             continue;

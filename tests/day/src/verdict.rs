@@ -1,4 +1,4 @@
-//! What is to be said of a simulation at its end: what was broken on the way, and its figures.
+//! Result of a simulation: breaches of invariants, and totals.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use planner::CommandReason;
 use crate::clock::{MINUTE, Moment, SECOND, START};
 use crate::simulation::Simulation;
 
-/// Who was moved just before waits for a moment.
+/// Time for which a pod may be pending right after its node was disrupted.
 const MOMENT: Moment = 2 * MINUTE;
-/// A machine that never comes up is given up after a quarter of an hour, and the next one takes some two minutes.
+/// Time for the last launches: Kerf deletes an instance that never registers after 15 minutes, and the next launch takes about
+/// two minutes.
 const REST: Moment = 20 * MINUTE;
 
-/// All that must not be, each in a sentence; nothing where all has held.
+/// Returns one sentence per breach; the list is empty if all invariants held.
 #[must_use]
 pub fn broken(simulation: &Simulation) -> Vec<String> {
     let (audit, record) = (&simulation.audit, &simulation.record);
@@ -25,18 +26,18 @@ pub fn broken(simulation: &Simulation) -> Vec<String> {
     broken
 }
 
-/// Plays on with nothing happening any more and only good machines, until what had never come up is given up and bought anew. Returns the
-/// pods that have no place then.
+/// Continues without events and with reliable instances only, until unregistered instances are replaced. Returns the pods that
+/// are still pending.
 ///
 /// # Errors
-/// When an object cannot be made.
+/// Returns an error if an object cannot be generated.
 pub fn left_over(simulation: &mut Simulation) -> anyhow::Result<Vec<String>> {
     simulation.only_good_machines();
     simulation.run(simulation.world.now + REST)?;
     Ok(simulation.waits_longer_than(MOMENT).cloned().collect())
 }
 
-/// What a simulation came to, in a few lines.
+/// Returns the totals of a simulation in a few lines.
 #[must_use]
 pub fn figures(simulation: &Simulation) -> String {
     let (record, audit) = (&simulation.record, &simulation.audit);

@@ -1,5 +1,5 @@
-//! The cluster as an API server would show it, with Kubernetes' own controllers: pods are made and bound, start and stop.
-//! Nothing here knows of Kerf.
+//! Simulated cluster: the state of an API server, with Kubernetes' controllers that create, bind, start and stop pods. The code
+//! has no knowledge of Kerf.
 
 mod kubelet;
 mod objects;
@@ -19,44 +19,44 @@ use crate::market::{Instance, Market};
 
 pub use objects::{amounts, node, pool, provider_id};
 
-/// A pod with what really goes on in it.
+/// Pod with its real state.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// What the API server shows.
+    /// Pod as the API server shows it.
     pub object: Arc<Pod>,
-    /// Whose it is.
+    /// Name of its workload.
     pub app: String,
-    /// Which of its workload's pods it is: one that comes for another takes over its number.
+    /// Number of the pod in its workload. The replacement of a pod takes over the number.
     pub ordinal: usize,
-    /// Where it is bound.
+    /// Node that the pod is bound to.
     pub node: Option<String>,
-    /// Where kube-scheduler has been told that it is expected, until it has tried.
+    /// Node that the pod is nominated for, until kube-scheduler has tried to bind the pod.
     pub expected: Option<String>,
-    /// Since when it works.
+    /// Moment since which the pod is ready.
     pub ready: Option<Moment>,
-    /// When it was made.
+    /// Moment of its creation.
     pub created: Moment,
-    /// Since when somebody has asked for its end.
+    /// Moment of the request to end the pod.
     pub ending: Option<Moment>,
-    /// What it requests now.
+    /// Current requests of the pod.
     pub asks: Size,
-    /// What kubelet keeps for it.
+    /// Amounts that kubelet has allocated to the pod.
     pub kept: Size,
 }
 
 impl Running {
-    /// What it takes of its node as the scheduler counts.
+    /// Returns the amounts that kube-scheduler counts for the pod on its node.
     #[must_use]
     pub fn takes(&self) -> Size {
         self.asks.max(self.kept)
     }
 }
 
-/// The cluster.
+/// Simulated cluster and its EC2 account.
 pub struct World {
-    /// The moment.
+    /// Current moment.
     pub now: Moment,
-    /// EC2.
+    /// Simulated EC2.
     pub market: Market,
     /// Workloads by name.
     pub apps: BTreeMap<String, App>,
@@ -65,7 +65,7 @@ pub struct World {
     pub pods: BTreeMap<String, Running>,
     /// Names of pods by the node that they are bound to.
     on: BTreeMap<String, BTreeSet<String>>,
-    /// Nodes by name, which is that of their instance.
+    /// Nodes by name, which is the id of their instance.
     pub nodes: BTreeMap<String, Arc<Node>>,
     /// NodeClaims by name.
     pub claims: BTreeMap<String, Arc<NodeClaim>>,
@@ -73,27 +73,28 @@ pub struct World {
     pub pools: Vec<Arc<NodePool>>,
     /// PodDisruptionBudgets by name.
     pub budgets: BTreeMap<String, Arc<PodDisruptionBudget>>,
-    /// What happens to pods, by moment.
+    /// Events of pods, by moment.
     pub due: BTreeSet<(Moment, String)>,
-    /// Pods whose requests have changed, by the moment at which kubelet looks at them.
+    /// Resized pods, by the moment at which kubelet processes them.
     resizes: BTreeSet<(Moment, String)>,
-    /// Evictions that were granted so far.
+    /// Number of accepted evictions.
     pub evicted: usize,
-    /// What agents say of their nodes' use, by node.
+    /// Usage reports of the agents, by node.
     pub reports: BTreeMap<String, Arc<NodeReport>>,
-    /// When something last came, went, failed or was wished otherwise that nobody planned; ahead of `now` while EC2's shortages are believed.
+    /// Moment of the last unplanned change: an object was created, removed, failed or got another specification. The moment
+    /// lies in the future while offerings are marked as unavailable.
     pub changed: Moment,
-    /// Whether pods have come or nodes have gone since somebody asked.
+    /// True if pods were created or nodes were removed since the last plan request.
     pub news: bool,
-    /// Until when the API server answers nobody.
+    /// End of an API server outage.
     pub stalled_until: Moment,
-    /// Whether anything has changed that the controllers of Kubernetes look at.
+    /// True if an object changed that Kubernetes' controllers watch.
     stirred: bool,
     made: usize,
 }
 
 impl World {
-    /// A cluster without nodes and pods.
+    /// Creates a cluster without nodes and pods.
     #[must_use]
     pub fn new(now: Moment, market: Market, pools: Vec<Arc<NodePool>>) -> Self {
         Self {
@@ -119,10 +120,10 @@ impl World {
         }
     }
 
-    /// Takes in a workload.
+    /// Adds a workload.
     ///
     /// # Errors
-    /// When its objects cannot be made.
+    /// Returns an error if its objects cannot be generated.
     pub fn add(&mut self, app: App) -> anyhow::Result<()> {
         self.templates.insert(app.name.clone(), app.template()?);
         self.apps.insert(app.name.clone(), app);
@@ -130,12 +131,12 @@ impl World {
         Ok(())
     }
 
-    /// Pods of a workload use so much of their request from now on, in percent.
+    /// Sets the usage of a workload's pods, in percent of their requests.
     pub fn uses(&mut self, app: &str, percent: i64) {
         self.apps.entry(app.to_owned()).and_modify(|app| app.uses = percent);
     }
 
-    /// A workload wants so many pods from now on.
+    /// Sets the number of replicas of a workload.
     pub fn scale(&mut self, app: &str, wanted: usize) {
         if let Some(app) = self.apps.get_mut(app) {
             app.wanted = wanted;
@@ -143,21 +144,21 @@ impl World {
         }
     }
 
-    /// Something has changed that concerns pods or where they can be.
+    /// Marks a change that concerns pods or their nodes.
     pub fn stir(&mut self) {
         self.stirred = true;
     }
 
-    /// Whether the API server answers nobody.
+    /// Reports whether the API server is down.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.stalled_until > self.now
     }
 
-    /// Lets Kubernetes' controllers do what is to be done at this moment: pods start and stop, are made, deleted and bound.
+    /// Runs Kubernetes' controllers for this moment: pods start and stop, and are created, deleted and bound.
     ///
     /// # Errors
-    /// When an object cannot be made.
+    /// Returns an error if an object cannot be generated.
     pub fn settle(&mut self) -> anyhow::Result<()> {
         while let Some((at, pod)) = self.due.first().cloned().filter(|(at, _)| *at <= self.now) {
             self.due.remove(&(at, pod.clone()));
@@ -172,24 +173,24 @@ impl World {
         Ok(())
     }
 
-    /// When something happens to a pod by itself.
+    /// Returns the moment of the next event of a pod.
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         self.due.first().into_iter().chain(self.resizes.first()).map(|(at, _)| *at).min()
     }
 
-    /// Pods on a node that have not ended.
+    /// Returns the pods on a node that have not ended.
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = (&'a String, &'a Running)> {
         self.on.get(node).into_iter().flatten().filter_map(|name| self.pods.get_key_value(name))
     }
 
-    /// How many pods of a workload work and are to go on.
+    /// Returns the number of pods of a workload that are ready and not ending.
     #[must_use]
     pub fn healthy(&self, app: &str) -> usize {
         self.pods.values().filter(|pod| pod.app == app && pod.ready.is_some() && pod.ending.is_none()).count()
     }
 
-    /// Asks for a pod's end; it stops after its own time, at most `grace` seconds.
+    /// Requests the end of a pod. The pod stops after its own stop time, at most `grace` seconds.
     pub fn end(&mut self, name: &str, grace: i64) {
         let now = self.now;
         let Some(pod) = self.pods.get_mut(name) else { return };
@@ -203,7 +204,7 @@ impl World {
         self.stirred = true;
     }
 
-    /// A machine is gone, and all that ran there.
+    /// Removes a node and all its pods.
     pub fn lose_node(&mut self, name: &str) {
         self.nodes.remove(name);
         self.reports.remove(name);
@@ -214,20 +215,20 @@ impl World {
         self.stirred = true;
     }
 
-    /// The instance behind a claim, by the tag that it was bought with.
+    /// Returns the instance of a NodeClaim, by the tag of its launch.
     #[must_use]
     pub fn instance_of(&self, claim: &str) -> Option<&Instance> {
         self.market.of_claim(claim)
     }
 
-    /// Changes an object; everybody who holds the old one keeps it.
+    /// Changes a NodeClaim; existing references keep the old object.
     pub fn edit_claim(&mut self, name: &str, change: impl FnOnce(&mut NodeClaim)) {
         if let Some(claim) = self.claims.get_mut(name) {
             change(Arc::make_mut(claim));
         }
     }
 
-    /// As [`Self::edit_claim`], for a Node.
+    /// Changes a Node as [`Self::edit_claim`] does.
     pub fn edit_node(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
         if let Some(node) = self.nodes.get_mut(name) {
             change(Arc::make_mut(node));
@@ -235,14 +236,14 @@ impl World {
         }
     }
 
-    /// As [`Self::edit_claim`], for a Pod.
+    /// Changes a Pod as [`Self::edit_claim`] does.
     pub fn edit_pod(&mut self, name: &str, change: impl FnOnce(&mut Pod)) {
         if let Some(pod) = self.pods.get_mut(name) {
             change(Arc::make_mut(&mut pod.object));
         }
     }
 
-    /// Says where a pod is expected that waits (`status.nominatedNodeName`), or takes it back.
+    /// Sets or clears `status.nominatedNodeName` of a pending pod.
     pub fn expect(&mut self, name: &str, node: Option<&str>) {
         if let Some(pod) = self.pods.get_mut(name).filter(|pod| pod.node.is_none()) {
             pod.expected = node.map(str::to_owned);
@@ -263,7 +264,7 @@ impl World {
                 self.due.insert((now + lasts, name.to_owned()));
             }
         } else if let Some(app) = self.apps.get_mut(&pod.app) {
-            // A pod of a Job has done its work.
+            // A pod of a Job has completed.
             app.wanted = app.wanted.saturating_sub(1);
             self.changed = self.changed.max(now);
             self.remove(name);
@@ -289,7 +290,7 @@ impl World {
         self.visited(Some(node));
     }
 
-    /// Notes on the claim that a pod came to its node or left it.
+    /// Records in the NodeClaim that a pod was bound to its node or left it.
     fn visited(&mut self, node: Option<&str>) {
         let claim = node.and_then(|node| Some(self.market.instances.get(node)?.claim.clone()));
         let at = timestamp(self.now);
@@ -312,7 +313,7 @@ impl World {
                 more.extend(free.take(app.wanted - pods.len()).map(|ordinal| (name.clone(), ordinal)));
             }
             if pods.len() > app.wanted {
-                // Those that do not work yet go first, then the youngest.
+                // Pods that are not ready are removed first, then the youngest.
                 pods.sort_by_key(|pod| (self.pods[*pod].ready.is_some(), -self.pods[*pod].created, (*pod).clone()));
                 fewer.extend(pods[..pods.len() - app.wanted].iter().map(|pod| ((*pod).clone(), app.grace)));
             }

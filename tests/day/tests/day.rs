@@ -1,4 +1,4 @@
-//! A part of the simulated day with everything that goes wrong on it, and what must come to rest; `make day` plays the whole.
+//! Part of the simulated day with all its faults; every pod is bound at the end. `make day` runs the whole day.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use day::trace::{Event, Size, day as trace};
 use day::verdict;
 use planner::CommandReason;
 
-/// What the environment says, else the sample's size.
+/// Returns the number in an environment variable, or else the default of the sample.
 fn number(name: &str, usual: i64) -> i64 {
     env::var(name).ok().map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
@@ -40,7 +40,7 @@ fn played(setup: &Setup, size: Size) -> Simulation {
     simulation
 }
 
-/// The usual cluster, in which nodes get so old within the hours that are played too.
+/// Returns the default cluster, in which nodes also expire within the simulated hours.
 fn usual(seed: u64, size: Size) -> Setup {
     let mut setup = Setup { seed, ..Setup::default() };
     let ages = setup.pools.iter_mut().filter_map(|pool| pool.expires.as_mut());
@@ -58,7 +58,7 @@ fn assert_kept(simulation: &Simulation) {
     assert!(broken.is_empty(), "what must hold was broken:\n  {}", broken.join("\n  "));
 }
 
-/// Everything has held, everything has happened, and in the end everybody has a place.
+/// Asserts that all invariants held, that all kinds of events happened, and that no pod is pending at the end.
 fn assert_well(mut simulation: Simulation, faults: usize) {
     println!("{}", verdict::figures(&simulation));
     let left_over = verdict::left_over(&mut simulation).unwrap();
@@ -73,7 +73,7 @@ fn assert_well(mut simulation: Simulation, faults: usize) {
 }
 
 #[test]
-fn nothing_is_leaked_doubled_or_broken_on_a_day_full_of_faults() {
+fn simulation_keeps_invariants_when_a_day_has_many_faults() {
     let seed = u64::try_from(number("KERF_DAY_SEED", 1)).unwrap();
     let mut setup = usual(seed, sample());
     if let Ok(utilization) = env::var("KERF_DAY_UTILIZATION") {
@@ -82,15 +82,15 @@ fn nothing_is_leaked_doubled_or_broken_on_a_day_full_of_faults() {
     assert_well(played(&setup, sample()), sample().faults);
 }
 
-/// It once ended with a pod that waited: that had come ten seconds before the end.
+/// Once, the test ended with a pending pod that was created ten seconds before the end.
 #[test]
-fn a_larger_day_ends_well_too() {
+fn simulation_keeps_invariants_when_the_day_is_larger() {
     let size = Size { services: 30, faults: 150, hours: 3, ..sample() };
     assert_well(played(&usual(7, size), size), 150);
 }
 
 #[test]
-fn who_waits_for_a_machine_that_never_comes_up_gets_another() {
+fn pods_get_another_node_when_an_instance_never_registers() {
     let mut simulation = Simulation::new(&Setup { duds: 100, ..Setup::default() }).unwrap();
     simulation.at(START, Event::Come(App { name: "web".to_owned(), wanted: 4, ..App::default() }));
     simulation.run(START + 10 * MINUTE).unwrap();
@@ -100,7 +100,7 @@ fn who_waits_for_a_machine_that_never_comes_up_gets_another() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_hour_to_the_last_move() {
+fn simulation_repeats_every_move_when_the_seed_is_the_same() {
     let size = Size { services: 6, jobs: 10, faults: 12, from: 12, hours: 1 };
     let setup = Setup { seed: 7, ..Setup::default() };
     let (one, other) = (played(&setup, size), played(&setup, size));

@@ -1,4 +1,4 @@
-//! The judge is judged: what must not be is done to a calm cluster by hand, and has to be seen; what may be is not.
+//! Tests of the checker: each forbidden change to a quiet cluster must produce a breach, and each permitted change must not.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use api::nodeclaim::NodeClaimSpec;
@@ -13,11 +13,11 @@ use day::simulation::Simulation;
 use day::trace::Event;
 use planner::CommandReason;
 
-/// A calm cluster in which a hand from outside does as it likes.
+/// Quiet cluster that a test changes directly.
 struct Hand(Simulation);
 
 impl Hand {
-    /// Twelve pods that keep apart, each on its machine.
+    /// Creates twelve pods with anti-affinity, each on its own node.
     fn on(app: App) -> Self {
         Self::within(app, vec![Budget::always(Allowed::Percent(100))])
     }
@@ -40,13 +40,13 @@ impl Hand {
         self.0.world.claims.keys().nth(position).unwrap().clone()
     }
 
-    /// A pod is asked to go.
+    /// Requests the eviction or deletion of a pod.
     fn asks(&mut self, pod: &str, cause: Cause, forced: bool) {
         let app = self.0.world.apps["web"].clone();
         self.0.audit.leaves(&self.0.world, pod, &app, cause, forced);
     }
 
-    /// Claims say why they go.
+    /// Sets the disruption reason of NodeClaims.
     fn takes(&mut self, claims: impl IntoIterator<Item = usize>, reason: CommandReason) {
         let at = timestamp(self.0.world.now);
         for claim in claims.into_iter().map(|position| self.claim(position)).collect::<Vec<_>>() {
@@ -56,7 +56,7 @@ impl Hand {
         }
     }
 
-    /// The judge looks, so much later.
+    /// Advances the clock and runs the checker.
     fn look(&mut self, later: Moment) {
         self.0.world.now += later;
         self.0.audit.step(&self.0.world);
@@ -66,7 +66,7 @@ impl Hand {
         assert_eq!(self.0.audit.breaches, []);
     }
 
-    /// Exactly that is seen.
+    /// Asserts exactly one breach, which contains `words`.
     fn is_seen(&self, words: &str) {
         let seen: Vec<&String> = self.0.audit.breaches.iter().map(|(_, breach)| breach).collect();
         assert!(seen.len() == 1 && seen[0].contains(words), "{words:?}: {seen:?}");
@@ -74,7 +74,7 @@ impl Hand {
 }
 
 #[test]
-fn the_judge_sees_a_move_beyond_a_budget() {
+fn audit_reports_a_breach_when_a_move_exceeds_a_budget() {
     let pools = vec![Pool::fixed(Allowed::Percent(100))];
     let mut simulation = Simulation::new(&Setup { duds: 0, pools, ..Setup::default() }).unwrap();
     simulation.audit.budgets.values_mut().for_each(|all| *all = vec![Budget::always(Allowed::Nodes(0))]);
@@ -86,7 +86,7 @@ fn the_judge_sees_a_move_beyond_a_budget() {
 }
 
 #[test]
-fn the_judge_sees_a_node_that_joins_too_many_whoever_moves_it() {
+fn audit_reports_a_breach_when_a_node_joins_beyond_budget() {
     let two = || vec![Budget::always(Allowed::Nodes(2))];
     let mut hand = Hand::within(App::default(), two());
     hand.takes([0, 1], CommandReason::Empty);
@@ -95,17 +95,17 @@ fn the_judge_sees_a_node_that_joins_too_many_whoever_moves_it() {
     hand.takes([2], CommandReason::Expired);
     hand.look(0);
     hand.is_seen("3 of 12 nodes of fixed go and 2 may");
-    // From there on nobody joins them.
+    // After that, no node joins them.
     hand.look(MINUTE);
     hand.is_seen("3 of 12 nodes of fixed go and 2 may");
 }
 
 #[test]
-fn the_judge_lets_go_on_what_was_within_its_budget_when_it_began() {
+fn audit_accepts_begun_disruptions_when_the_budget_shrinks() {
     let mut hand = Hand::within(App::default(), vec![Budget::always(Allowed::Percent(25))]);
     hand.takes(0..3, CommandReason::Drifted);
     hand.look(0);
-    // A quarter of what EC2 leaves is less.
+    // A quarter of the remaining nodes is less.
     for node in hand.0.world.nodes.keys().skip(3).take(5).cloned().collect::<Vec<_>>() {
         hand.0.world.lose_node(&node);
     }
@@ -117,7 +117,7 @@ fn the_judge_lets_go_on_what_was_within_its_budget_when_it_began() {
 }
 
 #[test]
-fn the_judge_does_not_blame_us_for_what_ec2_takes() {
+fn audit_ignores_a_node_when_ec2_interrupts_it() {
     let mut hand = Hand::within(App::default(), vec![Budget::always(Allowed::Nodes(1))]);
     hand.takes([0], CommandReason::Drifted);
     hand.look(0);
@@ -129,14 +129,14 @@ fn the_judge_does_not_blame_us_for_what_ec2_takes() {
 }
 
 #[test]
-fn the_judge_counts_by_reason_and_by_window() {
+fn audit_counts_budgets_by_reason_and_window() {
     let one = Budget { reasons: vec![CommandReason::Drifted], ..Budget::always(Allowed::Nodes(1)) };
     let quiet = Budget { window: Some(Window { opens: 30, lasts: 10 }), ..Budget::always(Allowed::Nodes(0)) };
     let mut hand = Hand::within(App::default(), vec![one.clone(), quiet.clone()]);
     hand.takes([0, 1, 2], CommandReason::Underutilized);
     hand.takes([3], CommandReason::Drifted);
     hand.look(0);
-    // What has begun goes on in the window.
+    // A command that has begun continues in the window.
     hand.look(25 * MINUTE);
     hand.nothing_is_seen();
     hand.takes([4], CommandReason::Underutilized);
@@ -150,7 +150,7 @@ fn the_judge_counts_by_reason_and_by_window() {
 }
 
 #[test]
-fn what_a_pool_says_of_its_budgets_is_what_the_judge_counts() {
+fn budget_allows_the_same_number_as_the_nodepool() {
     let setup = Setup::default();
     for (own, pool) in setup.pools.iter().zip(setup.pools().unwrap()) {
         assert_eq!(pool.disruption_faults(), []);
@@ -168,7 +168,7 @@ fn what_a_pool_says_of_its_budgets_is_what_the_judge_counts() {
 }
 
 #[test]
-fn the_judge_sees_an_eviction_beyond_a_disruption_budget() {
+fn audit_reports_a_breach_when_an_eviction_exceeds_a_pdb() {
     let mut hand = Hand::on(App { may_be_away: Some(1), ..App::default() });
     let (first, second) = (hand.pod(0), hand.pod(1));
     hand.asks(&first, Cause::Saving, false);
@@ -179,7 +179,7 @@ fn the_judge_sees_an_eviction_beyond_a_disruption_budget() {
 }
 
 #[test]
-fn the_judge_sees_a_pod_that_is_forced_without_need() {
+fn audit_reports_a_breach_when_a_pod_is_forced_without_notice() {
     let mut hand = Hand::on(App::default());
     let pod = hand.pod(0);
     hand.asks(&pod, Cause::Notice, true);
@@ -189,7 +189,7 @@ fn the_judge_sees_a_pod_that_is_forced_without_need() {
 }
 
 #[test]
-fn the_judge_sees_a_pod_that_is_moved_before_its_rest_is_over() {
+fn audit_reports_a_breach_when_a_pod_moves_before_its_rest_ends() {
     let mut hand = Hand::on(App { rests: Some(HOUR), ..App::default() });
     let pod = hand.pod(0);
     hand.asks(&pod, Cause::Wish, false);
@@ -203,7 +203,7 @@ fn the_judge_sees_a_pod_that_is_moved_before_its_rest_is_over() {
 }
 
 #[test]
-fn the_judge_sees_two_machines_for_one_claim() {
+fn audit_reports_a_breach_when_a_claim_has_two_instances() {
     let mut hand = Hand::on(App::default());
     let claim = hand.claim(0);
     let now = hand.0.world.now;
@@ -213,7 +213,7 @@ fn the_judge_sees_two_machines_for_one_claim() {
 }
 
 #[test]
-fn the_judge_sees_a_machine_that_nobody_owns_and_a_claim_whose_machine_is_gone() {
+fn audit_reports_a_breach_when_instance_or_claim_is_orphaned() {
     let leak = |hand: &mut Hand| {
         let now = hand.0.world.now;
         hand.0.world.market.buy("nobody", |_, _| true, now).instance.unwrap().id
@@ -236,7 +236,7 @@ fn the_judge_sees_a_machine_that_nobody_owns_and_a_claim_whose_machine_is_gone()
 }
 
 #[test]
-fn the_judge_sees_a_pod_that_waits_too_long() {
+fn audit_reports_a_breach_when_a_pod_is_pending_too_long() {
     let waiting = |comes: bool| {
         let mut hand = Hand::on(App::default());
         hand.0.world.add(App { name: "large".to_owned(), wanted: 1, cpu: 1_000_000, ..App::default() }).unwrap();
@@ -261,7 +261,7 @@ fn the_judge_sees_a_pod_that_waits_too_long() {
 }
 
 #[test]
-fn the_judge_sees_a_machine_that_is_ended_while_pods_run() {
+fn audit_reports_a_breach_when_an_instance_with_pods_ends() {
     let mut hand = Hand::on(App::default());
     let (pod, node) = (hand.pod(0), hand.0.world.pods[&hand.pod(0)].node.clone().unwrap());
     hand.0.audit.ends(&hand.0.world, &node);
@@ -273,7 +273,7 @@ fn the_judge_sees_a_machine_that_is_ended_while_pods_run() {
 }
 
 #[test]
-fn the_judge_sees_machines_that_are_bought_for_moves_and_given_back() {
+fn churn_exceeds_its_limit_when_replacements_are_removed() {
     let (soon, for_nothing) = ("12 of 12 replacements were given back within minutes", "though nothing had changed");
     for (later, changes, expected) in [(MINUTE, false, 2), (MINUTE, true, 1), (HOUR, true, 0)] {
         let mut hand = Hand::on(App::default());
@@ -290,7 +290,7 @@ fn the_judge_sees_machines_that_are_bought_for_moves_and_given_back() {
         }
         hand.takes(0..12, CommandReason::Underutilized);
         hand.look(later);
-        // Once is enough, however often they are looked at.
+        // Repeated checks count each replacement once.
         hand.look(MINUTE);
         let excess = hand.0.audit.churn.excess();
         assert_eq!(excess.len(), expected, "{excess:?}");
@@ -300,7 +300,7 @@ fn the_judge_sees_machines_that_are_bought_for_moves_and_given_back() {
 }
 
 #[test]
-fn the_judge_sees_a_pod_that_is_moved_to_and_fro() {
+fn churn_exceeds_its_limit_when_a_pod_moves_repeatedly() {
     for (pause, seen) in [(4 * MINUTE, true), (6 * MINUTE, false)] {
         let mut hand = Hand::on(App::default());
         let pod = hand.pod(0);

@@ -1,4 +1,5 @@
-//! EC2 takes a hundred machines at the same moment: one plan buys for all of them, and nobody's budget is broken on the way.
+//! Interruption of a hundred instances at the same moment: one plan launches all replacements, and no PodDisruptionBudget is
+//! violated.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +14,8 @@ use day::verdict;
 
 const TAKEN: usize = 100;
 
-/// A cluster of some 150 small machines loses a hundred of them. Returns how many claims were made for that within three minutes, by the
-/// number of the plan that made them.
+/// Interrupts a hundred of about 150 small instances. Returns the NodeClaims that were created within three minutes for
+/// replacement, by the number of their plan.
 fn bought(services: impl Iterator<Item = App>) -> BTreeMap<u64, usize> {
     let setup = Setup { duds: 0, sizes: vec!["large"], ..Setup::default() };
     let mut simulation = Simulation::new(&setup).unwrap();
@@ -29,7 +30,7 @@ fn bought(services: impl Iterator<Item = App>) -> BTreeMap<u64, usize> {
         simulation.run(moment + second * SECOND).unwrap();
         for (name, claim) in &simulation.world.claims {
             if known.insert(name.clone()) && claim.replaces().next().is_none() {
-                // POOL-PLAN-POSITION
+                // NODEPOOL-PLAN-POSITION
                 *bought.entry(name.split('-').nth(1).unwrap().parse().unwrap()).or_default() += 1;
             }
         }
@@ -43,20 +44,22 @@ fn bought(services: impl Iterator<Item = App>) -> BTreeMap<u64, usize> {
 }
 
 fn service(number: usize) -> App {
-    // Two minutes are enough for eight of twelve, three at a time; one by one the last would be forced.
+    // Two minutes are enough to evict eight of twelve pods, three at a time. One at a time, the last pods would be deleted
+    // without an eviction.
     let may_be_away = number.is_multiple_of(2).then_some(3 + number % 3);
     App { name: format!("service-{number:02}"), wanted: 12, cpu: 600, may_be_away, ..App::default() }
 }
 
 #[test]
-fn a_hundred_machines_that_ec2_takes_at_once_are_replaced_by_one_plan() {
+fn plan_replaces_all_nodes_when_ec2_interrupts_a_hundred() {
     let bought = bought((0..36).map(service));
     assert_eq!(bought.len(), 1, "claims by plan: {bought:?}");
 }
 
-/// Where pods are not alike, kube-scheduler gives room that waits for who may not leave yet to whoever is there, and some more is needed.
+/// Pods of different shapes need some additional nodes, because kube-scheduler gives free capacity to any pending pod. Pods
+/// that cannot be evicted yet lose that capacity.
 #[test]
-fn of_what_comes_for_pods_of_all_kinds_nearly_all_comes_by_the_first_plan() {
+fn first_plan_launches_most_nodes_when_pods_differ() {
     let kinds = |number: usize| {
         let (spread, apart) = (number % 4 == 1, number % 6 == 3);
         App { cpu: [400, 600, 800][number % 3], spread, apart, ..service(number) }

@@ -1,4 +1,4 @@
-//! The same hours with each `kerf.sh/utilization`: what lowered requests save, and that nothing is broken for it.
+//! The same hours with each value of `kerf.sh/utilization`: savings of lowered requests, without any breach.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use day::trace::{self, Event};
 use planner::Size;
 
 const HOURS: trace::Size = trace::Size { services: 16, jobs: 4, faults: 24, from: 12, hours: 4 };
-/// So many seeds are played, unless `KERF_DAY_SEEDS` says otherwise.
+/// Number of simulated seeds, unless `KERF_DAY_SEEDS` has another one.
 const SEEDS: u64 = 2;
 
 fn seeds() -> RangeInclusive<u64> {
@@ -25,7 +25,7 @@ fn played(utilization: &'static str, seed: u64) -> Simulation {
     simulation
 }
 
-/// Dollars, and how often requests went down and up.
+/// Returns the cost in dollars, and how often requests were lowered and raised.
 fn sum(utilization: &'static str) -> (f64, usize, usize) {
     let mut sum = (0.0, 0, 0);
     for seed in seeds() {
@@ -47,7 +47,7 @@ fn sum(utilization: &'static str) -> (f64, usize, usize) {
 }
 
 #[test]
-fn lowered_requests_save_money_and_are_given_back() {
+fn pack_saves_money_and_raises_requests_again() {
     let (ignore, ..) = sum("ignore");
     let (observe, ..) = sum("observe");
     let (pack, lowered, raised) = sum("pack");
@@ -59,7 +59,7 @@ fn lowered_requests_save_money_and_are_given_back() {
 }
 
 #[test]
-fn the_judge_sees_requests_that_nobody_may_write_and_kubelet_grants_none_beyond_its_node() {
+fn audit_reports_a_breach_when_requests_are_not_permitted() {
     let there_is_none = Size { cpu: 1_000_000, memory: 1 << 30 };
     for (asks, expected) in [(Size { cpu: 100, memory: 1 << 30 }, "requests Size"), (there_is_none, " keeps Size")] {
         let mut simulation = Simulation::new(&Setup { duds: 0, ..Setup::default() }).unwrap();

@@ -1,4 +1,5 @@
-//! A cluster comes to rest by itself: after a change moves follow each other for some minutes, and then nothing moves until the next one.
+//! Convergence of an undisturbed cluster: after a change, commands follow each other for some minutes, and then none begins
+//! until the next change.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
@@ -11,10 +12,11 @@ use day::simulation::Simulation;
 use day::trace::{Event, Size, day as trace};
 use day::verdict;
 
-/// So long after a change that touched half of all pods nothing moves any more.
+/// Time after which no command begins any more, for a change of half of all pods.
 const RESTS: Moment = 20 * MINUTE;
 
-/// A cluster on which nothing goes wrong and nothing gets old, with the services that a day begins with. Returns how many pods each wants.
+/// Creates a cluster without faults and expiration, with the services at the start of a day. Returns the number of replicas of
+/// each service.
 fn undisturbed(seed: u64, services: usize) -> (Simulation, Vec<(String, usize)>) {
     let mut setup = Setup { seed, duds: 0, ..Setup::default() };
     setup.pools.iter_mut().for_each(|pool| pool.expires = None);
@@ -24,14 +26,14 @@ fn undisturbed(seed: u64, services: usize) -> (Simulation, Vec<(String, usize)>)
     for (_, event) in trace(seed, size, START).into_iter().filter(|(at, _)| *at == START) {
         let Event::Come(app) = event else { panic!("services come first: {event:?}") };
         wanted.push((app.name.clone(), app.wanted));
-        // Who rests may go hours later, and rightly so.
+        // A pod with `kerf.sh/disrupt-at-most-once-per` may be moved hours later, which is correct.
         simulation.at(START, Event::Come(App { rests: None, ..app }));
     }
     (simulation, wanted)
 }
 
 #[test]
-fn a_cluster_that_nobody_disturbs_comes_to_rest() {
+fn simulation_stops_moving_when_the_cluster_is_undisturbed() {
     for seed in 1..3 {
         let (mut simulation, services) = undisturbed(seed, 10);
         let changed = START + 15 * MINUTE;
@@ -47,7 +49,7 @@ fn a_cluster_that_nobody_disturbs_comes_to_rest() {
 }
 
 #[test]
-fn nothing_swings_on_a_day_that_changes_on_the_hour() {
+fn simulation_does_not_oscillate_when_demand_changes_hourly() {
     let (mut simulation, services) = undisturbed(1, 8);
     let machines = |simulation: &Simulation| simulation.world.market.instances.keys().cloned().collect::<BTreeSet<_>>();
     let mut dice = Dice::new(1);

@@ -1,4 +1,4 @@
-//! A cluster in which Karpenter gave back nodes until now, and Kerf from now on: where Karpenter had come to rest, nothing moves for a day.
+//! Migration from Karpenter's disruption to Kerf's: where Karpenter has no command left, Kerf begins none for a day.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn machines(simulation: &Simulation) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_settled_cluster_is_left_alone_for_a_day() {
+fn controller_starts_no_move_when_the_cluster_is_settled() {
     let setup = Setup {
         duds: 0,
         pools: vec![Pool::fixed(Allowed::Percent(100))],
@@ -26,7 +26,7 @@ fn a_settled_cluster_is_left_alone_for_a_day() {
     };
     let mut simulation = Simulation::new(&setup).unwrap();
     simulation.controller = Controller::by_rules_of(Peer::new(0));
-    // One pod fills most of a machine of the only size that is sold, so that no other fleet is cheaper.
+    // One pod fills most of a node of the only available size, so no other fleet is cheaper.
     let services =
         (0..20).map(|number| App { name: format!("service-{number}"), wanted: 1, cpu: 2500, ..App::default() });
     services.for_each(|app| simulation.at(START, Event::Come(app)));

@@ -1,4 +1,5 @@
-//! Two half-used machines become one cheaper one, when both reports of what they really use have come and a cheaper machine is allowed.
+//! Consolidation of two half-used nodes into one cheaper node, after both NodeUsage reports have arrived and a cheaper instance
+//! type is allowed.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +17,17 @@ use world::load::{Load, Used};
 use super::interruption::find;
 use super::{PATIENCE, Told};
 
-/// The Deployment of this chapter and the next.
+/// Deployment of this chapter and the next.
 pub const HALF: &str = "half";
-/// Its pool.
+/// NodePool of this chapter and the next.
 pub const POOL: &str = "batch";
-/// Thousandths of a CPU that each of its pods uses, of the 2,500 that it asks for.
+/// Millicores that each of its pods uses, of a request of 2,500.
 const USED: i64 = 300;
-/// What an agent says of that at the least. A look takes a second, the machine room's kernels count every tenth of one, later when this
-/// machine is busy: the first report may be that much lower, and one that says about the same is not due for minutes.
+/// Least usage that an agent must report. A sample takes a second, and the node simulator updates its counters every tenth of a
+/// second, or later on a busy machine. The first report may be that much lower, and the next report with about the same value
+/// is due only minutes later.
 const SEEN: i64 = USED * 3 / 4;
-/// The second kind of machine that the pool may buy.
+/// Second instance type of the NodePool.
 const CHEAPER: &str = "c5.2xlarge";
 
 pub async fn tell(told: &mut Told) -> Result<()> {
@@ -46,7 +48,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     told.teller.line(&format!("{} an hour became {}", dollars(paid), dollars(pays)), cheaper).await
 }
 
-/// What these machines cost an hour on demand, in millionths of a dollar.
+/// Returns the on-demand price of these nodes per hour, in micro-dollars.
 fn cost(claims: &[NodeClaim]) -> Result<i64> {
     let prices = &cloud::data::facts()?.on_demand;
     let price = |claim: &NodeClaim| {
@@ -77,7 +79,7 @@ async fn half_used(told: &mut Told) -> Result<Vec<NodeClaim>> {
     teller.line("each pod has its own node, half used", settled).await
 }
 
-/// The kernels of the two machines count what the pods use, from now on.
+/// Starts the simulated usage of the pods on both nodes.
 async fn at_work(told: &mut Told) -> Result<Vec<Load>> {
     let mut loads = Vec::new();
     for pod in told.look.running_of(HALF).await? {
@@ -115,7 +117,7 @@ async fn reports(told: &mut Told, claims: &[NodeClaim]) -> Result<()> {
     Ok(())
 }
 
-/// Allows the cheaper machine, and waits for the claim that replaces both.
+/// Allows the cheaper instance type, and waits for the NodeClaim that replaces both.
 async fn replacement(told: &mut Told, old: &[NodeClaim]) -> Result<String> {
     let Told { teller, stage, .. } = told;
     let pools: Api<NodePool> = Api::all(stage.client.clone());
@@ -128,7 +130,7 @@ async fn replacement(told: &mut Told, old: &[NodeClaim]) -> Result<String> {
     successor(told, old, "one NodeClaim is created to replace both").await
 }
 
-/// The claim that replaces exactly these, once it is initialized; until then their pods stay.
+/// Returns the NodeClaim that replaces exactly these, once it is initialized. No pod may be evicted before.
 pub async fn successor(told: &mut Told, old: &[NodeClaim], line: &str) -> Result<String> {
     let Told { teller, look, .. } = told;
     let names: BTreeSet<String> = old.iter().map(ResourceExt::name_any).collect();
@@ -142,7 +144,7 @@ pub async fn successor(told: &mut Told, old: &[NodeClaim], line: &str) -> Result
     });
     let new = teller.line(line, ordered).await?;
     let patient = eventually("the replacement to be initialized", PATIENCE, async || {
-        // Pods are looked at first: had one left before, that would show.
+        // Pods are read first, so that an early eviction is visible.
         let now: BTreeSet<_> = look.running_of(HALF).await?.iter().filter_map(ResourceExt::uid).collect();
         let claims = look.claims_of(POOL).await?;
         let up = claims.iter().any(|claim| claim.name_any() == new && claim.is_true(condition::INITIALIZED));
@@ -153,7 +155,8 @@ pub async fn successor(told: &mut Told, old: &[NodeClaim], line: &str) -> Result
     Ok(new)
 }
 
-/// What was replaced is gone, all pods run on the new machine, and their budget held all the time.
+/// Checks that the replaced nodes are removed, that all pods run on the new node, and that their PodDisruptionBudget was never
+/// violated.
 pub async fn only_is_left(told: &mut Told, new: &str, started: Timestamp) -> Result<()> {
     let Told { teller, look, observer, .. } = told;
     let gone = eventually("removal of the replaced nodes", PATIENCE, async || {

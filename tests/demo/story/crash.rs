@@ -1,5 +1,5 @@
-//! Line 14: the same with the controller killed while there is spare room. The node empties itself all the same, and the
-//! controller carries on afterwards without buying twice.
+//! Spot interruption while the controller is killed and the other nodes have free capacity. The agent drains its node, and the
+//! restarted controller launches nothing twice.
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +8,7 @@ use world::eventually;
 use super::interruption::{find, gone};
 use super::{PATIENCE, Told};
 
-/// Shorter than EC2's two minutes, to keep the demo short; the agent reads the deadline, it does not assume one.
+/// Notice shorter than EC2's two minutes, to keep the demo short. The agent reads the deadline from the notice.
 const NOTICE: SignedDuration = SignedDuration::from_secs(60);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
@@ -54,7 +54,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     teller.line("it continues without launching anything twice", steady).await
 }
 
-/// Takes pods away until the pods of one node fit into the free room of the others. Nodes stay meanwhile.
+/// Scales down until the pods of one node fit on the other nodes. No node is removed meanwhile.
 async fn spare_room(told: &mut Told) -> Result<String> {
     let Told { teller, look, .. } = told;
     let never = look.consolidate_after("Never");

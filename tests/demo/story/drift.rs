@@ -1,4 +1,4 @@
-//! The pool's template changes: the machine that was launched by the old one is replaced, and no pod is lost.
+//! Drift after a change of the NodePool's template: the old node is replaced, and no pod is lost.
 
 use anyhow::{Context, Result, ensure};
 use api::status::Conditioned;
@@ -13,7 +13,7 @@ use world::eventually;
 use super::consolidation::{HALF, POOL, only_is_left, successor};
 use super::{PATIENCE, Told};
 
-/// What is new in the template.
+/// New label in the template.
 const TEAM: &str = "team";
 
 pub async fn tell(told: &mut Told) -> Result<()> {
@@ -52,7 +52,7 @@ async fn labelled(told: &mut Told) -> Result<()> {
     teller.line("the new Node has the label", labelled).await
 }
 
-/// Leaves the last chapter what it expects: one pool.
+/// Deletes this chapter's NodePool, because the last chapter expects only one.
 async fn pool_goes(told: &mut Told) -> Result<()> {
     let Told { teller, stage, look, .. } = told;
     let client = stage.client.clone();

@@ -1,4 +1,4 @@
-//! Line 15: nothing is needed any more, and nothing is left.
+//! Removal of all pods, nodes, NodePools and EC2NodeClasses, without leftovers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use world::eventually;
 
 use super::{PATIENCE, Told};
 
-/// What the example's NodePool says.
+/// `consolidateAfter` of the example's NodePool.
 const QUIET: Duration = Duration::from_secs(10);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
@@ -43,7 +43,7 @@ async fn nodes_go(told: &mut Told, emptied: Timestamp) -> Result<()> {
     });
     teller.line("empty nodes are removed", gone).await?;
     let patient = async {
-        // The last pod may have left its node up to a look's pause before the story saw it.
+        // The last pod may have left its node up to one poll interval before the demo noticed.
         let slack = Duration::from_secs(2);
         for node in &nodes {
             let history = observer.node(node.name());

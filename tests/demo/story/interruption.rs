@@ -1,4 +1,4 @@
-//! Lines 10 to 13: EC2 takes an instance back. Its agent empties the node, the controller replaces it, no queue involved.
+//! Spot interruption of one instance. Its agent drains the node, and the controller replaces it without an SQS queue.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use world::eventually;
 use super::{PATIENCE, Told};
 use crate::look::APP;
 
-/// What EC2 gives.
+/// Notice period of EC2.
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
 pub async fn tell(told: &mut Told) -> Result<()> {
@@ -23,14 +23,14 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     gone(told, &victim).await
 }
 
-/// The node that goes, with its claim and its instance.
+/// Interrupted node, with its NodeClaim and its instance.
 pub struct Victim {
     pub node: String,
     pub claim: String,
     pub instance: String,
 }
 
-/// The node with the most pods of the story.
+/// Returns the node with the most pods of the demo.
 async fn victim(told: &Told) -> Result<Victim> {
     let running = told.look.running().await?;
     let nodes = told.look.nodes().await?;
@@ -41,7 +41,7 @@ async fn victim(told: &Told) -> Result<Victim> {
     find(told, busiest.name()).await
 }
 
-/// Looks a node up by its name.
+/// Finds the NodeClaim and the instance of a node by the node's name.
 pub async fn find(told: &Told, node: &str) -> Result<Victim> {
     let claims = told.look.claims().await?;
     let claim = claims
@@ -91,7 +91,7 @@ async fn replacement(told: &mut Told, victim: &Victim, started: Timestamp) -> Re
     let fresh = eventually("a replacement", PATIENCE, async || {
         let claims = look.claims().await?;
         let born = |claim: &api::NodeClaim| claim.creation_timestamp().map(|time| time.0);
-        // The API server keeps whole seconds.
+        // The API server stores whole seconds.
         let since = started.checked_sub(SignedDuration::from_secs(1))?;
         Ok(claims.into_iter().find(|claim| born(claim).is_some_and(|born| born >= since)))
     });
@@ -137,7 +137,7 @@ async fn emptied(told: &mut Told, victim: &Victim, started: Timestamp) -> Result
     teller.line("the PodDisruptionBudget (maxUnavailable 1) was never violated", kept).await
 }
 
-/// Node, claim and instance are gone.
+/// Checks that Node, NodeClaim and instance are removed.
 pub async fn gone(told: &mut Told, victim: &Victim) -> Result<()> {
     let Told { teller, stage, look, .. } = told;
     let ended = eventually("the instance to end", PATIENCE * 2, async || {

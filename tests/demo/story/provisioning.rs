@@ -1,4 +1,4 @@
-//! Lines 1 to 8 of the story: five pods wait, fewer machines come, agents boot them, the pods run.
+//! Provisioning of five pending pods: fewer nodes are launched than there are pods, agents boot them, and the pods run.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use world::eventually;
 
 use super::{PATIENCE, Told};
 
-/// Pods of the first wave.
+/// Number of pods in the first chapter.
 pub const FIRST_WAVE: usize = 5;
 
 pub async fn tell(told: &mut Told) -> Result<()> {
@@ -50,7 +50,7 @@ async fn start(told: &mut Told) -> Result<()> {
     teller.line("NodePool and EC2NodeClass are Ready", ready).await
 }
 
-/// One question to `/readyz`, in plain HTTP.
+/// Sends one request to `/readyz`, in plain HTTP.
 async fn probe(address: &str) -> Result<Option<()>> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(address).await.context("nobody listens yet")?;
@@ -168,7 +168,8 @@ async fn boot(told: &mut Told) -> Result<()> {
     teller.line("it started kubelet through systemd", started).await
 }
 
-/// As on EKS: a token of the instance's role, which a webhook judges, and the Node authorizer for what it may do then.
+/// Checks node identity as on EKS: a webhook authenticates a token of the instance's role, and the Node authorizer limits the
+/// node's permissions.
 async fn identity(told: &mut Told) -> Result<()> {
     let Told { teller, stage, .. } = told;
     let machines = stage.room.machines();
@@ -271,7 +272,7 @@ async fn running(told: &mut Told) -> Result<()> {
         Ok(Some(()))
     });
     teller.line("kube-scheduler binds all five pods, and they run", running).await?;
-    // On a busy machine pods may come to kube-scheduler so far apart that they meet two plans, each with its own call.
+    // On a busy machine the pods may reach kube-scheduler so far apart that two plans launch nodes, each with its own call.
     let (fleets, claims) = (stage.ec2.fleets().len(), look.claims().await?.len());
     let enough = async {
         ensure!((1..=claims).contains(&fleets), "that is more than one for each");

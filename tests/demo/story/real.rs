@@ -1,4 +1,4 @@
-//! One machine is real from PID 1 up: the user data that the controller rendered makes systemd, containerd, runc and kubelet a node.
+//! Real node from PID 1 up: the user data of the controller configures systemd, containerd, runc and kubelet.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -17,23 +17,23 @@ use world::process::Process;
 
 use super::{PATIENCE, Told};
 
-/// The Deployment of this chapter.
+/// Deployment of this chapter.
 const APP: &str = "served";
-/// The class and the pool of real machines.
+/// EC2NodeClass and NodePool of real machines.
 const CLASS_AND_POOL: &str = include_str!("../../node/class.yaml");
-/// The one image that such a machine has.
+/// Only container image of a real machine.
 const IMAGE: &str = "localhost/kubernetes/pause:latest";
 
-/// The parts of a real machine: they are built while the story runs, since it takes minutes the first time.
+/// Components of a real machine. Their first build takes minutes, so it runs while the demo runs.
 pub struct Building {
     parts: Arc<OnceLock<Parts>>,
-    /// The build, while it runs; it ends with the demo, however that ends.
+    /// Build process, while it runs; it ends with the demo in any case.
     process: Option<Process>,
     obstacle: Option<String>,
 }
 
 impl Building {
-    /// Finds out whether this computer can boot a real machine.
+    /// Checks whether this computer can boot a real machine.
     pub fn new() -> Self {
         Self { parts: Arc::default(), process: None, obstacle: Parts::obstacle() }
     }
@@ -47,7 +47,7 @@ impl Building {
         Ok(())
     }
 
-    /// The parts, empty until [`Building::finish`].
+    /// Returns the components, empty until [`Building::finish`].
     pub fn parts(&self) -> Arc<OnceLock<Parts>> {
         Arc::clone(&self.parts)
     }
@@ -77,7 +77,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     goes(told, &machine).await
 }
 
-/// The one real machine that this computer's ports bear at a time; another demo may have it.
+/// Acquires the slot for a real machine. The ports of this computer permit one at a time, and another demo may hold the slot.
 async fn slot(told: &mut Told) -> Result<Slot> {
     if let Some(holder) = Slot::holder()? {
         told.teller.note(&format!(
@@ -104,13 +104,13 @@ async fn started(told: &mut Told) -> Result<Arc<Machine>> {
         Ok(room.machines().into_iter().find(|machine| machine.system().is_some()))
     });
     let machine = teller.line("EC2 launches one, and systemd boots Kerf's units", booted).await?;
-    // One is as much as this computer's ports bear.
+    // The ports of this computer permit one real machine.
     let closed = Patch::Merge(json!({"spec": {"limits": {"cpu": "0"}}}));
     Api::<NodePool>::all(stage.client.clone()).patch(POOL, &PatchParams::default(), &closed).await?;
     Ok(machine)
 }
 
-/// The example's DaemonSet, from the image that real machines have.
+/// Sets the DaemonSet of the example to the image that real machines have.
 async fn cni_of_its_image(client: kube::Client) -> Result<()> {
     let container = json!([{"name": "aws-node", "image": IMAGE, "imagePullPolicy": "Never", "resources": {"requests": {"cpu": "50m"}}}]);
     let patch = json!({"spec": {"template": {"spec": {"containers": container}}}});

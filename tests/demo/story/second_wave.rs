@@ -1,4 +1,4 @@
-//! Line 9: more pods come; free room is used before anything is bought.
+//! Scale-out: more pods use free capacity before a node is launched.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! EC2 runs out of what is cheapest: the same NodeClaim is launched another way at once, and nothing is asked for twice.
+//! Insufficient capacity of the cheapest offerings: the same NodeClaim is launched with other offerings at once, and no
+//! offering is requested twice.
 
 use std::collections::BTreeSet;
 

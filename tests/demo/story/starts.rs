@@ -1,4 +1,4 @@
-//! How each machine started, as its agent published it on the Node: what took long has a name.
+//! Startup of each node by stage, as its agent published it on the Node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use world::eventually;
 
 use super::{PATIENCE, Told};
 
-/// What every start passes, in this order; the container runtime may be up before or after the role's credentials are read.
+/// Stages of every startup, in this order. The container runtime may start before or after the credentials of the role are
+/// read.
 const STAGES: [&str; 5] = ["imds", "config-written", "kubelet-up", "node-seen", "ready"];
 const BESIDE: [&str; 3] = ["credentials", "containerd-up", "first-pod-running"];
-/// Begins the name of a gate that was seen closed, and then open.
+/// Prefix of the stage of a gate that was closed at first and opened later.
 const GATE: &str = "gate-";
 
-/// One machine's start: milliseconds from its agent's first moment, by stage.
+/// Startup of one node: milliseconds since the start of its agent, by stage.
 struct Start {
     node: String,
     stages: Vec<(String, u64)>,
@@ -50,7 +51,7 @@ impl Start {
     }
 }
 
-/// Everybody who ever came, also those who are gone.
+/// Checks the startup of all observed nodes, including removed ones.
 pub async fn tell(told: &mut Told) -> Result<()> {
     told.teller.chapter("Start of each node");
     let Told { teller, observer, .. } = told;
@@ -81,7 +82,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     Ok(())
 }
 
-/// A row for each stage that machines passed: who was there first, who was in the middle, who was last.
+/// Returns one row per stage, with the first, median and last moment.
 fn table(starts: &[Start]) -> Vec<String> {
     let mut moments: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (stage, at) in starts.iter().flat_map(|start| &start.stages) {

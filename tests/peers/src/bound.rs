@@ -1,20 +1,31 @@
-//! What any fleet for a snapshot's pods costs at least: column generation over all ways to fill one machine.
+//! Lower bound for the cost of any fleet for a snapshot's pods: column generation over all ways to fill one node.
 //!
-//! A fleet is so and so many machines of each type, each filled in some way. Letting the numbers be fractions gives a
-//! linear program whose optimum no real fleet can undercut. Its dual gives every pod a worth such that no way to fill a
-//! machine is worth more than the machine costs; the pods' worth together is the bound. We look for such worths
-//! directly. The first are those of a fleet without waste (`fluid`): they need no search and are close already. Then the
-//! master program, which knows some fillings (`master`, the first of them from `fleet`), names worths near the best ones
-//! so far; a search finds fillings that are worth too much (`filling`), and they are added until there are none. What is
-//! near is settled first and then ever more, for a master program that knows little names worths that are far off.
-//! Because the search also proves how much any filling can be worth at most, scaling the worths down gives a valid bound
-//! at every moment, converged or not.
+//! A fleet is a number of nodes of each type, each with a set of pods. With fractional numbers, the cost is a linear program,
+//! and no real fleet can cost less than its optimum. Its dual assigns a value to every pod such that no filling of a node has a
+//! greater value than the price of the node. The sum of the pods' values is the bound.
 //!
-//! The bound honours: requests of every resource, allocatable less the daemons of each type, prices and availability of
-//! offerings, node selectors, affinity and taints of pods against pools and types, and anti-affinity on hosts of pods
-//! against their own kind. It ignores, and may therefore be lower than the best real fleet: that machines come in whole
-//! numbers, topology spread, pod affinity, anti-affinity between different kinds or on other keys, host ports, volumes,
-//! limits, `minValues` and the least number of types, preferences.
+//! The code searches for such values directly. The first values are those of a fleet without waste (`fluid`), which needs no
+//! search and is already close. Then the master program (`master`), which knows some fillings (the first of them from `fleet`),
+//! computes values near the best ones so far. A search (`filling`) finds fillings whose value exceeds the price, and they are
+//! added until there are none.
+//!
+//! The neighbourhood of the best values starts small and grows, because a master program with few fillings computes values that
+//! are far off. The search also proves the greatest value of any filling. Scaling the values down by it gives a valid bound at
+//! every moment, converged or not.
+//!
+//! The bound respects:
+//!
+//! - requests of every resource, and allocatable less the DaemonSet overhead of each type
+//! - prices and availability of offerings
+//! - node selectors, affinity and tolerations of pods against NodePools and types
+//! - anti-affinity on hosts of pods against their own kind
+//!
+//! The bound may be lower than the best real fleet, because it ignores:
+//!
+//! - whole numbers of nodes
+//! - topology spread, pod affinity, and anti-affinity between different kinds or on other keys
+//! - host ports, volumes and limits
+//! - `minValues`, the least number of types, and preferences
 
 mod filling;
 mod fleet;
@@ -29,76 +40,76 @@ use planner::Snapshot;
 pub use filling::Filling;
 pub use market::{Item, Machine, Market};
 
-/// Search steps for one machine in one round; more when rounds find nothing new.
+/// Search steps for one node in one round; the number rises when rounds find nothing new.
 const STEPS: [u64; 5] = [300, 3_000, 30_000, 300_000, 1_000_000];
-/// Rounds that the search may take in all.
+/// Most rounds of the search.
 const ROUNDS: usize = 200;
-/// How close the bound must come to the linear program's optimum, as a share of it.
+/// Required distance of the bound from the optimum of the linear program, as a share of the bound.
 const CLOSE: f64 = 1e-3;
-/// The share of a machine's price by which a filling may be worth more before it is looked for.
+/// Share of a node's price by which a filling's value must exceed the price to be searched for.
 const PATIENCE: f64 = 1e-4;
-/// How far from the proven worths others are looked for at first, as a share of them.
+/// First size of the neighbourhood around the proven values, as a share of them.
 const REACH: f64 = 0.02;
-/// By what that grows when nothing more is found within.
+/// Factor by which the neighbourhood grows when nothing more is found within it.
 const GROWTH: f64 = 4.0;
 
-/// A proven bound.
+/// Proven bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// No fleet costs less, dollars per hour.
+    /// Lower bound for the cost of any fleet, in dollars per hour.
     pub dollars: f64,
-    /// The linear program's optimum is not above this: how much a longer search could still add.
+    /// Upper bound for the optimum of the linear program: a longer search cannot raise the bound above it.
     pub ceiling: f64,
-    /// Rounds of column generation.
+    /// Number of rounds of column generation.
     pub rounds: usize,
 }
 
 impl Bound {
-    /// By what share a longer search could raise the bound at most.
+    /// Returns the largest share by which a longer search could raise the bound.
     #[must_use]
     pub fn gap(&self) -> f64 {
         self.ceiling / self.dollars - 1.0
     }
 
-    /// Whether a longer search would hardly change anything.
+    /// Reports whether a longer search would hardly raise the bound.
     #[must_use]
     pub fn is_close(&self) -> bool {
         self.dollars >= self.ceiling * (1.0 - CLOSE)
     }
 }
 
-/// The bound of a snapshot without nodes.
+/// Returns the bound of a snapshot without nodes.
 ///
 /// # Errors
-/// When there are nodes already, when a pod fits no machine, or when a linear program cannot be solved.
+/// Returns an error if there are nodes already, if a pod fits no instance type, or if a linear program cannot be solved.
 pub fn of_snapshot(snapshot: &Snapshot) -> anyhow::Result<Bound> {
     of_market(&Market::of(snapshot)?)
 }
 
-/// The bound of a market.
+/// Returns the bound of a set of pods and offerings.
 ///
 /// # Errors
-/// As [`of_snapshot`].
+/// Returns the errors of [`of_snapshot`].
 pub fn of_market(market: &Market) -> anyhow::Result<Bound> {
     within(market, ROUNDS)
 }
 
-/// The bound that so many rounds of the search prove.
+/// Returns the bound that `rounds` rounds of the search prove.
 ///
 /// # Errors
-/// As [`of_snapshot`].
+/// Returns the errors of [`of_snapshot`].
 pub fn within(market: &Market, rounds: usize) -> anyhow::Result<Bound> {
     let mut hunt = Hunt::new(market)?;
     while hunt.best.rounds < rounds && !hunt.best.is_close() && hunt.round()? {}
     Ok(hunt.best)
 }
 
-/// The worths that are proven so far, and the fillings that are known.
+/// State of the search: the values that are proven so far, and the known fillings.
 struct Hunt<'a> {
     market: &'a Market,
     searches: Vec<filling::Search<'a>>,
     columns: master::Columns,
-    /// Dollars per hour for a pod of each item. No filling of any machine is worth more than the machine costs.
+    /// Value of a pod of each item, in dollars per hour. No filling of any node has a greater value than the node's price.
     proven: Vec<f64>,
     best: Bound,
     reach: f64,
@@ -116,7 +127,7 @@ impl<'a> Hunt<'a> {
         Ok(Self { market, searches, columns, proven, best, reach: REACH, effort: 0 })
     }
 
-    /// Tries one more set of worths; whether there is hope in another.
+    /// Tries one more set of values; returns whether another round may improve the bound.
     fn round(&mut self) -> anyhow::Result<bool> {
         self.best.rounds += 1;
         let bounded = self.reach < 1.0;
@@ -132,14 +143,14 @@ impl<'a> Hunt<'a> {
             self.effort += usize::from(!added);
             return Ok(true);
         }
-        // What is near is settled, as far as it can be.
+        // The search of this neighbourhood is complete, as far as possible.
         let (_, ceiling) = self.columns.solve(self.market, None)?;
         self.best.ceiling = self.best.ceiling.min(ceiling);
         (self.reach, self.effort) = (self.reach * GROWTH, 0);
         Ok(bounded)
     }
 
-    /// Scales worths down until no machine can be filled for more than it costs; the best that are known are kept.
+    /// Scales values down until no filling of a node has a greater value than the node's price; keeps the best known values.
     fn prove(&mut self, tried: &[f64], found: &[Filling]) {
         let mut worths = tried.to_vec();
         for (machine, filling) in self.market.machines.iter().zip(found) {
@@ -155,7 +166,7 @@ impl<'a> Hunt<'a> {
     }
 }
 
-/// What all pods are worth together, less far more than what sums of doubles err by.
+/// Returns the value of all pods, less a margin far above the rounding error of sums of doubles.
 fn total(market: &Market, worths: &[f64]) -> f64 {
     market.items.iter().zip(worths).map(|(item, worth)| item.count * worth).sum::<f64>() * (1.0 - 1e-9)
 }

@@ -1,7 +1,7 @@
-//! Random clusters as Kubernetes objects: small, full of constraints, and the same for the same seed everywhere.
+//! Random clusters as Kubernetes objects: small, with many constraints, and the same for the same seed on every machine.
 //!
-//! A cluster is made of what an API server would hold, so that the way from objects to the planner's snapshot is part of
-//! what is judged. Which kinds of constraint may appear is a set, so that a disagreement can be traced to its kind.
+//! A cluster consists of the objects of an API server, so the conversion of objects into the planner's snapshot is part of the
+//! test. The permitted kinds of constraint are a set, so that a disagreement can be traced to its kind.
 
 mod catalogue;
 mod daemons;
@@ -28,39 +28,39 @@ pub use kinds::{Kind, Kinds};
 pub use nodes::{amounts, machine_labels};
 pub use storage::csi_node;
 
-/// The moment of every cluster.
+/// Moment of every cluster.
 const NOW: &str = "2026-01-01T12:00:00Z";
-/// The one node class; crate `snapshot` finds the catalogue by it.
+/// Name of the only EC2NodeClass; crate `snapshot` finds the catalogue by it.
 const CLASS: &str = "default";
 /// Availability zones.
 const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
-/// A label that only our users know: some pools and nodes have it, with some values.
+/// Custom label that some NodePools and nodes have.
 const RACK: &str = "example.com/rack";
 /// Values of [`RACK`].
 const RACKS: [&str; 2] = ["r1", "r2"];
-/// The CSI driver whose volumes the clusters use.
+/// CSI driver of the volumes.
 pub(crate) const DRIVER: &str = "ebs.csi.aws.com";
 
-/// A cluster at one moment, as lists of Kubernetes objects in JSON.
+/// Cluster at one moment, as lists of Kubernetes objects in JSON.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// What it was made from.
+    /// Seed of the cluster.
     pub seed: u64,
     /// Kinds of constraint that may appear in it.
     pub kinds: Kinds,
-    /// Nodes that exist.
+    /// Existing nodes.
     pub nodes: Vec<Value>,
-    /// Nodes as they will be when all that start are ready and all that leave are gone.
+    /// Nodes after all starting nodes are ready and all leaving nodes are removed.
     pub settled: Vec<Value>,
-    /// Nodes that EC2 has still to decide about: for each all that it may become.
+    /// Nodes whose offering EC2 has not chosen yet, each with all its possible results.
     pub open: Vec<Vec<Value>>,
-    /// Names of the nodes that leave, and whose pods need another place.
+    /// Names of the leaving nodes, whose pods need to be rescheduled.
     pub leaving: Vec<String>,
-    /// NodeClaims of the nodes that are managed.
+    /// NodeClaims of the managed nodes.
     pub node_claims: Vec<Value>,
     /// Pods that run on these nodes.
     pub bound: Vec<Value>,
-    /// Pods that the scheduler refused.
+    /// Pods that kube-scheduler marked as unschedulable.
     pub pending: Vec<Value>,
     /// DaemonSets.
     pub daemon_sets: Vec<Value>,
@@ -74,22 +74,22 @@ pub struct Cluster {
     pub volume_claims: Vec<Value>,
     /// StorageClasses.
     pub storage_classes: Vec<Value>,
-    /// CSINodes as they are.
+    /// Current CSINodes.
     pub csi_nodes: Vec<Value>,
-    /// CSINodes as they will be beside the settled nodes.
+    /// CSINodes that belong to the settled nodes.
     pub settled_csi_nodes: Vec<Value>,
     /// NodeOverlays.
     pub overlays: Vec<Value>,
     /// CapacityBuffers.
     pub buffers: Vec<Value>,
-    /// PodTemplates that the buffers speak of.
+    /// PodTemplates of the buffers.
     pub pod_templates: Vec<Value>,
-    /// What can be bought.
+    /// Instance types and offerings.
     pub catalogue: Catalogue,
 }
 
 impl Cluster {
-    /// The cluster of one seed, with some of the kinds in `allowed`. The same arguments give the same cluster.
+    /// Creates the cluster of one seed, with some of the kinds in `allowed`. The same arguments give the same cluster.
     #[must_use]
     pub fn new(seed: u64, allowed: Kinds) -> Self {
         let mut dice = Dice::new(seed);
@@ -129,7 +129,8 @@ impl Cluster {
         cluster
     }
 
-    /// The same cluster, in every second seed with pools that give back and replace whatever they can.
+    /// Returns the same cluster; for every second seed, its NodePools consolidate as much as possible and some NodeClaims are
+    /// drifted.
     #[must_use]
     pub fn restless(mut self) -> Self {
         if self.seed.is_multiple_of(2) {
@@ -151,7 +152,7 @@ impl Cluster {
         self
     }
 
-    /// The cluster when the nodes that a plan takes away are on their way out.
+    /// Returns the cluster after the nodes of a plan's commands have begun to leave.
     #[must_use]
     pub fn after(&self, plan: &Plan) -> Self {
         let mut after = self.clone();
@@ -164,10 +165,10 @@ impl Cluster {
         after
     }
 
-    /// The planner's snapshot of the cluster, by the way that the controller and the command take.
+    /// Builds the planner's snapshot of the cluster in the same way as the controller and the CLI.
     ///
     /// # Errors
-    /// When an object is not what crate `api` reads: a fault of the generator.
+    /// Returns an error if crate `api` cannot read an object, which is a bug of the generator.
     pub fn build(&self) -> Result<SnapshotResult> {
         let pods = read(self.bound.iter().chain(&self.pending))?;
         let nodes = read(&self.nodes)?;
@@ -209,7 +210,7 @@ fn read<'a, T: DeserializeOwned>(objects: impl IntoIterator<Item = &'a Value>) -
     objects.into_iter().map(one).collect()
 }
 
-/// Namespaces, two of which belong to a team.
+/// Returns the namespaces; two of them have a team label.
 fn namespaces() -> Vec<Value> {
     [("default", None), ("kube-system", None), ("blue", Some("sea")), ("green", Some("land"))].map(namespace).into()
 }

@@ -1,4 +1,4 @@
-//! One fixture, both planners, one after the other and never at the same time.
+//! Comparison of both planners on one fixture; they run one after the other, never at the same time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,51 +9,53 @@ use planner::{Plan, Snapshot};
 use crate::fixture;
 use crate::karpenter::{Karpenter, Solved};
 
-/// Our runs; the fastest counts, as what else the machine does can only slow a run down. Karpenter has one: it takes minutes.
+/// Number of runs of Kerf. The fastest counts, because other load on the machine can only slow a run down. Karpenter runs once,
+/// because a run takes minutes.
 const RUNS: usize = 3;
 
-/// What both make of a fixture.
+/// Results of both planners for a fixture.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// The fixture.
+    /// Name of the fixture.
     pub name: String,
-    /// Nodes that exist already.
+    /// Number of existing nodes.
     pub nodes: usize,
-    /// Pods that need a place.
+    /// Number of pending pods.
     pub pods: usize,
-    /// Distinct shapes among them.
+    /// Number of distinct pod shapes.
     pub shapes: usize,
-    /// Kerf's answer.
+    /// Result of Kerf.
     pub ours: Answer,
-    /// Karpenter's answer.
+    /// Result of Karpenter.
     pub peer: Answer,
 }
 
-/// What one planner says.
+/// Result of one planner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
-    /// How long it took.
+    /// Planning time.
     pub took: Duration,
-    /// Pods that found a place.
+    /// Number of scheduled pods.
     pub scheduled: usize,
-    /// Machines that it would launch.
+    /// Number of launched nodes.
     pub launched: usize,
-    /// What they cost, dollars per hour.
+    /// Price of the launched nodes in dollars per hour.
     pub dollars: f64,
 }
 
 impl Compared {
-    /// How many times faster ours is.
+    /// Returns how many times faster Kerf is.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.peer.took.as_secs_f64() / self.ours.took.as_secs_f64().max(1e-9)
     }
 }
 
-/// Has both plan a fixture, which is written first.
+/// Writes a fixture and plans it with both planners.
 ///
 /// # Errors
-/// When the fixture cannot be written or read, when they do not count the same pods, or when our plan breaks its own rules.
+/// Returns an error if the fixture cannot be written or read, if the planners count different pods, or if Kerf's plan fails its
+/// validation.
 pub fn compare(name: &str, folder: &Path, karpenter: &Karpenter) -> anyhow::Result<Compared> {
     karpenter.write_fixture(folder)?;
     let snapshot = fixture::read(folder)?;
@@ -67,7 +69,7 @@ pub fn compare(name: &str, folder: &Path, karpenter: &Karpenter) -> anyhow::Resu
     Ok(Compared { name: name.to_owned(), nodes, pods, shapes, ours, peer: theirs(&solved)? })
 }
 
-/// Has the plan judged by code that shares nothing with the planner.
+/// Validates the plan by code that shares nothing with the planner.
 pub(crate) fn checked(name: &str, snapshot: &Snapshot, plan: &Plan) -> anyhow::Result<()> {
     match planner::check(snapshot, plan).first() {
         Some(finding) => anyhow::bail!("{name}: plan validation failed: {finding}"),
@@ -75,7 +77,7 @@ pub(crate) fn checked(name: &str, snapshot: &Snapshot, plan: &Plan) -> anyhow::R
     }
 }
 
-/// The last of a few runs, and the time of the fastest.
+/// Returns the result of the last of several runs, and the time of the fastest run.
 pub(crate) fn fastest<T>(run: impl Fn() -> T) -> (T, Duration) {
     let timed = || {
         let started = Instant::now();

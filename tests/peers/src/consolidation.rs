@@ -1,4 +1,5 @@
-//! One pass over a large settled cluster in which every node is judged, beside Karpenter's simulation for one candidate.
+//! One disruption pass of Kerf over a large settled cluster, with a verdict for every node, compared with Karpenter's
+//! simulation for single candidates.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,46 +11,46 @@ use crate::compare::{checked, fastest};
 use crate::fixture;
 use crate::karpenter::{Karpenter, Simulated};
 
-/// Candidates that Karpenter's multi-node consolidation takes together at most.
+/// Most candidates that Karpenter's multi-node consolidation combines.
 pub(crate) const TOGETHER: usize = 100;
-/// How long its single-node consolidation goes on before it gives up.
+/// Time limit of Karpenter's single-node consolidation.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// What both make of a cluster.
+/// Results of both for one cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consolidation {
-    /// Its nodes, all of them initialized.
+    /// Number of nodes, all of them initialized.
     pub nodes: usize,
-    /// The pods on them; none is pending.
+    /// Number of pods on them; no pod is pending.
     pub pods: usize,
-    /// Kerf's pass where all nodes may go at once, so that none is passed over because a budget is spent.
+    /// Kerf's pass with a budget of 100 %, so that no node is skipped for an exhausted budget.
     pub all: Pass,
-    /// Kerf's pass with the default budget, a tenth of the nodes.
+    /// Kerf's pass with the default budget, 10 % of the nodes.
     pub tenth: Pass,
-    /// Karpenter's simulations for some of the nodes, one by one.
+    /// Karpenter's simulations for some of the nodes, one at a time.
     pub peer: Simulated,
 }
 
-/// One pass of Kerf's: a plan with a verdict for every node.
+/// One pass of Kerf: a plan with a verdict for every node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pass {
-    /// How long it took.
+    /// Duration of the pass.
     pub took: Duration,
-    /// The most bytes that it held at any moment, beside the snapshot.
+    /// Peak memory in bytes, without the snapshot.
     pub bytes: u64,
-    /// Moves that it found.
+    /// Number of disruption commands.
     pub moves: usize,
-    /// Nodes that go in them.
+    /// Number of nodes that the commands remove.
     pub going: usize,
-    /// Machines that have to come up before.
+    /// Number of replacements that the commands launch first.
     pub launched: usize,
 }
 
-/// Has both look at the cluster of a fixture, which is written first; Karpenter at so many candidates, one by one.
+/// Writes a fixture and measures both planners on its cluster; Karpenter simulates `candidates` nodes, one at a time.
 ///
 /// # Errors
-/// When the fixture cannot be written or read, when they do not count the same nodes and pods, when a node of ours has no
-/// verdict, or when our plan breaks its own rules.
+/// Returns an error if the fixture cannot be written or read, or if the planners count different nodes and pods. The same
+/// applies to a node without a verdict of Kerf, and to a plan of Kerf that fails its validation.
 pub fn measure(folder: &Path, karpenter: &Karpenter, candidates: usize) -> anyhow::Result<Consolidation> {
     karpenter.write_fixture(folder)?;
     let mut snapshot = fixture::read(folder)?;
@@ -81,7 +82,7 @@ impl Pass {
     }
 }
 
-/// Whether every node has a verdict, and none the one that its turn never came.
+/// Checks that every node has a verdict, and that none was postponed.
 fn judged(snapshot: &Snapshot, plan: &Plan) -> anyhow::Result<()> {
     let (nodes, verdicts) = (snapshot.nodes.len(), &plan.report.nodes);
     ensure!(verdicts.len() == nodes, "{} verdicts for {nodes} nodes", verdicts.len());
@@ -91,19 +92,19 @@ fn judged(snapshot: &Snapshot, plan: &Plan) -> anyhow::Result<()> {
 }
 
 impl Consolidation {
-    /// Kerf's time for each node that it judges, where all may go.
+    /// Returns Kerf's time per node with a budget of 100 %.
     #[must_use]
     pub fn ours_each(&self) -> Duration {
         self.all.took / u32::try_from(self.nodes).unwrap_or(u32::MAX).max(1)
     }
 
-    /// What all nodes would take Karpenter one by one: not measured, but multiplied.
+    /// Returns Karpenter's time for all nodes, one at a time: extrapolated, not measured.
     #[must_use]
     pub fn peer_for_all(&self) -> Duration {
         self.peer.each().mul_f64(self.nodes as f64)
     }
 
-    /// How many nodes Karpenter looks at in one pass at most, before its own time limit ends it.
+    /// Returns the most nodes that Karpenter considers in one pass before its time limit.
     #[must_use]
     pub fn peer_in_a_pass(&self) -> usize {
         let single = PATIENCE.as_secs_f64() / self.peer.each().as_secs_f64().max(1e-9);
@@ -127,21 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn karpenters_time_limit_bounds_what_it_looks_at() {
+    fn peer_in_a_pass_is_limited_by_karpenters_time_limit() {
         assert_eq!(beside(5_000, Duration::from_secs(1)).peer_in_a_pass(), 280);
         assert_eq!(beside(150, Duration::from_secs(1)).peer_in_a_pass(), 150);
         assert_eq!(beside(5_000, Duration::from_mins(4)).peer_in_a_pass(), 100);
     }
 
     #[test]
-    fn times_are_told_for_one_node_and_for_all() {
+    fn times_are_computed_for_one_node_and_for_all() {
         let it = beside(5_000, Duration::from_millis(400));
         assert_eq!(it.ours_each(), Duration::from_micros(100));
         assert_eq!(it.peer_for_all(), Duration::from_secs(2_000));
     }
 
     #[test]
-    fn a_node_without_a_verdict_or_its_turn_is_no_pass() {
+    fn pass_fails_when_a_node_has_no_verdict_or_is_postponed() {
         let named = |name: &str| Arc::new(Node { name: name.to_owned(), ..Node::default() });
         let snapshot = Snapshot { nodes: vec![named("one"), named("two")], ..Snapshot::default() };
         let told = |verdicts: Vec<NodeVerdict>| {

@@ -1,4 +1,4 @@
-//! How the time for a plan grows: with pods, with distinct shapes, and with what cannot be placed.
+//! Growth of the planning time with pods, with distinct shapes, and with unschedulable pods.
 
 #[expect(dead_code, reason = "the planner's benchmark has more kinds of crowds than the curve")]
 #[path = "../../../crates/planner/benches/crowd.rs"]
@@ -11,25 +11,25 @@ use planner::Snapshot;
 use crate::compare::fastest;
 use crowd::Crowd;
 
-/// Pods by row and shapes by column.
+/// Planning times with one row per number of pods and one column per number of shapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// Distinct shapes of each column.
+    /// Number of distinct shapes of each column.
     pub shapes: Vec<usize>,
-    /// Pods of each row, with a time for each column; `None` where there are more shapes than pods.
+    /// Number of pods of each row, with a time for each column; `None` if there are more shapes than pods.
     pub rows: Vec<(usize, Vec<Option<Duration>>)>,
 }
 
-/// A snapshot that tells something, with the time for its plan.
+/// Notable snapshot, with the time for its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What it is.
+    /// Description of the snapshot.
     pub about: String,
-    /// Pods that need a place.
+    /// Number of pending pods.
     pub pods: usize,
-    /// Pods that found one.
+    /// Number of scheduled pods.
     pub scheduled: usize,
-    /// Time for the plan.
+    /// Planning time.
     pub took: Duration,
 }
 
@@ -43,8 +43,8 @@ pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
     Curve { shapes: shapes.to_vec(), rows: pods.iter().map(row).collect() }
 }
 
-/// What others cost those who can be placed: `pods` of 100 shapes alone, beside half as many unplaceable ones, and beside
-/// a pool that is at its limit.
+/// Measures the cost of unschedulable pods: `pods` of 100 shapes alone, with half as many unschedulable ones, and with a
+/// NodePool that is at its limit.
 #[must_use]
 pub fn strangers(pods: usize) -> Vec<Told> {
     let placeable = || Crowd::empty().plain(pods, 100.min(pods));

@@ -1,4 +1,4 @@
-//! The simulated day on the command line: its figures, its cost over the hourly lower bound, and its pictures.
+//! Simulated day on the command line: its totals, its cost compared with the hourly lower bound, and its charts.
 
 use std::fs;
 use std::path::Path;
@@ -14,28 +14,28 @@ use planner::{Pod, Snapshot};
 
 use crate::bound;
 
-/// Rounds of the bound's search for one hour: a day has many, and the first rounds find nearly all of it.
+/// Rounds of the bound's search for one hour. A day has many hours, and the first rounds find nearly the whole bound.
 const ROUNDS: usize = 25;
 
-/// The day as `make day` plays it.
+/// Size of the day that `make day` simulates.
 pub const SIZE: Size = Size { services: 20, jobs: 12, faults: 1_000, from: 0, hours: 24 };
 
-/// The same day on which nothing goes wrong.
+/// Size of the same day without faults.
 pub const CALM: Size = Size { faults: 0, ..SIZE };
 
-/// A day's cost from its second hour on, in dollars: the first one only fills an empty cluster.
+/// Cost of a day from its second hour on, in dollars. The first hour is left out because it only fills an empty cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounded {
-    /// What the fleets cost.
+    /// Cost of the simulated fleet.
     pub cost: f64,
-    /// What any fleets for the pods that were there at the hours' beginnings cost at least.
+    /// Lower bound for the cost of any fleet for the pods at the start of each hour.
     pub least: f64,
 }
 
-/// Plays a day, hour by hour. Where the bound is asked for, the day's cost stands beside it.
+/// Simulates a day, hour by hour. With `bounded`, the result contains the cost and its lower bound.
 ///
 /// # Errors
-/// When something cannot be made, or what must hold at every moment was broken.
+/// Returns an error if an object cannot be generated, or if an invariant was broken.
 pub fn play(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Simulation, Option<Bounded>)> {
     let mut simulation = Simulation::new(setup)?;
     day(setup.seed, size, START).into_iter().for_each(|(at, event): (i64, Event)| simulation.at(at, event));
@@ -57,7 +57,7 @@ pub fn play(setup: &Setup, size: Size, bounded: bool) -> anyhow::Result<(Simulat
     Ok((simulation, bounded.then_some(Bounded { cost, least })))
 }
 
-/// The same pods without any node: what a fleet would be bought for if nothing were there.
+/// Returns the same pods without any node, to compute the fleet for an empty cluster.
 fn unbound(snapshot: &Snapshot) -> Snapshot {
     let mut bare = snapshot.clone();
     let nodes = std::mem::take(&mut bare.nodes);
@@ -73,7 +73,7 @@ fn unbound(snapshot: &Snapshot) -> Snapshot {
     bare
 }
 
-/// What a day came to, in a few lines.
+/// Returns the totals of a day in a few lines.
 #[must_use]
 pub fn told(simulation: &Simulation, bounded: Option<Bounded>, size: Size) -> String {
     let share = bounded.map(|it| {
@@ -87,10 +87,10 @@ pub fn told(simulation: &Simulation, bounded: Option<Bounded>, size: Size) -> St
     format!("{} hours, {}{share}", size.hours, verdict::figures(simulation))
 }
 
-/// Writes the pictures of a day into a folder.
+/// Writes the charts of a day into a folder.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn draw(simulation: &Simulation, folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for (name, picture) in

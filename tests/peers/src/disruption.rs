@@ -1,4 +1,4 @@
-//! Taking nodes away, beside Karpenter's rules: how long a cluster takes to be what it should be, and what a day costs.
+//! Disruption compared with Karpenter's rules: the time until a cluster has converged, and the cost of a day.
 
 use day::app::App;
 use day::budget::Allowed;
@@ -9,57 +9,58 @@ use day::simulation::Simulation;
 use day::trace::{Event, Size, day};
 use day::verdict;
 
-/// The values of `kerf.sh/utilization`.
+/// Values of `kerf.sh/utilization`.
 pub const POLICIES: [&str; 3] = ["ignore", "observe", "pack"];
 
-/// How long a pod of these clusters takes to stop.
+/// Time that a pod of these clusters takes to stop.
 const STOPS: i64 = 20 * SECOND;
-/// The quickest boot of a machine: 18 s until it has registered, 8 s for kubelet.
+/// Shortest boot of an instance: 18 s until registration, 8 s for kubelet.
 const BOOTS: i64 = 26 * SECOND;
-/// A cluster has given back what it can when its cost is so close to its last, in thousandths of the fall.
+/// Remaining share of the decrease in cost, in thousandths, at which a cluster counts as consolidated.
 const CLOSE: i64 = 20;
 
-/// How long a cluster takes until it is what it should be, in simulated seconds.
+/// Time until a cluster has converged, in simulated seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Nodes before.
+    /// Number of nodes before the change.
     pub before: usize,
-    /// Nodes after, by Kerf's rules.
+    /// Number of nodes at the end, by Kerf's rules.
     pub after: usize,
-    /// Nodes after, by Karpenter's.
+    /// Number of nodes at the end, by Karpenter's rules.
     pub peer_after: usize,
-    /// Kerf.
+    /// Time by Kerf's rules.
     pub ours: f64,
-    /// By Karpenter's rules; `None` where the time that was played did not do.
+    /// Time by Karpenter's rules; `None` if the simulated time was not sufficient.
     pub peer: Option<f64>,
-    /// What budgets and drains alone take.
+    /// Lower bound: the time that budgets and drains alone take.
     pub bound: f64,
 }
 
-/// What a day cost.
+/// Cost of a day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// `kerf.sh/utilization` of the pools.
+    /// `kerf.sh/utilization` of the NodePools.
     pub policy: &'static str,
-    /// Dollars.
+    /// Cost in dollars.
     pub dollars: f64,
-    /// The same day by Karpenter's rules of taking nodes away.
+    /// Cost of the same day by Karpenter's rules for disruption.
     pub peer: Option<f64>,
-    /// Pods that were evicted.
+    /// Number of evicted pods.
     pub evicted: usize,
-    /// Moves that were begun.
+    /// Number of commands that began.
     pub moves: usize,
 }
 
-/// Machines of four CPUs with room for seven pods each; half of the pods leave, here and there, and what they leave is given back.
+/// Simulates nodes of four CPUs with seven pods each. Half of the pods are removed, spread over the nodes, and the free
+/// capacity is consolidated.
 ///
 /// # Errors
-/// When a cluster cannot be made, or an invariant of the simulation is broken.
+/// Returns an error if a cluster cannot be generated, or if an invariant of the simulation is broken.
 pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
-    // One pod each: replicas of one workload lie side by side, so that where half of them leave, nodes are empty by themselves.
+    // One pod per workload: replicas of one workload are placed together, so scaling it to half would leave empty nodes.
     let apps = apps(nodes * 7, 1, 500);
     let play = |peer| {
-        // Nodes are filled in turns, so every second workload would leave every second node empty.
+        // Nodes are filled one after the other, so the removal of every second workload would leave every second node empty.
         let leaves = |(number, app): (usize, &App)| {
             let turn = number / nodes;
             (number + turn).is_multiple_of(2).then(|| Event::Scale(app.name.clone(), 0))
@@ -68,7 +69,8 @@ pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
         Played::new("xlarge", &apps, half, peer, HOUR)
     };
     let (ours, peer) = (play(false)?, play(true)?);
-    // A tenth of what is left at a time, each as long as its pods take to stop, until what is left is as close as counts.
+    // A tenth of the remaining nodes at a time, each for as long as its pods take to stop, until the cluster counts as
+    // consolidated.
     let mut left = ours.before;
     let mut waves = 0;
     let close = i64::try_from(ours.before.saturating_sub(ours.after))? * CLOSE / 1_000;
@@ -79,23 +81,23 @@ pub fn give_back(nodes: usize) -> anyhow::Result<Span> {
     Ok(span(&ours, &peer, waves * STOPS))
 }
 
-/// Machines with one pod each, all of which drift at once.
+/// Simulates nodes with one pod each, all of which drift at once.
 ///
 /// # Errors
-/// As [`give_back`].
+/// Returns the errors of [`give_back`].
 pub fn drift(nodes: usize) -> anyhow::Result<Span> {
     let apps = apps(40, nodes / 40, 1_500);
     let play = |peer| Played::new("large", &apps, vec![Event::Drift(1)], peer, 3 * HOUR);
     let (ours, peer) = (play(false)?, play(true)?);
-    // A tenth of all nodes at a time, and those that take another's place count as well once they are up.
+    // A tenth of all nodes at a time; initialized replacements count as well.
     let waves = i64::try_from(ours.before.div_ceil(ours.before.div_ceil(9).max(1)))?;
     Ok(span(&ours, &peer, waves * (BOOTS + STOPS)))
 }
 
-/// The simulated day under one policy, and by Karpenter's rules where it is asked for.
+/// Simulates the day under one policy, and by Karpenter's rules if `beside` is set.
 ///
 /// # Errors
-/// As [`give_back`].
+/// Returns the errors of [`give_back`].
 pub fn cost(policy: &'static str, size: Size, beside: bool) -> anyhow::Result<Cost> {
     let ours = whole_day(policy, size, false)?;
     let peer = beside.then(|| whole_day(policy, size, true)).transpose()?;
@@ -108,10 +110,10 @@ pub fn cost(policy: &'static str, size: Size, beside: bool) -> anyhow::Result<Co
     })
 }
 
-/// A simulated day to its end.
+/// Simulates a whole day.
 ///
 /// # Errors
-/// When something cannot be made, or with Kerf's own rules an invariant is broken.
+/// Returns an error if an object cannot be generated, or if an invariant is broken under Kerf's rules.
 pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result<Simulation> {
     let setup = Setup { utilization: policy, ..Setup::default() };
     let mut simulation = Simulation::new(&setup)?;
@@ -125,7 +127,8 @@ pub fn whole_day(policy: &'static str, size: Size, peer: bool) -> anyhow::Result
     Ok(simulation)
 }
 
-/// Karpenter's rules as if its simulations took no time at all: what is left is how many commands it gives, and when.
+/// Returns Karpenter's rules with simulations that take no time. Only the number of commands and their moments remain as a
+/// difference.
 fn by_rules_of_peer() -> Controller {
     Controller::by_rules_of(Peer::new(0))
 }
@@ -153,11 +156,11 @@ fn span(ours: &Played, peer: &Played, bound: i64) -> Span {
     }
 }
 
-/// A cluster that was settled, then changed, and what became of it.
+/// Cluster that was settled and then changed, with its result.
 struct Played {
     before: usize,
     after: usize,
-    /// Seconds until it was what it should be; `None` when it never was.
+    /// Seconds until the cluster converged; `None` if it never did.
     took: Option<f64>,
 }
 
@@ -200,7 +203,7 @@ impl Played {
     }
 }
 
-/// When the cost had come as close to its last as counts.
+/// Returns the moment at which the cost was within `CLOSE` of its final value.
 fn fallen(history: &[(i64, i64)]) -> Option<i64> {
     let (first, last) = (history.first()?.1, history.last()?.1);
     let close = last + (first - last) * CLOSE / 1_000;

@@ -1,4 +1,4 @@
-//! A fixture folder becomes the planner's input the way `kerf plan` makes it.
+//! Conversion of a fixture folder into the planner's input, in the same way as `kerf plan` does it.
 
 use std::io;
 use std::path::Path;
@@ -9,14 +9,14 @@ use cli::plan_input::{Conditions, Gate, Gates, PlanInput};
 use jiff::Timestamp;
 use planner::Snapshot;
 
-/// A while after every object of the fixtures was made.
+/// Moment after the creation of every object of the fixtures.
 const NOW: &str = "2026-11-01T06:00:00Z";
 
 /// Reads `objects.json` and `catalogue.json` of a folder.
 ///
 /// # Errors
-/// When a file cannot be read, or something in it cannot be translated in full: a comparison over half of the input
-/// would be worth nothing.
+/// Returns an error if a file cannot be read, or if any part of it cannot be converted. A comparison on half of the input would
+/// be worthless.
 pub fn read(folder: &Path) -> anyhow::Result<Snapshot> {
     let manifests = cli::input::read(&[folder.join("objects.json")], &mut io::empty())?;
     let catalogue = folder.join("catalogue.json");

@@ -1,4 +1,4 @@
-//! Karpenter's own scheduler on the same fixtures: `tests/peers/karpenter` is a Go program around its library.
+//! Karpenter's own scheduler on the same fixtures: `tests/peers/karpenter` is a Go program that links its library.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,43 +9,43 @@ use go_programs::go_program;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The program that holds Karpenter's scheduler.
+/// Program that contains Karpenter's scheduler.
 #[derive(Clone, Debug)]
 pub struct Karpenter {
     program: PathBuf,
 }
 
-/// What Karpenter makes of a fixture.
+/// Karpenter's result for a fixture.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Solved {
-    /// Pods that needed a place.
+    /// Number of pending pods.
     pub pods: usize,
-    /// Pods that found one.
+    /// Number of scheduled pods.
     pub scheduled: usize,
-    /// Machines that it would launch.
+    /// Number of nodes to launch.
     pub new_nodes: usize,
-    /// How long its `Solve` took, nanoseconds.
+    /// Duration of its `Solve`, in nanoseconds.
     pub solve_nanos: u64,
-    /// Processor time of all threads meanwhile, nanoseconds.
+    /// CPU time of all threads during `Solve`, in nanoseconds.
     pub solve_cpu_nanos: u64,
-    /// The cheapest offerings of what it would launch, dollars with six decimals.
+    /// Price of the cheapest offerings of the new nodes, in dollars per hour with six decimals.
     pub price_per_hour: String,
 }
 
-/// What Karpenter makes of some nodes of a fixture, each by itself.
+/// Karpenter's result for some nodes of a fixture, one at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Simulated {
-    /// All nodes of the cluster.
+    /// Number of nodes of the cluster.
     pub nodes: usize,
-    /// Pods on them.
+    /// Number of pods on them.
     pub pods: usize,
-    /// Nodes that were looked at.
+    /// Number of simulated candidates.
     pub candidates: usize,
-    /// Those of them whose pods have room on the other nodes.
+    /// Number of candidates whose pods fit on the other nodes.
     pub need_no_other: usize,
-    /// How long its `SimulateScheduling` took for all of them together, nanoseconds.
+    /// Total duration of `SimulateScheduling` for all candidates, in nanoseconds.
     pub simulate_nanos: u64,
 }
 
@@ -53,15 +53,15 @@ impl Karpenter {
     /// Finds the program in the cache folder, or builds it there.
     ///
     /// # Errors
-    /// When it is not there and cannot be built, because Go is missing for example.
+    /// Returns an error if the program is missing and cannot be built, for example without Go.
     pub fn find() -> Result<Self> {
         Ok(Self { program: go_program("peers/karpenter")? })
     }
 
-    /// Writes the fixture that the folder is named after: one of Karpenter's benchmark, or of those that stand beside them.
+    /// Writes the fixture that the folder is named after: one of Karpenter's benchmark, or one of this repository's additions.
     ///
     /// # Errors
-    /// When there is none of that name, or it cannot be written.
+    /// Returns an error if there is no fixture of that name, or if it cannot be written.
     pub fn write_fixture(&self, folder: &Path) -> Result<()> {
         self.run(&["fixture"], folder).map(drop)
     }
@@ -69,15 +69,15 @@ impl Karpenter {
     /// Solves a fixture.
     ///
     /// # Errors
-    /// When the fixture cannot be read.
+    /// Returns an error if the fixture cannot be read.
     pub fn solve(&self, folder: &Path) -> Result<Solved> {
         self.ask(&["solve"], folder)
     }
 
-    /// Simulates for so many nodes of a fixture, each by itself, where their pods could go.
+    /// Simulates the removal of `candidates` nodes of a fixture, one at a time.
     ///
     /// # Errors
-    /// When the fixture cannot be read, has fewer nodes, or one of them is no candidate.
+    /// Returns an error if the fixture cannot be read, if it has fewer nodes, or if one of them is no candidate.
     pub fn simulate(&self, folder: &Path, candidates: usize) -> Result<Simulated> {
         self.ask(&["simulate", "--candidates", &candidates.to_string()], folder)
     }
@@ -103,7 +103,7 @@ impl Karpenter {
 }
 
 impl Simulated {
-    /// How long `SimulateScheduling` took for one node, on average.
+    /// Returns the average duration of `SimulateScheduling` for one node.
     #[must_use]
     pub fn each(&self) -> Duration {
         Duration::from_nanos(self.simulate_nanos / self.candidates.max(1) as u64)
@@ -111,16 +111,16 @@ impl Simulated {
 }
 
 impl Solved {
-    /// How long its `Solve` took.
+    /// Returns the duration of `Solve`.
     #[must_use]
     pub fn took(&self) -> Duration {
         Duration::from_nanos(self.solve_nanos)
     }
 
-    /// What it would launch costs, dollars per hour.
+    /// Returns the price of the new nodes in dollars per hour.
     ///
     /// # Errors
-    /// When the program printed no number.
+    /// Returns an error if the program printed no number.
     pub fn dollars(&self) -> Result<f64> {
         self.price_per_hour.parse().with_context(|| format!("{:?} is not a price", self.price_per_hour))
     }

@@ -1,4 +1,5 @@
-//! The planner beside its peers: Karpenter's own scheduler, kube-scheduler as referee, and a lower bound on the price.
+//! Comparison of the planner with its peers: Karpenter's own scheduler, kube-scheduler as an oracle, and a lower bound for the
+//! price.
 
 pub mod bound;
 pub mod clusters;

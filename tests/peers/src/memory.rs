@@ -1,4 +1,4 @@
-//! What a large cluster's snapshot weighs and how long it takes, from nothing and after little has changed.
+//! Memory of a large cluster's snapshot, and the time to build it from nothing and after a small change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,45 +13,44 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use snapshot::{Input, SnapshotCache, SnapshotResult};
 
-/// How large a cluster.
+/// Size of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Nodes, each with its claim.
+    /// Number of nodes, each with its NodeClaim.
     pub nodes: usize,
-    /// Pods bound to them.
+    /// Number of pods bound to them.
     pub pods: usize,
-    /// Owners of the pods, each with a size of its own.
+    /// Number of owners of the pods; the pods of each owner have the same requests.
     pub owners: usize,
 }
 
-/// What was measured.
+/// Measured values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// The cluster.
+    /// Size of the cluster.
     pub size: Size,
-    /// Bytes that the snapshot and the records behind it hold; the API objects themselves, which the index has anyway,
-    /// are not counted.
+    /// Bytes of the snapshot and of the cache behind it. The API objects are not counted, because the index holds them anyway.
     pub bytes: u64,
-    /// The most bytes at any moment of the first translation.
+    /// Peak memory of the first build, in bytes.
     pub peak: u64,
-    /// The first translation.
+    /// Duration of the first build.
     pub first: Duration,
-    /// A translation after `changed` pods have changed.
+    /// Duration of a build after a change of `changed` pods.
     pub again: Duration,
-    /// Pods that changed before each further translation.
+    /// Number of pods that change before each further build.
     pub changed: usize,
 }
 
-/// Pods that change between two snapshots: a rollout's worth.
+/// Number of pods that change between two snapshots, as during a rollout.
 const CHANGED: usize = 100;
-/// Further translations; the fastest counts.
+/// Number of further builds; the fastest counts.
 const ROUNDS: usize = 5;
 const CPUS: [u32; 5] = [100, 250, 500, 1000, 1500];
 
-/// Translates a cluster of this size, again and again.
+/// Builds the snapshot of a cluster of this size repeatedly.
 ///
 /// # Errors
-/// When the made-up objects cannot be read.
+/// Returns an error if the generated objects cannot be deserialized.
 pub fn measure(size: Size) -> anyhow::Result<Measured> {
     let mut cluster = Cluster::new(size)?;
     let mut memory = SnapshotCache::default();
@@ -105,7 +104,7 @@ impl Cluster {
         }
     }
 
-    /// Replaces some pods by new versions of themselves, here and there.
+    /// Replaces some pods by new versions, spread over the cluster.
     fn change(&mut self, round: usize) -> anyhow::Result<()> {
         for index in (round..self.size.pods).step_by(self.size.pods.div_ceil(CHANGED)) {
             self.pods[index] = object(pod(self.size, index, round + 1))?;

@@ -1,4 +1,4 @@
-//! What a plan costs beside what any plan would cost at least, and beside Karpenter's.
+//! Cost of a plan, compared with a lower bound for any plan and with Karpenter's plan.
 
 use std::fmt;
 use std::path::Path;
@@ -11,31 +11,31 @@ use crate::compare::{Answer, answer, checked, theirs};
 use crate::fixture;
 use crate::karpenter::Karpenter;
 
-/// The names of what a [`Judged`] prints.
+/// Column headings for the lines of [`Judged`].
 pub const HEADING: &str =
     "workload             bound $/h   kerf $/h  over   (at best)  nodes  plan ms  bound s  rounds  karpenter";
 
-/// One workload's line.
+/// Line of one workload.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The workload.
+    /// Name of the workload.
     pub name: String,
-    /// What it is.
+    /// Description of the workload.
     pub about: String,
-    /// What any fleet costs at least.
+    /// Lower bound for the cost of any fleet.
     pub bound: Bound,
     /// Kerf's fleet.
     pub ours: Answer,
-    /// Karpenter's fleet, where it was asked.
+    /// Karpenter's fleet, if Karpenter was run.
     pub peer: Option<Answer>,
-    /// How long the bound took.
+    /// Duration of the search for the bound.
     pub bounded: Duration,
 }
 
-/// Plans a fixture and bounds it; Karpenter plans it too, where it is given.
+/// Plans a fixture and computes its bound; with `karpenter`, Karpenter plans it too.
 ///
 /// # Errors
-/// When the fixture cannot be read, when a pod finds no place, or when our plan breaks its own rules.
+/// Returns an error if the fixture cannot be read, if a pod is unschedulable, or if Kerf's plan fails its validation.
 pub fn judge(name: &str, about: &str, folder: &Path, karpenter: Option<&Karpenter>) -> anyhow::Result<Judged> {
     let snapshot = fixture::read(folder)?;
     let started = Instant::now();
@@ -52,13 +52,13 @@ pub fn judge(name: &str, about: &str, folder: &Path, karpenter: Option<&Karpente
 }
 
 impl Judged {
-    /// Cost over the proven bound.
+    /// Returns the cost divided by the proven bound.
     #[must_use]
     pub fn over(&self) -> f64 {
         self.ours.dollars / self.bound.dollars
     }
 
-    /// Karpenter's cost over the proven bound, where it was asked and placed every pod.
+    /// Returns Karpenter's cost divided by the proven bound, if Karpenter was run and placed every pod.
     #[must_use]
     pub fn peer_over(&self) -> Option<f64> {
         let peer = self.peer.filter(|peer| peer.scheduled == self.ours.scheduled)?;

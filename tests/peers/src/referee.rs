@@ -1,8 +1,8 @@
-//! The real kube-scheduler judges our placements.
+//! Oracle for placements: the real kube-scheduler.
 //!
-//! `tests/peers/scheduler` is a Go program around kube-scheduler's own plugins. A [`Case`] is a cluster with a plan for it,
-//! in the program's words; a [`Verdict`] says which placements kube-scheduler would not make, and which pods it would
-//! place although the plan says that they have no place.
+//! `tests/peers/scheduler` is a Go program with kube-scheduler's own plugins. A [`Case`] is a cluster with a plan for it, in
+//! the program's format. A [`Verdict`] lists the placements that kube-scheduler rejects, and the pods that kube-scheduler would
+//! place although the plan reports them as unschedulable.
 
 mod case;
 mod tally;
@@ -20,53 +20,54 @@ use serde::{Deserialize, Serialize};
 pub use case::{Case, Variant};
 pub use tally::Tally;
 
-/// The program that holds kube-scheduler.
+/// Program that contains kube-scheduler.
 #[derive(Clone, Debug)]
 pub struct Referee {
     program: PathBuf,
 }
 
-/// What kube-scheduler says of one case.
+/// Result of kube-scheduler for one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The cluster's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// Which of the plan's open choices was taken.
+    /// Variant of the plan's open choices.
     pub variant: String,
-    /// Placements that it would not make, and DaemonSet pods that planned nodes have no room for.
+    /// Placements that kube-scheduler rejects, and DaemonSet pods that do not fit on planned nodes.
     pub disagreements: Vec<Disagreement>,
-    /// Pods without a place that it would put on a node that is ready; after [`Verdict::reconcile`], whatever EC2 chooses.
+    /// Unschedulable pods that kube-scheduler would place on a ready node; after [`Verdict::reconcile`], for every choice of
+    /// EC2.
     pub missed: Vec<Place>,
-    /// Pods without a place that it would put on a node that is planned or on its way. Not a fault in itself: what EC2
-    /// chose for this case may be larger than what the plan can count on.
+    /// Unschedulable pods that kube-scheduler would place on a planned or starting node. Such a pod is no bug by itself: the
+    /// node that EC2 chose for this case may be larger than the plan can assume.
     pub roomy: Vec<Place>,
 }
 
-/// A placement that kube-scheduler would not make.
+/// Placement that kube-scheduler rejects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disagreement {
     /// `namespace/name`.
     pub pod: String,
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// The plugin that refused.
+    /// Name of the plugin that rejected the placement.
     pub plugin: String,
-    /// Its words.
+    /// Messages of the plugin.
     pub reasons: Vec<String>,
 }
 
-/// A pod and a node.
+/// Pod and node of a placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// `namespace/name`.
     pub pod: String,
-    /// The node.
+    /// Name of the node.
     pub node: String,
 }
 
 impl Verdict {
-    /// Leaves, of the verdicts on all choices of one plan, those missed pods that none of the choices keeps away: where EC2
-    /// decides whether there is a place, the plan cannot promise it. The others become roomy.
+    /// Reconciles the verdicts on all choices of one plan: a missed pod remains missed only if it is missed in every choice.
+    /// Where EC2's choice decides, the plan cannot promise a placement, so the other pods become roomy.
     pub fn reconcile(mut choices: Vec<&mut Self>) {
         let missed = |it: &&mut Self| it.missed.iter().map(|place| place.pod.clone()).collect::<BTreeSet<String>>();
         let each: Vec<BTreeSet<String>> = choices.iter().map(missed).collect();
@@ -80,18 +81,18 @@ impl Verdict {
 }
 
 impl Referee {
-    /// Finds the program in the cache folder, or builds it there: minutes when Go's own cache is cold.
+    /// Finds the program in the cache folder, or builds it there, which takes minutes with an empty Go cache.
     ///
     /// # Errors
-    /// When it is not there and cannot be built, because Go is missing for example.
+    /// Returns an error if the program is missing and cannot be built, for example without Go.
     pub fn find() -> Result<Self> {
         Ok(Self { program: go_program("peers/scheduler")? })
     }
 
-    /// Judges the cases, in their order.
+    /// Checks the cases, in their order.
     ///
     /// # Errors
-    /// When the program does not run to its end: a case made no sense to Kubernetes. The program names its seed.
+    /// Returns an error if the program fails because Kubernetes rejected a case. The program prints the seed of that case.
     pub fn judge(&self, cases: &[Case]) -> Result<Vec<Verdict>> {
         let mut child = Command::new(&self.program)
             .stdin(Stdio::piped())
@@ -106,7 +107,7 @@ impl Referee {
     }
 }
 
-/// Writes and reads at once, for the program answers each line before it takes the next.
+/// Writes and reads at the same time, because the program responds to each line before it reads the next one.
 fn talk(child: &mut Child, cases: &[Case]) -> Result<Vec<Verdict>> {
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         bail!("the referee has no standard input or output")
@@ -115,7 +116,7 @@ fn talk(child: &mut Child, cases: &[Case]) -> Result<Vec<Verdict>> {
         let writer = scope.spawn(move || {
             let mut input = BufWriter::new(input);
             for case in cases {
-                // When the program has given up, its own message says why.
+                // After a failure, the program's own message has the reason.
                 if writeln!(input, "{}", case.line()).is_err() {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! What was measured, as `target/peers/planner.json` for programs and docs/performance.md for people.
+//! Report of all measurements: `target/peers/planner.json` for programs and docs/performance.md for people.
 
 mod agent;
 mod consolidation;
@@ -25,42 +25,42 @@ pub use live::Live;
 pub use machine::Machine;
 pub use sections::renewed;
 
-/// The unit of costs.
+/// Unit of costs.
 const OVER: &str = "times the lower bound";
 
-/// Everything of one run.
+/// All results of one run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Where and when, and with which versions.
+    /// Machine, date and versions.
     pub machine: Machine,
-    /// Both planners on the fixtures of Karpenter's benchmark and its like.
+    /// Both planners on the fixtures of Karpenter's benchmark and similar ones.
     pub compared: Vec<Compared>,
-    /// Fleets beside the lower bound.
+    /// Cost of fleets, compared with the lower bound.
     pub judged: Vec<Judged>,
-    /// The large snapshot.
+    /// Memory and time of a large snapshot.
     pub memory: Measured,
-    /// Time by pods and shapes.
+    /// Planning time by pods and shapes.
     pub curve: Curve,
-    /// Time beside what cannot be placed.
+    /// Planning time with unschedulable pods.
     pub strangers: Vec<Told>,
-    /// Taking nodes away.
+    /// Results for disruption.
     pub disruption: Disruption,
-    /// The agent's figures.
+    /// Results for the agent.
     pub agent: Agent,
 }
 
 /// One line of `planner.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
-    /// What was measured.
+    /// Name of the measurement.
     pub measure: String,
-    /// Kerf's figure.
+    /// Kerf's value.
     pub ours: f64,
-    /// Karpenter's figure, where it has one.
+    /// Karpenter's value, if there is one.
     pub peer: Option<f64>,
-    /// How many times better ours is.
+    /// Factor by which Kerf's value is better.
     pub ratio: Option<f64>,
-    /// The figures' unit; less is better.
+    /// Unit of the values; less is better.
     pub unit: &'static str,
 }
 
@@ -75,7 +75,7 @@ impl Measure {
 }
 
 impl Report {
-    /// The lines of `planner.json`.
+    /// Returns the lines of `planner.json`.
     #[must_use]
     pub fn measures(&self) -> Vec<Measure> {
         let seconds = |it: &Compared| {
@@ -96,7 +96,7 @@ impl Report {
         all
     }
 
-    /// docs/performance.md, but for what is measured by itself.
+    /// Returns docs/performance.md, without the sections that are measured separately.
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = String::new();
@@ -274,7 +274,7 @@ impl Report {
     }
 }
 
-/// By how much the bound may be too low because the search ended early.
+/// Returns by how much the bound may be too low because the search ended early.
 fn unproven(bound: &Bound) -> String {
     if bound.is_close() { String::new() } else { format!(" (or up to {:.1} % more)", 100.0 * bound.gap()) }
 }
@@ -288,7 +288,7 @@ fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// A duration with three digits or so.
+/// Formats a duration with about three digits.
 fn time(took: Duration) -> String {
     let seconds = took.as_secs_f64();
     match seconds {

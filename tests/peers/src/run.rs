@@ -1,4 +1,4 @@
-//! The command line: which comparison, and what is printed.
+//! Command line of `peers`: selects a comparison and prints its results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ const USAGE: &str =
        peers day SEED             the simulated day and its cost over the hourly lower bound
        peers pictures             the day of seed 1 without faults, as docs/pictures/fleet.svg and moves.svg";
 
-/// The fixtures of Karpenter's benchmark and its like.
+/// Fixtures of Karpenter's benchmark and similar ones.
 const COMPARED: [&str; 5] = ["diverse-20000", "preferences-4000", "existing-500", "existing-2000", "pending-33000"];
 
-/// Runs the command line. Exit code 1 says that a comparison could not be made, or that a plan breaks its own rules.
+/// Runs the command line. Exit code 1 means that a comparison failed, or that a plan failed its validation.
 pub fn run(arguments: impl Iterator<Item = String>) -> ExitCode {
     match carry_out(&arguments.collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -69,17 +69,17 @@ fn bound(names: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Workloads by name; all of them where nobody chooses.
+/// Returns the workloads of these names, or all of them for an empty list.
 fn chosen(names: &[&str]) -> impl Iterator<Item = Workload> {
     workloads::all().into_iter().filter(|it| names.is_empty() || names.contains(&it.name))
 }
 
-/// One pass over 5,000 nodes; each candidate of Karpenter's takes so long that a few must do.
+/// Measures one pass over 5,000 nodes. Karpenter simulates only a few candidates, because each takes long.
 fn whole_pass() -> anyhow::Result<Consolidation> {
     consolidation::measure(&fixtures().join("settled-5000"), &Karpenter::find()?, 20)
 }
 
-/// Taking nodes away, at full size. What is simulated takes no notice of how busy this machine is; the pass does.
+/// Measures disruption at full size. Load on this machine does not affect the simulated results, but the pass.
 fn taking_away() -> anyhow::Result<Disruption> {
     let consolidation = whole_pass()?;
     println!("{consolidation:?}");
@@ -118,7 +118,7 @@ fn pictures() -> anyhow::Result<()> {
     daily::draw(&simulation, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures"))
 }
 
-/// Everything, at full size.
+/// Measures everything at full size.
 fn full() -> anyhow::Result<()> {
     let machine = Machine::here("make peers");
     let karpenter = Karpenter::find()?;
@@ -153,16 +153,16 @@ fn full() -> anyhow::Result<()> {
     }
 }
 
-/// Writes sections of docs/performance.md that were measured by themselves.
+/// Writes sections of docs/performance.md that were measured separately.
 fn renew(sections: &impl ToString, day: &str) -> anyhow::Result<()> {
     let before = fs::read_to_string(page()).with_context(|| page().display().to_string())?;
     write(&page(), &renewed(&before, &sections.to_string(), day))
 }
 
-/// A small sample of everything, for tests: writes `planner.json` and `performance.md` into the folder only.
+/// Measures a small sample of everything, for tests. Writes `planner.json` and `performance.md` only into the folder.
 ///
 /// # Errors
-/// When Karpenter's program cannot be built, when a comparison cannot be made, or when a plan breaks its own rules.
+/// Returns an error if Karpenter's program cannot be built, if a comparison fails, or if a plan fails its validation.
 pub fn quick(folder: &Path) -> anyhow::Result<Vec<Measure>> {
     let machine = Machine::here("make peers");
     let karpenter = Karpenter::find()?;
@@ -196,7 +196,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// Where fixtures and results lie: `target/peers` of the checkout, wherever cargo builds.
+/// Returns the folder of fixtures and results: `target/peers` of the checkout, for any target directory of cargo.
 fn results() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers")
 }

@@ -1,5 +1,5 @@
-//! Workloads over real EC2 types, for measuring how dear a fleet is: written as fixture files that Kerf, Karpenter and
-//! the bound all read.
+//! Workloads over real EC2 instance types, to measure the cost of a fleet. Kerf, Karpenter and the bound read the same fixture
+//! files.
 
 mod catalogue;
 mod drawn;
@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 
 pub use manifest::{Daemon, Deployment};
 
-/// Pods that wait, what runs on every node, and what may be bought for them.
+/// Pending pods, DaemonSets, and a NodePool for them.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// The fixture's folder and the row in reports.
+    /// Name of the fixture's folder and of the row in reports.
     pub name: &'static str,
-    /// One line for the report.
+    /// Description for the report, in one line.
     pub about: &'static str,
-    /// The pool's requirements beside on-demand Linux: key, operator, values.
+    /// Requirements of the NodePool in addition to on-demand Linux: key, operator, values.
     pub pool: Vec<(&'static str, &'static str, Vec<&'static str>)>,
-    /// The pods, by owner.
+    /// Pods, by owner.
     pub deployments: Vec<Deployment>,
-    /// What comes with every node.
+    /// DaemonSets of every node.
     pub daemons: Vec<Daemon>,
 }
 
-/// Every workload, in the order of reports.
+/// Returns all workloads, in the order of reports.
 #[must_use]
 pub fn all() -> Vec<Workload> {
     vec![
@@ -42,10 +42,10 @@ pub fn all() -> Vec<Workload> {
 }
 
 impl Workload {
-    /// Writes `objects.json` and `catalogue.json` into the folder; the same bytes each time.
+    /// Writes `objects.json` and `catalogue.json` into the folder; the bytes are the same each time.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn write(&self, folder: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let objects = json!({"apiVersion": "v1", "kind": "List", "items": self.objects()});

@@ -1,5 +1,5 @@
-//! The lower bound is one: no fleet undercuts it, and on markets small enough to try everything it is as high as fractions
-//! of machines allow.
+//! Tests of the lower bound: no fleet costs less. On inputs small enough for exhaustive search, the bound is as high as the
+//! optimum with fractions of nodes.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
@@ -7,7 +7,7 @@ use peers::bound::{Item, Machine, Market, of_market, within};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What sums of doubles and the solver's own tolerance may come to.
+/// Tolerance for the rounding error of sums of doubles and of the solver.
 const SLACK: f64 = 1e-6;
 
 fn market(items: &[(u32, u32, u32, bool)], machines: &[(u32, u32, u32)]) -> Market {
@@ -25,7 +25,7 @@ fn market(items: &[(u32, u32, u32, bool)], machines: &[(u32, u32, u32)]) -> Mark
     Market { items: items.iter().map(item).collect(), machines: machines.iter().map(machine).collect() }
 }
 
-/// Every way to fill a machine, as counts of all items.
+/// Returns every filling of a node, as counts of all items.
 fn fillings(market: &Market, machine: &Machine) -> Vec<Vec<u32>> {
     let mut all = vec![Vec::new()];
     for item in &market.items {
@@ -43,13 +43,13 @@ fn fillings(market: &Market, machine: &Machine) -> Vec<Vec<u32>> {
     all
 }
 
-/// Every way to fill every machine, with what the machine costs.
+/// Returns every filling of every node, with the price of the node.
 fn ways(market: &Market) -> Vec<(f64, Vec<u32>)> {
     let machines = market.machines.iter();
     machines.flat_map(|it| fillings(market, it).into_iter().map(|counts| (it.price, counts))).collect()
 }
 
-/// The cheapest fleet, by trying everything.
+/// Returns the cost of the cheapest fleet, by exhaustive search.
 fn cheapest(ways: &[(f64, Vec<u32>)], wanted: Vec<u32>, known: &mut BTreeMap<Vec<u32>, f64>) -> f64 {
     if wanted.iter().all(|count| *count == 0) {
         return 0.0;
@@ -68,7 +68,7 @@ fn cheapest(ways: &[(f64, Vec<u32>)], wanted: Vec<u32>, known: &mut BTreeMap<Vec
     best
 }
 
-/// The linear program over all ways at once.
+/// Returns the optimum of the linear program over all fillings at once.
 fn relaxed(market: &Market, ways: &[(f64, Vec<u32>)]) -> f64 {
     let mut variables = ProblemVariables::new();
     let worths: Vec<Variable> = market.items.iter().map(|_| variables.add(variable().min(0.0))).collect();
@@ -85,7 +85,7 @@ fn items(kinds: usize, most: u32) -> impl Strategy<Value = Vec<(u32, u32, u32, b
     prop::collection::vec((1_u32..=9, 1_u32..=9, 1..=most, prop::bool::weighted(0.3)), 1..=kinds)
 }
 
-/// The last machine holds anything, so that everything has a place.
+/// Generates nodes; the last one is large enough for any item.
 fn machines(kinds: usize) -> impl Strategy<Value = Vec<(u32, u32, u32)>> {
     let any = (4_u32..=40, 1_u32..=20, 1_u32..=20);
     (prop::collection::vec(any, 0..kinds), 10_u32..=40).prop_map(|(mut all, price)| {
@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn on_tiny_markets_it_is_the_optimum_in_fractions(items in items(3, 3), machines in machines(3)) {
+    fn bound_is_the_fractional_optimum_when_the_market_is_tiny(items in items(3, 3), machines in machines(3)) {
         let all = market(&items, &machines);
         let bound = of_market(&all.clone().reduced().unwrap()).unwrap();
         let ways = ways(&all);
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn it_is_one_however_early_the_search_ends(items in items(3, 3), machines in machines(3), rounds in 0_usize..4) {
+    fn bound_is_valid_when_the_search_ends_early(items in items(3, 3), machines in machines(3), rounds in 0_usize..4) {
         let all = market(&items, &machines);
         let bound = within(&all.clone().reduced().unwrap(), rounds).unwrap();
         prop_assert!(bound.rounds <= rounds);
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn no_fleet_undercuts_it(items in items(8, 12), machines in machines(6), seed in prop::collection::vec(any::<u32>(), 256)) {
+    fn bound_is_below_fleets(items in items(8, 12), machines in machines(6), seed in prop::collection::vec(any::<u32>(), 256)) {
         let all = market(&items, &machines);
         let bound = of_market(&all.clone().reduced().unwrap()).unwrap();
         let fleet = random_fleet(&all, &seed);
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// Pods in some order, each on the first machine with room, else on a new one of some type that holds it.
+/// Places pods in random order, each on the first node with enough capacity, else on a new node of a random sufficient type.
 fn random_fleet(market: &Market, seed: &[u32]) -> f64 {
     let mut chance = seed.iter().copied().cycle();
     let mut pods: Vec<(u32, usize)> = Vec::new();
@@ -160,7 +160,7 @@ fn random_fleet(market: &Market, seed: &[u32]) -> f64 {
 }
 
 #[test]
-fn pods_that_keep_apart_need_a_machine_each() {
+fn bound_counts_a_node_per_pod_when_pods_are_anti_affine() {
     let machines = [(10, 10, 10), (3, 2, 2)];
     let together = of_market(&market(&[(1, 1, 20, false)], &machines)).unwrap();
     let apart = of_market(&market(&[(1, 1, 20, true)], &machines)).unwrap();
@@ -169,7 +169,7 @@ fn pods_that_keep_apart_need_a_machine_each() {
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_is_named() {
+fn reduced_fails_when_a_pod_fits_no_machine() {
     let error = market(&[(11, 1, 2, false)], &[(10, 10, 10)]).reduced().unwrap_err();
     assert!(error.to_string().contains("fits no machine"), "{error}");
 }

@@ -1,8 +1,9 @@
-//! Random clusters, planned by us and judged by the real kube-scheduler: no placement may be one that it would not make.
+//! Random clusters, planned by Kerf and checked by the real kube-scheduler: no placement may be one that kube-scheduler
+//! rejects.
 //!
-//! `KERF_FIDELITY_CLUSTERS` says how many (300), `KERF_FIDELITY_SEED` where they begin (alone, it replays one),
-//! `KERF_FIDELITY_TOLD` how many failures are told (8), `KERF_FIDELITY_KINDS` narrows the clusters to some kinds of
-//! constraint (names with commas between them).
+//! `KERF_FIDELITY_CLUSTERS` is the number of clusters (300). `KERF_FIDELITY_SEED` is the first seed; alone, it replays one
+//! cluster. `KERF_FIDELITY_TOLD` is the number of printed failures (8). `KERF_FIDELITY_KINDS` limits the clusters to some kinds
+//! of constraint (comma-separated names).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::fmt::Write;
@@ -14,28 +15,28 @@ use planner::{Plan, carried_out, check, plan};
 use serde_json::{Value, json};
 use snapshot::SnapshotResult;
 
-/// Clusters that one process of the referee gets at a time.
+/// Number of clusters per process of the kube-scheduler program.
 const BATCH: usize = 500;
-/// What a launch may become is open; so many random choices are judged beside the cheapest.
+/// Number of random choices of offerings that are checked in addition to the cheapest.
 const CHOICES: u64 = 2;
-/// Failures that are told.
+/// Default number of printed failures.
 const TOLD: usize = 8;
 
-/// A cluster with our answer.
+/// Cluster with Kerf's plan.
 struct Answered {
     cluster: Cluster,
     built: SnapshotResult,
     plan: Plan,
-    /// How many pods it moves.
+    /// Number of moved pods.
     moved: usize,
-    /// How many nodes it takes away.
+    /// Number of removed nodes.
     gone: usize,
-    /// What our own checker says against it.
+    /// Findings of Kerf's own plan validation.
     findings: Vec<String>,
 }
 
 #[test]
-fn kube_scheduler_would_do_as_we_plan() {
+fn plan_matches_kube_scheduler_in_random_clusters() {
     let referee = Referee::find().unwrap();
     let kinds = setting("KINDS").map_or_else(Kinds::all, |names| Kinds::parse(&names).unwrap());
     let number = |name| setting(name).map(|text| text.parse::<u64>().unwrap());
@@ -56,7 +57,7 @@ fn kube_scheduler_would_do_as_we_plan() {
             let mut faults = Vec::from_iter(checked(it, &verdicts[0]));
             for (case, verdict) in &verdicts {
                 tally.add_verdict(&it.cluster, verdict);
-                // Where nodes go, pods may find a place that none of the rules left them before.
+                // After the removal of nodes, pods may fit where constraints excluded them before.
                 let missed = it.gone == 0 && !verdict.missed.is_empty();
                 if !verdict.disagreements.is_empty() || missed {
                     faults.push(tell(it, case, verdict));
@@ -85,7 +86,7 @@ fn answer(seed: u64, kinds: Kinds) -> Answered {
     assert!(built.problems.is_empty(), "seed {seed}: {:?}", built.problems);
     let plan = plan(&built.snapshot);
     let findings = check(&built.snapshot, &plan).iter().map(ToString::to_string).collect();
-    // kube-scheduler meets pods that move when their nodes are on their way out.
+    // kube-scheduler receives moved pods when their nodes are leaving.
     let (cluster, (snapshot, done)) = (cluster.after(&plan), carried_out(&built.snapshot, &plan));
     built.snapshot = snapshot;
     let (moved, gone) =
@@ -93,11 +94,11 @@ fn answer(seed: u64, kinds: Kinds) -> Answered {
     Answered { cluster, built, plan: done, moved, gone, findings }
 }
 
-/// The verdicts on each answer.
+/// Returns the verdicts on each plan.
 fn judge(referee: &Referee, answered: &[Answered]) -> Vec<Vec<(Case, Verdict)>> {
     let mut cases = Vec::new();
     for it in answered {
-        // Without launches and open claims there is nothing to choose.
+        // Without launches and open NodeClaims there is no choice.
         let settled = it.plan.launches.is_empty() && it.cluster.open.is_empty();
         let others = if settled { 0 } else { CHOICES };
         for variant in [Variant::Cheapest].into_iter().chain((0..others).map(Variant::Any)) {
@@ -118,7 +119,7 @@ fn judge(referee: &Referee, answered: &[Answered]) -> Vec<Vec<(Case, Verdict)>> 
     all
 }
 
-/// What our own checker says against the plan.
+/// Returns the findings of Kerf's own plan validation.
 fn checked(it: &Answered, (case, verdict): &(Case, Verdict)) -> Option<String> {
     (!it.findings.is_empty()).then(|| {
         let (found, dump) = (it.findings.join("; "), dump(it, case, verdict));
@@ -126,7 +127,7 @@ fn checked(it: &Answered, (case, verdict): &(Case, Verdict)) -> Option<String> {
     })
 }
 
-/// A failure in full.
+/// Describes a failure completely.
 fn tell(it: &Answered, case: &Case, verdict: &Verdict) -> String {
     let mut told = String::new();
     let (seed, dump) = (case.seed, dump(it, case, verdict));
@@ -141,7 +142,7 @@ fn tell(it: &Answered, case: &Case, verdict: &Verdict) -> String {
     told
 }
 
-/// Writes down the case and what it came from.
+/// Writes the case and its input to a file.
 fn dump(it: &Answered, case: &Case, verdict: &Verdict) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("referee");
     std::fs::create_dir_all(&folder).unwrap();
@@ -152,7 +153,7 @@ fn dump(it: &Answered, case: &Case, verdict: &Verdict) -> PathBuf {
 }
 
 #[test]
-fn a_seed_is_one_cluster() {
+fn cluster_is_the_same_when_the_seed_is_the_same() {
     let all = |seed| {
         let Cluster { kinds, nodes, bound, pending, pools, volume_claims, catalogue, .. } =
             Cluster::new(seed, Kinds::all());
@@ -162,7 +163,7 @@ fn a_seed_is_one_cluster() {
     assert_ne!(all(7), all(8));
 }
 
-/// A node of zone `a` with two CPUs.
+/// Returns a node of zone `a` with two CPUs.
 fn node(name: &str, planned: bool) -> Value {
     json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "a"}},
@@ -171,7 +172,7 @@ fn node(name: &str, planned: bool) -> Value {
     })
 }
 
-/// A pod of app `web`, with more in its spec.
+/// Returns a pod of app `web`, with additional fields of its spec.
 fn pod(name: &str, cpu: &str, more: Value) -> Value {
     let mut spec = json!({"containers": [{"name": "main", "image": "image", "resources": {"requests": {"cpu": cpu}}}]});
     for (key, value) in more.as_object().into_iter().flatten() {
@@ -184,7 +185,7 @@ fn placed(pod: Value, node: &str) -> Value {
     json!({"pod": pod, "node": node})
 }
 
-/// What the referee says of one planned node (`new`), one that exists (`old`), and these placements.
+/// Returns the verdict on a planned node (`new`), an existing one (`old`), and these placements.
 fn verdict(placements: Value, others: Value) -> Verdict {
     let mut line = json!({
         "seed": 1, "nodes": [node("old", false), node("new", true)], "pods": placements,
@@ -196,13 +197,13 @@ fn verdict(placements: Value, others: Value) -> Verdict {
     Referee::find().unwrap().judge(&[Case::by_hand(line)]).unwrap().remove(0)
 }
 
-/// Refusals as `POD NODE PLUGIN`.
+/// Returns the rejections as `POD NODE PLUGIN`.
 fn refusals(verdict: &Verdict) -> Vec<String> {
     verdict.disagreements.iter().map(|it| format!("{} {} {}", it.pod, it.node, it.plugin)).collect()
 }
 
 #[test]
-fn the_referee_sees_each_fault() {
+fn referee_reports_the_plugin_when_a_placement_is_invalid() {
     let term = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]);
     let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
     let spread = json!({"topologySpreadConstraints": [{
@@ -227,7 +228,7 @@ fn the_referee_sees_each_fault() {
 }
 
 #[test]
-fn the_referee_finds_places_that_we_missed() {
+fn referee_reports_missed_places_when_a_pending_pod_fits() {
     let pending = json!([pod("small", "1", json!({})), pod("large", "3", json!({}))]);
     let found = verdict(json!([]), json!({"pending": pending}));
     let places = |list: &[Place]| list.iter().map(|it| format!("{} {}", it.pod, it.node)).collect::<Vec<_>>();
@@ -237,7 +238,7 @@ fn the_referee_finds_places_that_we_missed() {
 }
 
 #[test]
-fn the_referee_leaves_room_for_daemons() {
+fn referee_subtracts_daemonset_pods_when_a_node_is_planned() {
     let template = json!({"metadata": {"labels": {"app": "log"}}, "spec": pod("", "1500m", json!({}))["spec"]});
     let set = json!({
         "metadata": {"name": "log", "namespace": "default"},
@@ -249,7 +250,7 @@ fn the_referee_leaves_room_for_daemons() {
 }
 
 #[test]
-fn the_referee_binds_volumes_as_it_goes() {
+fn referee_binds_a_volume_when_its_first_pod_is_placed() {
     let class = json!({
         "metadata": {"name": "disk"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
     });

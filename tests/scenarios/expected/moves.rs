@@ -1,4 +1,4 @@
-//! What a story expects of nodes that are there, and of pods that run on them.
+//! Expectations of a scenario for existing nodes and running pods.
 
 use planner::{Destination, Launch, NodeVerdict, Purpose, Requirement};
 
@@ -6,7 +6,7 @@ use super::{Outcome, equal};
 use crate::words;
 
 impl Outcome<'_> {
-    /// Whether the words are about moves, and what is wrong then.
+    /// Checks an expectation about disruption commands; returns `None` for any other expectation.
     pub(super) fn moves(&self, words: &[&str]) -> Option<Result<(), String>> {
         Some(match words {
             ["no", "moves"] => equal("0", &self.plan.moves.len().to_string()),
@@ -49,7 +49,7 @@ impl Outcome<'_> {
         all.try_for_each(judge)
     }
 
-    /// Where a move sends a pod: a node's name, `new`, or `nowhere`.
+    /// Returns the destination of a pod in a command: a node's name, `new`, or `nowhere`.
     fn moved(&self, pod: &str) -> String {
         let mut all = self.plan.moves.iter().flat_map(|it| &it.pods);
         match all.find(|it| it.pod == pod).map(|it| &it.to) {

@@ -1,4 +1,4 @@
-//! What a story's pods can go to: instance types, pools and nodes.
+//! Instance types, NodePools and nodes of a scenario.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::NOW;
 use super::statement::Statement;
 use crate::words;
 
-/// The types of one statement: one, or many alike, each dearer than the one before.
+/// Returns the instance types of one statement: one, or several identical ones with increasing prices.
 pub fn instance_types(statement: &Statement) -> Result<Vec<InstanceType>, String> {
     let dearer = statement.word("dearer").map(words::dollars).transpose()?.unwrap_or_default();
     let types = statement.names().into_iter().zip(0_i64..);
@@ -41,7 +41,7 @@ fn instance_type(statement: &Statement, name: String, dearer: MicroDollars) -> R
     })
 }
 
-/// A pool over the catalogue at that position.
+/// Returns a NodePool with the catalogue at that position.
 pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
     let mut labels = statement.labels("labels")?;
     labels.insert(words::key("nodepool"), statement.name.clone());
@@ -61,7 +61,7 @@ pub fn pool(statement: &Statement, catalogue: usize) -> Result<Pool, String> {
     })
 }
 
-/// Without further words nodes go only when nothing runs there.
+/// Parses the disruption settings; by default only empty nodes are removed.
 fn disruption(statement: &Statement) -> Result<Disruption, String> {
     let consolidate_after = match statement.word("waits") {
         Some("never") => None,
@@ -84,7 +84,7 @@ fn disruption(statement: &Statement) -> Result<Disruption, String> {
     Ok(Disruption { consolidate_after, policy, budgets: budgets(statement)?, worth, utilization, packing })
 }
 
-/// `worth THOUSANDTHS DOLLARS` of the price and for each pod, `warms DURATION`.
+/// Parses `worth THOUSANDTHS DOLLARS` (share of the price, and dollars per pod) and `warms DURATION`.
 fn worth(statement: &Statement) -> Result<MinimumSavings, String> {
     let usual = MinimumSavings::default();
     let warm_up = statement.word("warms").map(words::duration).transpose()?.unwrap_or(usual.warm_up);
@@ -99,7 +99,7 @@ fn worth(statement: &Statement) -> Result<MinimumSavings, String> {
     }
 }
 
-/// `packs MARGIN FLOOR HOURS`, the first two in thousandths.
+/// Parses `packs MARGIN FLOOR HOURS`, with the first two in thousandths.
 fn packing(statement: &Statement) -> Result<Packing, String> {
     let Some(said) = statement.get("packs") else { return Ok(Packing::default()) };
     let numbers: Vec<u32> = said.iter().filter_map(|word| word.parse().ok()).collect();
@@ -120,8 +120,8 @@ fn budgets(statement: &Statement) -> Result<Budgets, String> {
     })
 }
 
-/// What a node's pods use of it: `uses cpu=1 memory=2Gi`, `pressed` (`memory`, `disk` or `killed`), and what they stay within each for
-/// itself, added up, and what came too lately to show in that: `apart cpu=2 memory=3Gi`.
+/// Parses the usage of a node: `uses cpu=1 memory=2Gi` and `pressed` (`memory`, `disk` or `killed`). `apart cpu=2 memory=3Gi`
+/// is the sum of its pods' single limits, and `lately` the usage of pods that are too new to show.
 fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
     let Some(said) = statement.get("uses") else { return Ok(None) };
     let (amounts, pressed): (Vec<String>, Vec<String>) = said.iter().cloned().partition(|word| word.contains('='));
@@ -139,7 +139,7 @@ fn usage(statement: &Statement) -> Result<Option<Usage>, String> {
     Ok(Some(Usage { cpu: amounts.cpu, memory: amounts.memory, pressed, of_pods, newcomers }))
 }
 
-/// How long ago something began, and what it is called.
+/// Returns the start and the name of a state.
 fn since(statement: &Statement, clause: &str) -> Result<Option<(Millis, String)>, String> {
     let Some(said) = statement.get(clause) else { return Ok(None) };
     let name = said.first().cloned().unwrap_or_default();
@@ -147,7 +147,7 @@ fn since(statement: &Statement, clause: &str) -> Result<Option<(Millis, String)>
     Ok(Some((Millis(NOW - ago), name)))
 }
 
-/// A node without pods and without the labels of its pool.
+/// Returns a node without pods and without the labels of its NodePool.
 pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<Node, String> {
     let has = |word: &str| statement.has(word);
     let pool = statement.word("of").map(str::to_owned);
@@ -190,14 +190,14 @@ pub fn node(statement: &Statement, name: &str, kind: &InstanceType) -> Result<No
     })
 }
 
-/// `expired` just now, or some time ago.
+/// Parses `expired`, with an optional time since the expiration.
 fn expired(statement: &Statement) -> Result<Option<Millis>, String> {
     let Some(said) = statement.get("expired") else { return Ok(None) };
     let ago = said.first().map(|word| words::duration(word)).transpose()?.unwrap_or(0);
     Ok(Some(Millis(NOW - ago)))
 }
 
-/// For an hour, where the story does not say; `unknown` is a node whose claim has not said yet that it is initialized.
+/// Parses `quiet`, by default one hour. With `unknown`, the NodeClaim of the node is not reported as initialized yet.
 fn quiet_since(statement: &Statement) -> Result<Option<Millis>, String> {
     let quiet = match statement.word("quiet") {
         None => 3_600_000,
@@ -207,7 +207,7 @@ fn quiet_since(statement: &Statement) -> Result<Option<Millis>, String> {
     Ok(Some(Millis(NOW - quiet)))
 }
 
-/// Labels of a node of that type, bought `at` an offering, and its price where that offering is sold.
+/// Returns the labels of a node with the type and the offering after `at`, and the price if the offering exists.
 fn bought(
     statement: &Statement,
     kind: &InstanceType,
@@ -226,7 +226,7 @@ fn bought(
     Ok((labels, sold.map(|it| it.price)))
 }
 
-/// The labels that every node of the type carries.
+/// Returns the labels of every node of the type.
 fn type_labels(kind: &InstanceType) -> BTreeMap<String, String> {
     let single = kind.labels.iter().filter(|(_, values)| values.len() == 1);
     let mut labels: BTreeMap<String, String> = single.map(|(key, it)| (key.clone(), it[0].clone())).collect();

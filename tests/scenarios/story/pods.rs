@@ -1,4 +1,4 @@
-//! Pods of a story: what they ask for, whom they want near and apart, their ports and volumes.
+//! Pods of a scenario: requests, pod affinity and anti-affinity, host ports and volumes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::NOW;
 use super::statement::Statement;
 use crate::words;
 
-/// The shape that a statement gives to a pod in `namespace`.
+/// Returns the shape of a pod in `namespace` by its statement.
 pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String> {
     let mut requests = statement.resources("asks")?;
     requests.set(Resources::PODS, 1);
@@ -37,7 +37,7 @@ pub fn shape(statement: &Statement, namespace: &str) -> Result<PodShape, String>
     })
 }
 
-/// `mix web base 2 share 70`: pods that say the same of the same workload belong together.
+/// Parses `mix web base 2 share 70`. Pods with the same values for the same workload form one group.
 pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<CapacitySplit>>, String> {
     let Some(words) = statement.get("mix") else { return Ok(None) };
     let parts = Parts::of(words, &["base", "share"]);
@@ -47,7 +47,7 @@ pub fn mix(statement: &Statement, namespace: &str) -> Result<Option<Arc<Capacity
     Ok(Some(Arc::new(CapacitySplit { owner: workload.clone(), workload, on_demand_base, spot_share })))
 }
 
-/// `rests 1h of web`: the workload, and until when it rests; a pod that names none is one by itself.
+/// Parses `rests 1h of web`: the workload, and the end of its rest. Without a workload, the pod is its own workload.
 pub fn rest(statement: &Statement, pod: &str) -> Result<Option<(String, Millis)>, String> {
     match statement.get("rests").map(|words| words.iter().map(String::as_str).collect::<Vec<_>>()).as_deref() {
         None => Ok(None),
@@ -57,7 +57,8 @@ pub fn rest(statement: &Statement, pod: &str) -> Result<Option<(String, Millis)>
     }
 }
 
-/// What a pod of one container requests and uses, where anything is said of that. Half of the time it uses half as much CPU.
+/// Returns requests and usage of a pod with one container, if the statement has any. The median of its CPU usage is half of the
+/// given usage.
 pub fn sizing(statement: &Statement) -> Result<Option<Sizing>, String> {
     if !["does", "was", "got-back", "always"].iter().any(|word| statement.has(word)) {
         return Ok(None);
@@ -98,7 +99,7 @@ fn fixed(word: &str) -> Result<NotResizable, String> {
     }
 }
 
-/// `namespace/name` of the volume claims of the pod of that name, one for each volume of its shape.
+/// Returns `namespace/name` of the volume claims of a pod, one for each volume of its shape.
 pub fn claims(statement: &Statement, namespace: &str, pod: &str) -> Vec<String> {
     let name = |(shared, name, _): (bool, &str, &[String])| match shared {
         true => format!("{namespace}/{name}"),
@@ -107,13 +108,13 @@ pub fn claims(statement: &Statement, namespace: &str, pod: &str) -> Vec<String> 
     volumes(statement).map(name).collect()
 }
 
-/// Volumes with their name and whether pods share them.
+/// Returns the volumes, each with its name and a flag for sharing.
 fn volumes(statement: &Statement) -> impl Iterator<Item = (bool, &str, &[String])> {
     let all = statement.clauses.iter().filter(|(word, _)| word == "claims" || word == "shares");
     all.filter_map(|(word, rest)| rest.split_first().map(|(name, rest)| (word == "shares", name.as_str(), rest)))
 }
 
-/// `from DRIVER where zone In a or zone In b`; both parts may be missing.
+/// Parses `from DRIVER where zone In a or zone In b`; both parts are optional.
 fn volume(words: &[String]) -> Result<VolumeNeed, String> {
     let parts = Parts::of(words, &["from", "where"]);
     let driver = parts.get("from").and_then(<[String]>::first).cloned();
@@ -121,7 +122,7 @@ fn volume(words: &[String]) -> Result<VolumeNeed, String> {
     Ok(VolumeNeed { driver, alternatives })
 }
 
-/// `80`, `53/UDP`, `10.0.0.1:80`.
+/// Parses a host port: `80`, `53/UDP`, `10.0.0.1:80`.
 fn port(word: &str) -> Result<HostPort, String> {
     let (front, protocol) = word.split_once('/').unwrap_or((word, "TCP"));
     let (ip, port) = front.rsplit_once(':').unwrap_or(("0.0.0.0", front));
@@ -129,13 +130,13 @@ fn port(word: &str) -> Result<HostPort, String> {
     Ok(HostPort { ip: ip.to_owned(), port, protocol: protocol.to_owned() })
 }
 
-/// `zone In a and arch Exists weight 10`.
+/// Parses `zone In a and arch Exists weight 10`.
 fn node_preference(words: &[String]) -> Result<NodePreference, String> {
     let parts = Parts::of(words, &["weight"]);
     Ok(NodePreference { weight: parts.number("weight")?.unwrap_or(1), term: words::conjunction(parts.front())? })
 }
 
-/// `app=web over zone in shop,bank weight 10`.
+/// Parses `app=web over zone in shop,bank weight 10`.
 fn preference(words: &[String]) -> Result<PodPreference, String> {
     let at = words.iter().position(|word| word == "weight").unwrap_or(words.len());
     let (front, weight) = words.split_at(at);
@@ -143,7 +144,7 @@ fn preference(words: &[String]) -> Result<PodPreference, String> {
     Ok(PodPreference { weight, term: term(front)? })
 }
 
-/// `app=web over zone`, and whose pods are meant: `in shop,bank`, `in-namespaces team=a`, `in-every-namespace`.
+/// Parses `app=web over zone`, with optional namespaces: `in shop,bank`, `in-namespaces team=a`, `in-every-namespace`.
 fn term(words: &[String]) -> Result<PodTerm, String> {
     let parts = Parts::of(words, &["over", "in", "in-namespaces", "in-every-namespace"]);
     let listed = parts.get("in").unwrap_or_default().iter().flat_map(|word| word.split(','));
@@ -157,7 +158,7 @@ fn term(words: &[String]) -> Result<PodTerm, String> {
     })
 }
 
-/// `over zone by at most 1 among app=web min-domains 3 softly ignoring-affinity honouring-taints`.
+/// Parses `over zone by at most 1 among app=web min-domains 3 softly ignoring-affinity honouring-taints`.
 fn spread(words: &[String]) -> Result<Spread, String> {
     let known = ["over", "by", "among", "min-domains", "softly", "ignoring-affinity", "honouring-taints"];
     let parts = Parts::of(words, &known);
@@ -173,7 +174,7 @@ fn spread(words: &[String]) -> Result<Spread, String> {
     })
 }
 
-/// `app=web and tier In a,b`; `everyone`; `no-one` is no selector at all.
+/// Parses `app=web and tier In a,b`, or `everyone`; `no-one` returns no selector.
 fn selector(words: &[String]) -> Result<Option<Selector>, String> {
     match words {
         [word] if word == "everyone" => return Ok(Some(Selector::default())),
@@ -188,7 +189,7 @@ fn selector(words: &[String]) -> Result<Option<Selector>, String> {
     Ok(Some(Selector(all.concat())))
 }
 
-/// Words of a clause by the small words that divide them.
+/// Parts of a clause, divided by keywords.
 struct Parts<'a>(Vec<(&'a str, &'a [String])>);
 
 impl<'a> Parts<'a> {

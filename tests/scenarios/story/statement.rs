@@ -1,4 +1,4 @@
-//! One statement of a story: a subject, a name, and clauses that each begin with a word of their own.
+//! One statement of a scenario: a subject, a name, and clauses that each begin with a keyword.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use planner::{Resources, Taint};
 
 use crate::words;
 
-/// A subject with its name, how many there are of it, and its clauses: the clause's word, and the words after it.
+/// Subject with its name, its number of copies, and its clauses: keyword and arguments.
 pub struct Statement {
     pub subject: String,
     pub name: String,
@@ -36,7 +36,7 @@ const POD: [&str; 19] = [
     "on",
 ];
 
-/// The words that begin a clause; elsewhere they are words like others.
+/// Returns the keywords of a subject's clauses; any other subject may use them as plain arguments.
 fn clauses(subject: &str) -> Option<Vec<&'static str>> {
     Some(match subject {
         "type" => vec!["has", "keeps", "labels", "offers", "performs", "attaches", "dearer"],
@@ -104,7 +104,7 @@ fn clauses(subject: &str) -> Option<Vec<&'static str>> {
 }
 
 impl Statement {
-    /// Reads one line whose continuations are joined to it.
+    /// Parses one line with its continuation lines.
     pub fn of(line: &str) -> Result<Self, String> {
         let mut words = line.split_whitespace().map(str::to_owned).peekable();
         let subject = words.next().ok_or("an empty statement")?;
@@ -122,12 +122,12 @@ impl Statement {
         Ok(Self { subject, name, count, clauses })
     }
 
-    /// The words after the first clause of that name.
+    /// Returns the arguments of the first clause of that name.
     pub fn get(&self, clause: &str) -> Option<&[String]> {
         self.all(clause).next()
     }
 
-    /// The words after every clause of that name.
+    /// Returns the arguments of every clause of that name.
     pub fn all(&self, clause: &str) -> impl Iterator<Item = &[String]> {
         self.clauses.iter().filter(move |(word, _)| word == clause).map(|(_, rest)| rest.as_slice())
     }
@@ -136,7 +136,7 @@ impl Statement {
         self.get(clause).is_some()
     }
 
-    /// The first word after a clause.
+    /// Returns the first argument of a clause.
     pub fn word(&self, clause: &str) -> Option<&str> {
         self.get(clause)?.first().map(String::as_str)
     }
@@ -161,13 +161,13 @@ impl Statement {
         self.get("taints").unwrap_or_default().iter().map(|word| words::taint(word)).collect()
     }
 
-    /// The names of all that the statement speaks of.
+    /// Returns the names of all objects of the statement.
     pub fn names(&self) -> Vec<String> {
         numbered(&self.name, self.count)
     }
 }
 
-/// Statements of a text, without comments, continuation lines joined.
+/// Returns the statements of a text, without comments and with joined continuation lines.
 pub fn lines(text: &str) -> Vec<String> {
     let mut statements: Vec<String> = Vec::new();
     for line in text.lines().map(|line| line.split('#').next().unwrap_or_default()) {
@@ -180,12 +180,12 @@ pub fn lines(text: &str) -> Vec<String> {
     statements
 }
 
-/// The 5 of `x5`.
+/// Parses the number of `x5`.
 pub fn times(word: &str) -> Option<usize> {
     word.strip_prefix('x')?.parse().ok()
 }
 
-/// `web`, or `web-01` and so on.
+/// Returns `web`, or `web-01` and so on.
 pub fn numbered(name: &str, count: Option<usize>) -> Vec<String> {
     let Some(count) = count else { return vec![name.to_owned()] };
     let width = count.to_string().len().max(2);

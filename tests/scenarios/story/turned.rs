@@ -1,8 +1,8 @@
-//! The same cluster in other orders, which must make no difference.
+//! Permutations of a cluster, which must not change the plan.
 
 use planner::Snapshot;
 
-/// The same cluster, listed backwards.
+/// Returns the cluster with reversed lists.
 pub fn reversed(snapshot: &Snapshot) -> Snapshot {
     let mut turned = snapshot.clone();
     turned.pods.reverse();
@@ -12,7 +12,7 @@ pub fn reversed(snapshot: &Snapshot) -> Snapshot {
     turned
 }
 
-/// The same cluster, listed from the middle on, with its shapes and catalogues backwards.
+/// Returns the cluster with lists that begin in the middle, and with reversed shapes and catalogues.
 pub fn rotated(snapshot: &Snapshot) -> Snapshot {
     let mut turned = snapshot.clone();
     turned.pods.rotate_left(snapshot.pods.len() / 2);
@@ -28,7 +28,7 @@ pub fn rotated(snapshot: &Snapshot) -> Snapshot {
     turned
 }
 
-/// The same cluster, every other one first.
+/// Returns the cluster with every second object first.
 pub fn combed(snapshot: &Snapshot) -> Snapshot {
     let mut turned = snapshot.clone();
     turned.pods = comb(&snapshot.pods);

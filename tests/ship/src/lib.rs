@@ -1,7 +1,7 @@
-//! What is shipped, built by the programs that users build it with: images by buildah, machine images by Packer against moto. A crate of
-//! its own, so that neither the EC2 SDK nor the agent is built for it.
+//! Tests of the shipped artifacts, built with the programs that users build them with: images by buildah, machine images by
+//! Packer against moto. The tests are a crate of their own, so that they build neither the EC2 SDK nor the agent.
 //!
-//! Everything here is for tests, so what should work and does not ends the test with a sentence.
+//! All code here is for tests, so a failure ends the test with a message.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 pub mod moto;
@@ -9,13 +9,13 @@ pub mod moto;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The checkout.
+/// Returns the root of the checkout.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the crate lies in the checkout")
 }
 
-/// Where what is built once is kept.
+/// Returns the cache folder for artifacts that are built once.
 #[must_use]
 pub fn cache() -> PathBuf {
     match std::env::var_os("KERF_CACHE") {
@@ -24,7 +24,7 @@ pub fn cache() -> PathBuf {
     }
 }
 
-/// The static program of the `agent` or the `controller` for an architecture.
+/// Returns the static program of the `agent` or the `controller` for an architecture.
 #[must_use]
 pub fn program(name: &str, architecture: &str) -> PathBuf {
     let suffix = if architecture == "amd64" { String::new() } else { format!("-{architecture}") };
@@ -33,17 +33,17 @@ pub fn program(name: &str, architecture: &str) -> PathBuf {
     path
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whether it ended with 0.
+    /// True if the exit code was 0.
     pub well: bool,
-    /// Standard output, then standard error.
+    /// Standard output, followed by standard error.
     pub said: String,
 }
 
-/// Runs a command in the checkout, without input. It hears nothing of the crate that asks: build scripts (ring's) that read such words
-/// would build programs anew because a test asked for them, and once more for the next user.
+/// Runs a command in the checkout, without input. Cargo's variables of this crate are removed: build scripts that read them
+/// (ring's) would rebuild programs for this test, and again for the next user.
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
     let of_this_crate = |name: &String| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -55,14 +55,14 @@ pub fn run(command: &mut Command) -> Outcome {
     Outcome { well: status.success(), said: String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned() }
 }
 
-/// Runs a command that has to succeed, and gives what it said.
+/// Runs a command that must succeed, and returns its output.
 pub fn ran(command: &mut Command) -> String {
     let Outcome { well, said } = run(command);
     assert!(well, "{command:?}: {said}");
     said
 }
 
-/// The lines of the blocks of `language` in one of our documents, those that go on with a backslash in one.
+/// Returns the lines of the code blocks of `language` in a document; lines that end with a backslash are joined.
 #[must_use]
 pub fn commands(document: &str, language: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(document)).unwrap();

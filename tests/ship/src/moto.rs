@@ -1,4 +1,4 @@
-//! A moto server of the test's own, and calls to its EC2 by form, as EC2's API takes them: no SDK is needed for a few words.
+//! Moto server of one test, and calls to its EC2 by form as EC2's API accepts them. No SDK is needed for few calls.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -11,9 +11,10 @@ use tempfile::TempDir;
 
 use crate::{cache, ran, root};
 
-/// Python takes some seconds on a machine of its own, and its time on a busy one; a server that ended is not waited for.
+/// Longest start. Python takes some seconds on an idle machine and much longer on a busy one; a server that has ended fails at
+/// once.
 const START: Duration = Duration::from_secs(600);
-/// The server, with one gap filled: moto knows no tags of snapshots in CreateImage, where real EC2 takes them.
+/// Server with one correction: moto does not support tags of snapshots in CreateImage, which real EC2 accepts.
 const SERVER: &str = "
 from moto.ec2.models.amis import AmiBackend
 from moto.server import main
@@ -25,10 +26,10 @@ def create_image(self, instance_id, name, description, tag_specifications):
 AmiBackend.create_image = create_image
 main()
 ";
-/// Where everything is.
+/// Region of all objects.
 pub const REGION: &str = "us-west-2";
 
-/// The running server; it ends with this value.
+/// Running server; dropping this value ends it.
 #[derive(Debug)]
 pub struct Moto {
     server: Child,
@@ -37,8 +38,8 @@ pub struct Moto {
 }
 
 impl Moto {
-    /// Installs it where it is missing (minutes, once), starts it with public images of Amazon's of these names and architectures, and
-    /// waits until it listens.
+    /// Installs moto if it is missing (minutes, once) and starts it with public images of Amazon of these names and
+    /// architectures. Returns when the server listens.
     #[must_use]
     pub fn start(images: &[(&str, &str)]) -> Self {
         let (tests, programs) = (root().join("tests"), cache().join("moto"));
@@ -47,7 +48,7 @@ impl Moto {
         let log = folder.path().join("log");
         let catalogue = folder.path().join("images.json");
         fs::write(&catalogue, Value::from_iter(images.iter().enumerate().map(published)).to_string()).unwrap();
-        // Port 0: the kernel chooses, and the server's log tells.
+        // Port 0: the kernel chooses a port, and the server's log contains it.
         let mut command = Command::new(programs.join("bin/python3"));
         command
             .args(["-c", SERVER, "-H", "127.0.0.1", "-p", "0"])
@@ -68,13 +69,13 @@ impl Moto {
         }
     }
 
-    /// Where it answers.
+    /// Returns the URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Calls an action of EC2 with its parameters, and gives the document that comes back.
+    /// Calls an EC2 action with parameters and returns the response document.
     #[must_use]
     pub fn ec2(&self, action: &str, parameters: &[(&str, &str)]) -> String {
         let mut form = format!("Action={action}&Version=2016-11-15");
@@ -98,7 +99,7 @@ impl Moto {
     }
 }
 
-/// An image as moto's catalogue has them; later ones are newer.
+/// Returns an image in the format of moto's catalogue; later images are newer.
 fn published((index, (name, architecture)): (usize, &(&str, &str))) -> Value {
     json!({
         "ami_id": format!("ami-{index:017x}"), "name": name, "architecture": architecture, "owner_id": "602401143452",

@@ -1,7 +1,7 @@
-//! Machine images by the real Packer: templates are valid, wrong variables are refused with a sentence, and a whole build goes against
-//! moto's EC2, where the machine that is provisioned over SSH is a real systemd here.
+//! Tests of machine images with the real Packer: templates are valid, invalid variables are rejected with a message, and a
+//! complete build runs against moto's EC2. The machine that is provisioned over SSH is a real systemd in a container.
 //!
-//! `make e2e` runs those that are ignored: Packer has to be built for them.
+//! `make e2e` runs the ignored tests, because they need a build of Packer.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::fs;
@@ -14,7 +14,8 @@ use systemd_room::{Layer, System};
 use tempfile::TempDir;
 
 const SUDO: &str = "#!/bin/sh\nif [ \"$1\" = -E ]; then shift; fi\nexec \"$@\"\n";
-/// Bottlerocket's way from the admin container to the machine, and its containerd: it keeps a list of what was pulled.
+/// Bottlerocket's `sheltie`, which enters the host from the admin container, and its `ctr`, which keeps a list of the pulled
+/// images.
 const SHELTIE: &str = "#!/bin/sh\nexec \"$@\"\n";
 const CTR: &str = "#!/bin/sh -e
 for image; do :; done
@@ -24,7 +25,7 @@ case \" $* \" in
 esac
 ";
 
-/// What Packer needs to call a server that believes everybody.
+/// Variables with which Packer calls a server that accepts any credentials.
 const CREDENTIALS: [(&str, &str); 4] = [
     ("AWS_ACCESS_KEY_ID", "test"),
     ("AWS_SECRET_ACCESS_KEY", "test"),
@@ -32,8 +33,9 @@ const CREDENTIALS: [(&str, &str); 4] = [
     ("AWS_EC2_METADATA_DISABLED", "true"),
 ];
 
-/// Packer's processes give each other five seconds for an answer, ten for a sign of life and a minute to start, and no setting changes
-/// that: on a machine that does much else they lose each other, whatever the build was at. This is what it says then.
+/// Messages of Packer's processes that lose their connection. Packer permits five seconds for a response, ten for a keepalive
+/// and a minute for a start, and no setting changes these limits. On a busy machine, any build may fail with one of these
+/// messages.
 const LOST: [&str; 5] = [
     "unexpected EOF",
     "connection is shut down",
@@ -41,10 +43,10 @@ const LOST: [&str; 5] = [
     "timeout waiting for accept",
     "timeout while waiting for plugin to start",
 ];
-/// How often what Packer lost begins anew.
+/// Most attempts for an operation with such a failure.
 const ATTEMPTS: usize = 5;
 
-/// Does something anew for as long as Packer's processes lose each other over it; whatever else goes wrong is its end.
+/// Repeats an operation while Packer's processes lose their connection; any other failure is final.
 fn patiently<T>(mut attempt: impl FnMut() -> (T, Outcome)) -> (T, Outcome) {
     for number in 1..ATTEMPTS {
         let (made, outcome) = attempt();
@@ -67,7 +69,7 @@ fn validate(template: &str, variables: &[String]) -> Outcome {
 
 #[test]
 #[ignore = "builds Packer: make e2e"]
-fn each_form_of_the_templates_is_valid_and_formatted() {
+fn packer_accepts_each_form_of_the_templates() {
     let agent = program("agent", "amd64");
     for architecture in ["amd64", "arm64"] {
         for variant in ["standard", "nvidia"] {
@@ -100,7 +102,7 @@ fn each_form_of_the_templates_is_valid_and_formatted() {
 
 #[test]
 #[ignore = "builds Packer: make e2e"]
-fn what_cannot_be_built_is_refused_with_a_sentence() {
+fn packer_reports_an_error_when_a_variable_is_invalid() {
     let program = format!("agent={}", program("agent", "amd64").display());
     let rows = [
         ("packer/al2023", vec!["kubernetes=1.36", program.as_str(), "mode=both"], "mode is observe or bootstrap"),
@@ -119,7 +121,7 @@ fn what_cannot_be_built_is_refused_with_a_sentence() {
     }
 }
 
-/// A machine with an SSH server of its own on loopback.
+/// Machine with its own SSH server on loopback.
 struct Machine {
     system: System,
     ssh: String,
@@ -134,7 +136,8 @@ impl Machine {
             ran(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(key));
         }
         let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-        // The server says if somebody else takes it before; nobody on this machine asks for a certain port.
+        // The server reports a conflict if another process takes the port before; no process on this machine requests a fixed
+        // port.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         layer.script("usr/bin/sudo", SUDO);
         layer.write("opt/ssh/host", &text("host"));
@@ -155,7 +158,7 @@ impl Machine {
         Self { system, ssh, folder }
     }
 
-    /// Builds against moto with this machine as the one that EC2 has launched; gives what Packer said.
+    /// Builds against moto, with this machine as the instance that EC2 has launched; returns Packer's output.
     fn build(&self, moto: &Moto, template: &str, variables: &[&str]) -> Outcome {
         let endpoint = format!("endpoint={}", moto.url());
         let manifest = format!("manifest={}", self.folder.path().join("manifest.json").display());
@@ -164,7 +167,7 @@ impl Machine {
         packer(&[&["build", "-color=false"], given.as_slice(), &[template]].concat())
     }
 
-    /// The image that Packer's manifest names.
+    /// Returns the image in Packer's manifest.
     fn image(&self) -> String {
         let text = fs::read_to_string(self.folder.path().join("manifest.json")).unwrap();
         let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -173,7 +176,7 @@ impl Machine {
     }
 }
 
-/// A build with everything that belongs to it, each time anew: Packer refuses a name that it has given before.
+/// Runs a build with a new server and machine each time, because Packer rejects an existing image name.
 fn build(
     images: &[(&str, &str)],
     boot: impl Fn() -> Machine,
@@ -188,7 +191,7 @@ fn build(
     (moto, machine, outcome)
 }
 
-/// The images that a term of a class finds: by filters, as `docs/nodeclass.md` says.
+/// Returns the images that a selector term of an EC2NodeClass finds: by filters, as in `docs/nodeclass.md`.
 fn found(moto: &Moto, filters: &[(&str, &str)]) -> String {
     let mut parameters = vec![("Owner.1".to_owned(), "self")];
     for (index, (name, value)) in filters.iter().enumerate() {
@@ -199,7 +202,7 @@ fn found(moto: &Moto, filters: &[(&str, &str)]) -> String {
 
 #[test]
 #[ignore = "builds Packer: make e2e"]
-fn a_whole_build_ends_in_an_image_that_the_selectors_find() {
+fn packer_build_creates_an_image_that_the_selectors_find() {
     if !System::is_available() {
         return;
     }
@@ -232,7 +235,7 @@ fn a_whole_build_ends_in_an_image_that_the_selectors_find() {
 
 #[test]
 #[ignore = "builds Packer: make e2e"]
-fn a_machine_with_a_fault_becomes_no_image() {
+fn packer_build_creates_no_image_when_the_machine_is_invalid() {
     if !System::is_available() {
         return;
     }
@@ -250,7 +253,7 @@ fn a_machine_with_a_fault_becomes_no_image() {
 
 #[test]
 #[ignore = "builds Packer: make e2e"]
-fn container_images_are_fetched_onto_bottlerockets_data_volume() {
+fn packer_pulls_images_onto_bottlerockets_data_volume() {
     if !System::is_available() {
         return;
     }
@@ -282,7 +285,7 @@ fn container_images_are_fetched_onto_bottlerockets_data_volume() {
 
 #[test]
 #[ignore = "builds Packer: make e2e"]
-fn the_commands_of_the_document_lead_to_a_valid_template() {
+fn ami_document_commands_lead_to_a_valid_template() {
     let lines = commands("docs/ami.md", "sh");
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let (verbs, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.starts_with("make "));
@@ -291,7 +294,7 @@ fn the_commands_of_the_document_lead_to_a_valid_template() {
         let verb = line.split_whitespace().nth(1).unwrap();
         assert!(makefile.contains(&format!("\n{verb}:")), "{line}: there is no such verb; make e2e has run the others");
     }
-    // The program is where the user's own cache is, unless the test has another.
+    // The program is in the user's cache, unless the test has another one.
     let home = tempfile::tempdir().unwrap();
     let built = home.path().join(".cache/kerf/agent");
     fs::create_dir_all(&built).unwrap();
@@ -299,7 +302,7 @@ fn the_commands_of_the_document_lead_to_a_valid_template() {
     for line in others {
         let mut shell = Command::new("bash");
         shell.args(["-euc", line]).envs(CREDENTIALS).env("KERF_CACHE", ship::cache()).env("HOME", home.path());
-        // Go's own folders are below the true home.
+        // Go's own folders are below the real home.
         for name in ["GOCACHE", "GOMODCACHE"] {
             shell.env(name, ran(Command::new("go").args(["env", name])).trim());
         }

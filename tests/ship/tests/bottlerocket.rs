@@ -1,4 +1,4 @@
-//! What we tell people to write into a Bottlerocket machine's settings is what its documented model takes.
+//! Tests of the Bottlerocket settings in this repository against the documented settings model.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use ship::root;
 use toml::{Table, Value};
 
-/// Types of the model's settings that we write: what a host container has, and what a node has that we need.
+/// Settings of a host container in the model, with their types.
 /// <https://bottlerocket.dev/en/os/latest/api/settings/host-containers/>
 const HOST_CONTAINER: [(&str, Kind); 5] = [
     ("source", Kind::Url),
@@ -17,7 +17,7 @@ const HOST_CONTAINER: [(&str, Kind); 5] = [
     ("user-data", Kind::Base64),
     ("command", Kind::Words),
 ];
-/// A host container is only started with these.
+/// Settings without which no host container starts.
 const NEEDED: [&str; 3] = ["source", "enabled", "superpowered"];
 
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// Everything in a document that is no setting, or not of its type; empty when a machine takes it.
+/// Returns everything in a document that is no setting, or not of its type; empty for a valid document.
 fn faults(document: &str) -> Vec<String> {
     let parsed: Table = match document.parse() {
         Ok(parsed) => parsed,
@@ -64,7 +64,7 @@ fn faults(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_settings_that_we_show_are_settings_that_there_are() {
+fn bottlerocket_settings_are_valid_in_file_and_document() {
     let file = fs::read_to_string(root().join("packer/bottlerocket/kerf-agent.toml")).unwrap();
     assert_eq!(faults(&file), Vec::<String>::new());
     let document = fs::read_to_string(root().join("docs/bottlerocket.md")).unwrap();
@@ -76,7 +76,7 @@ fn the_settings_that_we_show_are_settings_that_there_are() {
 }
 
 #[test]
-fn what_the_model_does_not_take_is_found() {
+fn faults_lists_each_setting_when_the_document_is_invalid() {
     let row = |text: &str| faults(&format!("[settings.host-containers.kerf-agent]\n{text}"));
     let whole = "source = 'example.com/a:1'\nenabled = true\nsuperpowered = true\n";
     assert_eq!(row(whole), Vec::<String>::new());
@@ -88,7 +88,7 @@ fn what_the_model_does_not_take_is_found() {
 }
 
 #[test]
-fn the_agents_own_settings_in_it_are_what_the_comment_says() {
+fn bottlerocket_user_data_sets_mode_observe() {
     let file: Table = fs::read_to_string(root().join("packer/bottlerocket/kerf-agent.toml")).unwrap().parse().unwrap();
     let text = file["settings"]["host-containers"]["kerf-agent"]["user-data"].as_str().unwrap();
     assert_eq!(String::from_utf8(STANDARD.decode(text).unwrap()).unwrap(), "mode: observe\n");

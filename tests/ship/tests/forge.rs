@@ -1,5 +1,5 @@
-//! The definition for the forge says nothing that a developer could not say on any machine: its steps are verbs of the Makefile, it takes
-//! in nobody's code by a name that can be moved, and only the job that uploads may write.
+//! Tests of the CI workflow. Its steps are Makefile targets that run on any machine. Actions of others are pinned to a commit,
+//! and only the job that uploads has write permission.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ fn jobs() -> Map<String, Value> {
     definition()["jobs"].as_object().unwrap().clone()
 }
 
-/// Every step with the name of its job.
+/// Returns every step with the name of its job.
 fn steps() -> Vec<(String, Value)> {
     let of = |(name, job): (String, Value)| {
         job["steps"].as_array().unwrap().iter().map(|step| (name.clone(), step.clone())).collect::<Vec<_>>()
@@ -26,7 +26,7 @@ fn steps() -> Vec<(String, Value)> {
     jobs().into_iter().flat_map(of).collect()
 }
 
-/// What `make help` lists.
+/// Returns the targets that `make help` lists.
 fn verbs() -> BTreeSet<String> {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let named = makefile.lines().filter(|line| line.contains(":") && line.contains("## "));
@@ -35,7 +35,7 @@ fn verbs() -> BTreeSet<String> {
     verbs
 }
 
-/// What a job runs, with a matrix of verbs written out.
+/// Returns the commands of a step, with a matrix of targets expanded.
 fn commands(job: &str, command: &str) -> Vec<String> {
     let matrix = jobs()[job]["strategy"]["matrix"]["verb"].as_array().cloned().unwrap_or_default();
     let place = "${{ matrix.verb }}";
@@ -46,7 +46,7 @@ fn commands(job: &str, command: &str) -> Vec<String> {
     matrix.iter().map(|verb| command.replace(place, verb.as_str().unwrap())).collect()
 }
 
-/// `make VERB [NAME=VALUE]...`, and nothing that a shell would read as anything else.
+/// Reports whether the command is `make VERB [NAME=VALUE]...` without any shell syntax.
 fn is_verb(command: &str, verbs: &BTreeSet<String>) -> bool {
     let mut words = command.split(' ');
     let plain = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.=/".contains(letter));
@@ -56,7 +56,7 @@ fn is_verb(command: &str, verbs: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn each_step_is_a_verb_that_exists() {
+fn ci_step_runs_an_existing_make_target() {
     let verbs = verbs();
     let mut asked = BTreeSet::new();
     for (job, step) in steps() {
@@ -74,7 +74,7 @@ fn each_step_is_a_verb_that_exists() {
 }
 
 #[test]
-fn actions_of_others_are_named_by_their_commit() {
+fn ci_pins_actions_to_a_commit() {
     let used: Vec<String> = steps().iter().filter_map(|(_, step)| step["uses"].as_str()).map(str::to_owned).collect();
     assert_eq!(used.len(), jobs().len(), "each job checks out, and takes nothing else");
     for action in used {
@@ -84,7 +84,7 @@ fn actions_of_others_are_named_by_their_commit() {
 }
 
 #[test]
-fn only_the_release_may_write() {
+fn ci_grants_write_only_to_the_release_job() {
     assert_eq!(definition()["permissions"], serde_json::json!({"contents": "read"}));
     for (name, job) in jobs() {
         let own = (name == "release").then(|| serde_json::json!({"contents": "write"}));

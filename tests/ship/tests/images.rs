@@ -1,7 +1,7 @@
-//! Container images: built twice they are the same, they hold one static program and nothing else, the bill of materials is that of the
-//! lock file, and they run where a kernel is all there is.
+//! Tests of container images. Two builds give the same image, and the image contains one static program and nothing else. The
+//! bill of materials matches the lock file, and the image runs on a bare kernel.
 //!
-//! `make e2e` builds the programs and runs what is ignored.
+//! `make e2e` builds the programs and runs the ignored tests.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use ship::{Outcome, program, ran, root, run};
 use tempfile::TempDir;
 
-/// Where machine types stand in an ELF file, and those that we build for.
+/// Offset of the machine type in an ELF file; `MACHINES` has the values of the supported architectures.
 const MACHINE: usize = 18;
 const MACHINES: [(&str, u8); 2] = [("amd64", 62), ("arm64", 183)];
 
@@ -21,7 +21,7 @@ fn build(name: &str, program: &Path, architecture: &str, folder: &Path) -> Outco
     run(Command::new(root().join("images/build")).arg(name).arg(program).arg(architecture).arg(folder))
 }
 
-/// An image that was built and taken apart.
+/// Built and unpacked image.
 struct Image {
     folder: TempDir,
     name: String,
@@ -56,7 +56,7 @@ impl Image {
         serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
     }
 
-    /// Its files, unpacked.
+    /// Returns the folder of its unpacked files.
     fn unpacked(&self) -> PathBuf {
         let files = self.folder.path().join("rootfs");
         fs::create_dir_all(&files).unwrap();
@@ -66,7 +66,7 @@ impl Image {
         files
     }
 
-    /// Runs it by runc with arguments instead of its own, without network and without a writable file.
+    /// Runs the image by runc with other arguments, without network and without a writable file.
     fn run(&self, arguments: &[&str]) -> Outcome {
         let files = self.unpacked();
         let run_by = &self.config["config"];
@@ -88,7 +88,7 @@ impl Image {
     }
 }
 
-/// What every image of ours is, whatever is in it.
+/// Checks the properties of every image.
 fn check(image: &Image, architecture: &str, program: &Path, files: &[&str]) {
     assert_eq!((&image.config["architecture"], &image.config["os"]), (&json!(architecture), &json!("linux")));
     assert_eq!(image.config["created"], "1970-01-01T00:00:00Z");
@@ -102,7 +102,7 @@ fn check(image: &Image, architecture: &str, program: &Path, files: &[&str]) {
     assert_eq!((&inside[..4], inside[MACHINE]), (&b"\x7fELF"[..], wanted));
 }
 
-/// The bill names exactly crates of the lock file, each with its checksum, and some that are certainly linked.
+/// Checks that the bill lists only crates of the lock file, each with its checksum, and that it contains some known ones.
 fn check_bill(bill: &Value, certain: &[&str]) {
     let lock: toml::Table = fs::read_to_string(root().join("Cargo.lock")).unwrap().parse().unwrap();
     let locked = lock["package"].as_array().unwrap();
@@ -120,7 +120,7 @@ fn check_bill(bill: &Value, certain: &[&str]) {
     assert!(!parts.iter().any(|part| part["name"] == "proptest"), "tests are not shipped");
 }
 
-/// The image of our program `name`, after everything that holds for it on any machine was checked.
+/// Returns the image of program `name` after the checks that apply on any machine.
 fn checked(name: &str, architecture: &str, files: &[&str], certain: &[&str]) -> Image {
     let program = program(name, architecture);
     let (image, again) = (Image::of(name, &program, architecture), Image::of(name, &program, architecture));
@@ -137,19 +137,19 @@ fn agent(architecture: &str) -> Image {
 
 #[test]
 #[ignore = "needs what make e2e builds"]
-fn the_agents_image_for_amd64_runs() {
+fn agent_image_runs_on_amd64() {
     let image = agent("amd64");
     assert_eq!(image.config["config"]["Cmd"], json!(["run"]));
     let Outcome { well, said } = image.run(&["--version"]);
     assert!(well && said.starts_with("kerf-agent "), "{said}");
-    // It looks for the machine where Bottlerocket shows it to a superpowered host container.
+    // The agent searches for the host where Bottlerocket mounts it in a superpowered host container.
     let Outcome { well, said } = image.run(&["doctor", "--offline"]);
     assert!(!well && said.contains("there is no kubelet"), "{said}");
 }
 
 #[test]
 #[ignore = "needs what make e2e builds"]
-fn the_agents_image_for_arm64_is_made_the_same_way() {
+fn agent_image_is_built_for_arm64() {
     assert_eq!(agent("arm64").config["config"]["Cmd"], json!(["run"]));
 }
 
@@ -166,20 +166,20 @@ fn controller(architecture: &str) -> Image {
 
 #[test]
 #[ignore = "needs what make e2e builds"]
-fn the_controllers_image_for_amd64_runs_as_nobody() {
+fn controller_image_runs_as_nonroot_on_amd64() {
     let Outcome { well, said } = controller("amd64").run(&["--help"]);
     assert!(well && said.contains("Usage: kerf-controller"), "{said}");
 }
 
 #[test]
 #[ignore = "needs what make e2e builds"]
-fn the_controllers_image_for_arm64_is_made_the_same_way() {
+fn controller_image_is_built_for_arm64() {
     assert_eq!(controller("arm64").config["config"]["Entrypoint"], json!(["/usr/bin/kerf-controller"]));
 }
 
 #[test]
 #[ignore = "needs what make e2e builds"]
-fn what_is_no_image_of_ours_is_refused() {
+fn build_fails_when_program_or_architecture_is_invalid() {
     let (agent, folder) = (program("agent", "amd64"), tempfile::tempdir().unwrap());
     let dynamic = Path::new("/bin/true");
     let rows = [

@@ -1,5 +1,5 @@
-//! The first step of every verb, on made-up machines: each requirement that is missing is named with its cure before anything is built,
-//! and as root on Debian missing packages are installed.
+//! Tests of `prepare`, the first step of every Makefile target, on simulated machines. Each missing requirement is reported
+//! with a remedy before anything is built. As root on Debian, missing packages are installed.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::fs;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const TOOLS: [&str; 15] = [
     "awk", "bash", "cat", "cut", "dirname", "env", "grep", "head", "mkdir", "rm", "sed", "sort", "tail", "touch", "tr",
 ];
-/// Programs that verbs need, each a stub.
+/// Programs that targets need, each a stub.
 const PROGRAMS: [&str; 12] = [
     "gh",
     "mount",
@@ -29,7 +29,7 @@ const PROGRAMS: [&str; 12] = [
     "aarch64-linux-gnu-gcc",
     "rustup",
 ];
-/// Files that verbs need.
+/// Files that targets need.
 const FILES: [&str; 6] = [
     "usr/lib/systemd/system/dbus.service",
     "usr/include/stdio.h",
@@ -39,10 +39,10 @@ const FILES: [&str; 6] = [
     "etc/ssl/certs/ca-certificates.crt",
 ];
 
-/// Verbs that mount file systems.
+/// Targets that mount file systems.
 const NEED_ROOT: [&str; 5] = ["amis", "bare", "e2e", "images", "node"];
 
-/// A machine that has everything, until something is taken away.
+/// Machine that has everything, until a test removes something.
 struct Machine(TempDir);
 
 impl Machine {
@@ -115,13 +115,13 @@ impl Machine {
         run(&mut command)
     }
 
-    /// What apt-get was asked for.
+    /// Returns the calls of apt-get.
     fn installed(&self) -> String {
         fs::read_to_string(self.path("cache/apt")).unwrap_or_default()
     }
 }
 
-/// The verb stops, and every line names the verb; one of them says `expected`.
+/// Asserts that the target stops, and that one line of the output starts with the target and contains `expected`.
 fn assert_refused(machine: &Machine, verb: &str, expected: &str) {
     let Outcome { well, said } = machine.prepare(verb);
     assert!(!well, "{verb} goes on without: {expected}");
@@ -149,7 +149,7 @@ fn prepare_names_root_where_a_verb_needs_it() {
 }
 
 impl Machine {
-    /// The verbs of the Makefile that prepare the machine.
+    /// Returns the targets of the Makefile that prepare the machine.
     fn verbs() -> Vec<String> {
         let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
         let prepared = makefile.lines().filter_map(|line| line.split_once(": prepare-")?.0.to_owned().into());

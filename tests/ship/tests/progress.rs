@@ -1,4 +1,4 @@
-//! Long steps of verbs: what they print, what they leave in their log, and how the summary of `make test` counts.
+//! Tests of long steps of Makefile targets: their output, their log, and the counts in the summary of `make test`.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use ship::{Outcome, root, run};
 use tempfile::TempDir;
 
-/// Runs a shell script as the step `build` of a verb.
+/// Runs a shell script as the step `build` of a target.
 fn step(cache: &TempDir, script: &str) -> Outcome {
     let mut command = Command::new(root().join("tests/steps/run"));
     command.args(["build", "building a program", "first time: 1 minute", "sh", "-c", script]);
@@ -83,7 +83,8 @@ fn run_stops_the_step_when_it_is_terminated() {
     assert_eq!(fs::read_to_string(log).unwrap(), "ready\nstopped\n");
 }
 
-/// A `cargo` that has built two test programs, one that fails and one that skips a test, and a `make` that has nothing to build.
+/// Writes a `cargo` that has built two test programs, one that fails and one that skips a test, and a `make` without work.
+/// Returns the PATH.
 fn with_builders(cache: &TempDir) -> String {
     let script = |name: &str, text: &str| {
         let path = cache.path().join(name);

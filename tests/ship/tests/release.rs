@@ -1,7 +1,7 @@
-//! A release: one version everywhere, whole, with sums that hold, made twice it is the same, and uploaded as a draft with its section of
-//! the changelog.
+//! Tests of a release: one version everywhere, all files with valid checksums, and the same bytes in two builds. The upload is
+//! a draft with its section of the changelog.
 //!
-//! `make e2e` makes one, but for the images, which `images.rs` looks at.
+//! `make e2e` builds one without the images, which `images.rs` tests.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
@@ -21,16 +21,16 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// Makes those parts of a release below `folder`, with no words of the environment's own.
+/// Builds parts of a release below `folder`, without variables of the environment.
 fn build(folder: &Path, parts: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let mut command = Command::new(root().join("images/release/build"));
     command.arg(folder).args(parts).env_remove("TAG").env_remove("IMAGE").env("SOURCE_DATE_EPOCH", "1700000000");
     run(command.envs(environment.iter().copied()))
 }
 
-/// Changing the version means these places and the lock file, which cargo holds to the manifest by itself.
+/// A new version changes these places and the lock file; cargo checks the lock file against the manifest.
 #[test]
-fn there_is_one_version() {
+fn version_is_the_same_in_all_manifests() {
     assert_eq!(ran(&mut Command::new(root().join("images/release/version"))).trim(), VERSION);
     for chart in ["chart", "chart-crd"] {
         let about: Value = serde_saphyr::from_str(&read(&format!("controller/{chart}/Chart.yaml"))).unwrap();
@@ -48,7 +48,7 @@ fn there_is_one_version() {
 }
 
 #[test]
-fn the_changelog_begins_with_this_version() {
+fn changelog_begins_with_the_current_version() {
     let changelog = read("CHANGELOG.md");
     let headings: Vec<&str> = changelog.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     assert_eq!(headings.first(), Some(&VERSION), "the newest first");
@@ -58,7 +58,7 @@ fn the_changelog_begins_with_this_version() {
 }
 
 #[test]
-fn what_is_no_release_is_refused() {
+fn release_build_fails_when_part_tag_or_image_is_invalid() {
     let folder = tempfile::tempdir().unwrap();
     let rows = [
         ("chart", ("TAG", ""), "there is no part `chart`: known are charts, agent, cli and images"),
@@ -73,7 +73,7 @@ fn what_is_no_release_is_refused() {
     }
 }
 
-/// A folder as `make release` leaves it, and a gh that writes down what it is asked.
+/// Folder in the state that `make release` leaves, with a `gh` that prints its arguments.
 struct Forge {
     folder: TempDir,
 }
@@ -103,7 +103,7 @@ impl Forge {
 }
 
 #[test]
-fn a_release_is_uploaded_as_a_draft_with_its_notes() {
+fn publish_uploads_a_draft_with_its_notes() {
     let forge = Forge::new();
     let Outcome { well, said } = forge.publish();
     assert!(well, "{said}");
@@ -117,7 +117,7 @@ fn a_release_is_uploaded_as_a_draft_with_its_notes() {
 }
 
 #[test]
-fn what_was_changed_since_is_not_uploaded() {
+fn publish_fails_when_a_checksum_does_not_match() {
     let forge = Forge::new();
     fs::write(forge.made("kerf.bash"), "something else").unwrap();
     let Outcome { well, said } = forge.publish();
@@ -127,7 +127,7 @@ fn what_was_changed_since_is_not_uploaded() {
     assert!(!well && said.contains("run `make release` first"), "{said}");
 }
 
-/// Files of a release by name, with what is in them.
+/// Returns the names and contents of a release's files.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder.join(VERSION)).unwrap().map(|entry| entry.unwrap());
     let mut files: Vec<_> =
@@ -143,14 +143,14 @@ fn made(parts: &[&str], environment: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// A file of a packed chart.
+/// Returns a file of a packed chart.
 fn packed(folder: &Path, archive: &str, file: &str) -> String {
     ran(Command::new("tar").arg("-xzOf").arg(folder.join(VERSION).join(archive)).arg(file))
 }
 
 #[test]
 #[ignore = "builds programs and Helm: make e2e"]
-fn everything_but_the_images_is_there_and_the_same_twice() {
+fn release_has_all_files_and_is_reproducible() {
     let [one, two] = [(); 2].map(|()| made(&["charts", "agent", "cli"], &[("IMAGE", IMAGE)]));
     let (one, two) = (one.path(), two.path());
     assert_eq!(files(one), files(two));
@@ -172,7 +172,8 @@ fn everything_but_the_images_is_there_and_the_same_twice() {
     check_charts(one);
 }
 
-/// It is static, its bill of materials is its own, and where this machine can run it, it is of this version.
+/// Checks that the program is static, that its bill of materials belongs to it, and, if this machine can run it, that it has
+/// this version.
 fn check_program(path: &Path) {
     let headers = ran(Command::new("readelf").args(["--file-header", "--program-headers"]).arg(path));
     let machine = if path.display().to_string().ends_with("arm64") { "AArch64" } else { "X86-64" };
@@ -190,7 +191,7 @@ fn check_program(path: &Path) {
     }
 }
 
-/// Neither lost what it is linked to, and the image is what was asked for.
+/// Checks that both charts contain the files that they link to, and that the image is the requested one.
 fn check_charts(folder: &Path) {
     let chart = format!("kerf-{VERSION}.tgz");
     let values: Value = serde_saphyr::from_str(&packed(folder, &chart, "kerf/values.yaml")).unwrap();

@@ -1,12 +1,12 @@
-//! The `systemctl` of a machine in the machine room: hands its arguments to the room over a unix socket and ends as the
-//! room says. It decides nothing.
+//! `systemctl` of a machine in the node simulator: sends its arguments to the simulator over a unix socket and exits with the
+//! simulator's result. The shim makes no decision.
 
 use std::io::{Error, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-/// Names the socket of the machine that the caller runs on.
+/// Variable with the socket of the caller's machine.
 const SOCKET: &str = "KERF_MACHINE_SOCKET";
 
 fn main() -> ExitCode {
@@ -30,7 +30,8 @@ fn ask() -> Result<String, Error> {
     Ok(answer)
 }
 
-/// The first line is the exit code, the rest is what to print: complaints to standard error.
+/// Prints the result and returns the exit code. The first line is the exit code; the rest is the output, on standard error for
+/// an error.
 fn follow(answer: &str) -> ExitCode {
     let (code, text) = answer.split_once('\n').unwrap_or((answer, ""));
     let code: u8 = code.parse().unwrap_or(1);

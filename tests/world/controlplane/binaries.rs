@@ -1,4 +1,4 @@
-//! Where the control plane's programs come from: a folder that the user names, or our own build of all four in one.
+//! Programs of the control plane: from a folder that the user sets, or a build of all four in one program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,13 +8,13 @@ use go_programs::go_program;
 
 use super::Component;
 
-/// Names a folder with `etcd`, `kube-apiserver` and so on, as controller-runtime's tests use it.
+/// Variable with a folder of `etcd`, `kube-apiserver` and so on, as controller-runtime's tests use it.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
 pub(super) enum Binaries {
-    /// One program a component.
+    /// Folder with one program per component.
     Folder(PathBuf),
-    /// One program for all; its first argument picks the component.
+    /// One program for all; its first argument selects the component.
     One(PathBuf),
 }
 

@@ -1,5 +1,6 @@
-//! The rights that the chart grants, applied: in every test the controller and the nodes may do what the chart lets them do, and nothing
-//! else. `rights.json` holds them as Helm renders them, so that a control plane needs no Helm; a test of the chart keeps it fresh.
+//! Permissions of the chart, applied to the control plane: in every test, the controller and the nodes have exactly these
+//! permissions. `rights.json` contains them as rendered by Helm, so that a control plane needs no Helm. A test of the chart
+//! keeps the file up to date.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::CONTROLLER;
 use crate::eventually;
 use crate::helm::{Helm, Version};
 
-/// Kinds that say who may do what.
+/// Kinds of objects that grant or restrict permissions.
 const RIGHTS: [&str; 7] = [
     "ServiceAccount",
     "ClusterRole",
@@ -24,33 +25,33 @@ const RIGHTS: [&str; 7] = [
     "ValidatingAdmissionPolicyBinding",
 ];
 
-/// Values that the chart asks for and that rights do not depend on.
+/// Values that the chart requires and that do not affect permissions.
 const VALUES: [&str; 2] = ["--set=settings.clusterName=kerf", "--set=kerf.image.repository=kerf"];
 
-/// How long the API server may take to hear of its own new roles.
+/// Time limit until the API server applies its new roles.
 const HEARD: Duration = Duration::from_secs(120);
 
-/// One right of each role that is bound.
+/// One permission of each bound role.
 const ONE_OF_EACH: [(&str, &str, &str); 3] = [
     ("karpenter.k8s.aws", "ec2nodeclasses", "list"),
     ("", "pods", "list"),
     ("coordination.k8s.io", "leases", "create"),
 ];
 
-/// The chart's objects of these kinds, as Helm renders them for release `karpenter` in kube-system.
+/// Objects of these kinds as rendered by Helm for release `karpenter` in kube-system.
 const RENDERED: &str = include_str!("rights.json");
 
 /// Returns the text of `rights.json`, as Helm renders the chart now.
 ///
 /// # Errors
-/// When Helm cannot be built or refuses the chart.
+/// Returns an error if Helm cannot be built or rejects the chart.
 pub fn render_rights() -> Result<String> {
     let mut objects = Helm::find(Version::Four)?.render(&Helm::chart("chart"), &VALUES)?;
     objects.retain(|object| object.types.as_ref().is_some_and(|types| RIGHTS.contains(&types.kind.as_str())));
     Ok(serde_json::to_string_pretty(&objects)? + "\n")
 }
 
-/// Server-side applies the rights of the chart and waits until the controller's roles hold.
+/// Server-side applies the permissions of the chart and waits until the controller's roles take effect.
 pub(super) async fn apply_rights(client: &Client) -> Result<()> {
     let objects: Vec<DynamicObject> = serde_json::from_str(RENDERED).context("rights.json holds no objects")?;
     for object in objects {

@@ -1,4 +1,4 @@
-//! Installing CustomResourceDefinitions as a person would: apply, then wait until they are served.
+//! Installation of CustomResourceDefinitions: apply, then wait until they are served.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) async fn apply(client: &Client, definitions: &[CustomResourceDefiniti
     Ok(())
 }
 
-/// The server's own words, without the status object that repeats them.
+/// Returns the server's message without the status object that repeats it.
 fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -69,8 +69,8 @@ fn resource(definition: &CustomResourceDefinition, version: &str) -> ApiResource
     ApiResource::from_gvk_with_plural(&kind, &spec.names.plural)
 }
 
-/// The API server holds up the first creation of a kind by 2 s if the kind is new, for the sake of its replicas. Kinds are
-/// old in real clusters, so an empty object that is refused takes that wait here instead of somebody's measurement.
+/// Sends one invalid creation of the kind. The API server delays the first creation of a new kind by 2 s for the sake of its
+/// replicas. Kinds are old in real clusters, so this request takes the delay instead of a measurement.
 async fn take_first_creation(objects: &Api<DynamicObject>, resource: &ApiResource) {
     let nothing = DynamicObject::new("first", resource);
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };

@@ -1,4 +1,4 @@
-//! The command lines: what each component is told, and where the files are that they speak of.
+//! Command-line flags of each component, and the files that they refer to.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-account.pub";
 pub(super) const AUDIT_POLICY: &str = "audit.yaml";
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
-/// Where everything of one run is.
+/// Files of one run.
 pub(super) struct Layout<'a> {
     pub(super) folder: &'a Path,
     pub(super) ports: &'a Ports,
@@ -56,11 +56,12 @@ impl Layout<'_> {
         let mut flags = self.server(Component::ApiServer);
         flags.extend([
             format!("--etcd-servers={}", self.ports.url(Component::Etcd)),
-            // Otherwise it looks for a default route, which a machine without network lacks.
+            // Otherwise the API server requires a default route, which a machine without network lacks.
             "--advertise-address=127.0.0.1".to_owned(),
-            // It cannot publish a loopback address as endpoint of the Service `kubernetes`, and would retry for ever.
+            // The API server cannot publish a loopback address as endpoint of the Service `kubernetes`, and would retry
+            // forever.
             "--endpoint-reconciler-type=none".to_owned(),
-            // Ends open watches when it stops; without it the stop would wait a minute for machines that still watch.
+            // Ends open watches at a stop; without this flag, the stop would wait a minute for open watches.
             "--shutdown-watch-termination-grace-period=1s".to_owned(),
             format!("--client-ca-file={}", self.path(AUTHORITY)),
             "--authorization-mode=Node,RBAC".to_owned(),
@@ -88,8 +89,8 @@ impl Layout<'_> {
         flags
     }
 
-    /// What the two clients of the API server share: with their default limits a Deployment's pods would appear at 20 per
-    /// second, and every latency seen would be theirs.
+    /// Returns the common flags of the two clients of the API server. With their default limits, a Deployment's pods would
+    /// appear at 20 per second, and every measured latency would be theirs.
     fn client(&self, component: Component) -> Vec<String> {
         let kubeconfig = self.kubeconfig(component.name());
         let mut flags = self.server(component);

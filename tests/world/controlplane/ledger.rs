@@ -1,5 +1,5 @@
-//! Who asked for the end of which pod, what the controller asked for, and what the answer was: the API server's own audit log, which
-//! those who ask cannot colour.
+//! Requests that evict or delete pods, and requests of the controller, with their responses. The source is the API server's
+//! audit log, which clients cannot influence.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,39 +8,39 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// One request for a pod's end.
+/// One request that evicts or deletes a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// When it came.
+    /// Time of the request.
     pub at: Timestamp,
-    /// By whom.
+    /// User of the request.
     pub user: String,
-    /// With which program, such as `kerf-agent/0.1.0`: an agent and its kubelet are the same user.
+    /// User agent, such as `kerf-agent/0.1.0`: an agent and its kubelet are the same user.
     pub program: String,
-    /// Of which pod.
+    /// Name of the pod.
     pub pod: String,
-    /// By eviction, else by deletion.
+    /// True for an eviction, false for a deletion.
     pub evicts: bool,
-    /// The answer's code: 201 for an eviction that was granted, 429 for one that a budget forbids.
+    /// Status code of the response: 201 for an accepted eviction, 429 for one that a budget forbids.
     pub code: u16,
-    /// What a refusal says, its causes included.
+    /// Message of an error response, including its causes.
     pub said: String,
 }
 
-/// One request of the controller's.
+/// One request of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
-    /// Such as `patch`.
+    /// Verb, such as `patch`.
     pub verb: String,
-    /// The API group, empty for the core.
+    /// API group, empty for the core group.
     pub group: String,
-    /// Such as `pods/eviction`; empty for what is no resource, such as `/version`.
+    /// Resource, such as `pods/eviction`; empty for a path without a resource, such as `/version`.
     pub resource: String,
-    /// The object's name, empty where the request names none.
+    /// Name of the object; empty if the request contains none.
     pub name: String,
-    /// The answer's code.
+    /// Status code of the response.
     pub code: u16,
-    /// Whether the authorizer forbade it: for want of a right, and not for what admission thinks.
+    /// True if the authorizer rejected the request for a missing permission; false for rejections by admission.
     pub forbidden: bool,
 }
 
@@ -94,14 +94,14 @@ struct Cause {
     message: String,
 }
 
-/// Every request for a pod's end so far, in the log's order.
+/// Returns every request so far that evicts or deletes a pod, in the log's order.
 pub(super) fn endings(log: &Path) -> Result<Vec<Ending>> {
     let ends =
         |entry: &Entry| entry.object_ref.resource == "pods" && matches!(entry.verb.as_str(), "create" | "delete");
     Ok(read(log)?.into_iter().filter(ends).map(ending).collect())
 }
 
-/// Every request of one user so far, in the log's order.
+/// Returns every request of one user so far, in the log's order.
 pub(super) fn asked_by(log: &Path, user: &str) -> Result<Vec<Asked>> {
     let of_user = |entry: &Entry| entry.user.username == user;
     Ok(read(log)?.into_iter().filter(of_user).map(asked).collect())
@@ -109,7 +109,7 @@ pub(super) fn asked_by(log: &Path, user: &str) -> Result<Vec<Asked>> {
 
 fn read(log: &Path) -> Result<Vec<Entry>> {
     let text = std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;
-    // The last line may be half written.
+    // The last line may be incomplete.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| serde_json::from_str(line).with_context(|| format!("no audit event: {line}"))).collect()
 }

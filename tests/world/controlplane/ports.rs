@@ -7,15 +7,15 @@ use anyhow::{Context, Result};
 
 use super::Component;
 
-/// Below the kernel's range for outgoing connections (from 32768 on), or another test's client could take a port between
-/// our choice and the component's start.
+/// Lowest port. The range is below the kernel's range for outgoing connections (from 32768), so that no client of another test
+/// takes a chosen port before the component starts.
 const FIRST: u16 = 20_000;
 const LAST: u16 = 29_999;
 
-/// How many ports to try before giving up.
+/// Most attempts to find a free port.
 const TRIES: usize = 1_000;
 
-/// One port a server, on 127.0.0.1.
+/// Ports of the servers on 127.0.0.1.
 #[derive(Debug)]
 pub(super) struct Ports {
     etcd: u16,
@@ -26,7 +26,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Chooses ports that are free now. Nothing reserves them: who starts on them must be ready to choose again.
+    /// Chooses ports that are free now. The ports are not reserved, so the caller must be ready to choose again.
     pub(super) fn choose() -> Result<Self> {
         // All are held until all are chosen, so that they differ.
         let held = [bind()?, bind()?, bind()?, bind()?, bind()?];
@@ -43,7 +43,7 @@ impl Ports {
         }
     }
 
-    /// Where a component serves its clients; etcd in plain HTTP, the others with our certificate.
+    /// Returns the URL of a component: etcd in plain HTTP, the others with the cluster's certificate.
     pub(super) fn url(&self, component: Component) -> String {
         let scheme = match component {
             Component::Etcd => "http",
@@ -52,7 +52,7 @@ impl Ports {
         format!("{scheme}://127.0.0.1:{}", self.of(component))
     }
 
-    /// Where etcd would meet other members, had it any.
+    /// Returns the peer URL of etcd, which has no other members.
     pub(super) fn etcd_peer_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.etcd_peer)
     }

@@ -1,10 +1,10 @@
-//! Which call is which: EC2's action names, in one place.
+//! Dispatch of EC2 actions by name.
 
 use super::answer::{Failure, Reply, dry_run, invalid};
 use super::form::Form;
 use super::{Shared, describe, instances, launch, places, statuses, types};
 
-/// Lets the call that `form` spells happen. A dry run ends before anything does.
+/// Runs the call in `form`. A dry run ends before any change.
 pub(super) async fn act(shared: &Shared, action: &str, form: &Form) -> Result<Reply, Failure> {
     let cloud = shared.cloud.as_ref();
     match action {

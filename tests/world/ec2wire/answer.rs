@@ -1,4 +1,4 @@
-//! How a call ends: an answer, EC2's error, or a connection that closes.
+//! Result of a call: a response, an EC2 error, or a closed connection.
 
 use cloud::{CloudError, ErrorKind};
 use http::{HeaderMap, StatusCode, header};
@@ -6,36 +6,36 @@ use http::{HeaderMap, StatusCode, header};
 use super::form::Form;
 use super::xml::Xml;
 
-/// EC2 numbers its requests; nobody asks this fake for one.
+/// Request id of all responses; no client evaluates it.
 pub(super) const REQUEST_ID: &str = "00000000-0000-4000-8000-000000000000";
 
-/// The body of a good answer, and what to tell people of it.
+/// Body of a successful response, and its summary for the log.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) body: String,
     pub(super) told: String,
 }
 
-/// Why there is no good answer.
+/// Reason for a failed call.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The service says no.
+    /// Error response of the service.
     Refused {
         /// HTTP status.
         status: StatusCode,
-        /// EC2's code.
+        /// EC2's error code.
         code: String,
         /// EC2's message.
         message: String,
     },
-    /// A page that is no answer of EC2.
+    /// Page that is no EC2 response.
     Garbled(StatusCode),
-    /// The connection closes.
+    /// Closed connection.
     Dropped,
 }
 
 impl From<CloudError> for Failure {
-    /// EC2 answers shortages and its own faults with 5xx, throttling with 503, and all that is the caller's with 4xx.
+    /// EC2 uses 5xx for insufficient capacity and its own failures, 503 for throttling, and 4xx for errors of the caller.
     fn from(error: CloudError) -> Self {
         let status = match error.kind {
             ErrorKind::Transport => return Self::Dropped,
@@ -50,12 +50,12 @@ impl From<CloudError> for Failure {
     }
 }
 
-/// The request is wrong.
+/// Returns the error for an invalid request.
 pub(super) fn invalid(code: &str, message: String) -> Failure {
     Failure::Refused { status: StatusCode::BAD_REQUEST, code: code.to_owned(), message }
 }
 
-/// EC2's answer to a dry run that would have succeeded.
+/// Returns EC2's response to a dry run that would have succeeded.
 pub(super) fn dry_run() -> Failure {
     Failure::Refused {
         status: StatusCode::PRECONDITION_FAILED,
@@ -64,7 +64,7 @@ pub(super) fn dry_run() -> Failure {
     }
 }
 
-/// Every request to AWS is signed; who forgets it gets EC2's answer here, not in production.
+/// Checks that the request has a signature. An unsigned request gets EC2's error in the test, not only in production.
 pub(super) fn check_signed(headers: &HeaderMap) -> Result<(), Failure> {
     let signature = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if signature.is_some_and(|signature| signature.starts_with("AWS4-HMAC-SHA256 Credential=")) {
@@ -74,7 +74,7 @@ pub(super) fn check_signed(headers: &HeaderMap) -> Result<(), Failure> {
     Err(Failure::Refused { status: StatusCode::UNAUTHORIZED, code: "AuthFailure".to_owned(), message })
 }
 
-/// EC2's error document.
+/// Returns EC2's error document.
 pub(super) fn error_xml(code: &str, message: &str) -> String {
     let mut xml = Xml::default();
     xml.element("Response", |xml| {
@@ -89,23 +89,23 @@ pub(super) fn error_xml(code: &str, message: &str) -> String {
     xml.into_text()
 }
 
-/// The error document of services that speak JSON.
+/// Returns the error document of services with a JSON protocol.
 pub(super) fn error_json(code: &str, message: &str) -> String {
     serde_json::json!({"__type": code, "message": message}).to_string()
 }
 
-/// The body of a request in JSON.
+/// Parses the body of a JSON request.
 pub(super) fn json(body: &[u8]) -> Result<serde_json::Value, Failure> {
     serde_json::from_slice(body)
         .map_err(|error| invalid("SerializationException", format!("the body is no JSON: {error}")))
 }
 
-/// One page of `all`, and the token of the next. EC2 refuses pages of more than `limit` rows.
+/// Returns one page of `all`, and the token of the next. EC2 rejects pages of more than `limit` rows.
 pub(super) fn page<T>(all: Vec<T>, form: &Form, limit: usize) -> Result<(Vec<T>, Option<String>), Failure> {
     cut(all, form.read("MaxResults").unwrap_or(limit), form.get("NextToken"), limit)
 }
 
-/// One page of `size` rows, beginning where `token` says.
+/// Returns one page of `size` rows, beginning at the position of `token`.
 pub(super) fn cut<T>(
     all: Vec<T>,
     size: usize,
@@ -135,7 +135,7 @@ mod tests {
     use super::{Form, page};
 
     #[test]
-    fn pages_are_whole_and_end() {
+    fn page_returns_all_rows_until_no_token_is_left() {
         let mut seen = Vec::new();
         let mut token = None;
         loop {

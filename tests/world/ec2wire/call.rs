@@ -1,4 +1,4 @@
-//! A request in the protocol that it came in: who is asked what, and how that service says no.
+//! Request in its protocol: service, operation, and the service's form of an error.
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,14 +8,14 @@ use super::answer::{self, Failure, Reply};
 use super::form::Form;
 use super::{Shared, actions, eks, iam, pricing, sqs, ssm};
 
-/// The version by which a query names IAM.
+/// Version that identifies IAM in a query.
 const IAM: &str = "2010-05-08";
 
-/// The services that speak JSON, by how their operations begin.
+/// Services with a JSON protocol, by the prefix of their operations.
 const JSON: [(&str, Json); 3] =
     [("AmazonSSM.", Json::Ssm), ("AmazonSQS.", Json::Sqs), ("AWSPriceListService.", Json::Pricing)];
 
-/// A service that speaks JSON.
+/// Service with a JSON protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Json {
     Ssm,
@@ -23,15 +23,15 @@ pub(super) enum Json {
     Pricing,
 }
 
-/// A request and its protocol.
+/// Request and its protocol.
 pub(super) enum Call {
-    /// EC2's query protocol, with the action's name.
+    /// EC2's query protocol, with the name of the action.
     Ec2(String, Form),
     /// IAM's query protocol.
     Iam(Form),
-    /// JSON with the operation's name in a header.
+    /// JSON, with the name of the operation in a header.
     Json(Json, String, Bytes),
-    /// EKS' REST, of which Kerf uses DescribeCluster: the cluster's name.
+    /// EKS' REST protocol, of which Kerf uses DescribeCluster: the name of the cluster.
     Eks(String),
 }
 
@@ -54,7 +54,7 @@ impl Call {
         Self::Ec2(format!("{}{asked_only}", form.text("Action")), form)
     }
 
-    /// AWS' name of what is asked for; `CreateFleet(DryRun)` for the question alone.
+    /// Returns AWS' name of the action; `CreateFleet(DryRun)` for a dry run.
     pub(super) fn action(&self) -> &str {
         match self {
             Self::Ec2(action, _) => action,
@@ -95,7 +95,7 @@ impl Call {
         }
     }
 
-    /// Where a service says its code in a header: SQS keeps that of its old protocol there.
+    /// Adds the error code as a header, if the service does so: SQS keeps the code of its old protocol there.
     pub(super) fn mark(&self, code: &str, headers: &mut HeaderMap) {
         let (name, value) = match self {
             Self::Json(Json::Sqs, ..) => ("x-amzn-query-error", format!("{code};Sender")),

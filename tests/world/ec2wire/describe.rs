@@ -1,4 +1,4 @@
-//! What a region offers, apart from instance types: offerings, prices, subnets, security groups, images.
+//! Resources of a region except instance types: offerings, prices, subnets, security groups, images.
 
 use cloud::{Cloud, Filter, Tags};
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use super::xml::Xml;
 
 const PAGE: usize = 1000;
 
-/// The account that everything belongs to.
+/// Account that owns all resources.
 const ACCOUNT: &str = "123456789012";
 
-/// The filters of a request by name.
+/// Filters of a request by name.
 pub(super) struct Select(Vec<(String, Vec<String>)>);
 
 impl Select {
@@ -21,14 +21,14 @@ impl Select {
         Self(filters.map(|filter| (filter.owned("Name"), filter.texts("Value"))).collect())
     }
 
-    /// Takes the filter called `name` out.
+    /// Removes and returns the filter called `name`.
     pub(super) fn take(&mut self, name: &str) -> Option<Vec<String>> {
         let position = self.0.iter().position(|(found, _)| found == name)?;
         Some(self.0.remove(position).1)
     }
 
-    /// What is left as a [`Filter`]: tags, and the fields called `id` and `name`. A filter that this fake does not know
-    /// is an error: to leave it out would answer too much.
+    /// Converts the remaining filters into a [`Filter`]: tags, and the fields called `id` and `name`. An unknown filter is an
+    /// error, because ignoring it would return too much.
     pub(super) fn filter(self, id: &str, name: &str) -> Result<Filter, Failure> {
         let mut filter = Filter::default();
         for (field, values) in self.0 {
@@ -53,7 +53,7 @@ fn tag_filter(field: &str, values: &[String]) -> Result<(String, String), Failur
     }
 }
 
-/// The tags of a request's branch.
+/// Returns the tags of a request's branch.
 pub(super) fn tags_of(form: &Form) -> Tags {
     form.list("Tag").iter().map(|tag| (tag.owned("Key"), tag.owned("Value"))).collect()
 }
@@ -136,7 +136,8 @@ pub(super) async fn security_groups(cloud: &dyn Cloud, form: &Form) -> Result<Re
     Ok(Reply { body, told })
 }
 
-/// All images of the fake are available. Without `IncludeDeprecated` EC2 hides the deprecated ones of others.
+/// Returns images; all images of the fake are available. Without `IncludeDeprecated`, EC2 hides deprecated images of other
+/// owners.
 pub(super) async fn images(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let mut select = Select::read(form);
     let states = select.take("state");

@@ -1,45 +1,45 @@
-//! What may go wrong on the way to EC2 and back, and for which call it is ordered.
+//! Faults of the connection to EC2, and their schedule by call.
 
 use std::time::Duration;
 
 use http::StatusCode;
 
-/// What goes wrong with one call.
+/// Fault of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection closes before the call happens.
+    /// Connection that closes before the call happens.
     Drop,
-    /// The call happens, then the connection closes without an answer.
+    /// Connection that closes without a response after the call happened.
     LoseReply,
-    /// The call does not happen; EC2 answers with an error.
+    /// EC2 error; the call does not happen.
     Refuse {
         /// HTTP status.
         status: StatusCode,
-        /// EC2's code.
+        /// EC2's error code.
         code: String,
         /// EC2's message.
         message: String,
     },
-    /// The call does not happen; something between us and EC2 answers with a page that no client can read.
+    /// Unreadable page of a proxy between client and EC2; the call does not happen.
     Garble(StatusCode),
-    /// The call happens after this time.
+    /// Delay of the call.
     Slow(Duration),
 }
 
 impl Fault {
-    /// `RequestLimitExceeded` with status 503.
+    /// Returns `RequestLimitExceeded` with status 503.
     #[must_use]
     pub fn throttled() -> Self {
         Self::refuse(StatusCode::SERVICE_UNAVAILABLE, "RequestLimitExceeded", "Request limit exceeded.")
     }
 
-    /// `InternalError` with status 500.
+    /// Returns `InternalError` with status 500.
     #[must_use]
     pub fn internal_error() -> Self {
         Self::refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "An internal error has occurred")
     }
 
-    /// `UnauthorizedOperation` with status 403.
+    /// Returns `UnauthorizedOperation` with status 403.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::refuse(
@@ -49,7 +49,7 @@ impl Fault {
         )
     }
 
-    /// `AccessDenied` with status 403, as services with JSON say it.
+    /// Returns `AccessDenied` with status 403, in the form of services with a JSON protocol.
     #[must_use]
     pub fn access_denied() -> Self {
         Self::refuse(StatusCode::FORBIDDEN, "AccessDenied", "Access to the resource is denied.")
@@ -60,14 +60,14 @@ impl Fault {
     }
 }
 
-/// Faults that wait for their call.
+/// Scheduled faults.
 #[derive(Debug, Default)]
 pub(super) struct Script(Vec<Ordered>);
 
 #[derive(Debug)]
 struct Ordered {
     action: String,
-    /// How many calls until it strikes; 1 is the next.
+    /// Number of calls until the fault occurs; 1 is the next.
     left: u64,
     fault: Fault,
 }
@@ -77,7 +77,7 @@ impl Script {
         self.0.push(Ordered { action: action.to_owned(), left: nth.max(1), fault });
     }
 
-    /// Counts one call of `action` and gives the fault whose turn it is; of several, the one ordered first.
+    /// Counts one call of `action` and returns its fault, if one is due; of several, the one scheduled first.
     pub(super) fn strike(&mut self, action: &str) -> Option<Fault> {
         for ordered in self.0.iter_mut().filter(|ordered| ordered.action == action) {
             ordered.left = ordered.left.saturating_sub(1);

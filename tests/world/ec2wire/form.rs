@@ -1,9 +1,9 @@
-//! EC2's requests: a flat form whose keys spell a tree, as in `TagSpecification.1.Tag.2.Key`.
+//! EC2 requests: a flat form with keys that describe a tree, as in `TagSpecification.1.Tag.2.Key`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A form, or one branch of it. Cheap to clone: branches share the pairs.
+/// Form, or one branch of it. Cheap to clone, because branches share the pairs.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
     pairs: Arc<BTreeMap<String, String>>,
@@ -11,7 +11,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Reads `a=1&b.1.c=x%20y`. Bytes that are no UTF-8 become the replacement character.
+    /// Parses `a=1&b.1.c=x%20y`. Invalid UTF-8 becomes the replacement character.
     pub(super) fn parse(body: &str) -> Self {
         let pair = |part: &str| {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -21,43 +21,43 @@ impl Form {
         Self { pairs: Arc::new(pairs), prefix: String::new() }
     }
 
-    /// The value at `key`, if it is there.
+    /// Returns the value at `key`, if it exists.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.get(&self.key(key)).map(String::as_str)
     }
 
-    /// The value at `key`, empty when it is absent.
+    /// Returns the value at `key`, or an empty string.
     pub(super) fn text(&self, key: &str) -> &str {
         self.get(key).unwrap_or_default()
     }
 
-    /// The value at `key` as an owned text, empty when it is absent.
+    /// Returns an owned copy of the value at `key`, or an empty string.
     pub(super) fn owned(&self, key: &str) -> String {
         self.text(key).to_owned()
     }
 
-    /// The value at `key` read as a number or a truth value; `None` when it is absent or reads as neither.
+    /// Parses the value at `key`; `None` if it is absent or invalid.
     pub(super) fn read<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.get(key)?.parse().ok()
     }
 
-    /// The branch at `key`, which may be bare.
+    /// Returns the branch at `key`, which may be empty.
     pub(super) fn at(&self, key: &str) -> Self {
         Self { pairs: Arc::clone(&self.pairs), prefix: self.key(key) }
     }
 
-    /// The branches `key.1`, `key.2`, ... up to the first that is not there.
+    /// Returns the branches `key.1`, `key.2`, ... up to the first missing one.
     pub(super) fn list(&self, key: &str) -> Vec<Self> {
         let branches = (1..).map(|index| self.at(&format!("{key}.{index}")));
         branches.take_while(|branch| !branch.is_bare()).collect()
     }
 
-    /// The values at `key.1`, `key.2`, ... up to the first that is not there.
+    /// Returns the values at `key.1`, `key.2`, ... up to the first missing one.
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
         self.list(key).iter().map(|branch| branch.pairs.get(&branch.prefix).cloned().unwrap_or_default()).collect()
     }
 
-    /// All pairs of the form, in the order of their keys.
+    /// Returns all pairs of the form, in the order of their keys.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -73,7 +73,7 @@ impl Form {
     }
 }
 
-/// `%XX` and `+` of a form's text.
+/// Decodes `%XX` and `+` in the text of a form.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -101,7 +101,7 @@ mod tests {
     use super::Form;
 
     #[test]
-    fn keys_spell_a_tree() {
+    fn form_reads_keys_as_a_tree() {
         let form =
             Form::parse("Action=X&T.1.Tag.1.Key=a%2Fb&T.1.Tag.1.Value=x+y%25&T.1.Tag.2.Key=c&T.10.Key=far&Id.1=i");
         assert_eq!(form.text("Action"), "X");

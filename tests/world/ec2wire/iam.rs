@@ -1,4 +1,4 @@
-//! IAM's instance profiles in its query protocol.
+//! Instance profiles of IAM in its query protocol.
 
 use cloud::{Cloud, InstanceProfile, InstanceProfileRequest};
 
@@ -6,10 +6,10 @@ use super::answer::{Failure, Reply, cut, invalid};
 use super::form::Form;
 use super::xml::Xml;
 
-/// Profiles a page.
+/// Number of profiles per page.
 const PAGE: usize = 1000;
 
-/// Lets the call that `form` spells happen.
+/// Runs the call in `form`.
 pub(super) async fn act(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let (profile, role) = (form.text("InstanceProfileName"), form.text("RoleName"));
     match form.text("Action") {
@@ -77,7 +77,7 @@ fn profile(xml: &mut Xml, row: &InstanceProfile) {
     });
 }
 
-/// IAM's lists have `member`s, not `item`s.
+/// Writes a list of IAM, which contains `member` instead of `item`.
 fn members<T>(xml: &mut Xml, name: &str, rows: impl IntoIterator<Item = T>, each: impl Fn(&mut Xml, T)) {
     xml.element(name, |xml| {
         for row in rows {
@@ -86,7 +86,7 @@ fn members<T>(xml: &mut Xml, name: &str, rows: impl IntoIterator<Item = T>, each
     });
 }
 
-/// IAM's error document.
+/// Returns IAM's error document.
 pub(super) fn error_xml(code: &str, message: &str) -> String {
     let mut xml = Xml::default();
     xml.element("ErrorResponse", |xml| {

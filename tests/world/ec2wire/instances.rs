@@ -9,7 +9,7 @@ use super::xml::Xml;
 
 const PAGE: usize = 1000;
 
-/// By id as EC2 does it (an unknown id is an error), or all that pass the filters.
+/// Returns instances by id as EC2 does it (an unknown id is an error), or all instances that match the filters.
 pub(super) async fn describe(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let ids = form.texts("InstanceId");
     let found = if ids.is_empty() { by_filters(cloud, form).await? } else { by_ids(cloud, &ids).await? };
@@ -71,7 +71,7 @@ fn instance(xml: &mut Xml, row: &Instance) {
     xml.tags(&row.tags);
 }
 
-/// EC2's number and name of a state.
+/// Writes EC2's code and name of a state.
 fn state(xml: &mut Xml, name: &str) {
     let code = match name {
         "pending" => 0,

@@ -1,4 +1,4 @@
-//! The wire's log: one line a request for people, and the same in memory for tests.
+//! Log of the server: one readable line per request, and the same data in memory for tests.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -13,25 +13,25 @@ use super::Call;
 use super::answer::{Failure, Reply};
 use super::form::Form;
 
-/// How much of a request's parameters a line shows.
+/// Most characters of a request's parameters in a line.
 const SHOWN: usize = 160;
 
-/// One request and how it ended.
+/// One request and its result.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// When the answer was ready.
+    /// Moment of the response.
     pub at: Timestamp,
-    /// AWS' name of the call, such as `CreateFleet`.
+    /// Name of the call in AWS, such as `CreateFleet`.
     pub action: String,
-    /// Its main parameters, shortened.
+    /// Main parameters, shortened.
     pub asked: String,
-    /// What was answered: a summary, or EC2's code, or that the connection closed.
+    /// Result: a summary, EC2's error code, or the end of the connection.
     pub answered: String,
-    /// Whether the answer was a good one.
+    /// True for a successful response.
     pub good: bool,
-    /// What the client calls itself.
+    /// User agent of the client.
     pub user_agent: String,
-    /// From the request's last byte to the answer.
+    /// Time from the request's last byte to the response.
     pub took: Duration,
 }
 
@@ -73,7 +73,7 @@ impl Journal {
         self.exchanges.iter().filter(wanted).cloned().collect()
     }
 
-    /// The log serves people; when it cannot be written the calls go on, and the first failure says so.
+    /// Writes a line to the log file. Calls continue if the file cannot be written; only the first failure is reported.
     fn print(&mut self, exchange: &Exchange) {
         let Some(file) = &mut self.file else { return };
         let Exchange { at, action, asked, answered, took, .. } = exchange;
@@ -106,7 +106,7 @@ fn asked(call: &Call) -> String {
     }
 }
 
-/// What matters of a form: the whole of it, except where that is more than anybody reads.
+/// Returns the main parameters of a form: all of them, or a summary of a long form.
 fn parameters(form: &Form) -> String {
     match form.text("Action") {
         "CreateFleet" => fleet(form),
@@ -118,7 +118,7 @@ fn parameters(form: &Form) -> String {
     }
 }
 
-/// Such as `instant, 2 spot, token 17, 3 pools: m7g.large us-west-2a, ...`.
+/// Returns a summary such as `instant, 2 spot, token 17, 3 pools: m7g.large us-west-2a, ...`.
 fn fleet(form: &Form) -> String {
     let capacity = form.at("TargetCapacitySpecification");
     let configs = form.list("LaunchTemplateConfigs");

@@ -12,10 +12,10 @@ use super::lock;
 use super::template;
 use super::xml::Xml;
 
-/// EC2 gives at most two hundred templates a page.
+/// Most templates per page, as in EC2.
 const PAGE: usize = 200;
 
-/// The templates that CreateLaunchTemplate made, by client token: the same token makes none twice.
+/// Templates of CreateLaunchTemplate by client token: the same token never creates a second template.
 pub(super) type Tokens = Mutex<BTreeMap<String, LaunchTemplate>>;
 
 pub(super) async fn describe_templates(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
@@ -56,7 +56,7 @@ pub(super) async fn create_template(cloud: &dyn Cloud, tokens: &Tokens, form: &F
     Ok(Reply { body, told: made.id })
 }
 
-/// The tags that a request has for resources of `kind`.
+/// Returns the tags of a request for resources of `kind`.
 fn specified(form: &Form, kind: &str) -> Tags {
     let specifications = form.list("TagSpecification");
     specifications
@@ -83,7 +83,7 @@ pub(super) async fn create_fleet(cloud: &dyn Cloud, form: &Form) -> Result<Reply
     Ok(Reply { body, told })
 }
 
-/// EC2's "yes" is an error too.
+/// Runs the dry run of CreateFleet; EC2 reports its success as an error, too.
 pub(super) async fn rehearse_fleet(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     cloud.dry_run_create_fleet(&fleet_request(form)?).await?;
     Err(dry_run())
@@ -132,7 +132,7 @@ fn fleet_request(form: &Form) -> Result<FleetRequest, Failure> {
     })
 }
 
-/// Whether the request's strategy, of the kind of capacity that it asks for, goes by the priorities of its overrides.
+/// Reports whether the strategy for the requested capacity type uses the priorities of the overrides.
 fn is_prioritized(form: &Form) -> bool {
     let strategy = |options: &str| form.at(options).owned("AllocationStrategy");
     strategy("SpotOptions") == "capacity-optimized-prioritized" || strategy("OnDemandOptions") == "prioritized"

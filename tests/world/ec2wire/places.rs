@@ -50,7 +50,7 @@ fn reservation(xml: &mut Xml, row: &CapacityReservation) {
     xml.tags(&row.tags);
 }
 
-/// By name or by id, as filters.
+/// Returns placement groups by name or by id, as filters.
 pub(super) async fn groups(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
     let filter = Select::read(form).filter("group-id", "group-name")?;
     let queries = filter.ids.into_iter().map(PlacementGroupQuery::Id);

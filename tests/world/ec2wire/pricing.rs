@@ -1,4 +1,4 @@
-//! The price list's GetProducts: each product a JSON document in a text.
+//! GetProducts of the price list: each product is a JSON document in a string.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Failure, Reply, cut, invalid};
 
-/// Products a page.
+/// Number of products per page.
 const PAGE: usize = 100;
 
 pub(super) async fn act(cloud: &dyn Cloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {

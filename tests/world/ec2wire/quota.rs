@@ -1,8 +1,9 @@
-//! EC2's own limits, as token buckets: fifty changes at once and then five a second, a hundred questions and then twenty.
+//! EC2's API limits as token buckets: 50 mutating calls at once and then 5 per second, 100 describe calls and then 20 per
+//! second.
 
 use std::time::{Duration, Instant};
 
-/// A bucket in thousandths of a call.
+/// Bucket in thousandths of a call.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     level: u128,
@@ -16,7 +17,7 @@ impl Bucket {
         Self { level: burst * 1000, since: now, burst, per_second }
     }
 
-    /// Takes a call out, if there is one.
+    /// Takes one call out of the bucket; returns false if there is none.
     fn take(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.since).as_millis();
         self.since += Duration::from_millis(u64::try_from(passed).unwrap_or(u64::MAX));
@@ -27,7 +28,7 @@ impl Bucket {
     }
 }
 
-/// The buckets of one account and region.
+/// Buckets of one account and region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     changes: Bucket,
@@ -39,7 +40,7 @@ impl Quota {
         Self { changes: Bucket::full(50, 5, now), questions: Bucket::full(100, 20, now) }
     }
 
-    /// Whether EC2 answers a call of `action`; a question about a change counts as the change.
+    /// Reports whether EC2 accepts a call of `action`; a dry run counts as the mutating call.
     pub(super) fn take(&mut self, action: &str, now: Instant) -> bool {
         if action.starts_with("Describe") { self.questions.take(now) } else { self.changes.take(now) }
     }
@@ -50,7 +51,7 @@ mod tests {
     use super::{Duration, Instant, Quota};
 
     #[test]
-    fn a_burst_and_then_so_many_a_second() {
+    fn quota_permits_a_burst_and_then_a_rate_per_second() {
         let start = Instant::now();
         let mut quota = Quota::full(start);
         for (action, burst, per_second) in [("CreateFleet(DryRun)", 50, 5), ("DescribeInstances", 100, 20)] {

@@ -1,11 +1,11 @@
-//! SQS' JSON protocol.
+//! JSON protocol of SQS.
 
 use cloud::{Cloud, QueueMessage};
 use serde_json::{Value, json};
 
 use super::answer::{self, Failure, Reply, invalid};
 
-/// Lets `operation` happen.
+/// Runs `operation`.
 pub(super) async fn act(cloud: &dyn Cloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {
     let request = answer::json(body)?;
     let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -54,7 +54,7 @@ async fn delete(cloud: &dyn Cloud, url: &str, request: &Value) -> Result<(Value,
     Ok((json!({"Successful": done, "Failed": failed}), told))
 }
 
-/// The name that today's protocol has for a code of the old one.
+/// Returns the name in today's protocol for a code of the old one.
 pub(super) fn shape(code: &str) -> &str {
     match code {
         "AWS.SimpleQueueService.NonExistentQueue" => "com.amazonaws.sqs#QueueDoesNotExist",

@@ -1,11 +1,11 @@
-//! SSM's JSON protocol, of which Kerf uses one operation.
+//! JSON protocol of SSM, of which Kerf uses one operation.
 
 use cloud::Cloud;
 use serde_json::Value;
 
 use super::answer::{Failure, Reply, invalid, json};
 
-/// Lets `operation` happen.
+/// Runs `operation`.
 pub(super) async fn act(cloud: &dyn Cloud, operation: &str, body: &[u8]) -> Result<Reply, Failure> {
     if operation != "GetParameter" {
         return Err(invalid("UnknownOperationException", format!("{operation} is not known here")));

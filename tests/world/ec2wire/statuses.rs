@@ -1,4 +1,4 @@
-//! DescribeInstanceStatus: each filter asks for one reason to be in the answer.
+//! DescribeInstanceStatus: each filter requires one reason for an instance to be in the response.
 
 use cloud::{Cloud, InstanceStatus};
 

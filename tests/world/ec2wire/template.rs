@@ -1,4 +1,4 @@
-//! CreateLaunchTemplate's many fields as a [`LaunchTemplateRequest`].
+//! Conversion of CreateLaunchTemplate's fields into a [`LaunchTemplateRequest`].
 
 use cloud::{
     BlockDevice, ConnectionTracking, InterfaceKind, LaunchTemplateRequest, MetadataOptions, NetworkInterface,
@@ -7,7 +7,7 @@ use cloud::{
 
 use super::form::Form;
 
-/// The template that CreateLaunchTemplate asks for; `tags` are those of the template itself.
+/// Returns the template that CreateLaunchTemplate requests; `tags` are those of the template itself.
 pub(super) fn request(form: &Form, tags: &Tags) -> LaunchTemplateRequest {
     let data = form.at("LaunchTemplateData");
     let interfaces = data.list("NetworkInterface");
@@ -42,7 +42,7 @@ pub(super) fn request(form: &Form, tags: &Tags) -> LaunchTemplateRequest {
     }
 }
 
-/// Whether the interfaces are the one that a template without interfaces of its own has: it names no kind.
+/// Reports whether the interfaces are the default of a template without own interfaces: a single one without a type.
 fn plain(interfaces: &[Form]) -> bool {
     matches!(interfaces, [one] if one.get("InterfaceType").is_none())
 }

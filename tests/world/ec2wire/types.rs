@@ -1,4 +1,4 @@
-//! DescribeInstanceTypes: the largest of EC2's answers, from the parts that Kerf keeps of it.
+//! DescribeInstanceTypes: the largest of EC2's responses, rebuilt from the fields that Kerf stores.
 
 use cloud::{Accelerator, Cloud, InstanceTypeInfo};
 
@@ -7,7 +7,7 @@ use super::describe::Select;
 use super::form::Form;
 use super::xml::Xml;
 
-/// EC2 gives at most a hundred types a page.
+/// Most types per page, as in EC2.
 const PAGE: usize = 100;
 
 pub(super) async fn describe(cloud: &dyn Cloud, form: &Form) -> Result<Reply, Failure> {
@@ -91,8 +91,8 @@ fn network(xml: &mut Xml, info: &InstanceTypeInfo) {
     });
 }
 
-/// Devices with cores are Neuron's; EC2's Neuron list names no maker, and the list of inference chips calls its
-/// entries `member`.
+/// Writes the accelerators. Devices with cores are Neuron devices. EC2's Neuron list has no manufacturer, and the entries of
+/// the list of inference accelerators are `member`.
 fn accelerators(xml: &mut Xml, info: &InstanceTypeInfo) {
     if info.neuron_cores_per_device > 0 {
         xml.element("neuronInfo", |xml| {

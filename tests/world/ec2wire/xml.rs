@@ -1,13 +1,13 @@
-//! EC2's answers: elements in elements, lists of `item`, everything escaped.
+//! EC2 responses: nested elements, lists of `item`, all text escaped.
 
 use std::fmt::{Display, Write as _};
 
-/// An XML text that grows.
+/// XML text under construction.
 #[derive(Debug, Default)]
 pub(super) struct Xml(String);
 
 impl Xml {
-    /// The whole answer of `action`, with what `inside` writes into it.
+    /// Returns the complete response of `action`, with the content of `inside`.
     pub(super) fn response(action: &str, inside: impl FnOnce(&mut Self)) -> String {
         let mut xml = Self("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned());
         let root = format!("{action}Response");
@@ -18,7 +18,7 @@ impl Xml {
         xml.0
     }
 
-    /// The whole answer of IAM to `action`, with what `inside` writes into its result.
+    /// Returns the complete response of IAM to `action`, with the content of `inside` in its result.
     pub(super) fn iam_response(action: &str, inside: impl FnOnce(&mut Self)) -> String {
         let mut xml = Self::default();
         xml.0.push_str(&format!("<{action}Response xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">"));
@@ -28,31 +28,31 @@ impl Xml {
         xml.0
     }
 
-    /// What has been written.
+    /// Returns the text.
     pub(super) fn into_text(self) -> String {
         self.0
     }
 
-    /// An element with what `inside` writes into it.
+    /// Writes an element with the content of `inside`.
     pub(super) fn element(&mut self, name: &str, inside: impl FnOnce(&mut Self)) {
         self.0.push_str(&format!("<{name}>"));
         inside(self);
         self.0.push_str(&format!("</{name}>"));
     }
 
-    /// An element with a text.
+    /// Writes an element with a text.
     pub(super) fn text(&mut self, name: &str, value: impl Display) {
         self.element(name, |xml| xml.escaped(&value.to_string()));
     }
 
-    /// An element with a text, or nothing.
+    /// Writes an element with a text, or nothing.
     pub(super) fn some(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.text(name, value);
         }
     }
 
-    /// A list: an element with an `item` for each of `items`.
+    /// Writes a list: an element with an `item` for each of `items`.
     pub(super) fn items<T>(&mut self, name: &str, items: impl IntoIterator<Item = T>, each: impl Fn(&mut Self, T)) {
         self.element(name, |xml| {
             for item in items {
@@ -61,12 +61,12 @@ impl Xml {
         });
     }
 
-    /// A list of texts.
+    /// Writes a list of texts.
     pub(super) fn texts<T: AsRef<str>>(&mut self, name: &str, texts: impl IntoIterator<Item = T>) {
         self.items(name, texts, |xml, text| xml.escaped(text.as_ref()));
     }
 
-    /// A `tagSet`.
+    /// Writes a `tagSet`.
     pub(super) fn tags(&mut self, tags: &cloud::Tags) {
         self.items("tagSet", tags, |xml, (key, value)| {
             xml.text("key", key);
@@ -88,7 +88,7 @@ impl Xml {
         }
     }
 
-    /// Line breaks and their like survive only as numbers.
+    /// Writes a control character, such as a line break, as a numeric reference; any other form is lost.
     fn numbered(&mut self, control: char) {
         // Writing to a String cannot fail.
         let _written = write!(self.0, "&#{};", u32::from(control));
@@ -100,7 +100,7 @@ mod tests {
     use super::Xml;
 
     #[test]
-    fn everything_is_escaped() {
+    fn xml_escapes_special_characters() {
         let text = Xml::response("Look", |xml| xml.texts("set", ["<a & 'b'>", "x\ny"]));
         assert!(
             text.ends_with("<set><item>&lt;a &amp; &apos;b&apos;&gt;</item><item>x&#10;y</item></set></LookResponse>")

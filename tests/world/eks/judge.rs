@@ -1,6 +1,6 @@
-//! Whether a bearer token is one that EKS would take: the rules of aws-iam-authenticator's server, and then those of the security
-//! token service, which finds out whose signature it is. The signature is made again with AWS's own signer, so nothing here knows
-//! how the agent makes it.
+//! Check of a bearer token as EKS does it: the rules of aws-iam-authenticator's server, and then those of the security token
+//! service, which verifies the signature. AWS's own signer computes the expected signature, so this code is independent of the
+//! agent's.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 
-/// How long after its signature a token is taken, and how far ahead of our clock it may be.
+/// Longest age of a token's signature; `AHEAD` is how far it may lie in the future.
 const LIFE: SignedDuration = SignedDuration::from_mins(15);
 const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 const PARAMETERS: [&str; 9] = [
@@ -31,28 +31,28 @@ const PARAMETERS: [&str; 9] = [
 /// Temporary keys that the token service knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The secret half.
+    /// Secret key.
     pub secret_key: String,
-    /// The token that goes with them.
+    /// Session token of the keys.
     pub session_token: String,
-    /// When they end.
+    /// End of their validity.
     pub end: Timestamp,
 }
 
-/// A cluster's ear for tokens.
+/// Token check of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ear {
-    /// The cluster's name.
+    /// Name of the cluster.
     pub cluster: String,
-    /// Its region.
+    /// Region of the cluster.
     pub region: String,
 }
 
 impl Ear {
-    /// The access key that signed the token, proven by the session that `sessions` has for it.
+    /// Returns the access key that signed the token, verified with its session from `sessions`.
     ///
     /// # Errors
-    /// Why it is refused, as a log line of the authenticator would say.
+    /// Returns the reason of the rejection, as in a log line of the authenticator.
     pub fn hear(
         &self,
         token: &str,
@@ -81,7 +81,7 @@ impl Ear {
     }
 }
 
-/// The URL inside a token.
+/// URL inside a token.
 struct Question {
     host: String,
     path: String,
@@ -154,7 +154,7 @@ impl Question {
         }
     }
 
-    /// The signature that these keys make of the same question, with the cluster's own name in the header.
+    /// Returns the signature of these keys for the same request, with the cluster's own name in the header.
     fn signature(&self, access_key: &str, session: &Session, ear: &Ear) -> Result<String, String> {
         let token = Some(session.session_token.clone());
         let identity: Identity = Credentials::new(access_key, &session.secret_key, token, None, "world").into();
@@ -174,7 +174,7 @@ impl Question {
     }
 }
 
-/// Percent-encoding undone; what is no code stays.
+/// Decodes percent-encoding; an invalid code is left unchanged.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

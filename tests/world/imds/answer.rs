@@ -1,4 +1,4 @@
-//! The protocol: which request gets which status (documented IMDSv2 behaviour), and how an answer becomes a response.
+//! IMDSv2 protocol: status of each request, as documented, and conversion into a response.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use hyper::body::{Bytes, Frame};
 use super::facts::Facts;
 use super::tokens::Tokens;
 
-/// The header that asks for a token's life, and tells how much of it is left.
+/// Header with the requested lifetime of a token, or with its remaining lifetime.
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
-/// The header that carries a token.
+/// Header with a token.
 const TOKEN: &str = "x-aws-ec2-metadata-token";
 
-/// A response's body; its errors close the connection.
+/// Body of a response; its errors close the connection.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A response before anything is done to its body.
+/// Response before any change of its body.
 pub type Plain = Response<Vec<u8>>;
 
-/// A request's path below its version: `latest` or a date.
+/// Returns the path of a request below its version: `latest` or a date.
 pub fn path(path: &str) -> &str {
     let version = |text: &str| {
         text == "latest" || (text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
@@ -35,7 +35,7 @@ pub fn path(path: &str) -> &str {
     }
 }
 
-/// What the service answers when nothing goes wrong.
+/// Returns the response of the service without a fault.
 pub fn answer(
     facts: &Facts,
     tokens: &mut Tokens,
@@ -89,17 +89,17 @@ fn plain(status: StatusCode) -> Plain {
     response
 }
 
-/// A scripted status. One that HTTP does not know becomes a 500.
+/// Returns a response with this status; an invalid code becomes a 500.
 pub fn status(code: u16) -> Response<Body> {
     whole(plain(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)))
 }
 
-/// The response as it is.
+/// Returns the complete response.
 pub fn whole(plain: Plain) -> Response<Body> {
     dressed(plain).map(|body| Full::from(body).map_err(|never| match never {}).boxed_unsync())
 }
 
-/// The response with its true length announced, of which `bytes` arrive before the connection closes.
+/// Returns the response with its real content length, but only `bytes` of its body before the connection closes.
 pub fn cut(plain: Plain, bytes: usize) -> Response<Body> {
     let mut response = dressed(plain);
     let length = response.body().len();
@@ -110,7 +110,7 @@ pub fn cut(plain: Plain, bytes: usize) -> Response<Body> {
             match rest {
                 Some(body) => Some((Ok(Frame::data(Bytes::from(body))), None)),
                 None => {
-                    // Lets the bytes leave before the error throws the connection away.
+                    // The bytes must leave before the error closes the connection.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     Some((Err(io::Error::other("cut by the script")), None))
                 }

@@ -1,4 +1,4 @@
-//! What EC2 tells a machine about itself.
+//! Content of the instance metadata.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use crate::eks::RoleKeys;
 
-/// The state behind the paths. Paths that have nothing to say answer 404, as the real service does.
+/// Values behind the paths. A path without a value returns 404, as in the real service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// `i-...`.
+    /// Instance id, `i-...`.
     pub instance_id: String,
-    /// Such as `m7g.large`.
+    /// Instance type, such as `m7g.large`.
     pub instance_type: String,
-    /// `ami-...`.
+    /// Image id, `ami-...`.
     pub image_id: String,
-    /// `x86_64` or `arm64`.
+    /// Architecture, `x86_64` or `arm64`.
     pub architecture: String,
     /// Zone name.
     pub zone: String,
-    /// Zone id, such as `usw2-az1`; empty hides the path.
+    /// Zone id, such as `usw2-az1`; an empty id hides the path.
     pub zone_id: String,
     /// Region name.
     pub region: String,
@@ -30,46 +30,46 @@ pub struct Facts {
     pub local_ipv4: String,
     /// Hardware address of the primary interface.
     pub mac: String,
-    /// Whether it is a spot instance.
+    /// True for a spot instance.
     pub spot: bool,
-    /// Raw user data, as after EC2's own base64 decoding; `None` answers 404.
+    /// Raw user data, after EC2's base64 decoding; `None` returns 404.
     pub user_data: Option<Vec<u8>>,
-    /// An outstanding interruption notice.
+    /// Current interruption notice.
     pub interruption: Option<Interruption>,
-    /// The time of a rebalance recommendation.
+    /// Time of a rebalance recommendation.
     pub rebalance: Option<Timestamp>,
-    /// Scheduled maintenance, elements as the service shows them.
+    /// Scheduled maintenance, as elements in the service's format.
     pub scheduled: Vec<Value>,
-    /// The lifecycle state that an Auto Scaling group aims for; 404 outside of groups.
+    /// Target lifecycle state of an Auto Scaling group; 404 outside of groups.
     pub target_lifecycle_state: Option<String>,
-    /// Instance tags, where the launch template lets metadata show them.
+    /// Instance tags, if the launch template exposes them in the metadata.
     pub tags: BTreeMap<String, String>,
-    /// The instance's role and its credentials; 404 without a role.
+    /// Role of the instance and its credentials; 404 without a role.
     pub role: Option<Role>,
-    /// Whether the service is switched off (403 for everything).
+    /// True if the service is disabled (403 for everything).
     pub disabled: bool,
 }
 
-/// A role as the service shows it.
+/// Role in the service's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// Its name.
+    /// Name of the role.
     pub name: String,
-    /// What it may sign with.
+    /// Credentials of the role.
     pub keys: RoleKeys,
 }
 
-/// A spot interruption notice.
+/// Spot interruption notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interruption {
     /// `terminate`, `stop` or `hibernate`.
     pub action: String,
-    /// When it happens.
+    /// Time of the interruption.
     pub time: Timestamp,
 }
 
 impl Facts {
-    /// The body of a path below `/latest/`, `None` for 404.
+    /// Returns the body of a path below `/latest/`, or `None` for 404.
     pub(super) fn body(&self, path: &str) -> Option<Vec<u8>> {
         let text = match path {
             "user-data" => return self.user_data.clone(),

@@ -1,24 +1,24 @@
-//! What goes wrong, path by path, and how often each path was asked for.
+//! Faults by path, and the number of requests for each path.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// One thing that goes wrong with one request.
+/// Fault of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This status with an empty body, whatever the request.
+    /// Response with this status and an empty body, for any request.
     Status(u16),
-    /// The right answer, so much later.
+    /// Normal response after a delay.
     Delay(Duration),
-    /// The right answer's head, so many bytes of its body, then the connection closes.
+    /// Normal head and so many bytes of the body, before the connection closes.
     CutBody(usize),
-    /// The connection closes without an answer.
+    /// Closed connection without a response.
     Drop,
-    /// No answer, ever.
+    /// Request that never gets a response.
     Hang,
 }
 
-/// The faults to come and the requests so far.
+/// Scheduled faults and counted requests.
 #[derive(Debug, Default)]
 pub struct Script {
     queued: BTreeMap<String, VecDeque<Fault>>,
@@ -32,7 +32,7 @@ impl Script {
         self.queued.entry(path.to_owned()).or_default().extend(faults);
     }
 
-    /// Sets or lifts the fault that stays.
+    /// Sets or removes the permanent fault.
     pub fn always(&mut self, path: &str, fault: Option<Fault>) {
         match fault {
             Some(fault) => self.standing.insert(path.to_owned(), fault),
@@ -40,14 +40,14 @@ impl Script {
         };
     }
 
-    /// Counts a request and says what goes wrong with it.
+    /// Counts a request and returns its fault.
     pub fn next(&mut self, path: &str) -> Option<Fault> {
         *self.seen.entry(path.to_owned()).or_default() += 1;
         let queued = self.queued.get_mut(path).and_then(VecDeque::pop_front);
         queued.or_else(|| self.standing.get(path).cloned())
     }
 
-    /// How many requests came for a path.
+    /// Returns the number of requests for a path.
     pub fn seen(&self, path: &str) -> usize {
         self.seen.get(path).copied().unwrap_or(0)
     }

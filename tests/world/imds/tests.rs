@@ -1,4 +1,4 @@
-//! The metadata service against a plain client: the documented codes, every path that an agent reads, every fault.
+//! Tests of the metadata service with a plain client: the documented codes, every path that an agent reads, every fault.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ async fn start() -> Result<Imds> {
     Imds::start(IpAddr::V4(Ipv4Addr::new(127, 77, 0, 1)), facts()).await
 }
 
-/// One request on a connection of its own.
+/// Sends one request on its own connection.
 async fn ask(imds: &Imds, method: Method, path: &str, headers: &[(&str, &str)]) -> Result<(StatusCode, Bytes)> {
     let stream = TcpStream::connect(imds.address()).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
@@ -74,7 +74,7 @@ async fn json(imds: &Imds, token: &str, path: &str) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn a_token_takes_a_life_within_bounds_and_no_proxy() -> Result<()> {
+async fn issue_rejects_a_token_when_ttl_or_proxy_is_invalid() -> Result<()> {
     let imds = start().await?;
     let rows: [(&[(&str, &str)], u16); 7] = [
         (&[(TTL, "1")], 200),
@@ -93,7 +93,7 @@ async fn a_token_takes_a_life_within_bounds_and_no_proxy() -> Result<()> {
 }
 
 #[tokio::test]
-async fn reading_takes_a_token_that_is_still_good() -> Result<()> {
+async fn read_requires_a_valid_token() -> Result<()> {
     let imds = start().await?;
     let (status, _) = ask(&imds, Method::GET, "meta-data/instance-id", &[]).await?;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
@@ -107,7 +107,7 @@ async fn reading_takes_a_token_that_is_still_good() -> Result<()> {
 }
 
 #[test]
-fn a_token_ends_with_its_time() {
+fn token_expires_after_its_ttl() {
     let begin = Instant::now();
     let mut tokens = Tokens::default();
     let token = tokens.issue(5, begin).expect("five seconds are allowed");
@@ -117,7 +117,7 @@ fn a_token_ends_with_its_time() {
 }
 
 #[tokio::test]
-async fn every_fact_has_its_path() -> Result<()> {
+async fn body_returns_every_fact_at_its_path() -> Result<()> {
     let imds = start().await?;
     let token = token(&imds).await?;
     let rows = [
@@ -147,7 +147,7 @@ async fn every_fact_has_its_path() -> Result<()> {
 }
 
 #[tokio::test]
-async fn notices_appear_when_they_are_given() -> Result<()> {
+async fn notice_paths_return_404_until_a_notice_is_set() -> Result<()> {
     let imds = start().await?;
     let token = token(&imds).await?;
     let paths = [
@@ -171,7 +171,7 @@ async fn notices_appear_when_they_are_given() -> Result<()> {
 }
 
 #[tokio::test]
-async fn faults_come_in_their_order_and_then_stop() -> Result<()> {
+async fn script_applies_queued_faults_in_order_and_then_stops() -> Result<()> {
     let imds = start().await?;
     let token = token(&imds).await?;
     let path = "meta-data/mac";
@@ -193,7 +193,7 @@ async fn faults_come_in_their_order_and_then_stop() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_slow_answer_is_late_and_a_hanging_one_never_comes() -> Result<()> {
+async fn script_delays_or_hangs_a_request_when_a_fault_is_queued() -> Result<()> {
     let imds = start().await?;
     let token = token(&imds).await?;
     imds.script("meta-data/mac", [Fault::Delay(Duration::from_millis(200)), Fault::Hang]);
@@ -206,7 +206,7 @@ async fn a_slow_answer_is_late_and_a_hanging_one_never_comes() -> Result<()> {
 }
 
 #[tokio::test]
-async fn stopped_means_refused_and_it_can_come_back() -> Result<()> {
+async fn imds_refuses_connections_when_stopped_and_can_restart() -> Result<()> {
     let imds = start().await?;
     let address = imds.address();
     imds.stop().await;

@@ -1,12 +1,12 @@
-//! Session tokens: issued for a time, valid until then, all forgotten at once when a test says so.
+//! Session tokens: issued with a lifetime, valid until its end, all invalidated at once on request.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The longest life a token can be asked for, in seconds.
+/// Longest lifetime of a token, in seconds.
 pub const LONGEST: u64 = 21_600;
 
-/// The tokens that are out.
+/// Issued tokens.
 #[derive(Debug, Default)]
 pub struct Tokens {
     issued: u64,
@@ -14,7 +14,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// A new token for `seconds`, or `None` when the service would not issue one for so long or so short.
+    /// Issues a token for `seconds`, or returns `None` for a lifetime outside of the service's limits.
     pub fn issue(&mut self, seconds: u64, now: Instant) -> Option<String> {
         if !(1..=LONGEST).contains(&seconds) {
             return None;
@@ -25,7 +25,7 @@ impl Tokens {
         Some(token)
     }
 
-    /// How long `token` is still good, `None` when it is not.
+    /// Returns the remaining lifetime of `token`, or `None` if it is invalid.
     pub fn left(&self, token: &str, now: Instant) -> Option<Duration> {
         self.ends.get(token)?.checked_duration_since(now).filter(|left| !left.is_zero())
     }

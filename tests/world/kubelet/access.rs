@@ -1,5 +1,5 @@
-//! The way in: a client from the kubeconfig that the agent wrote, whose paths begin at the machine's root. The AWS CLI is not on
-//! these machines: where the kubeconfig runs it for a token, the agent's own plugin is run, with the same arguments.
+//! Client from the kubeconfig that the agent wrote, with paths relative to the machine's root. The machines have no AWS CLI:
+//! where the kubeconfig runs `aws` for a token, the agent's own plugin runs with the same arguments.
 
 use std::path::Path;
 
@@ -11,10 +11,11 @@ use super::Plugin;
 use super::settings::below;
 use crate::kubeconfig::from_config;
 
-/// A client with the identity of the kubeconfig at `path`, a path on the machine.
+/// Returns a client with the identity of the kubeconfig at `path`, a path on the machine.
 ///
 /// # Errors
-/// When the file is missing, is no kubeconfig, or names neither a client certificate nor a token of EKS.
+/// Returns an error if the file is missing, is no kubeconfig, or contains neither a client certificate nor a token command of
+/// EKS.
 pub async fn client(root: &Path, path: &str, plugin: Option<&Plugin>) -> Result<Client> {
     let file = below(root, path);
     let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -22,11 +23,11 @@ pub async fn client(root: &Path, path: &str, plugin: Option<&Plugin>) -> Result<
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let mut config = config.with_context(|| format!("{} cannot be followed", file.display()))?;
     config.proxy_url = None;
-    // A plugin is run and waited for at once, and what it asks may be served by the very threads that would wait.
+    // A plugin runs synchronously, and its requests may be served by the same threads that would block.
     tokio::task::spawn_blocking(move || from_config(config)).await.context("nobody made a client")?
 }
 
-/// The kubeconfig with every path moved below `root`.
+/// Returns the kubeconfig with every path moved below `root`.
 fn rooted(root: &Path, text: &str, plugin: Option<&Plugin>) -> Result<Kubeconfig> {
     let mut kubeconfig = Kubeconfig::from_yaml(text).context("it is not a kubeconfig")?;
     let moved = |path: &mut Option<String>| {
@@ -45,7 +46,7 @@ fn rooted(root: &Path, text: &str, plugin: Option<&Plugin>) -> Result<Kubeconfig
     Ok(kubeconfig)
 }
 
-/// Puts the plugin in the place of `aws`; a certificate needs nothing.
+/// Replaces the `aws` command by the plugin; a client certificate needs no change.
 fn provide_token(user: &mut AuthInfo, plugin: Option<&Plugin>) -> Result<()> {
     if user.client_certificate.is_some() || user.client_certificate_data.is_some() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Kubelet's configuration as it comes to be: a file, drop-ins merged over it in the order of their names, and the command
-//! line of the systemd unit.
+//! Configuration of kubelet from its sources: a file, drop-ins merged over it in the order of their names, and the command line
+//! of the systemd unit.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,14 +7,15 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// The variable that the unit's command line consists of.
+/// Variable with the command line of the unit.
 const ARGUMENTS: &str = "NODEADM_KUBELET_ARGS";
 
-/// The flags in an environment file, by name without dashes. A flag that comes twice keeps its last value, except the
-/// lists `node-labels` and `register-with-taints`, which add up.
+/// Returns the flags in an environment file, by name without dashes. A repeated flag keeps its last value, except the lists
+/// `node-labels` and `register-with-taints`, which are joined.
 ///
 /// # Errors
-/// When the file does not set `NODEADM_KUBELET_ARGS`, or that holds something that is no `--name=value` and no `--name`.
+/// Returns an error if the file does not set `NODEADM_KUBELET_ARGS`, or if an element of it is neither `--name=value` nor
+/// `--name`.
 pub fn flags(environment: &str) -> Result<BTreeMap<String, String>> {
     let line = environment.lines().rev().find_map(|line| line.trim().strip_prefix(ARGUMENTS)?.strip_prefix('='));
     let line = line.with_context(|| format!("it does not set {ARGUMENTS}"))?;
@@ -33,7 +34,7 @@ pub fn flags(environment: &str) -> Result<BTreeMap<String, String>> {
     Ok(flags)
 }
 
-/// A value of an environment file as systemd reads it: quoted and unquoted stretches join, a backslash protects.
+/// Parses a value of an environment file as systemd does: quoted and unquoted parts are joined, a backslash escapes.
 fn value(text: &str) -> String {
     let mut value = String::new();
     let mut quote = None;
@@ -49,7 +50,7 @@ fn value(text: &str) -> String {
     value
 }
 
-/// The words of a variable in a unit's command line: split at white space, quotes respected and then removed.
+/// Splits a variable in a unit's command line at white space; quotes are respected and then removed.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -67,10 +68,10 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The configuration file with the drop-ins of a folder merged over it; a folder that does not exist has none.
+/// Returns the configuration file with the drop-ins of a folder merged over it; a missing folder has none.
 ///
 /// # Errors
-/// When a file cannot be read, is no JSON or YAML, or is no KubeletConfiguration. Names it.
+/// Returns an error with the file's name if it cannot be read, is no JSON or YAML, or is no KubeletConfiguration.
 pub fn merged(file: &Path, folder: Option<&Path>) -> Result<Value> {
     let mut config = document(file)?;
     for path in folder.map(drop_ins).transpose()?.unwrap_or_default() {
@@ -102,7 +103,7 @@ fn document(path: &Path) -> Result<Value> {
     Ok(config)
 }
 
-/// Maps merge, everything else replaces.
+/// Merges maps; any other value is replaced.
 fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {

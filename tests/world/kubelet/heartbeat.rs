@@ -1,4 +1,4 @@
-//! The two signs of life: the lease every ten seconds, the status when it changes and now and then.
+//! Heartbeats of a node: the lease every ten seconds, and the status after a change and at intervals.
 
 use std::time::Instant;
 
@@ -13,12 +13,12 @@ use serde_json::json;
 use super::node::{self, Conditions};
 use super::run::{PAUSE, Work};
 
-/// Where leases of nodes live.
+/// Namespace of node leases.
 const NAMESPACE: &str = "kube-node-lease";
-/// How long others believe in a lease, in seconds.
+/// Duration of a lease, in seconds.
 const DURATION: u32 = 40;
 
-/// Renews the lease for ever. As kubelet does, it never makes a lease for a Node that is gone: nobody would remove it.
+/// Renews the lease forever. As in kubelet, a lease is never created for a removed Node, because nothing would delete it.
 pub async fn renew_lease(work: &Work) {
     loop {
         let pause = match renew(work).await {
@@ -51,7 +51,7 @@ async fn renew(work: &Work) -> Result<()> {
     Ok(())
 }
 
-/// Reports the status for ever: at once, when the network comes or goes, and every [`Timing::status`].
+/// Reports the status forever: at once, when the network becomes ready or not ready, and every [`Timing::status`].
 ///
 /// [`Timing::status`]: super::Timing::status
 pub async fn report_status(work: &Work, mut conditions: Conditions) {
@@ -78,7 +78,7 @@ async fn report(work: &Work, conditions: &mut Conditions, ready: bool) -> Result
     if work.settings.external_cloud
         && let Some(status) = status.as_object_mut()
     {
-        // The cloud provider's addresses are better than ours, and come back at once when we overwrite them.
+        // The cloud provider's addresses are better, and it would restore them at once.
         status.remove("addresses");
     }
     let nodes = Api::<Node>::all(work.client.clone());

@@ -1,4 +1,4 @@
-//! The Node object as kubelet registers and reports it. Pure: `now` and the state of the network are arguments.
+//! Node object as kubelet registers and reports it. Pure: `now` and the state of the network are arguments.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use super::Hardware;
 use super::settings::Settings;
 
-/// The taint under which a node waits for its cloud provider.
+/// Taint of a node that waits for its cloud provider.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// The conditions that kubelet owns, with the time of their last change.
+/// Conditions that kubelet owns, with the time of their last transition.
 #[derive(Debug, Default)]
 pub struct Conditions {
     since: BTreeMap<&'static str, (&'static str, Timestamp)>,
 }
 
 impl Conditions {
-    /// All four, as they are `now`.
+    /// Returns all four conditions at `now`.
     pub fn report(&mut self, network_ready: bool, now: Timestamp) -> Vec<Value> {
         let ready = if network_ready {
             ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
@@ -58,10 +58,10 @@ impl Conditions {
     }
 }
 
-/// The Node at registration: the one moment at which a node may set its own taints.
+/// Returns the Node at registration, the only moment at which a node may set its own taints.
 ///
 /// # Errors
-/// When a reservation or threshold is no quantity.
+/// Returns an error if a reservation or threshold is no quantity.
 pub fn registration(settings: &Settings, hardware: &Hardware, conditions: Vec<Value>) -> Result<Node> {
     let mut taints = settings.taints.clone();
     if settings.external_cloud {
@@ -93,10 +93,10 @@ pub fn registration(settings: &Settings, hardware: &Hardware, conditions: Vec<Va
     serde_json::from_value(document).context("the stand-in made a Node that is none")
 }
 
-/// The whole status.
+/// Returns the complete status.
 ///
 /// # Errors
-/// When a reservation or threshold is no quantity.
+/// Returns an error if a reservation or threshold is no quantity.
 pub fn status(settings: &Settings, hardware: &Hardware, conditions: Vec<Value>) -> Result<Value> {
     let capacity = capacity(settings, hardware);
     let allocatable = allocatable(settings, &capacity)?;
@@ -125,7 +125,7 @@ pub fn status(settings: &Settings, hardware: &Hardware, conditions: Vec<Value>) 
     }))
 }
 
-/// Millicores for CPU, whole units for the rest.
+/// Returns the capacity, in millicores for CPU and whole units for the other resources.
 fn capacity(settings: &Settings, hardware: &Hardware) -> BTreeMap<&'static str, i64> {
     let units = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     BTreeMap::from([
@@ -155,7 +155,7 @@ fn allocatable(settings: &Settings, capacity: &BTreeMap<&'static str, i64>) -> R
     left.collect()
 }
 
-/// A threshold in the resource's own unit: a quantity or a percentage of the whole.
+/// Parses a threshold into the resource's unit: a quantity or a percentage of the whole.
 fn threshold(text: &str, whole: i64) -> Result<i64> {
     match text.strip_suffix('%') {
         Some(share) => {
@@ -175,7 +175,7 @@ fn written(amounts: &BTreeMap<&'static str, i64>) -> BTreeMap<&'static str, Stri
     amounts.iter().map(|(resource, amount)| (*resource, text(resource, *amount))).collect()
 }
 
-/// An instant as Kubernetes' API writes it.
+/// Formats an instant as in the Kubernetes API.
 pub fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

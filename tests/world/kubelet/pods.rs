@@ -1,4 +1,4 @@
-//! What is to be done about the node's pods, decided without doing it: `now` and the network are arguments.
+//! Next steps for the node's pods, as a pure decision: `now` and the state of the network are arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,48 +12,48 @@ use serde_json::{Value, json};
 use super::node::seconds;
 use super::{Options, Timing};
 
-/// How long a step may take to show in the API before it is tried again.
+/// Time after which a step without a visible effect is repeated.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Which pod.
+/// Identity of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Name.
+    /// Name of the pod.
     pub name: String,
-    /// UID: a pod of the same name that comes later is another pod.
+    /// UID of the pod: a later pod of the same name is another pod.
     pub uid: String,
 }
 
-/// Something to do now.
+/// Step to take now.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Say that it runs.
+    /// Reports the pod as running.
     Run {
-        /// The pod.
+        /// Pod of the step.
         pod: Key,
-        /// A strategic merge patch of its status.
+        /// Strategic merge patch of its status.
         status: Value,
-        /// Whether it is the CNI plugin, whose start configures the network.
+        /// True for the CNI plugin, whose start configures the network.
         brings_network: bool,
     },
-    /// Say that its containers have what they request now.
+    /// Reports that the containers have their current requests.
     Resize {
-        /// The pod.
+        /// Pod of the step.
         pod: Key,
-        /// A merge patch of its status.
+        /// Merge patch of its status.
         status: Value,
     },
-    /// Remove it: its containers have ended.
+    /// Removes the pod, because its containers have ended.
     End {
-        /// The pod.
+        /// Pod of the step.
         pod: Key,
     },
 }
 
 impl Step {
-    /// The pod it is about.
+    /// Returns the pod of the step.
     pub fn pod(&self) -> &Key {
         match self {
             Self::Run { pod, .. } | Self::Resize { pod, .. } | Self::End { pod } => pod,
@@ -73,7 +73,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The pods that are bound to the node.
+/// Pods that are bound to the node.
 #[derive(Debug)]
 pub struct Pods {
     network: [u8; 2],
@@ -87,33 +87,33 @@ pub struct Pods {
 struct Tracked {
     pod: Pod,
     key: Key,
-    /// Not before then: its start, its end, or the next try.
+    /// Earliest moment of the next step: its start, its end, or the next attempt.
     not_before: Instant,
     ending: bool,
-    /// The last number of its address, 0 on the host's network.
+    /// Last number of its address; 0 for the host network.
     number: u8,
 }
 
 impl Pods {
-    /// No pods yet.
+    /// Creates the set without pods.
     pub fn new(options: &Options, node_ip: Option<String>) -> Self {
         let (network, timing) = (options.pod_network, options.timing);
         Self { network, node_ip, timing, tracked: BTreeMap::new(), listed: None }
     }
 
-    /// A list begins: what it does not name is gone.
+    /// Begins a list; pods that it does not contain are removed at its end.
     pub fn begin_list(&mut self) {
         self.listed = Some(BTreeSet::new());
     }
 
-    /// A list is complete.
+    /// Completes a list.
     pub fn end_list(&mut self) {
         if let Some(listed) = self.listed.take() {
             self.tracked.retain(|uid, _| listed.contains(uid));
         }
     }
 
-    /// A pod is new or has changed.
+    /// Adds or updates a pod.
     pub fn observe(&mut self, pod: &Pod, now: Instant) {
         let meta = &pod.metadata;
         let (Some(name), Some(namespace), Some(uid)) = (&meta.name, &meta.namespace, &meta.uid) else {
@@ -134,12 +134,12 @@ impl Pods {
         }
     }
 
-    /// A pod is gone.
+    /// Removes a pod.
     pub fn forget(&mut self, uid: &str) {
         self.tracked.remove(uid);
     }
 
-    /// What to do now. A step comes again when it shows no effect.
+    /// Returns the steps that are due now. A step without an effect is repeated.
     pub fn due(&mut self, network_ready: bool, now: Instant, time: Timestamp) -> Vec<Step> {
         let mut steps = Vec::new();
         for tracked in self.tracked.values_mut().filter(|tracked| tracked.not_before <= now) {
@@ -160,7 +160,7 @@ impl Pods {
         steps
     }
 
-    /// The number that the pod's address ends with: the one it has, else the lowest that is free.
+    /// Returns the last number of the pod's address: its current one, or the lowest free one.
     fn number(&self, pod: &Pod, uid: &str) -> u8 {
         if let Some(tracked) = self.tracked.get(uid) {
             return tracked.number;
@@ -186,7 +186,7 @@ fn waits(pod: &Pod) -> bool {
     phase(pod) == "Pending"
 }
 
-/// What is said of a pod that runs once its containers have other requests than before; each is granted, for nothing runs.
+/// Returns the status of a running pod after a change of its requests. Every resize is accepted, because no container runs.
 fn resized(pod: &Pod, key: &Key) -> Option<Value> {
     let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref().filter(|_| phase(pod) == "Running")?);
     let mut statuses = status.container_statuses.clone()?;
@@ -202,7 +202,7 @@ fn resized(pod: &Pod, key: &Key) -> Option<Value> {
     changed.then(|| json!({"metadata": {"uid": key.uid}, "status": {"containerStatuses": statuses}}))
 }
 
-/// Requests and limits; none at all may be written in two ways.
+/// Returns requests and limits; an empty map and a missing one are the same.
 fn amounts(resources: &Option<ResourceRequirements>) -> [Option<&BTreeMap<String, Quantity>>; 2] {
     let all = |of: fn(&ResourceRequirements) -> &Option<BTreeMap<String, Quantity>>| {
         resources.as_ref().and_then(|it| of(it).as_ref()).filter(|it| !it.is_empty())
@@ -210,7 +210,7 @@ fn amounts(resources: &Option<ResourceRequirements>) -> [Option<&BTreeMap<String
     [all(|it| &it.requests), all(|it| &it.limits)]
 }
 
-/// A pod that never ran or has ended needs no time to stop; others take what they are given, up to `longest`.
+/// Returns the stop time of a pod: zero if it never ran or has ended, otherwise its grace period, limited by `longest`.
 fn time_to_end(pod: &Pod, longest: Duration) -> Duration {
     if phase(pod) != "Running" {
         return Duration::ZERO;
@@ -219,7 +219,7 @@ fn time_to_end(pod: &Pod, longest: Duration) -> Duration {
     longest.min(Duration::from_secs(grace.unwrap_or(30)))
 }
 
-/// Whether it belongs to the DaemonSet of the VPC CNI.
+/// Reports whether the pod belongs to the DaemonSet of the VPC CNI.
 fn brings_network(pod: &Pod) -> bool {
     let owners = pod.metadata.owner_references.iter().flatten();
     owners.into_iter().any(|owner| owner.kind == "DaemonSet" && owner.name == "aws-node")
@@ -262,7 +262,7 @@ fn started(container: &Container, key: &Key, now: &str) -> Value {
     status
 }
 
-/// An ordinary init container has ended well; a sidecar (restartPolicy Always) runs on.
+/// Returns the status of an init container: completed for an ordinary one, running for a sidecar (restartPolicy Always).
 fn initialized(container: &Container, key: &Key, now: &str) -> Value {
     if container.restart_policy.as_deref() == Some("Always") {
         return started(container, key, now);

@@ -1,4 +1,4 @@
-//! The loops of a kubelet's life, side by side: register, renew the lease, report the status, run and end pods.
+//! Concurrent loops of the fake kubelet: register, renew the lease, report the status, run and end pods.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
@@ -22,13 +22,13 @@ use super::node::{self, Conditions};
 use super::pods::{Pods, Step};
 use super::{Options, Settings, network_ready};
 
-/// The pause after anything that failed.
+/// Pause after a failure.
 pub const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a running aws-node leaves behind: from then on the container runtime has a network.
+/// CNI configuration that a running aws-node writes; from then on, the container runtime has a network.
 const CNI: &str = r#"{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"name": "aws-cni", "type": "aws-cni"}]}"#;
 
-/// What every loop needs.
+/// Shared state of all loops.
 pub struct Work {
     pub(super) options: Options,
     pub(super) settings: Arc<Settings>,
@@ -37,14 +37,14 @@ pub struct Work {
 }
 
 impl Work {
-    /// Opens the log, to which restarts append.
+    /// Opens the log; restarts append to it.
     pub fn new(options: Options, settings: Arc<Settings>, client: Client) -> Result<Self> {
         let log = OpenOptions::new().create(true).append(true).open(&options.log);
         let log = log.with_context(|| format!("cannot open {}", options.log.display()))?;
         Ok(Self { options, settings, client, log: Mutex::new(log) })
     }
 
-    /// Writes a line to the kubelet's log. A log that cannot be written is nobody's failure.
+    /// Writes a line to the kubelet's log; write errors are ignored.
     pub(super) fn say(&self, what: impl Display) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         drop(writeln!(log, "{:.3} {what}", Timestamp::now()));
@@ -55,7 +55,7 @@ impl Work {
     }
 }
 
-/// Lives until it is aborted.
+/// Runs until it is aborted.
 pub async fn run(work: Work) {
     let mut conditions = Conditions::default();
     while let Err(error) = register(&work, &mut conditions).await {
@@ -85,7 +85,7 @@ async fn register(work: &Work, conditions: &mut Conditions) -> Result<()> {
     Ok(())
 }
 
-/// Keeps `pods` what the API server says, through every break of the connection.
+/// Keeps `pods` in sync with the API server, with a new watch after each interruption.
 async fn watch_pods(work: &Work, pods: &AsyncMutex<Pods>) {
     let api = Api::<Pod>::all(work.client.clone());
     loop {

@@ -1,4 +1,4 @@
-//! What kubelet makes of its files: the node it will register. Pure once the files are read.
+//! Settings of the node that kubelet registers, computed from its files. Pure once the files are read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::config;
 
-/// The file that the unit takes its command line from, below the root.
+/// File with the command line of the unit, below the root.
 const ENVIRONMENT: &str = "etc/eks/kubelet/environment";
-/// Labels below kubernetes.io that a node may set itself, besides those of [`OWN_DOMAINS`].
+/// Labels below kubernetes.io that a node may set itself, in addition to those of [`OWN_DOMAINS`].
 const WELL_KNOWN: [&str; 11] = [
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -25,41 +25,41 @@ const WELL_KNOWN: [&str; 11] = [
     "beta.kubernetes.io/os",
     "beta.kubernetes.io/arch",
 ];
-/// Domains, with everything below them, in which a node may set labels itself.
+/// Domains in which, including their subdomains, a node may set labels itself.
 const OWN_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-/// A kubelet's configuration, as far as others can see its effect.
+/// Configuration of a kubelet, as far as its effect is visible to other programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The node's name, from `--hostname-override`.
+    /// Name of the node, from `--hostname-override`.
     pub name: String,
-    /// Kubernetes' name for the instance, empty when none is configured.
+    /// Provider ID of the instance; empty if none is configured.
     pub provider_id: String,
-    /// From `--node-labels`.
+    /// Labels from `--node-labels`.
     pub labels: BTreeMap<String, String>,
-    /// From the configuration or `--register-with-taints`, without the cloud provider's own.
+    /// Taints from the configuration or `--register-with-taints`, without that of the cloud provider.
     pub taints: Vec<Taint>,
-    /// From `--node-ip`.
+    /// Address from `--node-ip`.
     pub node_ip: Option<String>,
-    /// Whether another program completes the node (`--cloud-provider=external`).
+    /// True if another program initializes the node (`--cloud-provider=external`).
     pub external_cloud: bool,
-    /// The most pods it takes.
+    /// Most pods of the node.
     pub max_pods: u64,
-    /// Taken from the capacity: kubeReserved and systemReserved, by resource.
+    /// Reserved resources: kubeReserved and systemReserved, by resource.
     pub reserved: BTreeMap<String, Vec<String>>,
     /// Hard eviction thresholds, by signal.
     pub eviction: BTreeMap<String, String>,
-    /// The kubeconfig's path on the machine.
+    /// Path of the kubeconfig on the machine.
     pub kubeconfig: String,
-    /// Such as `v1.36.3`, from `/etc/eks/kubelet-version.txt`.
+    /// Version such as `v1.36.3`, from `/etc/eks/kubelet-version.txt`.
     pub version: String,
 }
 
 impl Settings {
-    /// Reads everything below `root`.
+    /// Reads all files below `root`.
     ///
     /// # Errors
-    /// When a file is missing or wrong; names it.
+    /// Returns an error with the file's name if it is missing or invalid.
     pub fn read(root: &Path) -> Result<Self> {
         let environment = root.join(ENVIRONMENT);
         let text = read(&environment)?;
@@ -78,7 +78,7 @@ impl Settings {
         })
     }
 
-    /// Everything that needs no further file.
+    /// Computes all settings that need no further file.
     fn decide(flags: &BTreeMap<String, String>, config: &Value) -> Result<Self> {
         let labels = pairs(flags.get("node-labels").map_or("", String::as_str))?;
         let refused: Vec<&String> = labels.keys().filter(|label| !settable(label)).collect();
@@ -109,12 +109,12 @@ impl Settings {
     }
 }
 
-/// A path of the machine as a path of ours.
+/// Converts a path of the machine into a path below `root`.
 pub fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// Whether NodeRestriction, and therefore kubelet, lets a node set this label itself.
+/// Reports whether NodeRestriction, and therefore kubelet, permits a node to set this label itself.
 pub fn settable(label: &str) -> bool {
     let domain = label.split_once('/').map_or("", |(domain, _)| domain);
     let within = |parent: &str| domain == parent || domain.strip_suffix(parent).is_some_and(|rest| rest.ends_with('.'));
@@ -135,7 +135,7 @@ fn pairs(text: &str) -> Result<BTreeMap<String, String>> {
     words.map(pair).collect()
 }
 
-/// A taint as the flag writes it: `key=value:Effect` or `key:Effect`.
+/// Parses a taint of the flag: `key=value:Effect` or `key:Effect`.
 fn taint(text: &str) -> Result<Taint> {
     let (head, effect) = text.rsplit_once(':').with_context(|| format!("the taint {text:?} has no effect"))?;
     let (key, value) = head.split_once('=').map_or((head, None), |(key, value)| (key, Some(value)));
@@ -155,7 +155,7 @@ fn texts(map: &serde_json::Map<String, Value>) -> BTreeMap<String, String> {
     map.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// What kubelet itself takes when the configuration says nothing.
+/// Returns kubelet's default thresholds.
 fn default_eviction() -> BTreeMap<String, String> {
     let own = [("memory.available", "100Mi"), ("nodefs.available", "10%"), ("nodefs.inodesFree", "5%")];
     own.map(|(signal, threshold)| (signal.to_owned(), threshold.to_owned())).into()

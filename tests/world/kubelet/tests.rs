@@ -1,4 +1,4 @@
-//! The stand-in's own rules, without an API server: what it reads, what it would register, what it does about pods.
+//! Tests of the fake kubelet without an API server: its settings, its Node, and its steps for pods.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::pods::{Pods, Step};
 use super::settings::settable;
 use super::{Hardware, Options, Settings, Timing, network_ready};
 
-/// As the agent writes it: systemd removes the outer quotes, then the inner ones.
+/// Environment file as the agent writes it: systemd removes the outer quotes, then the inner ones.
 const ENVIRONMENT: &str = "OTHER=\"x\"\nNODEADM_KUBELET_ARGS=\"--cloud-provider=external \
     --config=/etc/kubernetes/kubelet/config.json --config-dir=/etc/kubernetes/kubelet/config.json.d \
     --hostname-override=ip-10-0-1-7.us-west-2.compute.internal --kubeconfig=/var/lib/kubelet/kubeconfig \
@@ -34,7 +34,7 @@ fn document(fields: Value) -> String {
     document.to_string()
 }
 
-/// A machine as bootstrap leaves it.
+/// Creates a machine in the state after bootstrap.
 fn machine() -> Result<TempDir> {
     let folder = tempfile::tempdir()?;
     let root = folder.path();
@@ -65,7 +65,7 @@ fn hardware() -> Hardware {
 }
 
 #[test]
-fn it_reads_what_the_agent_wrote() -> Result<()> {
+fn settings_read_returns_the_agents_configuration() -> Result<()> {
     let machine = machine()?;
     let settings = Settings::read(machine.path())?;
     assert_eq!(settings.name, "ip-10-0-1-7.us-west-2.compute.internal");
@@ -80,7 +80,7 @@ fn it_reads_what_the_agent_wrote() -> Result<()> {
 }
 
 #[test]
-fn drop_ins_go_over_the_file_and_flags_over_both() -> Result<()> {
+fn settings_merge_drop_ins_over_file_and_flags_over_both() -> Result<()> {
     let machine = machine()?;
     let drop_in = |name: &str, fields: Value| {
         write(machine.path(), &format!("etc/kubernetes/kubelet/config.json.d/{name}"), &document(fields))
@@ -104,7 +104,7 @@ fn drop_ins_go_over_the_file_and_flags_over_both() -> Result<()> {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() -> Result<()> {
+fn settings_read_reports_the_file_when_it_is_invalid() -> Result<()> {
     let wrong = |path: &str, text: Option<&str>| -> Result<String> {
         let machine = machine()?;
         match text {
@@ -133,7 +133,7 @@ fn what_is_missing_or_wrong_is_named() -> Result<()> {
 }
 
 #[test]
-fn a_node_sets_only_labels_that_it_may() {
+fn settable_permits_only_labels_of_a_node() {
     let rows = [
         ("karpenter.sh/nodepool", true),
         ("karpenter.k8s.aws/instance-cpu", true),
@@ -155,7 +155,7 @@ fn a_node_sets_only_labels_that_it_may() {
 }
 
 #[test]
-fn the_node_offers_what_reservations_leave() -> Result<()> {
+fn status_subtracts_reservations_from_allocatable() -> Result<()> {
     let machine = machine()?;
     let settings = Settings::read(machine.path())?;
     let status = node::status(&settings, &hardware(), Vec::new())?;
@@ -171,7 +171,7 @@ fn the_node_offers_what_reservations_leave() -> Result<()> {
 }
 
 #[test]
-fn it_registers_with_its_own_taints_and_the_clouds() -> Result<()> {
+fn registration_has_taints_of_kubelet_and_cloud_provider() -> Result<()> {
     let machine = machine()?;
     let settings = Settings::read(machine.path())?;
     let now: Timestamp = "2026-11-21T12:00:00Z".parse()?;
@@ -187,7 +187,7 @@ fn it_registers_with_its_own_taints_and_the_clouds() -> Result<()> {
 }
 
 #[test]
-fn a_condition_remembers_its_last_change() -> Result<()> {
+fn conditions_report_the_last_transition_time() -> Result<()> {
     let times: Vec<Timestamp> = ["2026-11-21T12:00:00Z", "2026-11-21T12:01:00Z", "2026-11-21T12:02:00Z"]
         .iter()
         .flat_map(|t| t.parse())
@@ -206,7 +206,7 @@ fn a_condition_remembers_its_last_change() -> Result<()> {
 }
 
 #[test]
-fn the_network_is_a_file() -> Result<()> {
+fn network_ready_is_true_when_a_cni_file_exists() -> Result<()> {
     let folder = tempfile::tempdir()?;
     assert!(!network_ready(folder.path()));
     write(folder.path(), "etc/cni/net.d/readme", "")?;
@@ -252,7 +252,7 @@ fn merge(base: &mut Value, over: Value) {
     }
 }
 
-/// What is due, as `verb name`.
+/// Returns the due steps, as `verb name`.
 fn due(pods: &mut Pods, network: bool, now: Instant) -> Vec<String> {
     let steps = pods.due(network, now, Timestamp::UNIX_EPOCH);
     let verb = |step: &Step| if matches!(step, Step::Run { .. }) { "run" } else { "end" };
@@ -260,7 +260,7 @@ fn due(pods: &mut Pods, network: bool, now: Instant) -> Vec<String> {
 }
 
 #[test]
-fn pods_start_when_their_time_and_their_network_have_come() -> Result<()> {
+fn due_runs_a_pod_when_its_start_time_and_network_are_ready() -> Result<()> {
     let (mut pods, begin) = (pods(), Instant::now());
     pods.observe(&pod("app", json!({}))?, begin);
     pods.observe(&pod("cni", json!({"spec": {"hostNetwork": true}}))?, begin);
@@ -277,7 +277,7 @@ fn pods_start_when_their_time_and_their_network_have_come() -> Result<()> {
 }
 
 #[test]
-fn pods_end_within_their_grace() -> Result<()> {
+fn due_ends_a_pod_within_its_grace_period() -> Result<()> {
     let begin = Instant::now();
     let rows = [("Running", 30, 5), ("Running", 0, 0), ("Pending", 30, 0), ("Succeeded", 30, 0)];
     for (phase, grace, looks) in rows {
@@ -300,7 +300,7 @@ fn pods_end_within_their_grace() -> Result<()> {
 }
 
 #[test]
-fn a_list_forgets_what_it_does_not_name() -> Result<()> {
+fn end_list_removes_pods_that_were_not_listed() -> Result<()> {
     let (mut pods, begin) = (pods(), Instant::now());
     pods.observe(&pod("gone", json!({}))?, begin);
     pods.begin_list();
@@ -311,7 +311,7 @@ fn a_list_forgets_what_it_does_not_name() -> Result<()> {
 }
 
 #[test]
-fn every_pod_has_an_address_of_its_own_and_keeps_it() -> Result<()> {
+fn due_gives_each_pod_a_unique_and_stable_address() -> Result<()> {
     let (mut pods, begin) = (pods(), Instant::now());
     let running = json!({"status": {"phase": "Running", "podIP": "100.1.7.3"}});
     pods.observe(&pod("old", running)?, begin);
@@ -330,7 +330,7 @@ fn every_pod_has_an_address_of_its_own_and_keeps_it() -> Result<()> {
 }
 
 #[test]
-fn only_the_pods_of_aws_node_bring_the_network() -> Result<()> {
+fn brings_network_is_true_only_for_pods_of_aws_node() -> Result<()> {
     let owned = |kind: &str, name: &str| json!({"metadata": {"ownerReferences": [owner(kind, name)]}});
     let rows = [("DaemonSet", "aws-node", true), ("DaemonSet", "kube-proxy", false), ("ReplicaSet", "aws-node", false)];
     for (kind, name, expected) in rows {
@@ -348,7 +348,7 @@ fn owner(kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn init_containers_have_ended_and_sidecars_run() -> Result<()> {
+fn due_reports_init_containers_ended_and_sidecars_running() -> Result<()> {
     let (mut pods, begin) = (pods(), Instant::now());
     let init = json!([{"name": "once"}, {"name": "beside", "restartPolicy": "Always"}]);
     pods.observe(&pod("app", json!({"spec": {"initContainers": init}}))?, begin);
@@ -364,7 +364,7 @@ fn init_containers_have_ended_and_sidecars_run() -> Result<()> {
 }
 
 #[test]
-fn requests_that_change_are_granted_once() -> Result<()> {
+fn due_resizes_a_pod_once_when_its_requests_change() -> Result<()> {
     let (mut pods, begin) = (pods(), Instant::now());
     let asks = |cpu: &str| json!({"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}});
     pods.observe(&pod("app", asks("1"))?, begin);

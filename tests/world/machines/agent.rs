@@ -1,5 +1,5 @@
-//! The agent's two units as systemd would run them: side by side, `bootstrap` until it succeeds, `run` for ever, each started
-//! again a second after it ends.
+//! Both systemd units of the agent: they run concurrently, `bootstrap` until it succeeds, `run` forever. Each restarts one
+//! second after its end.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -14,14 +14,14 @@ use crate::process::Process;
 /// `RestartSec` of both units.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Where each machine's agent serves its metrics, on the machine's own loopback address.
+/// Port of each agent's metrics, on the machine's own loopback address.
 pub const METRICS: u16 = 9192;
 
-/// The subcommands, each a unit of its own.
+/// Subcommands of the agent, each in its own unit.
 pub const BOOTSTRAP: &str = "bootstrap";
 pub const RUN: &str = "run";
 
-/// The agent of one machine. Dropping it kills the processes that run.
+/// Agent of one machine. Dropping it kills its processes.
 pub struct Agent<'a> {
     machine: &'a Machine,
     bootstrap: Unit<'a>,
@@ -29,13 +29,13 @@ pub struct Agent<'a> {
 }
 
 impl<'a> Agent<'a> {
-    /// Nothing runs yet. `endpoint` is the machine's metadata service.
+    /// Creates the agent without any process. `endpoint` is the machine's metadata service.
     pub fn new(machine: &'a Machine, blueprint: &'a Blueprint, endpoint: &str) -> Self {
         let unit = |verb| Unit { verb, machine, blueprint, endpoint: endpoint.to_owned(), process: None };
         Self { machine, bootstrap: unit(BOOTSTRAP), run: unit(RUN) }
     }
 
-    /// Runs both units for ever. Cancelling it leaves the processes that run to [`Agent::stop`].
+    /// Runs both units forever. After a cancellation, the processes continue until [`Agent::stop`].
     pub async fn run(&mut self) {
         let Self { machine, bootstrap, run } = self;
         machine.enter(Phase::Bootstrapping);
@@ -54,7 +54,7 @@ impl<'a> Agent<'a> {
         tokio::join!(bootstrapped, guarded);
     }
 
-    /// Ends what runs: SIGTERM, then SIGKILL for the whole group.
+    /// Stops the processes: SIGTERM, then SIGKILL for the whole group.
     pub async fn stop(&mut self, grace: Duration) {
         tokio::join!(self.bootstrap.stop(grace), self.run.stop(grace));
     }
@@ -79,7 +79,7 @@ impl Unit<'_> {
         self.machine.agent_runs(self.verb, None);
     }
 
-    /// One start up to its end; whether it succeeded.
+    /// Runs the unit once to its end; returns true for a success.
     async fn once(&mut self) -> bool {
         let ended = self.spawn_and_wait().await;
         self.process = None;

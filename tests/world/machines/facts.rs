@@ -1,4 +1,4 @@
-//! What the fake EC2 knows about an instance, as its own metadata service tells it.
+//! Instance metadata from the state of the fake EC2.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,8 +6,8 @@ use cloud::fake::FakeInstance;
 
 use crate::imds::{Facts, Interruption};
 
-/// The name that the cluster expects of the node: the private DNS name, or the instance id where the NodeConfig opens the
-/// gate for that. The room must know it, because it signs the certificate, as EKS does when it maps a role to a user.
+/// Returns the node name that the cluster expects: the private DNS name, or the instance id if the NodeConfig enables that
+/// feature gate. The simulator needs the name because it signs the certificate, as EKS maps a role to a user.
 #[must_use]
 pub fn node_name(machine: &FakeInstance) -> String {
     let config = machine::userdata::parse(&user_data(machine)).ok();
@@ -15,13 +15,13 @@ pub fn node_name(machine: &FakeInstance) -> String {
     if by_id { machine.instance.id.clone() } else { machine.instance.private_dns_name.clone() }
 }
 
-/// The template's user data as a machine gets it. What is not base64 is served as it is; EC2 would have refused it.
+/// Returns the decoded user data of the template. Invalid base64 is returned unchanged; EC2 would have rejected it.
 fn user_data(machine: &FakeInstance) -> Vec<u8> {
     let encoded = &machine.template.user_data;
     STANDARD.decode(encoded).unwrap_or_else(|_| encoded.clone().into_bytes())
 }
 
-/// The facts of an instance.
+/// Returns the metadata of an instance.
 #[must_use]
 pub fn facts(machine: &FakeInstance, zone_id: &str) -> Facts {
     let instance = &machine.instance;
@@ -45,13 +45,13 @@ pub fn facts(machine: &FakeInstance, zone_id: &str) -> Facts {
     }
 }
 
-/// Moves what the service of a live machine may tell anew; what a test has set besides stays.
+/// Updates the values that may change on a running machine; other changes by a test are kept.
 pub fn refresh(facts: &mut Facts, machine: &FakeInstance) {
     facts.interruption = machine.interruption.map(|time| Interruption { action: "terminate".to_owned(), time });
     facts.rebalance = machine.rebalance;
 }
 
-/// A locally administered address made of the private one.
+/// Returns a locally administered address that contains the private one.
 fn hardware_address(ip: &str) -> String {
     let numbers = ip.split('.').map(|number| format!("{:02x}", number.parse::<u8>().unwrap_or(0)));
     std::iter::once("02:00".to_owned()).chain(numbers).collect::<Vec<_>>().join(":")

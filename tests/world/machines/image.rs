@@ -1,5 +1,5 @@
-//! What is on a machine's disk before anything runs: the files of the image that the agent reads, the processors that the
-//! kernel shows, and the certificate that a bootstrapped kubelet would have.
+//! Content of a machine's disk before its start: files of the image, the processors that the kernel reports, and the
+//! certificate of a bootstrapped kubelet.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::{Blueprint, Programs};
 use crate::load;
 use crate::pki::{Credentials, write_private};
 
-/// The kernel's name of this boot.
+/// File with the kernel's id of this boot.
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
 /// Writes the root of a machine, with kubelet's certificate if it has one. The root must not exist yet.
 ///
 /// # Errors
-/// When a file cannot be written; names it.
+/// Returns an error with the file's name if it cannot be written.
 pub fn install(blueprint: &Blueprint, certificate: Option<&Credentials>) -> Result<()> {
     let root = blueprint.root();
     for folder in ["etc/cni/net.d", "etc/kubernetes", "var/lib/kubelet/pki", "var/lib/kerf", "run", "usr/bin"] {
@@ -34,10 +34,10 @@ pub fn install(blueprint: &Blueprint, certificate: Option<&Credentials>) -> Resu
     certificate.map_or(Ok(()), |certificate| write_private(&bundle, &certificate.bundle()))
 }
 
-/// What a reboot changes on the disk: `/run` is empty, and the kernel names another boot. `boots` counts this one.
+/// Applies the changes of a reboot to the disk: `/run` is empty, and the boot id is new. `boots` is the number of this boot.
 ///
 /// # Errors
-/// When a file cannot be written or removed; names it.
+/// Returns an error with the file's name if it cannot be written or removed.
 pub fn reboot(blueprint: &Blueprint, boots: u32) -> Result<()> {
     let root = blueprint.root();
     let run = root.join("run");
@@ -46,17 +46,17 @@ pub fn reboot(blueprint: &Blueprint, boots: u32) -> Result<()> {
     write(&root, BOOT_ID, &boot_id(&blueprint.instance_id, boots))
 }
 
-/// Makes the folder that comes first on the agent's PATH.
+/// Creates the folder that comes first in the agent's PATH.
 ///
 /// # Errors
-/// When the folder or the link cannot be made.
+/// Returns an error if the folder or the link cannot be created.
 pub fn install_shim(folder: &Path, programs: &Programs) -> Result<()> {
     make(folder)?;
     let link = folder.join("systemctl");
     std::os::unix::fs::symlink(&programs.systemctl, &link).with_context(|| format!("cannot link {}", link.display()))
 }
 
-/// One socket, one NUMA node, two threads a core, all online.
+/// Writes a topology with one socket, one NUMA node and two threads per core, all online.
 fn processors(root: &Path, vcpus: u32) -> Result<()> {
     let last = vcpus.saturating_sub(1);
     write(root, "sys/devices/system/cpu/online", &format!("0-{last}\n"))?;
@@ -71,7 +71,7 @@ fn processors(root: &Path, vcpus: u32) -> Result<()> {
     Ok(())
 }
 
-/// A UUID made of the instance id and the number of the boot, with a line's end as the kernel writes it.
+/// Returns a UUID from the instance id and the number of the boot, with a line break as the kernel writes it.
 fn boot_id(instance_id: &str, boots: u32) -> String {
     let digits = format!("{:0>32}", instance_id.trim_start_matches("i-"));
     let cut = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! One machine from power on to power off.
+//! One machine from power-on to power-off.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,33 +21,33 @@ use crate::imds::{Facts, Imds, Role};
 use crate::kubelet::{self, Hardware, Plugin, Timing};
 use crate::pki::Credentials;
 
-/// The root volume of a template that says nothing.
+/// Size of the root volume if the template has none.
 const DISK_GIB: u64 = 20;
 
-/// How long a reboot may take.
+/// Time limit of a reboot.
 const REBOOT: Duration = Duration::from_secs(30);
 
-/// Where the machine's shims call, in its folder. Short, because the path of a socket is.
+/// Socket of the machine's shims, in its folder. The name is short because the length of a socket path is limited.
 const SOCKET: &str = "systemctl.sock";
 
-/// How far a machine has come.
+/// Stage in the life of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its disk is being written.
+    /// The disk is being written.
     Booting,
-    /// `kerf-agent bootstrap` runs, perhaps again, and `kerf-agent run` beside it.
+    /// `kerf-agent bootstrap` runs, possibly after a failure, and `kerf-agent run` concurrently.
     Bootstrapping,
-    /// Bootstrap is done; `kerf-agent run` runs, perhaps again.
+    /// Bootstrap has succeeded; `kerf-agent run` runs, possibly after a restart.
     Running,
-    /// Its instance shuts down: what runs was asked to end.
+    /// The instance shuts down, and the processes have received SIGTERM.
     ShuttingDown,
-    /// Power off: nothing of it runs.
+    /// Power is off, and no process runs.
     Ended,
-    /// It never came up; says why.
+    /// The machine never booted, with the reason.
     Broken(String),
 }
 
-/// A machine as others see it.
+/// Public state of a machine.
 #[derive(Debug)]
 pub struct Machine {
     instance_id: String,
@@ -90,85 +90,86 @@ impl Machine {
         }
     }
 
-    /// `i-...`.
+    /// Returns the instance id, `i-...`.
     #[must_use]
     pub fn instance_id(&self) -> &str {
         &self.instance_id
     }
 
-    /// The Node's name: the private DNS name, or the instance id where user data asks for that.
+    /// Returns the name of the Node: the private DNS name, or the instance id if the user data requests it.
     #[must_use]
     pub fn node_name(&self) -> &str {
         &self.node_name
     }
 
-    /// Its folder: `root/` stands for `/`, beside it lie `agent.log` and `kubelet.log`.
+    /// Returns the folder of the machine: `root/` stands for `/`; `agent.log` and `kubelet.log` are next to it.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What the agent wrote, all its starts in one file.
+    /// Returns the log of the agent, with all its starts in one file.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// How far it has come.
+    /// Returns the stage of the machine.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.inside().phase.clone()
     }
 
-    /// Its metadata service, while there is one.
+    /// Returns the metadata service, while there is one.
     #[must_use]
     pub fn imds(&self) -> Option<Arc<Imds>> {
         self.inside().imds.clone()
     }
 
-    /// The real system of a real machine, while it runs.
+    /// Returns the real system of a real machine, while it runs.
     #[must_use]
     pub fn system(&self) -> Option<Arc<System>> {
         self.inside().system.clone()
     }
 
-    /// The process id of `kerf-agent run`, while one runs. Killing it is fair: it will be restarted.
+    /// Returns the process id of `kerf-agent run`, while it runs. Tests may kill the process; it is restarted.
     #[must_use]
     pub fn agent_pid(&self) -> Option<u32> {
         self.inside().agents.get(RUN).copied()
     }
 
-    /// Process ids of all that runs of the agent, `bootstrap` included.
+    /// Returns the process ids of the agent, including `bootstrap`.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.inside().agents.values().copied().collect()
     }
 
-    /// How often an agent was started, both subcommands together.
+    /// Returns the number of agent starts, for both subcommands together.
     #[must_use]
     pub fn agent_starts(&self) -> u32 {
         self.inside().starts
     }
 
-    /// Every call of `systemctl` so far, its arguments joined by spaces.
+    /// Returns every call of `systemctl` so far, with its arguments joined by spaces.
     #[must_use]
     pub fn systemctl_calls(&self) -> Vec<String> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Calls the machine's `systemctl`, as a person on it would: to stop a kubelet, say. Gives the exit code and the text.
+    /// Calls the machine's `systemctl` as an administrator would, for example to stop its kubelet. Returns the exit code and
+    /// the output.
     ///
     /// # Errors
-    /// When the machine does not run.
+    /// Returns an error if the machine does not run.
     pub async fn systemctl(&self, words: &[&str]) -> Result<(u8, String)> {
         systemctl::call(&self.folder.join(SOCKET), words).await
     }
 
-    /// Reboots: whatever runs ends, `/run` is emptied, the boot id is another, and only the agent's units are started again.
-    /// The disk and the instance stay. Returns when the machine is up again.
+    /// Reboots the machine: all processes end, `/run` is emptied, the boot id changes, and only the agent's units start again.
+    /// Disk and instance remain. Returns when the machine has booted.
     ///
     /// # Errors
-    /// When it does not come up, because its instance ends, say.
+    /// Returns an error if the machine does not boot, for example because its instance ends.
     pub async fn reboot(&self) -> Result<()> {
         let mut boots = self.boots.subscribe();
         let before = *boots.borrow_and_update();
@@ -207,7 +208,7 @@ impl Machine {
     }
 }
 
-/// Everything that a machine is made from.
+/// Configuration of one machine.
 #[derive(Clone)]
 pub struct Blueprint {
     pub(super) instance_id: String,
@@ -262,13 +263,13 @@ impl Blueprint {
         self.folder.join(SOCKET)
     }
 
-    /// 127.64.0.0/10 holds the private addresses 10.N.x.y of up to 64 networks N.
+    /// Returns an address in 127.64.0.0/10, which has space for the private addresses 10.N.x.y of 64 networks N.
     pub(super) fn loopback(&self) -> IpAddr {
         let [_, second, third, fourth] = self.address.octets();
         Ipv4Addr::new(127, 64 | (second & 63), third, fourth).into()
     }
 
-    /// What kubelet finds; its metadata answers at `endpoint`.
+    /// Returns the configuration of kubelet with the metadata service at `endpoint`.
     fn kubelet(&self, endpoint: &str) -> kubelet::Options {
         let [_, _, third, fourth] = self.address.octets();
         let plugin = Plugin { program: self.programs.agent.clone(), endpoint: endpoint.to_owned() };
@@ -282,7 +283,7 @@ impl Blueprint {
         }
     }
 
-    /// What the machine proves by who it is: a certificate on its disk, or a role in its metadata.
+    /// Returns the identity of the machine: a certificate on its disk, or a role in its metadata.
     pub(super) fn identity(&self) -> Result<(Option<Credentials>, Option<Role>)> {
         match &self.eks {
             None => Ok((Some((self.sign)(&format!("system:node:{}", self.node_name))?), None)),
@@ -305,10 +306,10 @@ fn hardware(kind: Option<&InstanceTypeInfo>, machine: &fake::FakeInstance) -> Ha
     }
 }
 
-/// What EC2 says of the instance; `None` once it is gone.
+/// State of the instance in EC2; `None` after its end.
 pub(super) type Told = watch::Receiver<Option<fake::FakeInstance>>;
 
-/// A machine's whole life. Cancelling it is a power cut.
+/// Runs a machine for its whole life. A cancellation is a power failure.
 pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {
     let booted = boot(&machine, &blueprint, &told).await;
     let (imds, listener) = match booted {
@@ -334,7 +335,7 @@ pub async fn live(machine: Arc<Machine>, blueprint: Blueprint, mut told: Told) {
     log::info!(instance = machine.instance_id(); "powered off");
 }
 
-/// From the start of the units until all that runs has ended; whether that is for a reboot.
+/// Runs the units until all processes have ended; returns true for a reboot.
 async fn up(machine: &Machine, blueprint: &Blueprint, told: &mut Told, imds: &Imds, listener: &UnixListener) -> bool {
     let mut units = Units::new(blueprint.kubelet(&imds.url()));
     let mut agent = Agent::new(machine, blueprint, &imds.url());
@@ -360,14 +361,14 @@ async fn boot(machine: &Machine, blueprint: &Blueprint, told: &Told) -> Result<(
     Ok((imds, listener))
 }
 
-/// The machine's own metadata service.
+/// Starts the machine's own metadata service.
 pub(super) async fn metadata(blueprint: &Blueprint, told: &Told, role: Option<Role>) -> Result<Imds> {
     let instance = told.borrow().clone().context("the instance went away before it booted")?;
     let facts = Facts { role, ..facts::facts(&instance, &blueprint.zone_id) };
     Imds::start(blueprint.loopback(), facts).await
 }
 
-/// Passes notices on to the metadata service until the instance begins to end.
+/// Forwards notices to the metadata service until the instance begins to end.
 pub(super) async fn until_shutdown(told: &mut Told, imds: &Imds) {
     loop {
         match told.borrow_and_update().as_ref() {
@@ -381,6 +382,6 @@ pub(super) async fn until_shutdown(told: &mut Told, imds: &Imds) {
 }
 
 pub(super) async fn until_gone(told: &mut Told) {
-    // An error means that the room is gone, and with it the power.
+    // An error means that the simulator has ended, which is a power failure.
     drop(told.wait_for(Option::is_none).await);
 }

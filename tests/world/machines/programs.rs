@@ -1,24 +1,24 @@
-//! Where the programs of a machine come from: the folder that this very program was built into, or the environment.
+//! Programs of a machine: from the folder of this program's build, or from the environment.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The programs that run on machines.
+/// Programs that run on machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
-    /// `kerf-agent`.
+    /// Path of `kerf-agent`.
     pub agent: PathBuf,
-    /// What machines find as `systemctl`.
+    /// Path of the program that machines use as `systemctl`.
     pub systemctl: PathBuf,
 }
 
 impl Programs {
-    /// Finds the agent (`KERF_AGENT`) and the shim (`KERF_SYSTEMCTL_SHIM`): by those variables where they are set, else
-    /// beside this program or, for a test, in the folder above.
+    /// Finds the agent (`KERF_AGENT`) and the shim (`KERF_SYSTEMCTL_SHIM`). Without these variables, the folder of this program
+    /// and, for a test, the folder above are searched.
     ///
     /// # Errors
-    /// When one is missing; says how to build it.
+    /// Returns an error if one is missing; the error contains the build command.
     pub fn find() -> Result<Self> {
         Ok(Self {
             agent: find_program("kerf-agent", "KERF_AGENT", "cargo build -p agent")?,
@@ -27,16 +27,16 @@ impl Programs {
     }
 }
 
-/// Finds a program of this workspace by its name, or by an environment variable that names its path.
+/// Finds a program of this workspace by its name, or by an environment variable with its path.
 ///
 /// # Errors
-/// When it is nowhere; says how to build it.
+/// Returns an error if the program is missing; the error contains the build command.
 pub fn find_program(name: &str, variable: &str, build: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
         if !path.is_file() {
             bail!("{variable} names {}, which is no file", path.display());
         }
-        // Machines find it through a link, which must not depend on where we are.
+        // Machines use the program through a link, which must not depend on the current folder.
         return path.canonicalize().with_context(|| format!("{} cannot be followed", path.display()));
     }
     let here = std::env::current_exe().context("this program does not know its own path")?;

@@ -1,5 +1,5 @@
-//! A machine that is real from PID 1 up: systemd boots Kerf's units, and what they configure and start is the real containerd, runc
-//! and kubelet. Only the hardware below is shared with the test, so its kubelet reports this computer and not the instance type.
+//! Real machine from PID 1 up: systemd boots Kerf's units, which configure and start the real containerd, runc and kubelet.
+//! Only the hardware is shared with the test, so kubelet reports this computer and not the instance type.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -19,10 +19,10 @@ use super::machine::{self, Blueprint, Machine, Phase, Told};
 use crate::imds::Imds;
 use crate::pki::Credentials;
 
-/// Machines of this NodePool are real: the others stay cheap.
+/// NodePool of real machines; machines of other NodePools are simulated, which is cheaper.
 pub const POOL: &str = "real";
 
-/// The units of the two programs as EKS's image for Amazon Linux 2023 has them, less what is about its own disks and firewall.
+/// Units of containerd and kubelet as in EKS's image for Amazon Linux 2023, without the parts for its own disks and firewall.
 const CONTAINERD: &str = "[Unit]
 Description=containerd
 [Service]
@@ -49,39 +49,39 @@ RestartForceExitStatus=SIGPIPE
 RestartSec=1
 Slice=runtime.slice
 ";
-/// Enough of a network for pods of the host's.
+/// CNI configuration that is sufficient for pods in the host network.
 const CNI: &str = r#"{"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]}"#;
 
-/// The one image of its pods and their sandboxes.
+/// Only image of its pods and their sandboxes.
 const IMAGE: &str = "pod.tar";
 
-/// The one network plugin, where Debian puts it.
+/// Only network plugin, at Debian's path.
 const LOOPBACK: &str = "/usr/lib/cni/loopback";
 
-/// The folders of containerd and of kubelet, below the tests.
+/// Folders of containerd and kubelet, below the tests.
 const PROGRAMS: [&str; 2] = ["node/containerd", "node/kubelet"];
 
-/// What a real machine is made of besides the agent.
+/// Components of a real machine besides the agent.
 #[derive(Clone, Debug)]
 pub struct Parts {
     containerd: PathBuf,
     kubelet: PathBuf,
-    /// Goes with the parts.
+    /// Folder of the image; removed when the last copy of the components is dropped.
     image: Arc<TempDir>,
 }
 
-/// The right to run the one real machine that this computer's ports bear at a time: kubelet and containerd listen where they always do.
-/// Other processes wait until this value is dropped.
+/// Lock for the one real machine that the ports of this computer permit at a time, because kubelet and containerd use their
+/// default ports. Other processes wait until this value is dropped.
 #[derive(Debug)]
 pub struct Slot {
     _locked: File,
 }
 
 impl Slot {
-    /// Takes it; `None` while another process has it.
+    /// Acquires the lock; returns `None` while another process holds it.
     ///
     /// # Errors
-    /// When the lock file cannot be made.
+    /// Returns an error if the lock file cannot be created.
     pub fn take() -> Result<Option<Self>> {
         let mut file = Self::open()?;
         if file.try_lock().is_err() {
@@ -91,10 +91,10 @@ impl Slot {
         Ok(Some(Self { _locked: file }))
     }
 
-    /// The id of the process that has it, if one has.
+    /// Returns the id of the process that holds the lock, if there is one.
     ///
     /// # Errors
-    /// When the lock file cannot be made.
+    /// Returns an error if the lock file cannot be created.
     pub fn holder() -> Result<Option<String>> {
         let mut file = Self::open()?;
         if file.try_lock().is_ok() {
@@ -113,7 +113,7 @@ impl Slot {
 }
 
 impl Parts {
-    /// Returns why this machine cannot boot a real one, `None` where it can.
+    /// Returns the reason why this computer cannot boot a real machine, or `None` if it can.
     #[must_use]
     pub fn obstacle() -> Option<String> {
         let missing = |what: &str, package: &str| Some(format!("{what} is missing: install the package {package}"));
@@ -122,7 +122,7 @@ impl Parts {
         })
     }
 
-    /// The command that builds the programs which are not built yet, at low priority; it takes minutes the first time.
+    /// Returns the command that builds the missing programs at low priority; the first build takes minutes.
     #[must_use]
     pub fn build() -> Command {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -132,10 +132,10 @@ impl Parts {
         command
     }
 
-    /// Finds the parts, and builds those that are not built yet.
+    /// Finds the components, and builds the missing ones.
     ///
     /// # Errors
-    /// When Go or gcc is missing, or a build fails.
+    /// Returns an error if Go or gcc is missing, or if a build fails.
     pub fn find() -> Result<Self> {
         let node = Path::new(env!("CARGO_MANIFEST_DIR")).join("node");
         let image = Arc::new(tempfile::tempdir().context("cannot make a folder for the image")?);
@@ -166,7 +166,7 @@ impl Parts {
     }
 }
 
-/// As much of the AWS CLI as kubelet calls: it asks for the token that the agent's own plugin makes of the same words.
+/// Returns the part of the AWS CLI that kubelet calls: it runs the agent's own token plugin with the same arguments.
 fn aws(imds: &str) -> String {
     format!(
         "#!/bin/sh
@@ -178,12 +178,12 @@ exec /usr/bin/kerf-agent token \"$@\"
     )
 }
 
-/// Whether the instance gets a machine of this kind.
+/// Reports whether the instance gets a real machine.
 pub(super) fn wanted(instance: &fake::FakeInstance) -> bool {
     instance.instance.tags.get(label::NODEPOOL).is_some_and(|pool| pool == POOL)
 }
 
-/// A machine's whole life. Cancelling it is a power cut.
+/// Runs a machine for its whole life. A cancellation is a power failure.
 pub(super) async fn live(machine: Arc<Machine>, blueprint: Blueprint, parts: Parts, mut told: Told) {
     if let Err(error) = boot_and_serve(&machine, &blueprint, &parts, &mut told).await {
         log::error!(instance = machine.instance_id(); "the real machine does not boot: {error:#}");
@@ -212,7 +212,7 @@ async fn boot_and_serve(machine: &Machine, blueprint: &Blueprint, parts: &Parts,
     Ok(())
 }
 
-/// As the hypervisor's button does: what runs is asked to end first. The journal outlives the machine.
+/// Powers off as the hypervisor does: all processes receive a request to end first. The journal is saved before.
 fn power_off(system: &System, log: &Path) {
     let journal = system.run(&["journalctl", "--no-pager", "--output", "short-iso-precise"]);
     if let Err(error) = std::fs::write(log, journal.stdout) {
@@ -221,7 +221,8 @@ fn power_off(system: &System, log: &Path) {
     system.power_off();
 }
 
-/// The network that its pods get; until it is there the node is not ready, as with a CNI plugin that has not started yet.
+/// Writes the network configuration of the pods. Until then the node is not ready, as with a CNI plugin that has not started
+/// yet.
 pub fn install_cni(system: &System) {
     system.write("etc/cni/net.d/10-lo.conflist", CNI);
 }

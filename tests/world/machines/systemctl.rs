@@ -1,4 +1,4 @@
-//! The service manager of a machine, as much of it as an agent uses: two units that can be started, stopped and asked for.
+//! Service manager of a machine, as far as an agent uses it: two units that can be started, stopped and queried.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -10,10 +10,10 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::kubelet::{self, Kubelet};
 
-/// How long a shim may take to say what it wants.
+/// Time limit for the request of a shim.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a call answers: an exit code in systemctl's own meaning, and a line to print.
+/// Response to a call: an exit code with systemctl's meaning, and the output.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     code: u8,
@@ -30,7 +30,7 @@ impl Answer {
     }
 }
 
-/// The units of one machine.
+/// Units of one machine.
 #[derive(Debug)]
 pub struct Units {
     options: kubelet::Options,
@@ -39,12 +39,12 @@ pub struct Units {
 }
 
 impl Units {
-    /// Nothing runs yet.
+    /// Creates the units without any process.
     pub fn new(options: kubelet::Options) -> Self {
         Self { options, kubelet: None, containerd: false }
     }
 
-    /// Serves the machine's shims for ever; every call is written down in `calls`.
+    /// Serves the machine's shims forever; every call is recorded in `calls`.
     pub async fn serve(&mut self, listener: &UnixListener, calls: &Mutex<Vec<String>>) {
         loop {
             let Ok((stream, _)) = listener.accept().await else {
@@ -73,7 +73,8 @@ impl Units {
         stream.write_all(format!("{code}\n{text}").as_bytes()).await.context("it did not wait for the answer")
     }
 
-    /// Verbs and exit codes of systemctl(1). Several units are handled in order; the first failure is the answer.
+    /// Runs a command with the verbs and exit codes of systemctl(1). Several units are handled in order; the first failure is
+    /// the result.
     async fn obey(&mut self, words: &[&str]) -> Answer {
         let mut plain = words.iter().filter(|word| !word.starts_with('-'));
         let Some(verb) = plain.next() else {
@@ -131,10 +132,10 @@ fn active(active: bool) -> Answer {
     if active { Answer::new(0, "active\n") } else { Answer::new(3, "inactive\n") }
 }
 
-/// Calls as a shim does: the exit code and what it would print.
+/// Calls the service manager as a shim does; returns the exit code and the output.
 ///
 /// # Errors
-/// When nobody listens or the answer is cut.
+/// Returns an error if the socket has no listener, or if the response is incomplete.
 pub async fn call(socket: &Path, words: &[&str]) -> Result<(u8, String)> {
     let connected = UnixStream::connect(socket).await;
     let mut stream = connected.with_context(|| format!("nobody listens on {}", socket.display()))?;
@@ -146,10 +147,10 @@ pub async fn call(socket: &Path, words: &[&str]) -> Result<(u8, String)> {
     Ok((code.parse().context("the exit code is no number")?, text.to_owned()))
 }
 
-/// Listens where the machine's shims will call.
+/// Listens on the socket of the machine's shims.
 ///
 /// # Errors
-/// When the socket cannot be made.
+/// Returns an error if the socket cannot be created.
 pub fn listen(path: &Path) -> Result<UnixListener> {
     UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))
 }

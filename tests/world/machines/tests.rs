@@ -1,4 +1,5 @@
-//! The room without a cluster: agents are a shell script here, so that what is tested is how the room treats them.
+//! Tests of the node simulator without a cluster. Agents are a shell script, so that only their handling by the simulator is
+//! tested.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -22,7 +23,7 @@ use crate::process::RunFolder;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Its first bootstrap fails; its run does not listen to SIGTERM.
+/// Script whose first bootstrap fails, and whose `run` ignores SIGTERM.
 const AGENT: &str = r#"#!/bin/sh
 echo "$1 root=$KERF_ROOT imds=$AWS_EC2_METADATA_SERVICE_ENDPOINT extra=$EXTRA systemctl=$(command -v systemctl)"
 case $1 in
@@ -38,7 +39,7 @@ const BY_ID: &str =
 struct Stage {
     cloud: FakeCloud,
     room: MachineRoom,
-    // Removed last: what runs has its logs there.
+    // Removed last, because it contains the logs of running processes.
     folder: RunFolder,
 }
 
@@ -95,7 +96,7 @@ impl Stage {
         eventually("the machine", LIMIT, async || Ok(self.room.machine(id))).await
     }
 
-    /// A machine whose agent has come as far as `run`.
+    /// Returns a machine whose agent has reached `run`.
     async fn running(&self, id: &str) -> Result<Arc<Machine>> {
         let machine = self.machine(id).await?;
         reaches(&machine, &Phase::Running).await?;
@@ -117,14 +118,14 @@ fn lives(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn a_bootstrap_that_fails_is_tried_again_while_run_runs() -> Result<()> {
+async fn agent_restarts_bootstrap_when_it_fails_while_run_runs() -> Result<()> {
     let stage = Stage::set().await?;
     let ids = stage.launch(1, USER_DATA).await?;
     let machine = stage.running(&ids[0]).await?;
     eventually("three starts in the log", LIMIT, async || {
         let log = std::fs::read_to_string(machine.log())?;
         let mut verbs: Vec<&str> = log.lines().filter_map(|line| line.split(' ').next()).collect();
-        // The two units start side by side.
+        // Both units start concurrently.
         verbs.sort_unstable();
         ensure!(verbs == ["bootstrap", "bootstrap", "run"], "{verbs:?}");
         let imds = machine.imds().context("no metadata")?;
@@ -143,7 +144,7 @@ async fn a_bootstrap_that_fails_is_tried_again_while_run_runs() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_reboot_ends_all_that_ran_and_keeps_the_disk() -> Result<()> {
+async fn reboot_ends_all_processes_and_keeps_the_disk() -> Result<()> {
     let stage = Stage::set().await?;
     let ids = stage.launch(1, USER_DATA).await?;
     let machine = stage.running(&ids[0]).await?;
@@ -164,7 +165,7 @@ async fn a_reboot_ends_all_that_ran_and_keeps_the_disk() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_machine_is_furnished_as_its_image_is() -> Result<()> {
+async fn install_writes_the_files_of_the_image() -> Result<()> {
     let stage = Stage::set().await?;
     let ids = stage.launch(1, USER_DATA).await?;
     let machine = stage.running(&ids[0]).await?;
@@ -182,7 +183,7 @@ async fn a_machine_is_furnished_as_its_image_is() -> Result<()> {
 }
 
 #[tokio::test]
-async fn notices_reach_the_machine_and_its_end_takes_everything() -> Result<()> {
+async fn machine_receives_notices_and_ends_all_processes_at_its_end() -> Result<()> {
     let stage = Stage::set().await?;
     let ids = stage.launch(1, USER_DATA).await?;
     let machine = stage.running(&ids[0]).await?;
@@ -210,7 +211,7 @@ async fn notices_reach_the_machine_and_its_end_takes_everything() -> Result<()> 
 }
 
 #[tokio::test]
-async fn stopping_and_dropping_the_room_leave_nothing() -> Result<()> {
+async fn machine_room_leaves_no_process_when_stopped_or_dropped() -> Result<()> {
     for stopped in [true, false] {
         let stage = Stage::set().await?;
         let ids = stage.launch(3, USER_DATA).await?;
@@ -244,10 +245,10 @@ async fn stopping_and_dropping_the_room_leave_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_machine_that_cannot_boot_says_why() -> Result<()> {
+async fn machine_reports_the_reason_when_it_cannot_boot() -> Result<()> {
     let stage = Stage::set().await?;
     let ids = stage.launch(1, USER_DATA).await?;
-    // Whatever lies there already must not be taken for this machine's.
+    // An existing file must not be used for this machine.
     let pki = stage.folder.path().join("machines").join(&ids[0]).join("root/var/lib/kubelet/pki");
     std::fs::create_dir_all(&pki)?;
     std::fs::write(pki.join("kubelet-client-current.pem"), "another's")?;
@@ -264,7 +265,7 @@ async fn a_machine_that_cannot_boot_says_why() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_machine_knows_what_ec2_knows() -> Result<()> {
+async fn facts_match_the_instance_in_ec2() -> Result<()> {
     let stage = Stage::set().await?;
     let ids = [stage.launch(1, USER_DATA).await?, stage.launch(1, BY_ID).await?].concat();
     let [plain, by_id] = [&ids[0], &ids[1]].map(|id| stage.cloud.machine(id));
@@ -279,7 +280,7 @@ async fn a_machine_knows_what_ec2_knows() -> Result<()> {
 }
 
 #[tokio::test]
-async fn systemctl_answers_as_systemctl_does() -> Result<()> {
+async fn units_respond_like_systemctl() -> Result<()> {
     let folder = RunFolder::create("systemctl")?;
     let socket = folder.path().join("socket");
     let listener = systemctl::listen(&socket)?;

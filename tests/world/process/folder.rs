@@ -1,4 +1,4 @@
-//! One folder a run: logs, keys and data side by side, gone with the run unless something failed.
+//! Run folder: logs, keys and data of one run, removed with the run unless it failed.
 
 use std::path::{Path, PathBuf};
 
@@ -6,20 +6,20 @@ use anyhow::{Context, Result};
 
 use super::lifeline::{self, KEPT};
 
-/// Set to anything, this environment variable keeps every run folder.
+/// Environment variable that keeps every run folder, with any value.
 pub const KEEP: &str = "KERF_KEEP";
 
-/// A fresh folder, readable by its owner alone. Dropping it removes it, except while a test panics or with `KERF_KEEP`.
+/// New folder that only its owner may read. Dropping it removes it, except while a test panics or with `KERF_KEEP`.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
 }
 
 impl RunFolder {
-    /// Makes `kerf-NAME-` and six random letters in the folder for temporary files.
+    /// Creates `kerf-NAME-` and six random letters in the folder for temporary files.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// Returns an error if the folder cannot be created.
     pub fn create(name: &str) -> Result<Self> {
         let path = tempfile::Builder::new()
             .prefix(&format!("kerf-{name}-"))
@@ -34,20 +34,20 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From now on nothing removes it: somebody will want to read its logs.
+    /// Excludes the folder from removal, so that its logs can be read.
     pub fn keep(&self) {
         if let Err(error) = std::fs::write(self.path.join(KEPT), "") {
             log::warn!(folder = self.path.display().to_string().as_str(); "cannot keep: {error}");
         }
     }
 
-    /// The log file of one component in it.
+    /// Returns the log file of one component in the folder.
     #[must_use]
     pub fn log(&self, component: &str) -> PathBuf {
         self.path.join(format!("{component}.log"))

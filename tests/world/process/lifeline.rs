@@ -1,8 +1,8 @@
-//! The one helper that ends everything when this process is gone: a shell that reads a pipe whose only writer we are.
+//! Helper that ends all children after the end of this process: a shell that reads a pipe whose only writer is this process.
 //!
-//! However this process ends (return, panic, Ctrl-C, `kill -9`), the kernel closes the pipe; the shell then kills every
-//! process group that is still registered and removes the folders that were given to it. It runs in a group of its own,
-//! so that Ctrl-C in a terminal does not end it before its work. It also ends what a `static` owns, which Rust never drops.
+//! At any end of this process (return, panic, Ctrl-C, `kill -9`), the kernel closes the pipe. The shell then kills every
+//! process group that is still registered and removes the registered folders. The shell has its own process group, so that
+//! Ctrl-C in a terminal does not end it too early. The shell also ends children of a `static`, which Rust never drops.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -12,10 +12,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, anyhow};
 
-/// Commands, one a line: `+ PGID` guards a group, `- PGID` forgets it, `folder PATH` removes a folder
-/// at the end, unless it holds a file of the name [`KEPT`].
+/// Commands, one per line: `+ PGID` registers a group, `- PGID` removes it, `folder PATH` removes a folder at the end, unless
+/// it contains a file of the name [`KEPT`].
 ///
-/// A killed process may still write while its folder is being removed, hence the second attempt.
+/// A killed process may still write while its folder is being removed; hence the second attempt.
 const SCRIPT: &str = r#"
 groups=" "
 folders=
@@ -33,31 +33,33 @@ printf '%s' "$folders" | while read -r folder; do
 done
 "#;
 
-/// A file of this name protects its folder from [`remove_at_end`].
+/// Name of a file that protects its folder from [`remove_at_end`].
 pub const KEPT: &str = "kept";
 
 static LINE: OnceLock<Result<Mutex<ChildStdin>, String>> = OnceLock::new();
 
-/// From now on the process group `id` ends with this process.
+/// Registers the process group `id`, which then ends with this process.
 ///
 /// # Errors
-/// When the shell cannot be started or is gone.
+/// Returns an error if the shell cannot be started or has ended.
 pub fn guard_group(id: u32) -> Result<()> {
     tell(&format!("+ {id}\n"))
 }
 
-/// The process group `id` is over and its number may belong to somebody else soon.
+/// Removes the registration of the process group `id` after its end, because its number may be reused.
 ///
 /// # Errors
-/// As [`guard_group`].
+/// Returns the errors of [`guard_group`].
 pub fn release_group(id: u32) -> Result<()> {
     tell(&format!("- {id}\n"))
 }
 
-/// Removes `folder` when this process ends, unless it holds a file [`KEPT`]; it need not exist any more then.
+/// Registers `folder` for removal when this process ends, unless it contains a file [`KEPT`]. The folder may be missing at that
+/// time.
 ///
 /// # Errors
-/// As [`guard_group`]; also for a path that is not UTF-8 or has a line break, which the shell could not read back.
+/// Returns the errors of [`guard_group`], or an error for a path that is not UTF-8 or contains a line break, which the shell
+/// could not read.
 pub fn remove_at_end(folder: &Path) -> Result<()> {
     let text = folder
         .to_str()

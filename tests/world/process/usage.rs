@@ -1,16 +1,16 @@
-//! What a process uses, by the kernel's own count in `/proc`.
+//! Resource usage of a process, from the kernel's counters in `/proc`.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// The kernel's clock ticks a second, as user space sees them on every platform that Linux runs on today.
+/// Clock ticks per second, as in user space on every current Linux platform.
 const TICKS: f64 = 100.0;
 
-/// User and system time so far: fields 14 and 15 of `/proc/PID/stat`, counted behind the name in brackets.
+/// Returns user and system time so far: fields 14 and 15 of `/proc/PID/stat`, counted after the name in brackets.
 ///
 /// # Errors
-/// When there is no such process.
+/// Returns an error if there is no such process.
 pub fn processor_time(pid: u32) -> Result<Duration> {
     let text = read(pid, "stat")?;
     let (_, fields) = text.rsplit_once(") ").context("a process without a name")?;
@@ -19,23 +19,23 @@ pub fn processor_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_secs_f64((ticks(11)? + ticks(12)?) / TICKS))
 }
 
-/// Resident bytes.
+/// Returns the resident memory in bytes.
 ///
 /// # Errors
-/// As [`processor_time`].
+/// Returns the errors of [`processor_time`].
 pub fn resident(pid: u32) -> Result<u64> {
     status(pid, "VmRSS:")
 }
 
-/// The most resident bytes since its start.
+/// Returns the peak resident memory since its start, in bytes.
 ///
 /// # Errors
-/// As [`processor_time`].
+/// Returns the errors of [`processor_time`].
 pub fn most_resident(pid: u32) -> Result<u64> {
     status(pid, "VmHWM:")
 }
 
-/// Bytes in MiB.
+/// Converts bytes into MiB.
 #[must_use]
 pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)

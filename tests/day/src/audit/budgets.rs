@@ -1,12 +1,17 @@
-//! Budgets, judged twice. When a move begins, all of its pool that is out of order counts, whoever is to blame: so Karpenter counts, and
-//! so much may be begun. And at every instant what Kerf itself takes away is held against what may go then.
+//! Two checks of disruption budgets. When a command begins, every unavailable node of its NodePool counts, including nodes that
+//! fail for other reasons. Karpenter counts in the same way before it begins a command. After each step, the nodes that Kerf
+//! disrupts are compared with the budgets of that instant.
 //!
-//! The second cannot simply be "never more than the budget says". Nodes that EC2 takes, or that are lost, make a percentage smaller while
-//! others are on their way; a window opens over moves that have begun; and what has begun goes on, since turning back would disturb again.
-//! What holds at every instant, whatever happens, is this: as long as more nodes go than a budget allows, none joins them that went not
-//! before. So each node that Kerf takes was within every budget for its reason at the instant at which it was taken, by the number of
-//! nodes and the windows of that instant; and from there on the number over a budget only falls. A move that begins node by node, and a
-//! controller that dies halfway, are seen here as well, for nothing is asked of those who move.
+//! The second check cannot simply require "never more than the budget". Nodes that EC2 interrupts or that fail lower the base
+//! of a percentage while other disruptions are in progress. A window may open while commands are in progress. A command that
+//! has begun continues, because a rollback would disrupt pods again.
+//!
+//! The invariant is: while more nodes are being disrupted than a budget allows, no further node joins them. So each node was
+//! within every budget for its reason when Kerf began to disrupt it, by the number of nodes and the windows of that instant.
+//! From then on, the excess over a budget only falls.
+//!
+//! The checks read only the cluster state, so they also find a command that begins node by node and a controller that crashes
+//! halfway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +23,7 @@ use super::{Audit, name};
 use crate::market::Instance;
 use crate::world::World;
 
-/// A pool's nodes that count, and those of them that Kerf takes away: claim and reason.
+/// Nodes of a NodePool that count, and the nodes among them that Kerf disrupts: NodeClaim and reason.
 #[derive(Default)]
 struct Count<'w> {
     all: usize,
@@ -26,7 +31,7 @@ struct Count<'w> {
 }
 
 impl Audit {
-    /// A move has begun: its nodes are closed.
+    /// Checks the budgets when a command has begun and its nodes are tainted.
     pub fn began(&mut self, world: &World, reason: CommandReason, claims: &[String]) {
         for (pool, budgets) in self.budgets.clone() {
             let all: Vec<&NodeClaim> = settled(world).filter(|claim| pool_of(claim) == pool).collect();
@@ -46,7 +51,7 @@ impl Audit {
         }
     }
 
-    /// No node joins those that Kerf takes while they are more than their pool's budgets allow.
+    /// Checks that no node joins the nodes that Kerf disrupts while they exceed the budgets of their NodePool.
     pub(super) fn budgets(&mut self, world: &World) {
         let mut counts: BTreeMap<&str, Count<'_>> = BTreeMap::new();
         for claim in settled(world) {
@@ -71,7 +76,7 @@ impl Audit {
     }
 }
 
-/// Claims whose nodes budgets count: initialized, there, and not ending.
+/// Returns the NodeClaims whose nodes count for budgets: initialized, with an instance and a Node, and not terminating.
 fn settled(world: &World) -> impl Iterator<Item = &NodeClaim> {
     let all = world.claims.values().map(AsRef::as_ref);
     all.filter(|claim| claim.is_true(condition::INITIALIZED) && !claim.is_true(condition::INSTANCE_TERMINATING))
@@ -91,7 +96,8 @@ fn pool_of(claim: &NodeClaim) -> &str {
     pool.map(String::as_str).unwrap_or_default()
 }
 
-/// Why Kerf takes a node away, as its claim says; `None` where it does not, or where EC2 takes it in any case.
+/// Returns the reason in the NodeClaim for which Kerf disrupts a node. Returns `None` if Kerf does not disrupt it, or if EC2
+/// interrupts it anyway.
 fn taken_for<'w>(world: &World, claim: &'w NodeClaim) -> Option<&'w str> {
     let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true());
     let goes = said.is_some() || is_marked(claim) || is_closed(world, claim);
@@ -109,7 +115,7 @@ fn is_closed(world: &World, claim: &NodeClaim) -> bool {
     node.is_some_and(|node| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE))
 }
 
-/// Whether a node uses up a budget, whoever is to blame.
+/// Reports whether a node counts against a budget, for any reason.
 fn is_disturbed(world: &World, claim: &NodeClaim) -> bool {
     let node = instance(world, claim).and_then(|instance| world.nodes.get(&instance.id));
     let off = node.is_some_and(|node| {

@@ -1,8 +1,9 @@
-//! Whether the cluster is moved to and fro: pods that are moved again and again, machines that were bought for a move and are given back.
+//! Limits on repeated moves of the same pods and on replacements that are removed soon after they were launched.
 //!
-//! None of it can be forbidden outright. Something comes, goes or fails twice a minute on the simulated day, so what was right a moment ago
-//! may be wrong now; and kube-scheduler puts evicted pods where it likes, so a move may leave over what the next one takes away. It can be
-//! bounded: an oscillation has no end by itself, so it goes beyond any of these figures within an hour.
+//! Neither can be forbidden. On the simulated day, a pod or node is created, removed or fails twice a minute, so a correct
+//! decision may be wrong a moment later. kube-scheduler also places evicted pods freely, so one command may leave a node that
+//! the next one removes. Both can be limited: an oscillation never ends by itself, so it exceeds each of these limits within an
+//! hour.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,50 +15,50 @@ use super::{Audit, name};
 use crate::clock::{HOUR, MINUTE, Moment};
 use crate::world::World;
 
-/// Given back within so long after it came up is soon.
+/// Age below which the removal of a replacement counts as soon.
 const SOON: i64 = 10 * MINUTE;
 
-/// A pod of a workload is moved at most so often within an hour to save money. Thirty hours with a fault a minute and fourteen days with a
-/// thousand faults had nine at most, a cluster that is left alone after a change of half of its services four; a move and the one that undoes
-/// it take two minutes each, so pods that went to and fro would be moved thirty times.
+/// Most moves of one pod of a workload within an hour to save money. Thirty hours with one fault per minute and fourteen days
+/// with a thousand faults had at most nine moves. A cluster without further changes, after a change of half of its services,
+/// had four. A move and its reversal take two minutes each, so an oscillating pod would be moved thirty times.
 const MOST_MOVED: usize = 12;
-/// Of a hundred replacements so many are given back within minutes at most, but for a few: single hours had 43 of them, whole days 40.
+/// Most replacements that may be removed within `SOON`, in percent, plus `FEW`. Single hours had 43 percent, whole days 40.
 const MOST_SOON: usize = 50;
-/// Of a hundred replacements so many are given back although nothing has changed, but for a few: on those hours and days none was; where a
-/// change is so large that its moves go on long after it, up to 27.
+/// Most replacements that may be removed although nothing has changed, in percent, plus `FEW`. The same hours and days had
+/// none. After a change so large that its commands continue long after it, up to 27 percent were measured.
 const MOST_FOR_NOTHING: usize = 35;
-/// The few.
+/// Number of replacements that both limits permit in addition.
 const FEW: usize = 5;
 
-/// What is known of moves so far.
+/// Counters of moves and replacements.
 #[derive(Debug, Default)]
 pub struct Churn {
-    /// Replacements that came up.
+    /// Number of replacements that became initialized.
     pub replacements: usize,
-    /// Of those, how many were given back within minutes to save money.
+    /// Number of those that were removed within `SOON` to save money.
     pub given_back_soon: usize,
-    /// How many were given back to save money although nothing had come, gone or failed since their move began.
+    /// Number of those that were removed to save money although nothing had changed since their command began.
     pub given_back_for_nothing: usize,
-    /// How often one and the same pod of a workload was moved within an hour to save money, at most.
+    /// Most moves of one pod of a workload within an hour to save money.
     pub most_moved: usize,
-    /// When each pod of a workload was moved to save money within the last hour.
+    /// Moments within the last hour at which each pod of a workload was moved to save money.
     moved: BTreeMap<(String, usize), VecDeque<Moment>>,
-    /// Replacements that are there, by claim.
+    /// Existing replacements by NodeClaim.
     bought: BTreeMap<String, Replacement>,
 }
 
 #[derive(Debug)]
 struct Replacement {
-    /// When it was seen first, which is when its move began.
+    /// First observation, which is the start of its command.
     bought: Moment,
-    /// When it was up.
+    /// Moment of its initialization.
     up: Option<Moment>,
-    /// Whether it has been given back to save money.
+    /// True after its removal to save money has begun.
     is_given_back: bool,
 }
 
 impl Churn {
-    /// What goes beyond the bounds, each in a sentence.
+    /// Returns one sentence per exceeded limit.
     #[must_use]
     pub fn excess(&self) -> Vec<String> {
         let most = |percent: usize| FEW + self.replacements * percent / 100;
@@ -74,7 +75,7 @@ impl Churn {
 }
 
 impl Audit {
-    /// A pod is moved to save money.
+    /// Counts a move of a pod to save money.
     pub(super) fn moved(&mut self, world: &World, pod: &str) {
         let Some(running) = world.pods.get(pod) else { return };
         let moments = self.churn.moved.entry((running.app.clone(), running.ordinal)).or_default();
@@ -85,7 +86,7 @@ impl Audit {
         self.churn.most_moved = self.churn.most_moved.max(moments.len());
     }
 
-    /// What becomes of machines that were bought for a move.
+    /// Follows the replacements from launch to removal.
     pub(super) fn churn(&mut self, world: &World) {
         let replaces = |claim: &&NodeClaim| claim.replaces().next().is_some();
         let mut there = BTreeSet::new();
@@ -108,7 +109,7 @@ impl Audit {
     }
 }
 
-/// Whether a claim goes to save money.
+/// Reports whether a NodeClaim is disrupted to save money.
 fn saves(claim: &NodeClaim) -> bool {
     let said = find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true());
     let reasons = [CommandReason::Empty, CommandReason::Underutilized].map(CommandReason::as_str);

@@ -1,4 +1,4 @@
-//! Claims become machines: written by a plan, bought, registered, initialized, and collected where a half is missing.
+//! Life of NodeClaims: creation from a plan, launch, registration, initialization, and garbage collection of incomplete ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::machines::SHUTS_DOWN;
 use crate::market::Instance;
 use crate::world::{Running, World, amounts, provider_id};
 
-/// From a claim to EC2's answer.
+/// Time from the creation of a NodeClaim to EC2's response.
 const ANSWERS: i64 = 2 * SECOND;
-/// A machine that has not registered by then never will.
+/// Registration timeout of an instance.
 const GIVEN_UP: i64 = 15 * MINUTE;
-/// A machine without a claim is ended after so long: a claim may be just being written.
+/// Age at which an instance without a NodeClaim is terminated. A NodeClaim may just be in creation.
 const ORPHANED: i64 = MINUTE;
 
-/// The claim of a launch.
+/// Returns the NodeClaim of a launch.
 pub(super) fn claim(
     launch: &Launch,
     name: &str,
@@ -72,14 +72,14 @@ fn requirement(one: &planner::Requirement) -> Requirement {
     Requirement::new(&one.key, operator, one.values.iter().cloned())
 }
 
-/// The `expireAfter` that claims of a pool get.
+/// Returns the `expireAfter` for NodeClaims of a NodePool.
 pub(super) fn expire_after(world: &World, pool: &str) -> DurationText {
     let found = world.pools.iter().find(|it| it.metadata.name.as_deref() == Some(pool));
     found.map_or_else(DurationText::never, |pool| pool.spec.template.spec.expire_after.clone())
 }
 
 impl Controller {
-    /// Writes a claim; it is bought by the next look.
+    /// Creates a NodeClaim; the next reconcile launches it.
     pub(super) fn create(&mut self, hands: &mut Hands<'_>, claim: NodeClaim) -> Result<(), Died> {
         self.step()?;
         let name = name(&claim);
@@ -88,7 +88,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Looks at every claim, at moves under way, and at machines that nobody owns.
+    /// Reconciles every NodeClaim, the commands in progress, and instances without an owner.
     pub(super) fn look(&mut self, hands: &mut Hands<'_>) -> Result<(), Died> {
         while let Some(instance) = self.warned.last().cloned() {
             let claim = hands.world.market.instances.get(&instance).map(|it| it.claim.clone());
@@ -108,7 +108,7 @@ impl Controller {
             } else if let Some(instance) = instance {
                 self.bring_up(hands, &claim, &instance)?;
             } else {
-                // EC2 has taken the machine.
+                // EC2 has terminated the instance.
                 self.forget(hands, name)?;
             }
         }
@@ -122,7 +122,7 @@ impl Controller {
         if answered > now {
             return Ok(());
         }
-        // A machine with the claim's tag was bought before a crash.
+        // An instance with the tag of the NodeClaim was launched before a crash.
         let known = hands.world.instance_of(&name).cloned();
         let instance = match known {
             Some(known) => Some(known),
@@ -214,7 +214,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Tells kube-scheduler, before it may use a new node, which pods it was bought for.
+    /// Nominates the pending pods of a new node before kube-scheduler may use it.
     fn tell(&mut self, hands: &mut Hands<'_>, claim: &str, node: &str) -> Result<(), Died> {
         let promised = |pod: &Running| {
             let promise = self.promises.get(pod.object.metadata.uid.as_deref().unwrap_or_default());
@@ -230,7 +230,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A claim goes: its node is emptied first.
+    /// Deletes a NodeClaim; its node is drained first.
     pub(super) fn delete(&mut self, hands: &mut Hands<'_>, claim: &str) -> Result<(), Died> {
         self.step()?;
         let at = Time(timestamp(hands.world.now));
@@ -243,7 +243,7 @@ impl Controller {
     fn terminate(&mut self, hands: &mut Hands<'_>, claim: &NodeClaim, instance: Option<&Instance>) -> Result<(), Died> {
         let (name, now) = (name(claim), hands.world.now);
         let Some(instance) = instance else { return self.forget(hands, &name) };
-        // EC2 ends the machine by itself, and its agent empties it.
+        // EC2 terminates the instance by itself, and its agent drains it.
         if instance.ending || instance.noticed && !instance.agent_dead {
             return Ok(());
         }
@@ -272,7 +272,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A claim without a machine, and its Node.
+    /// Removes a NodeClaim without an instance, and its Node.
     fn forget(&mut self, hands: &mut Hands<'_>, claim: &str) -> Result<(), Died> {
         self.step()?;
         let removed = hands.world.claims.remove(claim);
@@ -286,7 +286,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Ends machines that no claim owns.
+    /// Terminates instances that no NodeClaim owns.
     fn collect(&mut self, hands: &mut Hands<'_>) -> Result<(), Died> {
         let now = hands.world.now;
         let owned = |it: &&Instance| hands.world.claims.contains_key(&it.claim);
@@ -303,7 +303,7 @@ impl Controller {
     }
 }
 
-/// Whether Karpenter would end a claim for its age, whatever budgets say.
+/// Reports whether Karpenter would expire a NodeClaim; expiration ignores budgets.
 fn is_expired(claim: &NodeClaim, now: Moment) -> bool {
     let created = claim.metadata.creation_timestamp.as_ref().map(|at| at.0.as_millisecond());
     let lives = claim.spec.expire_after.nanos().ok().flatten().map(|nanos| nanos / 1_000_000);
@@ -311,7 +311,7 @@ fn is_expired(claim: &NodeClaim, now: Moment) -> bool {
     over && claim.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether a claim goes to save money.
+/// Reports whether a NodeClaim is disrupted to save money.
 fn saves(claim: &NodeClaim) -> bool {
     let said = api::status::find(claim.conditions(), condition::DISRUPTION_REASON);
     said.is_some_and(|said| ["Empty", "Underutilized"].contains(&said.reason.as_str()))

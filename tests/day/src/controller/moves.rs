@@ -1,4 +1,5 @@
-//! Moves are carried out by the steps of docs/architecture.md: say and close, mark, buy, wait, delete; or back again.
+//! Disruption commands in the steps of docs/architecture.md: set the reason and taint, annotate, launch, wait, delete; or roll
+//! back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use super::{Controller, Died, Hands};
 use crate::clock::{MINUTE, timestamp};
 use crate::record::Moved;
 
-/// A move waits so long for its replacements.
+/// Longest time that a command waits for its replacements.
 const PATIENCE: i64 = 10 * MINUTE;
 
 impl Controller {
-    /// Begins a move, and ends it where it waits for nothing.
+    /// Begins a command, and completes it if it has no replacements.
     pub(super) fn begin(
         &mut self,
         hands: &mut Hands<'_>,
@@ -61,7 +62,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Goes on with the moves that wait for replacements.
+    /// Continues the commands that wait for replacements.
     pub(super) fn look_at_moves(&mut self, hands: &mut Hands<'_>) -> Result<(), Died> {
         let mut moves: BTreeMap<String, Vec<Arc<NodeClaim>>> = BTreeMap::new();
         for claim in hands.world.claims.values().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
@@ -111,7 +112,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Opens what was closed for a move that never began in full.
+    /// Removes taints and reasons of a command that never began completely.
     pub(super) fn reopen(&mut self, hands: &mut Hands<'_>) -> Result<(), Died> {
         let stale = |claim: &&Arc<NodeClaim>| {
             let stays = claim.metadata.deletion_timestamp.is_none() && claim.replaced_by().is_none();
@@ -121,7 +122,7 @@ impl Controller {
         stale.iter().try_for_each(|claim| self.open(hands, claim))
     }
 
-    /// Keeps new pods away from a node.
+    /// Taints a node against new pods.
     pub(super) fn close(&mut self, hands: &mut Hands<'_>, node: &str) -> Result<(), Died> {
         self.step()?;
         hands.world.edit_node(node, |node| {
@@ -132,7 +133,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Lets pods come to a claim's node again.
+    /// Removes the taint of a NodeClaim's node and the disruption reason.
     fn open(&mut self, hands: &mut Hands<'_>, claim: &NodeClaim) -> Result<(), Died> {
         self.step()?;
         let (name, now) = (name(claim), timestamp(hands.world.now));
@@ -145,7 +146,8 @@ impl Controller {
     }
 }
 
-/// Looks whether a move to save money does. Where EC2 has taken one of its nodes meanwhile, what comes is for that one's pods too.
+/// Checks that a command to save money lowers the price. The check is skipped if EC2 has terminated one of its nodes, because
+/// the replacement also takes the pods of that node.
 fn judge_saving(hands: &mut Hands<'_>, id: &str, leavers: &[Arc<NodeClaim>]) {
     let whole = hands.record.moves.iter().any(|moved| moved.id == id && moved.claims.len() == leavers.len());
     let underutilized =
@@ -159,7 +161,7 @@ fn judge_saving(hands: &mut Hands<'_>, id: &str, leavers: &[Arc<NodeClaim>]) {
     });
 }
 
-/// Why a claim goes, and since when.
+/// Returns the disruption reason of a NodeClaim and its transition time.
 fn why(claim: &NodeClaim) -> Option<&api::Condition> {
     find(claim.conditions(), condition::DISRUPTION_REASON).filter(|said| said.is_true())
 }

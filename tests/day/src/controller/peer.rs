@@ -1,8 +1,13 @@
-//! Karpenter's rules for taking nodes away, over our planner's answers: which node goes when differs, where pods go does not.
+//! Karpenter's rules for disruption on top of Kerf's planner. The rules select other nodes; the placement of pods is the same.
 //!
-//! One command a pass (core 4.5 to 4.11): empty nodes together; else the longest prefix of a hundred candidates that
-//! needs at most one new node, found by halving within a minute; else the first single candidate found within three. What saves money
-//! is looked at again after 15 seconds, and until then nothing else is. Drifted nodes go one by one, without that wait.
+//! Each pass selects the first possible one of three commands:
+//!
+//! 1. all empty nodes together
+//! 2. the longest prefix of 100 candidates that needs at most one new node, found by binary search within one minute
+//! 3. the first single candidate that is found within three minutes
+//!
+//! A command that saves money is validated after 15 seconds, and no other command is selected until then. Drifted nodes are
+//! disrupted one at a time, without that validation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,36 +23,36 @@ const VALIDATION: i64 = 15 * SECOND;
 const IDLE: i64 = 10 * SECOND;
 const MOST: usize = 100;
 
-/// Karpenter's rules, on a machine on which it takes so long to simulate one candidate's end.
+/// Karpenter's rules on a machine with a given duration of one simulation.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Milliseconds for one simulation.
+    /// Duration of one simulation, in milliseconds.
     pub each: i64,
     next: Moment,
     found: Option<(Moment, CommandReason, Vec<String>)>,
 }
 
-/// What may go and how: nothing else has to be planned for it.
+/// Plan that removes certain nodes without further planning.
 struct Way {
     plan: Plan,
-    /// Node and UID of each pod that moves, with its position in the plan.
+    /// Node and UID of each moved pod, with its position in the plan.
     pods: Vec<(String, String, usize)>,
 }
 
 impl Peer {
-    /// Nothing has been looked at yet.
+    /// Creates the rules without any previous pass.
     #[must_use]
     pub fn new(each: i64) -> Self {
         Self { each, next: 0, found: None }
     }
 
-    /// When it goes on.
+    /// Returns the moment of the next pass.
     #[must_use]
     pub fn next(&self) -> Moment {
         self.found.as_ref().map_or(self.next, |(at, _, _)| *at)
     }
 
-    /// The plan without Kerf's own moves, and with the peer's where one is due.
+    /// Returns the plan without Kerf's commands, and with the peer's command if one is due.
     pub fn plan(&mut self, snapshot: &Snapshot, now: Moment) -> Plan {
         let calm = calm(snapshot);
         if let Some((_, reason, nodes)) = self.found.take_if(|(at, _, _)| *at <= now) {
@@ -71,7 +76,7 @@ impl Peer {
         planner::plan(&calm)
     }
 
-    /// The first drifted node that could go, unless there are empty ones: those go before.
+    /// Returns the first drifted node that can be removed. Returns `None` while there are empty nodes, which have precedence.
     fn drifted(&self, snapshot: &Snapshot, calm: &Snapshot, spent: &mut i64) -> Option<(String, Way)> {
         if !candidates(snapshot, CommandReason::Empty).is_empty() {
             return None;
@@ -79,8 +84,8 @@ impl Peer {
         self.single(snapshot, calm, CommandReason::Drifted, spent, Moment::MAX)
     }
 
-    /// The first candidate that could go by itself, if it is found in time. Where one fails, those that are like it would as well:
-    /// they are passed over, though simulating them took its time.
+    /// Returns the first candidate that can be removed alone, if it is found in time. After a failure, similar candidates are
+    /// skipped because they would fail too, but the time of their simulation counts.
     fn single(
         &self,
         snapshot: &Snapshot,
@@ -99,7 +104,7 @@ impl Peer {
         })
     }
 
-    /// Empty nodes together, else what saves money.
+    /// Returns all empty nodes, or else the nodes whose removal saves money.
     fn search(
         &self,
         snapshot: &Snapshot,
@@ -121,7 +126,7 @@ impl Peer {
             .map(|nodes| (0, CommandReason::Underutilized, nodes))
     }
 
-    /// The longest prefix that halving finds.
+    /// Returns the longest prefix that binary search finds.
     fn halve(&self, calm: &Snapshot, found: &[String], spent: &mut i64) -> Option<Vec<String>> {
         let until = *spent + MINUTE;
         let (mut least, mut most) = (2, found.len().min(MOST));
@@ -139,14 +144,15 @@ impl Peer {
     }
 }
 
-/// All of a node that decides where its pods could go and whether that saves money: they themselves, and what it is.
+/// Returns all properties of a node that determine the placement of its pods and the savings: its pods, and its type, zone and
+/// price.
 fn kind(node: &Node) -> impl Ord {
     let pods: Vec<&PodShape> = node.pods.iter().filter(|pod| pod.reschedulable).map(|pod| &*pod.shape).collect();
     let claims = node.pods.iter().any(|pod| !pod.claims.is_empty()).then_some(&node.name);
     (&node.pool, &node.instance_type, node.labels.get(label::ZONE), node.price, pods, claims)
 }
 
-/// The snapshot as if no node could go.
+/// Returns the snapshot with disruption disabled.
 fn calm(snapshot: &Snapshot) -> Snapshot {
     let mut calm = snapshot.clone();
     calm.pools.iter_mut().for_each(|pool| pool.disruption.consolidate_after = None);
@@ -156,7 +162,7 @@ fn calm(snapshot: &Snapshot) -> Snapshot {
     calm
 }
 
-/// Nodes that could go for the reason, within the budgets, those that disturb least first.
+/// Returns the candidates for the reason within the budgets, in order of disruption cost.
 fn candidates(snapshot: &Snapshot, reason: CommandReason) -> Vec<String> {
     let mut found: Vec<&Arc<Node>> = Vec::new();
     for pool in &snapshot.pools {
@@ -192,7 +198,7 @@ fn is_quiet(node: &Node, pool: &planner::Pool, now: Millis) -> bool {
     pool.disruption.consolidate_after.zip(node.quiet_since).is_some_and(|(after, since)| now.0 - since.0 >= after)
 }
 
-/// The plan in which these nodes go, if their pods find places and it takes at most one new node that is cheaper.
+/// Returns the plan that removes these nodes, if their pods can be placed on existing nodes and at most one cheaper new node.
 fn way(calm: &Snapshot, nodes: &[String], reason: CommandReason) -> Option<Way> {
     let mut after = calm.clone();
     let mut pods = Vec::new();

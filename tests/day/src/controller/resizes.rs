@@ -1,5 +1,5 @@
-//! Requests of pods that stay change in the order of the shipped controller: what a pod has to remember is written first, then what it
-//! requests, so that a death between the two loses nothing.
+//! In-place resizes of pods in the order of the shipped controller: first the annotation with the original requests, then the
+//! requests. A crash between the two loses nothing.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::{Controller, Died, Hands};
 use crate::clock::{Moment, timestamp};
 use crate::world::Running;
 
-/// After one plan so many are carried out; the next goes on.
+/// Most resizes per plan; the next plan continues.
 const MOST_AT_ONCE: usize = 50;
 
 impl Controller {
-    /// Carries out what a plan resizes.
+    /// Carries out the resizes of a plan.
     pub(super) fn resize(&mut self, hands: &mut Hands<'_>, resizes: &[Resize]) -> Result<(), Died> {
         for resize in resizes.iter().take(MOST_AT_ONCE) {
             self.resize_pod(hands, resize)?;
@@ -24,7 +24,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Nothing where the pod has gone meanwhile, or requests something else than the plan knew.
+    /// Resizes one pod. Does nothing if the pod is terminating or deleted, or if its requests differ from the plan's.
     fn resize_pod(&mut self, hands: &mut Hands<'_>, resize: &Resize) -> Result<(), Died> {
         let name = resize.pod.rsplit('/').next().unwrap_or_default();
         let change = resize.containers.first();
@@ -45,7 +45,7 @@ impl Controller {
     }
 }
 
-/// What the pod has to remember.
+/// Returns the annotations that the pod must keep.
 fn notes(pod: &Running, resize: &Resize, now: Moment) -> BTreeMap<String, String> {
     let mut notes = BTreeMap::new();
     if let Some(change) = resize.containers.first().filter(|_| resize.why == ResizeReason::MakesRoom) {

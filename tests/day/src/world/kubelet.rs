@@ -1,18 +1,18 @@
-//! Requests that change while pods run: the API server writes them down at once, kubelet carries them out a moment later where there is
-//! room, puts them off where there is none, and on some machines grants nothing at all.
+//! In-place resizes: the API server stores the requests at once. kubelet applies them a moment later if the node has capacity,
+//! and defers them otherwise. Some nodes apply no resize at all.
 
 use planner::Size;
 
 use super::{World, objects};
 use crate::clock::{Moment, SECOND};
 
-/// From new requests to kubelet's answer, and from one look at what was put off to the next.
+/// Time from new requests to kubelet's response, and between two attempts for deferred requests.
 const ANSWERS: Moment = 2 * SECOND;
-/// The kubelet of one of so many machines cannot change what runs, as with a static CPU policy.
+/// One of so many nodes cannot resize running pods, as with the static CPU policy.
 const RIGID: usize = 20;
 
 impl World {
-    /// Writes down what a pod requests from now on. Who is about to end is left as it is.
+    /// Stores new requests of a pod. Terminating pods do not change.
     pub fn resize(&mut self, name: &str, asks: Size) {
         let Some(pod) = self.pods.get_mut(name).filter(|pod| pod.ending.is_none()) else { return };
         pod.asks = asks;
@@ -20,7 +20,7 @@ impl World {
         self.resizes.insert((self.now + ANSWERS, name.to_owned()));
     }
 
-    /// What kubelet does about requests that have changed.
+    /// Applies or defers the requests that have changed.
     pub(super) fn grant(&mut self) {
         while let Some((at, name)) = self.resizes.first().cloned().filter(|(at, _)| *at <= self.now) {
             self.resizes.remove(&(at, name.clone()));
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// Why a pod does not get what it requests now.
+    /// Returns why a pod does not get its current requests.
     fn hindrance(&self, name: &str) -> Option<&'static str> {
         let pod = self.pods.get(name)?;
         let instance = self.market.instances.get(pod.node.as_deref()?)?;

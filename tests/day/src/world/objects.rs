@@ -1,4 +1,4 @@
-//! Objects of the API, and the few changes that Kubernetes makes to them.
+//! API objects, and the changes that Kubernetes makes to them.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::app::CONTAINER;
 use crate::clock::{Moment, timestamp};
 use crate::market::Instance;
 
-/// A NodePool that may be used.
+/// Returns a NodePool that is ready.
 ///
 /// # Errors
-/// When the disruption block is not one.
+/// Returns an error if the disruption block is invalid.
 pub fn pool(
     name: &str,
     capacity_types: &[&str],
@@ -42,10 +42,10 @@ pub fn pool(
     serde_json::from_value(pool).context("a made-up pool")
 }
 
-/// A Node as kubelet makes it; what the claim brings is added when it is registered.
+/// Returns a Node as kubelet creates it; registration adds the labels of the NodeClaim.
 ///
 /// # Errors
-/// When the made-up object cannot be read.
+/// Returns an error if the generated object cannot be deserialized.
 pub fn node(instance: &Instance, kind: &InstanceType, now: Moment) -> anyhow::Result<Arc<Node>> {
     let mut labels: serde_json::Map<String, Value> =
         kind.labels.iter().filter_map(|(key, values)| Some((key.clone(), json!(values.first()?)))).collect();
@@ -71,19 +71,19 @@ pub fn node(instance: &Instance, kind: &InstanceType, now: Moment) -> anyhow::Re
     serde_json::from_value(node).context("a made-up node")
 }
 
-/// The name of an instance as Kubernetes writes it.
+/// Returns the provider ID of an instance.
 #[must_use]
 pub fn provider_id(instance: &Instance) -> String {
     format!("aws:///{}/{}", instance.zone, instance.id)
 }
 
-/// Amounts as Kubernetes writes them, without those that are zero.
+/// Returns the quantities in the API's form, without those that are zero.
 pub fn amounts(resources: &Resources) -> std::collections::BTreeMap<String, String> {
     let all = resources.iter().filter(|(_, amount)| *amount > 0);
     all.map(|(name, amount)| (name.to_owned(), quantity::text(name, amount))).collect()
 }
 
-/// A pod of a workload. Its UID tells it apart by its first ten digits, as reports of use want it.
+/// Returns a pod of a workload. The first ten digits of its UID are unique, as usage reports require.
 pub(super) fn pod(template: &Arc<Pod>, name: &str, number: usize, now: Moment) -> Arc<Pod> {
     let mut pod = Pod::clone(template);
     pod.metadata.name = Some(name.to_owned());
@@ -123,7 +123,7 @@ pub(super) fn set_deletion(pod: &mut Arc<Pod>, at: Moment) {
     pod.status.conditions.retain(|found| found.type_ != condition::READY);
 }
 
-/// New requests, and what kubelet keeps for the pod until it has carried them out, and after that.
+/// Sets new requests and the amounts that kubelet has allocated.
 pub(super) fn set_amounts(pod: &mut Arc<Pod>, asks: Size, kept: Size) {
     let pod = Arc::make_mut(pod);
     for container in &mut pod.spec.containers {
@@ -132,11 +132,11 @@ pub(super) fn set_amounts(pod: &mut Arc<Pod>, asks: Size, kept: Size) {
     let status =
         ContainerStatus { name: CONTAINER.to_owned(), allocated_resources: list(kept), ..ContainerStatus::default() };
     pod.status.container_statuses = vec![status];
-    // As the controller's watch does: what says nothing new is not kept.
+    // As in the controller's watch, a status without new information is dropped.
     pod.forget_usual_statuses();
 }
 
-/// kubelet says why a change has to wait, or nothing any more.
+/// Sets or removes kubelet's condition for a pending resize.
 pub(super) fn set_pending(pod: &mut Arc<Pod>, reason: Option<&str>) {
     let conditions = &mut Arc::make_mut(pod).status.conditions;
     conditions.retain(|found| found.type_ != condition::POD_RESIZE_PENDING);
@@ -148,7 +148,7 @@ fn list(size: Size) -> ResourceList {
     size.resources().iter().map(text).collect()
 }
 
-/// Disruptions that a budget allows, healthy pods that must stay, healthy pods, pods in all.
+/// Returns disruptions allowed, desired healthy, current healthy and expected pods.
 pub(super) fn figures(budget: &PodDisruptionBudget) -> (usize, usize, usize, usize) {
     let status = &budget.status;
     let count = |figure: i32| usize::try_from(figure).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! A small kube-scheduler: it binds pods to ready nodes with room, the emptiest first, by the few rules that workloads here use.
+//! Small model of kube-scheduler: binds pods to ready nodes with free capacity, the least allocated node first. The model has
+//! the few constraints that the simulated workloads use.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +9,23 @@ use planner::{InstanceType, Resources, Size};
 use super::{World, objects};
 use crate::app::App;
 
-/// A node that takes pods.
+/// Node for pods.
 struct Room {
     name: String,
     zone: String,
     on_demand: bool,
     allocatable: (i64, i64, i64),
     used: (i64, i64, i64),
-    /// Of pods that are expected here and wait: what they request, and how many of each workload there are.
+    /// Requests of the pending pods that are nominated for this node; `awaits` counts those pods by workload.
     awaited: (i64, i64, i64),
     awaits: BTreeMap<String, usize>,
-    /// Pods by workload.
+    /// Number of bound pods by workload.
     apps: BTreeMap<String, usize>,
-    /// Closed nodes count for spreads and take nobody.
+    /// Nodes that are not open count for topology spread and accept no pods.
     open: bool,
 }
 
-/// Binds whom it can; the others wait for another node.
+/// Binds all pods that fit; the other pods remain pending.
 pub(super) fn bind(world: &mut World) {
     let mut waiting: Vec<(i64, String)> = world
         .pods
@@ -41,7 +42,7 @@ pub(super) fn bind(world: &mut World) {
         let app = &world.apps[&world.pods[&name].app];
         let expected = world.pods[&name].expected.as_ref();
         let expected = expected.and_then(|node| rooms.iter().position(|room| room.open && room.name == *node));
-        // Whether it is bound or refused, the word that was given for it is spent.
+        // kube-scheduler uses a nomination for one attempt, successful or not.
         if let Some(position) = expected {
             rooms[position].awaits_no_more(app);
         }
@@ -140,14 +141,14 @@ impl Room {
         self.open && room && suits
     }
 
-    /// Used shares of CPU and memory together, in thousandths: the scheduler's own preference is for the least.
+    /// Returns the used shares of CPU and memory together, in thousandths. kube-scheduler prefers the lowest value.
     fn fullness(&self) -> i64 {
         let share = |used: i64, all: i64| used.saturating_mul(1000) / all.max(1);
         share(self.used.0, self.allocatable.0) + share(self.used.1, self.allocatable.1)
     }
 }
 
-/// The node on which the pod is expected if it may go there, else the emptiest to which it may, then by name.
+/// Returns the nominated node if the pod fits, else the least allocated node with sufficient capacity, then by name.
 fn place(rooms: &[Room], app: &App, expected: Option<usize>) -> Option<usize> {
     let zones = app.spread.then(|| zones(rooms, app));
     let least = zones.as_ref().and_then(|zones| zones.values().min().copied()).unwrap_or(0);
@@ -158,7 +159,7 @@ fn place(rooms: &[Room], app: &App, expected: Option<usize>) -> Option<usize> {
     expected.filter(|position| suits(&rooms[*position])).or_else(emptiest)
 }
 
-/// How many of a workload's pods are in each zone in which it may have nodes.
+/// Counts a workload's pods in each zone that has eligible nodes.
 fn zones<'a>(rooms: &'a [Room], app: &App) -> BTreeMap<&'a str, usize> {
     let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
     for room in rooms.iter().filter(|room| room.on_demand || !app.on_demand) {

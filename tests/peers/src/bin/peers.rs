@@ -1,4 +1,4 @@
-//! `peers`: Kerf's planner beside its peers; what it measures stands in docs/performance.md.
+//! `peers`: compares Kerf's planner with its peers; docs/performance.md has the results.
 
 use std::process::ExitCode;
 

@@ -1,33 +1,33 @@
-//! The most valuable way to fill one machine: a knapsack with several dimensions.
+//! Most valuable way to fill one node: a knapsack with several dimensions.
 //!
-//! All dimensions are folded into one by weights; whoever fits in every dimension fits into the folded one, so filling
-//! that one with fractions of items bounds the worth from above. The weights that make this bound least are kept from
-//! round to round. Where the bound is not above what is enough, nothing is searched. Else `greedy` finds a good filling
-//! and `walk` looks for better ones.
+//! Weights fold all dimensions into one. Pods that fit in every dimension fit into the folded one, so a filling of the folded
+//! dimension with fractions of items is an upper bound. The weights with the lowest bound are kept from round to round. If the
+//! bound is not above the required value, no search runs. Otherwise `greedy` finds a good filling and `walk` searches for
+//! better ones.
 
 use super::greedy::Load;
 use super::walk::Walk;
 use super::{Item, Machine};
 
-/// A filling with a proof.
+/// Filling with a proof.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filling {
-    /// Items by position and how many.
+    /// Positions of items, each with a count.
     pub counts: Vec<(usize, f64)>,
-    /// What they are worth.
+    /// Value of the filling.
     pub worth: f64,
-    /// No filling is worth more.
+    /// Upper bound for the value of any filling.
     pub at_most: f64,
 }
 
-/// The search for one machine.
+/// Search for one node.
 pub(super) struct Search<'a> {
     machine: &'a Machine,
     items: &'a [Item],
     weights: Vec<f64>,
 }
 
-/// An item in the order of the search.
+/// Item in the order of the search.
 pub(super) struct Candidate {
     pub(super) item: usize,
     pub(super) worth: f64,
@@ -41,13 +41,13 @@ impl<'a> Search<'a> {
         Self { machine, items, weights: vec![1.0 / dimensions as f64; dimensions] }
     }
 
-    /// What the machine costs, dollars per hour.
+    /// Returns the price of the node in dollars per hour.
     pub(super) fn price(&self) -> f64 {
         self.machine.price
     }
 
-    /// The best filling that so many steps find, none that has more of an item than `limits` says. Where none can be worth
-    /// more than `enough`, only that is told.
+    /// Returns the best filling that the search finds in `steps` steps, with at most `limits` of each item. If no filling can
+    /// exceed `enough`, the result contains only `at_most`.
     pub(super) fn best(&mut self, worths: &[f64], limits: &[f64], enough: f64, steps: u64) -> Filling {
         let at_most = self.at_most(worths, limits);
         if at_most <= enough {
@@ -61,8 +61,7 @@ impl<'a> Search<'a> {
         Walk::new(&order, self.items, &self.machine.room, &self.weights).best(known, enough, steps)
     }
 
-    /// No filling is worth more: the bound under the best weights that are found by moving weight from dimension to
-    /// dimension as long as that lowers it.
+    /// Returns an upper bound for the value of any filling. Weight is moved between dimensions as long as the bound falls.
     pub(super) fn at_most(&mut self, worths: &[f64], limits: &[f64]) -> f64 {
         let mut least = self.relaxed(worths, limits, &self.weights);
         let mut step: f64 = 0.25;
@@ -87,7 +86,7 @@ impl<'a> Search<'a> {
         least
     }
 
-    /// Items that are worth something here, the worthiest for their folded size first.
+    /// Returns the items with a positive value on this node, in descending order of value per folded size.
     fn candidates(&self, worths: &[f64], limits: &[f64], weights: &[f64]) -> Vec<Candidate> {
         let mut order: Vec<Candidate> = Vec::with_capacity(self.items.len());
         for (position, item) in self.items.iter().enumerate() {
@@ -102,7 +101,7 @@ impl<'a> Search<'a> {
         order
     }
 
-    /// The bound for the whole machine under these weights.
+    /// Returns the bound for the whole node under these weights.
     fn relaxed(&self, worths: &[f64], limits: &[f64], weights: &[f64]) -> f64 {
         let (mut left, mut worth) = (1.0, 0.0);
         for candidate in self.candidates(worths, limits, weights) {
@@ -117,13 +116,13 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What an item takes of a folded machine of size 1.
+/// Returns the size of an item in a folded node of size 1.
 pub(super) fn folded(weights: &[f64], needs: &[f64], room: &[f64]) -> f64 {
     let shares = needs.iter().zip(room).zip(weights).filter(|((need, _), _)| **need > 0.0);
     shares.map(|((need, room), weight)| weight * need / room).sum()
 }
 
-/// How many of an item fit by themselves, no more than the limit.
+/// Returns how many pods of an item fit alone, limited by `limit`.
 pub(super) fn most(item: &Item, limit: f64, room: &[f64]) -> f64 {
     let fits = item.needs.iter().zip(room).filter(|(need, _)| **need > 0.0);
     fits.map(|(need, room)| (room / need).floor()).fold(limit, f64::min)

@@ -1,24 +1,24 @@
-//! Fillings to begin with: those of fleets for all pods a few times over, machine by machine as they are worth most.
+//! Initial fillings: those of fleets for several times the pods, built node by node with the most valuable filling.
 //!
-//! Fleets for several times the pods waste hardly more than one for the pods themselves, and their fillings complement
-//! each other, so the master program's optimum is near at once.
+//! A fleet for several times the pods has hardly more waste than one for the pods themselves. Its fillings complement each
+//! other, so the optimum of the master program is close at once.
 
 use super::filling::{Filling, Search};
 use super::master::Columns;
 use super::{Machine, Market};
 
-/// For how many times the pods.
+/// Number of times that the pods are repeated.
 const TIMES: f64 = 8.0;
-/// How much more a pod is worth while nobody of its kind has a place, as a share: so that kinds run out together.
+/// Additional value of a pod while no pod of its kind is placed, as a share. With it, all kinds run out together.
 const HURRY: f64 = 0.01;
-/// Machines that cannot be filled for this share of their price are left for when the others cannot either.
+/// Nodes that cannot be filled for this share of their price are used only when no other node can be filled well.
 const PROMISING: f64 = 0.97;
-/// The share of the price below which a machine is filled badly.
+/// Share of the price below which a node is filled badly.
 const BADLY: f64 = 0.5;
 /// Steps of each search.
 const STEPS: u64 = 100;
 
-/// The fillings of such fleets, and those of each item by itself, which keep every worth finite.
+/// Returns the fillings of such fleets and those of each item alone; the latter keep every value finite.
 pub(super) fn columns(market: &Market, searches: &mut [Search<'_>], worths: &[f64]) -> Columns {
     let mut columns = Columns::singles(market);
     let mut left: Vec<f64> = market.items.iter().map(|item| item.count * TIMES).collect();
@@ -34,7 +34,7 @@ pub(super) fn columns(market: &Market, searches: &mut [Search<'_>], worths: &[f6
     columns
 }
 
-/// The machine that what is left fills best for its price.
+/// Returns the node that the remaining pods fill best for its price.
 fn next<'m>(
     market: &'m Market,
     searches: &mut [Search<'_>],

@@ -1,16 +1,15 @@
-//! What pods are worth where machines can be filled to the brim: the linear program over what each machine's resources
-//! are worth.
+//! Values of pods if nodes could be filled completely: a linear program over the values of each node's resources.
 //!
-//! A machine's resources get values that together come to no more than its price; a pod is worth no more than what it
-//! takes is worth on any machine that it may go to. However a machine is filled, its pods are then worth at most its
-//! price, so the worths need no search to be proven. They ignore that pods cannot be cut, nothing else.
+//! The values of a node's resources sum to no more than its price. The value of a pod is at most the value of the resources
+//! that it takes on any eligible node. The pods of any filling are then worth at most the price of the node, so these values
+//! need no search as a proof. The values only ignore that pods cannot be divided.
 
 use anyhow::Context;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
 use super::{Item, Machine, Market};
 
-/// Dollars per hour for one pod of each item, such that no way to fill a machine is worth more than its price.
+/// Returns dollars per hour for one pod of each item, such that no filling of a node has a greater value than the node's price.
 pub(super) fn worths(market: &Market) -> anyhow::Result<Vec<f64>> {
     let values = values(market)?;
     let worth = |position: usize, item: &Item| {
@@ -20,7 +19,7 @@ pub(super) fn worths(market: &Market) -> anyhow::Result<Vec<f64>> {
     Ok(market.items.iter().enumerate().map(|(position, item)| worth(position, item)).collect())
 }
 
-/// For each machine what the whole of each resource is worth; together never more than its price.
+/// Returns the value of the whole of each resource, for each node; their sum never exceeds its price.
 fn values(market: &Market) -> anyhow::Result<Vec<Vec<f64>>> {
     let mut variables = ProblemVariables::new();
     let mut some =
@@ -45,12 +44,13 @@ fn values(market: &Market) -> anyhow::Result<Vec<Vec<f64>>> {
     Ok(market.machines.iter().zip(&values).map(exact).collect())
 }
 
-/// What share of each of a machine's resources an item takes. Of what a machine does not have, an item that fits takes none.
+/// Returns the share of each of a node's resources that an item takes. An item that fits takes nothing of a resource that the
+/// node does not have.
 fn shares(machine: &Machine, item: &Item) -> impl Iterator<Item = f64> {
     item.needs.iter().zip(&machine.room).map(|(need, room)| if *need > 0.0 { need / room } else { 0.0 })
 }
 
-/// What an item takes there, in dollars per hour.
+/// Returns the value of the resources that an item takes on a node, in dollars per hour.
 fn taken(machine: &Machine, values: &[f64], item: &Item) -> f64 {
     shares(machine, item).zip(values).map(|(share, value)| share * value).sum()
 }

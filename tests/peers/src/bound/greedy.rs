@@ -1,26 +1,28 @@
-//! A good way to fill a machine, quickly: pods one by one, by their worth for what they take of what is left.
+//! Fast heuristic for a good filling of a node: pods are added one at a time, by their value for the share of the remaining
+//! capacity.
 //!
-//! A resource that runs out before the others gets dearer, so that all run out together. Then each kind in turn gives up
-//! a pod and the room is filled anew; what is worth more stays. On large machines this comes closer to the best filling
-//! than any depth-first search of bearable length, which fills the first resource and then lacks it to the end.
+//! A scarce resource gets more expensive, so that all resources run out together. Then each kind, one after the other, gives up
+//! one pod and the capacity is filled again; a filling with a higher value is kept. On large nodes, the result is closer to the
+//! best filling than any depth-first search of acceptable length. A depth-first search fills the first resource and then lacks
+//! it to the end.
 
 use super::Item;
 use super::filling::Candidate;
 
-/// A machine that is being filled.
+/// Node that is being filled.
 #[derive(Clone)]
 pub(super) struct Load<'a> {
     order: &'a [Candidate],
     items: &'a [Item],
     weights: &'a [f64],
     left: Vec<f64>,
-    /// How many of each candidate.
+    /// Count of each candidate.
     pub(super) counts: Vec<f64>,
     pub(super) worth: f64,
 }
 
 impl<'a> Load<'a> {
-    /// A good filling of a room whose resources count with these weights.
+    /// Returns a good filling of a node with these weights of its resources.
     pub(super) fn of(order: &'a [Candidate], items: &'a [Item], weights: &'a [f64], room: &[f64]) -> Self {
         let mut load = Self { order, items, weights, left: room.to_vec(), counts: vec![0.0; order.len()], worth: 0.0 };
         load.fill(None);
@@ -28,7 +30,7 @@ impl<'a> Load<'a> {
         load
     }
 
-    /// Adds pods until none fits, none of one candidate.
+    /// Adds pods until none fits, except those of one candidate.
     fn fill(&mut self, but: Option<usize>) {
         loop {
             let dear = |(weight, left): (&f64, &f64)| if *left > 0.0 { weight / left } else { 0.0 };
@@ -43,7 +45,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Exchanges single pods for others as long as that pays.
+    /// Exchanges single pods for others as long as the value rises.
     fn improve(&mut self) {
         for at in 0..self.order.len() {
             while self.counts[at] >= 1.0 {

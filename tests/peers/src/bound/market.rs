@@ -1,40 +1,40 @@
-//! A snapshot as the bound sees it: kinds of pods, and machines that can be had in any number.
+//! Snapshot as the bound uses it: kinds of pods, and nodes that can be launched in any number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
 use planner::{InstanceType, Offer, PodShape, Pool, Requirements, Resources, Snapshot, Taint, Toleration, label};
 
-/// Pods that are alike.
+/// Pods with identical constraints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// Requests, one number a dimension of the market.
+    /// Requests, one number per dimension.
     pub needs: Vec<f64>,
-    /// How many pods.
+    /// Number of pods.
     pub count: f64,
-    /// How many of them one machine may hold at most.
+    /// Most pods of this kind on one node.
     pub most: f64,
 }
 
-/// Something that can be bought.
+/// Instance type of a NodePool that can be launched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The instance type.
+    /// Name of the instance type.
     pub name: String,
-    /// The cheapest way to buy it, dollars per hour.
+    /// Price of the cheapest offering, in dollars per hour.
     pub price: f64,
-    /// What is left for pods, one number a dimension of the market.
+    /// Remaining capacity for pods, one number per dimension.
     pub room: Vec<f64>,
-    /// Which items may go there.
+    /// True for each item whose pods may be placed there.
     pub takes: Vec<bool>,
 }
 
-/// What is wanted and what can be had.
+/// Pods and offerings of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Market {
     /// Kinds of pods.
     pub items: Vec<Item>,
-    /// Machines; those that another one replaces at no more money are left out.
+    /// Nodes that can be launched, without those that another one replaces at the same or a lower price.
     pub machines: Vec<Machine>,
 }
 
@@ -42,7 +42,7 @@ impl Market {
     /// Reads a snapshot without nodes.
     ///
     /// # Errors
-    /// When there are nodes, or when a pod fits no machine.
+    /// Returns an error if there are nodes, or if a pod fits no instance type.
     pub fn of(snapshot: &Snapshot) -> anyhow::Result<Self> {
         if !snapshot.nodes.is_empty() {
             bail!("the bound is for fleets that are bought whole, but the snapshot has {} nodes", snapshot.nodes.len());
@@ -67,10 +67,10 @@ impl Market {
         market.reduced()
     }
 
-    /// The same market without machines that fit nothing or that another one replaces, and without sameness among items.
+    /// Removes nodes that fit nothing or that another one replaces.
     ///
     /// # Errors
-    /// When an item fits no machine.
+    /// Returns an error if an item fits no instance type.
     pub fn reduced(mut self) -> anyhow::Result<Self> {
         for machine in &mut self.machines {
             for (takes, item) in machine.takes.iter_mut().zip(&self.items) {
@@ -96,7 +96,7 @@ impl Market {
 }
 
 impl Machine {
-    /// Whether whatever fits the other one fits this one, at no more money.
+    /// Reports whether every filling of the other node fits this one, at the same or a lower price.
     fn replaces(&self, other: &Self) -> bool {
         self.price <= other.price
             && other.room.iter().zip(&self.room).all(|(other, own)| other <= own)
@@ -104,7 +104,7 @@ impl Machine {
     }
 }
 
-/// One type under one pool, with the daemons that surely come along.
+/// Returns one instance type of one NodePool, less the overhead of the DaemonSets that certainly run there.
 fn machine(
     snapshot: &Snapshot,
     pool: &Pool,
@@ -125,7 +125,7 @@ fn machine(
     let nothing = Requirements::default();
     let price = offer.price(&own).filter(|_| suits(&nothing))?;
     let goes = |shape: &PodShape| bears(&shape.tolerations, &pool.taints) && alternatives(shape).iter().any(suits);
-    // A daemon that asks for a zone may not come; one that the type alone decides does.
+    // A DaemonSet that selects a zone may not run there; one that depends on the type alone does.
     let by_type = |shape: &PodShape| {
         alternatives(shape).iter().all(|asked| asked.iter().all(|(key, _)| !offer.keys().any(|sold| sold == key)))
     };
@@ -141,7 +141,7 @@ fn machine(
     })
 }
 
-/// What a pod asks of a node's labels: one of these.
+/// Returns the alternative requirements of a pod for node labels; one of them must be satisfied.
 fn alternatives(shape: &PodShape) -> Vec<Requirements> {
     let selector: Requirements = shape.selector.iter().collect();
     match shape.affinity.as_slice() {
@@ -155,7 +155,7 @@ fn bears(tolerations: &[Toleration], taints: &[Taint]) -> bool {
     hard.into_iter().all(|taint| tolerations.iter().any(|it| it.tolerates(taint)))
 }
 
-/// Whether two pods of the shape can never share a host.
+/// Reports whether two pods of the shape can never share a host.
 fn keeps_alone(shape: &PodShape, snapshot: &Snapshot) -> bool {
     let own = &shape.namespace;
     let terms = shape.apart.iter().filter(|term| term.key == label::HOSTNAME);

@@ -1,20 +1,20 @@
-//! The master program: the greatest worth of all pods such that no known filling is worth more than its machine costs.
+//! Master program: maximizes the value of all pods such that no known filling has a greater value than its node's price.
 
 use anyhow::Context;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
 use super::{Filling, Machine, Market};
 
-/// How much more than the machine's price a filling must be worth to be taken in, as a share of the price.
+/// Least excess of a filling's value over the node's price for its addition, as a share of the price.
 const WORTH_ADDING: f64 = 1e-6;
-/// Fillings taken in at once: more would make the program larger than it makes the rounds fewer.
+/// Most fillings added at once. More would cost more program size than they save rounds.
 const AT_ONCE: usize = 30;
 
-/// Known fillings: the machine's price and how many of each item, by position.
+/// Known fillings: price of the node and count of each item, by position.
 pub(super) struct Columns(Vec<(f64, Vec<(usize, f64)>)>);
 
 impl Columns {
-    /// Each item alone on the machine where that is cheapest: enough to keep every worth finite.
+    /// Returns each item alone on its cheapest node: enough to keep every value finite.
     pub(super) fn singles(market: &Market) -> Self {
         let single = |position: usize| {
             let loads = market.machines.iter().filter(|it| it.takes[position]).map(|machine| {
@@ -28,12 +28,12 @@ impl Columns {
         Self((0..market.items.len()).filter_map(single).collect())
     }
 
-    /// Takes in one filling and what its machine costs.
+    /// Adds one filling with the price of its node.
     pub(super) fn push(&mut self, price: f64, counts: Vec<(usize, f64)>) {
         self.0.push((price, counts));
     }
 
-    /// Takes in the fillings that are worth most beyond what their machines cost; whether there was any.
+    /// Adds the fillings that exceed the prices of their nodes most; returns true if there was any.
     pub(super) fn add(&mut self, market: &Market, worths: &[f64], found: Vec<Filling>) -> bool {
         let over = |(machine, filling): (&Machine, Filling)| {
             let worth: f64 = filling.counts.iter().map(|(item, count)| worths[*item] * count).sum();
@@ -48,8 +48,8 @@ impl Columns {
         any
     }
 
-    /// The best worths, dollars per hour for one pod of each item, and what all pods are worth together: of all worths, or
-    /// of those that differ from some by no more than a share of them.
+    /// Returns the best values, in dollars per hour for one pod of each item, and the value of all pods. With `near`, each
+    /// value differs from the given one by at most the given share.
     pub(super) fn solve(&self, market: &Market, near: Option<(&[f64], f64)>) -> anyhow::Result<(Vec<f64>, f64)> {
         let mut variables = ProblemVariables::new();
         let range = |item: usize| match near {

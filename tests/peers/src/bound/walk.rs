@@ -1,15 +1,15 @@
-//! The depth-first search for the best filling of a machine, with a bound for all that it leaves unseen.
+//! Depth-first search for the best filling of a node, with a bound for all unexplored branches.
 //!
-//! Items are tried in their order, the most of each first; a branch that the bound rules out is left. Where the search
-//! runs out of steps, the bound of what it did not look at still holds.
+//! Items are tried in their order, the greatest count of each first. A branch that the bound excludes is skipped. When the
+//! search runs out of steps, the bound of its unexplored branches still holds.
 
 use super::Item;
 use super::filling::{Candidate, Filling, folded, most};
 
-/// How much of the best worth a branch must promise more to be looked at.
+/// Least gain over the best value that a branch must promise to be explored, as a share of that value.
 const GAIN: f64 = 1e-7;
 
-/// One depth-first walk.
+/// One depth-first search.
 pub(super) struct Walk<'a> {
     order: &'a [Candidate],
     items: &'a [Item],
@@ -28,8 +28,8 @@ impl<'a> Walk<'a> {
         Self { order, items, room, weights, steps: 0, counts, best, enough: 0.0, missed: 0.0 }
     }
 
-    /// The best filling that so many steps find, the known one included. Branches that cannot be worth more than `enough`
-    /// are not looked at.
+    /// Returns the best filling that `steps` steps find, including the known one. Branches that cannot exceed `enough` are not
+    /// explored.
     pub(super) fn best(mut self, known: Filling, enough: f64, steps: u64) -> Filling {
         let at_most = known.at_most;
         (self.best, self.enough, self.steps) = (known, enough, steps);
@@ -39,7 +39,7 @@ impl<'a> Walk<'a> {
         self.best
     }
 
-    /// Looks at all ways to go on from the candidate `next` with what is left.
+    /// Explores all continuations from the candidate `next` with the remaining capacity.
     fn explore(&mut self, next: usize, worth: f64, left: &mut [f64]) {
         if worth > self.best.worth {
             self.best.worth = worth;
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What can be added at most: fractions of items in the folded machine, none more often than it fits by itself.
+    /// Returns the largest value that can be added: fractions of items in the folded node, none more often than it fits alone.
     fn bound(&self, next: usize, left: &[f64]) -> f64 {
         let mut size = folded(self.weights, left, self.room);
         let mut worth = 0.0;

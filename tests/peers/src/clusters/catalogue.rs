@@ -1,4 +1,4 @@
-//! A few instance types of made-up families, sold in some zones.
+//! Instance types of a few families, with random offerings in some zones.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::{CLASS, DRIVER, ZONES};
 
-/// Resource of GPUs.
+/// GPU resource.
 pub(super) const GPU: &str = "nvidia.com/gpu";
-/// Other things to ask for, and how many of them pods want.
+/// Other device resources, each with the amount that pods request.
 pub(super) const DEVICES: [(&str, &str); 2] = [("aws.amazon.com/neuron", "1"), ("hugepages-2Mi", "64Mi")];
 const GIB: i64 = 1 << 30;
 const SIZES: [(&str, i64); 4] = [("large", 2), ("xlarge", 4), ("2xlarge", 8), ("4xlarge", 16)];
@@ -36,7 +36,7 @@ pub(super) fn catalogue(dice: &mut Dice, kinds: Kinds) -> Catalogue {
     let mut types = Vec::new();
     for family in FAMILIES.iter().filter(|family| family.gpus == 0 || kinds.has(Kind::Extended)) {
         for (size, cpus) in SIZES {
-            // The first type is always there: a cluster with nothing to buy says little.
+            // The first type always exists, because a cluster without any offering tests little.
             if types.is_empty() || dice.chance(70) {
                 types.push(instance_type(dice, kinds, family, size, cpus));
             }

@@ -1,4 +1,5 @@
-//! DaemonSets: for all nodes or for those of one architecture, zone or rack; some live among other pods and look like them.
+//! DaemonSets for all nodes or for those of one architecture, zone or rack. Some are in the namespaces of other pods and share
+//! their labels.
 
 use api::label;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use super::pods::{has, port};
 use super::selectors::APPS;
 use super::{RACK, RACKS, ZONES};
 
-/// One or two DaemonSets.
+/// Returns one or two DaemonSets.
 pub(super) fn sets(dice: &mut Dice, kinds: Kinds) -> Vec<Value> {
     (0..dice.between(1, 2)).map(|number| set(dice, kinds, number)).collect()
 }
@@ -40,7 +41,7 @@ fn spec(dice: &mut Dice, kinds: Kinds, number: u32) -> Value {
     let mut container = json!({
         "name": "main", "image": "image", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}},
     });
-    // Two DaemonSets with the same port would stand in each other's way on every node.
+    // Two DaemonSets with the same host port would conflict on every node.
     if number == 0 && has(dice, kinds, Kind::Ports) {
         container["ports"] = json!([port(dice)]);
     }

@@ -1,4 +1,4 @@
-//! What is neither node nor pod and yet changes a plan: overlays of what machines cost and have, and room for pods to come.
+//! Other objects that change a plan: NodeOverlays and CapacityBuffers.
 
 use api::label;
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use super::kinds::Kind;
 use super::pods::Workload;
 use super::{Cluster, ZONES};
 
-/// A resource that machines have only by an overlay.
+/// Resource that nodes have only by a NodeOverlay.
 pub(super) const OVERLAID: &str = "example.com/fuse";
 
-/// Adds overlays and buffers, where their kinds may appear.
+/// Adds NodeOverlays and CapacityBuffers, if their kinds are permitted.
 pub(super) fn add(dice: &mut Dice, cluster: &mut Cluster) {
     if cluster.kinds.has(Kind::Overlays) {
         cluster.overlays = (0..dice.between(1, 2)).map(|number| overlay(dice, number)).collect();
@@ -28,7 +28,7 @@ fn overlay(dice: &mut Dice, number: u32) -> Value {
         2 => json!({"key": label::CAPACITY_TYPE, "operator": "In", "values": [label::CAPACITY_SPOT]}),
         _ => json!({"key": label::INSTANCE_CPU, "operator": "Gt", "values": ["2"]}),
     };
-    // Two overlays of one weight that contradict each other would be refused.
+    // Two contradicting NodeOverlays of the same weight would be rejected.
     let mut spec = json!({"requirements": [requirement], "weight": number + 1});
     match dice.between(0, 2) {
         0 => spec["price"] = json!("0.015"),

@@ -1,4 +1,4 @@
-//! Kinds of constraint, as a set that a run can be narrowed to.
+//! Kinds of constraint, as a set to which a run can be limited.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use anyhow::{Result, bail};
 
 use super::Dice;
 
-/// One kind of constraint, or of circumstance.
+/// One kind of constraint or cluster state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Node selectors.
     Selectors,
     /// Required node affinity with alternatives and all operators.
     Affinity,
-    /// Preferences for nodes and for company, and soft spreads.
+    /// Preferred node and pod affinity, and soft topology spread.
     Preferences,
     /// Taints and tolerations.
     Taints,
@@ -23,7 +23,7 @@ pub enum Kind {
     Apart,
     /// Hard topology spread.
     Spread,
-    /// Terms that look into other namespaces.
+    /// Terms that select other namespaces.
     Namespaces,
     /// Host ports.
     Ports,
@@ -37,27 +37,27 @@ pub enum Kind {
     Extended,
     /// Init containers, sidecars, overhead, and limits without requests.
     Requests,
-    /// Several pools with weights and narrow requirements.
+    /// Several NodePools with weights and narrow requirements.
     Pools,
-    /// Pools with limits.
+    /// NodePools with limits.
     Limits,
-    /// Nodes that exist, with pods on them.
+    /// Existing nodes, with pods on them.
     Existing,
-    /// Nodes that are on their way to be ready; only beside `Existing`.
+    /// Nodes that are not initialized yet; only with `Existing`.
     Starting,
-    /// Nodes that are on their way out; only beside `Existing`.
+    /// Nodes that are being deleted; only with `Existing`.
     Leaving,
-    /// Claims that EC2 has not answered yet; only beside `Existing` and `Starting`.
+    /// NodeClaims without a response of EC2; only with `Existing` and `Starting`.
     Open,
     /// Capacity reservations.
     Reserved,
-    /// Static pools; only beside `Pools`.
+    /// Static NodePools; only with `Pools`.
     Static,
-    /// Pods that are gated or done.
+    /// Pods with scheduling gates, and completed pods.
     Idle,
-    /// DaemonSets in the namespaces of other pods, which those count; only beside `Daemons`.
+    /// DaemonSets in the namespaces of other pods, whose selectors match them; only with `Daemons`.
     Agents,
-    /// Pods that are on their way out; only beside `Existing`.
+    /// Terminating pods; only with `Existing`.
     Ending,
     /// Extended resources other than GPUs, and huge pages.
     Devices,
@@ -67,12 +67,12 @@ pub enum Kind {
     Buffers,
 }
 
-/// A set of kinds.
+/// Set of kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u32);
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 28] = [
         Self::Selectors,
         Self::Affinity,
@@ -116,32 +116,33 @@ impl fmt::Display for Kind {
 }
 
 impl Kinds {
-    /// Every kind.
+    /// Returns the set of all kinds.
     #[must_use]
     pub fn all() -> Self {
         Kind::ALL.into_iter().collect()
     }
 
-    /// Whether the kind is in the set.
+    /// Reports whether the kind is in the set.
     #[must_use]
     pub fn has(self, kind: Kind) -> bool {
         self.0 & kind.bit() != 0
     }
 
-    /// The kinds of the set.
+    /// Returns the kinds of the set.
     pub fn iter(self) -> impl Iterator<Item = Kind> {
         Kind::ALL.into_iter().filter(move |kind| self.has(*kind))
     }
 
-    /// Reads names with commas between them.
+    /// Parses a comma-separated list of names.
     ///
     /// # Errors
-    /// When a name is no kind; the message lists those that there are.
+    /// Returns an error if a name is unknown; the message lists the known names.
     pub fn parse(names: &str) -> Result<Self> {
         names.split(',').map(str::trim).map(one).collect()
     }
 
-    /// About half of the set, or all of it when there are only a few: clusters of one kind find what clusters of all hide.
+    /// Returns about half of the set, or all of it if there are only a few. Clusters with one kind find bugs that clusters with
+    /// all kinds hide.
     pub(super) fn some(self, dice: &mut Dice) -> Self {
         let few = self.0.count_ones() <= 4;
         let share = *dice.one(&[25, 50, 75]);

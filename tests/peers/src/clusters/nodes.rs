@@ -1,4 +1,4 @@
-//! Nodes that exist, some with a NodeClaim, and what runs on them.
+//! Existing nodes, some with a NodeClaim, and their pods.
 
 use api::{label, quantity};
 use planner::{CapacityType, InstanceType, Offering, Resources};
@@ -8,20 +8,20 @@ use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::{CLASS, Cluster, DRIVER, RACK, RACKS, ZONES, pods, pools, storage};
 
-/// How far a node has come.
+/// Stage in the life of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Not ours.
+    /// Not managed by Kerf.
     Foreign,
-    /// Ours, and EC2 has not said yet where it will be.
+    /// Managed; EC2 has not chosen the offering yet.
     Open,
-    /// Ours, and without a Node yet.
+    /// Managed, without a Node.
     Launched,
-    /// Ours, with the taints of its start.
+    /// Managed, with startup taints.
     Registered,
-    /// Ours and ready.
+    /// Managed and initialized.
     Initialized,
-    /// Ours and to be deleted.
+    /// Managed and being deleted.
     Leaving,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn add(dice: &mut Dice, cluster: &mut Cluster) {
             add_open(dice, cluster, &format!("claim-{number}"), &kind);
             continue;
         }
-        // Until there is a Node, plans speak of the claim.
+        // Plans refer to the NodeClaim until there is a Node.
         let name = if stage == Stage::Launched { format!("claim-{number}") } else { format!("node-{number}") };
         let node = node(dice, cluster.kinds, &name, &kind, &offering, stage != Stage::Foreign);
         if stage != Stage::Foreign {
@@ -74,7 +74,8 @@ fn stage(dice: &mut Dice, kinds: Kinds) -> Stage {
     *dice.one(&stages)
 }
 
-/// Adds a claim whose type is settled and whose zone and capacity type are not: one of the offerings that it allows.
+/// Adds a NodeClaim with a fixed instance type. Its zone and capacity type are open: EC2 chooses one of the permitted
+/// offerings.
 fn add_open(dice: &mut Dice, cluster: &mut Cluster, name: &str, kind: &InstanceType) {
     let zones = dice.some(&ZONES);
     let sold = kind.offerings.iter().filter(|it| zones.contains(&it.zone.as_str()) && it.reservation.is_none());
@@ -109,7 +110,7 @@ fn add_open(dice: &mut Dice, cluster: &mut Cluster, name: &str, kind: &InstanceT
     cluster.settled_csi_nodes.extend(limit.map(|limit| storage::csi_node(name, *limit)));
 }
 
-/// Adds the Node as it is now, and as it will be.
+/// Adds the Node in its current and in its final state.
 fn stand(cluster: &mut Cluster, name: &str, node: Value, stage: Stage) {
     match stage {
         Stage::Foreign | Stage::Initialized => {
@@ -136,13 +137,13 @@ fn stand(cluster: &mut Cluster, name: &str, node: Value, stage: Stage) {
     }
 }
 
-/// Marks a node that will be ready later.
+/// Marks a node that becomes ready later.
 fn arriving(mut node: Value) -> Value {
     node["arriving"] = json!(true);
     node
 }
 
-/// Says how many volumes the node can attach: its driver does, or does not yet; or the type will, for want of a driver.
+/// Sets how many volumes the node can attach: by its CSINode, if the driver has registered; otherwise by the instance type.
 fn attach_limit(dice: &mut Dice, cluster: &mut Cluster, node: &str, kind: &InstanceType, stage: Stage) {
     if stage != Stage::Launched && dice.chance(70) {
         let said = storage::csi_node(node, i64::from(dice.between(1, 3)));
@@ -160,7 +161,7 @@ fn start_taint() -> Value {
     json!({"key": "example.com/start", "effect": "NoSchedule"})
 }
 
-/// The labels that a machine of one type and offering comes up with, as registration and EBS's driver write them.
+/// Returns the labels of a node of one type and offering, as registration and the EBS CSI driver set them.
 #[must_use]
 pub fn machine_labels(name: &str, kind: &InstanceType, offering: &Offering) -> Map<String, Value> {
     let mut labels = Map::new();
@@ -184,7 +185,7 @@ pub fn machine_labels(name: &str, kind: &InstanceType, offering: &Offering) -> M
     labels
 }
 
-/// Amounts as a Node's status writes them.
+/// Returns quantities in the form of a Node's status.
 #[must_use]
 pub fn amounts(resources: &Resources) -> Value {
     resources.iter().map(|(name, amount)| (name.to_owned(), json!(quantity::text(name, amount)))).collect()
@@ -200,7 +201,7 @@ fn node(dice: &mut Dice, kinds: Kinds, name: &str, kind: &InstanceType, offering
         labels.insert(label::REGISTERED.to_owned(), json!(label::TRUE));
         labels.insert(label::INITIALIZED.to_owned(), json!(label::TRUE));
     } else if offering.capacity_type != CapacityType::OnDemand {
-        // Only Kerf's own nodes say how they were bought.
+        // Only nodes of Kerf have a label with their capacity type.
         labels.remove(label::CAPACITY_TYPE);
     }
     let mut taints = pools::taints(dice, kinds);
@@ -255,7 +256,7 @@ fn claim(node: &Value, stage: Stage) -> Value {
     claim
 }
 
-/// What a launch writes on its claim: the machine's labels, but for those that only the Node itself brings.
+/// Returns the labels that a launch sets in its NodeClaim: those of the node, except for the ones that only the Node has.
 fn claim_labels(node: &Value) -> Value {
     let mut labels = node["metadata"]["labels"].clone();
     if let Some(labels) = labels.as_object_mut() {
@@ -266,7 +267,7 @@ fn claim_labels(node: &Value) -> Value {
     labels
 }
 
-/// The DaemonSet pods that belong on the node run there already.
+/// Adds the DaemonSet pods that run on the node.
 fn add_daemons(cluster: &mut Cluster, node: &str, labels: &Value, tainted: bool) {
     for set in &cluster.daemon_sets {
         let template = &set["spec"]["template"];

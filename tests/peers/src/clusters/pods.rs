@@ -1,4 +1,4 @@
-//! Pods by workload: each workload is a handful of pods with the same constraints.
+//! Pods by workload: each workload has a few pods with the same constraints.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::kinds::{Kind, Kinds};
 use super::selectors::{APPS, node_selector, node_term, pod_term, spread};
 use super::storage::{self, Source};
 
-/// What the pods of one workload share.
+/// Common properties of the pods of one workload.
 pub(super) struct Workload {
     name: String,
     namespace: &'static str,
@@ -19,7 +19,7 @@ pub(super) struct Workload {
     volume: Option<Source>,
 }
 
-/// Adds one to four workloads of pods that the scheduler refused.
+/// Adds one to four workloads of pods that kube-scheduler marked as unschedulable.
 pub(super) fn add_pending(dice: &mut Dice, cluster: &mut Cluster) {
     for number in 0..dice.between(1, 4) {
         let workload = Workload::new(dice, cluster.kinds, &format!("new-{number}"));
@@ -39,7 +39,7 @@ pub(super) fn add_pending(dice: &mut Dice, cluster: &mut Cluster) {
     }
 }
 
-/// Adds the first pod of a workload to a node, where it runs; its volume is in the node's zone.
+/// Adds the first pod of a workload as a running pod of a node; its volume is in the node's zone.
 pub(super) fn add_bound(dice: &mut Dice, cluster: &mut Cluster, number: usize, node: &str, zone: &str) {
     let workload = Workload::new(dice, cluster.kinds, &format!("old-{number}"));
     let mut pod = workload.pod(0);
@@ -53,7 +53,7 @@ pub(super) fn add_bound(dice: &mut Dice, cluster: &mut Cluster, number: usize, n
         pod["status"]["phase"] = json!("Succeeded");
     }
     if ending {
-        // Ports and volumes are not free before it is gone, but room is all that the referee is told of it.
+        // Its ports and volumes would stay in use until it ends, but the oracle only accounts for its requests.
         pod["spec"]["containers"][0]["ports"] = json!([]);
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:59:50Z");
         pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
@@ -77,7 +77,7 @@ impl Workload {
         Self { name: name.to_owned(), namespace, labels, spec: spec(dice, kinds, app), volume }
     }
 
-    /// The template of its pods, for who makes more of them.
+    /// Returns the pod template.
     pub(super) fn template(&self) -> Value {
         json!({"metadata": {"labels": self.labels}, "spec": self.spec})
     }
@@ -95,7 +95,7 @@ impl Workload {
     }
 }
 
-/// Whether this workload has a constraint of a kind that the cluster allows.
+/// Draws whether this workload has a constraint of a kind that the cluster permits.
 pub(super) fn has(dice: &mut Dice, kinds: Kinds, kind: Kind) -> bool {
     kinds.has(kind) && dice.chance(45)
 }
@@ -183,7 +183,7 @@ fn spreads(dice: &mut Dice, kinds: Kinds, app: &str, spec: &mut Value) {
     if kinds.has(Kind::Preferences) && dice.chance(25) {
         all.push(spread(dice, app, false));
     }
-    // The API server takes each key and manner once.
+    // The API server accepts each pair of topology key and `whenUnsatisfiable` once.
     let mut kept: Vec<Value> = Vec::new();
     for spread in all {
         let same = |it: &Value| {
@@ -204,7 +204,7 @@ fn container(dice: &mut Dice, name: &str) -> Value {
     json!({"name": name, "image": "image", "resources": {"requests": {"cpu": cpu, "memory": memory}}})
 }
 
-/// Requests that are not simply those of the containers.
+/// Sets requests that are not simply the sum over the containers.
 fn odd_requests(dice: &mut Dice, spec: &mut Value) {
     match dice.between(0, 4) {
         0 => spec["initContainers"] = json!([container(dice, "first")]),

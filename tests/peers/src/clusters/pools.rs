@@ -1,4 +1,4 @@
-//! NodePools: broad or narrow, tainted, weighted, limited.
+//! NodePools: broad or narrow, with taints, weights and limits.
 
 use api::label;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn pool(dice: &mut Dice, kinds: Kinds, name: &str) -> Value {
     })
 }
 
-/// What the pool's nodes may be. Without kind `Pools`: anything.
+/// Returns the requirements of a NodePool. Without kind `Pools` there are none.
 fn requirements(dice: &mut Dice, kinds: Kinds) -> Vec<Value> {
     let mut all = Vec::new();
     if !kinds.has(Kind::Pools) {
@@ -70,7 +70,7 @@ fn requirements(dice: &mut Dice, kinds: Kinds) -> Vec<Value> {
     all
 }
 
-/// Taints that a pool's nodes, or an existing node, keep.
+/// Returns the permanent taints of a NodePool's nodes, or of an existing node.
 pub(super) fn taints(dice: &mut Dice, kinds: Kinds) -> Vec<Value> {
     let mut all = Vec::new();
     if kinds.has(Kind::Taints) && dice.chance(50) {

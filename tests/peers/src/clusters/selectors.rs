@@ -1,4 +1,4 @@
-//! What pods may ask of nodes and of other pods.
+//! Constraints of pods on nodes and on other pods.
 
 use api::label;
 use serde_json::{Map, Value, json};
@@ -7,10 +7,10 @@ use super::Dice;
 use super::kinds::{Kind, Kinds};
 use super::{RACK, RACKS, ZONES};
 
-/// Values of the label `app`, by which pods find each other.
+/// Values of the label `app`, which pod selectors use.
 pub(super) const APPS: [&str; 3] = ["web", "db", "cache"];
 
-/// A node selector of one or two labels.
+/// Returns a node selector of one or two labels.
 pub(super) fn node_selector(dice: &mut Dice) -> Value {
     let mut labels = Map::new();
     for _ in 0..dice.between(1, 2) {
@@ -27,7 +27,7 @@ pub(super) fn node_selector(dice: &mut Dice) -> Value {
     Value::Object(labels)
 }
 
-/// A term of a node affinity: one or two demands, all operators that pods know.
+/// Returns a term of node affinity: one or two expressions, with all operators that pods support.
 pub(super) fn node_term(dice: &mut Dice) -> Value {
     let count = dice.between(1, 2);
     let all: Vec<Value> = (0..count).map(|_| node_demand(dice)).collect();
@@ -51,7 +51,7 @@ fn node_demand(dice: &mut Dice) -> Value {
     }
 }
 
-/// A selector of pods by their labels, most often those of `app`.
+/// Returns a selector of pods by their labels, most often by `app`.
 fn pod_selector(dice: &mut Dice, app: &str) -> Value {
     let other = *dice.one(&APPS);
     match dice.between(0, 10) {
@@ -65,7 +65,7 @@ fn pod_selector(dice: &mut Dice, app: &str) -> Value {
     }
 }
 
-/// A term of pod affinity or anti-affinity.
+/// Returns a term of pod affinity or anti-affinity.
 pub(super) fn pod_term(dice: &mut Dice, kinds: Kinds, app: &str) -> Value {
     let key = *dice.one(&[label::ZONE, label::ZONE, label::HOSTNAME, label::HOSTNAME, RACK, label::ARCH]);
     let mut term = json!({"topologyKey": key, "labelSelector": pod_selector(dice, app)});
@@ -87,7 +87,7 @@ pub(super) fn pod_term(dice: &mut Dice, kinds: Kinds, app: &str) -> Value {
     term
 }
 
-/// A topology spread constraint, hard or soft.
+/// Returns a topology spread constraint, hard or soft.
 pub(super) fn spread(dice: &mut Dice, app: &str, hard: bool) -> Value {
     let keys = [label::ZONE, label::ZONE, label::HOSTNAME, label::CAPACITY_TYPE, RACK, label::ARCH];
     let key = *dice.one(&keys);

@@ -1,4 +1,4 @@
-//! Volumes: bound to a zone, waiting for their first pod, or made with the pod.
+//! Volumes: bound to a zone, waiting for their first pod, or created with the pod.
 
 use api::label;
 use serde_json::{Value, json};
@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 use super::Dice;
 use super::{Cluster, DRIVER, ZONES};
 
-/// How a pod comes to its volume.
+/// Source of a pod's volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Its claim is bound to a volume in one or two zones.
+    /// Claim that is bound to a volume in one or more zones.
     Bound,
-    /// Its claim waits for it.
+    /// Claim that waits for its first pod.
     Waiting,
-    /// It waits for its claim's volume together with the other pods of its workload.
+    /// Unbound claim that all pods of the workload share.
     Shared,
-    /// The claim is made with the pod.
+    /// Claim that is created with the pod.
     Ephemeral,
 }
 
-/// Names of the classes: one without a topology, and two that name zones by either of the keys that mean one.
+/// Names of the StorageClasses: one without a topology, and two that name zones by either of the two zone labels.
 const CLASSES: [&str; 3] = ["anywhere", "two-zones", "one-zone"];
 
 pub(super) fn classes() -> Vec<Value> {
@@ -37,7 +37,7 @@ pub(super) fn classes() -> Vec<Value> {
     ]
 }
 
-/// Gives the pod a volume and the cluster what stands behind it. `zone` is where a bound volume must be, if that is given.
+/// Adds a volume to the pod and its objects to the cluster. `zone` is the required zone of a bound volume, if there is one.
 pub(super) fn attach(dice: &mut Dice, cluster: &mut Cluster, pod: &mut Value, source: Source, zone: Option<&str>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (namespace, name) = (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
@@ -94,7 +94,7 @@ fn bound_volume(dice: &mut Dice, name: &str, claim: &Value, zone: Option<&str>) 
         Some(zone) => vec![zone],
         None => dice.some(&ZONES),
     };
-    // Alternatives of one zone each, which is how a volume of several zones is written too.
+    // A volume of several zones also has one term per zone.
     let term = |zone: &&str| json!({"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]});
     let terms: Vec<Value> = zones.iter().map(term).collect();
     json!({
@@ -110,7 +110,7 @@ fn bound_volume(dice: &mut Dice, name: &str, claim: &Value, zone: Option<&str>) 
     })
 }
 
-/// The CSINode that says how many volumes a node can attach.
+/// Returns the CSINode with the number of volumes that a node can attach.
 #[must_use]
 pub fn csi_node(node: &str, limit: i64) -> Value {
     let driver = json!({"name": DRIVER, "nodeID": node, "allocatable": {"count": limit}});

@@ -1,4 +1,4 @@
-//! A cluster and a plan for it, in the referee's words.
+//! Cluster and plan in the format of the kube-scheduler program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 
 use crate::clusters::{Cluster, DRIVER, Dice, amounts, csi_node, machine_labels};
 
-/// Which of the choices that a plan leaves open is taken for its launches.
+/// Choice of offerings for the launches of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// The cheapest offering of the types that each launch lists.
+    /// Cheapest offering of the types that each launch lists.
     Cheapest,
-    /// Any listed type and any of its offerings that the launch allows, by the number and the cluster's seed.
+    /// Random listed type and random permitted offering of it, by the number and the cluster's seed.
     Any(u64),
 }
 
-/// One question to the referee.
+/// One case for kube-scheduler.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The cluster's seed.
+    /// Seed of the cluster.
     pub seed: u64,
-    /// Which of the plan's open choices was taken.
+    /// Variant of the plan's open choices.
     pub variant: Variant,
     line: Value,
 }
@@ -42,10 +42,11 @@ impl fmt::Display for Variant {
 }
 
 impl Case {
-    /// The question whether kube-scheduler could carry out `plan`, made for `snapshot`, in `cluster`.
+    /// Creates the case that checks whether kube-scheduler can carry out `plan` for `snapshot` in `cluster`.
     ///
     /// # Errors
-    /// When the plan does not fit together: a launch that nothing can become, a pod placed twice or out of order.
+    /// Returns an error if the plan is inconsistent: a launch without an offering, or a pod that is placed twice or out of
+    /// order.
     pub fn new(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan, variant: Variant) -> Result<Self> {
         let mut nodes: Vec<Value> = cluster.settled.iter().map(|node| as_planned(snapshot, node.clone())).collect();
         let mut csi_nodes = cluster.settled_csi_nodes.clone();
@@ -86,13 +87,13 @@ impl Case {
         Ok(Self { seed: cluster.seed, variant, line })
     }
 
-    /// A case by hand, as the program reads it: see `tests/peers/scheduler/cluster.go`.
+    /// Creates a case from JSON in the program's format: see `tests/peers/scheduler/cluster.go`.
     #[must_use]
     pub fn by_hand(line: Value) -> Self {
         Self { seed: line["seed"].as_u64().unwrap_or_default(), variant: Variant::Cheapest, line }
     }
 
-    /// The case as the program reads it.
+    /// Returns the case in the program's format.
     #[must_use]
     pub fn line(&self) -> &Value {
         &self.line
@@ -103,7 +104,7 @@ fn launch_name(position: usize) -> String {
     format!("launch-{position}")
 }
 
-/// Placements in the order in which kube-scheduler is said to be able to make them.
+/// Returns the placements in the order in which kube-scheduler can make them according to the plan.
 fn placements(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Value>> {
     let mut homes = BTreeMap::new();
     for nomination in &plan.nominations {
@@ -114,7 +115,7 @@ fn placements(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec
             ensure!(homes.insert(*pod, launch_name(position)).is_none(), "pod {pod} twice");
         }
     }
-    // Pods that only keep room for others never reach kube-scheduler.
+    // Pods of a CapacityBuffer only reserve capacity and never reach kube-scheduler.
     let is_real = |pod: &&usize| snapshot.pods.get(**pod).is_some_and(|it| it.buffer.is_none());
     let order: Vec<&usize> = plan.report.order.iter().filter(is_real).collect();
     let real = homes.keys().filter(is_real).count();
@@ -130,8 +131,8 @@ fn is_ending(pod: &Value) -> bool {
     !pod["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// The node as the plan sees it: without the room of pods on their way out, who count for nothing else any more, and with
-/// what overlays say that its type has, when EC2 has not made it yet.
+/// Returns the node as the plan assumes it. Requests of terminating pods are subtracted, because those pods count for nothing
+/// else. An in-flight node gets the allocatable of its type, including NodeOverlays.
 fn as_planned(snapshot: &Snapshot, mut node: Value) -> Value {
     let labels = &node["metadata"]["labels"];
     let text = |key: &str| labels[key].as_str().unwrap_or_default();
@@ -150,7 +151,7 @@ fn as_planned(snapshot: &Snapshot, mut node: Value) -> Value {
     node
 }
 
-/// Pods that are said to have no place at all.
+/// Returns the pods that the plan reports as unschedulable.
 fn pending(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Value>> {
     let verdicts = plan.report.pods.iter().enumerate();
     let real = verdicts.filter(|(pod, _)| snapshot.pods.get(*pod).is_some_and(|it| it.buffer.is_none()));
@@ -158,7 +159,7 @@ fn pending(cluster: &Cluster, snapshot: &Snapshot, plan: &Plan) -> Result<Vec<Va
     without.map(|(pod, _)| object(cluster, snapshot, pod)).collect()
 }
 
-/// The pod as it will come again: without a node, whether it has one that leaves or none.
+/// Returns the pod as its controller will recreate it: without a node, even if it runs on a leaving one.
 fn object(cluster: &Cluster, snapshot: &Snapshot, pod: usize) -> Result<Value> {
     let uid = &snapshot.pods.get(pod).with_context(|| format!("there is no pod {pod}"))?.uid;
     let found = cluster.pending.iter().chain(&cluster.bound).find(|it| it["metadata"]["uid"] == json!(uid));
@@ -169,7 +170,7 @@ fn object(cluster: &Cluster, snapshot: &Snapshot, pod: usize) -> Result<Value> {
     Ok(object)
 }
 
-/// What a launch becomes: a type, an offering, and the Node with the labels and taints that registration leaves on it.
+/// Returns the type, the offering and the Node of a launch. The Node has the labels and taints that remain after registration.
 fn planned<'a>(
     snapshot: &'a Snapshot,
     launch: &Launch,
@@ -198,7 +199,7 @@ fn planned<'a>(
     Ok((kind, offering, node))
 }
 
-/// All that EC2 may make of a launch: the listed types with those of their offerings that it allows and that can be had.
+/// Returns all possible results of a launch: the listed types with their permitted and available offerings.
 fn choices<'a>(catalogue: &'a Catalogue, launch: &Launch) -> Result<Vec<(&'a InstanceType, &'a Offering)>> {
     let requirements: Requirements = launch.requirements.iter().collect();
     let mut choices = Vec::new();
@@ -215,7 +216,7 @@ fn choices<'a>(catalogue: &'a Catalogue, launch: &Launch) -> Result<Vec<(&'a Ins
     Ok(choices)
 }
 
-/// Labels that the NodeClaim itself brings: the pool's, and custom ones that its requirements leave no choice about.
+/// Returns the labels of the NodeClaim: those of the NodePool, and custom ones with a single value in its requirements.
 fn claim_labels<'a>(pool: &'a Pool, launch: &'a Launch) -> impl Iterator<Item = (&'a str, &'a str)> {
     let own = |key: &str| !label::is_well_known(key) && !label::is_restricted(key);
     let settled = launch.requirements.iter().filter_map(move |it| match it.values.as_slice() {

@@ -1,4 +1,5 @@
-//! How much was judged and how it went, by kind of constraint: no disagreement about pods that nobody placed is no news.
+//! Counts of checked pods and results, by kind of constraint. The counts reveal a kind without any placed pod, for which no
+//! disagreement proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,25 +23,25 @@ pub struct Tally {
     ignored: BTreeMap<String, usize>,
 }
 
-/// Counts of pods that carry one kind of constraint.
+/// Counts of pods with one kind of constraint.
 #[derive(Clone, Debug, Default)]
 struct Counts {
-    /// Pods that need a place.
+    /// Number of pending pods.
     pods: usize,
-    /// Pods that got one on a node that exists.
+    /// Number of pods that were placed on existing nodes.
     existing: usize,
-    /// Pods that got one on a launch.
+    /// Number of pods that were placed on launches.
     launched: usize,
-    /// Pods that kube-scheduler would not put where the plan does, once a case.
+    /// Number of pods that kube-scheduler rejects at their planned node, once per case.
     disagreements: usize,
-    /// Pods without a place that kube-scheduler would put on a node that exists.
+    /// Number of unschedulable pods that kube-scheduler would place on an existing node.
     missed: usize,
-    /// Pods without a place that kube-scheduler would put on a planned node.
+    /// Number of unschedulable pods that kube-scheduler would place on a planned node.
     roomy: usize,
 }
 
 impl Tally {
-    /// Counts a cluster's pods and what its plan does with them.
+    /// Counts the pods of a cluster and their verdicts in the plan.
     pub fn add_plan(&mut self, cluster: &Cluster, built: &SnapshotResult, plan: &Plan) {
         self.clusters += 1;
         self.launches += plan.launches.len();
@@ -59,7 +60,7 @@ impl Tally {
         }
     }
 
-    /// Counts what the referee said of one case.
+    /// Counts the verdict on one case.
     pub fn add_verdict(&mut self, cluster: &Cluster, verdict: &Verdict) {
         self.cases += 1;
         for it in &verdict.disagreements {
@@ -74,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// Kinds of constraint of which no pod was placed, so that nothing was said about them.
+    /// Returns the kinds of constraint of which no pod was placed, so that they were not tested.
     #[must_use]
     pub fn unheard(&self) -> Vec<Kind> {
         let heard = |kind: &Kind| self.kinds.get(kind).is_some_and(|counts| counts.existing + counts.launched > 0);
@@ -89,7 +90,7 @@ impl Tally {
     }
 }
 
-/// The kinds of constraint that a pending pod carries itself; DaemonSet pods count for theirs.
+/// Returns the kinds of constraint of a pending pod; DaemonSet pods count for their own kind.
 fn kinds_of(cluster: &Cluster, pod: &str) -> Kinds {
     let named = |it: &&Value| {
         let text = |key: &str| it["metadata"][key].as_str().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! The agent's figures, which `tests/numbers` measures.
+//! Results for the agent, which `tests/numbers` measures.
 
 use std::fmt;
 use std::path::Path;
 
 use super::rows::{self, Row};
 
-/// What was measured of the agent last; empty when nothing was.
+/// Last results for the agent; empty without any measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agent(Vec<Row>);
 
@@ -13,7 +13,7 @@ impl Agent {
     /// Reads `agent.json` of the folder.
     ///
     /// # Errors
-    /// When the file is there but makes no sense.
+    /// Returns an error if the file exists but is invalid.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
         rows::read(folder, "agent.json").map(Self)
     }

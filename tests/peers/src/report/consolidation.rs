@@ -7,7 +7,7 @@ use crate::consolidation::{Consolidation, Pass, TOGETHER};
 use crate::karpenter::Simulated;
 
 impl Consolidation {
-    /// The lines of `disruption.json`. Karpenter's figure is the one that was measured, that for one node.
+    /// Returns the lines of `disruption.json`. Karpenter's value is the measured one, for a single node.
     #[must_use]
     pub fn measures(&self) -> Vec<Measure> {
         let name = format!("consolidation-{}", self.nodes);

@@ -1,4 +1,4 @@
-//! Taking nodes away, as `target/peers/disruption.json` for programs and a section of docs/performance.md for people.
+//! Results for disruption, as `target/peers/disruption.json` for programs and a section of docs/performance.md for people.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use crate::consolidation::Consolidation;
 use crate::daily::Bounded;
 use crate::disruption::{Cost, Span};
 
-/// Everything that was measured of it.
+/// All results for disruption.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disruption {
     /// One pass over a large cluster.
     pub consolidation: Option<Consolidation>,
-    /// Half of the pods left.
+    /// Time to consolidate after half of the pods were removed.
     pub give_back: Option<Span>,
-    /// All nodes drifted.
+    /// Time to replace all nodes after all of them drifted.
     pub drift: Option<Span>,
-    /// The day, by policy.
+    /// Cost of the day, by policy.
     pub days: Vec<Cost>,
-    /// The day with policy `observe` beside its hourly bound.
+    /// Cost of the day with policy `observe`, and its hourly bound.
     pub bound: Option<Bounded>,
 }
 
 impl Disruption {
-    /// The lines of `disruption.json`.
+    /// Returns the lines of `disruption.json`.
     #[must_use]
     pub fn measures(&self) -> Vec<Measure> {
         let mut all = self.consolidation.as_ref().map_or_else(Vec::new, Consolidation::measures);
@@ -50,7 +50,7 @@ impl Disruption {
     }
 }
 
-/// A number of nodes as it was asked for: packing may take a few more or less.
+/// Rounds a number of nodes to the requested one; packing may need a few more or less.
 fn rounded(nodes: usize) -> usize {
     if nodes >= 100 { (nodes + 50) / 100 * 100 } else { nodes }
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_a_line_for_every_measure() {
+    fn measures_has_a_line_for_every_value() {
         let measures = whole().measures();
         let names: Vec<&str> = measures.iter().map(|it| it.measure.as_str()).collect();
         let expected = [
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_line() {
+    fn measures_is_empty_when_nothing_was_measured() {
         assert_eq!(Disruption::default().measures(), []);
     }
 }

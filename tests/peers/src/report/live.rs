@@ -1,4 +1,4 @@
-//! Both controllers on a real control plane, which `tests/live` measures.
+//! Results of both controllers on a real control plane, which `tests/live` measures.
 
 use std::path::Path;
 use std::{fmt, fs};
@@ -10,7 +10,7 @@ use super::rows::{self, Row};
 
 const FILE: &str = "live.json";
 
-/// What was measured of them last; empty when nothing was.
+/// Last results of both controllers; empty without any measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Live(Vec<Row>);
 
@@ -18,15 +18,15 @@ impl Live {
     /// Reads `live.json` of the folder.
     ///
     /// # Errors
-    /// When the file is there but makes no sense.
+    /// Returns an error if the file exists but is invalid.
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
         rows::read(folder, FILE).map(Self)
     }
 
-    /// The day on which that was.
+    /// Returns the day of the measurement.
     ///
     /// # Errors
-    /// When nothing was measured.
+    /// Returns an error without any measurement.
     pub fn day(folder: &Path) -> anyhow::Result<String> {
         let written = fs::metadata(folder.join(FILE)).and_then(|file| file.modified());
         let written = written.with_context(|| format!("{FILE} in {}: run make peers-live first", folder.display()))?;
@@ -61,7 +61,7 @@ mod tests {
     use super::Live;
 
     #[test]
-    fn what_one_side_never_reached_is_a_dash() {
+    fn live_prints_a_dash_when_one_side_has_no_value() {
         let rows = r#"[
             {"measure": "wide/first-claim-s", "ours": 0.4, "peer": 2.0, "ratio": 5.0, "unit": "s"},
             {"measure": "wide/give-back-s", "ours": 60.0, "peer": null, "ratio": null, "unit": "s"},

@@ -1,4 +1,4 @@
-//! Where and when a comparison ran, and with what.
+//! Machine, date and versions of a comparison.
 
 use std::fmt;
 use std::fs;
@@ -6,31 +6,31 @@ use std::process::Command;
 
 use jiff::Timestamp;
 
-/// The machine, the moment and the versions.
+/// Machine, date and versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The command that made the report.
+    /// Command that produced the report.
     pub command: String,
-    /// The day, UTC.
+    /// Date in UTC.
     pub date: String,
-    /// The processor's name.
+    /// Name of the processor.
     pub processor: String,
-    /// Processors that we may use.
+    /// Number of available processors.
     pub processors: usize,
     /// Memory in GiB.
     pub memory: u64,
-    /// Runnable programs in the last minute before the run: well below 1 on a quiet machine.
+    /// Load average of the last minute before the run: well below 1 on a quiet machine.
     pub load: String,
-    /// The compiler.
+    /// Version of the Rust compiler.
     pub rust: String,
-    /// Go.
+    /// Version of Go.
     pub go: String,
-    /// Karpenter's version, from the program's module file.
+    /// Version of Karpenter, from the program's module file.
     pub karpenter: String,
 }
 
 impl Machine {
-    /// This machine, now; what cannot be found out is `unknown`.
+    /// Describes this machine; values that cannot be determined are `unknown`.
     #[must_use]
     pub fn here(command: &str) -> Self {
         let line = |path: &str, key: &str| {
@@ -61,7 +61,7 @@ fn karpenter() -> Option<String> {
     line.split_whitespace().find(|word| word.starts_with('v')).map(str::to_owned)
 }
 
-/// The first line that a program prints.
+/// Returns the first line of a program's output.
 fn says(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().ok();
     let text = output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();

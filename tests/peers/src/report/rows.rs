@@ -1,4 +1,4 @@
-//! Figures that other programs measure, because they need a cluster and this one must not: read from `target/peers`.
+//! Results of other programs, read from `target/peers`. Other programs measure them because this one must not need a cluster.
 
 use std::fmt;
 use std::path::Path;
@@ -16,10 +16,10 @@ pub struct Row {
     unit: String,
 }
 
-/// Reads a file of the folder; empty where nothing was measured.
+/// Reads a file of the folder; returns an empty list without any measurement.
 ///
 /// # Errors
-/// When the file is there but makes no sense.
+/// Returns an error if the file exists but is invalid.
 pub fn read(folder: &Path, file: &str) -> anyhow::Result<Vec<Row>> {
     let file = folder.join(file);
     let Ok(text) = std::fs::read(&file) else {
@@ -28,7 +28,7 @@ pub fn read(folder: &Path, file: &str) -> anyhow::Result<Vec<Row>> {
     serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", file.display()))
 }
 
-/// The rows as a table beside this peer.
+/// Writes the rows as a table with this peer.
 pub fn table(page: &mut fmt::Formatter<'_>, peer: &str, rows: &[Row]) -> fmt::Result {
     writeln!(page, "| measure | Kerf | {peer} | times better | unit |\n|---|---|---|---|---|")?;
     let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));

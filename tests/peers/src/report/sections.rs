@@ -1,8 +1,8 @@
-//! Sections of docs/performance.md that were measured by themselves, in place of those of the same names.
+//! Replacement of sections in docs/performance.md that were measured separately.
 
 const HEADING: &str = "\n## ";
 
-/// The page with these sections, each with the day on which it was measured; those that the page lacks come last.
+/// Returns the page with these sections, each with its date of measurement. Sections that the page lacks are appended.
 #[must_use]
 pub fn renewed(page: &str, sections: &str, day: &str) -> String {
     let mut parts: Vec<String> = page.split(HEADING).map(str::to_owned).collect();
@@ -27,14 +27,14 @@ mod tests {
     const PAGE: &str = "# Page\n\nwords\n\n## One\n\n1\n\n## Two\n\n2\n";
 
     #[test]
-    fn only_sections_of_that_name_change() {
+    fn renewed_replaces_only_sections_of_the_same_name() {
         let page = renewed(PAGE, "\n## One\n\nmore\n", "2026-11-23");
         assert_eq!(page, "# Page\n\nwords\n\n## One\n\nmore\n\nMeasured by itself on 2026-11-23.\n\n## Two\n\n2\n");
         assert_eq!(renewed(&page, "\n## One\n\nmore\n", "2026-11-23"), page, "a second time changes nothing");
     }
 
     #[test]
-    fn new_sections_come_last() {
+    fn renewed_appends_new_sections() {
         let page = renewed(PAGE, "\n## Three\n\n3\n\n## Four\n\n4\n", "today");
         let three = "\n## Three\n\n3\n\nMeasured by itself on today.\n";
         assert_eq!(page, format!("{PAGE}{three}\n## Four\n\n4\n\nMeasured by itself on today.\n"));

@@ -1,4 +1,4 @@
-//! EC2's types in three zones of us-east-1 at list price, as a catalogue file.
+//! EC2 instance types in three zones of us-east-1 at on-demand prices, as a catalogue file.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use planner::{CapacityType, InstanceType, Resources};
 use serde_json::{Value, json};
 
 const REGION: &str = "us-east-1";
-/// A cluster has three zones more often than six, and in these three nearly everything can be bought.
+/// Zones of the catalogue. Clusters have three zones more often than six, and these three offer nearly every type.
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
-/// Every type with a list price, on-demand only.
+/// Returns every type with an on-demand price.
 pub(super) fn on_demand() -> anyhow::Result<Value> {
     let facts = data::facts()?;
     let infos: Vec<_> = data::instance_types()?.values().cloned().collect();
@@ -54,7 +54,7 @@ fn row(kind: &InstanceType) -> Option<Value> {
     })
 }
 
-/// Amounts as Kubernetes writes them, without those that are zero.
+/// Returns the quantities in the API's form, without those that are zero.
 fn amounts(resources: &Resources) -> BTreeMap<&str, String> {
     resources
         .iter()

@@ -1,4 +1,4 @@
-//! Workloads whose sizes are drawn, from fixed seeds.
+//! Workloads with random sizes, from fixed seeds.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
@@ -10,7 +10,7 @@ type Requirement = (&'static str, &'static str, Vec<&'static str>);
 const CATEGORY: &str = "karpenter.k8s.aws/instance-category";
 const ARCH: &str = "kubernetes.io/arch";
 
-/// The pool of Karpenter's getting-started page.
+/// Returns the requirements of the NodePool in Karpenter's getting-started page.
 fn usual() -> Vec<Requirement> {
     vec![
         (CATEGORY, "In", vec!["c", "m", "r"]),
@@ -19,7 +19,7 @@ fn usual() -> Vec<Requirement> {
     ]
 }
 
-/// Sizes as traces of large clusters show them: the most pods are small and few are very large, so are deployments.
+/// Returns a workload with sizes as in traces of large clusters: most pods and deployments are small, and few are very large.
 pub(super) fn heavy_tailed() -> Workload {
     let mut draws = Draws(ChaCha8Rng::seed_from_u64(1));
     let deployment = |index: usize| {
@@ -42,8 +42,7 @@ pub(super) fn heavy_tailed() -> Workload {
     }
 }
 
-/// Half of the pods want CPUs and hardly any memory, half the other way round: together they fill what each alone
-/// would leave half empty.
+/// Returns a workload of CPU-heavy and memory-heavy pods. Together they fill nodes that each half alone would leave half empty.
 pub(super) fn cpu_and_memory() -> Workload {
     let mut draws = Draws(ChaCha8Rng::seed_from_u64(2));
     let deployment = |index: usize| {
@@ -69,7 +68,7 @@ pub(super) fn cpu_and_memory() -> Workload {
     }
 }
 
-/// Twenty DaemonSets, some of them on some machines only, beside pods of everyday sizes.
+/// Returns a workload with twenty DaemonSets, some of them on certain nodes only, and pods of common sizes.
 pub(super) fn many_daemons() -> Workload {
     let mut draws = Draws(ChaCha8Rng::seed_from_u64(3));
     let daemons = (0..20).map(|index| Daemon {
@@ -107,7 +106,7 @@ pub(super) fn many_daemons() -> Workload {
     }
 }
 
-/// Chance by seed.
+/// Seeded random numbers.
 struct Draws(ChaCha8Rng);
 
 impl Draws {
@@ -115,24 +114,24 @@ impl Draws {
         self.0.random_range(least..=most)
     }
 
-    /// Nearly normal with mean 0 and variance 1: twelve even draws add up to that.
+    /// Returns a nearly normal number with mean 0 and variance 1, as the sum of twelve uniform ones.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.0.random_range(0.0..1.0)).sum::<f64>() - 6.0
     }
 
-    /// Lognormal about a median.
+    /// Returns a lognormal number with this median.
     fn around(&mut self, median: f64, sigma: f64) -> f64 {
         median * (sigma * self.normal()).exp()
     }
 
-    /// At least 1, and more than x with probability 1 / x^alpha.
+    /// Returns a number of at least 1 that exceeds x with probability 1 / x^alpha.
     fn pareto(&mut self, alpha: f64) -> f64 {
         let even: f64 = self.0.random_range(0.0..1.0);
         (1.0 - even).powf(-1.0 / alpha)
     }
 }
 
-/// The nearest multiple, but at least one.
+/// Returns the nearest multiple, but at least one step.
 fn round(value: f64, step: f64) -> u64 {
     (value / step).round().max(1.0) as u64 * step as u64
 }

@@ -1,44 +1,44 @@
-//! The objects of a workload as the API server would show them.
+//! Objects of a workload in the form of the API server.
 
 use serde_json::{Value, json};
 
 const BORN: &str = "2026-11-01T00:00:00Z";
 const CLASS: &str = "default";
 
-/// Pods that are alike.
+/// Identical pods of one owner.
 #[derive(Clone, Debug, Default)]
 pub struct Deployment {
     /// Name of the owner, and value of the label `app`.
     pub name: String,
-    /// How many pods.
+    /// Number of pods.
     pub replicas: usize,
-    /// Request in millicores.
+    /// CPU request in millicores.
     pub cpu: u64,
-    /// Request in MiB.
+    /// Memory request in MiB.
     pub memory: u64,
-    /// Spread over zones, at most one more than in the emptiest.
+    /// Spreads the pods over zones with maxSkew 1.
     pub zone_spread: bool,
-    /// Spread over hosts, at most one more than on the emptiest.
+    /// Spreads the pods over hosts with maxSkew 1.
     pub host_spread: bool,
-    /// At most one on a host.
+    /// Permits at most one pod per host.
     pub alone_on_host: bool,
 }
 
-/// A DaemonSet.
+/// DaemonSet of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Daemon {
-    /// Its name.
+    /// Name of the DaemonSet.
     pub name: String,
-    /// Request in millicores.
+    /// CPU request in millicores.
     pub cpu: u64,
-    /// Request in MiB.
+    /// Memory request in MiB.
     pub memory: u64,
-    /// The node label that its nodes must have.
+    /// Label that its nodes must have.
     pub selector: Option<(&'static str, &'static str)>,
 }
 
 impl Deployment {
-    /// The pods, pending.
+    /// Returns the pods as pending.
     pub(super) fn pods(&self) -> impl Iterator<Item = Value> + '_ {
         (0..self.replicas).map(|number| self.pod(number))
     }
@@ -83,7 +83,7 @@ impl Deployment {
 }
 
 impl Daemon {
-    /// The DaemonSet.
+    /// Returns the DaemonSet.
     pub(super) fn object(&self) -> Value {
         let mut spec = json!({"containers": [container(self.cpu, self.memory)]});
         if let Some((key, value)) = self.selector {
@@ -127,7 +127,7 @@ pub(super) fn class() -> Value {
     })
 }
 
-/// The one pool: on-demand Linux and what else is asked for.
+/// Returns the only NodePool: on-demand Linux and the given requirements.
 pub(super) fn pool(asked: &[(&str, &str, Vec<&str>)]) -> Value {
     let requirement =
         |(key, operator, values): &(&str, &str, Vec<&str>)| json!({"key": key, "operator": operator, "values": values});

@@ -1,10 +1,10 @@
-//! Workloads whose sizes stand in a table: those of Karpenter's own end-to-end performance suites.
+//! Workloads with sizes from a table: those of Karpenter's own end-to-end performance suites.
 
 use super::{Deployment, Workload};
 
 const GIB: u64 = 1024;
 
-/// CPU in millicores and memory in MiB of the suite "Wide", one deployment a row.
+/// CPU in millicores and memory in MiB of the suite "Wide", one row per deployment.
 const WIDE: [(u64, u64); 30] = [
     (240, 300),
     (450, 400),
@@ -38,12 +38,13 @@ const WIDE: [(u64, u64); 30] = [
     (2800, 24 * GIB),
 ];
 
-/// Machines of the suites have fewer than 32 CPUs.
+/// Returns the requirement of the suites: fewer than 32 CPUs.
 fn below_32() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     vec![("karpenter.k8s.aws/instance-cpu", "Lt", vec!["32"])]
 }
 
-/// 30 deployments, 1,000 pods, all spread over zones; three keep off their own on a host, three spread over hosts.
+/// Returns 30 deployments with 1,000 pods, all spread over zones. Three have anti-affinity on hosts, three are spread over
+/// hosts.
 pub(super) fn wide() -> Workload {
     let row = |(index, (cpu, memory)): (usize, &(u64, u64))| Deployment {
         name: format!("wide-{:02}", index + 1),
@@ -63,7 +64,7 @@ pub(super) fn wide() -> Workload {
     }
 }
 
-/// 500 small and 500 large pods.
+/// Returns 500 small and 500 large pods.
 pub(super) fn small_and_large() -> Workload {
     let size = |name: &str, cpu, memory| Deployment {
         name: name.to_owned(),
