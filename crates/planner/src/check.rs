@@ -1,11 +1,10 @@
-//! Checks a plan without the solver: every rule that a plan must keep is worked out anew from the snapshot, naively.
+//! Validation of a plan without the solver: every rule of a plan is evaluated again from the snapshot, in a simple way.
 //!
-//! Nothing here may call into `provision` or `disrupt`, nor use the requirement sets that they are built on:
-//! a mistake would then vouch for itself. So requirements are read here as plain predicates on label values, and
-//! pods are bound one after another in the plan's own order, each under the rules of kube-scheduler.
+//! Code in `check` must not call `provision` or `disrupt`, nor use their requirement sets: a mistake there would confirm
+//! itself. Requirements are therefore evaluated as plain predicates on label values. Pods are bound one after another in the
+//! plan's own order, each under the rules of kube-scheduler.
 //!
-//! Where the cloud still has a choice (the type of a launch, its zone, its capacity type), a rule must hold whatever it
-//! chooses.
+//! Where the cloud still has a choice (the type of a launch, its zone, its capacity type), a rule must hold for every choice.
 
 mod after_commands;
 mod binding_order;
@@ -36,12 +35,12 @@ use excluded_daemons::ExcludedDaemons;
 use in_flight_node::InFlightNode;
 pub use resizes::resized;
 
-/// A rule that a plan breaks.
+/// Violation of a rule by a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// What the finding is about, such as `launch 2`, `node n1` or `pod default/a`.
+    /// Object of the finding, such as `launch 2`, `node n1` or `pod default/a`.
     pub subject: String,
-    /// The rule and how it is broken.
+    /// Rule and its violation.
     pub fault: String,
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that is wrong with a plan; empty when it keeps every rule.
+/// Returns all violations of rules by a plan; empty for a valid plan.
 #[must_use]
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
@@ -73,17 +72,18 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     findings.0
 }
 
-/// What the checker leaves of a plan.
+/// Result of the validation of a plan.
 #[derive(Clone, Debug)]
 pub struct ValidatedPlan {
-    /// What may be carried out; nothing where even the places of pods break a rule.
+    /// Part of the plan that may be carried out; `None` where even the places of pending pods break a rule.
     pub sound: Option<Plan>,
-    /// What was wrong with the whole.
+    /// Violations by the complete plan.
     pub findings: Vec<Finding>,
 }
 
-/// Holds a plan against every rule. Moves are planned one after another, so the first ones are sound without the others: where they
-/// break a rule together, half of them are left out until they do not, and pods that wait have their places all the same.
+/// Validates a plan against every rule. Commands are planned one after another, so the first ones are valid without the others.
+/// Where all together break a rule, half of them are dropped repeatedly until the rest is valid. Pending pods have their places
+/// in any case.
 #[must_use]
 pub fn checked(snapshot: &Snapshot, plan: Plan) -> ValidatedPlan {
     let findings = check(snapshot, &plan);
@@ -95,7 +95,7 @@ pub fn checked(snapshot: &Snapshot, plan: Plan) -> ValidatedPlan {
     ValidatedPlan { sound, findings }
 }
 
-/// Everything that is wrong with the places of pods. Those behind the first `own` are pods that move.
+/// Validates the places of pods. Pods from position `own` on are moved pods.
 fn placed(snapshot: &Snapshot, plan: &Plan, own: usize, findings: &mut Findings) {
     let in_flight_nodes = InFlightNodes::new(snapshot, plan);
     let places = node_places::all(snapshot, plan, &in_flight_nodes);
@@ -117,7 +117,7 @@ impl Findings {
         self.0.push(Finding { subject: subject.into(), fault: fault.into() });
     }
 
-    /// Notes a fault unless `holds`.
+    /// Adds a finding unless `holds`.
     fn expect(&mut self, holds: bool, subject: &str, fault: impl FnOnce() -> String) {
         if !holds {
             self.add(subject, fault());
@@ -125,11 +125,11 @@ impl Findings {
     }
 }
 
-/// What every claim without an instance may become: those that ask for the same share it.
+/// Possible results of every claim without an instance: equal claims share one entry.
 struct InFlightNodes<'a> {
-    /// One a node; only of those whose labels are not settled.
+    /// One per node; `None` for nodes with fixed labels.
     nodes: Vec<Option<Rc<InFlightNode<'a>>>>,
-    /// One a launch; none when its pool is unknown.
+    /// One per launch; `None` when its NodePool is unknown.
     launches: Vec<Option<Rc<InFlightNode<'a>>>>,
 }
 
@@ -151,7 +151,7 @@ impl<'a> InFlightNodes<'a> {
         Self { nodes, launches }
     }
 
-    /// The in-flight node of the launch at this position.
+    /// Returns the in-flight node of the launch at this position.
     fn get(&self, launch: usize) -> Option<&InFlightNode<'a>> {
         self.launches.get(launch)?.as_deref()
     }

@@ -1,21 +1,23 @@
-//! Which nodes go, and what has to be there before they do.
+//! Disruption: the nodes to remove, and the replacements that must exist before.
 //!
-//! The algorithm in prose. Every managed node is judged (`evaluation`): on its way already, held by something, or free to go for a
-//! reason. The reasons have their turns, the surest first:
-//! 1. nodes that are unhealthy for good, whatever their budget says; static pools give back what they have too many of (`surplus`);
-//! 2. nodes on which nothing runs that would need another place, the dearest first;
-//! 3. nodes that have drifted or expired, the longest first: their pods get places on other nodes or on new ones, at any price,
-//!    and each node of a static pool has a successor from the pool's template;
-//! 4. nodes whose pods have cheaper places (`consolidate`), those first that save the most for what they disturb (`worth`).
+//! The planner evaluates every managed node (`eligibility`): leaving already, blocked, or a candidate for a reason. The reasons
+//! are processed in this order:
+//! 1. nodes that are permanently unhealthy, independent of budgets; static NodePools remove surplus nodes (`surplus`);
+//! 2. nodes without pods that would need another place, the most expensive first;
+//! 3. nodes that have drifted or expired, the longest first: their pods are placed on other nodes or on new ones, at any price.
+//!    Each node of a static NodePool has a replacement from the NodePool's template;
+//! 4. nodes whose pods have cheaper places (`consolidate`), those first that save the most for their disruption cost
+//!    (`savings`).
 //!
-//! Budgets are spent over the whole plan (`remaining budgets`), so a node that goes for one reason leaves less for all others. Places are
-//! looked for on a simulation on which the plan's own pods have theirs already (`simulation`); what is found for one move is taken for
-//! all after it. Moves are carried out side by side, so none may depend on another: pods that move count where they are and
-//! where they go, and a move that would take the place of one away waits for the next plan. Where a move needs new nodes,
-//! these are narrowed to what is sure to be cheaper (`narrow`).
+//! The plan uses one budget for all reasons (`remaining_budgets`): a node that is removed for one reason leaves less for all
+//! others. Places are searched in a simulation in which the plan's own pods have their places (`simulation`). Places found for
+//! one command are used up for all later ones. Commands run in parallel, so none may depend on another. Moved pods count at
+//! their old and at their new places. A command that would take the place of one of them waits for the next plan. Where a
+//! command needs new nodes, they are narrowed to types that are certainly cheaper (`replacement_types`).
 //!
-//! Requests of pods that stay change beside the moves: those that were lowered and are needed again go up first (`returns`); in the
-//! end, where pools pack, what would make room for pods of nodes that found nothing is lowered (`lowering`).
+//! Requests of pods that do not move change beside the commands. Lowered requests that are needed again are restored first
+//! (`restore_requests`). At the end, NodePools with utilization `Pack` lower requests to make room for pods of nodes without
+//! another place (`lower_requests`).
 
 mod consolidate;
 mod disruption_plan;
@@ -47,10 +49,10 @@ use crate::{
     Stage,
 };
 
-/// How often places are looked for anew, at most, because something in them was not foreseen.
+/// Maximum number of searches for places, repeated after facts that a search did not foresee.
 const MOST_SURPRISES: usize = 3;
 
-/// Adds what goes to a plan that has placed its pods, and a verdict for every managed node.
+/// Adds disruption commands to a plan that has placed its pods, and a verdict for every managed node.
 pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     let judge = EligibilityRules::new(snapshot, plan);
     let mut free: BTreeMap<CommandReason, Vec<Position>> = BTreeMap::new();
@@ -75,7 +77,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     going.surplus(&judge);
     free.values_mut().for_each(|nodes| nodes.retain(|node| !going.verdicts.contains_key(node)));
     for position in going.empty(free.remove(&CommandReason::Empty).unwrap_or_default()) {
-        // What its budget for empty nodes does not allow, another reason may.
+        // A node that the budget for empty nodes excludes may be removed for another reason.
         if let Some(reason) = judge.outdated(&snapshot.nodes[position]) {
             free.entry(reason).or_default().push(position);
         }
@@ -107,7 +109,7 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     plan.moves = moves;
 }
 
-/// What moves that save money mean for each pool that they take nodes from; nothing where a saving is unknown.
+/// Returns the balance of each NodePool for commands that save money; no balance where the savings are unknown.
 #[must_use]
 pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m PlannedCommand>) -> Vec<Balance> {
     let scales = SavingsRules::new(snapshot);
@@ -120,7 +122,7 @@ pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Pla
     moves.into_iter().flat_map(of_move).collect()
 }
 
-/// Nodes that go without anyone looking for places first.
+/// Nodes that are removed without a search for places.
 struct DisruptionPass<'a> {
     snapshot: &'a Snapshot,
     scales: &'a SavingsRules<'a>,
@@ -166,7 +168,7 @@ impl<'a> DisruptionPass<'a> {
         }
     }
 
-    /// The dearest go first while a budget lasts; those that it does not last for.
+    /// Removes the most expensive nodes first while the budget lasts; returns the nodes beyond the budget.
     fn empty(&mut self, mut nodes: Vec<Position>) -> Vec<Position> {
         nodes.sort_by_key(|position| (Reverse(self.node(*position).price), self.node(*position).name.as_str()));
         let mut left = Vec::new();
@@ -182,7 +184,7 @@ impl<'a> DisruptionPass<'a> {
     }
 }
 
-/// Places for pods of nodes that are free to go for other reasons than that nothing runs there.
+/// Finds places for pods of candidates, except empty ones.
 fn relocate(
     (snapshot, scales): (&Snapshot, &SavingsRules<'_>),
     plan: &Plan,
@@ -206,7 +208,7 @@ fn relocate(
     let mut foreseen = KnownDomains::default();
     let mut attempts = 0;
     loop {
-        // Pods go to nodes that stay, else to those that would go last.
+        // Pods are placed on nodes that are no candidates, else on the last candidates.
         let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
         let prepared = || {
             let mut draft = DisruptionPlan::new(&simulation, scales, budgets.clone(), rank, &foreseen);
@@ -236,15 +238,15 @@ fn relocate(
     }
 }
 
-/// Whether nothing is sent to a node to save money: it was in use not long ago, or is so new that nobody has said since when it is
-/// quiet. A pool that never consolidates may receive.
+/// Reports whether consolidation moves no pod to a node: a pod was there recently, or the node is too new for a quiet time.
+/// Nodes of NodePools that never consolidate may receive pods.
 fn is_no_place(judge: &EligibilityRules<'_>, node: &Node) -> bool {
     judge.pool(node).is_some_and(|pool| {
         matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized))
     })
 }
 
-/// Those without pods to move first, then those that have drifted, or are expired, for the longest time.
+/// Returns the sort key: nodes without pods to move first, then those that drifted or expired the longest ago.
 fn age(node: &Node, reason: CommandReason) -> (bool, i64, String) {
     let moves = node.pods.iter().any(|pod| pod.reschedulable);
     let since = match reason {
@@ -254,8 +256,8 @@ fn age(node: &Node, reason: CommandReason) -> (bool, i64, String) {
     (moves, since.unwrap_or_default().0, node.name.clone())
 }
 
-/// Drifted nodes, then expired ones. A node that is both goes for its age where its drift alone does not let it: another budget counts,
-/// and the drain of an expired one may end by force.
+/// Replaces drifted nodes, then expired ones. A node that is both drifted and expired is tried as expired where its drift does
+/// not suffice. Another budget applies then, and the drain of an expired node may end by force.
 fn outdated(
     draft: &mut DisruptionPlan<'_>,
     free: &BTreeMap<CommandReason, Vec<Position>>,
@@ -274,7 +276,7 @@ fn outdated(
     expired.sort_by_cached_key(|position| age(draft.node(*position), CommandReason::Expired));
     for position in expired {
         let force = draft.node(position).termination_grace.is_some();
-        // Its verdict is known by then.
+        // The verdict is recorded already.
         let _ = draft.replace(position, CommandReason::Expired, CommandCause::Expired, force);
     }
 }

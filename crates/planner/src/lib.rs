@@ -1,8 +1,8 @@
-//! What we decide: a [`Snapshot`] goes in, a [`Plan`] with a reason for every answer comes out.
+//! Planner: the input is a [`Snapshot`], the output a [`Plan`] with a reason for every decision.
 //!
-//! The crate is pure on purpose. It has no clock, no randomness, no I/O and, but for one room that says why
-//! (`provision/blueprint`), no float: the same snapshot gives the same bytes, so that a decision seen in production can be
-//! replayed at a desk.
+//! The crate is pure: it has no clock, no randomness and no I/O. Only `provision/fleet_optimizer`, which documents the reason,
+//! uses floating-point numbers. The same snapshot results in the same bytes, so that a decision from production can be
+//! reproduced offline.
 #![deny(clippy::float_arithmetic)]
 
 pub mod check;
@@ -25,7 +25,7 @@ pub use plan::*;
 pub use plan_cache::PlanCache;
 pub use validation::{RejectedCommand, ValidatedCommands, Validation};
 
-/// Decides everything that one snapshot calls for: where pending pods go, what to launch, what to remove.
+/// Makes all decisions for one snapshot: places of pending pods, launches, and disruption commands.
 pub fn plan(snapshot: &Snapshot) -> Plan {
     let mut plan = provision::provision(snapshot);
     disrupt::disrupt(snapshot, &mut plan);

@@ -1,4 +1,4 @@
-//! The planner's picture of a cluster at one moment: plain values with integer units.
+//! Snapshot of a cluster as the planner's input: plain values with integer units.
 
 mod capacity_split;
 mod catalogue;
@@ -34,52 +34,53 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Millis(pub i64);
 
-/// Everything that a decision may depend on.
+/// All data that a decision may depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Snapshot {
-    /// The moment that the snapshot speaks of.
+    /// Time of the snapshot.
     pub now: Millis,
-    /// Breaks ties that nothing else breaks.
+    /// Seed for ties that no other rule decides.
     pub seed: u64,
-    /// How hard to try and which of Karpenter's policies apply.
+    /// Effort of the search and Karpenter's policies.
     pub policy: Policy,
-    /// Pools that may be used, in any order; not ready or deleting ones are left out by the translator.
+    /// NodePools that may be used, in any order; the caller omits those that are not ready or are being deleted.
     pub pools: Vec<Pool>,
-    /// What can be bought; a pool names its catalogue by position.
+    /// Available instance types and offerings; a NodePool refers to its catalogue by position.
     pub catalogues: Vec<Arc<Catalogue>>,
-    /// Every node and every claim without a node yet.
+    /// All nodes, and all claims without a node.
     pub nodes: Vec<Arc<Node>>,
-    /// Distinct scheduling shapes; pods name theirs by position.
+    /// Distinct scheduling shapes; pods refer to theirs by position.
     pub shapes: Vec<Arc<PodShape>>,
-    /// Pods that need a place: pending ones and those of nodes that are leaving.
+    /// Pods that need a place: pending pods, and those of leaving nodes.
     pub pods: Vec<Pod>,
     /// `namespace/name` of claims of these pods that only one pod at a time may use (`ReadWriteOncePod`).
     pub single_claims: BTreeSet<String>,
-    /// DaemonSets, whose pods come with every node that they fit.
+    /// DaemonSets, whose pods run on every node that they fit.
     pub daemons: Vec<Daemon>,
-    /// Until when workloads are left alone that ask to be disturbed but once in a while, by their name in [`BoundPod::workload`]: they
-    /// were disturbed not long ago, or have changed themselves.
+    /// End of the present interval of workloads with a minimum interval between disruptions, by their name in
+    /// [`BoundPod::workload`]. The interval begins with a disruption of the workload or with its own change.
     pub resting: BTreeMap<String, Millis>,
-    /// The labels of every namespace, for terms that select namespaces.
+    /// Labels of every namespace, for terms that select namespaces.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Settings of the planner itself.
+/// Settings of the planner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Policy {
-    /// Upper bound on search steps; effort is bounded by work, never by time.
+    /// Maximum number of search steps; effort is limited by work, never by time.
     pub max_steps: u64,
-    /// Instance types that one launch may list, cheapest first (Karpenter: 600).
+    /// Maximum number of instance types that one launch may list, cheapest first (Karpenter: 600).
     pub max_instance_types: usize,
-    /// Label keys that instance types or the cloud decide: a pool that does not name one leaves it open.
+    /// Label keys that instance types or the cloud decide: a NodePool without a requirement on such a key leaves it open.
     pub well_known: BTreeSet<String>,
-    /// What preferences count for.
+    /// Treatment of preferences.
     pub preferences: PreferencePolicy,
-    /// What happens when `minValues` cannot be met.
+    /// Treatment of `minValues` that cannot be satisfied.
     pub min_values: MinValuesPolicy,
-    /// Types that a launch which allows spot keeps where its pods' requirements do: the fewer, the surer an interruption.
+    /// Minimum number of types of a launch that allows spot, where its pods' requirements permit: fewer types mean more
+    /// frequent interruptions.
     pub least_spot_types: usize,
     /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
@@ -91,17 +92,17 @@ pub enum PreferencePolicy {
     /// Preferences are constraints until they must be dropped.
     #[default]
     Respect,
-    /// Preferences do not count at all.
+    /// Preferences are ignored.
     Ignore,
 }
 
 /// Karpenter's `MIN_VALUES_POLICY`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinValuesPolicy {
-    /// A launch that cannot offer as many values is none.
+    /// A launch with fewer values is not made.
     #[default]
     Strict,
-    /// A launch asks for as many values as there are.
+    /// A launch requires as many values as are available.
     BestEffort,
 }
 

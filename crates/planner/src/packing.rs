@@ -1,24 +1,25 @@
-//! What a pod would do with, by what it and its node really use.
+//! Requests that a pod needs, from the measured usage of the pod and its node.
 //!
-//! CPU and memory go apart. A pod needs what it stays within for 95 % of the time, and a margin. Where the node's own sum is known,
-//! each pod's part of it is enough, for pods do not peak together; but never less than what it uses half of the time. Of each
-//! request the floor is left; after something was short the floor rises half way to the request, and the second time to all of it.
+//! CPU and memory are independent. A pod needs the 95th percentile of its usage, and a margin. Where the node's total usage is
+//! known, each pod's share of it is enough, because pods do not peak together. The share is never less than the pod's median
+//! usage. A request never falls below the floor. After a restoration under pressure, the floor rises half of the way to the
+//! request, and after the second one to the whole request.
 
 use crate::{ContainerSize, Millis, NotResizedReason, Packing, Size, Sizing, Usage};
 
-/// For how long a node is left alone after one of its pods got its requests back, in milliseconds.
+/// Time without lower requests on a node after one of its pods regained its requests, in milliseconds.
 pub(crate) const REST: i64 = 24 * 3_600_000;
-/// Of a request, in thousandths, less is not worth a change.
+/// Minimum change of a request, in thousandths.
 const WORTH_CHANGING: i64 = 100;
-/// Of a lowered request, in thousandths, so much more may be needed before it is raised: reports count in steps of a twentieth.
+/// Tolerated excess over a lowered request before it is raised, in thousandths: reports have a resolution of a twentieth.
 const WITHIN_MARGIN: i64 = 50;
-/// Memory requests are whole MiB.
+/// Step of memory requests: whole MiB.
 const MEMORY_STEP: i64 = 1 << 20;
 
-/// What each container of a pod would do with, never more than it requested before it was lowered.
+/// Returns the requests that each container of a pod needs, never more than before they were lowered.
 ///
 /// # Errors
-/// Why nobody can tell, or may.
+/// Returns the reason why the need is unknown or must not be used.
 pub fn fitting(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Vec<Size>, NotResizedReason> {
     if let Some(fixed) = sizing.fixed {
         return Err(NotResizedReason::Fixed(fixed));
@@ -42,15 +43,15 @@ pub fn fitting(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Vec<Siz
     Ok(sizing.containers.iter().map(|container| share(container, needed, requested)).collect())
 }
 
-/// What requests of a pod are lowered to where they are; `None` where that is not worth a change.
+/// Returns the lower requests of a pod, in place; `None` where the change is too small.
 ///
 /// # Errors
-/// Why they stay, other than that the pod needs them.
+/// Returns the reason why the requests do not change, other than the pod's need.
 pub(crate) fn lowered(sizing: &Sizing, usage: &Usage, rules: Packing) -> Result<Option<Vec<Size>>, NotResizedReason> {
     let fitting = fitting(sizing, usage, rules)?;
     let requests = sizing.requests();
     let together = fitting.iter().fold(Size::default(), |sum, one| sum.plus(*one));
-    // A container that has less than its part already leaves less for all than they need: that would have to be raised again.
+    // A container below its share already leaves too little in total: its requests would have to be raised again.
     let lower = sizing.containers.iter().zip(&fitting).map(|(own, fitting)| own.requests.min(*fitting));
     let left = lower.fold(Size::default(), Size::plus);
     let cpu = is_worth_it(requests.cpu, together.cpu) && left.cpu >= together.cpu;
@@ -71,7 +72,7 @@ fn is_worth_it(from: i64, to: i64) -> bool {
     from > to && (from - to).saturating_mul(1000) >= from.saturating_mul(WORTH_CHANGING)
 }
 
-/// What requests of a lowered pod are raised to because it uses more now; `None` where that is within the margin.
+/// Returns the higher requests of a lowered pod after its usage grew; `None` where the growth is within the tolerance.
 pub(crate) fn grown(sizing: &Sizing, usage: &Usage, rules: Packing) -> Option<Vec<Size>> {
     let fitting = fitting(sizing, usage, rules).ok()?;
     let requests = sizing.requests();
@@ -91,19 +92,19 @@ fn has_grown(from: i64, to: i64) -> bool {
     to > from && (to - from).saturating_mul(1000) >= from.saturating_mul(WITHIN_MARGIN)
 }
 
-/// Until when a node is left alone because of a pod that got its requests back.
+/// Returns the time until which no requests are lowered on a node because of a pod that regained its requests.
 pub(crate) fn rests_until(sizing: &Sizing) -> Option<Millis> {
     sizing.given_back.map(|back| Millis(back.last.0.saturating_add(REST)))
 }
 
-/// What is left of a request at least, in thousandths.
+/// Returns the minimum rest of a request, in thousandths.
 fn floor(sizing: &Sizing, rules: Packing) -> i64 {
     let floor = i64::from(rules.floor.min(1000));
     let times = sizing.given_back.map_or(0, |back| i64::from(back.times.min(2)));
     floor + (1000 - floor) * times / 2
 }
 
-/// A container's share of what the pod needs, by its part of what the pod requested.
+/// Returns a container's share of the pod's need, in proportion to its share of the pod's requests.
 fn share(container: &ContainerSize, needed: Size, requested: Size) -> Size {
     let of = |own: i64, needed: i64, requested: i64| if requested > 0 { scaled(own, needed, requested) } else { own };
     let cpu = of(container.requested.cpu, needed.cpu, requested.cpu);
@@ -116,7 +117,7 @@ fn share(container: &ContainerSize, needed: Size, requested: Size) -> Size {
     }
 }
 
-/// `amount * by / of`, rounded up.
+/// Returns `amount * by / of`, rounded up.
 fn scaled(amount: i64, by: i64, of: i64) -> i64 {
     let of = i128::from(of.max(1));
     let product = i128::from(amount) * i128::from(by);

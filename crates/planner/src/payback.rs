@@ -1,26 +1,26 @@
-//! Within what time new nodes must earn back what they cost before they are of use.
+//! Payback period: the time in which new nodes must earn back their cost before they are usable.
 //!
-//! Nobody knows for how long a fleet will do. What has stood for an hour is likely to stand for another; what came a minute ago may be
-//! wanted otherwise in the next, and to exchange it for a few percent each time costs more in boots than it saves. So a move has as long
-//! as the youngest of its nodes has stood, and a day at most. Ages count in doublings, by whole minutes of the clock: time alone changes
-//! an answer at few moments, which are the same for many nodes.
+//! The lifetime of a fleet is unknown. A node that has existed for an hour is likely to be needed for another. A node that is a
+//! minute old may soon be unsuitable. Frequent replacements for a few percent cost more in node starts than they save. The
+//! payback period of a command is therefore the age of its youngest node, and a day at most. Ages count in doublings, by whole
+//! minutes of the clock: time alone changes a decision at few moments, which are the same for many nodes.
 
 use crate::Millis;
 
 const MINUTE: i64 = 60_000;
-/// Whoever has stood for so many minutes, a day, counts as old.
+/// Maximum age that counts, in minutes: one day.
 const OLD: i64 = 24 * 60;
-/// Minutes double so often before that.
+/// Number of doublings of minutes before that age.
 const DOUBLINGS: u32 = OLD.ilog2();
 
-/// The milliseconds within which what comes in the place of a node must have earned its start.
+/// Returns the milliseconds in which the replacement of a node must earn back its start.
 pub(crate) fn payback_time(created: Millis, now: Millis) -> i64 {
     let minutes = (minute(now) - minute(created)).max(1);
     let counted = if minutes >= OLD { OLD } else { 1 << minutes.ilog2() };
     counted * MINUTE
 }
 
-/// The moments at which that becomes longer.
+/// Returns the moments at which the payback period increases.
 pub(crate) fn moments(created: Millis) -> impl Iterator<Item = Millis> {
     let ages = (1..=DOUBLINGS).map(|doublings| 1 << doublings).chain([OLD]);
     ages.map(move |age| Millis((minute(created) + age).saturating_mul(MINUTE)))
@@ -37,7 +37,7 @@ mod tests {
     const CREATED: Millis = Millis(7 * MINUTE + 59_000);
 
     #[test]
-    fn it_doubles_with_the_age_and_ends_at_a_day() {
+    fn payback_time_doubles_with_age_and_ends_at_a_day() {
         let rows = [
             (-5, 1),
             (0, 1),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn it_changes_at_the_moments_that_are_named_and_at_no_others() {
+    fn moments_returns_every_change_of_payback_time() {
         let named: Vec<Millis> = moments(CREATED).collect();
         let changes = |at: &i64| payback_time(CREATED, Millis(*at)) != payback_time(CREATED, Millis(at - 1));
         let changed = (1..=2000).map(|minute| minute * MINUTE).filter(changes).map(Millis);

@@ -1,4 +1,4 @@
-//! The answer: what to do, and for every pod and node the reason.
+//! Output of the planner: the actions, and a reason for every pod and node.
 
 mod commands;
 mod display;
@@ -16,310 +16,311 @@ pub use resizes::{ContainerResize, NotResized, NotResizedReason, Resize, ResizeR
 
 use crate::model::{CapacityType, MicroDollars, Requirement, Resources};
 
-/// What one snapshot calls for.
+/// Decisions for one snapshot.
 #[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// NodeClaims to create.
     pub launches: Vec<Launch>,
-    /// Pods that an existing or in-flight node has room for; kube-scheduler binds them.
+    /// Pods that fit on an existing or in-flight node; kube-scheduler binds them.
     pub nominations: Vec<Nomination>,
-    /// Nodes to give back, with what that takes.
+    /// Disruption commands, with their replacements and moved pods.
     pub moves: Vec<PlannedCommand>,
-    /// Requests to change where their pods are. No move of this plan counts on one that is lowered.
+    /// Requests of running pods to change. No command of this plan relies on a lowered one.
     #[serde(default)]
     pub resizes: Vec<Resize>,
-    /// What moves save per hour, or will, that have room only because requests were lowered.
+    /// Savings per hour of present or future commands whose pods fit only because requests were lowered.
     #[serde(default)]
     pub saved_by_usage: MicroDollars,
-    /// Why.
+    /// Reasons of the decisions.
     pub report: Report,
 }
 
-/// One NodeClaim to create.
+/// NodeClaim to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launch {
-    /// The NodePool.
+    /// Name of the NodePool.
     pub pool: String,
-    /// The final requirements, without the instance types.
+    /// Final requirements, without the instance types.
     pub requirements: Vec<Requirement>,
-    /// Instance types that all pods of the claim fit, cheapest first, then by name; equal launches share the list.
+    /// Instance types that fit all pods of the claim, cheapest first, then by name; equal launches share the list.
     pub instance_types: Arc<Vec<String>>,
-    /// Requests of the pods and of the least daemon overhead over the types.
+    /// Requests of the pods and of the minimum DaemonSet overhead over the types.
     pub requests: Resources,
-    /// `minValues` of the instance types themselves, the greatest that the pool and its pods ask for.
+    /// `minValues` of the instance type label, the greatest of the NodePool and its pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_instance_types: Option<u32>,
     /// Positions of the pods in the snapshot.
     pub pods: Vec<usize>,
-    /// The cheapest available compatible offering.
+    /// Price of the cheapest available compatible offering.
     pub price: MicroDollars,
-    /// What it is for.
+    /// Purpose of the launch.
     pub purpose: Purpose,
-    /// Whether `minValues` was lowered to what there is (`MinValuesPolicy::BestEffort`).
+    /// Whether `minValues` was lowered to the available values (`MinValuesPolicy::BestEffort`).
     #[serde(default)]
     pub min_values_relaxed: bool,
 }
 
-/// What a launch is for.
+/// Purpose of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Purpose {
-    /// Pods wait for it.
+    /// Pending pods need the node.
     #[default]
     Provision,
-    /// A static pool has fewer nodes than replicas: the claim is made straight from the template.
+    /// A static NodePool has fewer nodes than replicas: the claim is a copy of the template.
     Static,
-    /// A move waits for it: the pods that have room there run on nodes that go.
+    /// A command needs the node: its pods run on removed nodes now.
     Replacement,
 }
 
-/// A pod that has room on a node.
+/// Pending pod that fits on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Nomination {
     /// Position of the pod in the snapshot.
     pub pod: usize,
-    /// The node's name in the snapshot.
+    /// Name of the node in the snapshot.
     pub node: String,
 }
 
-/// The reasons, in the order of the snapshot.
+/// Reasons, in the order of the snapshot.
 #[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// One verdict a pod, in the order of the snapshot's pods.
+    /// One verdict per pod, in the order of the snapshot's pods.
     pub pods: Vec<PodVerdict>,
-    /// One verdict a managed node, in the order of the snapshot's nodes.
+    /// One verdict per managed node, in the order of the snapshot's nodes.
     pub nodes: Vec<(String, NodeVerdict)>,
-    /// Pools that can buy nothing at all, whatever pods ask for: no type is as they require and can be had. By name.
+    /// NodePools without any available type that satisfies their requirements, independent of the pods. Sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub barren: Vec<String>,
-    /// Pods of pools that pack whose requests stay for another reason than that they are needed, by node and name.
+    /// Pods whose NodePool has utilization `Pack` and whose requests are not lowered for another reason than their need, by
+    /// node and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unpacked: Vec<NotResized>,
     /// Positions of all placed pods, on nodes or launches, in an order in which kube-scheduler could bind them.
     pub order: Vec<usize>,
-    /// Steps that the search took.
+    /// Number of steps of the search.
     pub steps: u64,
 }
 
-/// Where a pod goes and why.
+/// Place of a pod and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodVerdict {
-    /// Room on a node that exists or is on its way.
+    /// Place on an existing or in-flight node.
     Existing {
-        /// The node's name in the snapshot.
+        /// Name of the node in the snapshot.
         node: String,
-        /// Why that one.
+        /// Reason for this node.
         why: PlacementReason,
-        /// Preferences that could not be kept, in the order in which they were dropped.
+        /// Preferences that are not satisfied, in the order in which they were dropped.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dropped: Vec<Preference>,
     },
-    /// A place in the plan's launch of this position.
+    /// Place in the plan's launch at this position.
     Launch {
         /// Position in `Plan::launches`.
         launch: usize,
-        /// Why that one.
+        /// Reason for this launch.
         why: PlacementReason,
-        /// Preferences that could not be kept, in the order in which they were dropped.
+        /// Preferences that are not satisfied, in the order in which they were dropped.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dropped: Vec<Preference>,
     },
-    /// No place: the nearest miss of every pool, in the order in which they were tried.
+    /// No place: the nearest miss of every NodePool, in the order in which they were tried.
     Unschedulable {
-        /// One entry a pool; empty when there are no pools.
+        /// One entry per NodePool; empty without NodePools.
         pools: Vec<PoolMismatch>,
     },
-    /// `Policy::max_steps` was used up before the pod's turn came; the next plan goes on.
+    /// The step budget `Policy::max_steps` was exhausted before the pod was tried; the next plan continues.
     Postponed,
 }
 
-/// Why a pod got this place and no other.
+/// Reason for the place of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PlacementReason {
-    /// A recent plan promised it.
+    /// A recent plan nominated the node.
     Promised,
-    /// It is the first node with room: initialized ones before those on their way, by name.
+    /// First node with free capacity: initialized nodes before in-flight ones, by name.
     Room,
-    /// It shares the launch, since a separate one would be dearer.
+    /// Shared launch, because a separate one would cost more.
     Joined,
-    /// A static pool gets the node anyway.
+    /// Node that a static NodePool launches anyway.
     Static,
-    /// No node and no launch had room at a better price.
+    /// New launch, because no node and no launch had capacity at a better price.
     Opened,
 }
 
-/// A preference that was dropped.
+/// Dropped preference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Preference {
-    /// Pods that it would like to be near.
+    /// Preferred pod affinity.
     Near {
-        /// 1 to 100.
+        /// Weight, 1 to 100.
         weight: i32,
-        /// The topology key.
+        /// Topology key.
         key: String,
     },
-    /// Pods that it would like to be apart from.
+    /// Preferred pod anti-affinity.
     Apart {
-        /// 1 to 100.
+        /// Weight, 1 to 100.
         weight: i32,
-        /// The topology key.
+        /// Topology key.
         key: String,
     },
-    /// Nodes that it would like.
+    /// Preferred node affinity.
     Nodes {
-        /// 1 to 100.
+        /// Weight, 1 to 100.
         weight: i32,
-        /// What it would like of them.
+        /// Preferred requirements.
         term: Vec<Requirement>,
     },
-    /// An even spread that is not required.
+    /// Spread with `ScheduleAnyway`.
     Spread {
-        /// The topology key.
+        /// Topology key.
         key: String,
     },
     /// Nodes without `PreferNoSchedule` taints.
     SoftTaints,
-    /// The part that its workload's share gives it.
+    /// Part of the pod in its workload's capacity split.
     Share {
-        /// On which side of the share it was to be: spot, or else on-demand.
+        /// Side of the split: spot, or else on-demand.
         of: CapacityType,
     },
 }
 
-/// Why one pool cannot take a pod.
+/// Reason why one NodePool cannot take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolMismatch {
-    /// The pool's name.
+    /// Name of the NodePool.
     pub pool: String,
-    /// What stands in the way.
+    /// Unsatisfied constraint.
     pub miss: UnschedulableReason,
 }
 
-/// What stands in the way of a pod in one pool.
+/// Reason why a pod is unschedulable in one NodePool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UnschedulableReason {
-    /// The pool has a taint that the pod does not tolerate.
+    /// The NodePool has a taint that the pod does not tolerate.
     Taint {
-        /// `key=value:effect`.
+        /// Taint as `key=value:effect`.
         taint: String,
     },
-    /// The pool's requirements or labels rule the pod's requirement out.
+    /// The NodePool's requirements or labels exclude the pod's requirement.
     Requirement {
-        /// The key on which they disagree.
+        /// Label key of the conflict.
         key: String,
-        /// What the pool makes of the label; empty where it gives none.
+        /// Requirements of the NodePool on the label; empty where it has none.
         own: Vec<Requirement>,
-        /// What the pod asks of it; empty where the pool contradicts itself.
+        /// Requirements of the pod on the label; empty where the NodePool contradicts itself.
         asked: Vec<Requirement>,
-        /// A label that is known and written nearly alike: perhaps a slip of the pen.
+        /// Known label with a similar spelling: perhaps a typing error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         near: Option<String>,
     },
-    /// Types would do, but no domain is left for the pod beside the others.
+    /// Suitable types exist, but inter-pod constraints leave no domain.
     Topology {
-        /// How it stands to them.
+        /// Kind of the constraint.
         standing: TopologyReason,
-        /// The topology key.
+        /// Topology key.
         key: String,
     },
-    /// The pool's limit leaves no room.
+    /// The NodePool's limit is exhausted.
     Limit {
-        /// The resource that would go over its limit.
+        /// Resource that would exceed its limit.
         resource: String,
     },
-    /// The types that are left offer fewer values of a label than `minValues` asks for.
+    /// The remaining types have fewer values of a label than `minValues` requires.
     MinValues {
-        /// The label's key.
+        /// Key of the label.
         key: String,
-        /// How many values the requirement asks for.
+        /// Required number of values.
         asked: u32,
-        /// How many there are.
+        /// Available number of values.
         found: usize,
     },
-    /// Only spot can be had, and the pod is of the base that its workload keeps off spot.
+    /// Only spot is available, and the pod belongs to the base of its workload, which never runs on spot.
     SpotOnly,
-    /// Every type is ruled out.
+    /// Every type is excluded.
     Types(TypesMismatch),
 }
 
-/// Which demand on other pods leaves no domain.
+/// Inter-pod constraint that leaves no domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TopologyReason {
-    /// A spread: every domain would hold too many more than the emptiest one.
+    /// Topology spread: every domain would exceed the maximum skew.
     Spread {
-        /// The most by which domains may differ.
+        /// Maximum skew.
         max_skew: u32,
     },
-    /// Affinity: the pods that it must be near are nowhere that it can go.
+    /// Pod affinity: no reachable domain has a matching pod.
     Near,
-    /// Anti-affinity of its own: pods that it must keep away from are everywhere.
+    /// Own anti-affinity: every domain has matching pods.
     Apart,
-    /// Anti-affinity of others against it.
+    /// Anti-affinity of other pods against this one.
     Shunned,
-    /// Another pod has a volume claim that only one pod at a time may use.
+    /// Another pod uses a `ReadWriteOncePod` volume claim.
     Claimed,
-    /// Each demand alone could be met, all together cannot.
+    /// Each constraint alone can be satisfied, but not all of them together.
     Together,
 }
 
-/// Why every type of a pool is ruled out, each by its first reason; the counts add up to `total`.
+/// Reasons why every type of a NodePool is excluded, each counted by its first reason; the counts add up to `total`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TypesMismatch {
-    /// How many types the pool's class has in all.
+    /// Number of types in the NodePool's catalogue.
     pub total: usize,
-    /// How many cannot have a label, or are not sold with a value of it, as required; by label.
+    /// Types excluded by a label: the label itself, or the lack of an offering with a required value.
     pub labels: Vec<LabelMismatch>,
-    /// How many are too small, by the first resource that is short.
+    /// Number of types that are too small, by the first insufficient resource.
     pub small: Vec<(String, usize)>,
-    /// How many match and are large enough, but are sold out as required.
+    /// Number of types that match and are large enough, but are unavailable.
     pub unavailable: usize,
-    /// How many of those only for want of a known price: an overlay that says one would help.
+    /// Number of these that only lack a known price: a NodeOverlay with a price would help.
     pub unpriced: usize,
-    /// The pod's requirements of which any one stands in the way of types that would do, those of most types first.
+    /// Requirements of the pod whose removal alone would make types match, those with the most types first.
     pub reliefs: Vec<Hint>,
-    /// Whether the pod asks for a million CPUs or more: `M` for `m`, most likely.
+    /// Whether the pod requests a million CPUs or more: probably `M` instead of `m`.
     pub suspicious_cpu: bool,
 }
 
-/// Types that fall out for one label.
+/// Types excluded by one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelMismatch {
-    /// The label's key.
+    /// Key of the label.
     pub key: String,
-    /// How many types.
+    /// Number of types.
     pub types: usize,
-    /// The first few values that such types have, by value; empty when they have none.
+    /// First few values of these types, sorted; empty when they have none.
     pub found: Vec<String>,
-    /// What pool and pod ask of the label together.
+    /// Combined requirements of NodePool and pod on the label.
     pub asked: Vec<Requirement>,
 }
 
-/// What would help.
+/// Change of the pod that would help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hint {
-    /// The label on which the pod would have to ask for less.
+    /// Label whose requirement the pod would have to drop.
     pub key: String,
-    /// How many types would then do.
+    /// Number of types that would then match.
     pub types: usize,
 }
 
 impl UnschedulableReason {
-    /// How far a pod got before it was turned away: greater is nearer.
+    /// Returns how close the pod came to a place: greater is nearer.
     pub(crate) fn nearness(&self) -> u8 {
         match self {
             Self::Taint { .. } => 0,
@@ -331,7 +332,7 @@ impl UnschedulableReason {
         }
     }
 
-    /// The miss of a pool without a catalogue.
+    /// Returns the miss of a NodePool without a catalogue.
     pub(crate) fn no_types() -> Self {
         Self::Types(TypesMismatch::default())
     }

@@ -1,14 +1,14 @@
-//! A cluster at rest: a plan that found nothing to do stays true for as long as nothing changes of what it was made from, and time
-//! alone changes no answer. Who asks every few seconds need not plan each time.
+//! Cache of a plan without actions: the plan remains valid while its inputs are equal and time alone changes no decision. A
+//! caller with an interval of a few seconds can skip planning.
 
 use std::collections::BTreeMap;
 
 use crate::{BoundPod, Millis, NodeVerdict, Plan, PodVerdict, Snapshot, packing, payback, rotation};
 
-/// However quiet it is, a plan is made anew after so many milliseconds.
+/// Maximum validity of a cached plan, in milliseconds.
 const LONGEST: i64 = 300_000;
 
-/// What a plan was made from that found nothing to do.
+/// Input of a plan without actions.
 #[derive(Clone, Debug)]
 pub struct PlanCache {
     seen: Snapshot,
@@ -16,7 +16,7 @@ pub struct PlanCache {
 }
 
 impl PlanCache {
-    /// The rest after this plan; `None` where it found something to do.
+    /// Creates a cache entry for this plan; returns `None` where the plan has actions.
     #[must_use]
     pub fn new(snapshot: &Snapshot, plan: &Plan) -> Option<Self> {
         if !is_idle(plan) {
@@ -29,10 +29,10 @@ impl PlanCache {
         Some(Self { seen: snapshot.clone(), until })
     }
 
-    /// Whether a plan for this snapshot would find the same.
+    /// Reports whether a plan for this snapshot would be the same.
     #[must_use]
     pub fn is_valid(&self, snapshot: &Snapshot) -> bool {
-        // Named one by one, so that a new field cannot be forgotten here.
+        // The fields are listed one by one, so that the compiler reports a new field.
         let Snapshot {
             now,
             seed: _,
@@ -60,14 +60,14 @@ impl PlanCache {
             && *catalogues == snapshot.catalogues
     }
 
-    /// The moment from which on it does not hold, whatever else happens.
+    /// Returns the time from which the entry is invalid in any case.
     #[must_use]
     pub fn until(&self) -> Millis {
         self.until
     }
 }
 
-/// Whether nothing is to be done, and nothing was put off to the next plan.
+/// Reports whether the plan has no action and postpones nothing to the next plan.
 fn is_idle(plan: &Plan) -> bool {
     let waits = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Unschedulable { .. });
     let put_off = |verdict: &NodeVerdict| matches!(verdict, NodeVerdict::Postponed | NodeVerdict::LeftOut { .. });
@@ -78,12 +78,12 @@ fn is_idle(plan: &Plan) -> bool {
         && !plan.report.nodes.iter().any(|(_, verdict)| put_off(verdict))
 }
 
-/// Whether there are nodes whose turn comes later.
+/// Reports whether nodes wait for a later part of the rotation.
 fn has_more_to_look_at(plan: &Plan) -> bool {
     plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::ByTurns { .. }))
 }
 
-/// The moments at which time alone changes what a plan says.
+/// Returns the moments at which time alone changes a plan.
 fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
     let quiet_after: BTreeMap<&str, i64> = snapshot
         .pools

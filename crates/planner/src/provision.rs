@@ -1,19 +1,18 @@
-//! Where pods that need a place go: on nodes that exist or are on their way, else on new ones, as cheaply as they can.
+//! Placement of pending pods: on existing and in-flight nodes, else on new nodes, at the lowest cost.
 //!
-//! The algorithm in prose. Pods queue by priority, CPU, memory and age, the greatest first; pods of one shape go
-//! together, for what is true of one is true of all. A shape is tried with all its preferences first, then with one
-//! after the other dropped (`demand`). At each of these levels its pods go
-//! 1. where a recent plan promised them a place, if they still fit there, in the order of the promises;
-//! 2. on the first node that takes them, initialized ones before those on their way, by name (`room`);
-//! 3. into the first open launch of this plan that keeps a seat for them, or that takes them at no more than a launch of
-//!    their own would cost (`join`); those that static pools get anyway are there from the beginning (`fixed`);
-//! 4. into a new launch from the pool with the greatest weight; among equal weights the cheapest (`open`).
+//! The queue orders pods by priority, CPU, memory and age, the greatest first. Pods of one shape are placed together, because a
+//! decision about one holds for all. The planner tries a shape with all its preferences first, then drops one preference after
+//! the other (`demand`). Its pods are placed at each of these levels in this order:
+//! 1. on the nodes of their nominations, if they still fit there, in the order of the nominations;
+//! 2. on the first existing node that can take them, initialized nodes before in-flight ones, by name (`existing_node`);
+//! 3. in the first launch of this plan that keeps a slot for them, or that takes them for no more than a separate launch costs
+//!    (`join`). Launches of static NodePools exist from the beginning (`static_pools`);
+//! 4. in a new launch from the NodePool with the greatest weight; among equal weights the cheapest (`open_node`).
 //!
-//! Whoever counts for affinity, anti-affinity or spread (`topology`) is put where the domain is known: a launch that
-//! carries such a pod is pinned to one zone (`settle`). Who found no place is asked again as long as others did. A
-//! launch stays open with every type that still fits; under limits it reserves only its cheapest type, and what room
-//! the limits leave in the end is spent on listing further types (`finish`). Who has no place in the end is told the
-//! nearest miss of every pool (`reasons`).
+//! A pod that counts for affinity, anti-affinity or spread (`topology`) is placed where the domain is known: its launch is
+//! pinned to one zone (`pin_zone`). Pods without a place are tried again as long as other pods find one. A launch keeps every
+//! type that still fits. Under limits a launch reserves only its cheapest type, and the remaining limits are spent on further
+//! types (`finish`). An unschedulable pod receives the nearest miss of every NodePool (`reasons`).
 
 mod bound_pods;
 mod capacity_split;
@@ -83,19 +82,19 @@ pub(crate) use topology::KnownDomains;
 
 use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snapshot};
 
-/// Places every pod of the snapshot, or says why not: the best of several solutions, the first among equals.
+/// Places every pod of the snapshot or reports a reason: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
     select_best::best(snapshot)
 }
 
-/// A shape (with the claims that its pods share, if they do) at one of its levels.
+/// Shape (with the claims that its pods share, if any) at one of its preference levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Attempt {
     shape: usize,
     level: usize,
 }
 
-/// Whether a pod will run, or only keeps room for those that will.
+/// Kind of a pod: one that will run, or a CapacityBuffer's pod that only keeps capacity free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PodKind {
     Real,
@@ -114,7 +113,7 @@ enum PodPlacement {
     Claim(usize),
 }
 
-/// Pods of one shape that wait, in the order of their ages.
+/// Pending pods of one shape, oldest first.
 #[derive(Clone)]
 struct PodRun {
     shape: usize,
@@ -128,9 +127,9 @@ struct Solver<'a> {
     wants: Arc<RequirementSets<'a>>,
     topology: Topology<'a>,
     demands: Arc<[Demand<'a>]>,
-    /// Which demand each pod has.
+    /// Position of each pod's demand.
     demand_of: Arc<[usize]>,
-    /// The part of each pod in its workload's split.
+    /// Each pod's part in the capacity split of its workload.
     parts: Arc<[SplitPart]>,
     daemon_overhead: DaemonOverhead<'a>,
     frames: NodeTemplates<'a>,
@@ -140,25 +139,25 @@ struct Solver<'a> {
     claims: NewNodes,
     fleets: PlannedFleets,
     alone: BTreeMap<Attempt, SingleNodePrices>,
-    /// By frame and shape, what a pod costs as a part of a machine that is full.
+    /// Cost of one pod as its share of a full node, by template and shape.
     shares: RefCell<BTreeMap<(TemplateId, usize), i64>>,
     soft_taints: bool,
     verdicts: Vec<Option<PodVerdict>>,
     nominations: Vec<Nomination>,
     order: Vec<usize>,
     lists: BTreeMap<(TemplateId, Vec<usize>), TypeList>,
-    /// By template and requirements, what the types are to pods that require this.
+    /// Type filter by template and requirements.
     outlooks: BTreeMap<(usize, RequirementSetId), Arc<TypeFilter>>,
     strategy: Strategy,
-    /// Which pods the plan has come to; `None` before it has set out.
+    /// Kind of pods that the plan places now; `None` before it starts.
     at: Option<PodKind>,
-    /// Who of them waits, in the order of their turns.
+    /// Pending pods of this kind, in placement order.
     queue: Vec<PodRun>,
-    /// By shape, pods without a place.
+    /// Number of pods without a place, by shape.
     waiting: Vec<usize>,
-    /// Whether pods were placed by the nodes that are there: one more could make their places wrong.
+    /// Whether pods were placed by the present state of the nodes: a further launch could make their places wrong.
     closed: bool,
-    /// Pods that run on nodes which might go.
+    /// Pods on nodes that disruption may remove.
     residents: Vec<LeavingPod>,
     steps: u64,
 }
@@ -217,8 +216,8 @@ impl<'a> Solver<'a> {
         solver
     }
 
-    /// Real pods first; then, when their places are settled, those that only keep room for others. Goes on from where the
-    /// plan is.
+    /// Places real pods first, then the pods of CapacityBuffers once the places of real pods are fixed. Continues from the
+    /// plan's current state.
     fn solve(&mut self) {
         if self.at.is_none() {
             self.place_nominated();
@@ -236,15 +235,16 @@ impl<'a> Solver<'a> {
         self.take_up(PodKind::Real);
     }
 
-    /// Keeps what was promised to pods of a kind, and lets the others queue.
+    /// Keeps the nominations of pods of one kind and queues the others.
     fn take_up(&mut self, kind: PodKind) {
         self.keep_nominations(kind);
         self.queue = self.queue(kind);
         self.at = Some(kind);
     }
 
-    /// Domains that the plan's launches open and that a spread did not count on; and, when pods are left without a place,
-    /// groups to which their launches would have brought more than the plan could bear. The plan is rehearsed, so it is over.
+    /// Returns domains that the plan's launches open and that a spread did not count. If pods have no place, also returns
+    /// groups to which the launches would have added more pods than the plan allows. Consumes the plan, because it is
+    /// rehearsed.
     fn new_domains(&mut self) -> KnownDomains {
         let mut frames: Vec<TemplateId> = self.claims.list.iter().map(|claim| claim.frame).collect();
         frames.sort_unstable();
@@ -259,8 +259,8 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Pods without a place by shape, in the order of their turns: priority, CPU and memory, the greatest first; then the
-    /// shape whose oldest pod is older. Those who must wait for the others' launches come last.
+    /// Returns pods without a place by shape, in placement order: priority, CPU and memory, the greatest first; then the shape
+    /// with the older oldest pod. Shapes that depend on the launches of others come last.
     fn queue(&self, kind: PodKind) -> Vec<PodRun> {
         let pods = &self.snapshot.pods;
         let mut runs: Vec<PodRun> = (0..self.demands.len()).map(|shape| PodRun { shape, pods: Vec::new() }).collect();
@@ -292,10 +292,11 @@ impl<'a> Solver<'a> {
             .flat_map(|run| run.pods)
             .filter_map(|pod| Some((pod, self.rooms.named(self.snapshot.pods[pod].nominated.as_deref()?)?)))
             .collect();
-        // Of promises that were made at once, those to pods with rules come first: others count for them, not they for others.
+        // Of simultaneous nominations, those of pods with topology rules come first: other pods count for them, but not the
+        // reverse.
         let lax = |pod: usize| self.demands[self.demand_of[pod]].levels.iter().any(|level| level.rules.is_empty());
         promised.sort_by_key(|(pod, _)| (self.snapshot.pods[*pod].nominated_after, lax(*pod)));
-        // What one promise asks for, another may bring: none is broken before all others are kept.
+        // One nomination may satisfy what another requires: none is dropped before all others are kept.
         let mut before = usize::MAX;
         while promised.len() < before {
             before = promised.len();
@@ -303,7 +304,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Puts a pod where it was promised a place, if it still fits there; whether it does.
+    /// Places a pod on its nominated node if it still fits there; reports whether it does.
     fn keep_nomination(&mut self, pod: usize, room: usize) -> bool {
         let shape = self.demand_of[pod];
         let demand = &self.demands[shape];
@@ -318,7 +319,7 @@ impl<'a> Solver<'a> {
         level.is_some()
     }
 
-    /// Goes round the queue until a whole round places nobody: what one pod changes may serve another.
+    /// Repeats rounds over the queue until a round places no pod: the place of one pod may make room for another.
     fn place_all(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
         self.fleets = PlannedFleets::default();
@@ -342,12 +343,12 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Whether the search has taken as many steps as it may.
+    /// Reports whether the search has reached its limit of steps.
     fn is_spent(&self) -> bool {
         self.steps >= self.snapshot.policy.max_steps
     }
 
-    /// How many of the run's pods found their places, counted from the first.
+    /// Places pods of the run in order and returns how many were placed, counted from the first.
     fn place_run(&mut self, run: &PodRun) -> usize {
         let mut placed = 0;
         while placed < run.pods.len() && !self.is_spent() {
@@ -359,7 +360,7 @@ impl<'a> Solver<'a> {
         placed
     }
 
-    /// Places one of the pods at least, and more where that is one decision; 0 when there is no place.
+    /// Places at least one of the pods, and more where one decision covers them; returns 0 when there is no place.
     fn place_some(&mut self, shape: usize, pods: &[usize]) -> usize {
         for level in 0..self.demands[shape].levels.len() {
             let turn = Attempt { shape, level };
@@ -371,7 +372,7 @@ impl<'a> Solver<'a> {
         0
     }
 
-    /// The best place for the first of a turn's pods, and how many of them it takes.
+    /// Returns the best place for the first of the pods, and how many of them it takes.
     fn find_place(&mut self, turn: Attempt, pods: &[usize]) -> Option<(PodPlacement, usize, PlacementReason)> {
         if let Some((room, count)) = self.find_room(turn, pods) {
             return Some((PodPlacement::Room(room), count, PlacementReason::Room));
@@ -392,14 +393,14 @@ impl<'a> Solver<'a> {
         {
             return Some((PodPlacement::Claim(claim), count, PlacementReason::Opened));
         }
-        // A launch that was thought too dear to join is better than none.
+        // A launch that costs too much to join is better than no place.
         alone?;
         self.claims.forget(turn.shape);
         let (claim, count) = self.join(turn, pods, None)?;
         Some((PodPlacement::Claim(claim), count, PlacementReason::Joined))
     }
 
-    /// The same on nodes that are there alone.
+    /// Like `place_some`, on existing nodes only.
     fn place_some_on_nodes(&mut self, shape: usize, pods: &[usize]) -> usize {
         for level in 0..self.demands[shape].levels.len() {
             let turn = Attempt { shape, level };
@@ -422,7 +423,7 @@ impl<'a> Solver<'a> {
         Some((found, self.rooms.below_utilization_limit(found, &pods[..most]).max(1)))
     }
 
-    /// Writes down where pods of a turn go, in every book.
+    /// Records the places of pods in verdicts, nominations, nodes and counts.
     fn record(&mut self, turn: Attempt, place: PodPlacement, pods: &[usize], why: PlacementReason) {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
@@ -455,7 +456,7 @@ impl<'a> Solver<'a> {
         self.order.extend_from_slice(pods);
     }
 
-    /// Lets pods that were placed count for those that look at them.
+    /// Counts placed pods in the topology groups that select them.
     fn count(&mut self, turn: Attempt, place: PodPlacement, pods: usize) {
         self.note_limits(turn, place);
         let demand = &self.demands[turn.shape];
@@ -478,7 +479,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Tells who is left why there is no place, once a shape.
+    /// Records the reason for each shape that has no place.
     fn give_up(&mut self, queue: &[PodRun]) {
         for run in queue {
             let verdict = if self.is_spent() {

@@ -1,30 +1,30 @@
-//! What is too much for one plan is looked at by turns.
+//! Rotation of work that is too much for one plan.
 //!
-//! A move that saves money begins when every plan for a while has contained it, so plans that follow each other must look at the same; a
-//! turn lasts for two such whiles, by the clock. So nothing has to be remembered, and after as many turns as there are parts everything
-//! has been looked at.
+//! A command that saves money begins when every plan during the validation time has contained it, so consecutive plans must
+//! cover the same part. A part is current for twice the validation time, by the clock. No state is needed, and after one
+//! rotation all parts have been covered.
 
 use std::ops::Range;
 
 use crate::Millis;
 use crate::validation::VALIDATION;
 
-/// For how many milliseconds plans look at the same.
+/// Time for which plans cover the same part, in milliseconds.
 const LENGTH: i64 = 2 * VALIDATION;
 
-/// Which of so many parts has its turn.
+/// Returns the current one of this many parts.
 pub(crate) fn current_part(now: Millis, parts: usize) -> usize {
     let parts = i64::try_from(parts.max(1)).unwrap_or(i64::MAX);
     usize::try_from(now.0.div_euclid(LENGTH).rem_euclid(parts)).unwrap_or(0)
 }
 
-/// When the next turn begins.
+/// Returns the time at which the next part becomes current.
 pub(crate) fn end(now: Millis) -> Millis {
     Millis((now.0.div_euclid(LENGTH) + 1).saturating_mul(LENGTH))
 }
 
-/// Of a list whose elements take so much effort each, the parts that take no more than `most` together; one that takes more by itself is
-/// a part.
+/// Divides a list, given the effort of each element, into parts of at most `most` effort. An element with more effort is a part
+/// of its own.
 pub(crate) fn parts(efforts: &[usize], most: usize) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut sum = 0;
@@ -45,11 +45,11 @@ pub(crate) fn parts(efforts: &[usize], most: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::{LENGTH, Millis, current_part, end, parts};
 
-    /// Efforts, and where each part of them begins and ends.
+    /// Efforts, and the expected bounds of the parts.
     type Row = (&'static [usize], &'static [(usize, usize)]);
 
     #[test]
-    fn parts_are_in_order_whole_and_bearable() {
+    fn parts_splits_efforts_in_order_within_the_maximum() {
         let rows: [Row; 5] = [
             (&[], &[]),
             (&[4, 3, 3], &[(0, 3)]),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_has_its_turn_and_keeps_it_until_the_next() {
+    fn current_part_rotates_through_all_parts_by_the_clock() {
         let turns: Vec<usize> = (-3..5).map(|turn| current_part(Millis(turn * LENGTH), 3)).collect();
         assert_eq!(turns, [0, 1, 2, 0, 1, 2, 0, 1]);
         assert_eq!(current_part(Millis(LENGTH - 1), 3), 0);

@@ -1,24 +1,25 @@
-//! Moves that are planned and not yet begun: those that only save money wait until every plan for a while has said the same,
-//! so that what has just changed is not answered by what changes again (core 4.11). A timer a move, never a pause.
+//! Validation of planned commands. Commands that only save money wait until every plan during the validation time has contained
+//! them. A temporary state thus causes no disruption. Each command has its own timer; validation never blocks.
 //!
-//! What counts is how long plans have said of each node that it should go: other moves beside it may change how nodes are put
-//! together. A node that only its pool's budget keeps waits meanwhile too, else each round of a budget would cost that wait again.
+//! The wait counts per node, because other commands may change how nodes are combined. A node that only its NodePool's budget
+//! excludes waits meanwhile too. Otherwise each round of a budget would cost the wait again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::{CommandReason, NodeVerdict, Plan, PlannedCommand, Snapshot};
 
-/// How many milliseconds every plan must have contained a move.
+/// Validation time in milliseconds: every plan in this time must contain the command.
 pub(crate) const VALIDATION: i64 = 15_000;
 
-/// Why, and the names of the nodes in order.
+/// Reason, and the sorted names of the nodes.
 type Key = (CommandReason, Vec<String>);
 
-/// Nodes that are to go and have not begun to, or would go but for a budget: why, and since when every plan has said so.
+/// Nodes with a command that has not begun, or that only a budget excludes. The value is the reason, and the time since which
+/// every plan has contained it.
 type Waits = BTreeMap<String, (CommandReason, i64)>;
 
-/// The moves that recent plans contained.
+/// Commands of recent plans.
 #[derive(Debug, Default)]
 pub struct Validation {
     moves: BTreeMap<Key, Entry>,
@@ -32,34 +33,34 @@ struct Entry {
     begun: bool,
 }
 
-/// What has become of the moves of a plan, and of those that it does not contain any more.
+/// Results for the commands of a plan, and for former ones that it does not contain any more.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ValidatedCommands {
-    /// Positions of moves to begin now.
+    /// Positions of commands to begin now.
     pub begin: Vec<usize>,
-    /// Positions of moves that were not planned before and have to wait.
+    /// Positions of new commands that have to wait.
     pub candidates: Vec<usize>,
-    /// Moves that waited and are not planned any more.
+    /// Commands that waited and are not planned any more.
     pub dropped: Vec<RejectedCommand>,
-    /// When the next move is ripe, if every plan until then contains it.
+    /// Time until the next command can begin, if every plan until then contains it.
     pub next: Option<Duration>,
 }
 
-/// A move that is not planned any more.
+/// Command that is not planned any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedCommand {
-    /// Why its nodes were to go.
+    /// Reason of the command.
     pub reason: CommandReason,
-    /// Whether something was to come in their place.
+    /// Whether the command had replacements.
     pub replaces: bool,
-    /// How many nodes were to go.
+    /// Number of its nodes.
     pub size: usize,
-    /// Those of them that no other move takes, by name.
+    /// Names of its nodes that no other command contains.
     pub nodes: Vec<String>,
 }
 
 impl Validation {
-    /// Compares a plan with those before.
+    /// Compares a plan with the previous ones.
     pub fn update(&mut self, snapshot: &Snapshot, plan: &Plan) -> ValidatedCommands {
         let now = snapshot.now.0;
         let mut ripe = ValidatedCommands::default();
@@ -88,7 +89,7 @@ impl Validation {
         ripe
     }
 
-    /// Nodes of moves that have not begun.
+    /// Returns the nodes of commands that have not begun.
     fn planned(&self) -> impl Iterator<Item = (String, (CommandReason, i64))> {
         let waiting = self.moves.iter().filter(|(_, entry)| !entry.begun);
         waiting.flat_map(|((reason, nodes), entry)| nodes.iter().map(|node| (node.clone(), (*reason, entry.since))))
@@ -96,13 +97,15 @@ impl Validation {
 }
 
 impl Entry {
-    /// Whether it is the same move: one that fewer replacements would do for is another one. A clock that was set back begins anew.
+    /// Reports whether it is the same command: fewer replacements make it another one. If the clock was set back, the wait
+    /// begins again.
     fn is_still(&self, planned: &PlannedCommand, now: i64) -> bool {
         planned.replacements.len() >= self.replacements && self.since <= now
     }
 }
 
-/// When the wait of a move began that was not planned as it is now: with that of the last of its nodes, if all have waited for its reason.
+/// Returns the start of the wait of a recombined command: the latest start among its nodes, if all of them waited for its
+/// reason.
 fn since((reason, nodes): &Key, waited: &Waits, now: i64) -> Option<i64> {
     let since = nodes.iter().map(|node| waited.get(node).filter(|(of, _)| of == reason).map(|(_, since)| *since));
     since.collect::<Option<Vec<i64>>>()?.into_iter().max().filter(|since| *since <= now)
@@ -114,12 +117,12 @@ fn key(planned: &PlannedCommand) -> Key {
     (planned.reason, nodes)
 }
 
-/// Whether moves for this reason may be put off: the others answer something that is wrong already.
+/// Reports whether commands for this reason can be delayed: the other reasons correct an existing problem.
 fn waits(reason: CommandReason) -> bool {
     matches!(reason, CommandReason::Empty | CommandReason::Underutilized)
 }
 
-/// Nodes that would go to save money but for their pool's budget.
+/// Returns nodes that only their NodePool's budget excludes from a command that saves money.
 fn withheld<'a>(
     plan: &'a Plan,
     waited: &'a Waits,

@@ -1,4 +1,4 @@
-//! The inventory of scenarios: none is lost, and documents name only those that exist.
+//! Inventory of scenarios: none is lost, and documents name only existing ones.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -9,7 +9,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/scenarios")
 }
 
-/// The number of scenarios below a folder.
+/// Returns the number of scenarios below a folder.
 fn count(folder: &Path) -> usize {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     paths
@@ -22,14 +22,15 @@ fn count(folder: &Path) -> usize {
 }
 
 #[test]
-fn no_story_is_lost() {
+fn scenarios_folder_keeps_at_least_400_scenarios() {
     let count = count(&folder());
     assert!(count >= 400, "only {count} scenarios found");
 }
 
-/// The stories that `docs/differences.md` names in backquotes in the last column of a row, as `folder/` or `folder/story`.
+/// Covers the scenarios that `docs/differences.md` names in backquotes in the last column of a row, as `folder/` or
+/// `folder/scenario`.
 #[test]
-fn every_story_that_a_difference_names_exists() {
+fn differences_doc_names_only_existing_scenarios() {
     let text = fs::read_to_string(folder().join("../../docs/differences.md")).unwrap();
     let (_, rows) = text.split_once("## Scheduling").expect("the section on scheduling");
     let cells = rows.lines().filter(|line| line.starts_with('|')).filter_map(|line| line.rsplit('|').nth(1));
@@ -41,23 +42,23 @@ fn every_story_that_a_difference_names_exists() {
     }
 }
 
-/// The numbers of the inventory of Karpenter's scenarios; those between were never given.
+/// Numbers in the inventory of Karpenter's scenarios; the missing numbers were never used.
 const INVENTORY: [u32; 66] = [
     1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26, 27, 29, 30, 31, 33, 34, 35, 37, 38, 39,
     41, 42, 43, 45, 46, 47, 49, 50, 51, 53, 54, 55, 57, 58, 59, 61, 62, 63, 65, 66, 67, 69, 70, 71, 73, 74, 75, 77, 78,
     79, 81, 82, 83, 85, 86, 87,
 ];
 
-/// The same of the provider for AWS.
+/// Numbers in the inventory of scenarios of Karpenter's AWS provider.
 const OF_AWS: [u32; 49] = [
     1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26, 27, 29, 30, 31, 33, 34, 35, 37, 38, 39,
     40, 41, 42, 43, 47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 58, 59, 61, 62, 63,
 ];
 
-/// `docs/scenarios.md` has a row for each scenario, and what the last column of a row names in backquotes is there: a story of ours,
-/// one with its folder, or `FILE::TEST`.
+/// Checks that `docs/scenarios.md` has a row for each scenario. Each name in backquotes in the last column must exist: a
+/// scenario file with its folder, or `FILE::TEST`.
 #[test]
-fn every_scenario_is_shown_by_something_that_exists() {
+fn scenarios_doc_names_only_existing_tests() {
     let root = folder().join("../..");
     let text = fs::read_to_string(root.join("docs/scenarios.md")).unwrap();
     let cells = text.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
@@ -83,7 +84,7 @@ fn every_scenario_is_shown_by_something_that_exists() {
     }
 }
 
-/// Whether a source has a test of that name.
+/// Reports whether a source has a test with this name.
 fn has_test(source: &str, name: &str) -> bool {
     let head = format!("fn {name}(");
     let lines: Vec<&str> = source.lines().map(str::trim_start).collect();

@@ -1,7 +1,7 @@
-//! Laws of every plan under all constraints at once: sound, settled after one pass, complete as far as brute force can
-//! tell, never dearer than first-fit, indifferent to order and to strangers.
+//! Properties of every plan under all constraints at once. A plan is valid, stable after one pass, complete as far as brute
+//! force shows, and never more expensive than first-fit. Input order and unrelated pods do not change a plan.
 //!
-//! Few cases by default, so that the whole package is tested in seconds; `PROPTEST_CASES` asks for more.
+//! The default number of cases is small, so that the whole package is tested in seconds; `PROPTEST_CASES` sets another one.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 #[path = "laws/crowds.rs"]
@@ -36,8 +36,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, RngAlgorithm, RngSeed, TestRng, TestRunner};
 use proptest::{prop_assert, prop_assert_eq, prop_assume};
 
-/// A few cases that are always the same, unless `PROPTEST_CASES` asks for another number: then they are of chance, or
-/// follow from `PROPTEST_RNG_SEED`. Failures are kept beside this file.
+/// Returns a configuration with few fixed cases. With `PROPTEST_CASES` the number is that one, and the cases are random or
+/// follow from `PROPTEST_RNG_SEED`. Failures are stored beside this file.
 fn cases(few: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
@@ -60,7 +60,7 @@ fn findings(snapshot: &Snapshot, plan: &Plan) -> String {
     check(snapshot, plan).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// A pool that nobody else may use, and a shape that may use nothing else.
+/// Adds a NodePool that no other pod may use, and returns a shape that may use only this one.
 fn strangers(snapshot: &mut Snapshot) -> PodShape {
     let taint = Taint { key: "stranger".to_owned(), value: String::new(), effect: Effect::NoSchedule };
     let labels = [("stranger".to_owned(), "yes".to_owned())].into();
@@ -75,14 +75,15 @@ fn strangers(snapshot: &mut Snapshot) -> PodShape {
     }
 }
 
-/// A pod that tolerates everything could use the strangers' nodes, and who ignores taints counts them as domains.
+/// Restricts a shape: a pod that tolerates everything could use the new NodePool's nodes, and a spread that ignores taints
+/// counts them as domains.
 fn choosy(shape: &mut Arc<PodShape>) {
     let shape = Arc::make_mut(shape);
     shape.tolerations.retain(|it| it.key.is_some());
     shape.spread.iter_mut().for_each(|it| it.honor_taints = true);
 }
 
-/// Leaves out what speaks of pods beside the own one, of ports, volumes and labels that only claims decide.
+/// Removes inter-pod constraints, ports, volumes and labels that only claims decide.
 fn alone(shape: &mut Arc<PodShape>) {
     let PodShape { requests, mut selector, mut affinity, tolerations, .. } = PodShape::clone(shape);
     selector.retain(|it| it.key != "team");
@@ -94,15 +95,15 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn the_checker_finds_nothing(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_passes_validation(Cluster(snapshot) in crowds::crowd()) {
         let found = findings(&snapshot, &plan(&snapshot));
         prop_assert!(found.is_empty(), "{}", found);
     }
 
     #[test]
-    fn planning_again_changes_nothing(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_is_empty_when_the_previous_plan_is_applied(Cluster(snapshot) in crowds::crowd()) {
         let first = plan(&snapshot);
-        // Pods of a static pool's surplus get their places by the next plan.
+        // The next plan places pods of a static NodePool's surplus nodes.
         prop_assume!(first.moves.iter().all(|it| it.reason != CommandReason::Static));
         let after = applied::to(&snapshot, &first);
         let again = plan(&after);
@@ -113,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_input_does_not_matter(Cluster(snapshot) in crowds::crowd(), by in any::<u64>()) {
+    fn plan_is_equal_when_the_input_order_differs(Cluster(snapshot) in crowds::crowd(), by in any::<u64>()) {
         let other = order::shuffled(&snapshot, by);
         let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
         let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
@@ -121,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_never_unplaces_another(Cluster(snapshot) in crowds::crowd(), first in any::<bool>()) {
+    fn plan_keeps_places_when_an_unrelated_pod_is_added(Cluster(snapshot) in crowds::crowd(), first in any::<bool>()) {
         let mut before = snapshot;
         before.shapes.iter_mut().for_each(choosy);
         crowds::unreserved(&mut before);
@@ -137,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn a_hopeless_pod_changes_nothing_for_others(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_is_equal_when_an_unschedulable_pod_is_added(Cluster(snapshot) in crowds::crowd()) {
         let mut more = snapshot.clone();
         clusters::giant(&mut more);
         let (before, after) = (plan(&snapshot), plan(&more));
@@ -151,7 +152,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn a_base_never_goes_to_spot(Cluster(snapshot) in mixed::mixed()) {
+    fn plan_never_places_the_on_demand_base_on_spot(Cluster(snapshot) in mixed::mixed()) {
         let decided = plan(&snapshot);
         prop_assert_eq!(mixed::broken_promises(&snapshot, &decided), Vec::<String>::new());
         let found = findings(&snapshot, &decided);
@@ -159,14 +160,14 @@ proptest! {
     }
 
     #[test]
-    fn nobody_waits_because_of_a_share(Cluster(snapshot) in mixed::mixed()) {
+    fn plan_leaves_no_more_pods_pending_with_spot_shares(Cluster(snapshot) in mixed::mixed()) {
         let bare = mixed::without_shares(&snapshot);
         let (with, without) = (unplaced(&snapshot, &plan(&snapshot)), unplaced(&bare, &plan(&bare)));
         prop_assert!(with.len() <= without.len(), "{:?} wait, without shares {:?}", with, without);
     }
 
     #[test]
-    fn splits_are_settled_after_one_pass(Cluster(snapshot) in mixed::mixed()) {
+    fn plan_launches_nothing_when_a_split_plan_is_applied(Cluster(snapshot) in mixed::mixed()) {
         let first = plan(&snapshot);
         prop_assume!(first.moves.iter().all(|it| it.reason != CommandReason::Static));
         let after = applied::to(&snapshot, &first);
@@ -177,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_split_workloads_does_not_matter(Cluster(snapshot) in mixed::mixed(), by in any::<u64>()) {
+    fn plan_is_equal_when_the_order_of_split_workloads_differs(Cluster(snapshot) in mixed::mixed(), by in any::<u64>()) {
         let other = order::shuffled(&snapshot, by);
         let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
         let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
@@ -189,7 +190,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn whatever_goes_may_go(Cluster(snapshot) in outgoing::outgoing()) {
+    fn plan_removes_only_nodes_that_may_be_disrupted(Cluster(snapshot) in outgoing::outgoing()) {
         let decided = plan(&snapshot);
         let found = findings(&snapshot, &decided);
         prop_assert!(found.is_empty(), "{}", found);
@@ -199,8 +200,8 @@ proptest! {
     }
 
     #[test]
-    fn a_cluster_at_rest_stays_so_until_the_moment_that_is_said(Cluster(snapshot) in outgoing::outgoing()) {
-        // What there is to do is not what this is about: what is left then rests.
+    fn plan_cache_is_valid_until_its_stated_time(Cluster(snapshot) in outgoing::outgoing()) {
+        // The property is about plans without actions, so budgets and pending pods are removed.
         let budgets = planner::Budgets { empty: 0, underutilized: 0, drifted: 0, expired: 0 };
         let mut snapshot = Snapshot { pods: Vec::new(), ..snapshot };
         snapshot.pools.iter_mut().for_each(|pool| pool.disruption.budgets = budgets);
@@ -213,16 +214,16 @@ proptest! {
     }
 
     #[test]
-    fn whoever_moves_can_be_bound_in_the_order_that_is_said(Cluster(snapshot) in outgoing::outgoing()) {
+    fn plan_order_allows_binding_of_moved_pods(Cluster(snapshot) in outgoing::outgoing()) {
         let (after, done) = outgoing::bound(&snapshot, &plan(&snapshot));
         let found = findings(&after, &done);
         prop_assert!(found.is_empty(), "{}", found);
     }
 
     #[test]
-    fn no_move_depends_on_another(Cluster(snapshot) in outgoing::outgoing()) {
+    fn command_passes_validation_without_the_others(Cluster(snapshot) in outgoing::outgoing()) {
         let mut snapshot = snapshot;
-        // What a node that goes gives back of its pool's limits, the next move may use.
+        // A command may use the limits that a removed node of another command releases.
         snapshot.pools.iter_mut().for_each(|pool| pool.limits = None);
         let decided = plan(&snapshot);
         for position in 0..decided.moves.len() {
@@ -232,12 +233,12 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_is_not_followed_by_more(Cluster(snapshot) in outgoing::outgoing()) {
+    fn plan_has_no_commands_when_previous_ones_are_applied(Cluster(snapshot) in outgoing::outgoing()) {
         let first = plan(&snapshot);
         prop_assume!(!outgoing::strands(&snapshot, &first));
         let after = applied::to(&snapshot, &first);
         let again = plan(&after);
-        // What a pool costs in all has changed, and Balanced weighs by that.
+        // The total cost of a NodePool has changed, which affects the policy Balanced.
         prop_assume!(!again.moves.iter().any(|it| outgoing::is_weighed(&snapshot, it)));
         prop_assert!(again.launches.is_empty(), "{:#?}\nafter {:#?}", again.launches, first);
         prop_assert!(again.moves.is_empty(), "{:#?}\nafter {:#?}", again.moves, first);
@@ -246,7 +247,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_what_may_go_does_not_matter(Cluster(snapshot) in outgoing::outgoing(), by in any::<u64>()) {
+    fn plan_commands_are_equal_when_the_input_order_differs(Cluster(snapshot) in outgoing::outgoing(), by in any::<u64>()) {
         let other = order::shuffled(&snapshot, by);
         let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
         let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
@@ -254,9 +255,9 @@ proptest! {
     }
 }
 
-/// The laws of what goes would hold of plans in which nothing does.
+/// Ensures that the properties of commands are tested with commands for every reason.
 #[test]
-fn nodes_go_for_every_reason() {
+fn plan_removes_nodes_for_every_reason() {
     let mut runner = TestRunner::new_with_rng(cases(1), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let mut seen: BTreeMap<CommandReason, usize> = BTreeMap::new();
     for _ in 0..600 {
@@ -278,7 +279,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn brute_force_finds_no_place_for_what_is_left(Cluster(snapshot) in tiny::tiny()) {
+    fn plan_leaves_a_pod_pending_only_when_no_place_exists(Cluster(snapshot) in tiny::tiny()) {
         let decided = plan(&snapshot);
         for pod in 0..snapshot.pods.len() {
             if matches!(decided.report.pods[pod], PodVerdict::Unschedulable { .. }) {
@@ -289,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_is_never_dearer_than_first_fit(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_costs_no_more_than_first_fit(Cluster(snapshot) in crowds::crowd()) {
         let mut snapshot = Snapshot { nodes: Vec::new(), daemons: Vec::new(), ..snapshot };
         snapshot.pods.retain(|pod| pod.buffer.is_none() && pod.leaving_node.is_none());
         snapshot.pods.iter_mut().for_each(|pod| pod.claims.clear());
@@ -317,7 +318,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn what_is_saved_bears_what_kube_scheduler_leaves_over(Cluster(snapshot) in scattered::sized()) {
+    fn plan_savings_exceed_the_cost_of_pods_without_capacity(Cluster(snapshot) in scattered::sized()) {
         let decided = plan(&snapshot);
         let (over, saving) = scattered::left_over(&snapshot, &decided).unwrap_or_default();
         prop_assert!(over == 0 || saving > scattered::NODE, "{over} pods are left over, and but {saving:?} saved");

@@ -1,7 +1,7 @@
-//! Laws of requests that change where their pods are: never beyond what was requested, never under the floor, never more on a node
-//! than it has, nothing without a report, and soon at rest.
+//! Properties of in-place resizes: requests never exceed the original ones, never fall below the floor, and never exceed the
+//! node. Nothing changes without a report, and the changes end after a few rounds.
 //!
-//! Few cases by default; `PROPTEST_CASES` asks for more.
+//! The default number of cases is small; `PROPTEST_CASES` sets another one.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ fn sizing() -> impl Strategy<Value = Sizing> {
     )
 }
 
-/// What varies about a node: its pods, and its report with whether something is short.
+/// Random part of a node: its pods, and its report with or without pressure.
 type Draft = (Vec<Sizing>, Option<(Size, bool)>);
 
 fn node() -> impl Strategy<Value = Draft> {
@@ -166,13 +166,13 @@ fn findings(snapshot: &Snapshot, plan: &Plan) -> String {
     check(snapshot, plan).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Where all pods of a node together request more than there is of it.
+/// Returns the nodes whose pods together request more than the allocatable resources.
 fn overfull(snapshot: &Snapshot) -> Vec<&str> {
     let over = |node: &&Arc<Node>| !Size::from_resources(&node.used).is_within(Size::from_resources(&node.allocatable));
     snapshot.nodes.iter().filter(over).map(|node| node.name.as_str()).collect()
 }
 
-/// A pod of one container that uses so much CPU.
+/// Creates a pod with one container and this CPU usage.
 fn one(requested: i64, requests: i64, uses: i64) -> Sizing {
     let size = |cpu| Size { cpu, memory: 100 * MIB };
     let container = ContainerSize {
@@ -185,7 +185,7 @@ fn one(requested: i64, requests: i64, uses: i64) -> Sizing {
     Sizing { containers: vec![container], used: Some(used), ..Sizing::default() }
 }
 
-/// A cluster of two nodes on whose first a pod is lowered, so that the second can go, and the plan for it.
+/// Returns a cluster of two nodes and its plan, which lowers a pod on the first node so that the second node can be removed.
 fn lowered(pressed: bool) -> (Snapshot, Plan) {
     let report = Some((Size { cpu: 600, memory: 200 * MIB }, pressed));
     let (first, second) = (one(2500, if pressed { 1250 } else { 2500 }, 500), one(2000, 2000, 1900));
@@ -195,7 +195,7 @@ fn lowered(pressed: bool) -> (Snapshot, Plan) {
 }
 
 #[test]
-fn the_checker_notices_requests_that_go_where_they_may_not() {
+fn check_reports_each_invalid_resize() {
     let (snapshot, decided) = lowered(false);
     let changes: Vec<(ResizeReason, Size, Size)> =
         decided.resizes.iter().map(|it| (it.why, it.containers[0].from, it.containers[0].to)).collect();
@@ -251,9 +251,9 @@ fn the_checker_notices_requests_that_go_where_they_may_not() {
     }
 }
 
-/// Somebody has lowered one container further than its part: with both parts the pod would have less than it needs, and be raised again.
+/// One container was lowered below its share. With both shares the pod would have less than it needs, and be raised again.
 #[test]
-fn nothing_is_lowered_that_would_have_to_be_raised_again() {
+fn plan_lowers_no_request_that_it_would_raise_again() {
     let report = Some((Size { cpu: 1000, memory: 200 * MIB }, false));
     let mut uneven = one(1500, 1500, 1000);
     uneven.containers.push(ContainerSize { name: "side".to_owned(), ..uneven.containers[0].clone() });
@@ -269,7 +269,7 @@ fn nothing_is_lowered_that_would_have_to_be_raised_again() {
 }
 
 #[test]
-fn a_pod_that_grew_in_one_resource_is_lowered_in_the_other_by_a_later_plan() {
+fn plan_lowers_memory_later_when_cpu_usage_grew() {
     let report = Some((Size { cpu: 2000, memory: 500 * MIB }, false));
     let mut grown = one(2500, 1250, 1500);
     let memory = 6000 * MIB;
@@ -290,7 +290,7 @@ fn a_pod_that_grew_in_one_resource_is_lowered_in_the_other_by_a_later_plan() {
 }
 
 #[test]
-fn what_kubelet_can_never_grant_is_given_back_and_not_asked_for_again_the_same_day() {
+fn plan_restores_infeasible_requests_and_waits_for_a_day() {
     let report = Some((Size { cpu: 600, memory: 200 * MIB }, false));
     let refused = Sizing { fixed: Some(NotResizable::Infeasible), ..one(2500, 1250, 500) };
     let mut snapshot = of_nodes(
@@ -298,7 +298,7 @@ fn what_kubelet_can_never_grant_is_given_back_and_not_asked_for_again_the_same_d
         Utilization::Pack,
         Packing::default(),
     );
-    // Kubelet keeps what the pod has.
+    // Kubelet keeps the pod's present requests.
     let kept = |snapshot: &mut Snapshot| Arc::make_mut(&mut snapshot.nodes[0]).used.set(Resources::CPU, 2500);
     kept(&mut snapshot);
     let back = plan(&snapshot);
@@ -318,9 +318,10 @@ fn what_kubelet_can_never_grant_is_given_back_and_not_asked_for_again_the_same_d
 proptest! {
     #![proptest_config(cases())]
 
-    /// The checker knows the rest: the floor, the history, fixed requests, the day of rest, room for all that is sent there.
+    /// The validation covers the other rules: the floor, the history, fixed requests, the day without lower requests, capacity
+    /// for all assigned pods.
     #[test]
-    fn requests_stay_within_their_bounds_and_nodes_within_theirs(snapshot in cluster(Utilization::Pack)) {
+    fn plan_keeps_requests_and_nodes_within_their_bounds(snapshot in cluster(Utilization::Pack)) {
         let decided = plan(&snapshot);
         prop_assert_eq!(findings(&snapshot, &decided), "");
         let after = resized(&snapshot, &decided);
@@ -336,7 +337,7 @@ proptest! {
     }
 
     #[test]
-    fn it_comes_to_rest_and_what_was_lowered_is_not_raised_for_the_same_use(snapshot in cluster(Utilization::Pack)) {
+    fn plan_stops_resizing_when_usage_is_constant(snapshot in cluster(Utilization::Pack)) {
         let mut now = snapshot;
         let mut lowered: Vec<String> = Vec::new();
         for _ in 0..ROUNDS {
@@ -352,7 +353,7 @@ proptest! {
     }
 
     #[test]
-    fn without_a_report_nothing_changes(mut snapshot in cluster(Utilization::Pack)) {
+    fn plan_resizes_nothing_when_reports_are_missing(mut snapshot in cluster(Utilization::Pack)) {
         for node in &mut snapshot.nodes {
             Arc::make_mut(node).usage = None;
         }
@@ -365,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn who_does_not_pack_lowers_nothing_and_gives_back(snapshot in cluster(Utilization::Observe)) {
+    fn plan_only_restores_requests_when_the_pool_observes(snapshot in cluster(Utilization::Observe)) {
         let decided = plan(&snapshot);
         prop_assert_eq!(findings(&snapshot, &decided), "");
         prop_assert!(decided.resizes.iter().all(|resize| resize.why == ResizeReason::Unpacked));
@@ -373,9 +374,9 @@ proptest! {
         prop_assert!(unpacked.is_empty(), "{unpacked:?}");
     }
 
-    /// Whatever is known of a pod, what it would do with is between the floor and the request, and more use never means less.
+    /// The needed requests are always between the floor and the original request, and a higher usage never reduces them.
     #[test]
-    fn what_fits_grows_with_the_use(own in sizing(), rules in packing(), node in size(3000, 6000), more in size(500, 500)) {
+    fn fitting_increases_with_usage_between_floor_and_request(own in sizing(), rules in packing(), node in size(3000, 6000), more in size(500, 500)) {
         let usage = Usage { cpu: node.cpu, memory: node.memory, ..Usage::default() };
         let Ok(fits) = fitting(&own, &usage, rules) else { return Ok(()) };
         let used = own.used.unwrap();

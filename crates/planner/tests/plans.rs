@@ -1,4 +1,4 @@
-//! Laws of every plan, tried on random small clusters.
+//! Properties of every plan, tested on small random clusters.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "plans/judged.rs"]
@@ -49,7 +49,7 @@ fn only(snapshot: &Snapshot, pod: usize) -> Snapshot {
     Snapshot { pods, nodes: Vec::new(), ..snapshot.clone() }
 }
 
-/// A launch of one type for one pod, as someone without a solver would write it, for each of the pod's alternatives.
+/// Returns launches of one type for one pod, built without the solver, for each of the pod's alternatives.
 fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];
     let terms = if shape.affinity.is_empty() { vec![Vec::new()] } else { shape.affinity.clone() };
@@ -79,7 +79,7 @@ fn by_hand(snapshot: &Snapshot, pod: usize) -> Vec<Plan> {
     plans
 }
 
-/// Whether the checker would let a plan for one pod pass.
+/// Reports whether a plan for one pod passes validation.
 fn passes(alone: &Snapshot, by_hand: Plan) -> bool {
     let mut plan = by_hand;
     plan.report.pods = vec![PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: Vec::new() }];
@@ -90,19 +90,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_checker_finds_nothing(Cluster(snapshot) in cluster()) {
+    fn plan_passes_validation(Cluster(snapshot) in cluster()) {
         let findings = check(&snapshot, &plan(&snapshot));
         prop_assert!(findings.is_empty(), "{:#?}", findings);
     }
 
     #[test]
-    fn the_order_of_the_input_does_not_matter(Cluster(snapshot) in cluster(), by in 0usize..20) {
+    fn plan_is_equal_when_the_input_order_differs(Cluster(snapshot) in cluster(), by in 0usize..20) {
         let other = shuffled(&snapshot, by);
         prop_assert_eq!(canonical(&snapshot, &plan(&snapshot)), canonical(&other, &plan(&other)));
     }
 
     #[test]
-    fn planning_again_changes_nothing(Cluster(snapshot) in cluster()) {
+    fn plan_is_empty_when_the_previous_plan_is_applied(Cluster(snapshot) in cluster()) {
         let after = applied::to(&snapshot, &plan(&snapshot));
         let again = plan(&after);
         prop_assert!(again.launches.is_empty(), "{:#?}", again.launches);
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn a_hopeless_pod_changes_nothing_for_others(Cluster(snapshot) in cluster()) {
+    fn plan_is_equal_when_an_unschedulable_pod_is_added(Cluster(snapshot) in cluster()) {
         let mut more = snapshot.clone();
         giant(&mut more);
         let (before, after) = (plan(&snapshot), plan(&more));
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn without_limits_no_pod_is_in_anothers_way(Cluster(snapshot) in cluster()) {
+    fn plan_places_each_pod_that_fits_alone_without_limits(Cluster(snapshot) in cluster()) {
         let mut snapshot = snapshot;
         snapshot.pools.iter_mut().for_each(|pool| pool.limits = None);
         let all = unplaced(&snapshot, &plan(&snapshot));
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_is_never_dearer_than_one_node_a_pod(Cluster(snapshot) in cluster()) {
+    fn plan_costs_no_more_than_one_node_per_pod(Cluster(snapshot) in cluster()) {
         let mut snapshot = Snapshot { nodes: Vec::new(), ..snapshot };
         snapshot.pools.iter_mut().for_each(|pool| pool.limits = None);
         let separate: i64 = (0..snapshot.pods.len()).map(|pod| cost(&plan(&only(&snapshot, pod)))).sum();
@@ -143,8 +143,8 @@ proptest! {
     }
 
     #[test]
-    fn what_stays_unschedulable_fits_no_type(Cluster(snapshot) in cluster()) {
-        // Daemons that come with some nodes of a pool only are counted for the pool as a whole, so they are left out here.
+    fn plan_reports_unschedulable_when_no_type_fits(Cluster(snapshot) in cluster()) {
+        // DaemonSet pods on only some nodes of a NodePool count for the whole NodePool, so they are removed here.
         let mut snapshot = snapshot;
         snapshot.daemons.retain(|daemon| daemon.shape.affinity.is_empty() && daemon.shape.selector.is_empty());
         let decided = plan(&snapshot);
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn a_miss_accounts_for_every_type(Cluster(snapshot) in cluster()) {
+    fn types_mismatch_counts_every_type_once(Cluster(snapshot) in cluster()) {
         for verdict in plan(&snapshot).report.pods {
             let PodVerdict::Unschedulable { pools } = verdict else { continue };
             for miss in pools {
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn little_effort_postpones_and_breaks_nothing(Cluster(snapshot) in cluster(), steps in 0u64..40) {
+    fn plan_passes_validation_when_max_steps_is_small(Cluster(snapshot) in cluster(), steps in 0u64..40) {
         let mut snapshot = snapshot;
         snapshot.policy.max_steps = steps;
         let decided = plan(&snapshot);
@@ -195,7 +195,7 @@ proptest! {
 }
 
 #[test]
-fn a_thousand_pods_over_seven_hundred_types() {
+fn plan_lists_at_most_600_types_for_1000_pods() {
     let snapshot = large::large(1000, 700);
     let decided = plan(&snapshot);
     assert!(check(&snapshot, &decided).is_empty());

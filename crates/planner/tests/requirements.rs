@@ -1,4 +1,4 @@
-//! The requirement algebra against a stupid oracle: sets of values from a small universe, listed one by one.
+//! Requirement algebra compared with a simple oracle: sets of values from a small universe, enumerated.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use planner::{Operator, Requirement, Requirements, ValueSet};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::{collection, option, prop_assert, prop_assert_eq};
 
-/// Everything that a label can be in these tests: absent, an integer, a word, and one that no requirement mentions.
+/// All possible label values in these tests: absent, an integer, a text, and a value that no requirement names.
 const UNIVERSE: [Option<&str>; 8] =
     [None, Some("-1"), Some("0"), Some("1"), Some("2"), Some("3"), Some("word"), Some("other")];
 const MENTIONED: [&str; 6] = ["-1", "0", "1", "2", "3", "word"];
@@ -35,7 +35,7 @@ fn requirement() -> impl Strategy<Value = Requirement> {
     })
 }
 
-/// The oracle: what Kubernetes documents for one operator.
+/// Oracle for one operator, as Kubernetes documents it.
 fn allows(it: &Requirement, value: Option<&str>) -> bool {
     let listed = value.is_some_and(|value| it.values.iter().any(|own| own == value));
     let number = value.and_then(|value| value.parse::<i64>().ok());
@@ -66,7 +66,7 @@ fn set_of(all: &[Requirement]) -> ValueSet {
     requirements.get(KEY).unwrap().clone()
 }
 
-/// Bounds may leave integers beyond the universe, so that emptiness there says nothing about emptiness as such.
+/// Reports whether all allowed integers are in the universe. Otherwise emptiness in the universe does not imply emptiness.
 fn is_bounded(all: &[Requirement]) -> bool {
     let any = |operators: [Operator; 2]| all.iter().any(|it| operators.contains(&it.operator));
     let either = any([Operator::Gt, Operator::Gte]) || any([Operator::Lt, Operator::Lte]);
@@ -75,7 +75,7 @@ fn is_bounded(all: &[Requirement]) -> bool {
 
 proptest! {
     #[test]
-    fn conjunctions_allow_what_all_allow(all in collection::vec(requirement(), 1..5)) {
+    fn requirements_allow_a_value_when_each_one_allows_it(all in collection::vec(requirement(), 1..5)) {
         let set = set_of(&all);
         prop_assert_eq!(allowed(&set), oracle(&all));
         let min_values = all.iter().filter_map(|it| it.min_values).max();
@@ -96,10 +96,10 @@ proptest! {
     }
 
     #[test]
-    fn written_requirements_mean_the_same(all in collection::vec(requirement(), 1..5)) {
+    fn to_requirements_preserves_the_set(all in collection::vec(requirement(), 1..5)) {
         let set = set_of(&all);
         let written = set.to_requirements(KEY);
-        // A set that allows everything needs no words; an impossible one is written as In without values.
+        // A set that allows everything has no requirements; an impossible one is written as In without values.
         if written.is_empty() {
             prop_assert_eq!(allowed(&set).len(), UNIVERSE.len());
         } else {
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn any_value_is_an_allowed_one(all in collection::vec(requirement(), 1..5)) {
+    fn any_returns_an_allowed_value(all in collection::vec(requirement(), 1..5)) {
         let set = set_of(&all);
         match set.any() {
             Some(value) => prop_assert!(all.iter().all(|it| allows(it, Some(&value))), "{} of {:?}", value, set),
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn subset_means_every_value(a in collection::vec(requirement(), 1..4), b in collection::vec(requirement(), 1..4)) {
+    fn is_subset_implies_that_every_value_is_allowed(a in collection::vec(requirement(), 1..4), b in collection::vec(requirement(), 1..4)) {
         let (one, other) = (set_of(&a), set_of(&b));
         if one.is_subset(&other) {
             prop_assert!(allowed(&one).is_subset(&allowed(&other)));
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn compatible_when_a_label_suits_both(
+    fn first_conflict_is_none_when_a_label_satisfies_both(
         a in collection::vec(requirement(), 0..3), b in collection::vec(requirement(), 0..3), known in any::<bool>(),
     ) {
         let own: Requirements = a.iter().collect();
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn labels_are_matched_one_by_one(all in collection::vec(requirement(), 1..4), value in 0..UNIVERSE.len()) {
+    fn allow_labels_matches_the_oracle_for_each_value(all in collection::vec(requirement(), 1..4), value in 0..UNIVERSE.len()) {
         let requirements: Requirements = all.iter().collect();
         let labels: BTreeMap<String, String> =
             UNIVERSE[value].map(|value| (KEY.to_owned(), value.to_owned())).into_iter().collect();
@@ -152,7 +152,7 @@ proptest! {
 }
 
 #[test]
-fn not_in_and_does_not_exist_get_along() {
+fn first_conflict_is_none_for_not_in_and_does_not_exist() {
     let well_known = BTreeSet::new();
     let rows = [
         (Operator::NotIn, Operator::NotIn, true),
@@ -174,7 +174,7 @@ fn not_in_and_does_not_exist_get_along() {
 }
 
 #[test]
-fn bounds_at_the_end_of_the_integers_allow_nothing() {
+fn value_set_is_empty_when_a_bound_exceeds_the_integers() {
     for (operator, value) in [(Operator::Gt, i64::MAX), (Operator::Lt, i64::MIN)] {
         let set = ValueSet::from_requirement(&Requirement::new(KEY, operator, [value.to_string()]));
         assert!(set.is_empty(), "{operator:?} {value}");
@@ -186,7 +186,7 @@ fn bounds_at_the_end_of_the_integers_allow_nothing() {
 }
 
 #[test]
-fn comparing_with_nonsense_allows_nothing() {
+fn value_set_is_empty_when_a_comparison_has_no_integer() {
     for values in [vec![], vec!["x"], vec!["1", "2"], vec!["1.5"]] {
         let set = ValueSet::from_requirement(&Requirement::new(KEY, Operator::Gt, values.clone()));
         assert!(set.is_empty(), "{values:?}");

@@ -1,5 +1,5 @@
-//! A cluster too large for one plan to try all of its nodes together: whoever waits for its turn is informed so, the cluster is not at rest for
-//! longer than that, and everything has its turn.
+//! Rotation: a cluster that is too large for one plan to try all of its nodes together. Nodes that wait for a later part have
+//! this verdict. The plan cache is valid no longer than the current part, and every part is covered.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use planner::{
 use planner::{Operator, label};
 
 const NOW: i64 = 1_800_000_000_000;
-/// For so long plans look at the same: more than the 15 s for which every plan must contain a move.
+/// Time for which plans cover the same part: more than the 15 s for which every plan must contain a command.
 const TURN: i64 = 30_000;
 const POOL: &str = "karpenter.sh/nodepool";
 const PAIR: [&str; 2] = ["b-0", "b-1"];
@@ -69,7 +69,8 @@ fn node(pool: &str, number: usize, kind: &InstanceType, pods: &[i64]) -> Node {
     node
 }
 
-/// Pool `a` has 600 nodes that waste much and cannot be merged; of pool `b` two nodes that waste less could be one.
+/// Creates a cluster with two NodePools. `a` has 600 nodes with much waste that cannot be merged; two nodes of `b` with less
+/// waste could be merged.
 fn cluster(now: i64) -> Snapshot {
     let (large, medium, small) =
         (kind("large", 10_000, 100_000), kind("medium", 6000, 60_000), kind("small", 4000, 40_000));
@@ -85,7 +86,7 @@ fn cluster(now: i64) -> Snapshot {
 }
 
 #[test]
-fn what_can_be_merged_is_merged_when_it_has_its_turn() {
+fn plan_merges_nodes_when_rotation_reaches_them() {
     let mut merged = Vec::new();
     for turn in 0..4 {
         let snapshot = cluster(NOW + turn * TURN);
@@ -104,16 +105,16 @@ fn what_can_be_merged_is_merged_when_it_has_its_turn() {
             assert_eq!(verdict(PAIR[0]), NodeVerdict::Remove(CommandReason::Underutilized));
         }
         merged.push(!goes.is_empty());
-        // Every plan of a turn says the same, so a move that has been found can ripen.
+        // All plans during one part are equal, so a command that was found can pass validation.
         let later = Snapshot { now: Millis(snapshot.now.0 + TURN - 1), ..snapshot.clone() };
         assert_eq!(plan(&later), decided, "turn {turn}");
     }
     assert!(merged.contains(&true) && merged.contains(&false), "{merged:?}");
 }
 
-/// A cluster that one plan is enough for is told at once that nothing can be done.
+/// One plan covers this cluster, so its verdicts are final at once.
 #[test]
-fn a_smaller_cluster_has_no_turns() {
+fn plan_needs_no_rotation_when_the_cluster_is_small() {
     let mut snapshot = cluster(NOW);
     snapshot.nodes.truncate(200);
     let decided = plan(&snapshot);

@@ -1,5 +1,5 @@
-//! A plan whose moves are done: nodes that go are leaving, their pods are pods like others with the places that the moves say.
-//! So what a plan must keep of pods that wait, it must keep of those that move.
+//! Plan after its commands: removed nodes are leaving, and their pods are like pending pods with the places of the commands.
+//! The rules for pending pods thus also apply to moved pods.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::{
     Relocation, Resources, Snapshot,
 };
 
-/// The snapshot and the plan after all moves of the plan; nothing is left to move. Pods that moved stand last in the order, in one in
-/// which kube-scheduler could bind them when all of their nodes are gone at once, as far as there is one.
+/// Returns the snapshot and the plan after all commands of the plan. Moved pods come last in the order. If possible,
+/// kube-scheduler could bind them in this order after all of their nodes are removed at once.
 pub fn carried_out(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
     let (after, mut done) = on_paper(snapshot, plan);
     if done.report.order.len() > plan.report.order.len() {
@@ -18,7 +18,7 @@ pub fn carried_out(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
     (after, done)
 }
 
-/// The same with the pods that moved in the order of their moves.
+/// Returns the same with the moved pods in the order of their commands.
 pub(super) fn on_paper(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
     let (mut after, mut done) = (snapshot.clone(), plan.clone());
     done.moves.clear();
@@ -67,7 +67,7 @@ fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
     });
 }
 
-/// Pods for which nobody looked for places wait for them.
+/// Adds pods without a search for places as pending pods.
 fn strand(after: &mut Snapshot, done: &mut Plan, it: &PlannedCommand) {
     for leaver in &it.nodes {
         let Some(node) = after.nodes.iter().find(|node| node.name == leaver.node).cloned() else { continue };
@@ -79,7 +79,7 @@ fn strand(after: &mut Snapshot, done: &mut Plan, it: &PlannedCommand) {
     }
 }
 
-/// Makes a pod that runs one that needs a place; its position.
+/// Converts a running pod into one that needs a place; returns its position.
 fn take_in(after: &mut Snapshot, from: &str, uid: &str) -> Option<usize> {
     let node = after.nodes.iter().find(|node| node.name == from)?;
     let pod = node.pods.iter().find(|pod| pod.uid == uid)?.clone();

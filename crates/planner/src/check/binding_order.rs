@@ -1,4 +1,4 @@
-//! The plan in the order in which kube-scheduler could carry it out: each pod finds its topology as it needs it.
+//! Plan in an order in which kube-scheduler could carry it out: each pod's topology rules hold when it is bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::node_places::{self, Certainty, NodePlace};
 use super::topology_counts::{AffinityCounts, AntiAffinityCounts, SpreadCounts, TermMatcher};
 use super::{Findings, InFlightNodes, verdicts};
 
-/// What stands where in the end.
+/// Input of the simulated binding.
 pub(super) struct BindingState<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) plan: &'a Plan,
@@ -19,7 +19,8 @@ pub(super) struct BindingState<'a> {
     pub(super) excluded_daemons: &'a ExcludedDaemons,
 }
 
-/// The order in which the plan's pods can be bound: its own, but that pods behind the first `own`, which move, wait for each other.
+/// Returns an order in which the plan's pods can be bound: the plan's order, but moved pods, from position `own` on, wait for
+/// each other.
 pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
     let in_flight_nodes = InFlightNodes::new(snapshot, plan);
     let (places, excluded_daemons) =
@@ -31,7 +32,7 @@ pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usiz
     )
 }
 
-/// Binds all pods, and answers in which order; pods behind the first `own` of the snapshot are those that move.
+/// Binds all pods and returns the order; pods from position `own` of the snapshot on are moved pods.
 pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
     let BindingState { snapshot, plan, places, excluded_daemons } = *simulation;
     let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
@@ -54,7 +55,7 @@ pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Fi
     bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
     coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
     let mut binder = Binder { snapshot, stands: &stands, census, order: Vec::new() };
-    // Pods that keep room for others are never bound, so nobody may count on them.
+    // CapacityBuffer pods are never bound, so no rule may rely on them.
     let is_buffer = |pod: &usize| snapshot.pods[*pod].buffer.is_some();
     let (firm, moving): (Vec<usize>, Vec<usize>) = plan.report.order.iter().partition(|pod| **pod < own);
     let (buffers, real): (Vec<usize>, Vec<usize>) = firm.into_iter().partition(is_buffer);
@@ -68,15 +69,15 @@ pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Fi
 /// Binds pods where the plan puts them.
 struct Binder<'a, 's> {
     snapshot: &'a Snapshot,
-    /// The position of each pod among the places.
+    /// Position of each pod among the places.
     stands: &'s BTreeMap<usize, usize>,
     census: TopologyCounts<'a>,
-    /// Whom it has bound.
+    /// Bound pods, in order.
     order: Vec<usize>,
 }
 
 impl Binder<'_, '_> {
-    /// One more pod is bound, and nothing may forbid it.
+    /// Binds one more pod and reports every rule that forbids it.
     fn bind(&mut self, pod: usize, findings: &mut Findings) {
         let name = verdicts::name(self.snapshot, pod);
         self.faults(pod).into_iter().for_each(|fault| findings.add(&*name, fault));
@@ -88,7 +89,7 @@ impl Binder<'_, '_> {
         self.order.push(pod);
     }
 
-    /// Binds pods whose nodes go side by side: kube-scheduler asks again for whom it has refused when others are bound.
+    /// Binds pods whose nodes are removed in parallel: kube-scheduler tries refused pods again after others are bound.
     fn bind_in_order(&mut self, mut waiting: Vec<usize>, findings: &mut Findings) {
         let mut before = usize::MAX;
         while waiting.len() < before {
@@ -109,17 +110,17 @@ impl Binder<'_, '_> {
     }
 }
 
-/// A DaemonSet's pod that comes with a node.
+/// DaemonSet pod that comes with a node.
 struct ArrivingDaemons {
-    /// The node, among the places.
+    /// Position of the node among the places.
     position: usize,
-    /// The pod's shape; those of DaemonSets follow all others.
+    /// Shape of the pod; shapes of DaemonSets follow all others.
     shape: usize,
     surely: bool,
 }
 
-/// The pods of DaemonSets that are still to come, as far as they matter to anyone: kube-scheduler finds them on every
-/// node before the plan's first pod, where running pods do not keep them away.
+/// Returns the future pods of DaemonSets, as far as rules count them. Where running pods do not exclude it, a DaemonSet pod
+/// runs on its node before the plan's first pod.
 fn coming(
     snapshot: &Snapshot,
     census: &TopologyCounts<'_>,
@@ -140,7 +141,7 @@ fn coming(
     all
 }
 
-/// Where the verdict puts a pod, as a position among the places.
+/// Returns the place of a pod by its verdict, as a position among the places.
 fn position(snapshot: &Snapshot, plan: &Plan, pod: usize) -> Option<usize> {
     match verdicts::place(plan.report.pods.get(pod)?)? {
         verdicts::AssignedNode::Node(name) => snapshot.nodes.iter().position(|node| node.name == name),
@@ -148,8 +149,8 @@ fn position(snapshot: &Snapshot, plan: &Plan, pod: usize) -> Option<usize> {
     }
 }
 
-/// All distinct shapes, those of the snapshot first; and the pods that stand already, each as node and shape: not those
-/// on their way out or gone with their node, nor those that the plan finds a new place for.
+/// Returns all distinct shapes, those of the snapshot first; and the bound pods, each as node and shape. Terminating pods, pods
+/// that terminate with their node, and pods that the plan places again are omitted.
 fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
     let mut shapes: Vec<&PodShape> = snapshot.shapes.iter().map(AsRef::as_ref).collect();
     let mut known: BTreeMap<*const PodShape, usize> = BTreeMap::new();
@@ -172,7 +173,7 @@ fn shapes(snapshot: &Snapshot) -> (Vec<&PodShape>, Vec<(usize, usize)>) {
     (shapes, bound)
 }
 
-/// Every term and constraint that counts, with the shape that has it.
+/// All applicable terms and constraints, each with its shape.
 struct TopologyCounts<'a> {
     places: &'a [NodePlace<'a>],
     near: Vec<(usize, AffinityCounts<'a>)>,
@@ -181,7 +182,8 @@ struct TopologyCounts<'a> {
 }
 
 impl<'a> TopologyCounts<'a> {
-    /// `owners` are the shapes of pods that the plan places, `standing` those of all pods that stand in the end.
+    /// Creates the counts. `owners` are the shapes of pods that the plan places, `standing` those of all pods in the final
+    /// state.
     fn new(
         sight: &TermMatcher<'a>,
         owners: &BTreeSet<usize>,
@@ -201,7 +203,7 @@ impl<'a> TopologyCounts<'a> {
         Self { places, near, apart, even }
     }
 
-    /// Whether any term or constraint means pods of a shape, or they have one themselves.
+    /// Reports whether any term or constraint counts pods of a shape, or the shape has one itself.
     fn sees(&self, shape: usize) -> bool {
         self.near.iter().any(|(_, near)| near.means(shape))
             || self.apart.iter().any(|(owner, apart)| *owner == shape || apart.means[shape])
@@ -215,7 +217,7 @@ impl<'a> TopologyCounts<'a> {
         self.even.iter_mut().for_each(|(_, even)| even.add(shape, position, surely, place));
     }
 
-    /// What forbids that one more pod is bound there.
+    /// Returns the rules that forbid the binding of one more pod there.
     fn faults(&self, shape: usize, position: usize) -> Vec<String> {
         let place = &self.places[position];
         let mut faults = Vec::new();
@@ -237,7 +239,7 @@ impl<'a> TopologyCounts<'a> {
         faults
     }
 
-    /// A launch leaves no choice of a domain on which a pod there depends.
+    /// Checks that no launch leaves a domain open on which the rules of a pod there depend.
     fn settled(
         &self,
         stands: &BTreeMap<usize, usize>,
@@ -264,7 +266,7 @@ impl<'a> TopologyCounts<'a> {
         }
     }
 
-    /// The labels on which it depends whether pods of a shape may stand at a place, or that others may stand beside them.
+    /// Returns the label keys that decide whether pods of a shape may run at a place, or other pods beside them.
     fn keys(&self, shape: usize, position: usize) -> Vec<&str> {
         let mut keys = Vec::new();
         for (_, near) in self.near.iter().filter(|(owner, near)| *owner == shape || near.means(shape)) {

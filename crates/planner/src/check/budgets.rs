@@ -1,4 +1,4 @@
-//! Limits, replicas and reservations hold for the plan as a whole.
+//! Limits, replicas and reservations for the plan as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlight
     }
 }
 
-/// Usage with the largest choice that every launch leaves to EC2 stays within the limits, unless no launch adds to it.
+/// Checks that usage with the largest type of every launch is within the limits, unless no launch adds to it.
 fn limits(snapshot: &Snapshot, plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
     let Some(limits) = &pool.limits else { return };
     let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
@@ -39,8 +39,8 @@ fn limits(snapshot: &Snapshot, plan: &Plan, pool: &Pool, subject: &str, findings
     }
 }
 
-/// A static pool gets nodes up to its replicas, successors of those that go among them, and none for pods; no other pool gets
-/// nodes for nothing.
+/// Checks that a static NodePool gets nodes only up to its replicas, including replacements, and none for pods. No other
+/// NodePool may get nodes without a need.
 fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
     let launches = |purpose: Purpose| {
         plan.launches.iter().filter(|launch| launch.pool == pool.name && launch.purpose == purpose).count()
@@ -53,7 +53,7 @@ fn replicas(plan: &Plan, pool: &Pool, subject: &str, findings: &mut Findings) {
     findings.expect(dynamic, subject, || "is static and gets nodes for pods".to_owned());
 }
 
-/// A launch draws on one reservation or on none, and no reservation is drawn on beyond what it has left.
+/// Checks that a launch draws on one reservation or on none, and that no reservation is used beyond its remaining instances.
 fn reservations(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     let mut drawn: BTreeMap<&str, u32> = BTreeMap::new();
     for (position, launch) in plan.launches.iter().enumerate() {
@@ -80,7 +80,7 @@ fn id(offering: &Offering) -> Option<&str> {
     offering.reservation.as_ref().map(|reservation| reservation.id.as_str())
 }
 
-/// What the launch may come from, to be had now or not.
+/// Returns the possible offerings of the launch, available or not.
 fn offerings<'m>(in_flight_node: &'m InFlightNode<'_>, launch: &'m Launch) -> impl Iterator<Item = &'m Offering> {
     let kinds =
         in_flight_node.positions(&launch.instance_types).into_iter().map(|position| &in_flight_node.kinds[position]);

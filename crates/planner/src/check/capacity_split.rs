@@ -1,5 +1,5 @@
-//! Workloads that are split over on-demand and spot: the base never goes to spot, no move takes it there, and who strays
-//! from the share says so.
+//! Workloads that are split over on-demand and spot: the base never runs on spot, and no command moves it there. The verdict of
+//! a pod that deviates from the share contains this.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::Findings;
 use super::node_places::NodePlace;
 use super::verdicts::{self, AssignedNode};
 
-/// Where a pod stands, as far as anyone can know.
+/// Side of a pod, as far as known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SplitSide {
     Spot,
@@ -17,13 +17,13 @@ enum SplitSide {
     Unknown,
 }
 
-/// The pods of one workload, by where they stand.
+/// Pods of one workload, by their sides.
 #[derive(Default)]
 struct SplitWorkload {
-    /// Those that run and stay, before and after all moves.
+    /// Running pods that are not placed again, before and after all commands.
     before: Vec<SplitSide>,
     after: Vec<SplitSide>,
-    /// Those that need a place, with what they got and the side that they gave up.
+    /// Pods that need a place, with their side and the preference that was dropped.
     placed: Vec<(Option<SplitSide>, Option<CapacityType>)>,
 }
 
@@ -70,7 +70,7 @@ fn workloads<'a>(
     workloads
 }
 
-/// What every node that a place may turn out to be has in common.
+/// Returns the side that all possible nodes of a place share.
 fn side(place: &NodePlace<'_>) -> SplitSide {
     let values = place.values(label::CAPACITY_TYPE);
     let spot = |value: &Option<String>| value.as_deref() == Some(CapacityType::Spot.as_str());
@@ -82,7 +82,7 @@ fn side(place: &NodePlace<'_>) -> SplitSide {
     }
 }
 
-/// The side on which a pod was to be and is not bound to be.
+/// Returns the side that the pod preferred and does not need to have.
 fn given_up(verdict: &PodVerdict) -> Option<CapacityType> {
     let (PodVerdict::Existing { dropped, .. } | PodVerdict::Launch { dropped, .. }) = verdict else { return None };
     dropped.iter().find_map(|it| match it {
@@ -101,7 +101,8 @@ impl SplitWorkload {
         let (waiting, total) = (self.placed.len(), self.placed.len() + self.before.len());
         let base = (mix.on_demand_base as usize).min(total);
         let (running, left) = (count(&self.before, is_safe), count(&self.after, is_safe));
-        // One by one: whoever is missing on demand is of the base, whoever is too many for spot is to be on demand.
+        // One by one: while on-demand pods are missing, a pod belongs to the base; a pod beyond the spot share should be
+        // on-demand.
         let (mut of_base, mut on_demand) = (0, 0);
         let spot = mix.spot_share.map(|share| (total - base) * usize::from(share.min(100)) / 100);
         for _ in 0..waiting {

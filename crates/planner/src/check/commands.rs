@@ -1,5 +1,5 @@
-//! Nodes that go may go, for the reason that is said, with a place for each of their pods, within the budgets, and where it
-//! is for the money, for less money.
+//! Disruption commands: each node may be removed for the stated reason, each of its pods has a place, the budgets suffice, and
+//! consolidation saves money.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ impl<'a> CommandContext<'a> {
         self.snapshot.pools.iter().find(|pool| Some(&pool.name) == name)
     }
 
-    /// Names of nodes that get pods, by this plan's placements or its moves.
+    /// Returns names of nodes that receive pods, by this plan's placements or its commands.
     fn receiving(&self) -> BTreeSet<&'a str> {
         let placed = self.plan.report.pods.iter().filter_map(|verdict| match verdict {
             PodVerdict::Existing { node, .. } => Some(node.as_str()),
@@ -110,7 +110,8 @@ impl<'a> CommandContext<'a> {
         matches!((node.quiet_since, after), (Some(since), Some(after)) if since.0 + after <= self.snapshot.now.0)
     }
 
-    /// Every disruption uses up all budgets of a pool; each reason may only go as far as its own.
+    /// Checks the budget: every disruption uses all budgets of a NodePool, and each reason may only use its own up to its
+    /// limit.
     fn budget(&self, node: &'a Node, it: &PlannedCommand, spent: &mut BTreeMap<&'a str, u32>, findings: &mut Findings) {
         let Some(pool) = self.pool(node.pool.as_ref()) else { return };
         let count = spent.entry(pool.name.as_str()).or_default();
@@ -129,7 +130,7 @@ impl<'a> CommandContext<'a> {
         });
     }
 
-    /// Every pod that needs a place has one, on a node that is up and where it may go, or on the move's own launches.
+    /// Checks that every pod that needs a place has one, on an initialized node that suits it or on the command's own launches.
     fn places(&self, it: &PlannedCommand, findings: &mut Findings) {
         let subject = subject(it);
         let nodes: Vec<&Node> = it.nodes.iter().filter_map(|leaver| self.node(&leaver.node)).collect();
@@ -165,7 +166,7 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    /// Whether nodes may go though their pods have no place: expired ones only where their drain has an end.
+    /// Reports whether nodes may be removed although their pods have no place: expired nodes only where their drain ends.
     fn is_forced(&self, it: &PlannedCommand) -> bool {
         let ends = |leaver: &crate::DisruptedNode| {
             self.node(&leaver.node).is_some_and(|node| node.termination_grace.is_some())
@@ -174,7 +175,7 @@ impl<'a> CommandContext<'a> {
             || it.reason == CommandReason::Expired && it.nodes.iter().all(ends)
     }
 
-    /// Of a static pool nothing goes but what is one too many or has a successor, and no pool of others grows by that.
+    /// Checks that a static NodePool only loses surplus nodes and nodes with a replacement, and that no command increases it.
     fn successors(&self, it: &PlannedCommand, findings: &mut Findings) {
         let forced = self.is_forced(it);
         let launched = || it.replacements.iter().filter_map(|position| self.plan.launches.get(*position));
@@ -197,7 +198,7 @@ impl<'a> CommandContext<'a> {
         node.stage == Stage::Initialized && (reason != CommandReason::Underutilized || !fresh)
     }
 
-    /// What is said to be saved is the difference of prices and fees, and a move for the money never costs more.
+    /// Checks that the stated savings equal the difference of prices and fees, and that consolidation never costs more.
     fn money(&self, it: &PlannedCommand, findings: &mut Findings) {
         let subject = subject(it);
         let fee = |pool: Option<&String>| self.pool(pool).map_or(0, |pool| pool.node_fee.0);
@@ -229,7 +230,7 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    /// The most that a launch may cost, by the tier of capacity that EC2 draws on first.
+    /// Returns the maximum price of a launch, by the capacity type that EC2 uses first.
     fn highest_price(&self, position: usize, launch: &Launch) -> Option<i64> {
         let in_flight_node = self.in_flight_nodes.get(position)?;
         let worst = |kind: usize| {
@@ -240,7 +241,7 @@ impl<'a> CommandContext<'a> {
         in_flight_node.positions(&launch.instance_types).into_iter().filter_map(worst).max()
     }
 
-    /// Every replacement belongs to one move.
+    /// Checks that every replacement belongs to one command.
     fn launches(&self, findings: &mut Findings) {
         for (position, launch) in self.plan.launches.iter().enumerate() {
             let moves = self.plan.moves.iter().filter(|it| it.replacements.contains(&position)).count();
@@ -251,7 +252,7 @@ impl<'a> CommandContext<'a> {
         }
     }
 
-    /// Every managed node has a verdict, and exactly those that go are said to.
+    /// Checks that every managed node has a verdict, and exactly the removed nodes have the verdict of a removal.
     fn reported(&self, findings: &mut Findings) {
         let managed = self.snapshot.nodes.iter().filter(|it| it.claim.is_some());
         let managed: Vec<&str> = managed.map(|it| it.name.as_str()).collect();

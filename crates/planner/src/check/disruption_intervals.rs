@@ -1,5 +1,5 @@
-//! A workload that asks to be disturbed but once in a while is: no move that saves money takes a pod of it while it rests, nor while pods
-//! of it are moved already.
+//! Minimum intervals between disruptions of a workload: no consolidation command moves its pods within the interval, nor while
+//! other pods of it are moved already.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// Pods that need another place when the node goes, with their workloads, where these ask for rest.
+/// Returns pods that need another place when the node is removed, with their workloads, where these have a minimum interval.
 fn workloads(node: &Node) -> impl Iterator<Item = (&BoundPod, &str)> {
     node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_deref()?)))
 }

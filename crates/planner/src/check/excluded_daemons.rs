@@ -1,4 +1,4 @@
-//! DaemonSet pods that running pods keep away, by anti-affinity of either side: those never come, and need no room.
+//! DaemonSet pods that running pods exclude, by anti-affinity of either side: they never start and need no capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,17 +10,17 @@ use super::in_flight_node::{InFlightNode, Value};
 use super::node_places::domains;
 use super::topology_counts::means;
 
-/// For each DaemonSet the label values whose nodes its pods are kept off.
+/// For each DaemonSet, the label values of nodes that exclude its pods.
 pub(super) struct ExcludedDaemons(Vec<BTreeMap<String, BTreeSet<Value>>>);
 
 impl ExcludedDaemons {
-    /// `nodes` are what the snapshot's nodes without an instance may become.
+    /// Finds the excluded domains. `nodes` are the possible results of the snapshot's nodes without an instance.
     pub(super) fn new(snapshot: &Snapshot, nodes: &[Option<Rc<InFlightNode<'_>>>]) -> Self {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
         Self(daemons.map(|daemon| excluded_domains(snapshot, nodes, daemon)).collect())
     }
 
-    /// Whether the pod of a DaemonSet is kept off, whichever of its values each label has.
+    /// Reports whether the pod of a DaemonSet is excluded, with any of the possible values of each label.
     pub(super) fn contains(&self, daemon: usize, values: impl Fn(&str) -> Rc<BTreeSet<Value>>) -> bool {
         self.0[daemon].iter().any(|(key, barred)| {
             let possible = values(key);
@@ -42,7 +42,7 @@ fn excluded_domains(
             let shape = pod.shape.as_ref();
             let keys = keys.entry(Arc::as_ptr(&pod.shape)).or_insert_with(|| apart(snapshot, daemon, shape).into());
             for key in keys.iter() {
-                // A pod bars all values that its node may still get; nobody runs on a node without an instance.
+                // A pod excludes all values that its node may still receive; no pod runs on a node without an instance.
                 let values = domains(node, in_flight_node.as_deref(), key);
                 barred.entry(key.clone()).or_default().extend(values.iter().filter(|it| it.is_some()).cloned());
             }
@@ -55,7 +55,7 @@ fn remains(pod: &BoundPod, node: &Node, moving: &BTreeSet<&str>) -> bool {
     (pod.reschedulable || node.leaving.is_none()) && !pod.ending && !moving.contains(pod.uid.as_str())
 }
 
-/// The keys of the terms by which two pods keep away from each other.
+/// Returns the topology keys of the anti-affinity terms between two pods.
 fn apart(snapshot: &Snapshot, one: &PodShape, other: &PodShape) -> Vec<String> {
     let of = |owner: &PodShape, meant: &PodShape| {
         let terms = owner.apart.iter().filter(|term: &&PodTerm| means(snapshot, owner, term, meant));
@@ -64,7 +64,7 @@ fn apart(snapshot: &Snapshot, one: &PodShape, other: &PodShape) -> Vec<String> {
     [of(one, other), of(other, one)].concat()
 }
 
-/// Whether a pod of these labels is one of the DaemonSet's own, as it runs on a node already.
+/// Reports whether a pod of the DaemonSet, recognised by its labels, runs on a node already.
 pub(super) fn is_running(node: &Node, daemon: &PodShape) -> bool {
     node.pods.iter().map(|pod| &pod.shape).any(|shape| {
         let labels = &shape.labels;

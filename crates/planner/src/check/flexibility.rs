@@ -1,4 +1,4 @@
-//! What a launch leaves to choose from: its price and the order of its types, `minValues`, and enough types for spot.
+//! Flexibility of a launch: its price and the order of its types, `minValues`, and enough types for spot.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::Findings;
 use super::labels::{possible, satisfied};
 use super::launches::CheckedLaunch;
 
-/// The types of one launch with what can be had of them now.
+/// Types of one launch with their available offerings.
 pub(super) struct Offered<'a> {
     launch: &'a CheckedLaunch<'a>,
     listed: Vec<(&'a InstanceType, Vec<&'a Offering>)>,
@@ -27,14 +27,14 @@ impl<'a> Offered<'a> {
 
     pub(super) fn check(&self, findings: &mut Findings) {
         self.prices(findings);
-        // A static pool's claim is its template, with all that it allows.
+        // The claim of a static NodePool is its template, with every type that the template allows.
         if self.launch.launch.purpose == Purpose::Provision {
             self.min_values(findings);
             self.spot(findings);
         }
     }
 
-    /// The price is the cheapest offering's; types stand in the order of what theirs means for the work done.
+    /// Checks that the price is that of the cheapest offering, and that types are sorted by price per unit of performance.
     fn prices(&self, findings: &mut Findings) {
         let cheapest = |offerings: &[&Offering]| offerings.iter().map(|offering| offering.price).min();
         let row = |(kind, offerings): &(&'a InstanceType, Vec<&Offering>)| {
@@ -48,7 +48,7 @@ impl<'a> Offered<'a> {
         findings.expect(real == Some(said), subject, || format!("says {said:?}, the cheapest is {real:?}"));
     }
 
-    /// Flexibility that the pool asks for is still there; where it was given up, as little as there had to be.
+    /// Checks that the flexibility that the NodePool requires remains; where it was reduced, only as far as necessary.
     fn min_values(&self, findings: &mut Findings) {
         let (checked, subject) = (self.launch, &self.launch.subject);
         let asked: BTreeSet<&str> = checked.pool.requirements.iter().map(|it| it.key.as_str()).collect();
@@ -72,7 +72,7 @@ impl<'a> Offered<'a> {
         findings.expect(!relaxed || allowed, subject, || "says that minValues was lowered without need".to_owned());
     }
 
-    /// How many distinct values of a label the types that can be had now have.
+    /// Returns the number of distinct label values of the available types.
     fn values(&self, key: &str) -> u32 {
         let mut values = BTreeSet::new();
         for (kind, offerings) in &self.listed {
@@ -86,8 +86,8 @@ impl<'a> Offered<'a> {
         u32::try_from(values.len()).unwrap_or(u32::MAX)
     }
 
-    /// A launch that may come up as spot lists as many types as the policy wants, where each of its pods alone could have
-    /// as many. Under a limit every further type may cost others their place, so there it is the solver's choice.
+    /// Checks that a possible spot launch lists as many types as the policy requires, where each of its pods alone could have
+    /// as many. Under a limit every further type may cost other pods their place, so the solver decides.
     fn spot(&self, findings: &mut Findings) {
         let checked = self.launch;
         let policy = &checked.snapshot.policy;
@@ -108,12 +108,12 @@ impl<'a> Offered<'a> {
     }
 }
 
-/// The greatest `minValues` that is asked for a label.
+/// Returns the greatest `minValues` for a label.
 fn greatest(requirements: &[Requirement], key: &str) -> Option<u32> {
     requirements.iter().filter(|it| it.key == key).filter_map(|it| it.min_values).max()
 }
 
-/// What a price means for the usual work, in the same unit; performance is in thousandths.
+/// Returns the price per unit of performance, in the unit of the price; performance is in thousandths.
 fn effective(price: MicroDollars, performance: Option<u32>) -> i128 {
     i128::from(price.0) * 1000 / i128::from(performance.unwrap_or(1000).max(1))
 }

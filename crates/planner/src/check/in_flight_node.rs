@@ -1,4 +1,4 @@
-//! What a node that is still to come may turn out to be: which types, which offerings, which labels.
+//! Possible results of a future node: its types, offerings and labels.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,22 +9,22 @@ use crate::{InstanceType, Launch, Node, Offering, Operator, PodShape, Pool, Requ
 use super::labels::{Labels, alternatives, carries, possible, satisfied};
 use super::node_places::Certainty;
 
-/// Stands for a value that nobody mentions, and for the name that a new node will have.
+/// Placeholder for a value that no requirement names, and for the name of a new node.
 const UNMENTIONED: &str = "a value that nobody mentions";
 
-/// A label of one node: its value, or that it has none.
+/// Label of one node: its value, or its absence.
 pub(super) type Value = Option<String>;
 
-/// A claim without an instance: a launch of the plan, or one that is on its way.
+/// Claim without an instance: a launch of the plan, or an in-flight claim.
 pub(super) struct InFlightNode<'a> {
     snapshot: &'a Snapshot,
-    /// What the claim keeps to.
+    /// Requirements of the claim.
     own: Vec<&'a Requirement>,
-    /// Custom labels come from here only: a key that is named nowhere in it stays absent.
+    /// Only source of custom labels: a key without an entry here remains absent.
     named: &'a [Requirement],
-    /// Labels that the node gets anyway.
+    /// Labels that the node receives anyway.
     given: &'a Labels,
-    /// The types that there are, with the offerings that are as the claim asks, to be had now or not.
+    /// All types, with the offerings that satisfy the claim, available or not.
     pub(super) kinds: Vec<(&'a InstanceType, Vec<&'a Offering>)>,
     known: RefCell<BTreeMap<String, Vec<BTreeSet<Value>>>>,
     suited: RefCell<BTreeMap<usize, Rc<[bool]>>>,
@@ -33,14 +33,14 @@ pub(super) struct InFlightNode<'a> {
 }
 
 impl<'a> InFlightNode<'a> {
-    /// All types of the pool, as the launch asks.
+    /// Creates the value for a launch, with all types of the NodePool.
     pub(super) fn from_launch(snapshot: &'a Snapshot, pool: &'a Pool, launch: &'a Launch) -> Self {
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
         let own = launch.requirements.iter().chain(&pool.requirements).collect();
         Self::new(snapshot, own, &pool.requirements, &pool.labels, types.iter())
     }
 
-    /// The types that a claim in flight still allows.
+    /// Creates the value for an in-flight claim, with the types that the claim still allows.
     pub(super) fn from_node(snapshot: &'a Snapshot, node: &'a Node) -> Self {
         let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
         let own: Vec<&Requirement> = node.requirements.iter().collect();
@@ -64,7 +64,7 @@ impl<'a> InFlightNode<'a> {
             (RefCell::default(), RefCell::default(), OnceCell::new(), OnceCell::new());
         let mut in_flight_node = Self { snapshot, own, named, given, kinds: Vec::new(), known, suited, daemons, index };
         let keys: BTreeSet<&String> = in_flight_node.own.iter().map(|own| &own.key).chain(given.keys()).collect();
-        // A launch lists a few dozen types of more than a thousand: most are left aside by their names.
+        // A launch lists a few dozen types of more than a thousand: their names exclude most of them.
         let mut keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
         keys.sort_by_key(|key| *key != label::INSTANCE_TYPE);
         let possible = |kind: &'a InstanceType| {
@@ -75,7 +75,7 @@ impl<'a> InFlightNode<'a> {
         in_flight_node
     }
 
-    /// Whether every label that is spoken of can be as the claim asks.
+    /// Reports whether every relevant label can satisfy the claim.
     fn allows(&self, kind: &InstanceType, offering: &Offering, keys: &[&str]) -> bool {
         keys.iter().all(|key| {
             if *key != label::HOSTNAME && carries(kind, offering, key) {
@@ -85,8 +85,8 @@ impl<'a> InFlightNode<'a> {
         })
     }
 
-    /// Every value that a label may have on a node of this type and offering; of values without end those that the claim
-    /// or `mentioned` names, and one that nobody does.
+    /// Returns every value that a label may have on a node of this type and offering. For an infinite set, returns the values
+    /// that the claim or `mentioned` names, and one that no requirement names.
     fn values(&self, kind: &InstanceType, offering: &Offering, key: &str, mentioned: &[String]) -> Vec<Value> {
         let free = || {
             let named = self.own.iter().filter(|own| own.key == key).flat_map(|own| &own.values);
@@ -114,7 +114,7 @@ impl<'a> InFlightNode<'a> {
         own.all(|own| satisfied(own, value)) && self.given.get(key).is_none_or(|given| Some(given.as_str()) == value)
     }
 
-    /// For each type whether the pods of a shape can go there, whichever offering the node comes from.
+    /// Returns for each type whether the pods of a shape fit, with every offering of the node.
     pub(super) fn compatible_types(&self, shape: usize) -> Rc<[bool]> {
         let mut suited = self.suited.borrow_mut();
         let whole = &self.snapshot.shapes[shape];
@@ -124,7 +124,7 @@ impl<'a> InFlightNode<'a> {
         Rc::clone(suited.entry(shape).or_insert_with(|| self.kinds.iter().map(every).collect()))
     }
 
-    /// For each type the daemons whose pods may come along, taints aside.
+    /// Returns for each type the DaemonSets whose pods may run there; taints are ignored.
     pub(super) fn daemons(&self) -> &[Vec<usize>] {
         let all = |(kind, offerings): &(&InstanceType, Vec<&Offering>)| {
             let comes = |daemon: &usize| {
@@ -135,7 +135,7 @@ impl<'a> InFlightNode<'a> {
         self.daemons.get_or_init(|| self.kinds.iter().map(all).collect())
     }
 
-    /// Whether a daemon's pod comes with a node of one of the listed kinds (all, when there is no list), taints aside.
+    /// Returns whether a DaemonSet's pod runs on a node of one of the listed types (all, without a list); taints are ignored.
     pub(super) fn starts_daemon(&self, daemon: usize, listed: Option<&[usize]>) -> Certainty {
         let shape = &self.snapshot.daemons[daemon].shape;
         let all: Vec<usize> = (0..self.kinds.len()).collect();
@@ -157,7 +157,7 @@ impl<'a> InFlightNode<'a> {
         }
     }
 
-    /// Whether the pod's required terms hold for whatever node this type and offering give.
+    /// Reports whether the pod's required terms hold for every possible node of this type and offering.
     fn certainly_starts(&self, kind: &InstanceType, offering: &Offering, shape: &PodShape) -> bool {
         let holds = |asked: &Requirement| {
             let values = self.values(kind, offering, &asked.key, &asked.values);
@@ -166,8 +166,8 @@ impl<'a> InFlightNode<'a> {
         is_satisfied(shape, holds)
     }
 
-    /// Whether a node of this type and offering may come up as the pod's required terms ask. A label that is left to
-    /// chance is not set, so only values that the claim names count.
+    /// Reports whether a node of this type and offering may satisfy the pod's required terms. A label without a fixed value is
+    /// not set, so only values that the claim names count.
     fn possibly_starts(&self, kind: &InstanceType, offering: &Offering, shape: &PodShape) -> bool {
         let holds = |asked: &Requirement| {
             let mut values = self.values(kind, offering, &asked.key, &[]);
@@ -177,7 +177,7 @@ impl<'a> InFlightNode<'a> {
         is_satisfied(shape, holds)
     }
 
-    /// Where the named types stand among the kinds; unknown ones nowhere.
+    /// Returns the positions of the named types; unknown types have none.
     pub(super) fn positions(&self, names: &[String]) -> Vec<usize> {
         let index: &BTreeMap<String, usize> = self.index.get_or_init(|| {
             self.kinds.iter().enumerate().map(|(position, (kind, _))| (kind.name.clone(), position)).collect()
@@ -185,7 +185,7 @@ impl<'a> InFlightNode<'a> {
         names.iter().filter_map(|name| index.get(name.as_str()).copied()).collect()
     }
 
-    /// Every value that a label may have on a node of one of the kinds at these positions (all, when there is no list).
+    /// Returns every value that a label may have on a node of one of the types at these positions (all, without a list).
     pub(super) fn values_of(&self, key: &str, listed: Option<&[usize]>) -> BTreeSet<Value> {
         let mut known = self.known.borrow_mut();
         let by_kind = known.entry(key.to_owned()).or_insert_with(|| self.values_by_kind(key));
@@ -216,7 +216,7 @@ impl<'a> InFlightNode<'a> {
     }
 }
 
-/// Whether one of the node affinity's alternatives, and one of each volume's, holds as a whole.
+/// Reports whether one alternative of the node affinity, and one of each volume, holds completely.
 pub(super) fn is_satisfied(shape: &PodShape, holds: impl Fn(&Requirement) -> bool) -> bool {
     let volume = |alternatives: &Vec<Vec<Requirement>>| {
         alternatives.is_empty() || alternatives.iter().any(|all| all.iter().all(&holds))
@@ -225,7 +225,7 @@ pub(super) fn is_satisfied(shape: &PodShape, holds: impl Fn(&Requirement) -> boo
         && shape.volumes.iter().all(|it| volume(&it.alternatives))
 }
 
-/// The values that a pod's node selector and affinity name for a label.
+/// Returns the values that a pod's node selector and affinity name for a label.
 fn mentions(shape: &PodShape, key: &str) -> Vec<String> {
     let all = shape.selector.iter().chain(shape.affinity.iter().flatten()).filter(|it| it.key == key);
     all.filter(|it| matches!(it.operator, Operator::In | Operator::NotIn)).flat_map(|it| it.values.clone()).collect()

@@ -1,13 +1,13 @@
-//! Requirements, taints and sums, read as plainly as they are written.
+//! Requirements, taints and sums, evaluated in the simplest way.
 
 use std::collections::BTreeMap;
 
 use crate::{Effect, InstanceType, Offering, Operator, PodShape, Requirement, Resources, Taint, Toleration, label};
 
-/// Labels by key; what is absent is absent.
+/// Labels by key; a key without an entry is absent.
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// Whether one label value, or its absence, is as one requirement wants it.
+/// Reports whether one label value, or its absence, satisfies one requirement.
 pub(super) fn satisfied(requirement: &Requirement, value: Option<&str>) -> bool {
     let listed = || value.is_some_and(|value| requirement.values.iter().any(|it| it == value));
     let compare = |holds: fn(i64, i64) -> bool| {
@@ -27,7 +27,7 @@ pub(super) fn satisfied(requirement: &Requirement, value: Option<&str>) -> bool 
     }
 }
 
-/// The conjunctions of a pod, one of which must hold.
+/// Returns the conjunctions of a pod, one of which must hold.
 pub(super) fn alternatives(shape: &PodShape) -> Vec<Vec<&Requirement>> {
     let terms: Vec<&[Requirement]> = match shape.affinity.as_slice() {
         [] => vec![&[]],
@@ -36,7 +36,7 @@ pub(super) fn alternatives(shape: &PodShape) -> Vec<Vec<&Requirement>> {
     terms.into_iter().map(|term| shape.selector.iter().chain(term).collect()).collect()
 }
 
-/// The first hard taint that the pod does not bear.
+/// Returns the first hard taint that the pod does not tolerate.
 pub(super) fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
     let bears = |toleration: &Toleration, taint: &Taint| {
         let value = matches!(toleration.operator, crate::TolerationOperator::Exists) || toleration.value == taint.value;
@@ -48,13 +48,13 @@ pub(super) fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Tolerati
     })
 }
 
-/// The resources of which `wanted` is more than `room`.
+/// Returns the resources of which `wanted` exceeds `room`.
 pub(super) fn missing_resources(wanted: &Resources, room: &Resources) -> Vec<String> {
     let short = wanted.iter().filter(|(name, amount)| *amount > 0 && *amount > room.get(name));
     short.map(|(name, amount)| format!("{name} {amount} of {}", room.get(name))).collect()
 }
 
-/// Whether the type, the offering or Kubernetes settles what this label is on a node of the type.
+/// Reports whether the type, the offering or Kubernetes decides this label on a node of the type.
 pub(super) fn carries(kind: &InstanceType, offering: &Offering, key: &str) -> bool {
     [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE].contains(&key)
         || kind.labels.contains_key(key)
@@ -62,8 +62,7 @@ pub(super) fn carries(kind: &InstanceType, offering: &Offering, key: &str) -> bo
         || (key == label::RESERVATION_ID && offering.reservation.is_some())
 }
 
-/// Every set of labels that a node of this type and offering may carry, for keys with several values one at a time:
-/// the value of `key`, or that it has none.
+/// Returns the possible values of a label on a node of this type and offering; `None` for its absence.
 pub(super) fn possible<'a>(kind: &'a InstanceType, offering: &'a Offering, key: &str) -> Vec<Option<&'a str>> {
     let several = |values: &'a [String]| match values {
         [] => vec![None],

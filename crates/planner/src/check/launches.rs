@@ -1,4 +1,4 @@
-//! Every type that a launch lists can be had as required and holds all its pods with the daemons that come along.
+//! Launches: every listed type is available as required and holds all pods together with the DaemonSet overhead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -31,9 +31,9 @@ pub(super) struct CheckedLaunch<'a> {
     pub(super) pool: &'a Pool,
     pub(super) launch: &'a Launch,
     pub(super) in_flight_node: &'a InFlightNode<'a>,
-    /// The distinct shapes of its pods.
+    /// Distinct shapes of its pods.
     pub(super) shapes: BTreeSet<usize>,
-    /// For each of them the types where its pods can go.
+    /// For each of these shapes, the types where its pods fit.
     suited: Vec<(usize, Rc<[bool]>)>,
     pub(super) subject: String,
 }
@@ -61,7 +61,7 @@ impl<'a> CheckedLaunch<'a> {
         Offered::new(self, &listed).check(findings);
     }
 
-    /// Positions of the listed types among those of the in-flight node.
+    /// Returns the positions of the listed types among those of the in-flight node.
     fn listed(&self, findings: &mut Findings) -> Vec<usize> {
         let listed = self.in_flight_node.positions(&self.launch.instance_types);
         if listed.len() < self.launch.instance_types.len() {
@@ -88,8 +88,8 @@ impl<'a> CheckedLaunch<'a> {
         findings.expect(!launch.requirements.iter().any(hidden), subject, || "names a host or types".to_owned());
     }
 
-    /// The launch's own requirements leave something for every label: a value that they name or one beside it, one that
-    /// nobody names, or none at all.
+    /// Checks that the launch's requirements leave a possibility for every label: a named value, an adjacent or other value, or
+    /// the absence of the label.
     fn contradictions(&self, findings: &mut Findings) {
         for asked in &self.launch.requirements {
             let own: Vec<&Requirement> = self.launch.requirements.iter().filter(|own| own.key == asked.key).collect();
@@ -112,7 +112,7 @@ impl<'a> CheckedLaunch<'a> {
         }
     }
 
-    /// One type: it can be had, every pod can go wherever it comes up, and all fit.
+    /// Checks one type: it is available, every pod fits wherever it starts, and all pods fit together.
     fn kind(&self, position: usize, wanted: &Resources, findings: &mut Findings) {
         let (kind, offerings) = &self.in_flight_node.kinds[position];
         let (name, subject) = (&kind.name, &self.subject);
@@ -124,12 +124,12 @@ impl<'a> CheckedLaunch<'a> {
             findings.add(subject, format!("type {name} may come up in a way that does not suit pod {pod}"));
         }
         let lacking = missing_resources(wanted, &kind.allocatable);
-        // A static pool gets its nodes also where the daemons alone are too many for them.
+        // A static NodePool gets its nodes also where DaemonSet pods alone exceed them.
         let fits = lacking.is_empty() || self.launch.pods.is_empty();
         findings.expect(fits, subject, || format!("type {name} lacks {}", lacking.join(", ")));
         let above: Vec<&str> =
             self.launch.requests.iter().filter(|it| it.1 > wanted.get(it.0)).map(|it| it.0).collect();
-        // The least overhead is reserved by the pool's own reckoning, which may count more daemons than this one.
+        // The requests include the minimum overhead as the NodePool computes it, possibly with more DaemonSets than here.
         let explained = above.is_empty() || {
             let daemons: Resources = self.all_daemons();
             above.iter().all(|name| self.launch.requests.get(name) <= wanted.get(name) + daemons.get(name))
@@ -137,7 +137,7 @@ impl<'a> CheckedLaunch<'a> {
         findings.expect(explained, subject, || format!("requests too much: {}", above.join(", ")));
     }
 
-    /// What these pods and the daemons of one type request together.
+    /// Returns the total requests of these pods and of the DaemonSet pods of one type.
     fn wanted(&self, position: usize, pods: &Resources) -> Resources {
         let mut wanted = pods.clone();
         self.daemons(position).for_each(|daemon| wanted.add(&daemon.requests));
@@ -150,14 +150,14 @@ impl<'a> CheckedLaunch<'a> {
         all
     }
 
-    /// The daemons whose pods come with a node of one type, wherever it comes up.
+    /// Returns the DaemonSets whose pods run on a node of one type in every case.
     fn daemons(&self, position: usize) -> impl Iterator<Item = &'a PodShape> {
         let daemons =
             self.in_flight_node.daemons()[position].iter().map(|daemon| &self.snapshot.daemons[*daemon].shape);
         daemons.filter(|shape| first_untolerated(&self.pool.taints, &shape.tolerations).is_none())
     }
 
-    /// Host ports and attachments, once for all types that are equal in them.
+    /// Checks host ports and attachments, once for all types with equal limits.
     fn sharing(&self, listed: &[usize], findings: &mut Findings) {
         let guests = NodePods { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
         let ported = |kind: &usize| self.daemons(*kind).filter(|daemon| !daemon.ports.is_empty()).collect();
@@ -178,10 +178,10 @@ impl<'a> CheckedLaunch<'a> {
         kind.attach_limits.iter().all(|(driver, limit)| i64::try_from(of(driver)).is_ok_and(|count| count <= *limit))
     }
 
-    /// Whether one pod of each shape, on its own, could have the type now.
+    /// Reports whether one pod of each shape alone could have the type now.
     pub(super) fn could_list(&self, position: usize) -> bool {
         let (kind, offerings): &(&InstanceType, _) = &self.in_flight_node.kinds[position];
-        // Which daemons come may hang on what the pool leaves open: none of them is left out.
+        // The NodePool may leave open which DaemonSet pods run: all of them count.
         let daemons = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);
         let daemons: Vec<&PodShape> =
             daemons.filter(|it| first_untolerated(&self.pool.taints, &it.tolerations).is_none()).collect();

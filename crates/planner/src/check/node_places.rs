@@ -1,4 +1,4 @@
-//! Everywhere that pods stand in the end: the snapshot's nodes and the plan's launches, with what is known of their labels.
+//! Places of pods in the final state: the snapshot's nodes and the plan's launches, with their known labels.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use super::excluded_daemons::is_running;
 use super::in_flight_node::{InFlightNode, Value, is_satisfied};
 use super::labels::{alternatives, first_untolerated, satisfied};
 
-/// How sure something is, as long as the cloud has a say in it.
+/// Certainty of a fact while the cloud still has a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Certainty {
     Never,
@@ -19,9 +19,9 @@ pub(super) enum Certainty {
     Sure,
 }
 
-/// One node, or one launch.
+/// Node, or launch.
 pub(super) struct NodePlace<'a> {
-    /// How findings call it.
+    /// Name in findings.
     pub(super) name: String,
     pub(super) node: Option<&'a Node>,
     open: Option<LaunchLabels<'a>>,
@@ -29,14 +29,14 @@ pub(super) struct NodePlace<'a> {
     known: RefCell<BTreeMap<String, Rc<BTreeSet<Value>>>>,
 }
 
-/// What decides the labels of a node that is still to come.
+/// Origin of the labels of a future node.
 struct LaunchLabels<'a> {
     in_flight_node: &'a InFlightNode<'a>,
-    /// Positions of the types that the claim lists; without a list all are meant.
+    /// Positions of the types that the claim lists; all types without a list.
     listed: Option<Vec<usize>>,
 }
 
-/// The nodes in the order of the snapshot, then the launches in the order of the plan.
+/// Returns the nodes in the order of the snapshot, then the launches in the order of the plan.
 pub(super) fn all<'a>(
     snapshot: &'a Snapshot,
     plan: &'a Plan,
@@ -65,7 +65,7 @@ pub(super) fn all<'a>(
 }
 
 impl NodePlace<'_> {
-    /// Every value that a label may have here in the end. Each place is its own host.
+    /// Returns every value that a label may have here in the final state. Each place is its own host.
     pub(super) fn values(&self, key: &str) -> Rc<BTreeSet<Value>> {
         if let Some(known) = self.known.borrow().get(key) {
             return Rc::clone(known);
@@ -84,7 +84,7 @@ impl NodePlace<'_> {
         }
     }
 
-    /// The same, but a node without a host's label has none: it is only as a domain that its name stands in.
+    /// Returns the same, except that a node without a hostname label has no value: its name counts only as a domain.
     fn labelled(&self, key: &str) -> Rc<BTreeSet<Value>> {
         match self.node {
             Some(node) if key == label::HOSTNAME && self.open.is_none() => {
@@ -98,8 +98,8 @@ impl NodePlace<'_> {
         self.node.map_or_else(|| self.name.clone(), |node| node.name.clone())
     }
 
-    /// Whether the pod of a DaemonSet, the one at this position, is still to come here. One that a node is ready without may
-    /// never come.
+    /// Returns whether the pod of the DaemonSet at this position will start here. A node that is ready without the pod may
+    /// never run it.
     pub(super) fn awaits(&self, snapshot: &Snapshot, position: usize) -> Certainty {
         let daemon = &snapshot.daemons[position].shape;
         if first_untolerated(self.taints, &daemon.tolerations).is_some() {
@@ -118,12 +118,12 @@ impl NodePlace<'_> {
         self.open.as_ref().map_or_else(settled, comes).min(most)
     }
 
-    /// Whether the node is there, and all that comes with it.
+    /// Reports whether the node is initialized, with all its DaemonSet pods.
     pub(super) fn is_ready(&self) -> bool {
         self.node.is_some_and(|node| node.stage == Stage::Initialized)
     }
 
-    /// Whether the node is one that a spread constraint looks at, under its policies.
+    /// Returns whether a spread constraint counts the node, under its policies.
     pub(super) fn counts_for(&self, shape: &PodShape, honor_affinity: bool, honor_taints: bool) -> Certainty {
         if self.node.is_some_and(|node| node.leaving.is_some()) || (honor_taints && self.repels(&shape.tolerations)) {
             return Certainty::Never;
@@ -133,14 +133,14 @@ impl NodePlace<'_> {
         keys.chain([affine]).min().unwrap_or(Certainty::Sure)
     }
 
-    /// Whether pods without further tolerations are kept away; a cordoned node has a taint that says so.
+    /// Reports whether taints exclude pods with only these tolerations; a cordoned node has a taint.
     fn repels(&self, tolerations: &[Toleration]) -> bool {
         let cordoned =
             self.node.is_some_and(|node| node.unschedulable) && first_untolerated(&cordon(), tolerations).is_some();
         cordoned || first_untolerated(self.taints, tolerations).is_some()
     }
 
-    /// Whether the node will have the label.
+    /// Returns whether the node will have the label.
     fn has(&self, key: &str) -> Certainty {
         let values = self.values(key);
         match (values.contains(&None), values.iter().any(Option::is_some)) {
@@ -150,7 +150,7 @@ impl NodePlace<'_> {
         }
     }
 
-    /// Whether the node may be as the pod's node selector and node affinity ask when a label has this value.
+    /// Reports whether the node may satisfy the pod's node selector and node affinity when a label has this value.
     pub(super) fn may_satisfy(&self, shape: &PodShape, key: &str, value: &str) -> bool {
         alternatives(shape).iter().any(|all| {
             all.iter().all(|asked| match asked.key == key {
@@ -160,7 +160,7 @@ impl NodePlace<'_> {
         })
     }
 
-    /// Whether the node will be as the pod's node selector and node affinity ask; volumes do not count.
+    /// Returns whether the node will satisfy the pod's node selector and node affinity; volumes do not count.
     fn satisfies(&self, shape: &PodShape) -> Certainty {
         let any = |holds: &dyn Fn(&Requirement) -> bool| {
             alternatives(shape).iter().any(|all| all.iter().all(|asked| holds(asked)))
@@ -175,7 +175,7 @@ impl NodePlace<'_> {
     }
 }
 
-/// The values that a label of a node may have. Each node is its own host.
+/// Returns the possible values of a node's label. Each node is its own host.
 pub(super) fn domains(node: &Node, in_flight_node: Option<&InFlightNode<'_>>, key: &str) -> Rc<BTreeSet<Value>> {
     let labelled = node.labels.get(key).cloned();
     Rc::new(match in_flight_node {
@@ -185,13 +185,13 @@ pub(super) fn domains(node: &Node, in_flight_node: Option<&InFlightNode<'_>>, ke
     })
 }
 
-/// The taint of a node that is cordoned.
+/// Returns the taint of a cordoned node.
 pub(super) fn cordon() -> [Taint; 1] {
     let key = "node.kubernetes.io/unschedulable".to_owned();
     [Taint { key, value: String::new(), effect: Effect::NoSchedule }]
 }
 
-/// Whether a node, or whatever its claim may become, is what the pod and its volumes require.
+/// Reports whether a node, or every possible result of its claim, satisfies the pod and its volumes.
 pub(super) fn meets_requirements(node: &Node, in_flight_node: Option<&InFlightNode<'_>>, shape: &PodShape) -> bool {
     is_satisfied(shape, |asked| match (node.labels.get(&asked.key), in_flight_node) {
         (Some(value), _) => satisfied(asked, Some(value)),
@@ -203,7 +203,7 @@ pub(super) fn meets_requirements(node: &Node, in_flight_node: Option<&InFlightNo
     })
 }
 
-/// Whether the cloud still has a say in the node's labels.
+/// Reports whether the cloud still decides labels of the node.
 pub(super) fn undecided(node: &Node) -> bool {
     node.stage == Stage::InFlight && !node.requirements.is_empty()
 }

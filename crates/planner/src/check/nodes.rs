@@ -1,4 +1,4 @@
-//! Pods that go to nodes fit there with all that is or will be there.
+//! Existing nodes: assigned pods fit there together with all present and future pods.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(super) fn check(
     }
 }
 
-/// A node to which the plan sends pods.
+/// Node to which the plan assigns pods.
 struct ReceivingNode<'a> {
     snapshot: &'a Snapshot,
     node: &'a Node,
@@ -70,7 +70,8 @@ impl<'a> ReceivingNode<'a> {
         self.guests.attachments(Some(node), &node.attach_limits, "", findings);
     }
 
-    /// Daemons that are certain to come or there already; those that a claim may still attract are the solver's care.
+    /// Returns DaemonSets whose pods certainly run there, now or later; for those that a claim may still attract, the solver is
+    /// responsible.
     fn daemons(&self) -> impl Iterator<Item = &'a PodShape> {
         let shapes = self.snapshot.daemons.iter().map(|daemon| &daemon.shape).enumerate();
         let values = |key: &str| domains(self.node, self.in_flight_node, key);
@@ -92,7 +93,7 @@ impl<'a> ReceivingNode<'a> {
             let missing = (amount - self.node.daemon_used.get(name)).max(0);
             wanted.add(&Resources::from_iter([(name, missing)]));
         }
-        // What is there already may exceed the node without the plan's fault; only asked-for resources count.
+        // Present pods may exceed the node without a fault of the plan; only requested resources count.
         let asked = |resource: &str| self.guests.pods.iter().any(|pod| requests(pod).get(resource) > 0);
         let asked: Resources = wanted.iter().filter(|(name, _)| asked(name)).collect();
         let lacking = missing_resources(&asked, &self.node.allocatable);

@@ -1,5 +1,5 @@
-//! Requests change only where they may: down on nodes whose pool packs and whose use is known, never under the floor; up at most to
-//! what was requested; and on every node what all pods request fits, whatever is sent there.
+//! Resizes: requests are lowered only on nodes with utilization `Pack` and a known usage, never below the floor. Requests are
+//! raised at most to the original ones. On every node the requests of all pods fit, including those that the plan assigns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn stays(node: &Node, pod: &BoundPod, plan: &Plan, subject: &str, findings: &mut
     findings.expect(!goes && node.leaving.is_none() && !pod.ending, subject, || "the pod does not stay".to_owned());
 }
 
-/// Only down to make room, only up for other reasons, and never beyond what was requested.
+/// Checks that requests are lowered only to make room, raised only for other reasons, and never exceed the original requests.
 fn amounts(pod: &BoundPod, resize: &Resize, subject: &str, findings: &mut Findings) {
     let containers = pod.sizing.as_deref().map_or(&[][..], |sizing| &sizing.containers);
     for it in &resize.containers {
@@ -58,8 +58,8 @@ fn amounts(pod: &BoundPod, resize: &Resize, subject: &str, findings: &mut Findin
     findings.expect(resize.containers.is_empty() == remembers, subject, || "changes nothing".to_owned());
 }
 
-/// Whoever remembers that something was short was lowered, on a node that is short or as kubelet cannot do it, and has not been informed so
-/// within a day.
+/// Reports whether a mark is justified: the pod was lowered, and its node is under pressure or kubelet cannot apply the
+/// requests. The last mark must be at least a day old.
 fn remembers(snapshot: &Snapshot, node: &Node, pod: &BoundPod, resize: &Resize) -> bool {
     let Some(sizing) = pod.sizing.as_deref().filter(|_| resize.marks) else { return !resize.marks };
     let is_lowered = sizing.containers.iter().any(|it| !it.requested.is_within(it.requests));
@@ -104,7 +104,8 @@ fn may_go_down(
     }
 }
 
-/// Whether enough is left of each request that goes down. What stays may be less: a pool's floor can rise.
+/// Reports whether each lowered request is above the floor. An unchanged request may be below it, because a NodePool's floor
+/// can be raised.
 fn is_above_floor(it: &ContainerResize, pool: &Pool) -> bool {
     let left = |from: i64, to: i64, requested: i64| {
         let floor = i128::from(requested) * i128::from(pool.disruption.packing.floor.min(1000));
@@ -113,7 +114,7 @@ fn is_above_floor(it: &ContainerResize, pool: &Pool) -> bool {
     left(it.from.cpu, it.to.cpu, it.requested.cpu) && left(it.from.memory, it.to.memory, it.requested.memory)
 }
 
-/// What goes up has room beside all that is there and all that the plan sends there.
+/// Checks that raised requests fit beside all present pods and all pods that the plan assigns.
 fn fits(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     for node in &snapshot.nodes {
         let own = plan.resizes.iter().filter(|it| it.node == node.name && it.why != ResizeReason::MakesRoom);
@@ -140,7 +141,7 @@ fn fits(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// How much more of its node a pod takes: its containers together, unless what prepared them counts for more.
+/// Returns how much more of its node a pod takes: the change of its containers together, unless init containers request more.
 fn growth(node: &Node, resize: &Resize) -> Size {
     let pod = node.pods.iter().find(|pod| pod.uid == resize.uid);
     let Some(sizing) = pod.and_then(|pod| pod.sizing.as_deref()) else { return Size::default() };
@@ -154,7 +155,7 @@ fn growth(node: &Node, resize: &Resize) -> Size {
     sum(&to).minus(sum(&|container| container.requests))
 }
 
-/// The snapshot once kubelet has carried out all resizes of the plan.
+/// Returns the snapshot after kubelet has applied all resizes of the plan.
 #[must_use]
 pub fn resized(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut after = snapshot.clone();

@@ -1,4 +1,4 @@
-//! What pods on one node have to share beside its resources: host ports and the volumes that it can attach.
+//! Shared resources of pods on one node in addition to requests: host ports and volume attachments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use crate::{Node, Pod, PodShape, Snapshot};
 
 use super::Findings;
 
-/// Pods that stand on one node already, and those that are sent there.
+/// Pods that the plan assigns to one node.
 pub(super) struct NodePods<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) subject: &'a str,
     pub(super) pods: &'a [usize],
 }
 
-/// An attachment: the driver, and the claim behind it or, where there is none, whose volume it is.
+/// Attachment: the driver, and the claim, or the pod's own volume without a claim.
 type Attachment = (String, String);
 
 impl<'a> NodePods<'a> {
@@ -21,7 +21,7 @@ impl<'a> NodePods<'a> {
         &self.snapshot.shapes[self.snapshot.pods[pod].shape]
     }
 
-    /// No guest binds a port that another guest or one of the residents has.
+    /// Checks that no assigned pod binds a port of another assigned pod or of a resident.
     pub(super) fn ports(&self, residents: &[&PodShape], findings: &mut Findings) {
         let mut taken: Vec<_> = residents.iter().flat_map(|shape| &shape.ports).collect();
         for pod in self.pods {
@@ -34,7 +34,7 @@ impl<'a> NodePods<'a> {
         }
     }
 
-    /// What the guests bring is within the limit of every driver; claims that pods share count once.
+    /// Checks that the attachments of assigned pods are within the limit of every driver; shared claims count once.
     pub(super) fn attachments(
         &self,
         node: Option<&Node>,

@@ -1,4 +1,4 @@
-//! Who stands where: pods counted by domain for every term and constraint that someone has, as kube-scheduler counts them.
+//! Pods counted by domain for every applicable term and constraint, as kube-scheduler counts them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use super::in_flight_node::Value;
 use super::labels::{Labels, satisfied};
 use super::node_places::{Certainty, NodePlace};
 
-/// Pods of which a label's value depends on where they stand, by value.
+/// Pods by the value of a label of their place.
 #[derive(Default)]
 struct DomainCount {
-    /// Pods that surely stand in the domain.
+    /// Pods that are certainly in the domain.
     sure: BTreeMap<String, i64>,
-    /// Pods that may stand in the domain, the sure ones included.
+    /// Pods that may be in the domain, including the certain ones.
     most: BTreeMap<String, i64>,
 }
 
 impl DomainCount {
-    /// One more pod with these values; `surely` says whether it is there at all.
+    /// Adds one pod with these values; `surely` means that the pod certainly exists.
     fn add(&mut self, values: &BTreeSet<Value>, surely: bool) {
         for value in values.iter().flatten() {
             *self.most.entry(value.clone()).or_default() += 1;
@@ -37,47 +37,47 @@ impl DomainCount {
     }
 }
 
-/// The required affinity of the pods of one shape: only pods that every term means count, for each term by its key.
+/// Required affinity of the pods of one shape: only pods that match every term count, for each term by its key.
 pub(super) struct AffinityCounts<'a> {
     terms: &'a [PodTerm],
     means: Vec<bool>,
     tallies: Vec<DomainCount>,
     here: BTreeSet<usize>,
-    /// Whether anyone surely stands anywhere that counts.
+    /// Whether a counted pod certainly exists in some domain.
     begun: bool,
-    /// For each term the values where pods may come to stand with nodes that are still to come.
+    /// For each term, the values that future nodes with such pods may have.
     coming: Vec<BTreeSet<Value>>,
 }
 
-/// One anti-affinity term of one shape.
+/// Anti-affinity term of one shape.
 pub(super) struct AntiAffinityCounts<'a> {
     pub(super) term: &'a PodTerm,
     pub(super) means: Vec<bool>,
-    /// Where pods stand that the term means.
+    /// Places of pods that the term selects.
     meant: DomainCount,
-    /// Where pods stand that have the term.
+    /// Places of pods that have the term.
     owners: DomainCount,
 }
 
-/// One hard spread constraint of one shape.
+/// Hard spread constraint of one shape.
 pub(super) struct SpreadCounts<'a> {
     pub(super) spread: &'a Spread,
     pub(super) means: Vec<bool>,
-    /// What each place is for the constraint.
+    /// Whether the constraint counts each place.
     pub(super) counted: Vec<Certainty>,
     tally: DomainCount,
-    /// Domains that surely exist, and those that may.
+    /// Domains that certainly exist, and those that may.
     domains: BTreeSet<String>,
     perhaps: BTreeSet<String>,
-    /// For each domain that is not certain, the places that may turn out to be in it.
+    /// For each uncertain domain, the places that may be in it.
     openers: BTreeMap<String, Vec<usize>>,
-    /// Pods that surely stand at each place.
+    /// Pods that are certainly at each place.
     standing: Vec<i64>,
-    /// How many of all these domains surely have so many pods if they exist.
+    /// Number of all these domains by the number of pods that they certainly have if they exist.
     filled: BTreeMap<i64, usize>,
 }
 
-/// What a term or constraint sees.
+/// Context for the evaluation of terms and constraints.
 pub(super) struct TermMatcher<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Every distinct shape, those of the snapshot's pods first.
@@ -113,7 +113,7 @@ impl<'a> TermMatcher<'a> {
     pub(super) fn even(&self, owner: &PodShape, spread: &'a Spread, places: &[NodePlace<'_>]) -> SpreadCounts<'a> {
         let selects = |other: &&PodShape| {
             let own = other.namespace == owner.namespace;
-            // An empty selector means everybody elsewhere; kube-scheduler's spread counts nobody for it.
+            // An empty selector selects all pods elsewhere; kube-scheduler's spread counts none for it.
             let named = spread.selector.as_ref().filter(|selector| !selector.0.is_empty());
             own && named.is_some_and(|selector| selects(selector, &other.labels))
         };
@@ -147,7 +147,7 @@ impl AffinityCounts<'_> {
         }
     }
 
-    /// Whether every term holds for a pod of this shape, or it is the first of its kind and means itself.
+    /// Reports whether every term holds for a pod of this shape, or the pod is the first of its group and matches itself.
     pub(super) fn holds(&self, shape: usize, position: usize, place: &NodePlace<'_>) -> bool {
         let labelled = self.terms.iter().all(|term| place.values(&term.key).iter().all(Option::is_some));
         let alone = |(term, coming): (&PodTerm, &BTreeSet<Value>)| coming.is_subset(&place.values(&term.key));
@@ -179,19 +179,19 @@ impl AntiAffinityCounts<'_> {
         }
     }
 
-    /// Whether a pod of the term's owner may stand with those whom it means.
+    /// Reports whether a pod with the term may run beside the pods that the term selects.
     pub(super) fn tolerates_existing(&self, place: &NodePlace<'_>) -> bool {
         place.values(&self.term.key).iter().flatten().all(|value| self.meant.most(value) == 0)
     }
 
-    /// Whether a pod of this shape may stand with those who have the term.
+    /// Reports whether a pod of this shape may run beside the pods that have the term.
     pub(super) fn is_tolerated(&self, shape: usize, place: &NodePlace<'_>) -> bool {
         !self.means[shape] || place.values(&self.term.key).iter().flatten().all(|value| self.owners.most(value) == 0)
     }
 }
 
 impl SpreadCounts<'_> {
-    /// Notes which domains a place is in, or may turn out to be in.
+    /// Records the domains that a place is in or may be in.
     fn add_domain(&mut self, position: usize, place: &NodePlace<'_>, owner: &PodShape) {
         let (key, counted) = (&self.spread.key, self.counted[position]);
         let values = place.values(key);
@@ -229,14 +229,14 @@ impl SpreadCounts<'_> {
         self.domains.contains(value) || self.perhaps.contains(value)
     }
 
-    /// Pods that a domain surely has if it exists. One that is not certain is there through one of its openers, with all that
-    /// stand at it.
+    /// Returns the pods that a domain certainly has if it exists. An uncertain domain exists through one of its openers, with
+    /// all pods there.
     fn at_least(&self, value: &str) -> i64 {
         let openers = self.openers.get(value).into_iter().flatten();
         self.tally.sure(value) + openers.map(|position| self.standing[*position]).min().unwrap_or(0)
     }
 
-    /// How far a pod of this shape would lean here at worst, if that is too far or the node has no such label.
+    /// Returns the worst skew for a pod of this shape here, if it exceeds the maximum or the node lacks the label.
     pub(super) fn fault(&self, shape: usize, place: &NodePlace<'_>) -> Option<String> {
         let key = &self.spread.key;
         let itself = i64::from(self.means[shape]);
@@ -251,7 +251,7 @@ impl SpreadCounts<'_> {
         }
     }
 
-    /// The fewest matching pods that a domain may have, while `value` has as many as it may.
+    /// Returns the minimum of matching pods over the domains, while `value` has its maximum.
     fn least(&self, value: &str) -> i64 {
         if self.domains.len() < self.spread.min_domains.unwrap_or(1) as usize {
             return 0;
@@ -263,7 +263,7 @@ impl SpreadCounts<'_> {
     }
 }
 
-/// Whether a term of a pod like `owner` means pods like `other`.
+/// Reports whether a term of a pod like `owner` selects pods like `other`.
 pub(super) fn means(snapshot: &Snapshot, owner: &PodShape, term: &PodTerm, other: &PodShape) -> bool {
     let unlabelled = Labels::new();
     let labels = snapshot.namespaces.get(&other.namespace).unwrap_or(&unlabelled);

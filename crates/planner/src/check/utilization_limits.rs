@@ -1,5 +1,5 @@
-//! No move that saves money takes pods from a busy node or makes one busy, by what agents have seen: pods count with what they use, those
-//! that nobody has seen with what they request.
+//! Utilization limits: no command that saves money removes a busy node or makes one busy, by measured usage. Pods without a
+//! measurement count with their requests.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// What pods use that the plan puts on nodes, by node.
+/// Returns the usage of pods that the plan assigns to nodes, by node.
 fn planned<'a>(snapshot: &Snapshot, plan: &'a Plan, runs: &BTreeMap<&str, &BoundPod>) -> BTreeMap<&'a str, Size> {
     let mut sums: BTreeMap<&str, Size> = BTreeMap::new();
     for (pod, verdict) in snapshot.pods.iter().zip(&plan.report.pods) {
@@ -76,7 +76,7 @@ fn saves(it: &PlannedCommand, heeded: &BTreeMap<&str, &Node>, sums: &BTreeMap<&s
     }
 }
 
-/// Nor is a new node busy with what its pods have been seen to use, whatever EC2 makes of it.
+/// Checks that no new node is overloaded by the measured usage of its pods, with any of its types.
 fn launched(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -99,7 +99,7 @@ fn launched(
     }
 }
 
-/// Whether so much is four fifths of a node's CPU or memory.
+/// Reports whether the usage reaches four fifths of a node's CPU or memory.
 fn is_reached(used: Size, there_is: &Resources) -> bool {
     let there_is = Size::from_resources(there_is);
     let reached = |used: i64, there_is: i64| i128::from(used) * 5 >= i128::from(there_is) * 4;

@@ -1,4 +1,4 @@
-//! Every pod has one verdict and at most one place, and the plan's lists agree with the verdicts.
+//! Verdicts: every pod has one verdict and at most one place, and the plan's lists agree with the verdicts.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::{Plan, PodVerdict, Snapshot};
 
 use super::Findings;
 
-/// The place that a verdict names.
+/// Place that a verdict names.
 #[derive(Clone, Copy)]
 pub(super) enum AssignedNode<'a> {
     Node(&'a str),
@@ -44,7 +44,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     }
 }
 
-/// A pod that only keeps room is not nominated; nobody would bind it.
+/// Checks that verdict and lists agree. A CapacityBuffer pod has no nomination, because it is never bound.
 fn agrees(snapshot: &Snapshot, pod: usize, verdict: &PodVerdict, there: &[String], findings: &mut Findings) {
     let place = place(verdict);
     let said: Vec<String> = match place {
@@ -63,7 +63,7 @@ fn agrees(snapshot: &Snapshot, pod: usize, verdict: &PodVerdict, there: &[String
     }
 }
 
-/// How findings call a pod.
+/// Returns the name of a pod in findings.
 pub(super) fn name(snapshot: &Snapshot, pod: usize) -> String {
     snapshot.pods.get(pod).map_or_else(|| format!("pod at {pod}"), |pod| format!("pod {}", pod.name))
 }

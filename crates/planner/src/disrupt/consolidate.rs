@@ -1,10 +1,10 @@
-//! Cheaper places for pods of nodes that might go.
+//! Consolidation: cheaper places for pods of candidates.
 //!
-//! First each node by itself: do its pods have room on others? Then (`lowering`): would they, if requests there were lowered? Then:
-//! does one new node cost less? Do several, of nodes that waste much? What is left goes in groups: some nodes are vacated together and the
-//! cheapest fleet for all their pods is looked for, then for each half of them, and so on. Groups are made of those that waste the most,
-//! for these have the most to give. What that takes is bounded: where there is more, it has its turn in another plan, and nodes whose turn
-//! it is not are informed so.
+//! First each node alone: do its pods fit on others? Then (`lower_requests`): would they fit with lowered requests there? Then:
+//! does one new node cost less? Do several, for nodes with much waste? The remaining nodes are tried in groups. Some nodes are
+//! vacated together for the cheapest fleet of all their pods, then each half of them, and so on. Groups consist of the nodes
+//! with the most waste, because these can save the most. The effort is bounded: further groups are tried in later plans, and
+//! the verdicts of their nodes name this.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,17 +14,17 @@ use crate::{BoundPod, CommandReason, MicroDollars, Node, NodeVerdict, Resources,
 use super::disruption_plan::{DisruptionPlan, Position};
 use super::savings::{SavingsRules, cost_of};
 
-/// How many nodes are vacated together at most.
+/// Maximum number of nodes that are vacated together.
 const LARGEST_GROUP: usize = 32;
-/// How many nodes a plan vacates in groups, those of halves counted again; the others have their turn later.
+/// Maximum number of nodes that a plan vacates in groups, halves counted again; the others follow in later plans.
 const MOST_VACATED: usize = 1500;
-/// How many nodes a plan tries to split; likewise.
+/// Maximum number of nodes that a plan tries to split; the others follow in later plans.
 const MOST_SPLITS: usize = 64;
-/// Nodes that waste less, in thousandths, are not split.
+/// Minimum waste of a node to be split, in thousandths.
 const WORTH_SPLITTING: i64 = 250;
 
-/// Nodes in the order in which they should go: those first of which a report that counts says that they are idle, then those that save
-/// the most for what they disturb.
+/// Sorts nodes in the order of their removal: first nodes that are idle by a valid usage report, then by savings for their
+/// disruption cost.
 pub(super) fn in_order(
     free: &mut [Position],
     node: impl Fn(Position) -> std::sync::Arc<Node>,
@@ -42,10 +42,10 @@ pub(super) fn in_order(
     });
 }
 
-/// Nodes that stay for want of room elsewhere, and why.
+/// Nodes whose pods do not fit elsewhere, with the reason.
 pub(super) type Remaining = Vec<(Position, NodeVerdict)>;
 
-/// Gives all nodes back, in order, whose pods have room on others.
+/// Removes, in order, all nodes whose pods fit on other nodes.
 pub(super) fn delete_nodes(draft: &mut DisruptionPlan<'_>, free: &[Position]) -> Remaining {
     let mut left = Remaining::new();
     for position in free {
@@ -57,7 +57,7 @@ pub(super) fn delete_nodes(draft: &mut DisruptionPlan<'_>, free: &[Position]) ->
     left
 }
 
-/// Replaces what is left where that costs less, and tells each node why it goes or stays.
+/// Replaces remaining nodes where that costs less, and sets the verdict of each node.
 pub(super) fn exchange(draft: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>, mut left: Remaining) {
     let mut search = ConsolidationSearch {
         draft,
@@ -85,8 +85,8 @@ pub(super) fn exchange(draft: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>
     }
 }
 
-/// Whether it says more than that there is no other way: that a node can go once another has gone, or could if kube-scheduler did as is
-/// planned, or if others were less busy.
+/// Reports whether a verdict is more specific than the lack of a cheaper way. Such a node waits for another removal, for
+/// kube-scheduler's placement, or for a lower load of other nodes.
 fn says_more(verdict: &NodeVerdict) -> bool {
     matches!(verdict, NodeVerdict::AfterMove { .. } | NodeVerdict::Scattered { .. } | NodeVerdict::AboveCeiling { .. })
 }
@@ -97,20 +97,20 @@ fn pods_of(node: &Node) -> usize {
 
 type Positions = BTreeSet<Position>;
 
-/// What costs effort, counted.
+/// Search with counted effort.
 struct ConsolidationSearch<'g, 'a> {
     draft: &'g mut DisruptionPlan<'a>,
     scales: &'g SavingsRules<'g>,
-    /// Nodes for which no single cheaper one would do, and that waste so much that several might cost less.
+    /// Nodes without a single cheaper replacement, whose waste suggests that several cheaper nodes may replace them.
     wasteful: Vec<Position>,
     vacated: usize,
     gone: Positions,
-    /// Nodes whose turn it is not.
+    /// Nodes that a later plan tries.
     later: Positions,
 }
 
 impl ConsolidationSearch<'_, '_> {
-    /// Replaces each node for which one cheaper node would do.
+    /// Replaces each node for which one cheaper node is enough.
     fn one_by_one(&mut self, left: &mut Remaining) {
         left.retain_mut(|(position, verdict)| {
             let refused = self.replace(*position).err();
@@ -118,7 +118,7 @@ impl ConsolidationSearch<'_, '_> {
         });
     }
 
-    /// Looks for one cheaper node; why there is none.
+    /// Searches for one cheaper node; returns the reason if there is none.
     fn replace(&mut self, position: Position) -> Result<(), NodeVerdict> {
         if let Some(verdict) = self.draft.blocker(&[position], CommandReason::Underutilized) {
             return Err(verdict);
@@ -139,7 +139,7 @@ impl ConsolidationSearch<'_, '_> {
         Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - glance), asked: MicroDollars(asked) })
     }
 
-    /// Looks for the cheapest nodes for the pods of one.
+    /// Searches for the cheapest nodes for the pods of one node.
     fn evaluate(&mut self, position: Position) -> Result<(), NodeVerdict> {
         let cheapest = NodeVerdict::Cheapest { pods: pods_of(self.draft.node(position)) };
         self.draft.exchange(&[position]).map_err(|refused| match refused.verdict {
@@ -149,7 +149,8 @@ impl ConsolidationSearch<'_, '_> {
         })
     }
 
-    /// Replaces nodes that waste much by several smaller ones; that takes a search each, so they have it by turns.
+    /// Replaces nodes with much waste by several smaller ones. Each node needs a search of its own, so the nodes rotate over
+    /// the plans.
     fn split(&mut self, left: &mut Remaining) {
         let wasteful = std::mem::take(&mut self.wasteful);
         let parts = rotation::parts(&vec![1; wasteful.len()], MOST_SPLITS);
@@ -167,7 +168,8 @@ impl ConsolidationSearch<'_, '_> {
         });
     }
 
-    /// Replaces nodes that found nothing by themselves, in groups that have their turn, and others as far as effort is left.
+    /// Replaces nodes without an individual solution in groups: first the current part of the rotation, then others while
+    /// effort is left.
     fn go_through(&mut self, left: &[Position]) {
         let mut wasteful: Vec<Position> = left.to_vec();
         wasteful.sort_by_cached_key(|position| {
@@ -198,7 +200,7 @@ impl ConsolidationSearch<'_, '_> {
         self.halve(other);
     }
 
-    /// Exchanges a group, or what of it does not need the rest.
+    /// Exchanges a group, or the parts of it that do not need the rest.
     fn exchange(&mut self, group: &[Position]) {
         if self.draft.blocker(group, CommandReason::Underutilized).is_some() {
             return;
@@ -216,7 +218,8 @@ impl ConsolidationSearch<'_, '_> {
         }
     }
 
-    /// Whether a group wastes so much that fewer or smaller nodes might do: half of the price of one of them, at least.
+    /// Reports whether a group wastes so much that fewer or smaller nodes may be enough: at least half of the price of its
+    /// cheapest node.
     fn promises(&self, group: &[Position]) -> bool {
         let wasted = |position: &Position| {
             let node = self.draft.node(*position);
@@ -231,7 +234,7 @@ impl ConsolidationSearch<'_, '_> {
     }
 }
 
-/// Notes the verdict of a node; returns whether the node stays.
+/// Records the verdict of a node; returns whether the node is still without a solution.
 fn note(verdict: &mut NodeVerdict, refused: Option<NodeVerdict>) -> bool {
     let Some(better) = refused else { return false };
     if !says_more(verdict) {
@@ -240,12 +243,12 @@ fn note(verdict: &mut NodeVerdict, refused: Option<NodeVerdict>) -> bool {
     true
 }
 
-/// How many nodes are vacated at most when so many are tried together, then each half of them, and so on.
+/// Returns the maximum number of vacated nodes when this many are tried together, then each half of them, and so on.
 fn effort(nodes: usize) -> usize {
     if nodes < 2 { 0 } else { nodes + effort(nodes / 2) + effort(nodes - nodes / 2) }
 }
 
-/// How much of a node's price, in thousandths, is for what its pods do not ask for.
+/// Returns the share of a node's price, in thousandths, for resources that its pods do not request.
 fn waste(node: &Node) -> i64 {
     let share = |name: &str| {
         let all = node.allocatable.get(name).max(1);

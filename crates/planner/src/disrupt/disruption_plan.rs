@@ -1,4 +1,4 @@
-//! Moves while they are collected: what is tried on the simulation, what is kept, and the verdict of every node.
+//! Disruption commands while they are collected: trials in the simulation, accepted commands, and the verdict of every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::replacement_types::{ReplacementRules, narrow};
 use super::savings::{Savings, SavingsRules, cost_of};
 use super::simulation::SimulatedCluster;
 
-/// Why no move is made at all that needs places.
+/// Finding when no command that needs places is made.
 const UNSETTLED: &str =
     "where their pods would go opens a domain that changes where others may, found anew at each attempt";
 
-/// A node that may go, by its position in the snapshot.
+/// Candidate node, by its position in the snapshot.
 pub(super) type Position = usize;
 
-/// Moves of one simulation.
+/// Commands of one simulation.
 pub(super) struct DisruptionPlan<'a> {
     simulation: &'a SimulatedCluster,
     scales: &'a SavingsRules<'a>,
@@ -32,32 +32,33 @@ pub(super) struct DisruptionPlan<'a> {
     budgets: RemainingBudgets<'a>,
     moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
-    /// Nodes to which moves send pods.
+    /// Nodes to which commands move pods.
     expecting: BTreeSet<String>,
-    /// Workloads that ask to be disturbed but once in a while, and are.
+    /// Workloads with a minimum interval between disruptions that are disrupted now.
     disturbed: BTreeSet<Arc<str>>,
 }
 
-/// What all moves come to.
+/// Result of all commands.
 pub(super) struct PlannedCommands {
     pub(super) moves: Vec<PlannedCommand>,
     pub(super) launches: Vec<Launch>,
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
-    /// What would be possible if requests were lowered.
+    /// Possible commands after requests are lowered.
     pub(super) ahead: Lookahead,
-    /// What the next attempt must know from its beginning, if there has to be one.
+    /// Facts that the next attempt must know from its beginning, if one is needed.
     pub(super) surprises: KnownDomains,
 }
 
-/// Why nodes are not exchanged.
+/// Reason why nodes are not exchanged.
 pub(super) struct RejectedExchange {
     pub(super) verdict: NodeVerdict,
-    /// Where only parts of the exchange were worth it: the nodes of each, which might be exchanged without the others.
+    /// Nodes of each part that may be exchanged without the others, where only parts of the exchange saved enough.
     pub(super) parts: Vec<Vec<Position>>,
 }
 
 impl<'a> DisruptionPlan<'a> {
-    /// Nothing on it yet. Pods go to nodes in the order of `rank`; what emptiness has taken of the budgets is gone.
+    /// Creates an empty plan. Pods are placed on nodes in the order of `rank`; `budgets` is the rest after the removal of empty
+    /// nodes.
     pub(super) fn new<K: Ord>(
         simulation: &'a SimulatedCluster,
         scales: &'a SavingsRules<'a>,
@@ -79,27 +80,27 @@ impl<'a> DisruptionPlan<'a> {
         &self.simulation.snapshot.nodes[position]
     }
 
-    /// The moment of the plan.
+    /// Returns the time of the plan.
     pub(super) fn now(&self) -> Millis {
         self.simulation.snapshot.now
     }
 
-    /// Lets no pod go to nodes of this kind.
+    /// Excludes nodes of this kind from the plan and from the model of kube-scheduler.
     pub(super) fn close(&mut self, is_closed: impl Fn(&Node) -> bool) {
         self.each(is_closed, Relocator::close);
     }
 
-    /// Sends no pod to nodes of this kind, though kube-scheduler may.
+    /// Excludes nodes of this kind from the plan, although kube-scheduler may use them.
     pub(super) fn spare(&mut self, is_spared: impl Fn(&Node) -> bool) {
         self.each(is_spared, Relocator::spare);
     }
 
-    /// Sends no pod where pods really use so much already that the node would be busy then.
+    /// Excludes pods from nodes that their measured usage would overload.
     pub(super) fn apply_utilization_limits(&mut self) {
         self.mover.apply_utilization_limits();
     }
 
-    /// Lets kube-scheduler have its way with pods that have their places already. Before the first move.
+    /// Simulates kube-scheduler's placement of pods with nominations. Must run before the first command.
     pub(super) fn scatter_promised(&mut self) {
         self.mover.scatter_promised();
     }
@@ -112,7 +113,7 @@ impl<'a> DisruptionPlan<'a> {
         }
     }
 
-    /// Takes nodes off the simulation that go anyway, with all that runs there.
+    /// Removes nodes that are removed anyway from the simulation, with all their pods.
     pub(super) fn retire(&mut self, gone: impl Fn(&Node) -> bool) {
         for node in self.simulation.snapshot.nodes.iter().filter(|node| gone(node)) {
             self.disturb(node);
@@ -124,14 +125,14 @@ impl<'a> DisruptionPlan<'a> {
         self.disturbed.extend(protected_workloads(node).map(|(_, workload)| Arc::clone(workload)));
     }
 
-    /// What speaks against disturbing one of some nodes' pods, if its workload rests as others of it move.
+    /// Returns the verdict against the disruption of some nodes' pods, if another pod of a protected workload moves already.
     fn unrest(&self, nodes: &[&Node]) -> Option<NodeVerdict> {
         let mut all = nodes.iter().flat_map(|node| protected_workloads(node));
         let (pod, workload) = all.find(|(_, workload)| self.disturbed.contains(*workload))?;
         Some(NodeVerdict::Disturbed { pod: pod.name.clone(), workload: workload.to_string() })
     }
 
-    /// What speaks against looking for other places for a node's pods now.
+    /// Returns the verdict that prevents a search for other places for a node's pods now, if any.
     pub(super) fn blocker(&self, nodes: &[Position], reason: CommandReason) -> Option<NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         if objects.iter().any(|node| self.expecting.contains(&node.name)) {
@@ -152,7 +153,8 @@ impl<'a> DisruptionPlan<'a> {
         (!self.budgets.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
     }
 
-    /// Replaces a node whatever that costs; why that is not possible, which it is told. `force` lets it go though its pods have no place.
+    /// Replaces a node at any price; records and returns the verdict if that is impossible. `force` removes the node although
+    /// its pods have no place.
     pub(super) fn replace(
         &mut self,
         position: Position,
@@ -190,7 +192,7 @@ impl<'a> DisruptionPlan<'a> {
         }
     }
 
-    /// Places for all pods of a node, on nodes that are there or on the cheapest new ones.
+    /// Finds places for all pods of a node, on existing nodes or on the cheapest new ones.
     fn search(&mut self, nodes: &[Position]) -> Result<RelocationOutcome, NodeVerdict> {
         let mut verdict = NodeVerdict::Postponed;
         for strategy in STRATEGIES {
@@ -219,7 +221,7 @@ impl<'a> DisruptionPlan<'a> {
         }
     }
 
-    /// Gives a node back whose pods all have room on others, if that is worth it.
+    /// Removes a node whose pods all fit on other nodes, if that saves enough.
     pub(super) fn delete_node(&mut self, position: Position) -> Result<(), NodeVerdict> {
         let nodes = [position];
         match self.mover.try_existing_nodes(&nodes) {
@@ -231,7 +233,7 @@ impl<'a> DisruptionPlan<'a> {
         }
     }
 
-    /// Replaces nodes by cheaper ones, if that is worth it and does not come apart.
+    /// Replaces nodes by cheaper ones, if that saves enough and the exchange does not consist of independent parts.
     pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), RejectedExchange> {
         let mut refused = RejectedExchange { verdict: NodeVerdict::Postponed, parts: Vec::new() };
         for strategy in STRATEGIES {
@@ -256,7 +258,7 @@ impl<'a> DisruptionPlan<'a> {
         Err(refused)
     }
 
-    /// Of an exchange that comes apart, and of which not every part is worth it by itself: the nodes of those that are.
+    /// Returns the nodes of each part that saves enough, for an exchange of independent parts of which not every one does.
     fn parts(&self, nodes: &[Position], outcome: &RelocationOutcome) -> Option<Vec<Vec<Position>>> {
         if nodes.len() < 2 {
             return None;
@@ -281,12 +283,12 @@ impl<'a> DisruptionPlan<'a> {
         saved.is_some_and(|saved| saved >= self.scales.required_savings(&nodes, &launches))
     }
 
-    /// How many launches the moves so far need.
+    /// Returns the number of launches that the commands so far need.
     fn replacements(&self) -> usize {
         self.moves.iter().map(|it| it.replacements.len()).sum()
     }
 
-    /// The same with launches that are sure to be cheaper.
+    /// Returns the result with launches that are certainly cheaper.
     fn cheaper(&self, nodes: &[Position], outcome: RelocationOutcome) -> Result<RelocationOutcome, NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         let before = self.price(&objects).ok_or(NodeVerdict::UnknownPrice)?;
@@ -306,8 +308,8 @@ impl<'a> DisruptionPlan<'a> {
         Ok(RelocationOutcome { launches: narrowed.collect::<Result<_, _>>()?, ..outcome })
     }
 
-    /// What pods have been seen to use that the last trial sends to each of its launches, where that counts. Nobody has seen those
-    /// nodes, so what pods request that nobody has seen either says nothing of them.
+    /// Returns the measured usage of pods that the last trial places on each of its launches, where utilization applies.
+    /// Unmeasured pods do not count: requests without a measurement indicate nothing about the usage of a new node.
     fn seen_on_launches(&self, outcome: &RelocationOutcome) -> Vec<Size> {
         let first = self.replacements();
         let mut sums = vec![Size::default(); outcome.launches.len()];
@@ -323,7 +325,7 @@ impl<'a> DisruptionPlan<'a> {
         sums
     }
 
-    /// Keeps the last trial if it saves enough, else takes it back.
+    /// Keeps the last trial if it saves enough, else reverts it.
     fn settle(&mut self, nodes: &[Position], outcome: RelocationOutcome, why: CommandCause) -> Result<(), NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         let asked = self.scales.required_savings(&objects, &outcome.launches);
@@ -344,7 +346,8 @@ impl<'a> DisruptionPlan<'a> {
         }
     }
 
-    /// Objects to a move that would not be worth it any more when a place is bought for whoever finds none, as kube-scheduler puts them.
+    /// Rejects a command that would no longer save enough after further launches for pods without capacity, as kube-scheduler
+    /// places them.
     fn simulated_placement(&mut self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
         let (pods, price) = self.mover.left_over();
         let saved = saved.saturating_sub(price.unwrap_or(i64::MAX));
@@ -361,7 +364,7 @@ impl<'a> DisruptionPlan<'a> {
         Some(self.price(&objects)? - self.scales.price_of_launches(launches))
     }
 
-    /// Lets the last trial stand, unless an earlier move is in its way.
+    /// Keeps the last trial, unless it conflicts with an earlier command.
     fn keep(
         &mut self,
         nodes: &[Position],
@@ -420,32 +423,32 @@ impl<'a> DisruptionPlan<'a> {
         }
     }
 
-    /// What the cheapest single node for all pods of some nodes would cost, as far as their sizes and labels go.
+    /// Returns the price of the cheapest single node for all pods of some nodes, as far as their sizes and labels decide.
     pub(super) fn price_bound(&mut self, nodes: &[Position]) -> Option<i64> {
         self.mover.price_bound(nodes)
     }
 
-    /// How many moves there are.
+    /// Returns the number of commands.
     pub(super) fn count(&self) -> usize {
         self.moves.len()
     }
 
-    /// Gives a node that may take pods so much more room.
+    /// Adds free capacity to a node that may take pods.
     pub(super) fn widen(&mut self, position: Position, by: Size) {
         self.mover.widen(position, &by.resources());
     }
 
-    /// The CPU and memory that a node has left; `None` where it takes no pods.
+    /// Returns the free CPU and memory of a node; `None` where it takes no pods.
     pub(super) fn left(&self, position: Position) -> Option<Size> {
         self.mover.left(position)
     }
 
-    /// Takes the moves out again that came after the first `count`. Nobody may look for places any more.
+    /// Removes and returns the commands after the first `count`. No further search for places is possible.
     pub(super) fn withdraw(&mut self, count: usize) -> Vec<PlannedCommand> {
         self.moves.split_off(count)
     }
 
-    /// The final verdict of a node.
+    /// Sets the final verdict of a node.
     pub(super) fn set_verdict(&mut self, position: Position, verdict: NodeVerdict) {
         self.verdicts.insert(position, verdict);
     }
@@ -456,7 +459,7 @@ impl<'a> DisruptionPlan<'a> {
     }
 }
 
-/// Pods of a node that would need another place, of workloads that ask to be disturbed but once in a while.
+/// Returns pods of a node that would need another place, of workloads with a minimum interval between disruptions.
 fn protected_workloads(node: &Node) -> impl Iterator<Item = (&BoundPod, &Arc<str>)> {
     node.pods.iter().filter(|pod| pod.reschedulable).filter_map(|pod| Some((pod, pod.workload.as_ref()?)))
 }
@@ -469,7 +472,7 @@ fn is_spot(node: &Node) -> bool {
     node.labels.get(crate::label::CAPACITY_TYPE).map(String::as_str) == Some(crate::CapacityType::Spot.as_str())
 }
 
-/// The part of an amount that falls on one of several.
+/// Returns the share of an amount for one of several.
 fn part(amount: i64, one: i64, whole: i64) -> i64 {
     if whole <= 0 {
         return amount;
@@ -478,7 +481,7 @@ fn part(amount: i64, one: i64, whole: i64) -> i64 {
 }
 
 impl PlannedCommands {
-    /// The same without what needs places: its pods' would not hold together.
+    /// Returns the result without commands that need places: the places of their pods would conflict.
     pub(super) fn forgone(self) -> Self {
         let verdicts = self.verdicts.into_iter().map(|(position, verdict)| match verdict {
             NodeVerdict::Remove(reason) => (position, NodeVerdict::LeftOut { reason, finding: UNSETTLED.to_owned() }),

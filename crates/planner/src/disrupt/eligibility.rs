@@ -1,4 +1,4 @@
-//! What a node could go for, or the first reason why it stays whatever else may be true.
+//! Eligibility of a node for disruption: a reason to remove it, or the first verdict that prevents this.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,16 @@ use crate::{
     Utilization, utilization_limit,
 };
 
-/// Judges nodes one by one.
+/// Evaluation of single nodes.
 pub(super) struct EligibilityRules<'a> {
     snapshot: &'a Snapshot,
     pools: BTreeMap<&'a str, &'a Pool>,
-    /// Nodes to which this plan sends pods.
+    /// Nodes to which this plan assigns pods.
     expecting: BTreeSet<String>,
-    /// Pools of which too many nodes are unhealthy at once for that to be their own fault: how many, and of how many.
+    /// NodePools with so many unhealthy nodes that the nodes themselves are hardly the cause: number of unhealthy nodes, and of
+    /// all.
     ailing: BTreeMap<&'a str, (usize, usize)>,
-    /// What pods with a place in this plan must be near, with their namespaces.
+    /// Required affinity terms of pods with a place in this plan, with their namespaces.
     near: Vec<(&'a str, &'a PodTerm)>,
 }
 
@@ -26,7 +27,7 @@ impl<'a> EligibilityRules<'a> {
         Self { snapshot, pools, expecting, ailing: unhealthy_by_pool(snapshot), near: near(snapshot, plan) }
     }
 
-    /// Whether a pod that waits has its place because of one that runs on a node.
+    /// Reports whether a pending pod has its place because of a pod on this node.
     fn is_required_by_pending_pods(&self, node: &Node) -> bool {
         node.pods.iter().any(|pod| {
             let shape = &pod.shape;
@@ -37,12 +38,12 @@ impl<'a> EligibilityRules<'a> {
         })
     }
 
-    /// The pool of a node.
+    /// Returns the NodePool of a node.
     pub(super) fn pool(&self, node: &Node) -> Option<&'a Pool> {
         self.pools.get(node.pool.as_deref()?).copied()
     }
 
-    /// What a node may go for, budgets aside.
+    /// Returns the reason to remove a node, independent of budgets.
     pub(super) fn evaluate(&self, node: &Node) -> Result<CommandReason, NodeVerdict> {
         if node.leaving.is_some() {
             return Err(NodeVerdict::Leaving);
@@ -58,7 +59,7 @@ impl<'a> EligibilityRules<'a> {
         }
     }
 
-    /// The same for a node that nothing ails, or that is not helped.
+    /// Evaluates a node that is healthy, or that repair does not replace.
     fn evaluate_healthy(&self, node: &Node) -> Result<CommandReason, NodeVerdict> {
         if node.stage != Stage::Initialized && !node.never_registered(self.snapshot.now) {
             return Err(NodeVerdict::NotInitialized);
@@ -98,7 +99,7 @@ impl<'a> EligibilityRules<'a> {
         self.is_consolidatable(node, pool)
     }
 
-    /// A node that has expired before it came up is not empty, nor does it matter that it has drifted.
+    /// Evaluates a node that expired before it was initialized: neither emptiness nor drift matters.
     fn evaluate_never_registered(&self, node: &Node) -> Result<CommandReason, NodeVerdict> {
         if node.termination_grace.is_none() {
             self.has_no_blocking_pod(node)?;
@@ -106,7 +107,7 @@ impl<'a> EligibilityRules<'a> {
         Ok(CommandReason::Expired)
     }
 
-    /// Whether a node of which nothing else is known might have a cheaper way.
+    /// Reports whether a node without another reason may be consolidated.
     fn is_consolidatable(&self, node: &Node, pool: &Pool) -> Result<CommandReason, NodeVerdict> {
         let resting = first(node, |pod| self.rests(pod).is_some());
         if let Some((pod, until)) = resting.and_then(|pod| self.rests(pod)) {
@@ -127,30 +128,30 @@ impl<'a> EligibilityRules<'a> {
         Some((pod.name.clone(), until.0))
     }
 
-    /// Whether this plan or a recent one sends pods there, or somewhere because of pods there.
+    /// Reports whether this plan or a recent one assigns pods to this node, or elsewhere because of pods on it.
     pub(super) fn is_expected(&self, node: &Node) -> bool {
         let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
         promised || self.expecting.contains(&node.name) || self.is_required_by_pending_pods(node)
     }
 
-    /// What a node goes for first, whatever runs there, if for anything.
+    /// Returns drift or expiration as a reason, independent of the pods on the node.
     pub(super) fn outdated(&self, node: &Node) -> Option<CommandReason> {
         let drifted = node.drifted.is_some().then_some(CommandReason::Drifted);
         drifted.or(self.has_expired(node).then_some(CommandReason::Expired))
     }
 
-    /// Whether a node is as old as it may get.
+    /// Reports whether a node is older than `expireAfter`.
     pub(super) fn has_expired(&self, node: &Node) -> bool {
         node.expires.is_some_and(|at| at <= self.snapshot.now)
     }
 
-    /// Whether a node is unhealthy and has been for as long as it may.
+    /// Reports whether a node has been unhealthy for longer than its toleration.
     fn is_terminally_unhealthy(&self, node: &Node) -> bool {
         let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
         due && !self.is_expected(node)
     }
 
-    /// Whether none of its pods holds a node.
+    /// Reports whether no pod blocks the disruption of its node.
     fn has_no_blocking_pod(&self, node: &Node) -> Result<(), NodeVerdict> {
         if let Some(pod) = first(node, |pod| pod.do_not_disrupt) {
             let remaining = pod.protected_until.map(|until| until.0.saturating_sub(self.snapshot.now.0));
@@ -162,7 +163,7 @@ impl<'a> EligibilityRules<'a> {
         }
     }
 
-    /// Whether the pool has waited long enough, and how much longer it wants to.
+    /// Reports whether the node has been quiet for `consolidateAfter`; the verdict has the remaining time.
     pub(super) fn is_quiet(&self, node: &Node, pool: &Pool) -> Result<(), NodeVerdict> {
         let after = pool.disruption.consolidate_after.ok_or(NodeVerdict::ConsolidationDisabled)?;
         let since = node.quiet_since.ok_or(NodeVerdict::NotInitialized)?;
@@ -171,13 +172,13 @@ impl<'a> EligibilityRules<'a> {
     }
 }
 
-/// The first by name of those pods of a node of which something is true: their order means nothing.
+/// Returns the first pod by name that matches, because the order of pods has no meaning.
 fn first(node: &Node, is: impl Fn(&BoundPod) -> bool) -> Option<&BoundPod> {
     let found = node.pods.iter().filter(|pod| is(pod));
     found.min_by(|one, other| (&one.name, &one.uid).cmp(&(&other.name, &other.uid)))
 }
 
-/// The nodes that the plan puts pods on.
+/// Returns the existing nodes that receive pods in the plan.
 fn expecting(plan: &Plan) -> BTreeSet<String> {
     let nodes = plan.report.pods.iter().filter_map(|verdict| match verdict {
         PodVerdict::Existing { node, .. } => Some(node.clone()),
@@ -186,26 +187,27 @@ fn expecting(plan: &Plan) -> BTreeSet<String> {
     nodes.collect()
 }
 
-/// What pods with a place must be near: terms with the namespaces that they are of.
+/// Returns the affinity terms of pods with a place, with their namespaces.
 fn near<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Vec<(&'a str, &'a PodTerm)> {
     let shapes: BTreeSet<usize> = plan.report.order.iter().map(|pod| snapshot.pods[*pod].shape).collect();
     let shapes = shapes.into_iter().map(|shape| &snapshot.shapes[shape]);
     shapes.flat_map(|shape| shape.near.iter().map(|term| (shape.namespace.as_str(), term))).collect()
 }
 
-/// How many pods run on a node that would need another place, if any do.
+/// Returns the number of pods on a node that would need another place, if there are any.
 fn in_use(node: &Node) -> Option<usize> {
     let pods = node.pods.iter().filter(|pod| pod.reschedulable).count();
     (pods > 0).then_some(pods)
 }
 
-/// Whether the pool gives back nodes on which something runs.
+/// Reports whether the NodePool consolidates nodes with pods.
 fn repacks(pool: &Pool) -> bool {
     let disruption = &pool.disruption;
     disruption.consolidate_after.is_some() && disruption.policy != ConsolidationPolicy::WhenEmpty
 }
 
-/// Pools of which more than a fifth is unhealthy: that is hardly the machines' fault. Claims that have no node yet prove nothing.
+/// Returns NodePools with more than a fifth of their nodes unhealthy: the nodes themselves are hardly the cause. Claims without
+/// a node do not count.
 fn unhealthy_by_pool(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for node in snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage != Stage::InFlight) {

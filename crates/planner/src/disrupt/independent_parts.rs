@@ -1,20 +1,21 @@
-//! What of an exchange has nothing to do with each other.
+//! Independent parts of an exchange.
 //!
-//! Nodes are vacated together because their pods may fit fewer or smaller nodes together. Where a pair among thirty finds such, the places
-//! of all thirty are looked for, and the others get nodes like their own: their pods would be evicted for nothing. So an exchange that
-//! comes apart, and of which some part is not worth it by itself, is none; its other parts are tried again, each alone.
+//! Nodes are vacated together because their pods may fit on fewer or smaller nodes. If only a pair among thirty nodes saves
+//! money, the others receive equivalent nodes, and their pods would be evicted for nothing. An exchange of independent parts is
+//! therefore rejected if one part does not save enough; its other parts are tried again separately.
 
 use std::collections::BTreeMap;
 
 use super::disruption_plan::Position;
 
-/// Nodes that belong together because pods of theirs go to the same launch, each with the launches that it needs.
+/// Nodes that depend on each other because their pods move to the same launch, with the launches that they need.
 pub(super) struct IndependentPart {
     pub(super) nodes: Vec<Position>,
     pub(super) launches: Vec<usize>,
 }
 
-/// The parts of an exchange of these nodes: `sent` has the launch to which a node sends pods, for each such pair.
+/// Returns the parts of an exchange of these nodes. `sent` contains a pair of node and launch for each launch to which a node
+/// moves pods.
 pub(super) fn parts(nodes: &[Position], sent: impl Iterator<Item = (Position, usize)>) -> Vec<IndependentPart> {
     let mut part_of: BTreeMap<Position, usize> =
         nodes.iter().enumerate().map(|(part, position)| (*position, part)).collect();
@@ -26,7 +27,7 @@ pub(super) fn parts(nodes: &[Position], sent: impl Iterator<Item = (Position, us
     }
     let mut parts: BTreeMap<usize, IndependentPart> = BTreeMap::new();
     let empty = || IndependentPart { nodes: Vec::new(), launches: Vec::new() };
-    // In the order in which the nodes are named.
+    // Parts and nodes keep the order of `nodes`.
     for position in nodes {
         parts.entry(part_of[position]).or_insert_with(empty).nodes.push(*position);
     }
@@ -41,7 +42,7 @@ mod tests {
     use super::parts;
 
     #[test]
-    fn nodes_belong_together_through_launches() {
+    fn parts_groups_nodes_when_they_share_a_launch() {
         let sent = [(5, 0), (7, 1), (2, 0), (9, 2), (7, 2), (7, 1), (3, 3)];
         let found: Vec<(Vec<usize>, Vec<usize>)> =
             parts(&[5, 7, 2, 9, 3, 4], sent.into_iter()).into_iter().map(|it| (it.nodes, it.launches)).collect();

@@ -1,9 +1,10 @@
-//! Requests that are lowered where their pods are, so that a node can go whose pods then have room beside them.
+//! Lowered requests of running pods that make room for the pods of a candidate.
 //!
-//! A look ahead, on a simulation of its own: once the nodes have gone whose pods have room elsewhere as things are, nodes of pools that
-//! pack get the room that their pods do not use, and whoever finds room now could go. None of that is a move yet. What it takes is
-//! lowered, on as few pods as possible; when kubelet has done so, the next plan finds the moves by requests alone, as
-//! kube-scheduler will. Until then these nodes are not exchanged for others: to lose one without buying another saves more.
+//! `look_ahead` uses a simulation of its own. Nodes whose pods fit elsewhere are removed first. Then nodes of NodePools with
+//! utilization `Pack` gain the capacity that their pods do not use. Further nodes whose pods fit now could be removed. None of
+//! these is a command yet. The necessary requests are lowered, on as few pods as possible. After kubelet has applied them, the
+//! next plan finds the commands by requests alone, as kube-scheduler will. Until then these nodes are not replaced: a removal
+//! without a replacement saves more.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +18,15 @@ use super::disruption_plan::{DisruptionPlan, Position};
 use super::eligibility::EligibilityRules;
 use super::{consolidate, restore_requests};
 
-/// What requests could be lowered to, by node.
+/// Possible lower requests, by node.
 pub(super) struct LowerRequests<'a> {
     snapshot: &'a Snapshot,
     offers: BTreeMap<Position, Vec<ResizeOffer<'a>>>,
-    /// Pods whose requests stay, and why.
+    /// Pods whose requests do not change, with the reason.
     pub(super) unpacked: Vec<NotResized>,
 }
 
-/// A pod that would do with less.
+/// Pod that needs less than it requests.
 struct ResizeOffer<'a> {
     pod: &'a BoundPod,
     sizing: &'a Sizing,
@@ -33,19 +34,20 @@ struct ResizeOffer<'a> {
     gain: Size,
 }
 
-/// What lowering makes possible.
+/// Effects of lowered requests.
 #[derive(Default)]
 pub(super) struct Lookahead {
-    /// What is lowered.
+    /// Requests to lower.
     pub(super) resizes: Vec<Resize>,
-    /// What the nodes cost per hour that can go then.
+    /// Price per hour of the nodes that can be removed then.
     pub(super) saving: i64,
-    /// Verdicts of these nodes and of those that expect their pods.
+    /// Verdicts of these nodes and of the destinations of their pods.
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
 }
 
 impl<'a> LowerRequests<'a> {
-    /// Whatever could be lowered on nodes that stay. Of a pod that is raised in one resource the other is lowered by a later plan.
+    /// Collects all requests that could be lowered on remaining nodes. For a pod with one resource raised now, a later plan
+    /// lowers the other.
     pub(super) fn new(snapshot: &'a Snapshot, judge: &EligibilityRules<'_>, raised: &[Resize]) -> Self {
         let raised: BTreeSet<&str> = raised.iter().map(|it| it.uid.as_str()).collect();
         let mut all = Self { snapshot, offers: BTreeMap::new(), unpacked: Vec::new() };
@@ -73,7 +75,8 @@ impl<'a> LowerRequests<'a> {
         all
     }
 
-    /// Looks which nodes could go if requests were lowered; `prepared` makes an disruption plan that may be spoilt.
+    /// Returns the nodes that could be removed with lowered requests; `prepared` creates a disruption plan that may be
+    /// discarded.
     pub(super) fn look_ahead<'s>(&self, prepared: impl Fn() -> DisruptionPlan<'s>, free: &[Position]) -> Lookahead {
         if self.offers.is_empty() || free.is_empty() {
             return Lookahead::default();
@@ -116,7 +119,7 @@ impl<'a> LowerRequests<'a> {
         }
     }
 
-    /// As few pods as possible, for CPU and for memory.
+    /// Chooses as few pods as possible, for CPU and for memory.
     fn chosen(&self, position: Position, short: Size) -> Vec<Resize> {
         let node = &self.snapshot.nodes[position];
         let offers = self.offers.get(&position).map_or(&[][..], Vec::as_slice);
@@ -162,7 +165,7 @@ fn sum(offers: &[ResizeOffer<'_>]) -> Size {
     offers.iter().fold(Size::default(), |sum, offer| sum.plus(offer.gain))
 }
 
-/// The offers that make up for what is short, those that give the most first.
+/// Returns the offers that cover the shortage, those with the greatest gain first.
 fn largest(offers: &[ResizeOffer<'_>], short: i64, of: impl Fn(Size) -> i64) -> BTreeSet<usize> {
     let mut order: Vec<usize> = (0..offers.len()).filter(|index| of(offers[*index].gain) > 0).collect();
     order.sort_by_key(|index| (Reverse(of(offers[*index].gain)), &offers[*index].pod.name, &offers[*index].pod.uid));
@@ -178,7 +181,7 @@ fn largest(offers: &[ResizeOffer<'_>], short: i64, of: impl Fn(Size) -> i64) -> 
     chosen
 }
 
-/// What moves save that have room only because requests were lowered before.
+/// Returns the savings of commands whose pods fit only because requests were lowered before.
 pub(super) fn saved(snapshot: &Snapshot, moves: &[PlannedCommand]) -> i64 {
     let spared = |node: &Node| {
         let sizings = node.pods.iter().filter_map(|pod| pod.sizing.as_deref());
@@ -207,7 +210,7 @@ pub(super) fn saved(snapshot: &Snapshot, moves: &[PlannedCommand]) -> i64 {
     by_usage.filter_map(|it| it.saving).map(|saving| saving.0).sum()
 }
 
-/// The nodes that a move sends pods to, with the pods' UIDs.
+/// Returns the nodes to which a command moves pods, with the pods' UIDs.
 fn places(it: &PlannedCommand) -> impl Iterator<Item = (&str, &str)> {
     it.pods.iter().filter_map(|pod| match &pod.to {
         Destination::Node(node) => Some((node.as_str(), pod.uid.as_str())),

@@ -1,10 +1,10 @@
-//! What the budgets of each pool still allow while a plan spends them.
+//! Remaining disruption budgets of each NodePool during a plan.
 
 use std::collections::BTreeMap;
 
 use crate::{Budgets, CommandReason, Node, Snapshot};
 
-/// Budgets by pool, and how many nodes of each the plan has taken so far.
+/// Budgets by NodePool, and the number of its nodes that the plan removes so far.
 #[derive(Clone)]
 pub(super) struct RemainingBudgets<'a> {
     pools: BTreeMap<&'a str, (Budgets, u32)>,
@@ -16,7 +16,7 @@ impl<'a> RemainingBudgets<'a> {
         Self { pools: own.collect() }
     }
 
-    /// Whether all these nodes may go for this reason.
+    /// Reports whether all these nodes may be removed for this reason.
     pub(super) fn allows(&self, nodes: &[&Node], reason: CommandReason) -> bool {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         nodes.iter().for_each(|node| *counts.entry(node.pool.as_deref().unwrap_or_default()).or_default() += 1);
@@ -26,7 +26,7 @@ impl<'a> RemainingBudgets<'a> {
         })
     }
 
-    /// Counts nodes that go, whatever the reason.
+    /// Counts removed nodes, for every reason.
     pub(super) fn spend(&mut self, nodes: &[&Node]) {
         for node in nodes {
             if let Some((_, spent)) = node.pool.as_deref().and_then(|pool| self.pools.get_mut(pool)) {
@@ -36,7 +36,7 @@ impl<'a> RemainingBudgets<'a> {
     }
 }
 
-/// How many nodes a pool may lose for a reason. What nobody may put off has no budget.
+/// Returns how many nodes a NodePool may lose for a reason. Reasons that permit no delay have no budget.
 fn allowance(budgets: &Budgets, reason: CommandReason) -> u32 {
     match reason {
         CommandReason::Empty => budgets.empty,

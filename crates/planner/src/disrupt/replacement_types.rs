@@ -1,5 +1,5 @@
-//! Replacements that are sure to be cheaper: of all that a launch may become, only what costs less than what it replaces and would not
-//! be busy with the pods that are meant for it.
+//! Replacements that are certainly cheaper. Of all possible types of a launch, those remain that cost less than the replaced
+//! nodes and are not overloaded by the assigned pods.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use crate::{
     Snapshot, label, utilization_limit,
 };
 
-/// Cheaper types that a spot node must be able to choose from before it takes the place of another one alone: one that is
-/// among the cheapest already is left in peace.
+/// Minimum number of cheaper spot types for the replacement of a single spot node by another one. Fewer types mean that the
+/// node is among the cheapest already.
 const LEAST_SPOT_TYPES: usize = 15;
 
-/// What a replacement may be.
+/// Constraints of a replacement.
 #[derive(Clone, Copy)]
 pub(super) struct ReplacementRules {
-    /// What it may cost at worst.
+    /// Maximum price in the worst case.
     pub(super) most: i64,
-    /// Whether all that it replaces is spot.
+    /// Whether all replaced nodes are spot.
     pub(super) from_spot: bool,
     /// Whether one node is replaced by one.
     pub(super) single: bool,
-    /// What its pods are known to use: it must not be busy with that.
+    /// Measured usage of its pods: the node must not be overloaded by it.
     pub(super) used: Size,
 }
 
-/// The launch with what keeps the terms; why there is none, otherwise.
+/// Returns the launch restricted to types within the rules, or the verdict if there are none.
 pub(super) fn narrow(snapshot: &Snapshot, launch: &Launch, terms: ReplacementRules) -> Result<Launch, NodeVerdict> {
     let none = NodeVerdict::Cheapest { pods: 0 };
     let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
@@ -63,14 +63,14 @@ fn allows(launch: &Launch, one: CapacityType) -> bool {
     requirements(launch).get(label::CAPACITY_TYPE).is_none_or(|set| set.allows(Some(one.as_str())))
 }
 
-/// Otherwise a launch that finds no spot would come up as the on-demand node that nobody wanted.
+/// Restricts the launch to spot. Otherwise a launch without available spot capacity would become an unwanted on-demand node.
 fn set_spot(launch: &mut Launch) {
     for requirement in launch.requirements.iter_mut().filter(|it| it.key == label::CAPACITY_TYPE) {
         requirement.values = vec![CapacityType::Spot.as_str().to_owned()];
     }
 }
 
-/// Types whose dearest offering that can be had costs no more than that.
+/// Returns types whose most expensive available offering costs at most `most`.
 fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i64) -> Vec<(&'k InstanceType, i64)> {
     let worst = |kind: &&'k InstanceType| {
         let offer = Offer::new(kind);
@@ -83,7 +83,7 @@ fn cheaper<'k>(kinds: &[&'k InstanceType], requirements: &Requirements, most: i6
     kinds.iter().filter_map(worst).collect()
 }
 
-/// Those that would not be busy with so much; an error where all that there are would be.
+/// Returns types that this usage does not overload; an error where it overloads all of them.
 fn below_utilization_limit(
     kinds: Vec<(&InstanceType, i64)>,
     used: Size,
@@ -101,7 +101,7 @@ fn below_utilization_limit(
     }
 }
 
-/// As few of the cheapest as a single spot node may choose from.
+/// Returns the fewest of the cheapest types that a single spot node may choose from.
 fn few<'k>(launch: &Launch, kinds: Vec<(&'k InstanceType, i64)>) -> Result<Vec<(&'k InstanceType, i64)>, NodeVerdict> {
     if kinds.len() < LEAST_SPOT_TYPES {
         return Err(NodeVerdict::SpotToSpot { types: Some(kinds.len()) });
@@ -113,7 +113,7 @@ fn few<'k>(launch: &Launch, kinds: Vec<(&'k InstanceType, i64)>) -> Result<Vec<(
     Ok(kept)
 }
 
-/// The launch with these types only, if they leave as many values as `minValues` asks for.
+/// Returns the launch with these types only, if they have as many values as `minValues` requires.
 fn finish(mut launch: Launch, kinds: &[(&InstanceType, i64)]) -> Option<Launch> {
     if kinds.is_empty() || launch.min_values_relaxed || !keeps_values(&launch, kinds) {
         return None;
@@ -125,7 +125,7 @@ fn finish(mut launch: Launch, kinds: &[(&InstanceType, i64)]) -> Option<Launch> 
     Some(launch)
 }
 
-/// What a price means for the usual work.
+/// Returns the price per unit of performance.
 fn effective(kind: &InstanceType, price: i64) -> i128 {
     i128::from(price) * 1000 / i128::from(kind.performance.unwrap_or(1000).max(1))
 }

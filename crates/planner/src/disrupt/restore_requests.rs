@@ -1,6 +1,6 @@
-//! Lowered requests that go up again, before anything is sent to their nodes: where something is short, where a pod uses more than
-//! it did, and where nobody wants requests lowered any more. Never beyond what the node has room for, for kube-scheduler binds by
-//! requests; and without a report that counts nothing changes, unless for the last reason.
+//! Restoration of lowered requests, before pods are placed on the nodes. Requests are restored under pressure, where a pod uses
+//! more than before, and where requests are no longer lowered. The result never exceeds the free capacity of the node, because
+//! kube-scheduler binds by requests. Without a valid usage report nothing changes, except for the last reason.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     Sizing, Snapshot, Utilization, packing,
 };
 
-/// All that goes up, by node.
+/// Returns all requests to raise, by node.
 pub(super) fn restore_requests(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> {
     let pools: BTreeMap<&str, &Pool> = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let mut incoming: Option<BTreeMap<&str, Size>> = None;
@@ -39,7 +39,7 @@ pub(super) fn restore_requests(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> 
     all
 }
 
-/// A pod that should get more.
+/// Pod that should receive more.
 struct RestoreRequest<'a> {
     pod: &'a BoundPod,
     sizing: &'a Sizing,
@@ -62,7 +62,7 @@ fn restore_request<'a>(node: &'a Node, pool: &Pool, pod: &'a BoundPod) -> Option
     Some(RestoreRequest { pod, sizing, why, to })
 }
 
-/// Whether kubelet will never grant what the pod was lowered to: without a mark the next plan would ask for the same.
+/// Reports whether kubelet will never grant the lowered requests: without a mark the next plan would request the same.
 fn is_refused(sizing: &Sizing) -> bool {
     sizing.fixed == Some(NotResizable::Infeasible)
 }
@@ -71,7 +71,7 @@ fn is_lowered(sizing: &Sizing) -> bool {
     sizing.containers.iter().any(|container| !container.requested.is_within(container.requests))
 }
 
-/// What of it there is room for: of CPU and memory each container's part.
+/// Returns the part of the request that fits: of CPU and memory each container's share.
 fn within(sizing: &Sizing, to: &[Size], room: Size) -> Vec<Size> {
     let from = sizing.requests();
     let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
@@ -89,7 +89,7 @@ fn within(sizing: &Sizing, to: &[Size], room: Size) -> Vec<Size> {
     sizing.containers.iter().zip(to).map(one).collect()
 }
 
-/// The change of a pod's requests; `None` where nothing changes.
+/// Returns the change of a pod's requests; `None` where nothing changes.
 pub(super) fn resize(node: &Node, pod: &BoundPod, sizing: &Sizing, to: &[Size], why: ResizeReason) -> Option<Resize> {
     let changed = sizing.containers.iter().zip(to).filter(|(container, to)| container.requests != **to);
     let containers = changed.map(|(container, to)| ContainerResize {
@@ -103,13 +103,13 @@ pub(super) fn resize(node: &Node, pod: &BoundPod, sizing: &Sizing, to: &[Size], 
     (!containers.is_empty()).then_some(Resize { uid, pod: name, node, containers, why, marks: false })
 }
 
-/// What a pod has to remember for which there is no room now: nothing is lowered there meanwhile, and never as far as before.
+/// Returns a mark for a pod that cannot be restored now: nothing is lowered there meanwhile, and never as far as before.
 fn mark(node: &Node, pod: &BoundPod) -> Resize {
     let (uid, name, node) = (pod.uid.clone(), pod.name.clone(), node.name.clone());
     Resize { uid, pod: name, node, containers: Vec::new(), why: ResizeReason::NoRoom, marks: true }
 }
 
-/// What pods request that the plan sends to nodes, by node.
+/// Returns the requests of pods that the plan assigns to nodes, by node.
 fn coming<'a>(snapshot: &'a Snapshot, plan: &Plan) -> BTreeMap<&'a str, Size> {
     let names: BTreeMap<&str, &'a str> =
         snapshot.nodes.iter().map(|node| (node.name.as_str(), node.name.as_str())).collect();

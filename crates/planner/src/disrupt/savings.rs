@@ -1,4 +1,4 @@
-//! What a move saves, and whether that is enough for what it disturbs.
+//! Savings of a command, compared with its disruption cost.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{
     Utilization, payback,
 };
 
-/// What nodes cost and what disrupting them counts for, by pool.
+/// Prices of nodes and disruption costs, by NodePool.
 pub(super) struct SavingsRules<'a> {
     now: Millis,
     pools: BTreeMap<&'a str, PoolSavingsRules<'a>>,
@@ -19,13 +19,13 @@ struct PoolSavingsRules<'a> {
     cost: i64,
 }
 
-/// What a move would save, and what it would have to.
+/// Actual and required savings of a command.
 pub(super) struct Savings {
     pub(super) saved: i64,
     pub(super) asked: i64,
 }
 
-/// What it counts for to disrupt a node: one, and what each of its pods counts for that would need another place.
+/// Returns the disruption cost of a node: one unit, and the cost of each of its pods that would need another place.
 pub(super) fn cost_of(node: &Node) -> i64 {
     let pods = node.pods.iter().filter(|pod| pod.reschedulable).map(|pod| pod.cost.max(0));
     BoundPod::COST + pods.sum::<i64>()
@@ -37,7 +37,7 @@ impl<'a> SavingsRules<'a> {
         let mut pools: BTreeMap<&str, PoolSavingsRules<'_>> = snapshot.pools.iter().map(weights).collect();
         for node in snapshot.nodes.iter().filter(|node| node.claim.is_some()) {
             if let Some(weights) = pools.get_mut(node.pool.as_deref().unwrap_or_default()) {
-                // The fee counts here as it does in every saving.
+                // The fee counts here as in all savings.
                 weights.price += node.price.map_or(0, |price| price.0 + weights.pool.node_fee.0);
                 weights.cost += cost_of(node);
             }
@@ -45,18 +45,18 @@ impl<'a> SavingsRules<'a> {
         Self { now: snapshot.now, pools }
     }
 
-    /// What a node costs with its pool's fee; `None` while its price is unknown.
+    /// Returns the price of a node with its NodePool's fee; `None` while its price is unknown.
     pub(super) fn price_of(&self, node: &Node) -> Option<i64> {
         Some(node.price?.0 + self.fee(node.pool.as_deref().unwrap_or_default()))
     }
 
-    /// Whether reports of real use count for nodes of a pool.
+    /// Reports whether usage reports apply to nodes of a NodePool.
     pub(super) fn uses_utilization(&self, pool: Option<&str>) -> bool {
         let pool = pool.and_then(|pool| self.pools.get(pool));
         pool.is_some_and(|weights| weights.pool.disruption.utilization != Utilization::Ignore)
     }
 
-    /// What launches cost with their pools' fees.
+    /// Returns the price of launches with their NodePools' fees.
     pub(super) fn price_of_launches(&self, launches: &[Launch]) -> i64 {
         launches.iter().map(|launch| launch.price.0 + self.fee(&launch.pool)).sum()
     }
@@ -65,7 +65,7 @@ impl<'a> SavingsRules<'a> {
         self.pools.get(pool).map_or(0, |weights| weights.pool.node_fee.0)
     }
 
-    /// What a move of these nodes to these launches would have to save.
+    /// Returns the required savings of a command with these nodes and launches.
     pub(super) fn required_savings(&self, nodes: &[&Node], launches: &[Launch]) -> i64 {
         let of_node = |node: &&Node| {
             let worth = self.pools.get(node.pool.as_deref()?)?.pool.disruption.worth;
@@ -80,14 +80,14 @@ impl<'a> SavingsRules<'a> {
         shares.max(each).max(warm_up).max(1)
     }
 
-    /// What a new node costs before it is of use, for each hour of the time within which that must be earned back.
+    /// Returns the cost of a new node before it is usable, per hour of the payback period.
     fn warm_up(&self, launch: &Launch, tenure: i64) -> i64 {
         let price = i128::from(launch.price.0 + self.fee(&launch.pool));
         let millis = self.pools.get(launch.pool.as_str()).map_or(0, |weights| weights.pool.disruption.worth.warm_up);
         i64::try_from(price * i128::from(millis) / i128::from(tenure)).unwrap_or(i64::MAX)
     }
 
-    /// Why a move is not worth it, if it is not.
+    /// Returns the verdict of a command that does not save enough, if it does not.
     pub(super) fn rejection(&self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
         if saved < asked {
             let (saving, asked) = (MicroDollars(saved), MicroDollars(asked));
@@ -99,7 +99,7 @@ impl<'a> SavingsRules<'a> {
         least.map(|score| NodeVerdict::Unbalanced { score })
     }
 
-    /// What a move that saves so much means for each pool that it takes nodes from.
+    /// Returns the balance of a command with these savings for each NodePool whose nodes it removes.
     pub(super) fn balances(&self, nodes: &[&Node], saved: i64) -> Vec<Balance> {
         let whole: i64 = nodes.iter().filter_map(|node| self.price_of(node)).sum();
         let mut by_pool: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
@@ -117,7 +117,8 @@ impl<'a> SavingsRules<'a> {
 }
 
 impl PoolSavingsRules<'_> {
-    /// The saving's share of the pool's cost beside the disruption's share of the pool's.
+    /// Returns the savings' share of the NodePool's cost, compared with the disruption's share of the NodePool's disruption
+    /// cost.
     fn balance(&self, saved: i64, cost: i64) -> Balance {
         let gain = i128::from(saved.max(0)) * i128::from(self.cost);
         let pain = i128::from(cost) * i128::from(self.price);
@@ -131,7 +132,7 @@ impl PoolSavingsRules<'_> {
     }
 }
 
-/// The part of an amount that falls on one of several.
+/// Returns the share of an amount for one of several.
 fn part(amount: i64, one: i64, whole: i64) -> i64 {
     if whole <= 0 {
         return amount;
@@ -143,9 +144,9 @@ fn part(amount: i64, one: i64, whole: i64) -> i64 {
 mod tests {
     use super::*;
 
-    /// A pool that costs 100 and whose disruption counts for 100.
+    /// Uses a NodePool with price 100 and disruption cost 100.
     #[test]
-    fn half_of_the_disruptions_share_is_enough() {
+    fn balance_holds_when_savings_reach_half_of_the_cost_share() {
         let pool = Pool::default();
         let weights = PoolSavingsRules { pool: &pool, price: 100, cost: 100 };
         let rows = [

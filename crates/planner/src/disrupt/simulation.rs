@@ -1,4 +1,4 @@
-//! The cluster as it will be when the plan's pods have their places, with the pods of nodes that might go as pods to be placed.
+//! Simulated cluster in which the plan's pods have their places, and the pods of candidates are pods to be placed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use crate::{
     Snapshot, Stage, ValueSet, label, utilization_limit,
 };
 
-/// Positions of shapes, by address and by what a split adds.
+/// Positions of shapes, by address and by the requirement that a split adds.
 type Shapes = BTreeMap<(*const PodShape, Option<Requirement>), usize>;
 
-/// A snapshot in which pods of some nodes count twice: where they run, and as pods that may be given another place.
+/// Snapshot in which pods of some nodes occur twice: where they run, and as pods that may receive another place.
 pub(super) struct SimulatedCluster {
     pub(super) snapshot: Snapshot,
     /// By node, the positions of its pods that would need another place.
     pub(super) own: Vec<Vec<usize>>,
-    /// By pod, what it really uses, as far as anyone knows.
+    /// By pod, its usage, or an estimate if it was not measured.
     pub(super) uses: Vec<Size>,
-    /// By pod, what it has been seen to use.
+    /// By pod, its measured usage.
     pub(super) seen: Vec<Size>,
-    /// UIDs of those of them of which a copy is to be up before they are evicted.
+    /// UIDs of the pods that need a running copy before their eviction.
     pub(super) surging: BTreeSet<String>,
 }
 
 impl SimulatedCluster {
-    /// `free` are the positions of nodes that might go, `raised` requests that go up where their pods are.
+    /// Creates the simulation. `free` are the positions of candidates, `raised` the requests that running pods regain.
     pub(super) fn new(snapshot: &Snapshot, plan: &Plan, free: &[usize], raised: &[Resize]) -> Self {
         let mut settled = snapshot.clone();
         settle(&mut settled, plan);
@@ -45,7 +45,7 @@ impl SimulatedCluster {
         simulation
     }
 
-    /// A static pool has room for one more node for each of its own that might go.
+    /// Allows a static NodePool one more node for each of its candidates.
     fn expect_successor(&mut self, node: usize) {
         let own = self.snapshot.nodes[node].pool.clone();
         if let Some(pool) = self.snapshot.pools.iter_mut().find(|pool| Some(&pool.name) == own.as_ref()) {
@@ -85,7 +85,7 @@ impl SimulatedCluster {
     }
 }
 
-/// What pods use that wait for a place: those of nodes that are leaving as they did there. Those of buffers use nothing.
+/// Returns the usage of pending pods: pods of leaving nodes count with their usage there, pods of CapacityBuffers with nothing.
 fn uses(snapshot: &Snapshot) -> Vec<Size> {
     let leaving = snapshot.nodes.iter().filter(|node| node.leaving.is_some()).flat_map(|node| &node.pods);
     let known: BTreeMap<&str, Size> = leaving.map(|pod| (pod.uid.as_str(), utilization_limit::usage_of(pod))).collect();
@@ -98,7 +98,7 @@ fn uses(snapshot: &Snapshot) -> Vec<Size> {
     snapshot.pods.iter().map(of_pod).collect()
 }
 
-/// Notes the plan's places as promises; what it launches is on its way.
+/// Records the plan's places as nominations and its launches as in-flight nodes.
 fn settle(settled: &mut Snapshot, plan: &Plan) {
     for (position, launch) in plan.launches.iter().enumerate() {
         draw(settled, launch);
@@ -118,14 +118,14 @@ fn settle(settled: &mut Snapshot, plan: &Plan) {
     }
 }
 
-/// Keeps the room that a pod gets back.
+/// Reserves the capacity that a pod regains.
 fn raise(settled: &mut Snapshot, resize: &Resize) {
     let Some(node) = settled.nodes.iter_mut().find(|node| node.name == resize.node) else { return };
     let more = resize.containers.iter().fold(Size::default(), |sum, it| sum.plus(it.to.minus(it.from)));
     Arc::make_mut(node).used.add(&more.resources());
 }
 
-/// Takes what a launch draws on off its capacity reservation.
+/// Subtracts a launch from its capacity reservation.
 fn draw(settled: &mut Snapshot, launch: &Launch) {
     let requirements: Requirements = launch.requirements.iter().collect();
     let Some(id) = requirements.get(label::RESERVATION_ID).and_then(ValueSet::single) else { return };
@@ -140,7 +140,7 @@ fn draw(settled: &mut Snapshot, launch: &Launch) {
     }
 }
 
-/// No node has a name with a space in it.
+/// Returns a name for a launch; no node has a name with a space.
 fn name(launch: usize) -> String {
     format!("launch {launch}")
 }

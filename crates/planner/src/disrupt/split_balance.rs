@@ -1,13 +1,13 @@
-//! On which side of its workload's split, on-demand or spot, a pod stays when it moves.
+//! Side of a workload's split, on-demand or spot, of a moved pod.
 //!
-//! A move never takes a pod to the other side, with one exception: pods that run on-demand because spot was sold out, more of
-//! them than the workload asks for, may go back to spot.
+//! A command never moves a pod to the other side, with one exception. Pods may run on-demand because spot was unavailable;
+//! those beyond the number that the workload requests may return to spot.
 
 use std::collections::BTreeMap;
 
 use crate::{BoundPod, CapacitySplit, CapacityType, Node, Operator, Requirement, Snapshot, label};
 
-/// How many pods of each workload run on-demand beyond what it asks for.
+/// Number of each workload's pods on on-demand nodes beyond the requested number.
 pub(super) struct SplitBalance<'a> {
     surplus: BTreeMap<&'a CapacitySplit, usize>,
 }
@@ -37,7 +37,7 @@ impl<'a> SplitBalance<'a> {
         Self { surplus: tallies.into_iter().map(surplus).collect() }
     }
 
-    /// What a pod of a node that moves requires beside what it says itself. Who may change sides is counted.
+    /// Returns the additional requirement of a moved pod of a node. Counts pods that may change sides.
     pub(super) fn keep(&mut self, node: &Node, pod: &BoundPod) -> Option<Requirement> {
         let mix = pod.mix.as_deref()?;
         let own: &[CapacityType] =
@@ -52,7 +52,7 @@ impl<'a> SplitBalance<'a> {
     }
 }
 
-/// How many of a workload's pods are to be on-demand: the base, and what its share leaves of the others.
+/// Returns how many of a workload's pods should be on-demand: the base, and the others without the spot share.
 fn wanted(mix: &CapacitySplit, all: usize) -> usize {
     let base = usize::try_from(mix.on_demand_base).unwrap_or(usize::MAX).min(all);
     let spot = mix.spot_share.map_or(all - base, |share| (all - base) * usize::from(share.min(100)) / 100);

@@ -1,4 +1,5 @@
-//! Which nodes static pools give back: claims without an instance first, then empty nodes, then those that disturb least.
+//! Surplus nodes of static NodePools: claims without an instance first, then empty nodes, then those with the lowest disruption
+//! cost.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use super::disruption_plan::Position;
 use super::eligibility::EligibilityRules;
 use super::savings::cost_of;
 
-/// Nodes that static pools have too many of beside those that go anyway, but for those that expect pods.
+/// Returns the surplus nodes of static NodePools, not counting nodes that are removed anyway. Nodes that expect pods are
+/// excluded.
 pub(super) fn surplus_nodes<'a>(
     snapshot: &'a Snapshot,
     judge: &EligibilityRules<'_>,
@@ -33,14 +35,14 @@ pub(super) fn surplus_nodes<'a>(
     gone
 }
 
-/// What it costs to take a node away; less goes first.
+/// Returns the sort key for removals; lower keys are removed first.
 fn removal_order(snapshot: &Snapshot, node: &Node) -> (bool, bool, bool, i64, String) {
     let in_use = node.pods.iter().any(|pod| pod.reschedulable);
     let held = node.do_not_disrupt || node.pods.iter().any(|pod| pod.do_not_disrupt);
     (node.stage != Stage::InFlight, held || in_use, held, remaining(snapshot, node), node.name.clone())
 }
 
-/// What disrupting it counts for, less the less of its life is left.
+/// Returns the disruption cost, reduced in proportion to the remaining lifetime.
 fn remaining(snapshot: &Snapshot, node: &Node) -> i64 {
     let cost = i128::from(cost_of(node));
     let Some(expires) = node.expires else { return cost_of(node) };
@@ -59,7 +61,7 @@ mod tests {
     const HOUR: i64 = 3_600_000;
     const NOW: Millis = Millis(100 * HOUR);
 
-    /// A node of so many hours that lives for so many, with pods that cost so much to evict, in halves of the usual.
+    /// Creates a node of an age and a lifetime in hours, with pods of the given eviction costs in halves of the default.
     fn node(name: &str, age: i64, lives: Option<i64>, pods: &[i64]) -> Node {
         let created = Millis(NOW.0 - age * HOUR);
         let pod = |cost: &i64| BoundPod { reschedulable: true, cost: cost * BoundPod::COST / 2, ..BoundPod::default() };
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn disruption_counts_for_less_the_less_of_a_life_is_left() {
+    fn remaining_decreases_with_the_rest_of_the_lifetime() {
         let snapshot = Snapshot { now: NOW, ..Snapshot::default() };
         let whole = 2 * BoundPod::COST;
         let rows = [
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_one_too_many_is_what_disturbs_least() {
+    fn surplus_nodes_returns_the_node_with_the_least_disruption() {
         let rows: [(&str, [Node; 2], &str); 4] = [
             ("the shorter life", [node("a", 1, Some(10), &[2]), node("b", 9, Some(10), &[2])], "b"),
             ("pods that are cheaper to evict", [node("a", 1, None, &[2, 2]), node("b", 1, None, &[2, 1])], "b"),

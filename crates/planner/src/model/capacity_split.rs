@@ -1,17 +1,17 @@
-//! Workloads that want some of their pods on-demand and a share of the others on spot.
+//! Workloads with some of their pods on-demand and a share of the others on spot.
 
 use serde::{Deserialize, Serialize};
 
-/// What the pods of one workload ask for together; pods with equal mixes belong together.
+/// Split that the pods of one workload share; pods with equal values belong together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CapacitySplit {
-    /// For people: `Kind namespace/name` of the pods' controller.
+    /// Display name: `Kind namespace/name` of the pods' controller.
     pub workload: String,
-    /// The controller's UID.
+    /// UID of the controller.
     pub owner: String,
-    /// How many of the pods never go to spot; capacity that is reserved counts as on-demand.
+    /// Number of pods that never run on spot; reserved capacity counts as on-demand.
     pub on_demand_base: u32,
-    /// Of the others, how many of a hundred go to spot if it can be had; `None` where they go wherever it is cheapest.
+    /// Share of the other pods that run on spot if available, in percent; `None` where they run wherever it is cheapest.
     pub spot_share: Option<u8>,
 }

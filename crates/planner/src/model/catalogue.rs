@@ -1,4 +1,4 @@
-//! What can be bought for one node class: instance types with their offerings.
+//! Catalogue of one EC2NodeClass: instance types with their offerings.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::Resources;
 
-/// The few labels that the planner itself must know by name; crate `snapshot` tests that they are `api`'s.
+/// Labels that the planner must know by name; crate `snapshot` tests that they equal those of `api`.
 pub mod label {
-    /// Stands in the offerings.
+    /// Zone; offerings have it.
     pub const ZONE: &str = "topology.kubernetes.io/zone";
-    /// Stands in the offerings.
+    /// Capacity type; offerings have it.
     pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
-    /// The instance type's name.
+    /// Name of the instance type.
     pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
-    /// Stands in reserved offerings: the capacity reservation that a node was launched into.
+    /// Capacity reservation that a node was launched into; reserved offerings have it.
     pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
-    /// Unknown before a node registers.
+    /// Hostname; unknown before a node registers.
     pub const HOSTNAME: &str = "kubernetes.io/hostname";
-    /// Stands in reasons: what a pod says to keep the first of its workload off spot.
+    /// Annotation of a pod with the number of its workload's pods that never run on spot; named in reasons.
     pub const ON_DEMAND_BASE: &str = "kerf.sh/on-demand-base";
-    /// Stands in reasons: what a pod says of how many of the others go to spot.
+    /// Annotation with the share of a workload's other pods that run on spot; named in reasons.
     pub const SPOT_SHARE: &str = "kerf.sh/spot-share";
 }
 
@@ -29,85 +29,85 @@ pub mod label {
 #[serde(transparent)]
 pub struct MicroDollars(pub i64);
 
-/// The instance types of one node class, in the order of their names.
+/// Instance types of one EC2NodeClass, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Catalogue {
-    /// The node class's name.
+    /// Name of the EC2NodeClass.
     pub name: String,
-    /// Its instance types, sorted by name.
+    /// Instance types, sorted by name.
     pub types: Vec<InstanceType>,
 }
 
-/// One instance type under one node class.
+/// Instance type under one EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InstanceType {
     /// EC2's name, such as `m7g.large`.
     pub name: String,
-    /// Label values that the type can have; an absent key means that the label does not exist on its nodes.
-    /// Zone and capacity type stand in the offerings.
+    /// Possible label values of the type; an absent key means that its nodes lack the label. Zone and capacity type belong to
+    /// the offerings.
     pub labels: BTreeMap<String, Vec<String>>,
-    /// What the machine has.
+    /// Capacity of the machine.
     pub capacity: Resources,
-    /// What pods may request: capacity less reservations and the eviction threshold.
+    /// Allocatable resources: capacity less reservations and the eviction threshold.
     pub allocatable: Resources,
-    /// Where, how and for how much it can be had.
+    /// Offerings with zone, capacity type and price.
     pub offerings: Vec<Offering>,
-    /// As `offerings`, of those whose price nobody knows: their `price` means nothing, and none of them is bought before an
-    /// overlay says what it costs.
+    /// Offerings without a known price: their `price` has no meaning, and no launch uses them before a NodeOverlay sets a
+    /// price.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unpriced: Vec<Offering>,
-    /// Work done for the money, in thousandths of the usual: 1,250 counts a price for four fifths when types compete.
+    /// Performance per price, in thousandths of the usual: with 1,250, a price counts as four fifths in comparisons of types.
     pub performance: Option<u32>,
-    /// How many volumes a new node can attach, by CSI driver; a driver that is not named has no bound.
+    /// Maximum number of volumes that a new node can attach, by CSI driver; a driver without an entry is unlimited.
     pub attach_limits: BTreeMap<String, i64>,
 }
 
-/// A way to buy an instance type.
+/// Offering of an instance type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Offering {
-    /// Availability zone name.
+    /// Name of the availability zone.
     pub zone: String,
     /// Spot, on-demand or reserved.
     pub capacity_type: CapacityType,
     /// Price per hour.
     pub price: MicroDollars,
-    /// Whether it can be had now, as far as we know.
+    /// Whether the offering is available now, as far as known.
     pub available: bool,
-    /// Further labels of nodes that come from this offering, such as the zone id.
+    /// Further labels of nodes from this offering, such as the zone id.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// The capacity reservation that a reserved offering draws on.
+    /// Capacity reservation of a reserved offering.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
 }
 
-/// Capacity that is paid for already.
+/// Prepaid capacity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reservation {
-    /// EC2's id; one reservation can stand behind several offerings.
+    /// EC2's id; one reservation can belong to several offerings.
     pub id: String,
-    /// Instances that it still has room for, those of claims in flight taken off.
+    /// Remaining instances, without those of in-flight claims.
     pub remaining: u32,
 }
 
-/// Karpenter's capacity types, cheapest tier first.
+/// Karpenter's capacity types, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityType {
-    /// Paid for already.
+    /// Prepaid capacity.
     Reserved,
-    /// Spare capacity that EC2 may take back.
+    /// Spare capacity that EC2 may interrupt.
     Spot,
-    /// Full price.
+    /// Capacity at full price.
     OnDemand,
 }
 
 impl Offering {
-    /// The value of a label that offerings decide.
+    /// Returns the value of a label that offerings decide.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&str> {
         match key {
@@ -120,7 +120,7 @@ impl Offering {
 }
 
 impl CapacityType {
-    /// The label value.
+    /// Returns the label value.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Nodes, and claims that have no node yet, as the planner sees them.
+//! Nodes, and claims without a node, as the planner's input.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,130 +8,132 @@ use serde::{Deserialize, Serialize};
 
 use super::{CapacitySplit, Effect, MicroDollars, Millis, PodShape, Requirement, Resources, Size, Sizing, Taint};
 
-/// The key of the taint that a cordon is.
+/// Key of the taint of a cordon.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// How far a node has come.
+/// Stage of a node's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Stage {
     /// A claim whose node has not registered.
     InFlight,
-    /// Registered, not yet initialized: startup and ephemeral taints are already left out of `taints`.
+    /// Registered, not yet initialized: `taints` omits startup and ephemeral taints.
     Registered,
-    /// Ready for pods; nodes that Kerf does not manage are here too.
+    /// Ready for pods; includes nodes that Kerf does not manage.
     #[default]
     Initialized,
 }
 
-/// Why a node takes no more pods and why its pods count as pending.
+/// Reason why a node takes no more pods and its pods count as pending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Leaving {
-    /// Its Node or NodeClaim is being deleted, or waits for its replacement: as a part of a move that is under way, or because
-    /// its agent asked for one.
+    /// The Node or NodeClaim is being deleted or waits for its replacement. A command is in progress, or its agent requested a
+    /// replacement.
     Deleting,
-    /// EC2 takes the instance back at `deadline`; the agent drains it.
+    /// EC2 interrupts the instance at `deadline`; the agent drains it.
     Interrupted {
-        /// When the instance goes, if the notice said so.
+        /// Time of the interruption, if the notice contains it.
         deadline: Option<Millis>,
     },
 }
 
-/// One node, or a claim on its way to be one.
+/// Node, or in-flight claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Node {
-    /// The Node's name, or the NodeClaim's while it has no Node.
+    /// Name of the Node, or of the NodeClaim while it has no Node.
     pub name: String,
-    /// The NodeClaim's name; `None` for nodes that Kerf does not manage.
+    /// Name of the NodeClaim; `None` for nodes that Kerf does not manage.
     pub claim: Option<String>,
-    /// The NodePool's name.
+    /// Name of the NodePool.
     pub pool: Option<String>,
-    /// How far the node has come.
+    /// Stage of the node.
     pub stage: Stage,
-    /// Set when the node is on its way out.
+    /// Reason, if the node is leaving.
     pub leaving: Option<Leaving>,
-    /// Whether it is cordoned: only pods that tolerate the taint of a cordon may go there; see [`Node::repelling`].
+    /// Whether the node is cordoned: only pods that tolerate the taint of a cordon may run there; see [`Node::repelling`].
     pub unschedulable: bool,
-    /// Labels of the Node; of the claim, with single-valued requirements, while in flight.
+    /// Labels of the Node; while in flight those of the claim, with single-valued requirements.
     pub labels: BTreeMap<String, String>,
-    /// What a claim without an instance may still become; a pod counts on it only when every possibility suits the pod.
+    /// Requirements that a claim without an instance still leaves open; a pod can rely on the claim only when every possibility
+    /// satisfies it.
     pub requirements: Vec<Requirement>,
-    /// The instance type, where known; of a claim without an instance the cheapest that it lists.
+    /// Instance type, where known; for a claim without an instance the cheapest that it lists.
     pub instance_type: Option<String>,
-    /// Taints that count for pods.
+    /// Taints that apply to pods.
     pub taints: Vec<Taint>,
-    /// What pods may request in all.
+    /// Allocatable resources.
     pub allocatable: Resources,
-    /// Requests of the pods bound to it (`pods` counts them), DaemonSet pods included.
+    /// Requests of its bound pods (`pods` counts them), DaemonSet pods included.
     pub used: Resources,
-    /// The DaemonSet pods' share of `used`.
+    /// Part of `used` for DaemonSet pods.
     pub daemon_used: Resources,
-    /// Pods that are bound to it, DaemonSet and static pods included.
+    /// Bound pods, DaemonSet and static pods included.
     pub pods: Vec<BoundPod>,
-    /// How many volumes it can attach, by CSI driver; a driver that is not named has no bound.
+    /// Maximum number of volumes that it can attach, by CSI driver; a driver without an entry is unlimited.
     pub attach_limits: BTreeMap<String, i64>,
-    /// Since when nothing has happened on it; `None` while not initialized.
+    /// Time of the last change on the node; `None` while not initialized.
     pub quiet_since: Option<Millis>,
-    /// `karpenter.sh/do-not-disrupt` holds on the Node.
+    /// Whether the Node has an effective `karpenter.sh/do-not-disrupt` annotation.
     pub do_not_disrupt: bool,
-    /// When a recent plan sent pods there, until when that promise protects it.
+    /// End of the protection by a nomination of a recent plan.
     pub nominated_until: Option<Millis>,
-    /// What it costs; `None` when its type is unknown.
+    /// Price; `None` when its type is unknown.
     pub price: Option<MicroDollars>,
-    /// When its NodeClaim was made.
+    /// Creation time of its NodeClaim.
     pub created: Millis,
-    /// When it expires, if ever.
+    /// Time of its expiration, if any.
     pub expires: Option<Millis>,
-    /// `terminationGracePeriod` in milliseconds: drift and expiry need not respect what holds its pods, for the drain ends.
+    /// `terminationGracePeriod` in milliseconds: with it, drift and expiration ignore pods that block disruption, because the
+    /// drain ends.
     pub termination_grace: Option<i64>,
-    /// Set when it is not any more what its pool and class ask for.
+    /// Drift from its NodePool and EC2NodeClass.
     pub drifted: Option<Drifted>,
-    /// Set when it is unhealthy and node repair is on: from when on it may be replaced, and why.
+    /// Unhealthy condition while node repair is enabled, with the time from which the node may be replaced.
     pub sick: Option<Unhealthy>,
-    /// What it really uses, by a report that is fresh and its own.
+    /// Measured usage, from a valid report for this node.
     pub usage: Option<Usage>,
 }
 
-/// A node that is not any more what its pool and class ask for.
+/// Drift of a node from its NodePool and EC2NodeClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Drifted {
-    /// Since when; those that drifted first are replaced first.
+    /// Time of the drift; nodes that drifted first are replaced first.
     pub since: Millis,
-    /// The condition's reason, such as `NodePoolDrifted`.
+    /// Reason of the condition, such as `NodePoolDrifted`.
     pub reason: String,
 }
 
-/// A node that is unhealthy.
+/// Unhealthy state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Unhealthy {
-    /// From when on it is replaced if it does not get well.
+    /// Time from which the node is replaced if it does not recover.
     pub due: Millis,
-    /// The condition that says so, such as `Ready`.
+    /// Type of the condition, such as `Ready`.
     pub condition: String,
 }
 
-/// What a node really uses, as its agent reports.
+/// Measured usage of a node, from its agent's report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
-    /// 95th percentile of the CPU that its pods use, in millicores.
+    /// 95th percentile of the CPU usage of its pods, in millicores.
     pub cpu: i64,
     /// 95th percentile of their working set, in bytes.
     pub memory: i64,
-    /// What it is short of already: stalls, or pods that were killed for want of memory.
+    /// Present pressure: stalls, or OOM kills of pods.
     pub pressed: Option<Pressure>,
-    /// What each of its pods stays within for 95 % of the time, added up: more than `cpu` and `memory`, for they do not peak
-    /// together. Zero where that is not known.
+    /// Sum of the 95th percentiles of its pods: greater than `cpu` and `memory`, because pods do not peak together. Zero where
+    /// unknown.
     pub of_pods: Size,
-    /// What pods use on top that came too lately to show in `cpu` and `memory`; where nobody has seen one yet, what it requests.
+    /// Usage of pods that are too recent to be part of `cpu` and `memory`; for pods without a measurement, their requests.
     pub newcomers: Size,
 }
 
-/// What a node is short of.
+/// Pressure on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Pressure {
@@ -141,18 +143,18 @@ pub enum Pressure {
     Memory,
     /// All processes wait for a disk.
     Disk,
-    /// Processes were killed for want of memory.
+    /// Processes were OOM killed.
     Killed,
 }
 
 impl Node {
-    /// Whether it is as old as it may get and has never been ready for pods: nobody counts on it any more.
+    /// Reports whether the node expired before it was ever initialized; no decision relies on such a node.
     #[must_use]
     pub fn never_registered(&self, now: Millis) -> bool {
         self.claim.is_some() && self.stage != Stage::Initialized && self.expires.is_some_and(|at| at <= now)
     }
 
-    /// The taints that count for pods. A cordon is one, whether its taint is there yet or not.
+    /// Returns the taints that apply to pods. A cordon counts as a taint, with or without the taint on the Node.
     #[must_use]
     pub fn repelling(&self) -> Cow<'_, [Taint]> {
         if !self.unschedulable || self.taints.iter().any(|taint| taint.key == CORDON) {
@@ -163,50 +165,52 @@ impl Node {
     }
 }
 
-/// A pod that runs on a node.
+/// Pod that runs on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BoundPod {
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
     /// `namespace/name`.
     pub name: String,
-    /// Whether it would need another place when the node goes: alive, or ending and to be made anew under its name
-    /// by a StatefulSet.
+    /// Whether the pod would need another place when the node is removed: the pod is alive, or its StatefulSet recreates it
+    /// under its name.
     pub reschedulable: bool,
-    /// Whether an active `karpenter.sh/do-not-disrupt` annotation holds the node, also of a pod that goes with it.
+    /// Whether an active `karpenter.sh/do-not-disrupt` annotation blocks the node's disruption, also of a pod that terminates
+    /// with its node.
     pub do_not_disrupt: bool,
-    /// Until when it does, where it names a time.
+    /// End of this protection, where the annotation names a time.
     pub protected_until: Option<Millis>,
-    /// The PodDisruptionBudgets that would not let it go now: one that allows none, or more than one, which no eviction passes.
+    /// PodDisruptionBudgets that block its eviction now: one that allows none, or more than one, which the eviction API
+    /// rejects.
     pub held_by: Vec<String>,
-    /// What evicting it counts for: [`BoundPod::COST`] as a rule, more or less by its deletion cost and priority.
+    /// Disruption cost of its eviction: [`BoundPod::COST`] by default, changed by its deletion cost and priority.
     pub cost: i64,
-    /// Its workload, where that asks to be disturbed but once in a while: `Kind namespace/name`. [`super::Snapshot::resting`] has until
-    /// when it rests.
+    /// Workload with a minimum interval between disruptions: `Kind namespace/name`. [`super::Snapshot::resting`] has the end of
+    /// the present interval.
     pub workload: Option<Arc<str>>,
-    /// What other pods look at in it: namespace, labels, terms, ports, volumes. Pods of one owner share it. Its requests are those
-    /// that the pod would be made anew with; what it takes of its node stands in the node's `used`.
+    /// Properties that rules of other pods use: namespace, labels, terms, ports, volumes. Pods of one owner share the shape.
+    /// The shape has the requests of a recreated pod; the present requests are part of the node's `used`.
     pub shape: Arc<PodShape>,
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`.
     pub claims: Vec<String>,
-    /// How its workload is split over on-demand and spot, if it asks for that.
+    /// Split of its workload over on-demand and spot, if requested.
     pub mix: Option<Arc<CapacitySplit>>,
-    /// On its way out: it still has its room, ports and volumes, but counts for no topology.
+    /// Whether the pod is terminating: it keeps its resources, ports and volumes, but counts for no topology.
     pub ending: bool,
-    /// What it stays within for 95 % of the time; `None` where nobody has seen that.
+    /// 95th percentile of its usage; `None` where it was not measured.
     pub used: Option<Size>,
-    /// What it requests and uses, container by container, where its pool packs or its requests were lowered.
+    /// Requests and usage by container, where its NodePool lowers requests or they were lowered.
     pub sizing: Option<Box<Sizing>>,
-    /// Whether a copy of it is to be up before it is evicted.
+    /// Whether a copy of it must run before it is evicted.
     pub surges: bool,
 }
 
 impl BoundPod {
-    /// What evicting a pod counts for that says nothing of it: Karpenter's 1.0, in units of 2^-27.
+    /// Default disruption cost of a pod: Karpenter's 1.0, in units of 2^-27.
     pub const COST: i64 = 1 << 27;
 
-    /// What evicting a pod of this deletion cost and priority counts for.
+    /// Returns the disruption cost of a pod with this deletion cost and priority.
     #[must_use]
     pub fn cost_of(deletion_cost: i32, priority: i32) -> i64 {
         let cost = Self::COST + i64::from(deletion_cost) + 4 * i64::from(priority);

@@ -1,19 +1,19 @@
-//! Whether an instance type, and which of its offerings, can become what a set of requirements describes.
+//! Match of an instance type and its offerings with a set of requirements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{InstanceType, MicroDollars, Offering, Requirements, label};
 
-/// An instance type with the label keys that its offerings decide.
+/// Instance type with the label keys that its offerings decide.
 #[derive(Clone, Debug)]
 pub struct Offer<'a> {
-    /// The type itself.
+    /// Instance type.
     pub kind: &'a InstanceType,
     keys: BTreeSet<&'a str>,
 }
 
 impl<'a> Offer<'a> {
-    /// The type as its offerings say it.
+    /// Creates the value for a type and collects the label keys of its offerings.
     #[must_use]
     pub fn new(kind: &'a InstanceType) -> Self {
         let mut keys = BTreeSet::from([label::ZONE, label::CAPACITY_TYPE]);
@@ -24,19 +24,19 @@ impl<'a> Offer<'a> {
         Self { kind, keys }
     }
 
-    /// The label keys that the type's offerings decide.
+    /// Returns the label keys that the type's offerings decide.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.keys.iter().copied()
     }
 
-    /// Whether the type or its offerings say what a label is.
+    /// Reports whether the type or its offerings define a label.
     #[must_use]
     pub fn carries(&self, key: &str) -> bool {
         key == label::INSTANCE_TYPE || self.keys.contains(key) || self.kind.labels.contains_key(key)
     }
 
-    /// Whether the type's own labels can be as required. Labels that the node gets anyway (`given`) and labels that
-    /// are not the type's business are not asked for.
+    /// Reports whether the type's own labels can satisfy the requirements. Ignores labels that the node receives anyway
+    /// (`given`) and labels that the type does not decide.
     #[must_use]
     pub fn labels_match(
         &self,
@@ -53,12 +53,12 @@ impl<'a> Offer<'a> {
         })
     }
 
-    /// The offerings that can be as required, whether they can be had now or not.
+    /// Returns the offerings that can satisfy the requirements, available or not.
     pub fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         self.among(&self.kind.offerings, requirements)
     }
 
-    /// The offerings that can be as required and have no known price.
+    /// Returns the offerings that can satisfy the requirements and have no known price.
     pub fn unpriced(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         self.among(&self.kind.unpriced, requirements)
     }
@@ -68,7 +68,7 @@ impl<'a> Offer<'a> {
         all.iter().filter(move |offering| asked.iter().all(|(key, set)| set.allows(offering.value(key))))
     }
 
-    /// The price of the cheapest offering that is as required and can be had now.
+    /// Returns the price of the cheapest available offering that satisfies the requirements.
     #[must_use]
     pub fn price(&self, requirements: &Requirements) -> Option<MicroDollars> {
         self.offerings(requirements).filter(|offering| offering.available).map(|offering| offering.price).min()

@@ -1,4 +1,4 @@
-//! Pods by shape: what the scheduler looks at is kept once for all pods that share it.
+//! Pods by shape: the constraints that the scheduler evaluates are stored once for all pods that share them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{CapacitySplit, Millis, PodPreference, PodTerm, Requirement, Resources, Spread};
 
-/// A pod that needs a place.
+/// Pod that needs a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pod {
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
     /// `namespace/name`.
     pub name: String,
@@ -20,39 +20,40 @@ pub struct Pod {
     pub shape: usize,
     /// Creation time, the third key of the queue's order.
     pub created: Millis,
-    /// The node that it still runs on, when that node is leaving.
+    /// Node that the pod still runs on, when that node is leaving.
     pub leaving_node: Option<String>,
-    /// The node or claim that a recent plan promised; kept as long as the pod fits there, so that plans do not swap pods.
+    /// Node or claim of a recent nomination; kept while the pod fits there, so that plans do not swap pods.
     pub nominated: Option<String>,
-    /// Where that promise stands among all of them. They are kept in this order, since a later one may rest on an earlier.
+    /// Position of this nomination among all of them. Nominations are kept in this order, because a later one may depend on an
+    /// earlier one.
     pub nominated_after: usize,
     /// `namespace/name` of its volume claims, one for each of the shape's `volumes`; pods can share a claim.
     pub claims: Vec<String>,
-    /// `namespace/name` of the CapacityBuffer that it stands for; such a pod keeps room and is never bound.
+    /// `namespace/name` of its CapacityBuffer; such a pod keeps capacity free and is never bound.
     pub buffer: Option<String>,
-    /// How its workload is split over on-demand and spot, if it asks for that.
+    /// Split of its workload over on-demand and spot, if requested.
     pub mix: Option<Arc<CapacitySplit>>,
 }
 
-/// All that placing a pod depends on, but for names of its own.
+/// All constraints on the placement of a pod, without its own names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodShape {
     /// Requests of the whole pod, with `pods` = 1.
     pub requests: Resources,
-    /// The node selector's requirements.
+    /// Requirements of the node selector.
     pub selector: Vec<Requirement>,
     /// Required node affinity: alternatives in order, each a conjunction; empty means none.
     pub affinity: Vec<Vec<Requirement>>,
-    /// Taints that the pod puts up with.
+    /// Tolerations of the pod.
     pub tolerations: Vec<Toleration>,
-    /// Higher goes first.
+    /// Priority; pods with a higher one are placed first.
     pub priority: i32,
-    /// Whose pods count for namespaced terms.
+    /// Namespace, to which the pod's namespaced terms refer.
     pub namespace: String,
-    /// Labels that a selector of some pod looks at; others would only make shapes of equal pods differ.
+    /// Labels that a selector of some pod uses; other labels would only distinguish shapes of equal pods.
     pub labels: BTreeMap<String, String>,
-    /// Nodes that it would like.
+    /// Preferred node affinity.
     pub preferred: Vec<NodePreference>,
     /// Topology spread constraints, hard and soft.
     pub spread: Vec<Spread>,
@@ -64,46 +65,46 @@ pub struct PodShape {
     pub prefers_near: Vec<PodPreference>,
     /// Preferred pod anti-affinity.
     pub prefers_apart: Vec<PodPreference>,
-    /// Ports of the node that it binds.
+    /// Host ports.
     pub ports: Vec<HostPort>,
-    /// Its persistent and ephemeral volumes.
+    /// Persistent and ephemeral volumes.
     pub volumes: Vec<VolumeNeed>,
 }
 
-/// Nodes that a pod would like.
+/// Preferred node affinity term of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodePreference {
-    /// How much, 1 to 100.
+    /// Weight, 1 to 100.
     pub weight: i32,
-    /// A conjunction.
+    /// Requirements, a conjunction.
     pub term: Vec<Requirement>,
 }
 
-/// A port of the node.
+/// Host port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostPort {
-    /// The node's address; `0.0.0.0` is all of them, and what an absent one means.
+    /// Address of the node; `0.0.0.0`, also the default, means all addresses.
     pub ip: String,
-    /// 1 to 65,535.
+    /// Port number, 1 to 65,535.
     pub port: u16,
     /// `TCP`, `UDP` or `SCTP`.
     pub protocol: String,
 }
 
-/// What a volume asks of the node.
+/// Constraints of a volume on the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeNeed {
-    /// The CSI driver whose attachments are counted; `None` for volumes that count for nothing.
+    /// CSI driver whose attachments are counted; `None` for volumes that are not counted.
     pub driver: Option<String>,
-    /// Where the volume is or can be made: alternatives of conjunctions; empty is anywhere.
+    /// Locations where the volume exists or can be created: alternatives of conjunctions; empty means any location.
     pub alternatives: Vec<Vec<Requirement>>,
 }
 
 impl HostPort {
-    /// Whether two pods with these ports cannot share a node.
+    /// Reports whether two pods with these ports cannot share a node.
     #[must_use]
     pub fn clashes(&self, other: &Self) -> bool {
         const ALL: &str = "0.0.0.0";
@@ -113,26 +114,26 @@ impl HostPort {
     }
 }
 
-/// One DaemonSet's pod.
+/// Pod of one DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Daemon {
     /// `namespace/name` of the DaemonSet.
     pub name: String,
-    /// Its pod; node names that DaemonSet pods pin are already left out.
+    /// Shape of its pod, without the node name that DaemonSet pods require.
     pub shape: PodShape,
 }
 
-/// A node taint.
+/// Node taint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// The taint's key.
+    /// Key of the taint.
     pub key: String,
-    /// The taint's value, often empty.
+    /// Value of the taint, often empty.
     #[serde(default)]
     pub value: String,
-    /// What it does to pods that do not tolerate it.
+    /// Effect on pods that do not tolerate it.
     pub effect: Effect,
 }
 
@@ -145,43 +146,43 @@ impl fmt::Display for Taint {
     }
 }
 
-/// A taint's effect.
+/// Effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Effect {
-    /// New pods stay away.
+    /// New pods are not scheduled.
     NoSchedule,
-    /// New pods stay away where they can.
+    /// New pods are scheduled elsewhere where possible.
     PreferNoSchedule,
-    /// New pods stay away, running ones must leave.
+    /// New pods are not scheduled, and running pods are evicted.
     NoExecute,
 }
 
-/// A pod's toleration; an absent key (with `Exists`) or effect matches all.
+/// Toleration of a pod; an absent key (with `Exists`) or effect matches all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// The key, `None` for every key.
+    /// Key, `None` for every key.
     pub key: Option<String>,
-    /// How the value is compared.
+    /// Comparison of the value.
     pub operator: TolerationOperator,
-    /// The value for `Equal`.
+    /// Value for `Equal`.
     #[serde(default)]
     pub value: String,
-    /// The effect, `None` for every effect.
+    /// Effect, `None` for every effect.
     pub effect: Option<Effect>,
 }
 
-/// How a toleration compares.
+/// Operator of a toleration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TolerationOperator {
     /// Key and value must be equal.
     Equal,
-    /// The key is enough.
+    /// Only the key must be equal.
     Exists,
 }
 
 impl Toleration {
-    /// Whether this toleration puts up with `taint`.
+    /// Reports whether this toleration matches `taint`.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let key = self.key.as_ref().is_none_or(|key| *key == taint.key);

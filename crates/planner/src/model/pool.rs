@@ -1,4 +1,4 @@
-//! NodePools as the planner sees them.
+//! NodePools as the planner's input.
 
 use std::collections::BTreeMap;
 
@@ -6,121 +6,122 @@ use serde::{Deserialize, Serialize};
 
 use super::{MicroDollars, Requirement, Resources, Taint};
 
-/// One NodePool that may be used.
+/// NodePool that may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pool {
-    /// The NodePool's name.
+    /// Name of the NodePool.
     pub name: String,
-    /// Higher first; absent in the object means 0.
+    /// Weight, the greater the earlier; absent in the object means 0.
     pub weight: i32,
-    /// Position of the pool's catalogue in the snapshot.
+    /// Position of the NodePool's catalogue in the snapshot.
     pub catalogue: usize,
-    /// The template's requirements.
+    /// Requirements of the template.
     pub requirements: Vec<Requirement>,
-    /// Labels that every node of the pool gets, the pool's and the class's own labels included.
+    /// Labels of every node of the NodePool, including its own and the EC2NodeClass's labels.
     pub labels: BTreeMap<String, String>,
-    /// Taints that stay on the pool's nodes. Startup taints do not count: pods wait for them to go.
+    /// Permanent taints of the NodePool's nodes. Startup taints do not count: pods wait for their removal.
     pub taints: Vec<Taint>,
-    /// Upper bounds on the whole pool (`nodes` counts nodes); `None` is no limit at all.
+    /// Limits of the whole NodePool (`nodes` counts nodes); `None` means no limit.
     pub limits: Option<Resources>,
-    /// Capacity of the pool's nodes and claims that are not leaving (`nodes` included).
+    /// Capacity of the NodePool's nodes and claims that are not leaving (`nodes` included).
     pub usage: Resources,
-    /// When and how the pool gives nodes back.
+    /// Conditions for the disruption of the NodePool's nodes.
     pub disruption: Disruption,
-    /// How many nodes a static pool keeps; such a pool takes pods on its nodes, but gets none made for them.
+    /// Number of nodes of a static NodePool; its nodes take pods, but no node is launched for them.
     pub replicas: Option<u32>,
-    /// Nodes and claims of the pool that are not leaving.
+    /// Number of the NodePool's nodes and claims that are not leaving.
     pub running: u32,
-    /// What each node costs beside its price, per hour: agents and licences.
+    /// Cost of each node beside its price, per hour: agents and licences.
     pub node_fee: MicroDollars,
 }
 
-/// A NodePool's disruption block, with what its budgets leave at this moment.
+/// Disruption block of a NodePool, with the remaining budgets at this moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disruption {
-    /// How long a node must have been quiet, in milliseconds; `None` is `Never`.
+    /// Minimum quiet time of a node, in milliseconds; `None` is `Never`.
     pub consolidate_after: Option<i64>,
-    /// Which nodes may be given back to save money.
+    /// Nodes that consolidation may remove.
     pub policy: ConsolidationPolicy,
-    /// How many more nodes may be disrupted now, by reason; the translator has applied budgets and calendars.
+    /// Remaining disruptions now, by reason; the caller has applied budgets and schedules.
     pub budgets: Budgets,
-    /// What a move must save to be worth it.
+    /// Minimum savings of a command.
     pub worth: MinimumSavings,
-    /// What reports of real use count for.
+    /// Use of usage reports.
     pub utilization: Utilization,
-    /// How far requests are lowered where they are.
+    /// Bounds for lowered requests of running pods.
     pub packing: Packing,
 }
 
 /// Karpenter's `consolidationPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConsolidationPolicy {
-    /// Only nodes on which nothing runs.
+    /// Only empty nodes.
     WhenEmpty,
-    /// Also nodes whose pods fit elsewhere for less.
+    /// Also nodes whose pods fit elsewhere at a lower cost.
     #[default]
     WhenEmptyOrUnderutilized,
-    /// The same, where the saving's share of the pool's cost is at least half of the disruption's share of the pool's.
+    /// The same, where the savings' share of the NodePool's cost is at least half of the disruption's share of the NodePool's
+    /// disruption cost.
     Balanced,
 }
 
-/// How many more nodes of a pool may be disrupted now. Every disruption uses up one of each, whatever its reason.
+/// Remaining disruptions of a NodePool now. Every disruption reduces each of them by one, for every reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budgets {
-    /// For reason `Empty`.
+    /// Remaining disruptions for reason `Empty`.
     pub empty: u32,
-    /// For reason `Underutilized`.
+    /// Remaining disruptions for reason `Underutilized`.
     pub underutilized: u32,
-    /// For reason `Drifted`.
+    /// Remaining disruptions for reason `Drifted`.
     pub drifted: u32,
-    /// For nodes that have expired: what budgets say that name no reason.
+    /// Remaining disruptions of expired nodes, from budgets without reasons.
     pub expired: u32,
 }
 
-/// What a move must save.
+/// Minimum savings of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MinimumSavings {
-    /// Of what its nodes cost, in thousandths.
+    /// Minimum share of the price of its nodes, in thousandths.
     pub share: u32,
-    /// Per hour, for each pod that it evicts.
+    /// Minimum savings per hour for each pod that it evicts.
     pub per_pod: MicroDollars,
-    /// For how many milliseconds a new node of the pool is paid before it is of use; a move must earn that back within the time for
-    /// which its nodes have stood, a day at most.
+    /// Paid time of a new node before it is usable, in milliseconds. A command must earn this back within the age of its nodes,
+    /// at most one day.
     pub warm_up: i64,
 }
 
-/// How far requests of pods that stay are lowered.
+/// Bounds for lowered requests of pods that do not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Packing {
-    /// What is added to a pod's use, in thousandths of it.
+    /// Margin added to a pod's usage, in thousandths of it.
     pub margin: u32,
-    /// What is left of a request at least, in thousandths of it.
+    /// Minimum rest of a request, in thousandths of it.
     pub floor: u32,
-    /// For how many hours a pod must have been watched.
+    /// Minimum usage history of a pod, in hours.
     pub history: u32,
 }
 
-/// `kerf.sh/utilization` of a pool.
+/// Setting `kerf.sh/utilization` of a NodePool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Utilization {
-    /// Requests are all that counts.
+    /// Only requests count.
     Ignore,
-    /// Idle nodes go first; busy ones are left alone, and nothing is sent to them.
+    /// Idle nodes are removed first; busy ones are neither removed nor receive moved pods.
     #[default]
     Observe,
-    /// The same, and requests of pods that stay are lowered in place to what they need.
+    /// Like `Observe`, and requests of pods that do not move are lowered in place to their need.
     Pack,
 }
 
 impl Budgets {
-    /// As many nodes as one likes, whatever the reason.
+    /// Unlimited disruptions for every reason.
     pub const UNLIMITED: Self = Self { empty: u32::MAX, underutilized: u32::MAX, drifted: u32::MAX, expired: u32::MAX };
-    /// None, whatever the reason.
+    /// No disruption for any reason.
     pub const NONE: Self = Self { empty: 0, underutilized: 0, drifted: 0, expired: 0 };
 }
 
@@ -131,15 +132,15 @@ impl Default for Budgets {
 }
 
 impl Default for Packing {
-    /// A fifth more than the use, at least half of the request, after a day.
+    /// Returns a margin of a fifth, a floor of half of the request, and a history of one day.
     fn default() -> Self {
         Self { margin: 200, floor: 500, history: 24 }
     }
 }
 
 impl Default for MinimumSavings {
-    /// One percent, and a twentieth of a cent for each pod: with more of it a small node with many pods could never go. EC2 bills a
-    /// machine from `running` on, and it is of use 5 s later.
+    /// Returns one percent, and a twentieth of a cent for each pod: with more, small nodes with many pods could never be
+    /// removed. EC2 bills an instance from `running` on, and the node is usable 5 s later.
     fn default() -> Self {
         Self { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 }
     }
@@ -149,9 +150,9 @@ impl Default for MinimumSavings {
 mod tests {
     use super::{MicroDollars, MinimumSavings};
 
-    /// docs/disruption.md names these figures, and why they are not others.
+    /// docs/disruption.md lists these values with their reasons.
     #[test]
-    fn what_a_move_must_save_by_default() {
+    fn minimum_savings_default_has_the_documented_values() {
         assert_eq!(MinimumSavings::default(), MinimumSavings { share: 10, per_pod: MicroDollars(500), warm_up: 5_000 });
     }
 }

@@ -1,8 +1,8 @@
 //! Label requirements and their algebra (Karpenter's sets with complements and integer bounds).
 //!
-//! A requirement allows a set of label values, and perhaps that the label is absent. Everything else
-//! follows from set algebra: two requirements are compatible when their intersection is not empty, and the
-//! leniency of `NotIn` and `DoesNotExist` towards each other is the value "absent" that both allow.
+//! A requirement allows a set of label values, and perhaps the absence of the label. All other rules follow from set algebra.
+//! Two requirements are compatible when their intersection is not empty. `NotIn` and `DoesNotExist` are compatible because both
+//! allow the value "absent".
 
 mod set;
 
@@ -12,68 +12,68 @@ use serde::{Deserialize, Serialize};
 
 pub use set::ValueSet;
 
-/// One requirement as objects write it.
+/// Requirement in the form of the API.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
-    /// The label's key; aliases are already normalised.
+    /// Key of the label; aliases are already normalised.
     pub key: String,
-    /// How the values are meant.
+    /// Operator.
     pub operator: Operator,
-    /// The values; one integer for the comparing operators.
+    /// Values; one integer for the comparison operators.
     #[serde(default)]
     pub values: Vec<String>,
-    /// How many distinct values must stay possible.
+    /// Minimum number of distinct values that must remain possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_values: Option<u32>,
 }
 
 impl Requirement {
-    /// A requirement without `minValues`.
+    /// Creates a requirement without `minValues`.
     #[must_use]
     pub fn new<V: Into<String>>(key: &str, operator: Operator, values: impl IntoIterator<Item = V>) -> Self {
         Self { key: key.to_owned(), operator, values: values.into_iter().map(Into::into).collect(), min_values: None }
     }
 }
 
-/// Kubernetes' and Karpenter's operators.
+/// Operators of Kubernetes and Karpenter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
     /// One of the values.
     In,
-    /// None of the values; an absent label is fine.
+    /// None of the values; the label may be absent.
     NotIn,
     /// Any value.
     Exists,
-    /// No such label.
+    /// Absent label.
     DoesNotExist,
-    /// An integer greater than the value.
+    /// Integer greater than the value.
     Gt,
-    /// An integer less than the value.
+    /// Integer less than the value.
     Lt,
-    /// An integer of at least the value.
+    /// Integer of at least the value.
     Gte,
-    /// An integer of at most the value.
+    /// Integer of at most the value.
     Lte,
 }
 
-/// A conjunction of requirements, one set of values a key; a key that is not named may be anything.
+/// Conjunction of requirements, one set of values per key; a key without a set allows everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requirements(BTreeMap<String, ValueSet>);
 
 impl Requirements {
-    /// The requirements that a node with exactly these labels meets, for the keys that they name.
+    /// Creates the requirements that a node with exactly these labels satisfies, for their keys.
     #[must_use]
     pub fn from_labels(labels: &BTreeMap<String, String>) -> Self {
         Self(labels.iter().map(|(key, value)| (key.clone(), ValueSet::one(value))).collect())
     }
 
-    /// Narrows what is allowed for one key.
+    /// Narrows the allowed values of one key.
     pub fn add(&mut self, requirement: &Requirement) {
         self.narrow(&requirement.key, &ValueSet::from_requirement(requirement));
     }
 
-    /// Narrows what is allowed for one key to the values that are also in `set`.
+    /// Narrows the allowed values of one key to those that are also in `set`.
     pub fn narrow(&mut self, key: &str, set: &ValueSet) {
         match self.0.get_mut(key) {
             Some(present) => *present = present.intersection(set),
@@ -83,18 +83,18 @@ impl Requirements {
         }
     }
 
-    /// What is allowed for one key; `None` when nothing was said about it.
+    /// Returns the allowed values of one key; `None` without a requirement.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&ValueSet> {
         self.0.get(key)
     }
 
-    /// Keys and their sets in the order of the keys.
+    /// Returns keys and their sets in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ValueSet)> {
         self.0.iter().map(|(key, set)| (key.as_str(), set))
     }
 
-    /// Both at once: for every key the values that both allow.
+    /// Returns the values that both allow, for every key.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut both = self.clone();
@@ -104,8 +104,8 @@ impl Requirements {
         both
     }
 
-    /// Both at once for a node to be made after `self`, which agrees with `asked`: a label that `self` does not name and
-    /// that is not `well_known` stays absent, so what was asked of it is settled and left out.
+    /// Returns the combined requirements for a node created from `self`, which is compatible with `asked`. A label that `self`
+    /// does not name and that is not `well_known` remains absent, so the requirement on it holds already and is omitted.
     #[must_use]
     pub fn narrowed(&self, asked: &Self, well_known: &BTreeSet<String>) -> Self {
         let mut both = self.clone();
@@ -115,10 +115,10 @@ impl Requirements {
         both
     }
 
-    /// The first key, by name, on which a node to be made after `self` cannot meet `asked`.
+    /// Returns the first key, by name, on which a node created from `self` cannot satisfy `asked`.
     ///
-    /// A key that `self` does not name is free when it is `well_known`: the instance type will decide. Any other label
-    /// will be absent from the node, which only `NotIn` and `DoesNotExist` accept.
+    /// A key that `self` does not name is free when it is `well_known`: the instance type decides. Any other label will be
+    /// absent from the node, which only `NotIn` and `DoesNotExist` accept.
     #[must_use]
     pub fn first_conflict<'a>(&self, asked: &'a Self, well_known: &BTreeSet<String>) -> Option<&'a str> {
         let agrees = |key: &String, set: &ValueSet| match self.0.get(key) {
@@ -128,18 +128,18 @@ impl Requirements {
         asked.0.iter().find(|(key, set)| !agrees(key, set)).map(|(key, _)| key.as_str())
     }
 
-    /// Whether a node with these labels meets every requirement.
+    /// Reports whether a node with these labels satisfies every requirement.
     #[must_use]
     pub fn allow_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|(key, set)| set.allows(labels.get(key).map(String::as_str)))
     }
 
-    /// Forgets what was said about a key.
+    /// Removes the requirements on a key.
     pub fn remove(&mut self, key: &str) {
         self.0.remove(key);
     }
 
-    /// The shortest list of requirements with the same meaning, in the order of the keys.
+    /// Returns the shortest list of requirements with the same meaning, in the order of the keys.
     #[must_use]
     pub fn to_vec(&self) -> Vec<Requirement> {
         self.0.iter().flat_map(|(key, set)| set.to_requirements(key)).collect()

@@ -1,10 +1,10 @@
-//! Amounts of resources as integers: CPU in millicores, memory and storage in bytes, all else in units.
+//! Amounts of resources as integers: CPU in millicores, memory and storage in bytes, all others in units.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// An amount of every resource; what is absent is zero.
+/// Amounts by resource; an absent resource is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Resources(BTreeMap<String, i64>);
@@ -18,32 +18,32 @@ impl Resources {
     pub const PODS: &'static str = "pods";
     /// Kubernetes' name for ephemeral storage; the amount is in bytes.
     pub const EPHEMERAL_STORAGE: &'static str = "ephemeral-storage";
-    /// Karpenter's name for the number of nodes in a pool's limits.
+    /// Karpenter's name for the number of nodes in a NodePool's limits.
     pub const NODES: &'static str = "nodes";
 
-    /// The amount of one resource.
+    /// Returns the amount of one resource.
     #[must_use]
     pub fn get(&self, name: &str) -> i64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// Sets one amount; zero is kept, for a limit of zero differs from no limit.
+    /// Sets one amount; keeps a zero, because a limit of zero differs from no limit.
     pub fn set(&mut self, name: &str, amount: i64) {
         self.0.insert(name.to_owned(), amount);
     }
 
-    /// Names and amounts in the order of the names.
+    /// Returns names and amounts in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// Whether nothing is named.
+    /// Reports whether no resource has an entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the resource is named at all, even with zero.
+    /// Reports whether the resource has an entry, even with zero.
     #[must_use]
     pub fn names(&self, name: &str) -> bool {
         self.0.contains_key(name)
@@ -54,12 +54,12 @@ impl Resources {
         other.0.iter().for_each(|(name, amount)| self.change(name, *amount));
     }
 
-    /// Takes `other` away, resource by resource; amounts may become negative.
+    /// Subtracts `other`, resource by resource; amounts may become negative.
     pub fn subtract(&mut self, other: &Self) {
         other.0.iter().for_each(|(name, amount)| self.change(name, -amount));
     }
 
-    /// Adds to one amount; the name is copied only where it is new.
+    /// Adds to one amount; copies the name only where it is new.
     fn change(&mut self, name: &str, by: i64) {
         match self.0.get_mut(name) {
             Some(amount) => *amount += by,
@@ -67,20 +67,20 @@ impl Resources {
         }
     }
 
-    /// Whether every amount that `self` asks for (more than zero) is there in `room`.
+    /// Reports whether `room` has every amount above zero that `self` requests.
     #[must_use]
     pub fn fits(&self, room: &Self) -> bool {
         self.first_lacking(room).is_none()
     }
 
-    /// How many times `one` fits into what is here; `u64::MAX` when it asks for nothing.
+    /// Returns how many times `one` fits into these amounts; `u64::MAX` when it requests nothing.
     #[must_use]
     pub fn times(&self, one: &Self) -> u64 {
         let asked = one.iter().filter(|(_, amount)| *amount > 0);
         asked.map(|(name, amount)| u64::try_from(self.get(name) / amount).unwrap_or(0)).min().unwrap_or(u64::MAX)
     }
 
-    /// The first resource, by name, of which `room` has less than `self` asks for.
+    /// Returns the first resource, by name, of which `room` has less than `self` requests.
     #[must_use]
     pub fn first_lacking(&self, room: &Self) -> Option<&str> {
         self.iter().find(|(name, amount)| *amount > 0 && *amount > room.get(name)).map(|(name, _)| name)

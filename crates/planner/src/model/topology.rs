@@ -1,4 +1,4 @@
-//! How pods stand to other pods: who must be near whom, who apart, and how evenly a group is spread.
+//! Inter-pod constraints: affinity, anti-affinity and topology spread.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use super::Requirement;
 
-/// A selector of pods or namespaces by their labels: a conjunction; empty selects everything.
+/// Selector of pods or namespaces by their labels: a conjunction; empty selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Selector(pub Vec<Requirement>);
 
-/// A topology spread constraint.
+/// Topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
-    /// The node label whose values are the domains.
+    /// Node label whose values are the domains.
     pub key: String,
-    /// How many more matching pods a domain may have than the emptiest one; at least 1.
+    /// Maximum difference to the domain with the fewest matching pods; at least 1.
     pub max_skew: u32,
-    /// With fewer domains than this the emptiest one counts as empty; `None` is one.
+    /// Minimum number of domains: with fewer, the global minimum counts as 0; `None` is one.
     #[serde(default)]
     pub min_domains: Option<u32>,
-    /// Which pods of the pod's own namespace count, `matchLabelKeys` merged in; see [`Spread::counted`].
+    /// Selector of the counted pods in the pod's own namespace, `matchLabelKeys` merged in; see [`Spread::counted`].
     pub selector: Option<Selector>,
     /// `DoNotSchedule`; otherwise `ScheduleAnyway`, which is a preference.
     pub hard: bool,
@@ -32,32 +32,32 @@ pub struct Spread {
     pub honor_taints: bool,
 }
 
-/// One term of a pod's affinity or anti-affinity to other pods.
+/// Term of a pod's affinity or anti-affinity to other pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodTerm {
-    /// The node label whose values are the domains.
+    /// Node label whose values are the domains.
     pub key: String,
-    /// Which pods are meant, `matchLabelKeys` and `mismatchLabelKeys` merged in; `None` means none.
+    /// Selector of the pods, `matchLabelKeys` and `mismatchLabelKeys` merged in; `None` selects no pod.
     pub selector: Option<Selector>,
-    /// Namespaces by name; with none here and no selector, the pod's own.
+    /// Namespaces by name; without names and a selector, the pod's own namespace applies.
     pub namespaces: Vec<String>,
-    /// Namespaces by label, beside the named ones.
+    /// Namespaces by label, in addition to the named ones.
     pub namespace_selector: Option<Selector>,
 }
 
-/// A term that a pod would like to hold.
+/// Preferred term.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodPreference {
-    /// How much, 1 to 100.
+    /// Weight, 1 to 100.
     pub weight: i32,
-    /// The term.
+    /// Preferred affinity or anti-affinity term.
     pub term: PodTerm,
 }
 
 impl Selector {
-    /// Whether these labels are selected.
+    /// Reports whether these labels are selected.
     #[must_use]
     pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|it| super::ValueSet::from_requirement(it).allows(labels.get(&it.key).map(String::as_str)))
@@ -65,8 +65,8 @@ impl Selector {
 }
 
 impl Spread {
-    /// Which pods of the pod's own namespace count, if any do: as kube-scheduler has it, an empty selector counts nobody,
-    /// so that such a constraint asks for nothing but the node's label.
+    /// Returns the selector of the counted pods, if any count. As in kube-scheduler, an empty selector counts no pod; such a
+    /// constraint requires only the node's label.
     #[must_use]
     pub fn counted(&self) -> Option<&Selector> {
         self.selector.as_ref().filter(|selector| !selector.0.is_empty())
@@ -74,7 +74,7 @@ impl Spread {
 }
 
 impl PodTerm {
-    /// Whether a pod with this namespace and these labels is meant by the term of a pod in `own` namespace.
+    /// Reports whether the term of a pod in namespace `own` selects a pod with this namespace and these labels.
     #[must_use]
     pub fn means(
         &self,
@@ -86,7 +86,7 @@ impl PodTerm {
         self.selector.as_ref().is_some_and(|it| it.selects(labels)) && self.covers(own, namespace, namespaces)
     }
 
-    /// Whether the term of a pod in `own` namespace looks at pods in `namespace`.
+    /// Reports whether the term of a pod in namespace `own` applies to pods in `namespace`.
     #[must_use]
     pub fn covers(&self, own: &str, namespace: &str, namespaces: &BTreeMap<String, BTreeMap<String, String>>) -> bool {
         let unlabelled = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Nodes that go, with all that belongs to their going.
+//! Disruption commands: nodes to remove, with their replacements and moved pods.
 
 use std::fmt;
 
@@ -6,127 +6,128 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{ConsolidationPolicy, MicroDollars};
 
-/// Nodes that go together: their pods need places that only the whole of it has.
+/// Nodes that are removed together, because the places of their pods exist only for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedCommand {
-    /// Why.
+    /// Reason of the command.
     pub reason: CommandReason,
-    /// The nodes that go, by name.
+    /// Nodes to remove, by name.
     pub nodes: Vec<DisruptedNode>,
-    /// Positions of the launches that must be up before any of the nodes goes.
+    /// Positions of the launches that must be initialized before a node is removed.
     pub replacements: Vec<usize>,
-    /// Where the nodes' pods have room then.
+    /// Places of the nodes' pods afterwards.
     pub pods: Vec<Relocation>,
-    /// What is saved per hour: negative where the replacements cost more; `None` where a price is unknown.
+    /// Savings per hour: negative where the replacements cost more; `None` where a price is unknown.
     pub saving: Option<MicroDollars>,
-    /// What it counts for to disrupt these nodes, in units of [`crate::BoundPod::COST`].
+    /// Disruption cost of these nodes, in units of [`crate::BoundPod::COST`].
     pub cost: i64,
-    /// Why these nodes, in a sentence's worth.
+    /// Cause of the choice of these nodes.
     pub why: CommandCause,
 }
 
-/// A node that goes.
+/// Node to remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DisruptedNode {
-    /// The node's name in the snapshot.
+    /// Name of the node in the snapshot.
     pub node: String,
-    /// Its NodeClaim.
+    /// Name of its NodeClaim.
     pub claim: String,
 }
 
-/// Where a pod of a leaving node has room.
+/// Place of a pod of a removed node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Relocation {
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
     /// `namespace/name`.
     pub pod: String,
-    /// The node that it leaves.
+    /// Node that the pod leaves.
     pub from: String,
-    /// The node or launch that has room.
+    /// Node or launch with capacity for the pod.
     pub to: Destination,
-    /// Whether a copy is to be up there before the pod is evicted, as its workload asks.
+    /// Whether a copy must run there before the pod is evicted, as its workload requests.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub surge: bool,
 }
 
-/// A place for a pod that moves.
+/// Place for a moved pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
-    /// The node's name in the snapshot.
+    /// Name of the node in the snapshot.
     Node(String),
     /// Position in `Plan::launches`.
     Launch(usize),
 }
 
-/// Why nodes go, in Karpenter's words. What EC2 takes is no move: such a node is leaving already, see [`crate::Leaving`].
+/// Reason for the removal of nodes, in Karpenter's terms. An EC2 interruption is no command: such a node is leaving already,
+/// see [`crate::Leaving`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CommandReason {
-    /// Nothing runs there that would need another place.
+    /// No pod on the node would need another place.
     Empty,
-    /// Their pods have cheaper places.
+    /// The pods have cheaper places.
     Underutilized,
-    /// They are not what their pool and class ask for.
+    /// The nodes do not match their NodePool and EC2NodeClass any more.
     Drifted,
-    /// They are as old as they may get.
+    /// The nodes are older than `expireAfter`.
     Expired,
-    /// They are unhealthy.
+    /// The nodes are unhealthy.
     Unhealthy,
-    /// A static pool has more nodes than it asks for.
+    /// A static NodePool has more nodes than replicas.
     Static,
 }
 
-/// What made the planner choose a move.
+/// Cause of the planner's choice of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CommandCause {
-    /// Nothing runs there that would need another place.
+    /// No pod on the node would need another place.
     NothingRuns,
-    /// All pods have room on nodes that are there.
+    /// All pods fit on existing nodes.
     RoomElsewhere,
-    /// Fewer dollars for the same pods.
+    /// The same pods cost less on other nodes.
     Cheaper,
     /// The node's condition `Drifted` has this reason.
     Drifted {
-        /// Such as `NodePoolDrifted`.
+        /// Reason, such as `NodePoolDrifted`.
         reason: String,
     },
-    /// Its `expireAfter` is over.
+    /// The node is older than its `expireAfter`.
     Expired,
-    /// A condition says that it is unhealthy.
+    /// A condition marks the node as unhealthy.
     Sick {
-        /// Such as `Ready`.
+        /// Type of the condition, such as `Ready`.
         condition: String,
     },
-    /// The static pool has so many nodes too many.
+    /// The static NodePool has surplus nodes.
     Surplus,
 }
 
-/// What a move that saves money means for one of its pools (core 4.12).
+/// Balance of savings and disruption for one NodePool of a command that saves money.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balance {
-    /// The pool's name.
+    /// Name of the NodePool.
     pub pool: String,
-    /// Its policy: only `Balanced` asks for a score.
+    /// Policy of the NodePool: only `Balanced` requires a score.
     pub policy: ConsolidationPolicy,
-    /// The share of the pool's cost that is saved, divided by the share of its disruption that is caused, in thousandths; 0 where
-    /// nothing is saved.
+    /// Saved share of the NodePool's cost, divided by the caused share of its disruption cost, in thousandths; 0 where nothing
+    /// is saved.
     pub score: i64,
-    /// Whether the score is [`Balance::ENOUGH`] at least.
+    /// Whether the score is at least [`Balance::ENOUGH`].
     pub holds: bool,
 }
 
 impl Balance {
-    /// The least score that is enough, in thousandths: half.
+    /// Minimum score, in thousandths: half.
     pub const ENOUGH: i64 = 500;
 }
 
 impl PlannedCommand {
-    /// The same where launches are counted from another number on.
+    /// Returns the command with launch numbers shifted by `first`.
     pub(crate) fn counted_from(mut self, first: usize) -> Self {
         self.replacements.iter_mut().for_each(|launch| *launch += first);
         for pod in &mut self.pods {
@@ -139,7 +140,7 @@ impl PlannedCommand {
 }
 
 impl CommandReason {
-    /// As Karpenter writes it.
+    /// Returns Karpenter's name of the reason.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

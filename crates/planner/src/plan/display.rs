@@ -1,4 +1,4 @@
-//! Every reason as one plain sentence, the same in events, logs and on the command line.
+//! Text of every reason as one plain sentence, the same in events, logs and on the command line.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -123,12 +123,12 @@ impl Display for LabelMismatch {
     }
 }
 
-/// What requirements ask of their label, without the label.
+/// Returns the text of requirements without the label key.
 fn requirement_list(asked: &[Requirement]) -> String {
     asked.iter().map(requirement_text).collect::<Vec<_>>().join(" and ")
 }
 
-/// Whether no value would do.
+/// Reports whether the requirement allows no value.
 fn is_impossible(asked: &Requirement) -> bool {
     asked.operator == Operator::In && asked.values.is_empty()
 }
@@ -189,7 +189,7 @@ impl Display for Preference {
     }
 }
 
-/// Only what is not the usual way needs a word.
+/// Returns a note for unusual placements only.
 fn placement_note(why: PlacementReason) -> &'static str {
     match why {
         PlacementReason::Promised => ", as nominated before",
@@ -326,7 +326,7 @@ impl Display for Overload {
 }
 
 impl Overload {
-    /// In a sentence about what `is` so, or `would be`.
+    /// Writes the overload with the verb `is` or `would be`.
     fn write_with(self, out: &mut Formatter<'_>, is: &str) -> fmt::Result {
         let used = |out: &mut Formatter<'_>, percent: i64, what: &str| {
             write!(out, "{percent}% of its {what} {is} used, the limit is {BUSY}%")
@@ -369,14 +369,14 @@ fn would_go(reason: CommandReason) -> &'static str {
     }
 }
 
-/// Dollars per hour, to the hundredth of a cent.
+/// Formats dollars per hour, to the hundredth of a cent.
 fn hourly(price: MicroDollars) -> String {
     let sign = if price.0 < 0 { "-" } else { "" };
     let whole = price.0.unsigned_abs();
     format!("{sign}${}.{:04}/h", whole / 1_000_000, whole % 1_000_000 / 100)
 }
 
-/// As people write a part of one.
+/// Formats thousandths as a decimal number.
 fn thousandths(part: i64) -> String {
     format!("{}.{:03}", part / 1000, part % 1000)
 }
@@ -385,12 +385,12 @@ fn counted(pods: usize) -> String {
     if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") }
 }
 
-/// Whole seconds, rounded up, so that "in 0 s" never stands for "not yet".
+/// Returns whole seconds, rounded up, so that "in 0 s" never means "not yet".
 fn seconds(millis: i64) -> i64 {
     millis.saturating_add(999).div_euclid(1000)
 }
 
-/// Whole hours, rounded up: a sentence that changes each minute would be news each minute.
+/// Returns whole hours, rounded up: a text that changes each minute would cause an event each minute.
 fn hours(millis: i64) -> i64 {
     seconds(millis).saturating_add(3599).div_euclid(3600)
 }

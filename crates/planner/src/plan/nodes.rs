@@ -1,173 +1,175 @@
-//! Why a node stays or goes.
+//! Verdicts on nodes.
 
 use serde::{Deserialize, Serialize};
 
 use super::CommandReason;
 use crate::model::{MicroDollars, Pressure};
 
-/// Why a managed node stays or goes.
+/// Reason why a managed node is removed or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeVerdict {
-    /// It goes.
+    /// The plan removes the node.
     Remove(CommandReason),
-    /// It is on its way out already.
+    /// The node is already being removed.
     Leaving,
-    /// Not initialized yet.
+    /// The node is not initialized yet.
     NotInitialized,
-    /// Nothing cheaper would do for its pods.
+    /// No cheaper capacity exists for its pods.
     Cheapest {
-        /// How many.
+        /// Number of these pods.
         pods: usize,
     },
-    /// Nothing cheaper would do for its pods alone. What would do for those of several nodes, or what several nodes would, takes so much
-    /// looking for that not all have their turn in each plan; its own comes.
+    /// No cheaper capacity exists for its pods alone. Multi-node consolidation needs so much effort that a plan covers only a
+    /// part of the nodes; a later plan covers this one.
     ByTurns {
-        /// How many.
+        /// Number of these pods.
         pods: usize,
     },
-    /// A pod there has no other place.
+    /// A pod on the node has no other place.
     NoPlace {
-        /// `namespace/name` of the first.
+        /// First such pod, as `namespace/name`.
         pod: String,
     },
-    /// A pod there has no other place but on nodes that would be busy then.
+    /// A pod on the node fits only on nodes that it would overload.
     AboveCeiling {
-        /// `namespace/name` of the first.
+        /// First such pod, as `namespace/name`.
         pod: String,
-        /// One of those nodes.
+        /// One of these nodes.
         node: String,
-        /// What it would be busy with.
+        /// Its overload.
         strain: Overload,
     },
-    /// New nodes that cost less would be busy with its pods.
+    /// New nodes that cost less would be overloaded by its pods.
     CheaperIsBusy {
-        /// What the least busy of them would be busy with.
+        /// Overload of the least loaded of them.
         strain: Overload,
     },
-    /// There is a cheaper way, which saves too little for what it disturbs.
+    /// Cheaper capacity exists, but its savings are too small for the disruption.
     NotWorthIt {
-        /// What it would save per hour.
+        /// Savings per hour.
         saving: MicroDollars,
-        /// What it would have to.
+        /// Required savings per hour.
         asked: MicroDollars,
     },
-    /// There is a cheaper way, if each pod went where the plan has it; as kube-scheduler puts them, what is bought for those that find
-    /// no room takes the saving.
+    /// Cheaper capacity exists if each pod is bound where the plan places it. With kube-scheduler's placement, launches for
+    /// pods without capacity would cost the savings.
     Scattered {
-        /// How many find none.
+        /// Number of pods without capacity.
         pods: usize,
     },
-    /// Spot may be replaced by cheaper spot only with the feature gate, and only with choice enough.
+    /// A spot node is replaced by cheaper spot only with the feature gate, and only with enough types.
     SpotToSpot {
-        /// How many cheaper types there are; `None` while the gate is closed.
+        /// Number of cheaper types; `None` while the feature gate is disabled.
         types: Option<usize>,
     },
-    /// The pool weighs savings against disruption, and this one does not hold.
+    /// The NodePool compares savings with disruption, and the balance is too low.
     Unbalanced {
-        /// The least score of its pools, see [`crate::Balance`].
+        /// Lowest score of its NodePools, see [`crate::Balance`].
         score: i64,
     },
-    /// It is unhealthy and ought to go, but too many nodes of its pool are unhealthy at once for that to be their own fault.
+    /// The node is unhealthy and due for repair, but too many nodes of its NodePool are unhealthy at once for a fault of their
+    /// own.
     ManySick {
-        /// How many are.
+        /// Number of unhealthy nodes.
         sick: usize,
-        /// Of how many.
+        /// Number of nodes.
         nodes: usize,
     },
-    /// Pods run there that would need another place, and the pool gives back only nodes on which nothing runs.
+    /// Pods on the node would need another place, and the NodePool consolidates only empty nodes.
     InUse {
-        /// How many.
+        /// Number of these pods.
         pods: usize,
     },
-    /// What it costs is not known.
+    /// The price of the node is unknown.
     UnknownPrice,
-    /// It is busy, or short of something.
+    /// The node is busy or under pressure.
     Busy {
-        /// Of what.
+        /// Kind of the overload.
         strain: Overload,
     },
-    /// This plan or a recent one sends pods there.
+    /// This plan or a recent one nominated the node for pods.
     Nominated,
-    /// The places of pods that wait rest on pods that run there, or the other way round.
+    /// The places of pending pods depend on pods of this node, or the reverse.
     Watched,
-    /// It could go, but not yet: something happened there not long ago.
+    /// The node changed too recently.
     Quiet {
-        /// Milliseconds until it may go.
+        /// Milliseconds until the node is consolidatable.
         remaining: i64,
     },
-    /// The pool never consolidates.
+    /// The NodePool has consolidation disabled.
     ConsolidationDisabled,
-    /// The pool keeps a fixed number of nodes.
+    /// The node is a replica of a static NodePool.
     Static,
-    /// The pool keeps a fixed number of nodes, and its limits or EC2 allow none in place of this one now.
+    /// The node is a replica of a static NodePool, whose limits or insufficient capacity allow no replacement now.
     NoReplica,
-    /// `karpenter.sh/do-not-disrupt` on the node.
+    /// The node has the annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
-    /// `karpenter.sh/do-not-disrupt` on one of its pods.
+    /// One of its pods has the annotation `karpenter.sh/do-not-disrupt`.
     PodDoNotDisrupt {
-        /// `namespace/name`.
+        /// The pod as `namespace/name`.
         pod: String,
-        /// Milliseconds until that ends, where it names a time.
+        /// Milliseconds until the annotation ends, where it names a time.
         remaining: Option<i64>,
     },
-    /// A PodDisruptionBudget lets one of its pods not go.
+    /// A PodDisruptionBudget blocks the eviction of one of its pods.
     PodHeld {
-        /// `namespace/name` of the pod.
+        /// The pod as `namespace/name`.
         pod: String,
-        /// Names of the budgets.
+        /// Names of the PodDisruptionBudgets.
         budgets: Vec<String>,
     },
-    /// The workload of one of its pods asks to be disturbed but once in a while, and was not long ago, or has changed by itself.
+    /// The workload of one of its pods has a minimum interval between disruptions, and was disrupted recently or changed by
+    /// itself.
     Resting {
-        /// `namespace/name` of the pod.
+        /// The pod as `namespace/name`.
         pod: String,
-        /// Milliseconds until it may be moved.
+        /// Milliseconds until the pod may be moved.
         remaining: i64,
     },
-    /// The workload of one of its pods asks to be disturbed but once in a while, and another move disturbs it just now.
+    /// The workload of one of its pods has a minimum interval between disruptions, and another command disrupts it now.
     Disturbed {
-        /// `namespace/name` of the pod.
+        /// The pod as `namespace/name`.
         pod: String,
-        /// The workload, `Kind namespace/name`.
+        /// Workload, as `Kind namespace/name`.
         workload: String,
     },
-    /// It can go once requests of pods elsewhere are lowered.
+    /// The node can be removed after requests of pods elsewhere are lowered.
     AfterResize {
-        /// The nodes on which they are lowered, by name.
+        /// Nodes on which requests are lowered, by name.
         nodes: Vec<String>,
     },
-    /// It can go once another node of this plan has gone: the places of their pods rest on each other.
+    /// The node can be removed after another node of this plan: the places of their pods depend on each other.
     AfterMove {
-        /// That node's name.
+        /// Name of that node.
         node: String,
     },
-    /// The pool's budget for this reason is used up.
+    /// The NodePool's budget for this reason is exhausted.
     Budget {
-        /// For which it would go.
+        /// Reason of the removal.
         reason: CommandReason,
     },
-    /// The pool is unknown or not ready.
+    /// The NodePool is unknown or not ready.
     NoPool,
-    /// The checker found a rule broken by the moves of this plan together, so its own waits for the next plan.
+    /// The commands of this plan together failed validation, so the command of this node waits for the next plan.
     LeftOut {
-        /// For which it would go.
+        /// Reason of the removal.
         reason: CommandReason,
-        /// What the checker found.
+        /// Finding of the validation.
         finding: String,
     },
-    /// `Policy::max_steps` was used up before its turn came.
+    /// The step budget `Policy::max_steps` was exhausted before the node was evaluated.
     Postponed,
 }
 
-/// What a node has enough to do with.
+/// Overload of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Overload {
-    /// Its pods use so many percent of its CPU.
+    /// CPU usage of its pods, in percent.
     Cpu(i64),
-    /// Its pods use so many percent of its memory.
+    /// Memory usage of its pods, in percent.
     Memory(i64),
-    /// It is short of something, however much its pods use.
+    /// Pressure, independent of the usage of its pods.
     Short(Pressure),
 }

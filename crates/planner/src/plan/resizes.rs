@@ -1,4 +1,4 @@
-//! Requests that change while their pods run, and why others do not.
+//! In-place changes of pod requests, and reasons against changes.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,84 +6,85 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{NotResizable, Size};
 
-/// A pod whose requests change.
+/// Pod whose requests change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resize {
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
     /// `namespace/name`.
     pub pod: String,
-    /// The node on which it runs and stays.
+    /// Node on which the pod runs, before and after the change.
     pub node: String,
-    /// Its containers whose requests change; none where the pod has but to remember something.
+    /// Containers whose requests change; none where the pod only receives a mark.
     pub containers: Vec<ContainerResize>,
-    /// Why.
+    /// Reason of the change.
     pub why: ResizeReason,
-    /// Whether the pod is to remember that it was to get its requests back: something was short, or kubelet could not lower them.
+    /// Whether the pod receives a mark that its requests were to be restored: under pressure, or because kubelet could not
+    /// lower them.
     pub marks: bool,
 }
 
-/// A container whose requests change.
+/// Container whose requests change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerResize {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// What it requested before it was first lowered.
+    /// Requests before they were first lowered.
     pub requested: Size,
-    /// What it requests now.
+    /// Present requests.
     pub from: Size,
-    /// What it will request.
+    /// New requests.
     pub to: Size,
 }
 
-/// Why requests change.
+/// Reason why requests change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ResizeReason {
-    /// Something is short on the node: the pod gets back what it requested.
+    /// The node is under pressure: the pod regains its original requests.
     Pressure,
-    /// It uses more than when it was lowered.
+    /// The usage grew after the requests were lowered.
     Grown,
-    /// Its pool, or it, does not want it lowered any more, or kubelet cannot do it.
+    /// The NodePool or the pod does not permit lower requests any more, or kubelet cannot apply them.
     Unpacked,
-    /// It uses less, and pods of a node that can go then have room beside it.
+    /// The pod uses less, and pods of a removable node then fit on its node.
     MakesRoom,
-    /// It should get back what it requested, and nothing of that has room on its node now.
+    /// The original requests should be restored, but none of them fits on the node now.
     NoRoom,
 }
 
-/// A pod whose requests stay though its pool packs.
+/// Pod whose requests do not change although its NodePool has utilization `Pack`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotResized {
     /// `namespace/name`.
     pub pod: String,
-    /// Where it runs.
+    /// Node on which the pod runs.
     pub node: String,
-    /// Why.
+    /// Reason against a change.
     pub why: NotResizedReason,
 }
 
-/// Why requests stay.
+/// Reason why requests do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NotResizedReason {
-    /// Whatever the pod uses.
+    /// The requests never change, independent of the usage.
     Fixed(NotResizable),
-    /// No report that counts tells what it uses.
+    /// No valid report has the usage of the pod.
     Unseen,
-    /// It has not been watched for long enough.
+    /// The usage history is too short.
     Young {
         /// Hours of history.
         hours: u32,
-        /// As many as the pool asks for.
+        /// Hours that the NodePool requires.
         asked: u32,
     },
-    /// Something is short on its node.
+    /// The node is under pressure.
     Pressed,
-    /// Pods of its node got their requests back not long ago.
+    /// Pods of the node regained their requests recently.
     Rests {
         /// Milliseconds until requests may be lowered there again.
         remaining: i64,

@@ -1,4 +1,4 @@
-//! When a plan need not be made again.
+//! Validity of cached plans.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn rest(snapshot: &Snapshot) -> PlanCache {
 }
 
 #[test]
-fn a_plan_that_finds_something_to_do_is_no_rest() {
+fn new_returns_none_when_the_plan_has_actions() {
     let planned = PlannedCommand {
         reason: CommandReason::Empty,
         nodes: vec![DisruptedNode { node: "node".to_owned(), claim: "claim".to_owned() }],
@@ -67,7 +67,7 @@ fn a_plan_that_finds_something_to_do_is_no_rest() {
 }
 
 #[test]
-fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
+fn until_is_the_first_moment_when_time_changes_a_decision() {
     let at = |millis: i64| Some(Millis(NOW + millis));
     let sick = Unhealthy { due: Millis(NOW + 7), condition: "Ready".to_owned() };
     let rows = [
@@ -96,24 +96,24 @@ fn it_holds_until_the_first_moment_at_which_time_changes_an_answer() {
 }
 
 #[test]
-fn it_ends_when_a_workload_has_rested() {
+fn until_is_the_end_of_a_workload_disruption_interval() {
     let resting = [("Deployment shop/web".to_owned(), Millis(NOW + 8)), ("gone".to_owned(), Millis(NOW - 8))];
     let seen = Snapshot { resting: resting.into(), ..snapshot(node()) };
     assert_eq!(rest(&seen).until(), Millis(NOW + 8));
 }
 
 #[test]
-fn it_ends_when_others_have_their_turn() {
+fn until_is_the_next_rotation_when_nodes_wait_for_it() {
     let by_turns = reported(vec![], vec![NodeVerdict::Static, NodeVerdict::ByTurns { pods: 1 }]);
     let rest = PlanCache::new(&snapshot(node()), &by_turns).unwrap();
     assert_eq!(rest.until(), Millis(1_020_000), "turns are half minutes of the clock");
 }
 
-/// What changes, and how.
+/// Name of a change, and the change.
 type Change = (&'static str, fn(&mut Snapshot));
 
 #[test]
-fn whatever_changes_ends_it() {
+fn is_valid_returns_false_when_any_input_changes() {
     let seen = snapshot(node());
     let rest = rest(&seen);
     let changes: [Change; 10] = [
@@ -133,7 +133,7 @@ fn whatever_changes_ends_it() {
         change(&mut after);
         assert!(!rest.is_valid(&after), "{what}");
     }
-    // Who translates a cluster anew gets other pointers to the same.
+    // A new snapshot of the same cluster has other pointers to equal values.
     let again = Snapshot { nodes: vec![Arc::new(node())], seed: 3, ..seen };
     assert!(rest.is_valid(&again));
 }

@@ -1,14 +1,14 @@
-//! Pods that run already, by their shapes: what is true of a shape is found out once for all of its pods.
+//! Running pods by shape: facts about a shape are determined once for all of its pods.
 
 use std::collections::BTreeMap;
 
 use crate::{BoundPod, Node, PodShape, Snapshot};
 
-/// The bound pods of a snapshot.
+/// Bound pods of a snapshot.
 pub(super) struct BoundPods<'a> {
-    /// Each shape once, in the order in which nodes show them. Pods of one owner share theirs, so its address tells it apart.
+    /// Each shape once, in the order of the nodes. Pods of one owner share a shape, so its address identifies it.
     pub(super) shapes: Vec<&'a PodShape>,
-    /// Which of the shapes each pod has, in the order of nodes and pods.
+    /// Shape of each pod, in the order of nodes and pods.
     of_pod: Vec<usize>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> BoundPods<'a> {
         Self { shapes, of_pod }
     }
 
-    /// The pods of each node, with the positions of their shapes.
+    /// Returns the pods of each node, with the positions of their shapes.
     pub(super) fn by_node(
         &self,
         snapshot: &'a Snapshot,

@@ -1,9 +1,9 @@
-//! Workloads that are split over on-demand and spot: what each pod's part in the split is.
+//! Workloads that are split over on-demand and spot: the part of each pod in the split.
 //!
-//! Of all pods of a workload, running ones included, the base goes to on-demand, and of the others a share to spot, rounded
-//! down. What runs already is counted by its node; the pods to be placed make up for what is missing, those of the base
-//! first. The base is a promise: its pods take on-demand or nothing. The share is a request: it is the last that is dropped, and
-//! it is dropped for all when somebody has no place because of it (`contest`).
+//! Of all pods of a workload, running ones included, the base runs on-demand, and of the others a share on spot, rounded down.
+//! Running pods are counted by their node; pending pods provide what is missing, those of the base first. The base is required:
+//! its pods run on-demand or not at all. The share is a preference: it is dropped last, and for all workloads at once if a pod
+//! has no place because of it (`select_best`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::{
     CapacitySplit, CapacityType, Millis, Node, Operator, Plan, PodVerdict, Preference, Requirement, Snapshot, label,
 };
 
-/// What its workload's split makes of a pod.
+/// Part of a pod in the split of its workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SplitPart {
-    /// It goes wherever it is cheapest.
+    /// The pod runs wherever it is cheapest.
     #[default]
     Free,
-    /// It is of the base, which never goes to spot.
+    /// The pod belongs to the base, which never runs on spot.
     Base,
-    /// It would like to be there.
+    /// The pod prefers this capacity type.
     Wish(CapacityType),
-    /// It would like to be there, but all requests are dropped in this plan.
+    /// The pod prefers this capacity type, but this plan drops all such preferences.
     Dropped(CapacityType),
 }
 
 impl SplitPart {
-    /// What the pod requires beside what it says itself.
+    /// Returns the requirement that the split adds to the pod.
     pub(super) fn requires(self) -> Option<Requirement> {
         (self == Self::Base).then(|| side(CapacityType::OnDemand))
     }
 
-    /// What it would like to have.
+    /// Returns the capacity type that the pod prefers, with its requirement.
     pub(super) fn likes(self) -> Option<(CapacityType, Requirement)> {
         match self {
             Self::Wish(of) => Some((of, side(of))),
@@ -40,7 +40,7 @@ impl SplitPart {
         }
     }
 
-    /// What a dropped request was about.
+    /// Returns the preference that was dropped.
     pub(super) fn dropped(self) -> Option<Preference> {
         match self {
             Self::Dropped(of) => Some(Preference::Share { of }),
@@ -48,13 +48,13 @@ impl SplitPart {
         }
     }
 
-    /// The same for placing the pod: without a request it is like any other.
+    /// Returns the part that applies to the placement: a dropped preference does not count.
     pub(super) fn in_force(self) -> Self {
         if matches!(self, Self::Dropped(_)) { Self::Free } else { self }
     }
 }
 
-/// Nodes on one side of a split. What is reserved is no spare capacity, so it is with on-demand.
+/// Returns the requirement for one side of a split. Reserved capacity is not spare capacity, so it counts as on-demand.
 fn side(of: CapacityType) -> Requirement {
     let values: &[CapacityType] = match of {
         CapacityType::Spot => &[CapacityType::Spot],
@@ -63,17 +63,17 @@ fn side(of: CapacityType) -> Requirement {
     Requirement::new(label::CAPACITY_TYPE, Operator::In, values.iter().map(|it| it.as_str()))
 }
 
-/// The pods of one workload.
+/// Counts of the pods of one workload.
 #[derive(Default)]
 struct SplitTally {
-    /// Pods that run and stay, and those of them that are on demand for certain.
+    /// Running pods that are not placed again, and those of them that are certainly on-demand.
     running: usize,
     on_demand: usize,
     /// Pods to be placed.
     waiting: Vec<usize>,
 }
 
-/// The part of every pod, in the order of the snapshot.
+/// Returns the part of every pod, in the order of the snapshot.
 pub(super) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
     let mut parts = vec![SplitPart::Free; snapshot.pods.len()];
     let mut workloads: BTreeMap<&CapacitySplit, SplitTally> = BTreeMap::new();
@@ -107,7 +107,7 @@ pub(super) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
 }
 
 impl SplitTally {
-    /// The parts of the pods to be placed, in their order.
+    /// Assigns parts to the pods to be placed, in their order.
     fn deal(&self, mix: &CapacitySplit) -> Vec<(usize, SplitPart)> {
         let (waiting, total) = (self.waiting.len(), self.running + self.waiting.len());
         let base = usize::try_from(mix.on_demand_base).unwrap_or(usize::MAX).min(total);
@@ -127,8 +127,9 @@ impl SplitTally {
     }
 }
 
-/// The order in which pods of a workload take on-demand: those first that were promised it or come from there, those last
-/// that were promised spot or come from it, so that plans do not swap pods; then by age.
+/// Returns the order in which pods of a workload receive on-demand parts. Pods with a nomination to on-demand, or from an
+/// on-demand node, come first. Pods with a nomination to spot, or from spot, come last, so that plans do not swap pods. Among
+/// equals the older pod comes first.
 fn ranks<'a>(
     snapshot: &'a Snapshot,
     workloads: &BTreeMap<&CapacitySplit, SplitTally>,
@@ -147,7 +148,7 @@ fn ranks<'a>(
     workloads.values().flat_map(|tally| &tally.waiting).map(rank).collect()
 }
 
-/// Whether a node is spot; `None` when nobody can know: it has no such label, or its claim may become either.
+/// Reports whether a node is spot; `None` when this is unknown: it has no such label, or its claim may become either.
 fn is_spot(node: &Node) -> Option<bool> {
     let spot = CapacityType::Spot.as_str();
     if let Some(value) = node.labels.get(label::CAPACITY_TYPE) {
@@ -158,7 +159,7 @@ fn is_spot(node: &Node) -> Option<bool> {
     open.any(never).then_some(false)
 }
 
-/// The same with all requests dropped, if there are any and the plan leaves someone without a place.
+/// Returns the parts with all preferences dropped, if there are any and the plan leaves a pod unschedulable.
 pub(super) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Arc<[SplitPart]>> {
     let waits = plan.report.pods.iter().any(|verdict| matches!(verdict, PodVerdict::Unschedulable { .. }));
     let drop = |part: &SplitPart| match part {
@@ -169,8 +170,8 @@ pub(super) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Ar
     (waits && wishes).then(|| parts.iter().map(drop).collect())
 }
 
-/// The same where pods of a base that find no place change parts with pods of their workload that have one and ask for something
-/// else: those of the shape whose turn it is. `None` where there are none.
+/// Exchanges parts between unschedulable pods of a base and placed pods of their workload that are not part of the base. `turn`
+/// selects the shape of the placed pods. Returns `None` where there are none.
 pub(super) fn exchanged(
     snapshot: &Snapshot,
     parts: &[SplitPart],
@@ -190,7 +191,7 @@ pub(super) fn exchanged(
     (!pairs.is_empty()).then(|| exchanged.into())
 }
 
-/// Pods of one workload that change parts, the oldest first.
+/// Returns pods of one workload that exchange parts, the oldest first.
 fn pairs(
     snapshot: &Snapshot,
     mut pods: Vec<usize>,

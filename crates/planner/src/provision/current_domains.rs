@@ -1,8 +1,8 @@
-//! The last resort of pods that are spread: nodes that exist, evaluated as kube-scheduler evaluates them at this moment.
+//! Final attempt for pods with spread constraints: existing nodes, evaluated as kube-scheduler evaluates them now.
 //!
-//! A spread counts every domain that pools could open, for launches of this plan may open it. kube-scheduler counts only
-//! those that exist, so it may bind a pod that the stricter rule leaves without a place. Nothing is launched afterwards:
-//! buffers that want a node of their own get it by the next plan.
+//! A spread counts every domain that NodePools could open, because launches of this plan may open it. kube-scheduler counts
+//! only existing domains, so it may bind a pod for which the stricter rule finds no place. Nothing is launched afterwards:
+//! CapacityBuffer pods that need a new node receive one from the next plan.
 
 use crate::PlacementReason;
 
@@ -12,7 +12,8 @@ use super::topology::{Domain, RuleKind};
 use super::{Attempt, PodPlacement, PodRun, Solver};
 
 impl Solver<'_> {
-    /// Goes round the queue until a whole round places nobody; whom no spread holds back is asked only when others moved.
+    /// Repeats rounds over the queue until a round places no pod. Tries pods without a spread constraint only after others were
+    /// placed.
     pub(super) fn place_at_present(&mut self, queue: &mut Vec<PodRun>) {
         if !queue.iter().any(|run| self.is_spread(run.shape)) {
             return;
@@ -38,7 +39,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The launches with the sites that they are, each narrowed to the types that hold the pods which it has by now.
+    /// Returns the launches and their sites, each narrowed to the types that hold its present pods.
     pub(super) fn launches_by_now(&mut self) -> Vec<(TemplateId, Domain)> {
         let all = 0..self.claims.list.len();
         all.map(|launch| (self.frame_by_now(launch), self.claims.list[launch].site)).collect()

@@ -1,4 +1,4 @@
-//! DaemonSet pods that come with a node: they are there before any other pod, and other pods see them.
+//! DaemonSet pods of a new node: they run there before any other pod, and topology rules of other pods count them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,39 +13,39 @@ use super::topology::{
 };
 use super::{Attempt, PodPlacement, Solver};
 
-/// The DaemonSets that it matters to someone where their pods are.
+/// DaemonSets whose pods matter for inter-pod constraints.
 #[derive(Clone)]
 pub(super) struct DaemonOverhead<'a> {
     members: Arc<[DaemonMember<'a>]>,
-    /// By frame, which of the members come with its launches, and how many are kept away.
+    /// By template, the members that run on its launches, and the number of members that are excluded.
     known: BTreeMap<TemplateId, (ArrivingDaemons, usize)>,
-    /// Groups of which a launch would have brought more than pods could bear that were placed before.
+    /// Groups of which a launch would have brought more pods than the rules of placed pods allow.
     unborne: BTreeSet<GroupId>,
-    /// Launches that pods asked for, and members of which it is not certain that they come with them.
+    /// Launches with members that may not run there.
     doubtful: BTreeSet<(usize, usize)>,
-    /// Launches that left keys open when their members were counted: the frame of that moment, and the domains of each such
-    /// key in which they were counted since.
+    /// Launches with open keys when their members were counted: the template of that moment, and the domains in which the
+    /// members are still counted.
     simulated_placement: BTreeMap<usize, (TemplateId, Vec<Pins>)>,
 }
 
 /// Values by key.
 type Pins = Vec<Option<Domain>>;
 
-/// Positions of members, and whether they come for certain.
+/// Positions of members, and how certainly they come.
 type ArrivingDaemons = Arc<[(usize, Counts)]>;
 
 struct DaemonMember<'a> {
     demand: DaemonDemand<'a>,
-    /// Its place among the snapshot's DaemonSets.
+    /// Its position among the snapshot's DaemonSets.
     position: usize,
     counts: Vec<GroupId>,
     holds: Vec<GroupId>,
-    /// Required anti-affinity of others against its pods.
+    /// Groups of other pods' required anti-affinity that exclude its pods.
     shunned: Vec<GroupId>,
     rules: Vec<Rule>,
-    /// Keys whose value must be known where its pods are.
+    /// Keys whose value must be known where its pods run.
     keys: Vec<KeyId>,
-    /// By key, domains that its pods are kept out of by pods that run already.
+    /// By key, domains from which running pods exclude its pods.
     barred: BTreeMap<KeyId, BTreeSet<Domain>>,
 }
 
@@ -62,13 +62,13 @@ impl<'a> DaemonMember<'a> {
         Self { demand, position, counts, holds, shunned, rules, keys, barred }
     }
 
-    /// Whether a pod may stand beside this one on a node where no other pod is, as far as anti-affinity goes.
+    /// Reports whether a pod can share an otherwise empty node with this one, as far as anti-affinity decides.
     fn bears(&self, demand: &Demand<'_>, level: &PreferenceLevel) -> bool {
         let refuses = |rule: &Rule| rule.kind == RuleKind::Apart && self.counts.contains(&rule.group);
         !demand.shunned.iter().any(|group| self.holds.contains(group)) && !level.rules.iter().any(refuses)
     }
 
-    /// Whether pods that run already keep it off a node of the snapshot, wherever that comes up.
+    /// Reports whether running pods exclude it from a snapshot node in every domain that the node may start in.
     fn is_barred_at(&self, site: Domain, topology: &Topology<'_>) -> bool {
         let spot = Spot { site: Some(site), pins: None };
         self.barred.iter().any(|(key, domains)| {
@@ -77,7 +77,7 @@ impl<'a> DaemonMember<'a> {
         })
     }
 
-    /// The same for launches of a frame.
+    /// Reports the same for launches of a template.
     fn is_barred_from(&self, frame: TemplateId, frames: &NodeTemplates<'_>, topology: &Topology<'_>) -> bool {
         self.barred.iter().filter(|(key, _)| **key != HOST).any(|(key, domains)| {
             let possible = frames.value_names(frame, topology.key_name(*key));
@@ -86,13 +86,13 @@ impl<'a> DaemonMember<'a> {
         })
     }
 
-    /// Whether those who are there already let it come to a launch of a frame.
+    /// Reports whether pods that exist already allow it on a launch of a template.
     fn may_come(&self, frame: TemplateId, frames: &NodeTemplates<'_>, topology: &Topology<'_>) -> bool {
         let pins = &frames.get(frame).pins;
         self.keys.iter().all(|key| topology.allows(&self.rules, &self.shunned, *key, pins[*key]))
     }
 
-    /// Whether a launch of a frame brings it along, if nobody keeps it away.
+    /// Returns whether a launch of a template brings it, if no pod excludes it.
     fn belongs_to(&self, frame: TemplateId, frames: &NodeTemplates<'_>) -> Counts {
         let own = frames.get(frame);
         let candidates = &frames.templates[own.template].candidates;
@@ -105,7 +105,7 @@ impl<'a> DaemonMember<'a> {
         by_type.min(self.demand.suits(|key| frames.outlook(frame, key)))
     }
 
-    /// Whether one of its pods is on a node already.
+    /// Reports whether one of its pods runs on a node already.
     fn is_on(&self, node: &Node) -> bool {
         let own = &self.demand.daemon.shape;
         let is_own = |pod: &crate::BoundPod| {
@@ -115,7 +115,8 @@ impl<'a> DaemonMember<'a> {
         node.pods.iter().any(is_own)
     }
 
-    /// Whether it will come to a node of the snapshot where it is not yet. One that a node is ready without may never come.
+    /// Returns whether it will run on a snapshot node where it does not run yet. A node that is ready without it may never run
+    /// it.
     fn comes_to(&self, snapshot: &Snapshot, site: Domain, topology: &Topology<'_>) -> Counts {
         let node = &snapshot.nodes[site as usize];
         let excluded_daemons = !self.demand.bears(&node.taints) || self.is_barred_at(site, topology);
@@ -128,7 +129,7 @@ impl<'a> DaemonMember<'a> {
 }
 
 impl<'a> DaemonOverhead<'a> {
-    /// Finds the DaemonSets that matter, and counts their pods that are still to come to the snapshot's nodes.
+    /// Finds the DaemonSets that matter, and counts their future pods on the snapshot's nodes.
     pub(super) fn new(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
         let all = pool_template::daemons(snapshot).into_iter().enumerate();
         let mut members: Vec<DaemonMember<'a>> =
@@ -156,30 +157,30 @@ impl<'a> DaemonOverhead<'a> {
         }
     }
 
-    /// Groups of which launches that were not opened would have brought too many.
+    /// Returns groups of which launches that were not opened would have brought too many pods.
     pub(super) fn unborne(&self) -> BTreeSet<GroupId> {
         self.unborne.clone()
     }
 
-    /// Forgets which pods are not certain to come, and where: all are counted anew.
+    /// Discards uncertain pods and their domains, before all are counted again.
     pub(super) fn forget_doubts(&mut self) {
         self.doubtful.clear();
         self.simulated_placement.clear();
     }
 
-    /// Whether nobody looks at the pods of any DaemonSet.
+    /// Reports whether no rule counts the pods of any DaemonSet.
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Whether pods that run already keep the pod of a DaemonSet off a node where it is not yet. It needs no room there, as
-    /// long as they run.
+    /// Reports whether running pods exclude a DaemonSet's pod from a node where it does not run yet. While they run, it needs
+    /// no capacity there.
     pub(super) fn is_kept_off(&self, daemon: &Daemon, site: Domain, node: &Node, topology: &Topology<'a>) -> bool {
         let mut members = self.members.iter().filter(|member| std::ptr::eq(member.demand.daemon, daemon));
         members.any(|member| member.is_barred_at(site, topology) && !member.is_on(node))
     }
 
-    /// The members that come with launches of a frame, and how many belong there and are kept away by pods that run already.
+    /// Returns the members that run on launches of a template, and the number of members that running pods exclude there.
     fn with(
         &mut self,
         frame: TemplateId,
@@ -199,7 +200,7 @@ impl<'a> DaemonOverhead<'a> {
         self.known.entry(frame).or_insert_with(all).clone()
     }
 
-    /// Keys by which pods that run already keep some daemon out of domains.
+    /// Returns the keys by which running pods exclude some DaemonSet pod from domains.
     pub(super) fn barred_keys(&self) -> Vec<KeyId> {
         let keys = self.members.iter().flat_map(|member| member.barred.keys().copied());
         keys.filter(|key| *key != HOST).collect()
@@ -207,7 +208,7 @@ impl<'a> DaemonOverhead<'a> {
 }
 
 impl Solver<'_> {
-    /// Finds out who comes along with every node that is still to come.
+    /// Determines the DaemonSet pods that every future node brings.
     pub(super) fn begin_daemons(&mut self, strict: bool) {
         if self.daemon_overhead.is_empty() {
             return;
@@ -224,8 +225,8 @@ impl Solver<'_> {
         self.topology.begin(&least, strict);
     }
 
-    /// Whether a pod may stand beside the daemons that may come with a fresh launch, and they where it would be, also beside
-    /// those who are placed already.
+    /// Reports whether a pod tolerates the DaemonSet pods of a new launch, and they tolerate it, and all placed pods tolerate
+    /// them.
     pub(super) fn tolerates_daemons(&mut self, frame: TemplateId, turn: Attempt) -> bool {
         if self.daemon_overhead.is_empty() {
             return true;
@@ -246,7 +247,7 @@ impl Solver<'_> {
             && self.topology.allows_beside(&level.rules, &demand.shunned, HOST, Some(Domain::MAX), &company)
     }
 
-    /// Those who come along with a launch of a frame.
+    /// Returns the DaemonSet pods of a launch of a template.
     pub(super) fn daemon_counts(&mut self, frame: TemplateId) -> DaemonCounts {
         let mut company = DaemonCounts::default();
         if !self.daemon_overhead.is_empty() {
@@ -260,7 +261,7 @@ impl Solver<'_> {
         company
     }
 
-    /// Notes what pods of a turn, about to be counted at a place, can bear that launches bring along.
+    /// Records how many further DaemonSet pods the rules of pods, about to be counted at a place, allow.
     pub(super) fn note_limits(&mut self, turn: Attempt, place: PodPlacement) {
         if self.daemon_overhead.is_empty() {
             return;
@@ -275,7 +276,7 @@ impl Solver<'_> {
         }
     }
 
-    /// How many DaemonSets have no pod on a launch of a frame though they should: those who run already keep it away.
+    /// Returns the number of DaemonSets without a pod on a launch of a template because running pods exclude them.
     pub(super) fn absent_daemons(&mut self, frame: TemplateId) -> usize {
         if self.daemon_overhead.is_empty() {
             0
@@ -284,8 +285,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Counts the daemons that may come with a launch: where a key is not settled, as nodes for nobody in particular leave
-    /// it, perhaps in each of its domains.
+    /// Counts the DaemonSet pods that may come with a launch. Where a key is not fixed, as on nodes of static NodePools, they
+    /// count as possible in each of its domains.
     pub(super) fn count_daemons(&mut self, claim: usize) {
         if self.daemon_overhead.is_empty() {
             return;
@@ -317,7 +318,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Once a launch has settled a key, its daemons are no longer counted in the key's other domains.
+    /// Removes a launch's DaemonSet pods from the other domains of a key, once the launch has fixed the key.
     pub(super) fn collect_daemons(&mut self, claim: usize) {
         let Some((before, open)) = self.daemon_overhead.simulated_placement.remove(&claim) else { return };
         let (coming, _) = self.daemon_overhead.with(before, &self.frames, &self.topology);
@@ -337,8 +338,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Counts for certain the daemons that come with every type which holds the pods that a launch has by now: what else it
-    /// could have become is over.
+    /// Counts as certain the DaemonSet pods that run on every type that holds the launch's present pods. The launch can no
+    /// longer become another type.
     pub(super) fn confirm_daemons(&mut self) {
         for (position, member) in std::mem::take(&mut self.daemon_overhead.doubtful) {
             let narrow = self.frame_by_now(position);
@@ -352,7 +353,8 @@ impl Solver<'_> {
         }
     }
 
-    /// For each domain of a key that matters to the daemons and that launches of a frame leave open, pins with it alone.
+    /// Returns pins with one domain each, for every domain that matters to the DaemonSets and that launches of a template leave
+    /// open.
     fn open_domains(&mut self, frame: TemplateId) -> Vec<Pins> {
         let mut keys = self.keys_of_daemons(frame);
         keys.sort_unstable();
@@ -371,7 +373,7 @@ impl Solver<'_> {
         all
     }
 
-    /// Keys whose value a launch of a frame must have settled for its daemons' sake.
+    /// Returns keys whose value a launch of a template must fix for its DaemonSet pods.
     pub(super) fn keys_of_daemons(&mut self, frame: TemplateId) -> Vec<KeyId> {
         if self.daemon_overhead.is_empty() {
             return Vec::new();

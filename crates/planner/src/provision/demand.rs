@@ -1,5 +1,5 @@
-//! What a pod shape asks for, worked out once for all pods that share it: one level with every preference, and one
-//! level more for each preference that may have to be dropped.
+//! Constraints of a pod shape, compiled once for all pods that share it. The first level has every preference; one more level
+//! follows for each preference that may have to be dropped.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,56 +11,56 @@ use super::dimensions::{Amounts, Dimensions};
 use super::requirement_sets::{ClassId, DemandClass, RequirementSets, Tolerance};
 use super::topology::{GroupId, KeyId, Rule, Topology};
 
-/// The most ways in which volumes and affinity are combined; more alternatives than this are not tried.
+/// Maximum number of combinations of volumes and affinity; the planner does not try further alternatives.
 const MOST_ALTERNATIVES: usize = 64;
 
-/// A shape, ready to be placed.
+/// Compiled shape, ready for placement.
 pub(super) struct Demand<'a> {
     pub(super) shape: &'a PodShape,
-    /// The pods' part in their workloads' splits.
+    /// The pods' part in the capacity splits of their workloads.
     pub(super) part: SplitPart,
     pub(super) requests: Amounts,
     /// Volumes whose attachments are counted: position in the shape, and dimension.
     pub(super) attachments: Vec<(usize, usize)>,
-    /// Claims that the pods share with others.
+    /// Rules of the volume claims that the pods share with others.
     claims: Vec<Rule>,
-    /// Never empty; each level drops one preference more than the one before.
+    /// Preference levels, never empty; each level drops one preference more than the one before.
     pub(super) levels: Vec<PreferenceLevel>,
-    /// Groups that count a pod of this shape wherever it is.
+    /// Groups that count a pod of this shape wherever it runs.
     pub(super) counts: Vec<GroupId>,
-    /// Required anti-affinity that the pod holds against others.
+    /// Groups of the pod's own required anti-affinity.
     pub(super) holds: Vec<GroupId>,
-    /// Required anti-affinity of others against this pod.
+    /// Groups of other pods' required anti-affinity that exclude this pod.
     pub(super) shunned: Vec<GroupId>,
-    /// Whether it waits until all others have their places.
+    /// Whether the shape is placed after all other shapes.
     pub(super) late: bool,
 }
 
-/// The constraints that hold while some preferences are left.
+/// Constraints that apply while some preferences are kept.
 pub(super) struct PreferenceLevel {
     pub(super) class: ClassId,
     pub(super) rules: Vec<Rule>,
-    /// Keys other than the host's name whose value a new node must have settled once it carries the pod.
+    /// Topology keys, except the hostname, whose value a new node must have fixed once it carries the pod.
     pub(super) keys: Vec<KeyId>,
-    /// Keys of rules that may refuse a domain now and accept it later.
+    /// Topology keys of rules that may refuse a domain now and accept it later.
     pub(super) fickle: Vec<KeyId>,
     /// Whether only one pod at a time can be evaluated.
     pub(super) single: bool,
-    /// How many preferences of the shape are dropped.
+    /// Number of the shape's preferences that are dropped.
     pub(super) dropped: usize,
 }
 
-/// What compiling a shape needs and adds to.
+/// Inputs and outputs of the compilation of a shape.
 pub(super) struct DemandCompiler<'a, 'c> {
     pub(super) dimensions: &'c Dimensions,
     pub(super) wants: &'c mut RequirementSets<'a>,
     pub(super) topology: &'c mut Topology<'a>,
     pub(super) policy: PreferencePolicy,
-    /// Whether any pool or node has a taint that pods avoid only where they can.
+    /// Whether any NodePool or node has a `PreferNoSchedule` taint.
     pub(super) soft_taints: bool,
 }
 
-/// A preference, by its place in the shape.
+/// Preference, identified by its position in the shape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SoftConstraint {
     Near(usize),
@@ -90,14 +90,14 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// The same for pods that share claims with others.
+    /// Adds the rules of claims that the pods share with others.
     pub(super) fn sharing(mut self, claims: &[Rule]) -> Self {
         self.levels.iter_mut().for_each(|level| level.rules.extend_from_slice(claims));
         self.claims = claims.to_vec();
         self
     }
 
-    /// Notes which groups count the shape, once all groups are known.
+    /// Records which groups count the shape, once all groups are known.
     pub(super) fn join(&mut self, topology: &Topology<'a>) {
         self.counts = topology.counting(self.shape);
         self.shunned = topology.excluding(&self.counts);
@@ -113,17 +113,17 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Whether a rule that the shape cannot do without is about one of these groups.
+    /// Reports whether a strict rule of the shape refers to one of these groups.
     pub(super) fn looks_at(&self, groups: &BTreeSet<GroupId>) -> bool {
         self.strict_rules().iter().any(|rule| groups.contains(&rule.group))
     }
 
-    /// The rules that are left when all preferences are dropped.
+    /// Returns the rules that remain when all preferences are dropped.
     pub(super) fn strict_rules(&self) -> &[Rule] {
         self.levels.last().map_or(&[], |level| &level.rules)
     }
 
-    /// Driver, dimension and claim of each volume of a pod that counts as attached.
+    /// Returns driver, dimension and claim of each volume of a pod that counts as attached.
     pub(super) fn attachments_of<'p>(&self, pod: &'p Pod) -> impl Iterator<Item = (&'a str, usize, &'p str)> {
         self.attachments.iter().filter_map(|(volume, dimension)| {
             let driver = self.shape.volumes[*volume].driver.as_deref()?;
@@ -131,14 +131,15 @@ impl<'a> Demand<'a> {
         })
     }
 
-    /// Whether some of these pods share a volume that counts as attached: each alone asks for more than it adds.
+    /// Reports whether some of these pods share a volume that counts as attached: each pod alone then requests more than it
+    /// adds.
     pub(super) fn share_attachments(&self, snapshot: &Snapshot, pods: &[usize]) -> bool {
         let mut seen = BTreeSet::new();
         let mut all = pods.iter().flat_map(|pod| self.attachments_of(&snapshot.pods[*pod])).map(|(.., claim)| claim);
         !self.attachments.is_empty() && !all.all(|claim| seen.insert(claim))
     }
 
-    /// The preferences that a level leaves out, in the order in which they were dropped.
+    /// Returns the preferences that a level omits, in the order in which they were dropped.
     pub(super) fn dropped(
         &self,
         level: &PreferenceLevel,
@@ -167,7 +168,7 @@ impl<'a> DemandCompiler<'a, '_> {
         });
         let strict = required(shape);
         let share = part.likes().filter(|(of, _)| kept.contains(&SoftConstraint::Share(*of))).map(|(_, side)| side);
-        // The split is Kerf's own affair: kube-scheduler, whose rules follow, knows nothing of it.
+        // The split is a feature of Kerf: kube-scheduler, whose rules follow, does not evaluate it.
         let beside: Vec<Requirement> = part.requires().into_iter().chain(share).collect();
         let narrower: Requirements = liked.unwrap_or_default().iter().chain(&beside).collect();
         let wants = with_volumes(shape, &narrowed(&strict, &narrower));
@@ -244,8 +245,8 @@ impl SoftConstraint {
     }
 }
 
-/// The preferences of a shape in the order in which they are dropped: Karpenter's, and the share of a workload last, for it
-/// is asked of nobody but Kerf.
+/// Returns the preferences of a shape in the order in which they are dropped: Karpenter's order, then the spot share, which
+/// only Kerf evaluates.
 fn items(shape: &PodShape, part: SplitPart, policy: PreferencePolicy, soft_taints: bool) -> Vec<SoftConstraint> {
     let mut items = Vec::new();
     if policy == PreferencePolicy::Respect {
@@ -266,7 +267,7 @@ fn heaviest_first(weights: impl Iterator<Item = i32>) -> impl Iterator<Item = us
     order.into_iter().map(|(position, _)| position)
 }
 
-/// The node selector with each alternative of the required affinity.
+/// Returns the node selector combined with each alternative of the required node affinity.
 fn required(shape: &PodShape) -> Vec<Requirements> {
     let selector: Requirements = shape.selector.iter().collect();
     match shape.affinity.as_slice() {
@@ -279,7 +280,8 @@ fn narrowed(alternatives: &[Requirements], by: &Requirements) -> Vec<Requirement
     alternatives.iter().map(|one| one.intersection(by)).collect()
 }
 
-/// Every alternative with every place where all volumes are or can be made; contradictions fall out unless all are.
+/// Returns every alternative combined with every location where all volumes are or can be created. Removes contradictions
+/// unless all are.
 pub(super) fn with_volumes(shape: &PodShape, alternatives: &[Requirements]) -> Vec<Requirements> {
     let mut all = alternatives.to_vec();
     for volume in shape.volumes.iter().filter(|volume| !volume.alternatives.is_empty()) {

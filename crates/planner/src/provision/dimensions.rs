@@ -1,16 +1,17 @@
-//! Amounts as short vectors: only what some pod asks for is a dimension, and volumes of a CSI driver are one more.
+//! Resource amounts as short vectors: each resource that some pod requests is a dimension, and so are the volume attachments of
+//! each CSI driver.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{PodShape, Resources, Snapshot};
 
-/// One amount a dimension.
+/// One amount per dimension.
 pub(super) type Amounts = Box<[i64]>;
 
-/// More than anything has, and small enough to be added up.
+/// Amount above every capacity that is still small enough for additions.
 const UNBOUNDED: i64 = i64::MAX / 4;
 
-/// What the dimensions are, in the order of their names.
+/// Dimensions in the order of their names.
 pub(super) struct Dimensions {
     resources: Vec<String>,
     drivers: Vec<String>,
@@ -30,17 +31,17 @@ impl Dimensions {
         }
     }
 
-    /// What resources amount to; they take no attachments.
+    /// Returns the amounts of resources, without attachments.
     pub(super) fn amounts(&self, resources: &Resources) -> Amounts {
         self.with_attachments(resources, |_| 0)
     }
 
-    /// Takes resources away from what a machine has.
+    /// Subtracts resources from free amounts.
     pub(super) fn subtract(&self, left: &mut Amounts, resources: &Resources) {
         left.iter_mut().zip(&self.resources).for_each(|(left, name)| *left -= resources.get(name));
     }
 
-    /// What a pod asks for, one attachment for each of its volumes.
+    /// Returns a pod's requests, with one attachment for each of its volumes.
     pub(super) fn requests(&self, shape: &PodShape) -> Amounts {
         let mut amounts = self.amounts(&shape.requests);
         for driver in shape.volumes.iter().filter_map(|volume| volume.driver.as_deref()) {
@@ -49,7 +50,7 @@ impl Dimensions {
         amounts
     }
 
-    /// What a machine has. Attachments without a limit are as good as endless.
+    /// Returns the amounts of a node. Attachments without a limit are unbounded.
     pub(super) fn room(&self, resources: &Resources, attach_limits: &BTreeMap<String, i64>) -> Amounts {
         self.with_attachments(resources, |driver| attach_limits.get(driver).copied().unwrap_or(UNBOUNDED))
     }
@@ -61,14 +62,14 @@ impl Dimensions {
         amounts.into()
     }
 
-    /// Adds attachments of one driver; drivers that no pod to be placed uses are no dimension.
+    /// Adds attachments of one driver; drivers that no pending pod uses have no dimension.
     pub(super) fn add_attachments(&self, amounts: &mut Amounts, driver: &str, count: i64) {
         if let Some(dimension) = self.of_driver(driver) {
             amounts[dimension] += count;
         }
     }
 
-    /// The dimension of a resource, if some pod asks for it.
+    /// Returns the dimension of a resource, if some pod requests it.
     pub(super) fn of_resource(&self, name: &str) -> Option<usize> {
         self.resources.binary_search_by(|it| it.as_str().cmp(name)).ok()
     }
@@ -77,13 +78,13 @@ impl Dimensions {
         self.drivers.binary_search_by(|it| it.as_str().cmp(driver)).ok().map(|it| self.resources.len() + it)
     }
 
-    /// The volumes of a shape whose attachments are counted: position and dimension.
+    /// Returns the volumes of a shape whose attachments are counted: position and dimension.
     pub(super) fn attachments(&self, shape: &PodShape) -> Vec<(usize, usize)> {
         let volumes = shape.volumes.iter().enumerate();
         volumes.filter_map(|(position, it)| Some((position, self.of_driver(it.driver.as_deref()?)?))).collect()
     }
 
-    /// What people call a dimension.
+    /// Returns the display name of a dimension.
     pub(super) fn name(&self, dimension: usize) -> String {
         match self.resources.get(dimension) {
             Some(resource) => resource.clone(),
@@ -92,24 +93,24 @@ impl Dimensions {
     }
 }
 
-/// Whether all that is asked for (more than zero) is there.
+/// Reports whether every request above zero fits.
 pub(super) fn fits(asked: &[i64], room: &[i64]) -> bool {
     asked.iter().zip(room).all(|(asked, room)| *asked <= 0 || asked <= room)
 }
 
-/// The first dimension of which less is there than asked for.
+/// Returns the first dimension in which the request exceeds the available amount.
 pub(super) fn first_lacking(asked: &[i64], room: &[i64]) -> Option<usize> {
     asked.iter().zip(room).position(|(asked, room)| *asked > 0 && asked > room)
 }
 
-/// How many more times `one` fits beside `used`.
+/// Returns how many more times `one` fits beside `used`.
 pub(super) fn times(one: &[i64], used: &[i64], room: &[i64]) -> usize {
     let each = one.iter().zip(used).zip(room).filter(|((one, _), _)| **one > 0);
     let fewest = each.map(|((one, used), room)| (room - used).max(0) / one).min();
     fewest.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(0))
 }
 
-/// Adds `one` so many times.
+/// Adds `one` the given number of times.
 pub(super) fn add(sum: &mut [i64], one: &[i64], count: usize) {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     sum.iter_mut().zip(one).for_each(|(sum, one)| *sum = sum.saturating_add(one.saturating_mul(count)));

@@ -1,4 +1,4 @@
-//! What is left on nodes that exist or are on their way.
+//! Free capacity on existing and in-flight nodes.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,19 +20,19 @@ use super::utilization::UtilizationLimits;
 /// Volumes on a node: driver and claim.
 pub(super) type Attached = BTreeSet<(String, String)>;
 
-/// A node that may take pods.
+/// Node that may take pods.
 #[derive(Clone)]
 pub(super) struct ExistingNode<'a> {
     pub(super) node: &'a Node,
     pub(super) site: Domain,
     ports: Vec<HostPort>,
     attached: Attached,
-    /// Set while the claim has no instance: what it may still become.
+    /// Possible labels while the claim has no instance.
     open: Option<Requirements>,
     well_known: &'a BTreeSet<String>,
 }
 
-/// Rooms in the order in which they are tried, with what was found out about them.
+/// Existing nodes in the order in which they are tried, with cached search results.
 #[derive(Clone)]
 pub(super) struct ExistingNodes<'a> {
     pub(super) list: Vec<ExistingNode<'a>>,
@@ -40,40 +40,41 @@ pub(super) struct ExistingNodes<'a> {
     left: FreeCapacity,
     parts: NodeParts,
     searches: BTreeMap<Attempt, NodeSearch>,
-    /// What rooms are really used for, while pods move.
+    /// Measured utilization of nodes, while pods move.
     ceilings: UtilizationLimits<'a>,
-    /// While a move is tried: what was there before.
+    /// Earlier state, while a command is tried.
     trial: Option<Trial<'a>>,
 }
 
-/// What a move has changed so far, as it was before.
+/// Nodes and cursors that a command has changed so far, in their earlier state.
 #[derive(Clone, Default)]
 struct Trial<'a> {
     rooms: BTreeMap<usize, (ExistingNode<'a>, Vec<i64>, Option<UtilizationLimit>)>,
     cursors: BTreeMap<Attempt, Vec<usize>>,
 }
 
-/// Rooms that a class can go to by their labels and taints, apart by how they stand to some keys.
+/// Nodes that a class can use by labels and taints, grouped by their state for some keys.
 #[derive(Clone, Default)]
 struct NodeParts(BTreeMap<(ClassId, Vec<KeyId>), Arc<[NodePart]>>);
 
-/// Rooms that stand alike to each of some keys.
+/// Nodes with the same state for each of some keys.
 struct NodePart {
     stands: Vec<Stand>,
     rooms: Vec<usize>,
 }
 
-/// How far pods of a turn have looked: for each part the first room that has not refused for good.
+/// Progress of the search for pods of an attempt: for each part the first node that has not refused for good.
 #[derive(Clone)]
 struct NodeSearch {
     parts: Arc<[NodePart]>,
     cursors: Vec<usize>,
-    /// The first room that only its ceiling kept from someone.
+    /// First node that only its utilization limit excluded for some pod.
     busy: Option<usize>,
 }
 
 impl<'a> ExistingNodes<'a> {
-    /// Nodes that may take pods: initialized ones first, then by name. Those that have expired before they came up take nobody.
+    /// Returns nodes that may take pods: initialized nodes first, then by name. Nodes that expired before registration take no
+    /// pods.
     pub(super) fn of(
         snapshot: &'a Snapshot,
         dimensions: &Dimensions,
@@ -101,7 +102,7 @@ impl<'a> ExistingNodes<'a> {
         Self { list, by_name, left, parts, searches, ceilings, trial: None }
     }
 
-    /// The first room that takes the pod of this position.
+    /// Returns the first node that takes the pod at this position.
     pub(super) fn find(
         &mut self,
         turn: Attempt,
@@ -122,7 +123,7 @@ impl<'a> ExistingNodes<'a> {
         for (part, cursor) in parts.iter().zip(cursors) {
             *steps += 1;
             if !demand.attachments.is_empty() {
-                // Who shares a volume that is attached already may fit where another of the shape did not.
+                // A pod that shares an attached volume may fit where another pod of the shape did not.
                 *cursor = 0;
             }
             let mut stands = level.fickle.iter().zip(&part.stands);
@@ -141,7 +142,7 @@ impl<'a> ExistingNodes<'a> {
                 } else if ceilings.overload(room, position).is_none() {
                     best = room;
                 } else {
-                    // A pod of the shape that uses less may still go there.
+                    // A pod of the shape with lower usage may still fit there.
                     for_good &= ceilings.is_too_much_for_all(room, turn.shape);
                     busy.get_or_insert(room);
                     at += 1;
@@ -154,7 +155,7 @@ impl<'a> ExistingNodes<'a> {
         (best < usize::MAX).then_some(best)
     }
 
-    /// How many rooms the labels and taints of a level suit.
+    /// Returns the number of nodes whose labels and taints satisfy a level.
     pub(super) fn count_suitable(
         &mut self,
         level: &PreferenceLevel,
@@ -164,7 +165,7 @@ impl<'a> ExistingNodes<'a> {
         self.parts.of(&self.list, level, wants, topology).iter().map(|part| part.rooms.len()).sum()
     }
 
-    /// Whether a pod may go to a room in every respect.
+    /// Reports whether a node satisfies all constraints of a pod.
     pub(super) fn admits(
         &self,
         room: usize,
@@ -180,18 +181,18 @@ impl<'a> ExistingNodes<'a> {
             && level.fickle.iter().all(|key| topology.allows_at(&level.rules, &demand.shunned, *key, own.spot()))
     }
 
-    /// The room that a node is.
+    /// Returns the position of a node.
     pub(super) fn named(&self, node: &str) -> Option<usize> {
         self.by_name.get(node).copied()
     }
 
-    /// How many more such pods there is space for in a room.
+    /// Returns how many more such pods fit on a node.
     pub(super) fn times(&self, room: usize, demand: &Demand<'_>) -> usize {
         let none = vec![0; demand.requests.len()];
         if demand.shape.ports.is_empty() { times(&demand.requests, &none, self.left.row(room)) } else { 1 }
     }
 
-    /// Lets pods of these positions among all have their share of a room.
+    /// Assigns capacity of a node to the pods at these positions.
     pub(super) fn take(&mut self, room: usize, demand: &Demand<'_>, positions: &[usize], all: &[Pod]) {
         self.remember(room);
         let own = &mut self.list[room];
@@ -206,9 +207,9 @@ impl<'a> ExistingNodes<'a> {
     }
 }
 
-/// Trying moves.
+/// Trials of disruption commands.
 impl<'a> ExistingNodes<'a> {
-    /// Has rooms tried in another order: by key, then as before. Before anyone has searched.
+    /// Changes the order in which nodes are tried: by key, then as before. Must run before any search.
     pub(super) fn reorder<K: Ord>(&mut self, key: impl Fn(&Node) -> K) {
         let mut order: Vec<usize> = (0..self.list.len()).collect();
         order.sort_by_cached_key(|room| key(self.list[*room].node));
@@ -218,7 +219,8 @@ impl<'a> ExistingNodes<'a> {
         self.left = FreeCapacity::new(&rows);
     }
 
-    /// Counts from now on what pods really use, each by its position, of rooms that have a ceiling. Nobody is kept out yet.
+    /// Counts the measured usage of pods, by position, on nodes with a utilization limit from now on. The limits do not exclude
+    /// any pod yet.
     pub(super) fn track_utilization(
         &mut self,
         uses: &'a [Size],
@@ -229,37 +231,37 @@ impl<'a> ExistingNodes<'a> {
         self.ceilings = UtilizationLimits::new(own, uses, demand_of);
     }
 
-    /// Lets nobody who would make a room busy into it.
+    /// Excludes pods from nodes that they would overload.
     pub(super) fn apply_utilization_limits(&mut self) {
         self.ceilings.heeded = true;
     }
 
-    /// How many of these pods, counted from the first, leave a room below its ceiling; the first does.
+    /// Returns how many of these pods, counted from the first, keep a node below its utilization limit. The first pod does.
     pub(super) fn below_utilization_limit(&self, room: usize, pods: &[usize]) -> usize {
         self.ceilings.most(room, pods)
     }
 
-    /// The first room that was too busy for a pod of this turn.
+    /// Returns the first node that was too busy for a pod of this attempt.
     pub(super) fn first_overloaded(&self, turn: Attempt) -> Option<usize> {
         self.searches.get(&turn)?.busy
     }
 
-    /// What a room would be busy with if the pod of this position went there.
+    /// Returns the overload that the pod at this position would cause on a node, if any.
     pub(super) fn overload(&self, room: usize, position: usize) -> Option<Overload> {
         self.ceilings.overload(room, position)
     }
 
-    /// Begins a move that may be taken back.
+    /// Begins a command that can be reverted.
     pub(super) fn try_out(&mut self) {
         self.trial = Some(Trial::default());
     }
 
-    /// Lets the move be.
+    /// Accepts the command.
     pub(super) fn keep(&mut self) {
         self.trial = None;
     }
 
-    /// Takes the move back.
+    /// Reverts the command.
     pub(super) fn undo(&mut self) {
         let Some(trial) = self.trial.take() else { return };
         for (room, (before, row, ceiling)) in trial.rooms {
@@ -272,13 +274,13 @@ impl<'a> ExistingNodes<'a> {
         }
     }
 
-    /// Lets nobody into a room any more.
+    /// Excludes a node from further placements.
     pub(super) fn close(&mut self, room: usize) {
         self.remember(room);
         self.left.close(room);
     }
 
-    /// Gives a room that is not closed so much more. Whoever was refused may look again.
+    /// Adds capacity to a node that is not closed. Resets all searches, because nodes that refused may fit now.
     pub(super) fn widen(&mut self, room: usize, by: &[i64]) {
         if let Some(left) = self.left(room) {
             let row: Vec<i64> = left.iter().zip(by).map(|(left, by)| left + by).collect();
@@ -287,7 +289,7 @@ impl<'a> ExistingNodes<'a> {
         }
     }
 
-    /// What is left in a room that is not closed.
+    /// Returns the free capacity of a node that is not closed.
     pub(super) fn left(&self, room: usize) -> Option<&[i64]> {
         (!self.left.is_closed(room)).then(|| self.left.row(room))
     }
@@ -336,7 +338,7 @@ impl NodeSearch {
 }
 
 impl<'a> ExistingNode<'a> {
-    /// A node and what its pods have left of it.
+    /// Creates a node with the capacity that its pods leave free.
     fn of(snapshot: &'a Snapshot, site: Domain, node: &'a Node, dimensions: &Dimensions) -> (Self, Amounts) {
         let undecided = node.stage == Stage::InFlight && !node.requirements.is_empty();
         let open = undecided.then(|| {
@@ -368,7 +370,7 @@ impl<'a> ExistingNode<'a> {
         }
     }
 
-    /// Keeps room for DaemonSet pods that will come and are not there yet; more than expected change nothing.
+    /// Reserves capacity for DaemonSet pods that do not run yet. More DaemonSet pods than expected change nothing.
     fn expect_daemons<'d>(
         &mut self,
         left: &mut Amounts,
@@ -403,19 +405,20 @@ impl<'a> ExistingNode<'a> {
         }
     }
 
-    /// The type that a claim without an instance is taken for.
+    /// Returns the type that a claim without an instance is assumed to be.
     fn likely_type(&self, snapshot: &'a Snapshot) -> Option<Offer<'a>> {
         let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == self.node.pool.as_ref())?;
         let types = &snapshot.catalogues.get(pool.catalogue)?.types;
         types.iter().find(|kind| Some(&kind.name) == self.node.instance_type.as_ref()).map(Offer::new)
     }
 
-    /// Where the room is.
+    /// Returns the node's location for topology rules.
     pub(super) fn spot(&self) -> Spot<'static> {
         Spot { site: Some(self.site), pins: None }
     }
 
-    /// Whether the pod may go here, where so much is left, as far as a refusal is for good: nodes only fill up.
+    /// Reports whether the pod fits into the free capacity, considering only refusals that are permanent: nodes only become
+    /// fuller.
     fn takes(
         &self,
         left: &[i64],
@@ -433,13 +436,13 @@ impl<'a> ExistingNode<'a> {
             })
     }
 
-    /// Whether its labels and taints are as a class asks.
+    /// Reports whether its labels and taints satisfy a class.
     pub(super) fn suits(&self, class: &DemandClass<'_>, wants: &RequirementSets<'_>) -> bool {
         class.first_untolerated(&self.node.repelling()).is_none()
             && class.wants.iter().any(|it| self.meets(wants.get(*it)))
     }
 
-    /// Whether every label is as asked, whatever the claim becomes.
+    /// Reports whether every label satisfies the requirements, in every possible state of the claim.
     fn meets(&self, asked: &Requirements) -> bool {
         asked.iter().all(|(key, set)| self.meets_one(key, set))
     }
@@ -455,7 +458,7 @@ impl<'a> ExistingNode<'a> {
     }
 }
 
-/// What a pod asks of a place where these volumes are attached.
+/// Returns the amounts that a pod adds where these volumes are attached.
 pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) -> Cow<'d, [i64]> {
     if demand.attachments.is_empty() || attached.is_empty() {
         return Cow::Borrowed(&demand.requests);
@@ -469,7 +472,7 @@ pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) 
     Cow::Owned(amounts)
 }
 
-/// Notes the pod's volumes as attached.
+/// Records the pod's volumes as attached.
 pub(super) fn attach(attached: &mut Attached, demand: &Demand<'_>, pod: &Pod) {
     attached.extend(demand.attachments_of(pod).map(|(driver, _, claim)| (driver.to_owned(), claim.to_owned())));
 }

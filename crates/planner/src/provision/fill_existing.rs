@@ -1,8 +1,8 @@
-//! The outset of a plan: pods go to nodes that are there, before anything is launched.
+//! First part of a plan: pods are placed on existing nodes before anything is launched.
 //!
-//! In all strategies that queue by size they do so in the order of their turns, up to the first who finds no node that is all
-//! he asks for. Only then does a strategy have its say, so plans go thus far once for all of them; most that launch nothing
-//! are over then. A fleet is planned when the nodes that are there are full.
+//! All strategies that order pods by size place them in queue order, up to the first pod whose preferences no existing node
+//! satisfies. Strategies differ only after that point, so this part runs once for all of them. Most plans without launches end
+//! here. A fleet is planned when existing nodes are full.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use super::{Attempt, PodKind, PodPlacement, PodRun, Solver};
 use crate::PlacementReason;
 
 impl Solver<'_> {
-    /// Goes as far as strategies do not matter; whether nobody is left without a place.
+    /// Places pods up to the point where strategies differ; reports whether every pod has a place.
     pub(super) fn fill_existing_only(&mut self) -> bool {
         self.place_nominated();
         self.fill_in_turn() && {
@@ -19,7 +19,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Puts pods on nodes in the order of the queue until one of them finds none; whether nobody is left.
+    /// Places pods on existing nodes in queue order until one of them finds no node; reports whether every pod has a place.
     fn fill_in_turn(&mut self) -> bool {
         let mut queue = std::mem::take(&mut self.queue);
         for run in &mut queue {
@@ -34,8 +34,8 @@ impl Solver<'_> {
         self.queue.is_empty()
     }
 
-    /// Puts pods on the nodes that are there, as many as go without dropping a preference: a fleet is planned for the rest.
-    /// Among pods of one priority those go first that the fewest nodes suit, so that others do not take these from them.
+    /// Places as many pods on existing nodes as possible without dropping a preference; a fleet is planned for the rest. Among
+    /// pods of one priority, those with the fewest suitable nodes come first, so that other pods do not take these nodes.
     pub(super) fn fill_existing_nodes(&mut self, queue: &mut Vec<PodRun>) {
         let mut turns: Vec<usize> = (0..queue.len()).filter(|run| !self.demands[queue[*run].shape].late).collect();
         turns.sort_by_cached_key(|run| {
@@ -50,7 +50,7 @@ impl Solver<'_> {
         queue.retain(|run| !run.pods.is_empty());
     }
 
-    /// Puts a run's pods on nodes as they are, without dropping a preference: how many, counted from the first.
+    /// Places a run's pods on existing nodes without dropping a preference; returns how many, counted from the first.
     fn fill_existing_nodes_with(&mut self, run: &PodRun) -> usize {
         let turn = Attempt { shape: run.shape, level: 0 };
         let mut placed = 0;

@@ -1,4 +1,4 @@
-//! Launches as the plan says them: types that the limits leave room for, requirements as objects write them.
+//! Conversion of planned nodes into launches: instance types within the limits, and requirements in the form of the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::new_node::NewNode;
 use super::node_template::{CapacityTypes, PricedType, TemplateId};
 use super::pool_template::PoolTemplate;
 
-/// Types that a launch lists.
+/// Instance types that a launch lists.
 #[derive(Clone)]
 pub(super) struct TypeList {
     names: Arc<Vec<String>>,
-    /// What daemons ask for on each of them at least.
+    /// Minimum DaemonSet overhead over all of them.
     overhead: Resources,
-    /// The cheapest one's.
+    /// Price of the cheapest one.
     price: MicroDollars,
     sold_as: CapacityTypes,
 }
@@ -48,7 +48,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Pools of which no type can be had, whatever the pods.
+    /// Returns NodePools without any available instance type, independent of the pods.
     fn barren(&self) -> Vec<String> {
         let offers = |template: &PoolTemplate<'_>| {
             let sound = template.requirements.iter().all(|(_, set)| !set.is_empty());
@@ -90,13 +90,13 @@ impl Solver<'_> {
         }
     }
 
-    /// Entries that hold what is used, as many as a claim may list and the limits can bear.
+    /// Returns entries that hold the used resources, as many as a claim may list and the limits allow.
     fn listed(&mut self, claim: &NewNode, used: &[i64]) -> Vec<usize> {
         let fitting: Vec<usize> = holding(&self.frames, claim.frame, 0, used, &claim.ports).collect();
         self.widest(claim, fitting)
     }
 
-    /// Labels of which there are fewer values than `minValues` asks for, with their number; and whether there are any.
+    /// Returns labels with fewer values than `minValues` requires, with their number, and reports whether there are any.
     fn lowered(&self, claim: &NewNode, used: &[i64]) -> (BTreeMap<String, u32>, bool) {
         let found = |key: &String| self.count_values(claim.frame, key, used, &claim.ports, &claim.held);
         let lowered: BTreeMap<String, u32> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
@@ -110,7 +110,7 @@ impl Solver<'_> {
         Some(lowered.get(label::INSTANCE_TYPE).map_or(asked, |found| asked.min(*found)))
     }
 
-    /// What launches that list these entries of a frame have in common; equal lists are one.
+    /// Returns the data that launches with these entries of a template share; equal lists are computed once.
     fn list(&mut self, frame: TemplateId, listed: Vec<usize>) -> TypeList {
         let own = self.frames.get(frame);
         let candidates = &self.frames.templates[own.template].candidates;
@@ -127,7 +127,7 @@ impl Solver<'_> {
         self.lists.entry((frame, listed)).or_insert_with_key(list).clone()
     }
 
-    /// What the launch's pods request in fact, without seats that nobody took.
+    /// Returns the actual requests of the launch's pods, without unused slots.
     pub(super) fn seated(&self, claim: &NewNode) -> (Resources, Amounts) {
         let mut seated = Resources::default();
         let mut attachments: Amounts = self.dimensions.amounts(&Resources::default());
@@ -142,7 +142,7 @@ impl Solver<'_> {
         (seated, used)
     }
 
-    /// As many of the fitting entries, cheapest first, as a claim may list and as the limits can bear at once.
+    /// Returns as many of the fitting entries, cheapest first, as a claim may list and as the limits allow together.
     fn widest(&mut self, claim: &NewNode, mut fitting: Vec<usize>) -> Vec<usize> {
         let most = self.snapshot.policy.max_instance_types.max(1);
         let frame = self.frames.get(claim.frame);
@@ -168,7 +168,8 @@ impl Solver<'_> {
     }
 }
 
-/// Requirements as objects write them: settled where only the claim can, with the capacity types that can be had.
+/// Converts requirements into the form of the API: fixes values that only the claim can decide, and lists the available
+/// capacity types.
 fn written(requirements: &Requirements, template: &PoolTemplate<'_>, sold_as: CapacityTypes) -> Vec<Requirement> {
     let mut requirements = requirements.clone();
     settle(&mut requirements, template);
@@ -179,8 +180,8 @@ fn written(requirements: &Requirements, template: &PoolTemplate<'_>, sold_as: Ca
     requirements.to_vec()
 }
 
-/// Settles labels that nobody but the claim can give the node: where one must be there and several values are possible,
-/// one of them is chosen, for the node would otherwise come up without it.
+/// Fixes labels that only the claim can give the node. Where such a label is required and several values are possible, one is
+/// chosen; otherwise the node would start without the label.
 fn settle(requirements: &mut Requirements, template: &PoolTemplate<'_>) {
     let open = |(key, set): &(&str, &ValueSet)| !template.decides(key) && !set.allows(None);
     let chosen: Vec<(String, String)> =
@@ -190,7 +191,7 @@ fn settle(requirements: &mut Requirements, template: &PoolTemplate<'_>) {
     }
 }
 
-/// The least amount of every resource over all.
+/// Returns the least amount of every resource over all.
 fn least<'r>(all: impl Iterator<Item = &'r Resources>) -> Resources {
     let minimum = |one: Resources, other: &Resources| {
         one.iter().filter(|(name, _)| other.names(name)).map(|(name, it)| (name, it.min(other.get(name)))).collect()

@@ -1,8 +1,8 @@
-//! What new launches of a frame are made for: the patterns of the cheapest fleet for all that waits and may come (`blueprint`).
+//! Contents of new launches of a template: the patterns of the cheapest fleet for all pending pods (`fleet_optimizer`).
 //!
-//! A fleet is worked out when the first launch of its frame is opened, and its patterns are used up one by one. Each
-//! launch keeps seats for the pods of its pattern; the rules decide when who takes them. What a fleet does not know of
-//! (others' anti-affinity, what a reservation holds, ports) is not planned but placed as it comes.
+//! A fleet is computed when the first launch of its template is opened, and its patterns are used one by one. Each launch keeps
+//! slots for the pods of its pattern; topology rules decide when each pod takes its slot. Some constraints are not part of the
+//! fleet: other pods' anti-affinity, capacity of reservations, ports. Pods with these constraints are placed one by one.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ use super::topology::RuleKind;
 use super::{Attempt, Solver};
 use crate::Resources;
 
-/// How many shapes one fleet is worked out for; the least bulky are left to join.
+/// Maximum number of shapes per fleet; the shapes with the smallest total requests join launches later.
 const MOST_SHAPES: usize = 500;
-/// How many steps one fleet may take: the first for few pods, less the more pods there are, but never less than the last.
+/// Maximum steps per fleet: the first number for few pods, less the more pods there are, but never less than the last.
 const MOST_STEPS: (u64, u64) = (8_000_000, 1_000_000);
-/// Up to so many are few pods.
+/// Maximum for few pods.
 const FEW_PODS: u64 = 2_000;
 
-/// Fleets by frame.
+/// Fleets by template.
 #[derive(Clone, Default)]
 pub(super) struct PlannedFleets {
     of_frame: BTreeMap<TemplateId, Vec<PlannedNode>>,
-    /// What was worked out last, for frames that differ by their zone only.
+    /// Most recent result, for templates that differ only in their zone.
     last: Option<FleetState>,
 }
 
@@ -37,25 +37,25 @@ struct FleetState {
     patterns: Vec<Pattern>,
 }
 
-/// Launches that are still to be opened: pods by shape, and how often.
+/// Launches that are not opened yet: pods by shape, and number of such launches.
 #[derive(Clone)]
 struct PlannedNode {
     load: Vec<(usize, usize)>,
     times: usize,
 }
 
-/// A shape that may come along.
+/// Pods of a shape that may be part of the fleet.
 struct FleetPods {
     shape: usize,
     count: usize,
-    /// How many of them one machine may hold.
+    /// Maximum number of these pods per node.
     most: usize,
     elsewhere: Option<i64>,
 }
 
 impl Solver<'_> {
-    /// The entry and the pods by shape of the next launch in the frame's fleet that takes the turn's shape, the turn's own
-    /// first; `None` when there is none or when it cannot be had any more.
+    /// Returns the entry and the pods by shape of the next launch in the template's fleet that takes the given shape, this
+    /// shape first. Returns `None` when there is none or when it is no longer available.
     pub(super) fn next_planned(
         &mut self,
         fresh: &NewNodeOption,
@@ -77,7 +77,7 @@ impl Solver<'_> {
         Some((self.entry_for(fresh, turn, &load)?, load))
     }
 
-    /// The cheapest entry that holds a load, within the limits and with types enough.
+    /// Returns the cheapest entry that holds a load, within the limits and with enough types.
     fn entry_for(&self, fresh: &NewNodeOption, turn: Attempt, load: &[(usize, usize)]) -> Option<usize> {
         let mut used: Amounts = vec![0; self.demands[turn.shape].requests.len()].into();
         load.iter().for_each(|(shape, count)| add(&mut used, &self.demands[*shape].requests, *count));
@@ -88,7 +88,7 @@ impl Solver<'_> {
         (enough && bearable && self.keeps_values(fresh.frame, &used, &[], &[], &fresh.lowered)).then_some(entry)
     }
 
-    /// The fleet for all that waits and may go to launches of the frame.
+    /// Computes the fleet for all pending pods that launches of the template can take.
     fn fleet(&mut self, frame: TemplateId, turn: Attempt, bounded: bool) -> Vec<PlannedNode> {
         let guests = self.guests(frame, turn, bounded);
         let kinds = self.kinds(frame, turn.shape);
@@ -116,15 +116,15 @@ impl Solver<'_> {
         fleet
     }
 
-    /// How many steps a fleet may take: all pods together should not wait longer for it than they would for their places.
+    /// Returns the maximum steps of a fleet: for all pods together, its computation should take no longer than their placement.
     fn most_steps(&self) -> u64 {
         let pods = self.waiting.iter().sum::<usize>() as u64;
         let most = (MOST_STEPS.0 / (1 + pods / FEW_PODS)).max(MOST_STEPS.1);
         most.min(self.snapshot.policy.max_steps.saturating_sub(self.steps) / 4)
     }
 
-    /// Machines that launches of a frame may become within the limits, without those that others replace for less; while
-    /// spot needs a choice, only what leaves one.
+    /// Returns instance types of a template within the limits, without those that a cheaper type replaces. While spot requires
+    /// a choice of types, only types that leave one remain.
     fn kinds(&self, frame: TemplateId, shape: usize) -> Vec<MachineKind> {
         let own = self.frames.get(frame);
         let least = self.least_types(frame, shape);
@@ -143,7 +143,8 @@ impl Solver<'_> {
         kinds
     }
 
-    /// Shapes that wait and that the frame suits as it is, the turn's own first, then the bulkiest.
+    /// Returns pending shapes that the template suits as it is: the given shape first, then those with the greatest total
+    /// requests.
     fn guests(&mut self, frame: TemplateId, turn: Attempt, bounded: bool) -> Vec<FleetPods> {
         let priority = self.demands[turn.shape].shape.priority;
         let shapes = (0..self.demands.len()).filter(|shape| *shape != turn.shape);
@@ -185,7 +186,7 @@ impl Solver<'_> {
         (most > 0).then(|| FleetPods { shape, count, most, elsewhere: self.elsewhere(frame, shape) })
     }
 
-    /// Whether nothing but size and rules that are known beforehand decides where pods of a shape fit.
+    /// Reports whether only size and rules known in advance decide where pods of a shape fit.
     fn is_simple(&self, shape: usize) -> bool {
         let demand = &self.demands[shape];
         let steady = demand.levels[0].rules.iter().all(|rule| match rule.kind {
@@ -196,7 +197,7 @@ impl Solver<'_> {
         demand.shape.ports.is_empty() && demand.attachments.is_empty() && steady
     }
 
-    /// What a place on other machines costs a pod, where that is less than its share of these.
+    /// Returns the cost of a pod on nodes of other templates, where that is less than its share of this one.
     fn elsewhere(&mut self, frame: TemplateId, shape: usize) -> Option<i64> {
         let weight = self.frames.template_of(frame).pool.weight;
         let mut least: Option<i64> = None;
@@ -213,7 +214,8 @@ impl Solver<'_> {
         least.filter(|least| *least < self.share(frame, shape))
     }
 
-    /// What a base becomes for pods of a shape, in the domains of a frame where they need to know theirs.
+    /// Returns the variants of a base template for pods of a shape, in the domains of `frame` where the pods need a known
+    /// domain.
     fn natural(&mut self, base: TemplateId, frame: TemplateId, shape: usize) -> Vec<TemplateId> {
         let level = &self.demands[shape].levels[0];
         let children = self.frames.for_class(base, level.class, &self.wants, &mut self.topology);
@@ -226,14 +228,14 @@ impl Solver<'_> {
         children.iter().filter_map(|child| pinned(*child)).collect()
     }
 
-    /// Pods of a shape that have neither a place nor a seat that is kept for them.
+    /// Returns the number of pods of a shape that have neither a place nor a slot.
     fn unseated(&self, shape: usize) -> usize {
         self.waiting[shape].saturating_sub(self.claims.kept(shape))
     }
 }
 
 impl PlannedFleets {
-    /// The load of the next launch that takes a shape.
+    /// Returns the load of the next launch that takes a shape.
     fn next(&mut self, frame: TemplateId, shape: usize) -> Option<Vec<(usize, usize)>> {
         let fleet = self.of_frame.get_mut(&frame)?;
         let planned = fleet.iter_mut().find(|it| it.times > 0 && it.load.iter().any(|(of, _)| *of == shape))?;
@@ -241,7 +243,7 @@ impl PlannedFleets {
         Some(planned.load.clone())
     }
 
-    /// How many pods of a shape have a place in launches that are still to be opened.
+    /// Returns the number of pods of a shape in launches that are not opened yet.
     fn planned(&self, shape: usize) -> usize {
         let of = |planned: &PlannedNode| {
             let count = planned.load.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count);

@@ -1,13 +1,12 @@
-//! The cheapest fleet for pods that only their sizes keep apart, as nearly as it can be found: which machines, and what
-//! goes on each.
+//! Approximately cheapest fleet for pods that only their sizes constrain: the nodes, and the pods on each.
 //!
-//! Filling machines is a cutting-stock problem. With fractions of machines allowed it is a linear program whose columns
-//! are all ways to fill a machine (`program`); those that matter are found one by one, each the filling that is worth
-//! most at present (`filling`). A real fleet is dug out of the fractions: whole machines are kept, what is left is solved
-//! again, and where nothing whole is left, the largest fraction is rounded up.
+//! Filling nodes is a cutting-stock problem. With fractions of nodes allowed, the problem is a linear program whose columns are
+//! all possible patterns of a node (`linear_program`). Column generation adds the relevant patterns one by one, each the most
+//! valuable at that point (`pattern_search`). The integer fleet comes from the fractions: whole nodes are kept, and the
+//! remaining pods are solved again. Where no whole node is left, the largest fraction is rounded up.
 //!
-//! Worths are floating-point numbers, the only ones in the planner. They are added, multiplied, divided and compared in
-//! one fixed order, which every machine rounds alike; whether pods fit is decided in whole numbers.
+//! Values of pods are floating-point numbers, the only ones in the planner. Additions, multiplications, divisions and
+//! comparisons have one fixed order, which every machine rounds alike. Integers decide whether pods fit.
 
 mod greedy;
 mod linear_program;
@@ -16,10 +15,10 @@ mod pattern_search;
 use linear_program::{Column, LinearProgram};
 use pattern_search::PatternSearch;
 
-/// How many items the linear program bears: its work grows with their square.
+/// Maximum number of items of the linear program: its work grows with their square.
 const MOST_ROWS: usize = 120;
 
-/// What can be bought, in any number.
+/// Node type, available in any number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MachineKind {
     /// Greater than zero.
@@ -27,28 +26,28 @@ pub(super) struct MachineKind {
     pub(super) room: Vec<i64>,
 }
 
-/// Pods that are alike.
+/// Identical pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodItem {
     pub(super) needs: Vec<i64>,
     pub(super) count: usize,
-    /// How many of them may share a machine.
+    /// Maximum number of these pods per node.
     pub(super) most: usize,
-    /// What a place on other machines than these costs one of them, where they may go there.
+    /// Cost of one of these pods on other nodes, where it may run there.
     pub(super) elsewhere: Option<i64>,
 }
 
-/// Machines that are filled alike.
+/// Nodes with identical contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     pub(super) kind: usize,
-    /// Items by position, and how many of each.
+    /// Items by position, and the count of each.
     pub(super) counts: Vec<(usize, usize)>,
     pub(super) times: usize,
 }
 
-/// A cheap fleet for all items that do not go elsewhere, and the steps that it took. What the linear program does not come
-/// to within so many steps is filled greedily; beyond twice as many, the fleet is less than that.
+/// Returns a cheap fleet for all items that no other nodes take, and the number of its steps. Items that the linear program
+/// does not reach within `most_steps` are placed greedily. Beyond twice as many steps, the fleet is incomplete.
 pub(super) fn fleet(kinds: &[MachineKind], items: &[PodItem], most_steps: u64) -> (Vec<Pattern>, u64) {
     let mut filler = PatternSearch::new(kinds, items);
     let mut left: Vec<usize> = items.iter().map(|item| item.count).collect();
@@ -61,7 +60,7 @@ pub(super) fn fleet(kinds: &[MachineKind], items: &[PodItem], most_steps: u64) -
     (fleet, filler.looks)
 }
 
-/// Solves the linear program for what is left, keeps what is whole, and so on.
+/// Solves the linear program for the remaining pods, keeps whole nodes, and repeats.
 fn from_fractions(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
     let mut known = Vec::new();
     while left.iter().any(|count| *count > 0) && filler.looks < most_steps {
@@ -72,7 +71,7 @@ fn from_fractions(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mu
     }
 }
 
-/// Keeps whole machines of a solution, or, where there are none, the one that comes nearest to it.
+/// Keeps the whole nodes of a solution; where there are none, keeps the one with the largest fraction.
 fn keep(solution: &[(&Column, f64)], left: &mut [usize], fleet: &mut Vec<Pattern>) {
     let mut any = false;
     for (column, times) in solution.iter().filter(|(_, times)| *times >= 1.0) {
@@ -86,7 +85,7 @@ fn keep(solution: &[(&Column, f64)], left: &mut [usize], fleet: &mut Vec<Pattern
     }
 }
 
-/// Takes machines as long as there are pods left for whole ones; the last may get fewer. Says whether any was taken.
+/// Adds nodes while enough pods are left for whole ones; the last may receive fewer. Reports whether a node was added.
 fn take(column: &Column, times: usize, left: &mut [usize], fleet: &mut Vec<Pattern>) -> bool {
     let whole = column.counts.iter().map(|(item, count)| left[*item] / count).min().unwrap_or(0).min(times);
     let some = column.counts.iter().map(|(item, count)| (*item, (*count).min(left[*item])));
@@ -146,20 +145,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_fleet_carries_every_pod_once(kinds in kinds(), items in items()) {
+        fn fleet_places_every_pod_once(kinds in kinds(), items in items()) {
             let (fleet, _) = fleet(&kinds, &items, u64::MAX);
             assert_carries(&kinds, &items, &fleet);
         }
 
         #[test]
-        fn many_shapes_are_carried_too(kinds in kinds(), items in items()) {
+        fn greedy_fill_places_every_pod_once(kinds in kinds(), items in items()) {
             let (mut left, mut fleet): (Vec<usize>, _) = (items.iter().map(|item| item.count).collect(), Vec::new());
             greedy::fill(&mut PatternSearch::new(&kinds, &items), &mut left, &mut fleet, u64::MAX);
             assert_carries(&kinds, &items, &fleet);
         }
 
         #[test]
-        fn one_shape_costs_at_most_a_machine_more_than_fractions_would(kinds in kinds(), cpu in 1_i64..10, whole in 1_usize..5) {
+        fn fleet_exceeds_fractional_cost_by_at_most_one_node(kinds in kinds(), cpu in 1_i64..10, whole in 1_usize..5) {
             let one = PodItem { needs: vec![cpu, 0], count: 1, most: usize::MAX, elsewhere: None };
             let loads = kinds.iter().map(|kind| (kind.cost, linear_program::fits(&one.needs, &kind.room)));
             let best = loads.filter(|(_, load)| *load > 0).min_by_key(|(cost, load)| (cost * 1_000_000 / *load as i64, *load));
@@ -176,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_each_others_gaps_shares_machines() {
+    fn fleet_combines_pods_when_their_requests_complement() {
         let kinds = [MachineKind { cost: 100, room: vec![4, 4] }, MachineKind { cost: 190, room: vec![8, 8] }];
         let (fleet, _) = fleet(&kinds, &[item(3, 1, 10), item(1, 3, 10)], u64::MAX);
         assert_eq!(total(&kinds, &fleet), 950, "{fleet:?}");
     }
 
     #[test]
-    fn who_is_cheaper_elsewhere_only_fills_gaps() {
+    fn fleet_only_fills_gaps_when_pods_are_cheaper_elsewhere() {
         let kinds = [MachineKind { cost: 1000, room: vec![4, 4] }];
         let guest = PodItem { elsewhere: Some(10), ..item(1, 1, 9) };
         let (fleet, _) = fleet(&kinds, &[item(3, 3, 2), guest], u64::MAX);
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_without_steps_plans_nothing() {
+    fn fleet_is_empty_when_no_steps_are_allowed() {
         let kinds = [MachineKind { cost: 100, room: vec![4, 4] }];
         assert_eq!(fleet(&kinds, &[item(1, 1, 3)], 0), (Vec::new(), 0));
     }

@@ -1,19 +1,19 @@
-//! What is left in each room: row beside row, so that a search which mostly meets full rooms reads nothing else, and with the
-//! most that any room of a stretch has, so that it passes a stretch at once in which nobody has enough.
+//! Free capacity of each existing node, in adjacent rows, so that a search over mostly full nodes reads nothing else. Each
+//! stretch of rows has the maximum of its nodes, so the search skips a stretch without enough capacity at once.
 
 use super::dimensions::{Amounts, fits};
 
-/// What a closed room has left of anything: less than any room that pods filled.
+/// Free capacity of a closed node: less than any node has that pods filled.
 const CLOSED: i64 = i64::MIN / 4;
-/// How many rooms a stretch has.
+/// Number of nodes per stretch.
 const STRETCH: usize = 32;
 
-/// One row a room, in the order in which they are tried.
+/// One row per node, in the order in which nodes are tried.
 #[derive(Clone)]
 pub(super) struct FreeCapacity {
     width: usize,
     rows: Vec<i64>,
-    /// By stretch, the most of each dimension that one of its rooms has.
+    /// Maximum of each dimension over the nodes of a stretch, by stretch.
     most: Vec<i64>,
 }
 
@@ -26,41 +26,42 @@ impl FreeCapacity {
         ledger
     }
 
-    /// What is left in a room.
+    /// Returns the free capacity of a node.
     pub(super) fn row(&self, room: usize) -> &[i64] {
         &self.rows[room * self.width..][..self.width]
     }
 
-    /// How many rooms from this one on surely have too little: all that are left of its stretch, or none that is known of.
+    /// Returns the number of nodes from this one on that certainly have too little: the rest of its stretch, or zero if the
+    /// stretch may have enough.
     pub(super) fn full_from(&self, room: usize, asked: &[i64]) -> usize {
         let most = &self.most[room / STRETCH * self.width..][..self.width];
         if fits(asked, most) { 0 } else { STRETCH - room % STRETCH }
     }
 
-    /// Takes so much from a room.
+    /// Subtracts an amount from a node.
     pub(super) fn take(&mut self, room: usize, asked: &[i64]) {
         let left = &mut self.rows[room * self.width..][..self.width];
         left.iter_mut().zip(asked).for_each(|(left, asked)| *left -= asked);
     }
 
-    /// Puts a row back as it was.
+    /// Restores an earlier row of a node.
     pub(super) fn put_back(&mut self, room: usize, row: &[i64]) {
         self.rows[room * self.width..][..self.width].copy_from_slice(row);
         self.settle(room);
     }
 
-    /// Leaves nothing in a room.
+    /// Leaves no capacity on a node.
     pub(super) fn close(&mut self, room: usize) {
         self.rows[room * self.width..][..self.width].fill(CLOSED);
         self.settle(room);
     }
 
-    /// Whether a room was closed.
+    /// Reports whether a node was closed.
     pub(super) fn is_closed(&self, room: usize) -> bool {
         self.row(room).first().is_some_and(|left| *left <= CLOSED)
     }
 
-    /// Notes the most that rooms have in the stretch of one from which something was taken.
+    /// Updates the maximum of a node's stretch after amounts were subtracted.
     pub(super) fn settle(&mut self, room: usize) {
         self.sum_up(room / STRETCH);
     }
@@ -85,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_stretch_is_passed_exactly_when_nobody_in_it_has_enough(
+        fn full_from_skips_a_stretch_when_no_row_has_enough(
             mut amounts in vec(0..9i64, 1..80),
             taken in vec((0..80usize, 0..4i64), 0..40),
             asked in 1..9i64,

@@ -1,8 +1,7 @@
-//! Pods that go into a launch which this plan has opened already.
+//! Pods that join a launch which this plan has already opened.
 //!
-//! A pod joins the first launch that takes it, unless that is dearer than a launch of its own: the cheapest type that
-//! then holds all must not cost more than the present one and a separate one together. So a plan is never dearer than
-//! one node a pod.
+//! A pod joins the first launch that takes it, unless a separate launch is cheaper. The cheapest type that holds all pods must
+//! cost at most the present type plus a separate node. A plan is therefore never more expensive than one node per pod.
 
 use std::borrow::Cow;
 
@@ -15,7 +14,7 @@ use super::new_node::NewNode;
 use super::node_template::{NodeTemplates, TemplateId};
 use super::{Attempt, Solver};
 
-/// What a launch becomes with some pods more.
+/// A launch after some pods have joined.
 pub(super) struct JoinOption {
     frame: TemplateId,
     used: Amounts,
@@ -25,22 +24,22 @@ pub(super) struct JoinOption {
     pods: usize,
 }
 
-/// Pods of one shape that would like to join.
+/// Attempt of pods of one shape to join a launch.
 struct JoinSearch<'s, 'a> {
     solver: &'s Solver<'a>,
     turn: Attempt,
     frame: TemplateId,
     first: &'a Pod,
     left: usize,
-    /// What a launch of its own would cost, if one is possible.
+    /// Cost of a separate launch, if one is possible.
     alone: Option<i64>,
-    /// How many types the pods alone would leave the launch.
+    /// Least number of instance types that the launch must keep for these pods.
     least: usize,
 }
 
 impl<'a> Solver<'a> {
-    /// Puts as many of the pods as possible into the first open launch that takes one. Says which, and how many.
-    /// `alone` is what a launch of its own would cost, if one can be had.
+    /// Places as many of the pods as possible in the first open launch that takes one, and returns its position and their
+    /// number. `alone` is the cost of a separate launch, if one is possible.
     pub(super) fn join(&mut self, turn: Attempt, pods: &[usize], alone: Option<i64>) -> Option<(usize, usize)> {
         let class = self.demands[turn.shape].levels[turn.level].class;
         let buckets = self.claims.compatible(class, &mut self.frames, &self.wants, &mut self.topology);
@@ -59,7 +58,7 @@ impl<'a> Solver<'a> {
         None
     }
 
-    /// Puts pods where a launch keeps seats for their shape, as far as the rules let them go there by now.
+    /// Places pods in a launch that keeps slots for their shape, as far as topology rules allow now.
     pub(super) fn sit(&mut self, turn: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
         let class = self.demands[turn.shape].levels[turn.level].class;
         for position in self.claims.with_seats(turn.shape) {
@@ -126,7 +125,7 @@ impl<'a> Solver<'a> {
 }
 
 impl JoinSearch<'_, '_> {
-    /// What the launch becomes with as many of the pods as it takes at no higher price, or with one.
+    /// Returns the launch with as many of the pods as it takes without a larger type, or with one pod.
     fn join(&self, claim: &NewNode) -> Option<JoinOption> {
         let demand = &self.solver.demands[self.turn.shape];
         let level = &demand.levels[self.turn.level];
@@ -145,7 +144,7 @@ impl JoinSearch<'_, '_> {
         Some(self.largest(claim, &asked, more).unwrap_or(one))
     }
 
-    /// How many pods go in without a larger type than for the first.
+    /// Returns how many pods fit without a larger type than the first pod needs.
     fn most_at_this_price(&self, claim: &NewNode, asked: &[i64], one: &JoinOption) -> usize {
         let frames = &self.solver.frames;
         let template = frames.template_of(one.frame);
@@ -154,7 +153,7 @@ impl JoinSearch<'_, '_> {
         1 + seats.saturating_sub(1) + times(asked, &one.used, room)
     }
 
-    /// With as many pods as possible, `most` or fewer, more than one.
+    /// Returns the launch with as many pods as possible: more than one, at most `most`.
     fn largest(&self, claim: &NewNode, asked: &[i64], most: usize) -> Option<JoinOption> {
         let (mut low, mut high) = (1, most);
         let mut best = None;
@@ -171,7 +170,7 @@ impl JoinSearch<'_, '_> {
         best
     }
 
-    /// The launch with so many pods more; `None` when no type is left, too few are, or it costs too much.
+    /// Returns the launch with this many more pods; `None` when too few types remain or the price is too high.
     fn with(&self, claim: &NewNode, asked: &[i64], pods: usize) -> Option<JoinOption> {
         let frames = &self.solver.frames;
         let frame = frames.get(self.frame);
@@ -203,7 +202,7 @@ impl JoinSearch<'_, '_> {
 }
 
 impl Solver<'_> {
-    /// The first entry from a position on that holds what is used and that the limits allow.
+    /// Returns the first entry, from a position on, that holds the used resources and that the limits allow.
     pub(super) fn first_holding(
         &self,
         frame: TemplateId,
@@ -222,7 +221,7 @@ impl Solver<'_> {
         (from..own.entries.len()).find(holds)
     }
 
-    /// Whether at least so many types from a position on hold what is used.
+    /// Reports whether at least `least` types, from a position on, hold the used resources.
     pub(super) fn enough_types(
         &self,
         frame: TemplateId,
@@ -235,7 +234,7 @@ impl Solver<'_> {
     }
 }
 
-/// Positions of the entries from one on that hold what is used.
+/// Returns the positions of entries, from one on, that hold the used resources.
 pub(super) fn holding<'f>(
     frames: &'f NodeTemplates<'_>,
     frame: TemplateId,

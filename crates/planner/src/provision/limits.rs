@@ -1,11 +1,11 @@
-//! What the limits of each pool leave for new nodes.
+//! Remaining limits of each NodePool for new nodes.
 
 use crate::{InstanceType, Pool, Resources};
 
-/// What one node counts for in its pool's limits, in the order of their names; empty without limits.
+/// Amounts of one node in its NodePool's limits, in the order of their names; empty without limits.
 pub(super) type Footprint = Box<[i64]>;
 
-/// Headroom of every pool; it may be negative when a limit was lowered.
+/// Headroom of every NodePool; negative when a limit was lowered.
 #[derive(Clone)]
 pub(super) struct Headroom {
     pools: Vec<PoolHeadroom>,
@@ -23,17 +23,17 @@ impl Headroom {
         Self { pools: pools.map(PoolHeadroom::new).collect(), generation: 0 }
     }
 
-    /// Changes whenever the answer of [`Self::first_exceeded`] may have changed.
+    /// Returns a number that changes with every possible change of [`Self::first_exceeded`].
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Whether the pool has limits at all.
+    /// Reports whether the NodePool has limits.
     pub(super) fn is_bounded(&self, pool: usize) -> bool {
         !self.pools[pool].names.is_empty()
     }
 
-    /// The first limited resource, by name, of which less is left than `wanted`, with `held` given back.
+    /// Returns the first limited resource, by name, of which less is left than `wanted`, after the release of `held`.
     pub(super) fn first_exceeded(&self, pool: usize, wanted: &[i64], held: &[i64]) -> Option<&str> {
         let bounds = &self.pools[pool];
         let over =
@@ -41,7 +41,7 @@ impl Headroom {
         (0..bounds.names.len()).find(over).map(|position| bounds.names[position].as_str())
     }
 
-    /// Goes back to what was left before. What was found out meanwhile holds no longer.
+    /// Restores earlier headroom. Increases the generation, so that results cached in between become invalid.
     pub(super) fn restore(&mut self, before: Self) {
         self.pools = before.pools;
         self.generation += 1;
@@ -65,13 +65,13 @@ impl PoolHeadroom {
     }
 }
 
-/// What a node of a type counts for: its capacity, and itself.
+/// Returns the amounts of a node of a type: its capacity, and one node.
 pub(super) fn footprint(pool: &Pool, kind: &InstanceType) -> Footprint {
     let amount = |name: &str| if name == Resources::NODES { 1 } else { kind.capacity.get(name) };
     pool.limits.iter().flat_map(Resources::iter).map(|(name, _)| amount(name)).collect()
 }
 
-/// The greater amount of every resource; an empty one is nothing.
+/// Returns the greater amount of every resource; an empty list counts as zero.
 pub(super) fn maximum(one: &[i64], other: &[i64]) -> Footprint {
     let longer = one.len().max(other.len());
     let at = |list: &[i64], position: usize| list.get(position).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Launches while they are filled.
+//! New nodes while pods are placed on them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,52 +14,53 @@ use super::pool_template::PoolTemplate;
 use super::requirement_sets::{ClassId, RequirementSets};
 use super::topology::{Domain, Spot, Topology};
 
-/// A launch that may still take pods.
+/// Launch that can still take pods.
 #[derive(Clone)]
 pub(super) struct NewNode {
     pub(super) frame: TemplateId,
     pub(super) site: Domain,
     /// Positions of its pods in the snapshot.
     pub(super) pods: Vec<usize>,
-    /// What its pods ask for, seats included.
+    /// Requests of its pods, slots included.
     pub(super) used: Vec<i64>,
-    /// The cheapest entry of the frame that holds all of it.
+    /// Cheapest entry of the template that holds all of it.
     pub(super) entry: usize,
-    /// Shapes for which more room is kept than their pods take yet, and for how many pods.
+    /// Shapes with reserved slots beyond their placed pods, and the number of slots.
     pub(super) seats: Vec<(usize, usize)>,
     pub(super) ports: Vec<HostPort>,
     pub(super) attached: Attached,
-    /// What is reserved of the pool's limits.
+    /// Amounts reserved from the NodePool's limits.
     pub(super) held: Footprint,
-    /// How many types it must keep.
+    /// Number of types that the launch must keep.
     pub(super) least: usize,
-    /// Labels of which it keeps fewer values than `minValues` asks for, and how many.
+    /// Labels with fewer values than `minValues` requires, and the number of values.
     pub(super) lowered: BTreeMap<String, u32>,
 }
 
-/// Launches by frame, so that what is said of one holds for all of them.
+/// Launches by template, so that one decision holds for all launches of a template.
 #[derive(Clone, Default)]
 pub(super) struct NewNodes {
     pub(super) list: Vec<NewNode>,
-    /// By shape, launches that keep seats for it, in the order in which they were opened.
+    /// Launches that keep slots for a shape, by shape, in the order in which they were opened.
     seats: BTreeMap<usize, Vec<usize>>,
-    /// By shape, how many seats there are.
+    /// Number of slots, by shape.
     kept: BTreeMap<usize, usize>,
     buckets: Vec<PriceBucket>,
     of_frame: BTreeMap<TemplateId, usize>,
     compatible: BTreeMap<ClassId, Compatible>,
-    /// By shape; then by level, bucket and frame, the first launch that has not refused for good.
+    /// First launch that has not refused for good: by shape; then by level, bucket and template.
     cursors: BTreeMap<usize, BTreeMap<(usize, usize, TemplateId), usize>>,
 }
 
-/// Launches of one frame in the order in which they came to be so; those that have moved on stay listed.
+/// Launches of one template, in the order in which they received it. A launch with another template since then remains in the
+/// list.
 #[derive(Clone)]
 struct PriceBucket {
     frame: TemplateId,
     claims: Vec<usize>,
 }
 
-/// Buckets whose launches a class can join, as far as labels and taints go, and what their frames become.
+/// Buckets whose launches a class can join, as far as labels and taints allow, and the resulting templates.
 #[derive(Clone, Default)]
 struct Compatible {
     seen: usize,
@@ -78,22 +79,22 @@ impl NewNodes {
         position
     }
 
-    /// Launches that keep seats for a shape, in the order in which they were opened.
+    /// Returns launches that keep slots for a shape, in the order in which they were opened.
     pub(super) fn with_seats(&self, shape: usize) -> Vec<usize> {
         self.seats.get(&shape).cloned().unwrap_or_default()
     }
 
-    /// Lets nobody join the launches that there are.
+    /// Closes all present launches for further pods.
     pub(super) fn seal(&mut self) {
         *self = Self { list: std::mem::take(&mut self.list), ..Self::default() };
     }
 
-    /// How many seats are kept for a shape.
+    /// Returns the number of slots that are kept for a shape.
     pub(super) fn kept(&self, shape: usize) -> usize {
         self.kept.get(&shape).copied().unwrap_or(0)
     }
 
-    /// Gives seats that a launch keeps for a shape to so many pods, as far as there are some.
+    /// Assigns a launch's slots for a shape to this many pods, as far as slots remain.
     pub(super) fn seat(&mut self, position: usize, shape: usize, pods: usize) {
         let Some((_, kept)) = self.list[position].seats.iter_mut().find(|(of, _)| *of == shape) else { return };
         let seated = pods.min(*kept);
@@ -105,7 +106,7 @@ impl NewNodes {
         }
     }
 
-    /// Notes that a launch has another frame now.
+    /// Records the present template of a launch.
     pub(super) fn file(&mut self, claim: usize, frame: TemplateId) {
         let bucket = *self.of_frame.entry(frame).or_insert_with(|| {
             self.buckets.push(PriceBucket { frame, claims: Vec::new() });
@@ -114,7 +115,7 @@ impl NewNodes {
         self.buckets[bucket].claims.push(claim);
     }
 
-    /// Buckets that a class can join, with the frames that joining makes of theirs.
+    /// Returns buckets that a class can join, with the resulting templates.
     pub(super) fn compatible<'a>(
         &mut self,
         class: ClassId,
@@ -125,7 +126,7 @@ impl NewNodes {
         let known = self.compatible.entry(class).or_default();
         for (position, bucket) in self.buckets.iter().enumerate().skip(known.seen) {
             let mut children = frames.for_class(bucket.frame, class, wants, topology).to_vec();
-            // Of several ways to join the one that leaves a launch the most choice.
+            // Of several ways to join, the one that leaves the launch the most types comes first.
             children.sort_by_key(|child| Reverse((*child == bucket.frame, frames.get(*child).entries.len())));
             if !children.is_empty() {
                 Arc::make_mut(&mut known.buckets).push((position, children.into()));
@@ -135,7 +136,8 @@ impl NewNodes {
         known.buckets.clone()
     }
 
-    /// The first launch of a bucket that `takes` says yes to, beginning where this turn left off: launches only fill up.
+    /// Returns the first launch of a bucket that `takes` accepts. The search continues where it stopped before, because
+    /// launches only become fuller.
     pub(super) fn find<T>(
         &mut self,
         (shape, level): (usize, usize),
@@ -156,26 +158,26 @@ impl NewNodes {
         None
     }
 
-    /// Lets a shape look at all launches again.
+    /// Resets the search of a shape to all launches.
     pub(super) fn forget(&mut self, shape: usize) {
         self.cursors.remove(&shape);
     }
 }
 
 impl NewNode {
-    /// Where the launch is, for the rules.
+    /// Returns the launch's location for topology rules.
     pub(super) fn spot<'f>(&self, frame: &'f NodeTemplate) -> Spot<'f> {
         Spot { site: Some(self.site), pins: Some(&frame.pins) }
     }
 
-    /// How many pods of a shape have room kept for them.
+    /// Returns the number of slots that are kept for pods of a shape.
     pub(super) fn seats_for(&self, shape: usize) -> usize {
         self.seats.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count)
     }
 }
 
 impl PoolTemplate<'_> {
-    /// Whether a type holds pods that use so much and bind these ports.
+    /// Reports whether a type holds pods with these requests and host ports.
     pub(super) fn holds(&self, entry: &PricedType, used: &[i64], ports: &[HostPort]) -> bool {
         let candidate = &self.candidates[entry.candidate];
         let clash = |port: &HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));

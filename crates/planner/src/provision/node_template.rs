@@ -1,7 +1,7 @@
-//! What a launch can still become: a pool's requirements, narrowed by the pods that it carries.
+//! Possible states of a launch: a NodePool's requirements, narrowed by the pods of the launch.
 //!
-//! Launches with the same frame are alike, so a frame's types and prices are worked out once: from those of the wider
-//! frame, and only for the labels that became narrower.
+//! Launches with the same template are interchangeable, so types and prices of a template are computed once. The computation
+//! starts from the wider template and covers only the labels that became narrower.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,37 +17,38 @@ use super::topology::{Counts, Domain, GroupId, HOST, KeyId, PossibleLabels, Spre
 
 pub(super) type TemplateId = usize;
 
-/// A pool's requirements after some pods have had their say.
+/// A NodePool's requirements after the requirements of some pods were added.
 #[derive(Clone)]
 pub(super) struct NodeTemplate {
     pub(super) template: usize,
     pub(super) requirements: Requirements,
-    /// Types that can be had as required, by what they count for, then by name. What is reserved must be asked for by name.
+    /// Available types that satisfy the requirements, by cost, then by name. Reserved capacity counts only where the
+    /// requirements name the reservation.
     pub(super) entries: Arc<[PricedType]>,
-    /// Candidates whose own labels are as required, whether they can be had or not.
+    /// Candidates whose own labels satisfy the requirements, available or not.
     alike: Arc<[usize]>,
-    /// For each topology key the one value that is left, if one is.
+    /// For each topology key the single remaining value, if there is one.
     pub(super) pins: Vec<Option<Domain>>,
-    /// Whether one of the types can be had as spot.
+    /// Whether one of the types is available as spot.
     pub(super) allows_spot: bool,
     /// Whether some label must keep several values.
     pub(super) flexible: bool,
 }
 
-/// A type that can be had.
+/// Available instance type with its price.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PricedType {
     /// Its position among the template's candidates.
     pub(super) candidate: usize,
-    /// What its cheapest offering counts for when types compete: the price for the work done, and the pool's fee.
+    /// Cost of the cheapest offering for comparisons: price per unit of performance, plus the NodePool's fee.
     pub(super) cost: i64,
-    /// What that offering costs, in micro-dollars per hour.
+    /// Price of this offering, in micro-dollars per hour.
     pub(super) price: i64,
-    /// In which ways it can be had.
+    /// Capacity types in which the type is available.
     pub(super) sold_as: CapacityTypes,
 }
 
-/// A set of capacity types.
+/// Set of capacity types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CapacityTypes(u8);
 
@@ -71,7 +72,7 @@ impl CapacityTypes {
     }
 }
 
-/// All frames of one plan.
+/// All node templates of one plan.
 #[derive(Clone)]
 pub(super) struct NodeTemplates<'a> {
     pub(super) templates: Arc<[PoolTemplate<'a>]>,
@@ -80,9 +81,9 @@ pub(super) struct NodeTemplates<'a> {
     narrowed: BTreeMap<(TemplateId, RequirementSetId), Option<TemplateId>>,
     pinned: BTreeMap<(TemplateId, KeyId, Domain), Option<TemplateId>>,
     values: BTreeMap<(TemplateId, KeyId), Arc<[Domain]>>,
-    /// Whether a frame's nodes will be without a label.
+    /// Whether a template's nodes will lack a label.
     lacking: RefCell<BTreeMap<(TemplateId, KeyId), bool>>,
-    /// Whether spreads count pods on launches of a frame.
+    /// Whether spreads count pods on launches of a template.
     counting: RefCell<BTreeMap<(TemplateId, GroupId), Counts>>,
     classes: BTreeMap<(TemplateId, ClassId), Arc<[TemplateId]>>,
     matching: BTreeMap<(usize, String, ValueSet), Arc<[bool]>>,
@@ -90,7 +91,7 @@ pub(super) struct NodeTemplates<'a> {
 }
 
 impl<'a> NodeTemplates<'a> {
-    /// One frame a template, of the same number.
+    /// Creates one node template per pool template, with the same number.
     pub(super) fn new(templates: Vec<PoolTemplate<'a>>, topology: &mut Topology<'a>) -> Self {
         let mut frames = Self {
             templates: templates.into(),
@@ -121,22 +122,22 @@ impl<'a> NodeTemplates<'a> {
         &self.templates[self.list[frame].template]
     }
 
-    /// The type behind an entry.
+    /// Returns the candidate type of an entry.
     pub(super) fn candidate(&self, frame: TemplateId, entry: usize) -> &CandidateType<'a> {
         &self.template_of(frame).candidates[self.list[frame].entries[entry].candidate]
     }
 
-    /// Frames of the pools that make nodes for pods.
+    /// Returns templates of NodePools that launch nodes for pods.
     pub(super) fn growing(&self) -> Range<TemplateId> {
         0..self.templates.iter().take_while(|template| template.pool.replicas.is_none()).count()
     }
 
-    /// Frames of the static pools that lack nodes.
+    /// Returns templates of static NodePools that lack nodes.
     pub(super) fn fixed(&self) -> Range<TemplateId> {
         self.growing().end..self.templates.len()
     }
 
-    /// Frames of the growing pools whose taints are borne, soft ones aside.
+    /// Returns templates of the non-static NodePools whose taints are tolerated; `PreferNoSchedule` taints are ignored.
     pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<TemplateId> {
         let bears = |template: &PoolTemplate<'_>| {
             first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
@@ -144,7 +145,7 @@ impl<'a> NodeTemplates<'a> {
         self.growing().filter(|base| bears(&self.templates[*base])).collect()
     }
 
-    /// The frame with one more set of requirements; `None` when nothing can be both or no type is left.
+    /// Returns the template with one more set of requirements; `None` when they conflict or no type is left.
     pub(super) fn narrowed(
         &mut self,
         frame: TemplateId,
@@ -164,7 +165,7 @@ impl<'a> NodeTemplates<'a> {
         child
     }
 
-    /// The frame with one value for a key.
+    /// Returns the template with one value for a key.
     pub(super) fn pinned(
         &mut self,
         frame: TemplateId,
@@ -182,7 +183,7 @@ impl<'a> NodeTemplates<'a> {
         child
     }
 
-    /// The frame that draws on one capacity reservation.
+    /// Returns the template that draws on one capacity reservation.
     pub(super) fn reserved(&mut self, frame: TemplateId, id: &str, topology: &mut Topology<'a>) -> Option<TemplateId> {
         let mut requirements = self.list[frame].requirements.clone();
         requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::Reserved.as_str()));
@@ -190,7 +191,7 @@ impl<'a> NodeTemplates<'a> {
         self.child(frame, requirements, topology)
     }
 
-    /// The frame with only some of its types left.
+    /// Returns the template restricted to some of its types.
     pub(super) fn of_types(
         &mut self,
         frame: TemplateId,
@@ -203,7 +204,7 @@ impl<'a> NodeTemplates<'a> {
         self.child(frame, requirements, topology)
     }
 
-    /// The frames that the alternatives of a class leave of a frame, in their order; none when a taint is not borne.
+    /// Returns the templates that result from the alternatives of a class, in their order; none when a taint is not tolerated.
     pub(super) fn for_class(
         &mut self,
         frame: TemplateId,
@@ -227,7 +228,7 @@ impl<'a> NodeTemplates<'a> {
         left
     }
 
-    /// Whether pods of a class can go to launches of the frame without narrowing it.
+    /// Reports whether pods of a class can use launches of the template without narrowing it.
     pub(super) fn suits_as_it_is(&self, frame: TemplateId, class: ClassId, wants: &RequirementSets<'a>) -> bool {
         let template = self.template_of(frame);
         let (own, class) = (&self.list[frame].requirements, wants.of_class(class));
@@ -241,7 +242,7 @@ impl<'a> NodeTemplates<'a> {
         class.first_untolerated(&template.pool.taints).is_none() && class.wants.iter().any(implied)
     }
 
-    /// The values of a key that the frame leaves open, in the order of their names.
+    /// Returns the values of a key that the template leaves open, in the order of their names.
     pub(super) fn values(&mut self, frame: TemplateId, key: KeyId, topology: &mut Topology<'a>) -> Arc<[Domain]> {
         if let Some(known) = self.values.get(&(frame, key)) {
             return known.clone();
@@ -253,7 +254,7 @@ impl<'a> NodeTemplates<'a> {
         values
     }
 
-    /// The values of a label that the types of a frame, or the claim itself, can give a node.
+    /// Returns the values of a label that the types of a template, or the claim itself, can give a node.
     pub(super) fn value_names(&self, frame: TemplateId, key: &str) -> BTreeSet<String> {
         let frame = &self.list[frame];
         let template = &self.templates[frame.template];
@@ -280,8 +281,8 @@ impl<'a> NodeTemplates<'a> {
         values
     }
 
-    /// The values that a label may have on launches of a frame as it is: of one that the claim itself must bring the value
-    /// that it will be given, and none of one that it may do without.
+    /// Returns the values that a label may have on launches of an unchanged template. For a label that the claim itself must
+    /// set, returns the value that the claim will receive; for an optional label, returns none.
     pub(super) fn settled_values(&self, frame: TemplateId, key: &str) -> BTreeSet<String> {
         let template = self.template_of(frame);
         if template.sold_by.contains(key) || template.decides(key) {
@@ -291,13 +292,13 @@ impl<'a> NodeTemplates<'a> {
         brought.into_iter().collect()
     }
 
-    /// Whether a key is settled in a frame: its nodes will have one value that is known, or none at all.
+    /// Reports whether a key is fixed in a template: its nodes will have one known value, or lack the label.
     pub(super) fn settles(&self, frame: TemplateId, key: KeyId, topology: &Topology<'a>) -> bool {
         let lacks = || self.value_names(frame, topology.key_name(key)).is_empty();
         self.list[frame].pins[key].is_some() || *self.lacking.borrow_mut().entry((frame, key)).or_insert_with(lacks)
     }
 
-    /// Whether a spread counts pods on a launch of this frame.
+    /// Returns whether a spread counts pods on a launch of this template.
     pub(super) fn counts(
         &self,
         frame: TemplateId,
@@ -312,7 +313,7 @@ impl<'a> NodeTemplates<'a> {
         *self.counting.borrow_mut().entry((frame, id)).or_insert_with(judged)
     }
 
-    /// What a label may turn out to be on a node of this frame, whatever the frame is narrowed to.
+    /// Returns the possible values of a label on a node of this template, however the template is narrowed later.
     pub(super) fn outlook(&self, frame: TemplateId, key: &str) -> PossibleLabels {
         let own = &self.list[frame];
         let template = &self.templates[own.template];
@@ -321,13 +322,13 @@ impl<'a> NodeTemplates<'a> {
         let set = own.requirements.get(key);
         let free = set.is_none_or(|set| set.allows(None));
         let without = |entry: &PricedType| !template.candidates[entry.candidate].offer.carries(key);
-        // What the claim itself brings is there only when it is settled.
+        // A label of the claim itself exists only when its value is fixed.
         let unsettled = !by_type && set.is_none_or(|set| set.single().is_none());
         let lacking = values.is_empty() || unsettled || (by_type && free && own.entries.iter().any(without));
         PossibleLabels { lacking, values, open: set.filter(|_| unsettled).cloned() }
     }
 
-    /// The cheapest entry that holds these amounts alone.
+    /// Returns the cheapest entry that holds these amounts alone.
     pub(super) fn first_fit(&mut self, frame: TemplateId, amounts: &Amounts) -> Option<usize> {
         if let Some(known) = self.first_fits.get(&(frame, amounts.clone())) {
             return *known;
@@ -368,13 +369,13 @@ impl<'a> NodeTemplates<'a> {
         self.is_usable(frame).then_some(frame)
     }
 
-    /// Whether some type can be had, perhaps only by a reservation.
+    /// Reports whether some type is available, perhaps only by a reservation.
     fn is_usable(&self, frame: TemplateId) -> bool {
         let frame = &self.list[frame];
         !frame.entries.is_empty() || (self.templates[frame.template].reserves && !frame.alike.is_empty())
     }
 
-    /// Which candidates' own labels can be as one requirement says.
+    /// Returns for each candidate whether its own labels satisfy one requirement.
     fn matching(&mut self, template: usize, key: String, set: ValueSet) -> Arc<[bool]> {
         let name = (template, key, set);
         if let Some(known) = self.matching.get(&name) {
@@ -388,7 +389,7 @@ impl<'a> NodeTemplates<'a> {
         matching
     }
 
-    /// Adds a frame; its types are priced anew unless those of the wider frame (`entries`) are as they were.
+    /// Adds a template; prices its types again unless those of the wider template (`entries`) are unchanged.
     fn make(
         &mut self,
         template: usize,
@@ -420,14 +421,15 @@ impl<'a> NodeTemplates<'a> {
 }
 
 impl PoolTemplate<'_> {
-    /// The candidates that can be had, by what they count for, then by name.
+    /// Returns the available candidates, by cost, then by name.
     fn all_priced(&self, candidates: &[usize], requirements: &Requirements) -> Vec<PricedType> {
         let mut entries: Vec<PricedType> = candidates.iter().filter_map(|it| self.priced(*it, requirements)).collect();
         entries.sort_by_key(|entry| (entry.cost, &self.candidates[entry.candidate].offer.kind.name));
         entries
     }
 
-    /// A candidate with its cheapest offering; `None` when it cannot be had as required, or its daemons fill it.
+    /// Returns a candidate with its cheapest offering; `None` when none is available for the requirements, or when DaemonSet
+    /// pods fill the type.
     fn priced(&self, candidate: usize, requirements: &Requirements) -> Option<PricedType> {
         let mut price: Option<i64> = None;
         let mut sold_as = CapacityTypes::default();
@@ -443,7 +445,7 @@ impl PoolTemplate<'_> {
 }
 
 impl<'a> CandidateType<'a> {
-    /// Adds the values that a label can have on a node of this type that comes from one of these offerings.
+    /// Adds the values that a label can have on a node of this type from one of these offerings.
     pub(super) fn values(&self, sold: impl Iterator<Item = &'a Offering>, key: &str, values: &mut BTreeSet<&'a str>) {
         let kind = self.offer.kind;
         let mut sold = sold.peekable();

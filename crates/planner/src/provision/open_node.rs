@@ -1,8 +1,8 @@
-//! New launches: from the pool with the greatest weight that can take the pod; among equal weights the cheapest, then
-//! the last by name. What is reserved is drawn on first.
+//! New launches: from the NodePool with the greatest weight that can take the pod; among equal weights the cheapest, then the
+//! last by name. Reserved capacity is used first.
 //!
-//! A launch is opened for as many of the equal pods that are left as make each of them cheapest, all at once: the
-//! first step to a larger type may cost more than it brings before the next pods pay for it.
+//! A launch is opened for as many of the remaining equal pods at once as make each of them cheapest. The first step to a larger
+//! type may cost more than it saves until further pods use it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -19,20 +19,20 @@ use super::strategy::LoadRule;
 use super::topology::Domain;
 use super::{Attempt, Solver};
 
-/// The best launch for one pod alone.
+/// Best launch for a single pod.
 #[derive(Clone)]
 pub(super) struct NewNodeOption {
     pub(super) frame: TemplateId,
     pub(super) entry: usize,
     cost: i64,
-    /// DaemonSets that should have a pod there and will have none.
+    /// Number of DaemonSets whose pods do not fit on the node.
     absent: usize,
-    /// The capacity reservation that it draws on.
+    /// Capacity reservation that the launch draws on.
     pub(super) reservation: Option<String>,
     pub(super) lowered: BTreeMap<String, u32>,
 }
 
-/// What was found out about launches of a turn's own, and when.
+/// Cached best launch for a single pod, with the generation of limits and reservations.
 #[derive(Clone)]
 pub(super) struct SingleNodePrices {
     generation: (u64, u64),
@@ -40,7 +40,8 @@ pub(super) struct SingleNodePrices {
 }
 
 impl Solver<'_> {
-    /// What a launch of its own would cost, as far as is known: limits and reservations may have changed since. [`Self::open`] finds out.
+    /// Returns the cost of a separate launch, as far as known: limits and reservations may have changed since. [`Self::open`]
+    /// computes the present one.
     pub(super) fn price_alone(&mut self, turn: Attempt) -> Option<i64> {
         match self.alone.get(&turn) {
             Some(known) => known.best.as_ref().map(|fresh| fresh.cost),
@@ -48,7 +49,7 @@ impl Solver<'_> {
         }
     }
 
-    /// By how much a pod may make a launch dearer that it joins: by what a launch of its own costs, or not at all.
+    /// Returns the maximum additional cost of a launch that a pod joins: the cost of a separate launch, or nothing.
     pub(super) fn bearable_price(&self, alone: i64) -> i64 {
         match self.strategy.load {
             LoadRule::One | LoadRule::Own => alone,
@@ -56,7 +57,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What a pod costs as a part of a machine that is full of such pods.
+    /// Returns the cost of a pod as its share of a node that is full of such pods.
     pub(super) fn share(&self, frame: TemplateId, shape: usize) -> i64 {
         let work_out = || self.work_out_share(frame, shape);
         *self.shares.borrow_mut().entry((frame, shape)).or_insert_with(work_out)
@@ -73,7 +74,7 @@ impl Solver<'_> {
         shares.min().unwrap_or(0)
     }
 
-    /// Opens a launch for the first pods. Says which, and how many of them it takes now.
+    /// Opens a launch for the first pods; returns its position and how many of them it takes now.
     pub(super) fn open(&mut self, turn: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
         let level = &self.demands[turn.shape].levels[turn.level];
         let settles = !level.keys.is_empty() || !level.fickle.is_empty() || !self.daemon_overhead.is_empty();
@@ -112,7 +113,7 @@ impl Solver<'_> {
         Some((position, now))
     }
 
-    /// The entry and the pods by shape that a launch is made for, the turn's own shape first.
+    /// Returns the entry and the pods by shape that a launch is made for, the given shape first.
     fn load(&mut self, fresh: &NewNodeOption, turn: Attempt, pods: &[usize]) -> (usize, Vec<(usize, usize)>) {
         if self.strategy.load == LoadRule::Fleet
             && let Some(planned) = self.next_planned(fresh, turn)
@@ -137,8 +138,8 @@ impl Solver<'_> {
         Domain::try_from(self.snapshot.nodes.len() + self.claims.list.len()).unwrap_or(Domain::MAX)
     }
 
-    /// The best launch for one pod. `anew` looks again though limits and reservations are as they were: for pods whose
-    /// rules depend on what was placed meanwhile.
+    /// Returns the best launch for one pod. `anew` ignores a cached result although limits and reservations are unchanged: for
+    /// pods whose rules depend on pods placed since.
     fn best_alone(&mut self, turn: Attempt, anew: bool) -> Option<NewNodeOption> {
         let generation = (self.headroom.generation(), self.reservations.generation());
         let known = self.alone.get(&turn).filter(|alone| alone.generation == generation && !anew);
@@ -172,7 +173,8 @@ impl Solver<'_> {
         best
     }
 
-    /// Whether one launch is better than another: with more of its daemons, cheaper for a pod alone, or else for each of many.
+    /// Reports whether one launch is better than another: fewer absent DaemonSets, then the lower cost for a single pod, then
+    /// per pod on a full node.
     fn is_better(&self, one: &NewNodeOption, other: &NewNodeOption, turn: Attempt) -> bool {
         let each = |fresh: &NewNodeOption| self.share(fresh.frame, turn.shape);
         match (one.absent, one.cost).cmp(&(other.absent, other.cost)) {
@@ -182,7 +184,7 @@ impl Solver<'_> {
         }
     }
 
-    /// A launch for one pod with a settled frame, if one can be had within the limits.
+    /// Returns a launch for one pod with a fixed template, if the limits allow one.
     fn fresh(&mut self, frame: TemplateId, turn: Attempt) -> Option<NewNodeOption> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
@@ -221,7 +223,7 @@ impl Solver<'_> {
         (within && self.tolerates_daemons(frame, turn)).then_some(fresh)
     }
 
-    /// The cheapest entry of a frame that holds one pod, limits aside.
+    /// Returns the cheapest entry of a template that holds one pod; limits are ignored.
     pub(super) fn alone_in(&mut self, frame: TemplateId, shape: usize) -> Option<usize> {
         let demand = &self.demands[shape];
         if demand.shape.ports.is_empty() {
@@ -230,14 +232,14 @@ impl Solver<'_> {
         holding(&self.frames, frame, 0, &demand.requests, &demand.shape.ports).next()
     }
 
-    /// How many types a launch of this frame keeps for a pod's sake: the policy's number where spot is allowed and the
-    /// pod alone leaves as many, else one.
+    /// Returns how many types a launch of this template must keep for a pod. The policy's number applies where spot is allowed
+    /// and as many types hold the pod alone; otherwise one is enough.
     pub(super) fn least_types(&self, frame: TemplateId, shape: usize) -> usize {
         let demand = &self.demands[shape];
         self.least_types_for(frame, &demand.requests, &demand.shape.ports)
     }
 
-    /// The same for whatever asks for so much.
+    /// Returns the same for given amounts and ports.
     pub(super) fn least_types_for(&self, frame: TemplateId, used: &[i64], ports: &[HostPort]) -> usize {
         if !self.frames.get(frame).allows_spot {
             return 1;
@@ -247,7 +249,7 @@ impl Solver<'_> {
         if self.enough_types(frame, 0, used, ports, least) { least.max(1) } else { 1 }
     }
 
-    /// The entry and the number of pods that make each pod cheapest; the most among equally cheap ways.
+    /// Returns the entry and the number of pods with the lowest cost per pod; the most pods among equally cheap ones.
     fn best_load(&self, fresh: &NewNodeOption, turn: Attempt, cap: usize) -> (usize, usize) {
         let demand = &self.demands[turn.shape];
         if cap <= 1 {
@@ -271,7 +273,7 @@ impl Solver<'_> {
         self.loaded(fresh, turn, load).map_or((fresh.entry, 1), |entry| (entry, load))
     }
 
-    /// The entry for so many pods together, if they can go together and as cheaply as apart.
+    /// Returns the entry for this many pods together, if one exists and costs no more than separate launches.
     fn loaded(&self, fresh: &NewNodeOption, turn: Attempt, load: usize) -> Option<usize> {
         let demand = &self.demands[turn.shape];
         let ports = &demand.shape.ports;
@@ -286,7 +288,7 @@ impl Solver<'_> {
         (within && cheap && self.keeps_values(fresh.frame, &used, ports, &[], &fresh.lowered)).then_some(entry)
     }
 
-    /// The most pods that leave a launch as many types as it must keep.
+    /// Returns the most pods that leave a launch as many types as it must keep.
     fn most_with_enough_types(&self, loads: &[usize], frame: TemplateId, shape: usize) -> usize {
         let least = self.least_types(frame, shape);
         if least <= 1 {
@@ -297,8 +299,8 @@ impl Solver<'_> {
         sorted.get(least - 1).copied().unwrap_or(1)
     }
 
-    /// What a launch must hold of its pool's limits while it is open: its cheapest type, or all that it will list when
-    /// `minValues` forbids to leave some out later.
+    /// Returns what an open launch must reserve of its NodePool's limits: its cheapest type, or all listed types when
+    /// `minValues` forbids their later removal.
     pub(super) fn reservation(
         &self,
         frame: TemplateId,
@@ -317,7 +319,7 @@ impl Solver<'_> {
         listed.fold(Footprint::default(), |all, it| maximum(&all, &candidates[own.entries[it].candidate].footprint))
     }
 
-    /// Positions of the entries from one on that hold what is used and that the limits allow.
+    /// Returns positions of the entries from one on that hold the used resources and that the limits allow.
     fn bearable<'s>(
         &'s self,
         frame: TemplateId,
@@ -335,8 +337,7 @@ impl Solver<'_> {
         holding(&self.frames, frame, from, used, ports).filter(fits)
     }
 
-    /// Labels of which types that hold what is used leave fewer values than `minValues` asks for, with the number that
-    /// there is.
+    /// Returns labels for which the fitting types have fewer values than `minValues` requires, with their number.
     pub(super) fn fewer_values(&self, frame: TemplateId, used: &[i64], ports: &[HostPort]) -> BTreeMap<String, u32> {
         let counted = self.min_values(frame).into_iter().map(|(key, asked)| {
             let found = self.count_values(frame, &key, used, ports, &[]);
@@ -345,14 +346,14 @@ impl Solver<'_> {
         counted.filter(|(_, asked, found)| found < asked).map(|(key, _, found)| (key, found)).collect()
     }
 
-    /// The same; `None` when it is not allowed.
+    /// Returns the same; `None` when the policy forbids it.
     fn lowered_values(&self, frame: TemplateId, used: &[i64], ports: &[HostPort]) -> Option<BTreeMap<String, u32>> {
         let lowered = self.fewer_values(frame, used, ports);
         let strict = self.snapshot.policy.min_values == MinValuesPolicy::Strict;
         (lowered.is_empty() || !strict).then_some(lowered)
     }
 
-    /// Whether types that hold what is used leave as many values as `minValues` asks for, or as it was lowered to.
+    /// Reports whether the fitting types have as many values as `minValues` requires, or as it was lowered to.
     pub(super) fn keeps_values(
         &self,
         frame: TemplateId,
@@ -376,7 +377,7 @@ impl Solver<'_> {
         asked.collect()
     }
 
-    /// How many values of a label the types have that a launch may list.
+    /// Returns the number of label values over the types that a launch may list.
     pub(super) fn count_values(
         &self,
         frame: TemplateId,
@@ -399,9 +400,9 @@ impl Solver<'_> {
     }
 }
 
-/// What a part of a room costs.
+/// Returns the cost of a share of a node.
 fn part_of(cost: i64, asked: i64, room: i64) -> i64 {
     let exact = || i64::try_from(i128::from(cost) * i128::from(asked) / i128::from(room)).unwrap_or(i64::MAX);
-    // Nearly always there is no need for the wide division, which takes many times as long.
+    // The wide division takes many times as long and is rarely needed.
     cost.checked_mul(asked).map_or_else(exact, |product| product / room)
 }

@@ -1,18 +1,18 @@
-//! Which zone, or other domain, a launch is for: settled as soon as a pod on it counts for someone.
+//! Zone, or other domain, of a launch: fixed as soon as a pod on it counts for another pod.
 //!
-//! A launch whose zone is open could come up in any of them. What counts in a domain must therefore know its domain, so
-//! the launch is pinned to one: where the rules allow it, one that surprises no spread, the cheapest, then the emptiest,
-//! then the first by name.
+//! A launch whose zone is open could start in any of them. A pod that counts in a domain must know its domain, so the launch is
+//! pinned to one. Among the domains that the rules allow, the launch prefers one that adds no unexpected domain to a spread.
+//! Then cost, number of pods and name decide, the lowest first.
 
 use super::node_template::TemplateId;
 use super::topology::DaemonCounts;
 use super::{Attempt, Solver};
 
 impl Solver<'_> {
-    /// What a frame becomes when every key that matters to the turn's pods, to the daemons that come along, or to a spread
-    /// that may count there is settled as their rules allow; best first.
-    /// A label that the new node will not have is settled too: it is in no domain, which suits those who only keep away.
-    /// A launch that is still to be opened (`fresh`) brings its daemons along.
+    /// Returns the variants of a template with a fixed value for each relevant key, as the rules allow; best first. A key is
+    /// relevant to the pods, to DaemonSet pods of the node, or to a spread that may count there. A label that the new node will
+    /// not have is fixed too: it belongs to no domain, which satisfies anti-affinity. A launch that is not opened yet (`fresh`)
+    /// adds its DaemonSet pods.
     pub(super) fn pinned_templates(&mut self, frame: TemplateId, turn: Attempt, fresh: bool) -> Vec<TemplateId> {
         let mut keys = self.demands[turn.shape].levels[turn.level].keys.clone();
         keys.extend(self.keys_of_daemons(frame));
@@ -36,7 +36,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Those who come along with a launch of a frame that is still to be opened; while it may become narrower, at best.
+    /// Returns the DaemonSet pods of a launch that is not opened yet; while its template may become narrower, the best case.
     fn daemon_counts_of(&mut self, frame: TemplateId, fresh: bool, open: bool) -> DaemonCounts {
         match (fresh, open) {
             (false, _) => DaemonCounts::default(),
@@ -59,7 +59,7 @@ impl Solver<'_> {
             }
             let crowd = self.topology.pods_in_domain(&level.rules, key, *domain);
             let cost = self.alone_in(child, turn.shape).map(|entry| self.frames.get(child).entries[entry].cost);
-            // What only a reservation offers is paid for already.
+            // Capacity that only a reservation offers is paid already.
             let reserved = self.frames.template_of(child).reserves.then_some(0);
             let surprises = self.topology.surprises(key, *domain, child, &self.frames, &self.wants);
             pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, crowd, child)));

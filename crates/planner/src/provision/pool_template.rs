@@ -1,4 +1,4 @@
-//! A pool as a in-flight node for new nodes: its requirements, and its types with the daemons that come along.
+//! NodePool as a template for new nodes: its requirements, and its instance types with their DaemonSet overhead.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,53 +14,53 @@ use super::limits::{Footprint, footprint};
 use super::requirement_sets::{Tolerance, first_untolerated};
 use super::topology::{Counts, PossibleLabels};
 
-/// Stands for the name that a new node will have; no label value can contain a space.
+/// Placeholder for the name of a new node; no label value can contain a space.
 const NEW_NODE: &str = "a new name";
 
-/// A pool, ready to be asked.
+/// NodePool, compiled for the search.
 pub(super) struct PoolTemplate<'a> {
     pub(super) pool: &'a Pool,
     pub(super) requirements: Requirements,
-    /// Types that the pool allows.
+    /// Types that the NodePool allows.
     pub(super) candidates: Vec<CandidateType<'a>>,
     /// Label keys that offerings decide.
     pub(super) sold_by: BTreeSet<&'a str>,
-    /// Whether any type can be had by a reservation.
+    /// Whether any type has an available reservation.
     pub(super) reserves: bool,
     well_known: &'a BTreeSet<String>,
 }
 
-/// An instance type under one pool.
+/// Instance type under one NodePool.
 pub(super) struct CandidateType<'a> {
     pub(super) offer: Offer<'a>,
-    /// Positions of the DaemonSets whose pods come with such a node.
+    /// Positions of the DaemonSets whose pods run on such a node.
     pub(super) daemons: Vec<usize>,
     /// Requests of these pods.
     pub(super) overhead: Resources,
-    /// What is left of the allocatable resources for other pods.
+    /// Allocatable resources that remain for other pods.
     pub(super) room: Amounts,
-    /// Ports that daemons take.
+    /// Host ports of DaemonSet pods.
     pub(super) ports: Vec<HostPort>,
-    /// The first dimension of which the daemons alone ask for more than there is: such a type takes no pods.
+    /// First dimension in which DaemonSet pods alone exceed the allocatable resources: such a type takes no pods.
     pub(super) crowded: Option<usize>,
     pub(super) footprint: Footprint,
 }
 
-/// What all nodes of a pool, or a claim's node, will have.
+/// Taints and labels that all nodes of a NodePool, or the node of one claim, will have.
 pub(super) struct NodeOutline<'m> {
     pub(super) taints: &'m [Taint],
     pub(super) labels: &'m BTreeMap<String, String>,
     pub(super) well_known: &'m BTreeSet<String>,
 }
 
-/// What a DaemonSet asks of a node.
+/// Constraints of a DaemonSet on a node.
 pub(super) struct DaemonDemand<'a> {
     pub(super) daemon: &'a Daemon,
     alternatives: Vec<Requirements>,
 }
 
-/// Templates in the order in which they are tried: weight, then name, both descending. Static pools that lack nodes come
-/// last, for they make none for pods.
+/// Returns templates in the order in which they are tried: weight, then name, both descending. Static NodePools that lack nodes
+/// come last, because they launch no nodes for pods.
 pub(super) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> Vec<PoolTemplate<'a>> {
     let mut pools: Vec<&Pool> =
         snapshot.pools.iter().filter(|pool| pool.replicas.is_none_or(|it| it > pool.running)).collect();
@@ -69,12 +69,12 @@ pub(super) fn in_order<'a>(snapshot: &'a Snapshot, dimensions: &Dimensions) -> V
     pools.into_iter().map(|pool| PoolTemplate::new(snapshot, pool, &daemons, dimensions)).collect()
 }
 
-/// What all DaemonSets ask for.
+/// Returns the constraints of all DaemonSets.
 pub(super) fn daemons(snapshot: &Snapshot) -> Vec<DaemonDemand<'_>> {
     snapshot.daemons.iter().map(DaemonDemand::new).collect()
 }
 
-/// Whether any pool or node has a taint that pods avoid only where they can.
+/// Reports whether any NodePool or node has a `PreferNoSchedule` taint.
 pub(super) fn has_soft_taints(snapshot: &Snapshot) -> bool {
     let pools = snapshot.pools.iter().flat_map(|pool| &pool.taints);
     let nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
@@ -88,7 +88,7 @@ impl<'a> PoolTemplate<'a> {
         let mut requirements = own.intersection(&Requirements::from_labels(&pool.labels));
         requirements.narrow(label::HOSTNAME, &ValueSet::one(NEW_NODE));
         if pool.replicas.is_some() && requirements.get(label::CAPACITY_TYPE).is_none() {
-            // The claim is the template, word for word, and with no word on it that is on-demand.
+            // The claim copies the template. Without a capacity type in the template, a static node is on-demand.
             requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::OnDemand.as_str()));
         }
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
@@ -134,7 +134,7 @@ impl<'a> PoolTemplate<'a> {
         }
     }
 
-    /// Whether the instance type, or Kubernetes, decides what value a label has on a new node.
+    /// Reports whether the instance type or Kubernetes decides the value of a label on a new node.
     pub(super) fn decides(&self, key: &str) -> bool {
         self.well_known.contains(key) || key == label::HOSTNAME
     }
@@ -143,20 +143,21 @@ impl<'a> PoolTemplate<'a> {
         self.well_known
     }
 
-    /// Whether a type's own labels can be as required.
+    /// Reports whether a type's own labels can satisfy the requirements.
     pub(super) fn labels_match(&self, offer: &Offer<'_>, requirements: &Requirements) -> bool {
         offer.labels_match(requirements, &self.pool.labels, self.well_known)
     }
 }
 
 impl<'a> CandidateType<'a> {
-    /// The offerings that a launch with these requirements can count on. What is reserved is drawn on by name only.
+    /// Returns the offerings that a launch with these requirements can use. Reserved offerings count only where the
+    /// requirements name the reservation.
     pub(super) fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         let named = requirements.get(label::RESERVATION_ID).is_some_and(|set| set.single().is_some());
         self.sold(requirements).filter(move |it| named || it.capacity_type != CapacityType::Reserved)
     }
 
-    /// The offerings that can be had as required, reserved ones included.
+    /// Returns the available offerings that satisfy the requirements, reserved ones included.
     pub(super) fn sold(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
         self.offer.offerings(requirements).filter(|offering| offering.available)
     }
@@ -173,7 +174,7 @@ impl<'a> DaemonDemand<'a> {
         Self { daemon, alternatives: with_volumes(shape, &alternatives) }
     }
 
-    /// Whether the DaemonSet's pod will come with a node of this in-flight node that is made after these requirements.
+    /// Reports whether the DaemonSet's pod will run on a node with this outline, these requirements and this type.
     pub(super) fn comes_with(
         &self,
         in_flight_node: &NodeOutline<'_>,
@@ -189,17 +190,17 @@ impl<'a> DaemonDemand<'a> {
             })
     }
 
-    /// Whether the DaemonSet's pod bears these taints.
+    /// Reports whether the DaemonSet's pod tolerates these taints.
     pub(super) fn bears(&self, taints: &[Taint]) -> bool {
         first_untolerated(&self.daemon.shape.tolerations, taints, Tolerance::Lenient).is_none()
     }
 
-    /// Whether a node is what the DaemonSet's pod asks for, when its labels are as the outlook says.
+    /// Returns how certainly a node satisfies the DaemonSet pod's constraints, given its possible labels.
     pub(super) fn suits(&self, outlook: impl Fn(&str) -> PossibleLabels) -> Counts {
         Counts::of_any(&self.alternatives, outlook)
     }
 
-    /// Whether one of the alternatives holds.
+    /// Reports whether one of the alternatives holds.
     pub(super) fn any(&self, holds: impl Fn(&Requirements) -> bool) -> bool {
         self.alternatives.iter().any(holds)
     }

@@ -1,4 +1,5 @@
-//! What a single node for some pods would cost, before anyone looks for places: far cheaper to ask, and most often enough.
+//! Lower bound of the price of a single node for some pods. The bound is far cheaper than a search for places and often
+//! decides.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,13 @@ use super::dimensions::add;
 use crate::Resources;
 
 impl Relocator<'_> {
-    /// What the cheapest single node for all pods of some nodes would count for, as far as sizes and labels go.
+    /// Returns the cost of the cheapest single node for all pods of some nodes, as far as sizes and labels decide.
     pub(crate) fn price_bound(&mut self, nodes: &[usize]) -> Option<i64> {
         let pods: Vec<usize> = nodes.iter().flat_map(|node| &self.own[*node]).copied().collect();
         self.cheapest_node(&pods)
     }
 
-    /// The same for some pods.
+    /// Returns the cost of the cheapest single node for some pods.
     pub(super) fn cheapest_node(&mut self, pods: &[usize]) -> Option<i64> {
         let solver = &mut self.solver;
         let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();

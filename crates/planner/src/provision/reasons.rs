@@ -1,6 +1,6 @@
-//! Why a pod has no place: the nearest miss of every pool, worked out for the few shapes that need it.
+//! Reasons for unschedulable pods: the nearest miss of every NodePool, computed only for the few shapes that need it.
 //!
-//! What counts is the pod without its preferences. Of several alternatives the one that came nearest is reported.
+//! A reason refers to the pod without its preferences. Of several alternatives, the reason names the one that came closest.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,17 @@ use super::pool_template::{CandidateType, PoolTemplate};
 use super::topology::HOST;
 use super::{Attempt, Solver};
 
-/// What a type has too little of.
+/// Resource or port that a type lacks.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Lack {
     Dimension(usize),
-    /// A host's port that a daemon has.
+    /// Host port that a DaemonSet pod uses.
     Port(String),
 }
 
 impl Solver<'_> {
-    /// One miss a pool, in the order in which pools are tried; static pools make no nodes for pods.
+    /// Returns one miss per NodePool, in the order in which NodePools are tried. Static NodePools are omitted, because they
+    /// launch no nodes for pods.
     pub(super) fn misses(&mut self, shape: usize) -> Vec<PoolMismatch> {
         let turn = Attempt { shape, level: self.demands[shape].levels.len() - 1 };
         let misses = self.frames.growing().map(|template| PoolMismatch {
@@ -56,7 +57,7 @@ impl Solver<'_> {
         if by_label && self.is_kept_off_spot(template, turn.shape) { UnschedulableReason::SpotOnly } else { miss }
     }
 
-    /// Whether a pool could serve pods of a base if they were others of their workload.
+    /// Reports whether a NodePool could serve pods of an on-demand base if they were other pods of their workload.
     fn is_kept_off_spot(&mut self, template: usize, shape: usize) -> bool {
         let Demand { part: SplitPart::Base, shape: own, .. } = self.demands[shape] else { return false };
         let free = |other: &Demand<'_>| other.part == SplitPart::Free && std::ptr::eq(other.shape, own);
@@ -83,7 +84,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The frame, or what a reservation makes of it, where a type that can be had holds the pod alone.
+    /// Returns the template, or its variant for a reservation, with an available type that holds the pod alone.
     fn had(&mut self, frame: TemplateId, shape: usize) -> Option<TemplateId> {
         let mut ways = vec![frame];
         for id in self.reservations.available() {
@@ -92,7 +93,7 @@ impl Solver<'_> {
         ways.into_iter().find(|way| self.alone_in(*way, shape).is_some())
     }
 
-    /// Why types that would do cannot be used.
+    /// Returns the reason why suitable types cannot be used.
     fn miss_of_frame(&mut self, frame: TemplateId, turn: Attempt) -> UnschedulableReason {
         if let Some((key, asked, found)) = self.values_short(frame, turn.shape) {
             return UnschedulableReason::MinValues { key, asked, found };
@@ -124,7 +125,7 @@ impl Solver<'_> {
         short.map(|(found, key, asked)| (key, asked, found as usize)).next()
     }
 
-    /// The rule that no domain of the frame satisfies, if there is one.
+    /// Returns the rule that no domain of the template satisfies, if there is one.
     fn topology_miss(&mut self, frame: TemplateId, turn: Attempt) -> Option<UnschedulableReason> {
         let demand = &self.demands[turn.shape];
         let level = &demand.levels[turn.level];
@@ -161,7 +162,7 @@ impl Solver<'_> {
         })
     }
 
-    /// Why every type falls out, counted by the first reason of each.
+    /// Counts the excluded types by the first reason of each.
     fn types_miss(&mut self, template: usize, want: usize, shape: usize) -> TypesMismatch {
         let outlook = self.type_filter(template, want);
         let own = &self.frames.templates[template];
@@ -199,7 +200,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What a type has too little of for one pod, daemons counted.
+    /// Returns the first resource or port that a type lacks for one pod, DaemonSet overhead included.
     fn lacking(&self, candidate: &CandidateType<'_>, shape: usize) -> Option<Lack> {
         let demand = &self.demands[shape];
         let short = first_lacking(&demand.requests, &candidate.room).or(candidate.crowded);
@@ -218,7 +219,7 @@ impl Solver<'_> {
     }
 }
 
-/// A label that the pool knows and that is written nearly like this one.
+/// Returns a label key of the NodePool that resembles this one.
 fn near_miss(key: &str, template: &PoolTemplate<'_>) -> Option<String> {
     if template.requirements.get(key).is_some() || template.decides(key) {
         return None;
@@ -229,13 +230,13 @@ fn near_miss(key: &str, template: &PoolTemplate<'_>) -> Option<String> {
     near.min().map(str::to_owned)
 }
 
-/// The same name under another prefix, or without one.
+/// Reports whether two keys have the same name under different prefixes, or one without a prefix.
 fn ends_alike(key: &str, known: &str) -> bool {
     let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
     key != known && name(key) == name(known)
 }
 
-/// At most two letters added, left out or changed.
+/// Reports whether the keys differ by at most two inserted, deleted or changed letters.
 fn is_typo(one: &str, other: &str) -> bool {
     const MOST: usize = 2;
     if one == other || one.len().abs_diff(other.len()) > MOST {

@@ -1,8 +1,8 @@
-//! A plan is rehearsed when pods of DaemonSets come along that others look at: all nodes are up, each with the pods of its
-//! DaemonSets, and then the plan's pods are bound in their order.
+//! Rehearsal of a plan. A plan is rehearsed when its launches bring DaemonSet pods that topology rules of other pods count. In
+//! the rehearsal all nodes are up, each with its DaemonSet pods, and the plan's pods are bound in their order.
 //!
-//! While it is made, a plan knows only the launches that it has opened so far. Together they may be even where one alone is
-//! not, so spreads are not strict at first; only a plan that fails its rehearsal is made again, strictly.
+//! A plan in progress counts only the launches that it has opened so far. Several launches together may satisfy a spread that
+//! one alone violates. Spreads are therefore not strict at first; only a plan that fails its rehearsal is made again strictly.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{Attempt, PodPlacement, Solver};
 use crate::PodVerdict;
 
 impl Solver<'_> {
-    /// Whether every pod finds its place as right as it was planned. Forgets where they were placed.
+    /// Reports whether every pod can be bound where it was planned. Discards the counts of the plan.
     pub(super) fn rehearse(&mut self) -> bool {
         if self.daemon_overhead.is_empty() {
             return true;
@@ -28,7 +28,7 @@ impl Solver<'_> {
         if !own.into_iter().all(|pod| self.binds(pod, &launches)) {
             return false;
         }
-        // Moves are carried out side by side: who finds no place is asked again when others have theirs.
+        // Disruption commands run in parallel: a pod without a place is tried again when other pods have theirs.
         let mut before = usize::MAX;
         while moving.len() < before {
             before = moving.len();
@@ -37,7 +37,7 @@ impl Solver<'_> {
         moving.is_empty()
     }
 
-    /// Binds a pod where it was planned, if it may be there.
+    /// Binds a pod at its planned place if its rules allow that place.
     fn binds(&mut self, pod: usize, launches: &[(TemplateId, Domain)]) -> bool {
         let shape = self.demand_of[pod];
         let Some(place) = self.place_of(pod) else { return true };
@@ -56,7 +56,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Where a place is.
+    /// Returns the site and the topology values of a place.
     pub(super) fn spot_of(&self, place: PodPlacement) -> Spot<'_> {
         match place {
             PodPlacement::Room(room) => self.rooms.list[room].spot(),
@@ -64,7 +64,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether the rules that a shape cannot do without hold at a place, among the nodes that there are.
+    /// Reports whether the strict rules of a shape hold at a place, among the nodes that exist.
     fn admits_now(&mut self, shape: usize, place: PodPlacement, launches: &[(TemplateId, Domain)]) -> bool {
         let demand = &self.demands[shape];
         let rules = demand.strict_rules();

@@ -1,9 +1,9 @@
-//! Pods of running nodes that might go, and trials of other places for them.
+//! Simulation of disruption: trial removal of nodes, with other places for their pods.
 //!
-//! A trial vacates some nodes, as if they and all that runs on them were gone, and looks for places for their pods: on other
-//! nodes, or also on new ones. It is kept or taken back as a whole, and the next one goes on from there. What is kept holds in
-//! whatever order it is carried out: from then on those who moved count where they were and where they go, and nothing is kept
-//! after it that takes one of their places away.
+//! A trial vacates some nodes, as if they did not exist, and finds places for their pods: on other nodes, or also on new ones.
+//! A trial is kept or reverted as a whole, and the next one continues from there. Kept trials must hold in any order of
+//! execution: from then on, moved pods count both at their old and at their new places. No later trial is kept that takes one
+//! of these places away.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,54 +18,54 @@ use super::{PodKind, PodPlacement, PodRun, Solver};
 use crate::utilization_limit::UtilizationLimit;
 use crate::{Destination, Launch, Node, Overload, PodVerdict, Purpose, Resources, Size, Snapshot};
 
-/// How new nodes are made for a move: each strategy is tried, the cheapest is taken.
+/// Strategies for the replacements of a command: each is tried, and the cheapest result is used.
 pub(crate) const STRATEGIES: [Strategy; 2] = [ALWAYS[0], Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
-/// A pod that runs on a node which might go.
+/// Pod on a node that disruption may remove.
 #[derive(Clone, Copy)]
 pub(super) struct LeavingPod {
     pub(super) pod: usize,
     site: Domain,
 }
 
-/// Places for the pods of nodes that might go.
+/// Search for places for the pods of nodes that disruption may remove.
 pub(crate) struct Relocator<'a> {
     pub(super) solver: Solver<'a>,
     pub(super) scatter: SchedulerModel,
-    /// By node, the positions of its pods that need another place when it goes.
+    /// By node, the positions of its pods that need another place when it is removed.
     pub(super) own: &'a [Vec<usize>],
     room_of: BTreeMap<usize, usize>,
-    /// By group, shapes and places of pods that moves which were kept send there and that look at it, with one such pod.
+    /// Pods of kept trials with topology rules: by group of the rule, shapes and places, each with one such pod.
     guests: BTreeMap<GroupId, BTreeMap<(usize, PodPlacement), usize>>,
-    /// Groups that pods of the plan look at, and those that count them.
+    /// Groups that rules of the plan's pods count, and groups that count the plan's pods.
     watched: BTreeSet<GroupId>,
     watching: BTreeSet<GroupId>,
-    /// Launches of trials that were kept, in the order of the solver's.
+    /// Launches of kept trials, in the order of the solver's launches.
     launches: Vec<Launch>,
     pub(super) before: Option<Checkpoint<'a>>,
 }
 
-/// Why a trial came to nothing.
+/// Reason why a trial failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// The pod of this position has no place.
+    /// The pod at this position has no place.
     Pod(usize),
-    /// It has none but on nodes that would be busy then: one of them, by its position, and with what.
+    /// The pod fits only on nodes that it would overload: one of them and its overload.
     Busy {
-        /// The pod's position.
+        /// Position of the pod.
         pod: usize,
-        /// The node's.
+        /// Position of the node.
         node: usize,
-        /// What would be too much.
+        /// Resource that would exceed its limit.
         strain: Overload,
     },
-    /// A static pool can have no other node in place of its own.
+    /// A static NodePool cannot launch another node in place of its own.
     Replica,
-    /// The pod of this position, to which a trial that was kept gives a place, would not find it any more.
+    /// The pod at this position would lose its place from a kept trial.
     Displaced(usize),
 }
 
-/// What a trial may change, as it was.
+/// State before a trial, for its reversal.
 pub(super) struct Checkpoint<'a> {
     counted: CountsBefore<'a>,
     headroom: Headroom,
@@ -75,24 +75,24 @@ pub(super) struct Checkpoint<'a> {
     pub(super) order: usize,
     nominations: usize,
     moved: Vec<usize>,
-    /// Rooms of the nodes that go.
+    /// Positions of the nodes that the trial removes.
     pub(super) vacated: Vec<usize>,
-    /// Where kube-scheduler would put its pods, once that is known.
+    /// Placement by kube-scheduler, once it is simulated.
     pub(super) simulated_placement: Option<SimulatedPlacement>,
 }
 
-/// Where a trial has put everybody.
+/// Placement of all pods by a trial.
 pub(crate) struct RelocationOutcome {
-    /// Positions of the pods and where they go, in an order in which kube-scheduler could bind them.
+    /// Positions of the pods and their destinations, in an order in which kube-scheduler could bind them.
     pub(crate) places: Vec<(usize, Destination)>,
-    /// What must be launched; destinations count on from those that were kept before.
+    /// Required launches; their numbers continue those of the launches kept before.
     pub(crate) launches: Vec<Launch>,
 }
 
 impl<'a> Relocator<'a> {
-    /// Begins with everybody where they are. `own` has, by node, the pods of the snapshot that run there; other pods are
-    /// promised a place, or have none. `uses` is what each pod really uses, and `ceiling` how much of a node may be used. Rooms are
-    /// tried in the order of `rank`.
+    /// Starts with every pod on its present node. `own` has, by node, the pods of the snapshot that run there; other pods have
+    /// a nomination or no place. `uses` is the measured usage of each pod, and `ceiling` the utilization limit of a node. Nodes
+    /// are tried in the order of `rank`.
     pub(crate) fn new<K: Ord>(
         snapshot: &'a Snapshot,
         own: &'a [Vec<usize>],
@@ -119,12 +119,13 @@ impl<'a> Relocator<'a> {
         Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
     }
 
-    /// Whether kube-scheduler may put pods on a node that were meant for nodes to come.
+    /// Reports whether kube-scheduler may place pods on a node that the plan assigns to future nodes.
     pub(crate) fn is_sought(&self, node: usize) -> bool {
         self.room_of.get(&node).is_some_and(|room| self.scatter.is_sought(*room))
     }
 
-    /// Whether pods of the plan look at pods of a node, or these at them: their places rest on each other until all are bound.
+    /// Reports whether rules of the plan's pods count pods of a node, or the reverse: their places depend on each other until
+    /// all are bound.
     pub(crate) fn is_entangled(&self, node: usize) -> bool {
         let demands = &self.solver.demands;
         self.own[node].iter().map(|pod| &demands[self.solver.demand_of[*pod]]).any(|demand| {
@@ -134,7 +135,7 @@ impl<'a> Relocator<'a> {
         })
     }
 
-    /// Lets nobody go to a node.
+    /// Excludes a node from the plan and from the model of kube-scheduler.
     pub(crate) fn close(&mut self, node: usize) {
         self.spare(node);
         if let Some(room) = self.room_of.get(&node) {
@@ -142,14 +143,14 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    /// Sends nobody to a node, though kube-scheduler may.
+    /// Excludes a node from the plan, although kube-scheduler may use it.
     pub(crate) fn spare(&mut self, node: usize) {
         if let Some(room) = self.room_of.get(&node) {
             self.solver.rooms.close(*room);
         }
     }
 
-    /// Gives a node that may take pods so much more room. Between two trials.
+    /// Adds free capacity to a node that may take pods. Must run between two trials.
     pub(crate) fn widen(&mut self, node: usize, by: &Resources) {
         if let Some(room) = self.room_of.get(&node) {
             let by = self.solver.dimensions.amounts(by);
@@ -158,14 +159,15 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    /// The CPU and memory that a node has left, plenty of what no pod asks for; `None` where it takes no pods.
+    /// Returns the free CPU and memory of a node, `i64::MAX` for a resource that no pod requests; `None` where the node takes
+    /// no pods.
     pub(crate) fn left(&self, node: usize) -> Option<Size> {
         let left = self.solver.rooms.left(*self.room_of.get(&node)?)?;
         let of = |name| self.solver.dimensions.of_resource(name).map_or(i64::MAX, |dimension| left[dimension]);
         Some(Size { cpu: of(Resources::CPU), memory: of(Resources::MEMORY) })
     }
 
-    /// Takes a node off the simulation for good, with all that runs there.
+    /// Removes a node with all its pods from the simulation for good.
     pub(crate) fn retire(&mut self, node: usize) {
         self.close(node);
         let Ok(site) = Domain::try_from(node) else { return };
@@ -180,12 +182,12 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    /// Whether the search has taken as many steps as it may.
+    /// Reports whether the search has reached its limit of steps.
     pub(crate) fn is_spent(&self) -> bool {
         self.solver.is_spent()
     }
 
-    /// Places on other nodes for all pods of some nodes.
+    /// Finds places on other nodes for all pods of some nodes.
     pub(crate) fn try_existing_nodes(&mut self, nodes: &[usize]) -> Result<RelocationOutcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
@@ -206,7 +208,8 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    /// The same with new nodes, made in one of [`MANNERS`]. In place of a node of a static pool there is always another one.
+    /// Finds places on other nodes and on new ones, launched by one of [`STRATEGIES`]. Each node of a static NodePool is
+    /// replaced by another one.
     pub(crate) fn try_launches(&mut self, nodes: &[usize], strategy: Strategy) -> Result<RelocationOutcome, Obstacle> {
         let mut queue = self.begin(nodes);
         if let Some(pod) = self.uprooted() {
@@ -240,7 +243,7 @@ impl<'a> Relocator<'a> {
         queue.iter().map(|run| run.pods.len()).sum()
     }
 
-    /// Vacates nodes; their pods queue, those that are hard to place first.
+    /// Vacates nodes and queues their pods, those that are hard to place first.
     fn begin(&mut self, nodes: &[usize]) -> Vec<PodRun> {
         let solver = &mut self.solver;
         let moved: Vec<usize> = nodes.iter().flat_map(|node| self.own[*node].iter().copied()).collect();
@@ -271,8 +274,8 @@ impl<'a> Relocator<'a> {
         queue
     }
 
-    /// One of several pods that must be near each other in a zone, if all of them would move at once: they leave one after
-    /// another, so the first must find its place beside those who are still where they were.
+    /// Returns a pod with affinity in a zone or similar domain, if the trial would move all pods of its group at once. Such
+    /// pods leave one after another, so the first must find its place beside those that have not moved yet.
     fn uprooted(&self) -> Option<usize> {
         let moved = &self.before.as_ref()?.moved;
         let demand = |pod: &usize| &self.solver.demands[self.solver.demand_of[*pod]];
@@ -304,13 +307,13 @@ impl<'a> Relocator<'a> {
                 solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
             }
         }
-        // The nodes of a static pool are there until their successors are, so its limits must bear both.
+        // The nodes of a static NodePool exist until their replacements do, so its limits must allow both.
         if solver.fixed_frame_of(node).is_none() {
             solver.give_back_limits(object);
         }
     }
 
-    /// Where everybody went; who was left, if someone was.
+    /// Returns the places of all pods, or the obstacle of the first pod without one.
     fn end(&mut self, queue: &[PodRun]) -> Result<RelocationOutcome, Obstacle> {
         if let Some(left) = queue.iter().find_map(|run| run.pods.first()) {
             return Err(self.solver.obstacle(*left));
@@ -334,8 +337,8 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    /// Lets the last trial stand, with its launches as they were narrowed since. If a pod of an earlier one would not find its place
-    /// then, this one is taken back.
+    /// Keeps the last trial, with its launches as they were narrowed since. Reverts the trial instead if a pod of an earlier
+    /// one would lose its place.
     pub(crate) fn keep(&mut self, launches: Vec<Launch>) -> Result<(), Obstacle> {
         let Some(before) = &self.before else { return Ok(()) };
         let changed = self.solver.topology.count_both_ways(&before.counted);
@@ -353,7 +356,7 @@ impl<'a> Relocator<'a> {
         Ok(())
     }
 
-    /// A pod of an earlier trial whose place the last one takes away, by what it has changed of some groups.
+    /// Returns a pod of an earlier trial that loses its place by the last trial's changes of some groups.
     fn displaced(&self, changed: &[GroupId], before: &Checkpoint<'a>) -> Option<usize> {
         let solver = &self.solver;
         let stays = |(shape, place): &(usize, PodPlacement)| {
@@ -364,7 +367,7 @@ impl<'a> Relocator<'a> {
         guests.find(|(guest, _)| !stays(guest)).map(|(_, pod)| *pod)
     }
 
-    /// Remembers who has got a place and looks at others, from a position in the order on.
+    /// Records placed pods with topology rules, from a position in the order on.
     fn receive(&mut self, from: usize) {
         let solver = &self.solver;
         for pod in &solver.order[from..] {
@@ -379,7 +382,7 @@ impl<'a> Relocator<'a> {
         }
     }
 
-    /// Takes the last trial back.
+    /// Reverts the last trial.
     pub(crate) fn undo(&mut self) {
         let Some(before) = self.before.take() else { return };
         let solver = &mut self.solver;
@@ -395,8 +398,8 @@ impl<'a> Relocator<'a> {
         before.moved.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
     }
 
-    /// The launches of all trials that were kept, and what the next attempt must know from its beginning if they do not hold
-    /// together after all.
+    /// Returns the launches of all kept trials, and the facts that the next attempt must know from its beginning if the trials
+    /// conflict after all.
     pub(crate) fn finish(mut self) -> (Vec<Launch>, KnownDomains) {
         let surprises = self.solver.new_domains();
         (self.launches, surprises)
@@ -404,7 +407,7 @@ impl<'a> Relocator<'a> {
 }
 
 impl<'a> Solver<'a> {
-    /// Counts all who are still where they ran.
+    /// Counts all pods that have not moved.
     pub(super) fn count_residents(&mut self) {
         for resident in &self.residents {
             if self.verdicts[resident.pod] == Some(PodVerdict::Postponed) {
@@ -417,7 +420,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Groups that pods with a place in the plan look at, and those that count them.
+    /// Returns groups that rules of placed pods count, and groups that count these pods.
     fn groups_of_plan(&self, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
         let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
         let planned = (0..self.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
@@ -432,7 +435,7 @@ impl<'a> Solver<'a> {
         (self.topology.counting(shape), self.topology.holding(shape))
     }
 
-    /// How many of the run's pods found places on nodes that are there, counted from the first.
+    /// Places pods of the run on existing nodes and returns how many were placed, counted from the first.
     fn place_run_on_nodes(&mut self, run: &PodRun) -> usize {
         let mut placed = 0;
         while placed < run.pods.len() && !self.is_spent() {
@@ -444,12 +447,12 @@ impl<'a> Solver<'a> {
         placed
     }
 
-    /// The frame of the static pool that a node is of.
+    /// Returns the template of the static NodePool that a node belongs to.
     fn fixed_frame_of(&self, node: usize) -> Option<TemplateId> {
         self.fixed_frame(self.snapshot.nodes[node].pool.as_deref()?)
     }
 
-    /// What the pool's limits hold of a node that goes is free for others.
+    /// Releases the limits that a removed node uses in its NodePool.
     fn give_back_limits(&mut self, node: &Node) {
         let templates = &self.frames.templates;
         let Some(template) = templates.iter().position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };

@@ -1,24 +1,24 @@
-//! Requirements by number: pods that ask the same of a node's labels share one.
+//! Interned requirements: pods with equal requirements on a node's labels share one id.
 
 use std::collections::BTreeMap;
 
 use crate::{Effect, Requirements, Taint, Toleration};
 
-/// A set of requirements.
+/// Id of a set of requirements.
 pub(super) type RequirementSetId = usize;
-/// All that a node's own nature must meet: alternatives of requirements, and tolerations.
+/// Id of the constraints on a node's own labels and taints: alternatives of requirements, and tolerations.
 pub(super) type ClassId = usize;
 
-/// How `PreferNoSchedule` taints count.
+/// Treatment of `PreferNoSchedule` taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tolerance {
-    /// Like any other taint.
+    /// The taints exclude pods like any other taint.
     Strict,
-    /// Not at all.
+    /// The taints are ignored.
     Lenient,
 }
 
-/// What pods ask of a node whatever else is there.
+/// Requirements of pods on a node, independent of other pods.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DemandClass<'a> {
     /// Alternatives, in order; never empty.
@@ -65,13 +65,13 @@ impl<'a> RequirementSets<'a> {
 }
 
 impl DemandClass<'_> {
-    /// The first taint that keeps the pod away.
+    /// Returns the first taint that excludes the pod.
     pub(super) fn first_untolerated<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         first_untolerated(self.tolerations, taints, self.tolerance)
     }
 }
 
-/// The first taint that none of the tolerations bears.
+/// Returns the first taint that no toleration matches.
 pub(super) fn first_untolerated<'t>(
     tolerations: &[Toleration],
     taints: &'t [Taint],

@@ -1,10 +1,10 @@
-//! What is left of capacity reservations while a plan draws on them.
+//! Remaining capacity of capacity reservations during a plan.
 
 use std::collections::BTreeMap;
 
 use crate::Snapshot;
 
-/// Instances that each reservation has room for.
+/// Remaining instances of each reservation.
 #[derive(Clone)]
 pub(super) struct Reservations {
     left: BTreeMap<String, u32>,
@@ -12,7 +12,7 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
-    /// The least that any offering says of a reservation is what it has.
+    /// Creates the counts: where offerings differ about a reservation, the smallest remaining count applies.
     pub(super) fn new(snapshot: &Snapshot) -> Self {
         let mut left: BTreeMap<String, u32> = BTreeMap::new();
         let types = snapshot.catalogues.iter().flat_map(|catalogue| &catalogue.types);
@@ -25,17 +25,17 @@ impl Reservations {
         Self { left, generation: 0 }
     }
 
-    /// Changes whenever one was drawn on.
+    /// Returns a number that changes with each draw on a reservation.
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Reservations with room, by id.
+    /// Returns the ids of reservations with remaining instances, in order.
     pub(super) fn available(&self) -> Vec<String> {
         self.left.iter().filter(|(_, left)| **left > 0).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Goes back to what was left before. What was found out meanwhile holds no longer.
+    /// Restores earlier counts. Increases the generation, so that results cached in between become invalid.
     pub(super) fn restore(&mut self, before: Self) {
         self.left = before.left;
         self.generation += 1;

@@ -1,13 +1,15 @@
-//! Where kube-scheduler puts pods that are moved: it knows nothing of the plan.
+//! Model of kube-scheduler's placement of moved pods: kube-scheduler does not know the plan.
 //!
-//! A plan fills nodes up; kube-scheduler gives each pod to the node that is emptiest. So a pod may take the last room that was meant for a
-//! greater one, and who comes last finds none and has a node bought, though all of them together would have fit. Here pods are put as
-//! they may come, each where the most is left: the greatest first, for so they are evicted, and once shape by shape, for Deployments make
-//! successors each at its own pace; what is worse counts. Those that look at others keep to the zones and the like that the plan has for
-//! them, for there their rules hold, and have their choice among the hosts in these. Pods with volumes or ports of the host stay where the
-//! plan has them. What the moves of one plan do is added up, on top of what those before it that are still being carried out will do; and
-//! a node that is not up yet takes nobody but whom it is meant for. Who waits for such a node does not have to: while thousands of pods
-//! come, kube-scheduler fills whatever is up with those whose turn it is, so a node with room for them is not what it looks like.
+//! A plan fills nodes; kube-scheduler binds each pod to the emptiest node. A pod may therefore use the capacity meant for a
+//! larger one. The last pod then finds no capacity and causes a launch, although all pods together would have fit. The model
+//! places pods in a likely order, each where the most capacity is free. One order starts with the greatest pod, as evictions
+//! do; another proceeds shape by shape, because Deployments create replacements independently. The worse result counts.
+//!
+//! Pods with topology rules remain in the domains that the plan chose, where their rules hold, and may use any host in them.
+//! Pods with volumes or host ports remain at the places of the plan. The effects of a plan's commands add up, on top of earlier
+//! commands that are still in progress. A node that is not up yet takes only the pods that the plan assigned to it. A pod
+//! assigned to such a node may still be bound elsewhere: while thousands of pods arrive, kube-scheduler fills the nodes that
+//! are up. A node with capacity for such pods may therefore not remain free.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -19,19 +21,19 @@ use super::topology::Domain;
 use super::{PodPlacement, Relocator, Solver};
 use crate::{Resources, Stage};
 
-/// Memory that goes with a thousandth of a core where sizes are compared, as pods are evicted.
+/// Memory per millicore in comparisons of sizes, as in the order of evictions.
 const MEMORY_PER_MILLICORE: i64 = (4 << 30) / 1000;
-/// How many of the emptiest nodes are compared for a pod. Which is emptiest with it differs little from which is without.
+/// Number of emptiest nodes that are compared for a pod. The order of nodes hardly changes with the pod.
 const ABREAST: usize = 32;
 
-/// What rooms have left when kube-scheduler has had its way with the moves that were kept.
+/// Free capacity of nodes after kube-scheduler's placement for all kept commands.
 pub(super) struct SchedulerModel {
     rooms: Vec<NodeCapacity>,
-    /// Those that are open, the emptiest first.
+    /// Open nodes, the emptiest first.
     emptiest: BTreeSet<(Reverse<i64>, usize)>,
-    /// The dimensions of CPU and memory, by which it compares nodes.
+    /// Dimensions of CPU and memory, by which nodes are compared.
     sizes: [Option<usize>; 2],
-    /// Rooms where it may put pods that were meant for nodes to come.
+    /// Nodes where kube-scheduler may place pods that the plan assigned to future nodes.
     sought: BTreeSet<usize>,
 }
 
@@ -41,11 +43,11 @@ struct NodeCapacity {
     whole: Amounts,
 }
 
-/// What the pods of one trial do to it.
+/// Effects of the pods of one trial.
 #[derive(Default)]
 pub(super) struct SimulatedPlacement {
     left: BTreeMap<usize, Amounts>,
-    /// Positions of pods that find no room.
+    /// Positions of pods without capacity.
     over: Vec<usize>,
 }
 
@@ -64,7 +66,7 @@ impl SchedulerModel {
         scatter
     }
 
-    /// Whether it may put pods there that were meant for nodes to come.
+    /// Reports whether kube-scheduler may place pods there that the plan assigned to future nodes.
     pub(super) fn is_sought(&self, room: usize) -> bool {
         self.sought.contains(&room)
     }
@@ -73,7 +75,7 @@ impl SchedulerModel {
         self.emptiest.contains(&self.rank(room))
     }
 
-    /// Lets kube-scheduler put nobody there any more.
+    /// Excludes a node from kube-scheduler's placement.
     pub(super) fn close(&mut self, room: usize) {
         self.emptiest.remove(&self.rank(room));
     }
@@ -83,7 +85,7 @@ impl SchedulerModel {
         self.leave(room, left);
     }
 
-    /// Leaves so much in a room.
+    /// Sets the free capacity of a node.
     fn leave(&mut self, room: usize, left: Amounts) {
         let open = self.emptiest.remove(&self.rank(room));
         self.rooms[room].left = left;
@@ -96,13 +98,13 @@ impl SchedulerModel {
         (Reverse(self.emptiness(&self.rooms[room])), room)
     }
 
-    /// How empty a node is, in thousandths of a node.
+    /// Returns the free share of a node, in thousandths.
     fn emptiness(&self, venue: &NodeCapacity) -> i64 {
         self.shares(venue, None).iter().sum::<i64>() / 2
     }
 
-    /// How much kube-scheduler likes a node for a pod: how empty it is then, and how much more even in CPU and memory. `None` where the
-    /// pod has no room.
+    /// Returns kube-scheduler's score of a node for a pod: free share with the pod, and improvement of the balance of CPU and
+    /// memory. Returns `None` where the pod does not fit.
     fn score(&self, venue: &NodeCapacity, requests: &[i64]) -> Option<i64> {
         let unevenness = |[cpu, memory]: [i64; 2]| (cpu - memory).abs() / 2;
         let (before, after) = (self.shares(venue, None), self.shares(venue, Some(requests)));
@@ -110,7 +112,7 @@ impl SchedulerModel {
         fits(requests, &venue.left).then(|| after.iter().sum::<i64>() / 2 + evener / 2)
     }
 
-    /// The shares of CPU and memory that a node has left, or would have left with a pod, in thousandths.
+    /// Returns the free shares of CPU and memory, without or with a pod, in thousandths.
     fn shares(&self, venue: &NodeCapacity, requests: Option<&[i64]>) -> [i64; 2] {
         self.sizes.map(|dimension| {
             let Some(dimension) = dimension else { return 0 };
@@ -125,12 +127,12 @@ impl SchedulerModel {
     }
 }
 
-/// Nodes while the pods of a trial come.
+/// Nodes while the pods of a trial arrive.
 #[derive(Clone)]
 struct SimulatedNodes<'s> {
     scatter: &'s SchedulerModel,
     rooms: BTreeMap<usize, NodeCapacity>,
-    /// The launches of the trial, and the number of its first.
+    /// Launches of the trial, and the number of the first.
     launches: Vec<NodeCapacity>,
     first: usize,
 }
@@ -140,7 +142,7 @@ impl<'s> SimulatedNodes<'s> {
         Self { scatter, rooms: BTreeMap::new(), launches, first }
     }
 
-    /// What rooms have left where someone was put.
+    /// Returns the free capacity of nodes that received pods.
     fn left(self) -> BTreeMap<usize, Amounts> {
         self.rooms.into_iter().map(|(room, venue)| (room, venue.left)).collect()
     }
@@ -163,7 +165,7 @@ impl<'s> SimulatedNodes<'s> {
         self.venue_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left -= asked);
     }
 
-    /// Takes a pod away again.
+    /// Removes a pod.
     fn free(&mut self, place: PodPlacement, requests: &[i64]) {
         self.venue_mut(place).left.iter_mut().zip(requests).for_each(|(left, asked)| *left += asked);
     }
@@ -172,7 +174,8 @@ impl<'s> SimulatedNodes<'s> {
         (self.first..self.first + self.launches.len()).map(PodPlacement::Claim)
     }
 
-    /// Puts equal pods one after another where the most is left; how many found room. `most` says how many of them may be at a place.
+    /// Places equal pods one after another where the most capacity is free; returns how many fit. `most` returns how many of
+    /// them a place may take.
     fn distribute(&mut self, count: usize, requests: &[i64], most: impl Fn(PodPlacement) -> usize) -> usize {
         let scatter = self.scatter;
         let score =
@@ -198,35 +201,35 @@ impl<'s> SimulatedNodes<'s> {
     }
 }
 
-/// In which order pods come.
+/// Order in which pods arrive.
 #[derive(Clone, Copy)]
 enum ArrivalOrder {
     Greatest,
     ByShape,
 }
 
-/// Pods of a trial that are alike for kube-scheduler: of one shape, and meant for the same domains.
+/// Pods of a trial that are equal for kube-scheduler: of one shape, and in the same domains by the plan.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct PodGroup {
     shape: usize,
-    /// By the keys that the shape's rules are about; empty where it has none.
+    /// Domains by the keys of the shape's rules; empty where it has none.
     domains: Vec<Option<Domain>>,
 }
 
-/// Pods with where the plan has them.
+/// Pods with their places in the plan.
 type Placed = Vec<(usize, Option<PodPlacement>)>;
 
-/// The pods of a flock.
+/// Pods of a group.
 #[derive(Default)]
 struct GroupMembers {
     pods: Vec<usize>,
-    /// Where the plan has how many of them, if they have rules.
+    /// Number of pods per place in the plan, if they have rules.
     planned: BTreeMap<PodPlacement, usize>,
 }
 
 impl Relocator<'_> {
-    /// What one more node, or several, would cost for those pods of the last trial that find no room as kube-scheduler puts them, and how
-    /// many they are. `None` where nothing can be had for them.
+    /// Returns the number of the last trial's pods without capacity after kube-scheduler's placement, and the price of further
+    /// nodes for them. The price is `None` where no node is available for them.
     pub(crate) fn left_over(&mut self) -> (usize, Option<i64>) {
         let over = self.scatter_trial();
         let together = self.cheapest_node(&over);
@@ -234,7 +237,7 @@ impl Relocator<'_> {
         (over.len(), if over.is_empty() { Some(0) } else { price })
     }
 
-    /// Those of the last trial's pods that find no room.
+    /// Returns the pods of the last trial that find no capacity.
     fn scatter_trial(&mut self) -> Vec<usize> {
         let Some(before) = &self.before else { return Vec::new() };
         if let Some(known) = &before.simulated_placement {
@@ -248,7 +251,7 @@ impl Relocator<'_> {
         over
     }
 
-    /// Lets the last trial stand.
+    /// Keeps the last trial.
     pub(super) fn keep_scattered(&mut self) {
         self.scatter_trial();
         let Some(before) = &mut self.before else { return };
@@ -283,8 +286,8 @@ impl Relocator<'_> {
         worse.into_iter().max_by_key(|simulated_placement| simulated_placement.over.len()).unwrap_or_default()
     }
 
-    /// Puts pods that were promised a room and are not bound yet where kube-scheduler would: those of moves before these, that are still
-    /// being carried out, and those that wait. Before the first trial.
+    /// Places pods with nominations that are not bound yet as kube-scheduler would: those of earlier commands still in
+    /// progress, and pending ones. Must run before the first trial.
     pub(crate) fn scatter_promised(&mut self) {
         let (here, to_come) = self.promised();
         let mut crowd = SimulatedNodes::new(&self.scatter, 0, Vec::new());
@@ -301,7 +304,7 @@ impl Relocator<'_> {
         }
     }
 
-    /// Pods that were promised a room that is open, and those that wait and were promised another.
+    /// Returns pods with a nomination to an open node, and pending pods with another nomination.
     fn promised(&self) -> (Placed, Placed) {
         let solver = &self.solver;
         let (mut here, mut to_come) = (Vec::new(), Vec::new());
@@ -324,7 +327,7 @@ impl<'a> Solver<'a> {
         &self.demands[self.demand_of[pod]]
     }
 
-    /// Pods, with where the plan has them, by what kube-scheduler cannot tell apart.
+    /// Groups pods with their planned places by the properties that kube-scheduler distinguishes.
     fn pod_groups(&self, pods: Placed) -> BTreeMap<PodGroup, GroupMembers> {
         let mut flocks: BTreeMap<PodGroup, GroupMembers> = BTreeMap::new();
         for (pod, place) in pods {
@@ -338,7 +341,7 @@ impl<'a> Solver<'a> {
         flocks
     }
 
-    /// Puts pods where kube-scheduler would, the greatest first or as they are; those that find no room.
+    /// Places pods as kube-scheduler would, the greatest first or in the given order; returns those that find no capacity.
     fn scatter(
         &self,
         flocks: &BTreeMap<PodGroup, GroupMembers>,
@@ -363,13 +366,13 @@ impl<'a> Solver<'a> {
         over
     }
 
-    /// The domains of a place by the keys that a shape's rules are about.
+    /// Returns the domains of a place by the keys of a shape's rules.
     fn domains_of(&self, demand: &Demand<'_>, place: PodPlacement) -> Vec<Option<Domain>> {
         let keys = demand.levels.last().map_or(&[][..], |level| &level.keys);
         keys.iter().map(|key| self.topology.domain_at(*key, self.spot_of(place))).collect()
     }
 
-    /// How many of a flock kube-scheduler might put at a place, where the plan has put some of them.
+    /// Returns how many pods of a group kube-scheduler may put at a place, where the plan has put `planned` of them.
     fn most_at(&self, place: PodPlacement, flock: &PodGroup, planned: usize) -> usize {
         let demand = &self.demands[flock.shape];
         let Some(level) = demand.levels.last() else { return 0 };
@@ -395,12 +398,12 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// Whether nothing but its size, labels and taints says where a pod may go.
+/// Reports whether only size, labels and taints decide where a pod fits.
 fn goes_anywhere(demand: &Demand<'_>) -> bool {
     demand.strict_rules().is_empty() && demand.shunned.is_empty() && !is_tied(demand)
 }
 
-/// Whether a pod has volumes or ports, for which few hosts will do.
+/// Reports whether a pod has volumes or host ports, which few hosts satisfy.
 fn is_tied(demand: &Demand<'_>) -> bool {
     !demand.shape.ports.is_empty() || !demand.attachments.is_empty()
 }

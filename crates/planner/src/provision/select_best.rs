@@ -1,7 +1,7 @@
-//! Several solutions of one plan, each in a strategy of its own; the best is kept.
+//! Selection of the best of several solutions, one per strategy.
 //!
-//! They are worked out on two threads, each solution on one of them: which is the best does not depend on it. A pod that
-//! has a place in the first solution keeps one, whatever others bring: no pod is given up so that another finds a place.
+//! Two threads compute the solutions, each solution on one of them; the result does not depend on the threads. A pod with a
+//! place in the first solution keeps one in the result: no pod becomes unschedulable so that another finds a place.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::strategy::{self, Score, Strategy};
 use super::topology::KnownDomains;
 use crate::{Plan, PodVerdict, Snapshot};
 
-/// How often a plan is begun anew, at most, because something in it was not foreseen.
+/// Maximum number of restarts of a plan after facts that it did not foresee.
 const MOST_SURPRISES: usize = 4;
 
-/// For how many shapes of a workload it is tried whether a base does better with them.
+/// Maximum number of a workload's shapes that are tried for the on-demand base.
 const MOST_EXCHANGES: usize = 4;
 
-/// A plan with what speaks for it.
+/// Plan with its score.
 struct StrategyResult {
     score: Score,
     plan: Plan,
@@ -27,7 +27,8 @@ struct StrategyResult {
     left: BTreeSet<usize>,
 }
 
-/// The best solution, the first among equals: with the shares that workloads ask for, unless fewer pods would have a place.
+/// Returns the best solution, the first among equals: with the spot shares that workloads request, unless more pods have a
+/// place without them.
 pub(super) fn best(snapshot: &Snapshot) -> Plan {
     let parts = capacity_split::split_parts(snapshot);
     let plan = best_of(snapshot, &parts);
@@ -37,7 +38,8 @@ pub(super) fn best(snapshot: &Snapshot) -> Plan {
     if other.report.order.len() > plan.report.order.len() { other } else { plan }
 }
 
-/// The same where pods of a base that find no place leave it to others of their workload, if more pods have a place by that.
+/// Tries to assign the on-demand base to other pods of a workload where pods of the base find no place. Keeps the exchange if
+/// more pods have a place.
 fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[SplitPart]>, mut plan: Plan) -> (Arc<[SplitPart]>, Plan) {
     for turn in 0..MOST_EXCHANGES {
         let Some(exchanged) = capacity_split::exchanged(snapshot, &parts, &plan, turn) else { break };
@@ -49,7 +51,7 @@ fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[SplitPart]>, mut plan: 
     (parts, plan)
 }
 
-/// Whether a plan has a place for all pods that have one in another, and for more.
+/// Reports whether a plan places all pods that another one places, and more.
 fn places_more(plan: &Plan, other: &Plan) -> bool {
     let placed: BTreeSet<usize> = plan.report.order.iter().copied().collect();
     placed.len() > other.report.order.len() && other.report.order.iter().all(|pod| placed.contains(pod))
@@ -71,9 +73,9 @@ fn best_of(snapshot: &Snapshot, parts: &Arc<[SplitPart]>) -> Plan {
     all.into_iter().min_by_key(|solution| solution.score).map(|best| best.plan).unwrap_or_default()
 }
 
-/// What the strategies that every plan is made in have in common.
+/// Common first part of the strategies that every plan uses.
 enum StartState<'a> {
-    /// All of it: there is nothing to launch.
+    /// The complete plan: there is nothing to launch.
     Whole(Box<Plan>),
     Begun(Box<Solver<'a>>),
 }
@@ -85,13 +87,13 @@ fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>) -> StartState<'a>
         if solver.new_domains() == nothing {
             return StartState::Whole(Box::new(solver.finish()));
         }
-        // It was rehearsed and failed, and has forgotten where its pods are.
+        // The rehearsal of this plan failed and discarded its counts.
         solver = Solver::new(snapshot, parts, &nothing);
     }
     StartState::Begun(Box::new(solver))
 }
 
-/// How many pods a plan launches nodes for or finds no place for, and how many shapes they have.
+/// Returns the number of pods for which a plan launches nodes or finds no place, and the number of their shapes.
 fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
     let verdicts = snapshot.pods.iter().zip(&plan.report.pods);
     let pods = || verdicts.clone().filter(|(_, verdict)| !matches!(verdict, PodVerdict::Existing { .. }));
@@ -99,7 +101,7 @@ fn at_issue(snapshot: &Snapshot, plan: &Plan) -> (usize, usize) {
     (pods().count(), shapes.len())
 }
 
-/// Solutions in the order of their strategies, all from one beginning.
+/// Returns solutions in the order of their strategies, all from one initial state.
 fn side_by_side(begun: Solver<'_>, strategies: &[Strategy]) -> Vec<StrategyResult> {
     let (ones, others) = strategies.split_at(strategies.len().div_ceil(2));
     let copy = begun.clone();
@@ -128,8 +130,8 @@ fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
     StrategyResult { score, plan, left }
 }
 
-/// One solution, begun anew while it opens domains that a spread did not count on, or leaves pods without a place whose
-/// launches would have brought along whom those who came first did not count on.
+/// Returns one solution. Starts again while the plan opens domains that a spread did not count. The same applies while pods
+/// have no place because of DaemonSet pods that earlier pods did not count.
 fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
     let (snapshot, parts) = (begun.snapshot, Arc::clone(&begun.parts));
     let mut foreseen = KnownDomains::default();

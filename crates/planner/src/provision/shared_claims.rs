@@ -1,8 +1,9 @@
-//! Volume claims that several pods have: what one of them does binds the others.
+//! Volume claims that several pods share: the place of one pod constrains the others.
 //!
-//! A claim that waits for its first pod gets its volume in that pod's zone, and all others must go there. A claim for one
-//! pod only serves the first. Whether a driver's volumes are bound to a zone cannot be seen: those of EBS are, and those
-//! that name zones are taken to be. A volume that exists names its zone itself; the rule adds nothing there.
+//! A claim with `WaitForFirstConsumer` gets its volume in the zone of its first pod, and all other pods must run there. A
+//! `ReadWriteOncePod` claim serves only one pod. The API does not show whether a driver's volumes are bound to a zone. EBS
+//! volumes are, and volumes with zones in their topology are assumed to be. An existing volume names its zone itself, and the
+//! rule adds nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +13,16 @@ use super::capacity_split::SplitPart;
 use super::demand::{Demand, DemandCompiler};
 use super::topology::{GroupId, Rule, Topology};
 
-/// The CSI driver of EBS, whose volumes are in one zone.
+/// CSI driver of EBS, whose volumes exist in one zone.
 const EBS: &str = "ebs.csi.aws.com";
 
-/// Claims that bind pods to each other, each with what that asks of them.
+/// Claims that constrain several pods, each with its rule.
 pub(super) struct SharedClaims<'a> {
     rules: BTreeMap<&'a str, Rule>,
 }
 
 impl<'a> SharedClaims<'a> {
-    /// Claims of pods to be placed that another pod has too, bound or not.
+    /// Finds claims of pending pods that another pod also uses, bound or not.
     pub(super) fn new(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
         let mut users: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for pod in &snapshot.pods {
@@ -40,13 +41,13 @@ impl<'a> SharedClaims<'a> {
         Self { rules: shared.map(rule).collect() }
     }
 
-    /// What the claims of a pod ask of it.
+    /// Returns the rules of a pod's claims.
     pub(super) fn rules(&self, claims: &[String]) -> impl Iterator<Item = &Rule> {
         claims.iter().filter_map(|claim| self.rules.get(claim.as_str()))
     }
 
-    /// The demand of each shape, then those of pods of a shape that share the same claims or have the same part in a
-    /// workload's split; and which one each pod has.
+    /// Returns all demands, and the demand of each pod. The demands of the shapes come first; demands of pods with shared
+    /// claims or a part in a workload's split follow.
     pub(super) fn demands(
         &self,
         snapshot: &'a Snapshot,
@@ -75,7 +76,7 @@ impl<'a> SharedClaims<'a> {
     }
 }
 
-/// The claims of a pod whose volume is in one zone, or for one pod only.
+/// Returns the claims of a pod whose volume is in one zone, or which only one pod may use.
 fn binding<'a>(snapshot: &'a Snapshot, shape: &'a PodShape, claims: &'a [String]) -> impl Iterator<Item = &'a str> {
     let named = shape.volumes.iter().zip(claims).map(|(volume, claim)| (volume, claim.as_str()));
     let zonal = |volume: &crate::VolumeNeed| {

@@ -1,5 +1,5 @@
-//! Static pools: as many nodes as they have replicas, pending pods. Their launches are opened before any pod is placed, so
-//! they are room that is coming anyway: pods go there as they go to any launch, and may make it narrower within the template.
+//! Static NodePools: they keep as many nodes as they have replicas, with or without pending pods. Their launches are opened
+//! before any pod is placed. Pods join them like any launch, and may narrow them within the template.
 
 use super::Solver;
 use super::dimensions::Amounts;
@@ -9,7 +9,7 @@ use super::node_template::TemplateId;
 use super::topology::{Domain, KeyId};
 
 impl Solver<'_> {
-    /// Opens launches for the replicas that static pools lack, within their limits.
+    /// Opens launches for the replicas that static NodePools lack, within their limits.
     pub(super) fn keep_static_pools(&mut self) {
         for base in self.frames.fixed() {
             let pool = self.frames.template_of(base).pool;
@@ -22,12 +22,12 @@ impl Solver<'_> {
         }
     }
 
-    /// The frame of the static pool of that name, if it lacks nodes.
+    /// Returns the template of the static NodePool with this name, if it lacks nodes.
     pub(super) fn fixed_frame(&self, pool: &str) -> Option<TemplateId> {
         self.frames.fixed().find(|base| self.frames.template_of(*base).pool.name == pool)
     }
 
-    /// Opens one launch, on a reservation if there is one; whether it could.
+    /// Opens one launch, on a reservation if there is one; reports whether it succeeded.
     pub(super) fn open_replica(&mut self, base: TemplateId) -> bool {
         if self.frames.get(base).requirements.iter().any(|(_, set)| set.is_empty()) {
             return false;
@@ -46,8 +46,9 @@ impl Solver<'_> {
         true
     }
 
-    /// The frame with the keys settled that must not be left open: those that could surprise a spread, and those that decide
-    /// whether its daemons are kept away. It is where it has the most of them, where it surprises the fewest, then the cheapest.
+    /// Returns the template with fixed values for keys that must not remain open. Such keys could add unexpected domains to a
+    /// spread, or decide which DaemonSet pods are excluded. The chosen value has the fewest excluded DaemonSets, then the
+    /// fewest unexpected domains, then the lowest cost.
     fn unsurprising(&mut self, frame: TemplateId) -> TemplateId {
         let guarded = self.topology.guarded_keys(frame, &self.frames, &self.wants);
         let mut keys = [guarded.clone(), self.daemon_overhead.barred_keys()].concat();
@@ -62,8 +63,8 @@ impl Solver<'_> {
         })
     }
 
-    /// What a frame becomes with a key that it leaves open settled, for each of the values: how many daemons are kept away
-    /// there, how many spreads are surprised, and what it costs.
+    /// Returns the variants of a template for each value of an open key. A variant has the number of excluded DaemonSets, the
+    /// number of spreads with an unexpected domain, the cost, and the template.
     fn ways(&mut self, frame: TemplateId, key: KeyId) -> Vec<(usize, usize, i64, TemplateId)> {
         if self.frames.get(frame).pins[key].is_some() {
             return Vec::new();
@@ -77,7 +78,7 @@ impl Solver<'_> {
         values.iter().filter_map(way).collect()
     }
 
-    /// An empty launch of a frame, if one can be had within the limits.
+    /// Returns an empty launch of a template, if the limits allow one.
     fn replica(&mut self, frame: TemplateId) -> Option<NewNode> {
         let frame = self.unsurprising(frame);
         let nothing: Amounts = self.dimensions.amounts(&crate::Resources::default());

@@ -1,46 +1,46 @@
-//! Ways to go about one plan. None is best for every fleet, so small plans are made in all of them and the cheapest is
-//! kept; large ones in those that are worth their time. What they have in common is done once (`outset`).
+//! Strategies for one plan. No strategy is best for every fleet, so small plans are made with all of them and the cheapest is
+//! kept. Large plans use only the strategies that justify their time. The common first part runs once (`fill_existing`).
 
 use std::cmp::Reverse;
 
 use super::Solver;
 
-/// In what order pods queue and what a new launch is made for.
+/// Order of pods in the queue, and rule for what a new launch is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strategy {
     pub(super) order: QueueOrder,
     pub(super) load: LoadRule,
 }
 
-/// Who goes first among pods of one priority.
+/// Order among pods of one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueOrder {
-    /// The largest.
+    /// Largest requests first.
     Size,
-    /// Those that need the most hosts, whatever their size: others can share what they need anyway.
+    /// Pods that need the most hosts first, independent of their size: other pods can share these hosts.
     Hosts,
 }
 
-/// For what a launch is made.
+/// Rule for what a launch is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadRule {
-    /// One pod; others join while that pays.
+    /// One pod; others join while the price justifies it.
     One,
     /// One pod; others join where they fit beside it.
     Fit,
-    /// As many pods of one shape as make each cheapest.
+    /// As many pods of one shape as make each of them cheapest.
     Own,
-    /// Its part in the cheapest fleet for all that waits.
+    /// One part of the cheapest fleet for all pending pods.
     Fleet,
 }
 
-/// Manners that every plan is made in.
+/// Strategies for every plan.
 pub(super) const ALWAYS: [Strategy; 2] = [
     Strategy { order: QueueOrder::Size, load: LoadRule::Own },
     Strategy { order: QueueOrder::Size, load: LoadRule::One },
 ];
 
-/// Manners for plans of few pods.
+/// Further strategies for plans with few pods.
 const FEW_PODS: [Strategy; 4] = [
     Strategy { order: QueueOrder::Hosts, load: LoadRule::Own },
     Strategy { order: QueueOrder::Hosts, load: LoadRule::One },
@@ -48,17 +48,17 @@ const FEW_PODS: [Strategy; 4] = [
     Strategy { order: QueueOrder::Size, load: LoadRule::Fleet },
 ];
 
-/// Manners for plans of many pods but few shapes.
+/// Further strategies for plans with many pods but few shapes.
 const FEW_SHAPES: [Strategy; 1] = [Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
-/// Up to so many pods on launches, and pods times shapes, are few pods.
+/// Maximum for few pods: pods on launches, and pods times shapes.
 const MOST_PODS: (usize, usize) = (2_000, 400_000);
-/// Up to so many are few shapes.
+/// Maximum for few shapes.
 const MOST_SHAPES: usize = 120;
 
-/// In which more strategies a plan is worth being made that launches nodes for so many pods of so many shapes, or leaves them
-/// without a place. Many pods of one shape have but one fleet; few pods are no exception, for what becomes of them must not
-/// hang on whether strangers wait too.
+/// Returns the further strategies that justify their time for a plan with so many pods of so many shapes on launches or without
+/// a place. Many pods of one shape have only one possible fleet. A few pods of one shape still try all strategies, because
+/// their result must not depend on whether unrelated pods are pending too.
 pub(super) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
     let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
     match shapes {
@@ -69,18 +69,18 @@ pub(super) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
     }
 }
 
-/// What speaks for a solution, less is better: pods without a place, what its launches count for, their number.
+/// Score of a solution, lower is better: pods without a place, cost of its launches, number of launches.
 pub(super) type Score = (usize, i64, usize);
 
 impl Solver<'_> {
-    /// What speaks for this solution.
+    /// Returns the score of this solution.
     pub(super) fn score(&self) -> Score {
         let placed = self.order.len();
         let cost = self.claims.list.iter().map(|claim| self.frames.get(claim.frame).entries[claim.entry].cost);
         (self.snapshot.pods.len() - placed, cost.sum(), self.claims.list.len())
     }
 
-    /// How many hosts a shape's pods need at least, for the order of the queue.
+    /// Returns the minimum number of hosts for a shape's pods, for the order of the queue.
     pub(super) fn hosts_needed(&self, shape: usize, pods: usize) -> Reverse<usize> {
         if self.strategy.order == QueueOrder::Size {
             return Reverse(0);
@@ -91,7 +91,7 @@ impl Solver<'_> {
         Reverse(if each == usize::MAX { 0 } else { pods.div_ceil(each.max(1)) })
     }
 
-    /// Lets launches go back to the cheapest type that holds their pods in fact, without seats that nobody took.
+    /// Returns launches to the cheapest type that holds their actual pods, without unused slots.
     pub(super) fn trim(&mut self) {
         for position in 0..self.claims.list.len() {
             let claim = &self.claims.list[position];

@@ -1,10 +1,10 @@
-//! Where pods stand to each other: which groups of pods count in which domains, and what that forbids.
+//! Inter-pod constraints: counts of groups of pods per domain, and the placements that they forbid.
 //!
-//! A *key* is a node label whose values are domains; the host's name is the first of them and its domains are the
-//! *sites*: the snapshot's nodes, then the plan's launches. A *group* is a set of pods that some pod of the plan looks at.
-//! What a rule says is kube-scheduler's law: affinity counts only pods that match all terms and may start anew only where
-//! no such pod exists at all; anti-affinity holds both ways; a spread's emptiest domain counts among those that the pod
-//! could reach. A new host is always possible, so for hosts the emptiest one is empty.
+//! A *key* is a node label whose values are domains. The hostname is the first key, and its domains are the *sites*: the
+//! snapshot's nodes, then the plan's launches. A *group* is a set of pods that some pod's rule counts. Rules follow
+//! kube-scheduler: affinity counts only pods that match all terms. A first pod may start a group only where no such pod exists
+//! at all. Anti-affinity applies in both directions. The minimum of a spread covers the domains that the pod could reach; for
+//! hostnames it is 0, because a new host is always possible.
 
 mod bound_counts;
 mod current_domains;
@@ -27,15 +27,15 @@ pub(super) use groups::{Counts, PossibleLabels, SpreadGroup};
 pub(super) use leaving_pods::CountsBefore;
 
 pub(super) type GroupId = usize;
-/// A node label; 0 is the host's name.
+/// Node label as a topology key; 0 is the hostname.
 pub(super) type KeyId = usize;
-/// A label value; a site for the host's name.
+/// Label value as a domain; a site for the hostname.
 pub(super) type Domain = u32;
 
-/// The host's name, whose domains are sites.
+/// Hostname key, whose domains are sites.
 pub(super) const HOST: KeyId = 0;
 
-/// What a pod demands of one group.
+/// Constraint of a pod on one group.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) group: GroupId,
@@ -52,7 +52,7 @@ pub(super) enum RuleKind {
     },
     Near,
     Apart,
-    /// Only where nobody of the group is anywhere.
+    /// Allowed only while no pod of the group exists in any domain.
     Alone,
 }
 
@@ -62,7 +62,7 @@ impl Rule {
     }
 }
 
-/// What a group is, by which equal demands share one.
+/// Identity of a group: equal constraints share one group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum GroupKind<'a> {
     Spread(SpreadGroup<'a>),
@@ -74,7 +74,7 @@ enum GroupKind<'a> {
         namespace: &'a str,
         term: &'a PodTerm,
     },
-    /// Pods with one volume claim, reported one by one.
+    /// Pods with one volume claim, recorded individually.
     Claim(&'a str),
 }
 
@@ -82,44 +82,44 @@ enum GroupKind<'a> {
 struct TopologyGroup<'a> {
     kind: GroupKind<'a>,
     keys: Vec<KeyId>,
-    /// Pods in each domain, one list a key.
+    /// Pods in each domain, one list per key.
     tallies: Vec<Vec<u32>>,
-    /// Pods that count perhaps, or whose domain is one of several, counted in each of them; one list a key.
+    /// Pods that may count, or whose domain is one of several, counted in each of these domains; one list per key.
     maybe: Vec<Vec<u32>>,
-    /// Spread: pods that are on a site for certain, of which it is open whether it counts or which domain it is in. The domain
-    /// that it opens has them.
+    /// Spread: pods that are certainly on a site for which eligibility or the domain is not known yet. The domain that the site
+    /// opens includes them.
     on_site: BTreeMap<Domain, u32>,
-    /// Pods that are surely in some domain of some key.
+    /// Pods that are certainly in some domain of some key.
     total: u64,
-    /// Anti-affinity: pods in each domain that hold the term.
+    /// Anti-affinity: pods in each domain that have the term.
     holders: Vec<u32>,
-    /// Affinity: by key, domains to which pods of the group may come with nodes that are still to come.
+    /// Affinity: by key, domains that DaemonSet pods of the group may reach with further new nodes.
     coming: Vec<BTreeSet<Domain>>,
-    /// Affinity: by key, the domain of the first pod of the group, where that is one of the plan's and nobody was there.
+    /// Affinity: by key, the domain of the first pod of the group, where this pod belongs to the plan and none existed before.
     started: Option<Vec<Option<Domain>>>,
-    /// Spread: by domain, how many more may come there with new nodes until a pod of the plan would have been too many.
+    /// Spread: by domain, how many more pods new nodes may add before a placed pod of the plan violates the spread.
     slack: BTreeMap<Domain, u32>,
-    /// Spread: domains with nodes that count, as far as anyone comes along with nodes.
+    /// Spread: domains with nodes that count, as far as nodes bring DaemonSet pods.
     opened: BTreeSet<Domain>,
-    /// Spread: those of them that are certain, where a strict plan counts on no others.
+    /// Spread: the certain ones of these domains, where a strict plan relies on no others.
     certain: Option<BTreeSet<Domain>>,
-    /// Spread: how many come along at least with every node that is still to come.
+    /// Spread: minimum number of DaemonSet pods that every further new node brings.
     brought: u32,
-    /// Affinity: sites with pods that are still in no domain that is known.
+    /// Affinity: sites with pods whose domain is not known yet.
     here: BTreeSet<Domain>,
-    /// Whether a pod of the plan looks at the tallies.
+    /// Whether a rule of a pod of the plan counts the group.
     constrained: bool,
-    /// Whether any pod holds the term as required.
+    /// Whether any pod has the term as a required one.
     held: bool,
     /// Spread: the domains that a pod with this constraint could reach.
     reachable: Vec<Domain>,
-    /// Spread: whether launches that it may count must not leave their domain open.
+    /// Spread: whether launches that it may count must fix their domain.
     guarded: bool,
-    /// Spread: the two emptiest domains that exist with what they have, while only those are looked at.
+    /// Spread: the two existing domains with the fewest pods, and their counts, while only existing domains apply.
     least: Option<Vec<(u32, Domain)>>,
     /// Spread: whether pods on each site count.
     eligible: Arc<[Counts]>,
-    /// Spread: for sites that may still come up in one of several domains, those in which pods there may count.
+    /// Spread: for sites that may still start in one of several domains, those in which their pods may count.
     prospects: BTreeMap<Domain, Vec<Domain>>,
 }
 
@@ -128,25 +128,25 @@ struct TopologyKey {
     name: String,
     values: Vec<String>,
     known: BTreeMap<String, Domain>,
-    /// The value on each of the snapshot's nodes.
+    /// Value on each of the snapshot's nodes.
     of_site: Vec<Option<Domain>>,
-    /// What claims in flight may still get.
+    /// Values that in-flight claims may still receive.
     open: BTreeMap<Domain, Prospects>,
 }
 
-/// Values that a node to come may get, and whether it may be without one.
+/// Values that a future node may receive, and whether it may lack the label.
 #[derive(Clone)]
 struct Prospects {
     values: Vec<Domain>,
     lacking: bool,
 }
 
-/// How a node of the snapshot stands to a key.
+/// State of a snapshot node for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stand {
     Without,
     In(Domain),
-    /// It may come up in one of several; the site that it is.
+    /// One of several domains, not decided yet; holds the node's site.
     Open(Domain),
 }
 
@@ -157,34 +157,34 @@ pub(super) struct Topology<'a> {
     keys: Vec<TopologyKey>,
     groups: GroupStore<'a>,
     known: BTreeMap<GroupKind<'a>, GroupId>,
-    /// Groups that may mean a pod with this label and value, by the first requirement of their selector.
+    /// Groups that may select a pod with this label and value, by the first requirement of their selector.
     by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
     by_any_label: Vec<GroupId>,
-    /// How many nodes the snapshot has.
+    /// Number of nodes in the snapshot.
     sites: usize,
-    /// Whether a launch that brings along whom a spread counts must leave it even at once, without those that come later.
+    /// Whether each launch with pods that a spread counts must satisfy the spread at once, without later launches.
     strict: bool,
     /// The groups as they were before the plan's first pod.
     beginning: GroupStore<'a>,
 }
 
-/// Where a pod goes, for the rules: a site and its values.
+/// Location of a pod for topology rules: a site and its values.
 #[derive(Clone, Copy)]
 pub(super) struct Spot<'p> {
-    /// `None` for a launch that is not open yet: nobody is there.
+    /// `None` for a launch that is not opened yet: no pod is there.
     pub(super) site: Option<Domain>,
-    /// Values by key for a launch; for a node of the snapshot they are looked up.
+    /// Values by key for a launch; the values of a snapshot node are stored in the keys.
     pub(super) pins: Option<&'p [Option<Domain>]>,
 }
 
-/// The groups that count a pod, and those of the anti-affinity that it holds.
+/// Groups that count a pod, and groups of its own anti-affinity.
 #[derive(Clone, Copy)]
 pub(super) struct Membership<'m> {
     pub(super) counts: &'m [GroupId],
     pub(super) holds: &'m [GroupId],
 }
 
-/// Pods to be counted, and whether they will be where they are said to be.
+/// Pods to count, and how certainly they will be at their location.
 #[derive(Clone, Copy)]
 pub(super) struct CountedPods {
     pub(super) count: u32,
@@ -208,12 +208,12 @@ impl<'a> Topology<'a> {
         topology
     }
 
-    /// Whether nobody looks at other pods.
+    /// Reports whether no pod has inter-pod constraints.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// The keys and their names.
+    /// Returns the keys and their names.
     pub(super) fn key_names(&self) -> impl Iterator<Item = (KeyId, &str)> {
         self.keys.iter().enumerate().map(|(id, key)| (id, key.name.as_str()))
     }
@@ -226,7 +226,7 @@ impl<'a> Topology<'a> {
         &self.keys[key].values[domain as usize]
     }
 
-    /// The number of a value that has one.
+    /// Returns the number of a value, if it has one.
     pub(super) fn known(&self, key: KeyId, value: &str) -> Option<Domain> {
         self.keys[key].known.get(value).copied()
     }
@@ -244,7 +244,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// The number of a value.
+    /// Returns the number of a value and assigns one if necessary.
     pub(super) fn domain(&mut self, key: KeyId, value: &str) -> Domain {
         let key = &mut self.keys[key];
         if let Some(known) = key.known.get(value) {
@@ -256,7 +256,7 @@ impl<'a> Topology<'a> {
         domain
     }
 
-    /// Whether two pods with this rule, which it counts itself, can get into each other's way but for sharing a host.
+    /// Reports whether two pods with this rule, which counts them both, can conflict other than on a shared host.
     pub(super) fn limits_each_other(&self, rule: &Rule) -> bool {
         let on_host = self.groups[rule.group].keys == [HOST];
         match rule.kind {
@@ -265,7 +265,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Keys whose value must be known wherever a pod with these rules and memberships goes, in the order of their names.
+    /// Returns the keys whose values must be known to place pods with these rules and groups, in the order of their names.
     pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], shunned: &[GroupId]) -> Vec<KeyId> {
         let rules = rules.iter().map(|rule| &self.groups[rule.group]);
         let counting = counts.iter().map(|group| &self.groups[*group]).filter(|group| group.constrained);
@@ -277,7 +277,7 @@ impl<'a> Topology<'a> {
         keys
     }
 
-    /// Keys of rules whose refusal of a domain need not be for good.
+    /// Returns the keys of rules whose refusal of a domain may be temporary.
     pub(super) fn fickle_keys(&self, rules: &[Rule]) -> Vec<KeyId> {
         let mut keys = Vec::new();
         for rule in rules {
@@ -292,17 +292,17 @@ impl<'a> Topology<'a> {
         keys
     }
 
-    /// The value of a key at a spot.
+    /// Returns the value of a key at a spot.
     pub(super) fn domain_at(&self, key: KeyId, spot: Spot<'_>) -> Option<Domain> {
         domain_at(&self.keys, key, spot)
     }
 
-    /// Whether the rules and the anti-affinity of others allow one value of one key.
+    /// Reports whether the rules and other pods' anti-affinity allow one value of one key.
     pub(super) fn allows(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
         self.allows_beside(rules, shunned, key, domain, &DaemonCounts::default())
     }
 
-    /// The same where some company comes along.
+    /// Like `allows`, with the DaemonSet pods that a launch brings.
     pub(super) fn allows_beside(
         &self,
         rules: &[Rule],
@@ -318,21 +318,21 @@ impl<'a> Topology<'a> {
             })
     }
 
-    /// Domains of a key that the rules and the anti-affinity of others do not allow.
+    /// Returns domains of a key that the rules or other pods' anti-affinity forbid.
     pub(super) fn refused(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId) -> BTreeSet<Domain> {
         let domains = if key == HOST { self.sites } else { self.keys[key].values.len() };
         let all = (0..).take(domains);
         all.filter(|domain| !self.allows(rules, shunned, key, Some(*domain))).collect()
     }
 
-    /// How a node of the snapshot stands to a key.
+    /// Returns the state of a snapshot node for a key.
     pub(super) fn stand(&self, key: KeyId, spot: Spot<'_>) -> Stand {
         let open = spot.site.filter(|site| self.keys[key].open.contains_key(site));
         self.domain_at(key, spot).map(Stand::In).or(open.map(Stand::Open)).unwrap_or(Stand::Without)
     }
 
-    /// Whether the rules allow such a node, as far as a key goes: whatever it may still become. Who is on a node that is
-    /// still open is near it all the same.
+    /// Reports whether the rules allow a node in this state for a key, with every value that it may still receive. Affinity to
+    /// pods on an undecided node is satisfied on that node.
     pub(super) fn allows_stand(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, stand: Stand) -> bool {
         let site = match stand {
             Stand::Without => return self.allows(rules, shunned, key, None),
@@ -349,22 +349,22 @@ impl<'a> Topology<'a> {
         rules.iter().all(kept) && possible().all(|domain| self.allows(&[], shunned, key, domain))
     }
 
-    /// The same for a node by where it is.
+    /// Like `allows_stand`, for a node by its spot.
     pub(super) fn allows_at(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, spot: Spot<'_>) -> bool {
         self.allows_stand(rules, shunned, key, self.stand(key, spot))
     }
 
-    /// Whether the rules allow the host: an unopened one is empty.
+    /// Reports whether the rules allow the host; a launch that is not opened yet is empty.
     pub(super) fn allows_host(&self, rules: &[Rule], shunned: &[GroupId], site: Option<Domain>) -> bool {
         self.allows(rules, shunned, HOST, Some(site.unwrap_or(Domain::MAX)))
     }
 
-    /// How many more pods with these rules the host takes.
+    /// Returns how many more pods with these rules the host takes.
     pub(super) fn host_room(&self, rules: &[Rule], site: Option<Domain>) -> usize {
         self.host_room_beside(rules, site, &DaemonCounts::default())
     }
 
-    /// The same where some company comes along.
+    /// Like `host_room`, with the DaemonSet pods that a launch brings.
     pub(super) fn host_room_beside(&self, rules: &[Rule], site: Option<Domain>, company: &DaemonCounts) -> usize {
         let room = |rule: &Rule| {
             let group = &self.groups[rule.group];
@@ -379,7 +379,7 @@ impl<'a> Topology<'a> {
         rules.iter().map(room).min().unwrap_or(usize::MAX)
     }
 
-    /// The rule about a key that refuses all of these domains, or an unopened host; `None` when it is others' doing.
+    /// Returns the rule on a key that refuses all of these domains, or a new host; `None` when other pods' rules refuse them.
     pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<TopologyReason> {
         let none = [Domain::MAX];
         let domains = if domains.is_empty() { &none } else { domains };
@@ -394,21 +394,21 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Pods that a spread or the like counts in a domain: fewer is more even.
+    /// Returns the number of pods that spreads count in a domain; fewer pods mean a smaller skew.
     pub(super) fn pods_in_domain(&self, rules: &[Rule], key: KeyId, domain: Domain) -> u32 {
         let spread = rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. }));
         let there = spread.filter(|rule| self.groups[rule.group].keys == [key]);
         there.map(|rule| at(&self.groups[rule.group].tallies[0], domain)).sum()
     }
 
-    /// Over how many domains pods with these rules are spread by one key, at least 1.
+    /// Returns the number of domains over which pods with these rules are spread by one key, at least 1.
     pub(super) fn breadth(&self, rules: &[Rule]) -> usize {
         let spread = rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. }));
         let wide = spread.map(|rule| &self.groups[rule.group]).filter(|group| group.keys != [HOST]);
         wide.map(|group| group.reachable.len()).max().unwrap_or(1).max(1)
     }
 
-    /// Counts pods of one membership at a spot. `suits` says whether a spread counts pods on that launch.
+    /// Counts pods of one membership at a spot. `suits` returns whether a spread counts pods on that launch.
     pub(super) fn record(
         &mut self,
         membership: Membership<'_>,
@@ -461,11 +461,11 @@ impl<'a> Topology<'a> {
                 somewhere = true;
             }
         }
-        // A daemon that may come keeps nobody from being the first of his kind.
+        // A DaemonSet pod that may come does not prevent a pod from being the first of its group.
         group.total += if somewhere && counted == Counts::Surely { u64::from(pods) } else { 0 };
     }
 
-    /// The values that a key has or may get at a spot.
+    /// Returns the values that a key has or may receive at a spot.
     pub(super) fn possible(&self, key: KeyId, spot: Spot<'_>) -> impl Iterator<Item = Domain> {
         possible(&self.keys, key, spot)
     }

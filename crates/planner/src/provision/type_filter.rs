@@ -1,5 +1,5 @@
-//! What a pool's types are to all pods that ask the same of a node's labels, whatever their size: worked out once, so
-//! that thousands of shapes which fit nowhere are informed why as quickly as one.
+//! Evaluation of a NodePool's instance types for all pods with the same requirements on node labels, independent of their size.
+//! The result is computed once, so that a reason costs the same for thousands of unschedulable shapes as for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use crate::{InstanceType, LabelMismatch, Offer, Requirements, ValueSet};
 use super::Solver;
 use super::pool_template::PoolTemplate;
 
-/// A pool's types as some requirements see them.
+/// Evaluation of a NodePool's types against some requirements.
 #[derive(Default)]
 pub(super) struct TypeFilter {
-    /// All types of the pool's catalogue.
+    /// Number of types in the NodePool's catalogue.
     pub(super) total: usize,
-    /// Types that fall out by a label, counted by the first such label of each.
+    /// Number of types that a label excludes, by the first such label of each type.
     pub(super) labels: BTreeMap<String, usize>,
-    /// Candidates of the template whose labels are as asked, with the label by which they are nowhere sold as asked.
+    /// Candidates of the template with matching labels, and the label for which no offering matches.
     pub(super) suitable: Vec<(usize, Option<String>)>,
-    /// Types whose labels are as asked and that are no candidates nevertheless.
+    /// Number of types with matching labels that are no candidates.
     pub(super) others: usize,
-    /// For each label that is asked for, the candidates that could be had if it were not.
+    /// For each required label, the candidates that would be possible without that requirement.
     pub(super) without: Vec<(String, Vec<usize>)>,
-    /// For each label that some types fall out by, the first few values that they have.
+    /// For each label that excludes types, the first few values that those types have.
     found: BTreeMap<String, BTreeSet<String>>,
-    /// What pool and pods ask for together.
+    /// Combined requirements of NodePool and pods.
     pub(super) requirements: Requirements,
 }
 
-/// Values that a reason shows, and one more that says that there are others.
+/// Maximum number of values in a reason, including one that indicates further values.
 const SHOWN: usize = 4;
 
 impl TypeFilter {
-    /// What so many types that fall out for the label have, and what they should have.
+    /// Returns the values that the excluded types have for a label, and the values that are required.
     pub(super) fn mismatch_of(&self, key: String, types: usize) -> LabelMismatch {
         let found = self.found.get(&key).into_iter().flatten().take(SHOWN).cloned().collect();
         let asked = self.requirements.get(&key).map(|set| set.to_requirements(&key)).unwrap_or_default();
@@ -48,7 +48,7 @@ impl TypeFilter {
 }
 
 impl Solver<'_> {
-    /// How the types of a template look to pods with these requirements.
+    /// Returns the evaluation of a template's types for pods with these requirements.
     pub(super) fn type_filter(&mut self, template: usize, want: usize) -> Arc<TypeFilter> {
         if let Some(known) = self.outlooks.get(&(template, want)) {
             return known.clone();
@@ -59,7 +59,7 @@ impl Solver<'_> {
         let requirements = own.requirements.narrowed(asked, own.well_known());
         let without = asked.iter().map(|(key, _)| (key.to_owned(), without(own, asked, key))).collect();
         let mut outlook = TypeFilter { total: types.len(), without, ..TypeFilter::default() };
-        // Candidates stand in the order of the types that they are.
+        // Candidates have the order of the catalogue's types.
         let mut candidates = own.candidates.iter().enumerate().peekable();
         for kind in types {
             let candidate = candidates.next_if(|(_, candidate)| std::ptr::eq(candidate.offer.kind, kind));
@@ -84,7 +84,7 @@ impl Solver<'_> {
     }
 }
 
-/// Candidates that could be had if one of the requirements were not.
+/// Returns candidates that would be possible without one of the requirements.
 fn without(template: &PoolTemplate<'_>, asked: &Requirements, key: &str) -> Vec<usize> {
     let mut fewer = asked.clone();
     fewer.remove(key);
@@ -95,7 +95,7 @@ fn without(template: &PoolTemplate<'_>, asked: &Requirements, key: &str) -> Vec<
     candidates.map(|(position, _)| position).collect()
 }
 
-/// The first label of a type that cannot be as required.
+/// Returns the first label of a type that cannot satisfy the requirements.
 fn mismatch<'r>(template: &PoolTemplate<'_>, offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
     if template.labels_match(offer, requirements) {
         return None;
@@ -103,8 +103,8 @@ fn mismatch<'r>(template: &PoolTemplate<'_>, offer: &Offer<'_>, requirements: &'
     requirements.iter().find(|(key, set)| !template.labels_match(offer, &alone(key, set))).map(|(key, _)| key)
 }
 
-/// The first label by which a type is nowhere sold as required, now or later; none where only all of them together
-/// stand in the way.
+/// Returns the first label for which no offering of the type satisfies the requirements, now or later; `None` where only the
+/// combination of requirements excludes all offerings.
 fn unsold<'r>(offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
     let sold = offer.offerings(requirements).next().is_some() || offer.unpriced(requirements).next().is_some();
     if offer.kind.offerings.is_empty() || sold {
@@ -113,14 +113,14 @@ fn unsold<'r>(offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r s
     requirements.iter().find(|(key, set)| offer.offerings(&alone(key, set)).next().is_none()).map(|(key, _)| key)
 }
 
-/// One requirement by itself.
+/// Returns one requirement as a set of its own.
 fn alone(key: &str, set: &ValueSet) -> Requirements {
     let mut alone = Requirements::default();
     alone.narrow(key, set);
     alone
 }
 
-/// The values of a label that the type, or what is sold of it, can have.
+/// Returns the values of a label that the type or its offerings can have.
 fn values(kind: &InstanceType, key: &str) -> Vec<String> {
     let own = kind.labels.get(key).into_iter().flatten().cloned();
     own.chain(kind.offerings.iter().filter_map(|offering| offering.value(key)).map(str::to_owned)).collect()

@@ -1,22 +1,23 @@
-//! What rooms are really used for while pods move: no move that saves money makes a node busy.
+//! Measured utilization of nodes while pods move: no command that saves money overloads a node.
 //!
-//! A pod counts with what it uses, so pods of one shape differ here as nowhere else. A room that is too busy even for the one of a shape
-//! that uses least is so for good, for nodes only fill up; to others it may be open though it was not to one.
+//! A pod counts with its measured usage, so pods of one shape differ here. A node that is too busy for a shape's pod with the
+//! lowest usage remains so for the whole plan, because usage only increases. A node that was too busy for one pod may still
+//! accept another.
 
 use super::{Attempt, Obstacle, Relocator, Solver};
 use crate::utilization_limit::UtilizationLimit;
 use crate::{Overload, Size};
 
-/// Ceilings by room, and what pods use.
+/// Utilization limits by existing node, and usage of pods.
 #[derive(Clone, Default)]
 pub(super) struct UtilizationLimits<'a> {
-    /// Whether anyone is kept out.
+    /// Whether the limits apply.
     pub(super) heeded: bool,
-    /// Empty as long as nobody moves.
+    /// Limits by node; empty while no pod moves.
     rooms: Vec<Option<UtilizationLimit>>,
-    /// By pod.
+    /// Usage by pod.
     uses: &'a [Size],
-    /// By shape, the least that any of its pods uses of each.
+    /// Minimum CPU and memory usage of the pods of each shape.
     least: Vec<Size>,
 }
 
@@ -30,12 +31,12 @@ impl<'a> UtilizationLimits<'a> {
         Self { heeded: false, rooms, uses, least }
     }
 
-    /// What a room would be busy with if the pod went there.
+    /// Returns the overload that the pod would cause on a node, if any.
     pub(super) fn overload(&self, room: usize, pod: usize) -> Option<Overload> {
         self.overload_with(room, self.uses.get(pod))
     }
 
-    /// Whether no pod of a shape may go to a room any more.
+    /// Reports whether a node can take no more pods of a shape.
     pub(super) fn is_too_much_for_all(&self, room: usize, shape: usize) -> bool {
         self.overload_with(room, self.least.get(shape)).is_some()
     }
@@ -47,7 +48,7 @@ impl<'a> UtilizationLimits<'a> {
         self.get(room)?.overload_with(used.copied().unwrap_or_default())
     }
 
-    /// How many of these pods may go to a room together, counted from the first.
+    /// Returns how many of these pods a node can take together, counted from the first.
     pub(super) fn most(&self, room: usize, pods: &[usize]) -> usize {
         let Some(mut ceiling) = self.get(room).filter(|_| self.heeded) else { return pods.len() };
         let fits = |pod: &&usize| {
@@ -77,14 +78,14 @@ impl<'a> UtilizationLimits<'a> {
 }
 
 impl Relocator<'_> {
-    /// From now on nobody is sent where nodes would be busy then.
+    /// Applies utilization limits from now on: no pod is placed where it would overload the node.
     pub(crate) fn apply_utilization_limits(&mut self) {
         self.solver.rooms.apply_utilization_limits();
     }
 }
 
 impl Solver<'_> {
-    /// What keeps a pod from having a place: all that there is, or only that nodes would be busy.
+    /// Returns the obstacle to the placement of a pod: no place at all, or only overloaded nodes.
     pub(super) fn obstacle(&self, position: usize) -> Obstacle {
         let shape = self.demand_of[position];
         let (demand, pod) = (&self.demands[shape], &self.snapshot.pods[position]);

@@ -1,4 +1,4 @@
-//! When a planned move is begun, and when it is dropped.
+//! Start and rejection of planned commands.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn cheaper(nodes: &[&str], replacements: usize) -> Vec<PlannedCommand> {
     vec![planned(CommandReason::Underutilized, nodes, replacements)]
 }
 
-/// What becomes of moves that a plan of this second contains.
+/// Validates commands of a plan at this second.
 fn look(validation: &mut Validation, moves: &[PlannedCommand], second: i64) -> ValidatedCommands {
     let plan = Plan { moves: moves.to_vec(), ..Plan::default() };
     validation.update(&at(second), &plan)
@@ -36,13 +36,13 @@ fn seconds(count: u64) -> Option<Duration> {
     Some(Duration::from_secs(count))
 }
 
-/// Nodes of dropped moves.
+/// Returns the nodes of rejected commands.
 fn dropped(ripe: &ValidatedCommands) -> Vec<&str> {
     ripe.dropped.iter().flat_map(|dropped| &dropped.nodes).map(String::as_str).collect()
 }
 
 #[test]
-fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same() {
+fn update_begins_consolidation_after_15_s_in_every_plan() {
     for reason in [CommandReason::Empty, CommandReason::Underutilized] {
         let mut validation = Validation::default();
         let moves = vec![planned(reason, &["a", "b"], 1)];
@@ -56,7 +56,7 @@ fn what_only_saves_money_waits_until_every_plan_for_15_seconds_has_said_the_same
 }
 
 #[test]
-fn what_is_wrong_already_waits_for_nothing() {
+fn update_begins_other_reasons_at_once() {
     for reason in [CommandReason::Drifted, CommandReason::Expired, CommandReason::Unhealthy, CommandReason::Static] {
         let ripe = look(&mut Validation::default(), &[planned(reason, &["a"], 1)], 0);
         assert_eq!((ripe.begin, ripe.candidates), (vec![0], Vec::new()), "{reason}");
@@ -64,7 +64,7 @@ fn what_is_wrong_already_waits_for_nothing() {
 }
 
 #[test]
-fn a_move_that_one_plan_left_out_is_dropped_and_begins_to_wait_anew() {
+fn update_restarts_the_wait_when_one_plan_omits_a_command() {
     let mut validation = Validation::default();
     drop(look(&mut validation, &cheaper(&["a"], 0), 0));
     assert_eq!(dropped(&look(&mut validation, &[], 5)), ["a"]);
@@ -79,7 +79,7 @@ fn a_move_that_one_plan_left_out_is_dropped_and_begins_to_wait_anew() {
 }
 
 #[test]
-fn only_the_move_that_changed_is_dropped() {
+fn update_drops_only_the_command_that_changed() {
     let mut validation = Validation::default();
     let both = [cheaper(&["a"], 0), cheaper(&["b"], 0)].concat();
     drop(look(&mut validation, &both, 0));
@@ -88,7 +88,7 @@ fn only_the_move_that_changed_is_dropped() {
 }
 
 #[test]
-fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
+fn update_compares_nodes_reason_and_replacements_of_a_command() {
     let others = [
         ("another node", cheaper(&["a", "b", "c"], 2)),
         ("another reason", vec![planned(CommandReason::Empty, &["a", "b"], 2)]),
@@ -113,7 +113,7 @@ fn other_nodes_another_reason_or_fewer_replacements_are_another_move() {
 }
 
 #[test]
-fn nodes_that_go_in_another_company_have_waited_as_long_as_the_last_of_them() {
+fn update_keeps_the_latest_wait_when_nodes_are_recombined() {
     let mut validation = Validation::default();
     drop(look(&mut validation, &cheaper(&["a"], 0), 0));
     drop(look(&mut validation, &[cheaper(&["a"], 0), cheaper(&["b"], 0)].concat(), 4));
@@ -123,14 +123,14 @@ fn nodes_that_go_in_another_company_have_waited_as_long_as_the_last_of_them() {
 }
 
 #[test]
-fn a_node_that_goes_into_another_move_is_not_told_that_it_stays() {
+fn dropped_omits_nodes_when_another_command_has_them() {
     let mut validation = Validation::default();
     drop(look(&mut validation, &cheaper(&["a", "b"], 1), 0));
     assert_eq!(dropped(&look(&mut validation, &cheaper(&["a"], 0), 5)), ["b"]);
 }
 
 #[test]
-fn a_move_that_was_begun_is_not_dropped_and_one_that_could_not_be_is_begun_again() {
+fn update_begins_again_when_a_begun_command_is_repeated() {
     let mut validation = Validation::default();
     drop(look(&mut validation, &cheaper(&["a"], 1), 0));
     assert_eq!(look(&mut validation, &cheaper(&["a"], 1), 15).begin, [0]);
@@ -140,14 +140,14 @@ fn a_move_that_was_begun_is_not_dropped_and_one_that_could_not_be_is_begun_again
 }
 
 #[test]
-fn a_clock_that_is_set_back_starts_the_wait_anew() {
+fn update_restarts_the_wait_when_the_clock_is_set_back() {
     let mut validation = Validation::default();
     drop(look(&mut validation, &cheaper(&["a"], 0), 3600));
     assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 0).next, seconds(15));
     assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 15).begin, [0]);
 }
 
-/// What becomes of moves that a plan contains in which a budget keeps other nodes.
+/// Validates commands of a plan in which a budget excludes other nodes.
 fn beside(validation: &mut Validation, moves: &[PlannedCommand], withheld: &[&str], second: i64) -> ValidatedCommands {
     let verdict = |name: &&str| ((*name).to_owned(), NodeVerdict::Budget { reason: CommandReason::Underutilized });
     let report = Report { nodes: withheld.iter().map(verdict).collect(), ..Report::default() };
@@ -155,7 +155,7 @@ fn beside(validation: &mut Validation, moves: &[PlannedCommand], withheld: &[&st
 }
 
 #[test]
-fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
+fn update_counts_the_wait_when_only_a_budget_excludes_nodes() {
     let mut validation = Validation::default();
     drop(beside(&mut validation, &[], &["a", "b"], 0));
     drop(beside(&mut validation, &[], &["a", "b"], 10));
@@ -169,7 +169,7 @@ fn a_node_that_only_a_budget_kept_has_waited_meanwhile() {
 }
 
 #[test]
-fn a_node_that_a_budget_keeps_from_then_on_goes_on_waiting() {
+fn update_continues_the_wait_when_a_budget_excludes_a_node() {
     let mut validation = Validation::default();
     drop(look(&mut validation, &cheaper(&["a"], 0), 0));
     drop(beside(&mut validation, &[], &["a"], 5));
@@ -177,7 +177,7 @@ fn a_node_that_a_budget_keeps_from_then_on_goes_on_waiting() {
 }
 
 #[test]
-fn a_budget_that_kept_a_node_too_short_a_while_leaves_the_rest_of_the_wait() {
+fn update_waits_the_rest_when_a_budget_excluded_nodes_briefly() {
     let rows = [
         ("for eight seconds", vec![(8, vec!["a", "b"])], 7),
         ("with a plan between that did not", vec![(0, vec!["a", "b"]), (4, vec![]), (6, vec!["a", "b"])], 5),

@@ -1,4 +1,5 @@
-//! Random clusters with every kind of constraint: pods among pods, ports, volumes, reservations, static pools, buffers.
+//! Random clusters with every kind of constraint: inter-pod constraints, ports, volumes, reservations, static NodePools,
+//! CapacityBuffers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::clusters::{self, Cluster};
 
 const DRIVER: &str = "disk";
 const ARCH: &str = "kubernetes.io/arch";
-/// A label that few pools give their nodes, most often none.
+/// Label that few NodePools give their nodes; usually none does.
 const RACK: &str = "rack";
 
 fn rarely<T: Strategy>(what: T) -> impl Strategy<Value = Option<T::Value>>
@@ -103,7 +104,7 @@ fn liking() -> impl Strategy<Value = NodePreference> {
     (1i32..100, term).prop_map(|(weight, term)| NodePreference { weight, term: vec![term] })
 }
 
-/// What a shape gets beside its requests and what it asks of the node.
+/// Returns the inter-pod constraints, preferences, ports and volumes of a shape.
 pub fn company() -> impl Strategy<Value = PodShape> {
     let name = sample::select(vec!["x", "x", "y", ""]);
     let namespace = sample::select(vec!["n", "n", "n", "m"]);
@@ -133,7 +134,7 @@ fn joined(own: &PodShape, company: PodShape) -> PodShape {
     PodShape { requests, selector, affinity, tolerations, ..company }
 }
 
-/// What varies about an instance type.
+/// Random part of an instance type.
 type Kind = (Option<i64>, Option<u32>, Option<(usize, u32)>);
 
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {
@@ -141,13 +142,13 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
     collection::vec(kind, 6)
 }
 
-/// A pod that is bound to a node: its node, its shape, whether it ends.
+/// Pod that is bound to a node: its node, its shape, whether it terminates.
 type Bound = (usize, usize, bool);
 
-/// What varies about a pool: replicas, fee, rack.
+/// Random part of a NodePool: replicas, fee, rack.
 type Extras = (Option<u32>, i64, Option<&'static str>);
 
-/// Settings: pools' extras, the policies.
+/// Settings: random parts of NodePools, and policies.
 type Settings = (Vec<Extras>, bool, bool, usize);
 
 fn settings() -> impl Strategy<Value = Settings> {
@@ -156,7 +157,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     (collection::vec(extras, 3), any::<bool>(), any::<bool>(), 0usize..4)
 }
 
-/// Clusters with all of it.
+/// Returns clusters with all of these constraints.
 pub fn crowd() -> impl Strategy<Value = Cluster> {
     let bound = collection::vec((any::<usize>(), any::<usize>(), proptest::bool::weighted(0.2)), 0..6);
     let buffers = rarely(0usize..3);
@@ -189,7 +190,7 @@ pub fn crowd() -> impl Strategy<Value = Cluster> {
     )
 }
 
-/// Nothing can be had from reservations.
+/// Removes all reserved offerings.
 pub fn unreserved(snapshot: &mut Snapshot) {
     let types = &mut Arc::make_mut(&mut snapshot.catalogues[0]).types;
     types.iter_mut().for_each(|kind| kind.offerings.retain(|it| it.reservation.is_none()));
@@ -234,7 +235,7 @@ fn settle(snapshot: &mut Snapshot, (extras, ignore, best_effort, least): Setting
     policy.least_spot_types = least;
 }
 
-/// A claim in flight that is still any of what its type is sold as.
+/// Leaves open the offering of in-flight claims, among all offerings of their type.
 fn leave_open(snapshot: &mut Snapshot) {
     let kinds = Arc::clone(&snapshot.catalogues[0]);
     for node in snapshot.nodes.iter_mut().filter(|it| it.stage == Stage::InFlight && it.pool.is_some()) {
@@ -255,13 +256,13 @@ fn leave_open(snapshot: &mut Snapshot) {
     }
 }
 
-/// The name of a claim: pods that share it mean the same volume.
+/// Returns the name of a claim: pods with the same claim use the same volume.
 fn claim(position: usize, volume: &VolumeNeed) -> String {
     let zones: Vec<&String> = volume.alternatives.iter().flatten().flat_map(|zone| &zone.values).collect();
     format!("n/claim-{position}-{zones:?}-{}", volume.driver.as_deref().unwrap_or_default())
 }
 
-/// A pod that is there already; on a leaving node it looks for a new place, unless it ends.
+/// Adds a bound pod; on a leaving node it needs a new place, unless it terminates.
 fn bind(snapshot: &mut Snapshot, (node, shape, ending): Bound) {
     if snapshot.nodes.is_empty() {
         return;
@@ -299,7 +300,7 @@ fn bind(snapshot: &mut Snapshot, (node, shape, ending): Bound) {
     }
 }
 
-/// Pods that stand for a buffer, like those of the first shape but for volumes.
+/// Adds CapacityBuffer pods, like those of the first shape but without volumes.
 fn keep_room(snapshot: &mut Snapshot, count: usize) {
     let like = PodShape { volumes: Vec::new(), priority: i32::MIN, ..PodShape::clone(&snapshot.shapes[0]) };
     snapshot.shapes.push(Arc::new(like));

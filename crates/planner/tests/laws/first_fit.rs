@@ -1,12 +1,12 @@
-//! First-fit decreasing, as anyone would write it: the largest pod first, into the first node that takes it, else onto
-//! the cheapest new one that does. Prices are looked at last, one pod at a time. Ties are Kerf's: pods of one shape go
-//! together, older shapes first; of equally dear pools the last by name.
+//! First-fit decreasing in its simplest form: the largest pod first, in the first node that takes it, else on the cheapest new
+//! node. Prices are compared last, one pod at a time. Ties are as in Kerf: pods of one shape together, older shapes first; of
+//! NodePools with equal prices the last by name.
 
 use std::cmp::Reverse;
 
 use planner::{InstanceType, Offering, Operator, Pool, Requirement, Resources, Snapshot, label};
 
-/// A node with what it has left.
+/// Node with its free capacity.
 struct Bin<'a> {
     pool: &'a Pool,
     kind: &'a InstanceType,
@@ -14,7 +14,7 @@ struct Bin<'a> {
     left: Resources,
 }
 
-/// What the nodes and their fees cost together, and the names of pods that fit nowhere.
+/// Returns the total price of the nodes with their fees, and the names of pods that fit nowhere.
 pub fn cost(snapshot: &Snapshot) -> (i64, Vec<String>) {
     let mut queue: Vec<usize> = (0..snapshot.pods.len()).collect();
     let requests = |pod: usize| &snapshot.shapes[snapshot.pods[pod].shape].requests;
@@ -54,7 +54,8 @@ fn all(snapshot: &Snapshot) -> impl Iterator<Item = Bin<'_>> {
     })
 }
 
-/// A new node of the pool has the labels that its type, its offering and the pool's own requirements give it.
+/// Reports whether a node takes the pod. A new node has the labels of its type, its offering and the NodePool's own
+/// requirements.
 fn takes(snapshot: &Snapshot, pod: usize, bin: &Bin<'_>) -> bool {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];
     let holds = |asked: &Requirement| holds(snapshot, bin, asked);

@@ -1,4 +1,4 @@
-//! Random crowds whose workloads are split over on-demand and spot.
+//! Random clusters whose workloads are split over on-demand and spot.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proptest::{collection, option};
 use super::crowds;
 use crate::clusters::Cluster;
 
-/// Crowds in which pods of one shape are a workload, and most workloads ask for a base, a share or both.
+/// Returns clusters in which pods of one shape are a workload, and most workloads have a base, a share or both.
 pub fn mixed() -> impl Strategy<Value = Cluster> {
     let said = collection::vec(option::weighted(0.7, (0u32..4, option::of(0u8..=100))), 6);
     (crowds::crowd(), said, any::<bool>()).prop_map(|(Cluster(mut snapshot), said, both_sides)| {
@@ -38,7 +38,7 @@ fn split(snapshot: &mut Snapshot, said: &[Option<(u32, Option<u8>)>]) {
     }
 }
 
-/// The same cluster with bases alone.
+/// Returns the same cluster with bases only.
 pub fn without_shares(snapshot: &Snapshot) -> Snapshot {
     let mut bare = snapshot.clone();
     let drop = |mix: &mut Option<Arc<CapacitySplit>>| {
@@ -53,7 +53,7 @@ pub fn without_shares(snapshot: &Snapshot) -> Snapshot {
     bare
 }
 
-/// Workloads of whose pods more may be on spot than the base leaves.
+/// Returns workloads with more pods possibly on spot than the base permits.
 pub fn broken_promises(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut workloads: Vec<&CapacitySplit> = snapshot.pods.iter().filter_map(|pod| pod.mix.as_deref()).collect();
     workloads.sort();
@@ -87,7 +87,7 @@ fn goes_to_spot(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
     }
 }
 
-/// Whether a node may be spot, for all that its label or its claim says.
+/// Reports whether a node may be spot by its label or its claim.
 fn may_be_spot(labelled: &Option<String>, requirements: &[Requirement]) -> bool {
     let spot = CapacityType::Spot.as_str();
     match labelled {

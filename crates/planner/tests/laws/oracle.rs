@@ -1,4 +1,4 @@
-//! Every place for one more pod, tried one by one, with the checker as the judge.
+//! Enumeration of every place for one more pod, evaluated by the validation.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use planner::{
     Resources, Snapshot, check, label,
 };
 
-/// A place that the plan overlooked, as it is, for a pod that it left pending.
+/// Returns a place that the plan missed, with all nodes as they are, for a pod that it left pending.
 pub fn place(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Option<String> {
     let decided = &unmoved(decided);
     let fits =
@@ -21,7 +21,7 @@ pub fn place(snapshot: &Snapshot, decided: &Plan, pod: usize) -> Option<String> 
     Some(format!("on launch {launch}: {:#?}", beside.launches[launch]))
 }
 
-/// The plan without its moves: they come after pods have their places, and never take one from a pod that waits.
+/// Returns the plan without its commands: they come after the placement of pods, and never take the place of a pending pod.
 fn unmoved(decided: &Plan) -> Plan {
     let mut plan = decided.clone();
     plan.moves.clear();
@@ -43,7 +43,7 @@ fn nominated(decided: &Plan, pod: usize, node: &str) -> Plan {
     plan
 }
 
-/// What one type from one offering in one pool is, written as a launch would be.
+/// Returns the launch with one type from one offering in one NodePool.
 fn exactly(launch: &Launch, shape: &PodShape, name: &str, offering: &Offering, term: &[Requirement]) -> Launch {
     let mut requirements: Vec<Requirement> = launch.requirements.clone();
     requirements.extend(shape.selector.iter().chain(term).filter(|it| it.key != label::INSTANCE_TYPE).cloned());
@@ -58,7 +58,7 @@ fn exactly(launch: &Launch, shape: &PodShape, name: &str, offering: &Offering, t
     Launch { requirements, instance_types, requests, price: offering.price, ..launch.clone() }
 }
 
-/// All ways to make a launch definite and to add the pod to it.
+/// Returns all ways to fix a launch and to add the pod to it.
 fn ways(snapshot: &Snapshot, pool: &Pool, launch: &Launch, pod: usize) -> Vec<Launch> {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];
     let terms = if shape.affinity.is_empty() { vec![Vec::new()] } else { shape.affinity.clone() };
@@ -131,7 +131,7 @@ fn empty(pool: &Pool) -> Launch {
     }
 }
 
-/// Where a pod of the plan goes: the node, or the launch.
+/// Returns the place of a pod of the plan: the node, or the launch.
 fn there(plan: &Plan, pod: usize) -> Option<Result<&str, usize>> {
     match &plan.report.pods[pod] {
         PodVerdict::Existing { node, .. } => Some(Ok(node)),
@@ -140,7 +140,7 @@ fn there(plan: &Plan, pod: usize) -> Option<Result<&str, usize>> {
     }
 }
 
-/// A label's only value where the pod goes.
+/// Returns a label's only value at the pod's place.
 fn value(snapshot: &Snapshot, plan: &Plan, pod: usize, key: &str) -> Option<String> {
     match there(plan, pod)? {
         Ok(name) if key == label::HOSTNAME => Some(name.to_owned()),
@@ -162,8 +162,8 @@ fn value(snapshot: &Snapshot, plan: &Plan, pod: usize, key: &str) -> Option<Stri
     }
 }
 
-/// Whether a domain that nobody uses yet, in which pods may still come up, leaves no room where the pod goes: Kerf keeps
-/// a spread against all domains that there could be, kube-scheduler against those that there are.
+/// Reports whether a domain without pods, in which pods may still start, leaves no room at the pod's place. Kerf evaluates a
+/// spread over all possible domains, kube-scheduler over the existing ones.
 fn leans(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
     let shape = &snapshot.shapes[snapshot.pods[pod].shape];
     shape.spread.iter().filter(|it| it.hard).any(|spread| {
@@ -184,7 +184,7 @@ fn leans(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
     })
 }
 
-/// Whether a volume that is still to be made, in the zone of the first of its pods, would be wanted in two zones.
+/// Reports whether a volume that does not exist yet, created in the zone of its first pod, would be needed in two zones.
 fn torn(snapshot: &Snapshot, plan: &Plan, pod: usize) -> bool {
     let own = &snapshot.pods[pod];
     let volumes = &snapshot.shapes[own.shape].volumes;

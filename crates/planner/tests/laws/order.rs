@@ -1,9 +1,9 @@
-//! The same cluster reported in another order, and plans without positions.
+//! The same cluster in another input order, and plans without positions.
 
 use planner::{Plan, Snapshot};
 use std::sync::Arc;
 
-/// A plan with names in place of positions; who goes first to a launch is of no account.
+/// Returns a plan with names in place of positions; the order of a launch's pods does not matter.
 pub fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
     let mut plan = plan.clone();
     for launch in &mut plan.launches {
@@ -12,7 +12,7 @@ pub fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
     crate::canonical::canonical(snapshot, &plan)
 }
 
-/// Everything that stands in a list in another order; what is named by position is renamed.
+/// Shuffles all lists and adapts positions that refer to them.
 pub fn shuffled(snapshot: &Snapshot, by: u64) -> Snapshot {
     let mut other = snapshot.clone();
     let mut chance = by;
@@ -33,7 +33,7 @@ pub fn shuffled(snapshot: &Snapshot, by: u64) -> Snapshot {
     other
 }
 
-/// A shuffle that follows from one number.
+/// Shuffles a list; one number determines the result.
 fn mixed<T>(list: &mut [T], chance: &mut u64) {
     for end in (1..list.len()).rev() {
         *chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

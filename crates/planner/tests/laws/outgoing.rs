@@ -1,5 +1,5 @@
-//! Random crowds of which something may go: pods that are held, rest or cost, nodes that are old, unhealthy or busy, pools with
-//! budgets of their own for each reason.
+//! Random clusters with candidates for disruption: pods with blockers, intervals or costs, and nodes that are old, unhealthy or
+//! busy. NodePools have budgets for each reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,16 +15,17 @@ use proptest::{collection, option, sample};
 use super::crowds;
 use crate::clusters::{Cluster, NOW};
 
-/// What varies about a pod that runs: what holds it, which workload that asks for rest it is of, what its eviction counts for, what CPU it uses.
+/// Random part of a running pod: its blocker, its workload with a minimum interval between disruptions, its disruption cost,
+/// its CPU usage.
 type Hold = (Option<bool>, Option<usize>, i64, Option<i64>);
 
-/// What varies about a node: drift, age, a drain that ends, an illness, its use.
+/// Random part of a node: drift, expiration, a drain that ends, an unhealthy condition, its usage.
 type State = (Option<i64>, Option<i64>, bool, Option<i64>, Option<(i64, bool, i64)>);
 
-/// What varies about a pool: its policy, its budgets, what a move must be worth, whether use counts.
+/// Random part of a NodePool: its policy, its budgets, the minimum savings, whether usage applies.
 type Terms = (ConsolidationPolicy, [u32; 4], MinimumSavings, bool);
 
-/// Workloads that ask for rest, and until when they have it: one that rests, and two that have rested.
+/// Workloads with a minimum interval between disruptions, and its end: one within the interval, and two after it.
 const WORKLOADS: [(&str, i64); 3] = [("rests", 500), ("rested", 0), ("has long rested", -1000)];
 
 fn rarely<T: Strategy>(what: T) -> impl Strategy<Value = Option<T::Value>>
@@ -60,7 +61,7 @@ fn terms() -> impl Strategy<Value = Terms> {
     (sample::select(all.to_vec()), proptest::array::uniform4(0u32..6), worth, any::<bool>())
 }
 
-/// Crowds of which something may go.
+/// Returns clusters with candidates for disruption.
 pub fn outgoing() -> impl Strategy<Value = Cluster> {
     let extras = (collection::vec(hold(), 12), collection::vec(state(), 5), collection::vec(terms(), 3));
     let whole = (any::<bool>(), proptest::bool::weighted(0.7), any::<bool>());
@@ -89,7 +90,7 @@ pub fn outgoing() -> impl Strategy<Value = Cluster> {
     })
 }
 
-/// Nodes that nothing is wrong with, but that cost four times as much as the like of them now, in pools that respect that.
+/// Creates healthy nodes that cost four times as much as equal nodes now, in NodePools that consolidate them.
 fn waste(snapshot: &mut Snapshot) {
     for pool in &mut snapshot.pools {
         let disruption = &mut pool.disruption;
@@ -145,13 +146,13 @@ fn node<'a>(snapshot: &'a Snapshot, leaver: &DisruptedNode) -> &'a Node {
     snapshot.nodes.iter().find(|node| node.name == leaver.node).unwrap()
 }
 
-/// Moves that put up with what holds a pod: what must go at once, and what may be drained by force in the end.
+/// Reports whether a command ignores blockers of pods: reasons without delay, and drains that may end by force.
 fn forces(it: &PlannedCommand, node: &Node) -> bool {
     let ends = node.termination_grace.is_some() && matches!(it.reason, CommandReason::Drifted | CommandReason::Expired);
     ends || matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static)
 }
 
-/// Pods that go with their node though someone holds them.
+/// Returns pods that are removed with their node despite a blocker.
 pub fn torn_away(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut torn = Vec::new();
     for it in &plan.moves {
@@ -163,7 +164,7 @@ pub fn torn_away(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     torn
 }
 
-/// Pools that lose more nodes for a reason, and for others before, than a budget of theirs allows.
+/// Returns NodePools that lose more nodes, for a reason and for others before, than one of their budgets allows.
 pub fn overdrawn(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut lost: BTreeMap<&str, u32> = BTreeMap::new();
     let mut overdrawn = BTreeSet::new();
@@ -188,7 +189,7 @@ pub fn overdrawn(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     overdrawn.into_iter().collect()
 }
 
-/// Moves for the money after which more might be paid than before, and moves that say less than they cost.
+/// Returns consolidation commands that may increase the cost, and commands with wrong savings.
 pub fn dearer(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     let mut found = Vec::new();
     for it in &plan.moves {
@@ -210,7 +211,7 @@ pub fn dearer(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     found
 }
 
-/// The most that a launch can cost with the tier that EC2 draws on first.
+/// Returns the maximum price of a launch, by the capacity type that EC2 uses first.
 fn dearest(snapshot: &Snapshot, launch: &Launch) -> i64 {
     let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).unwrap();
     let types = snapshot.catalogues[pool.catalogue].types.iter();
@@ -224,7 +225,7 @@ fn dearest(snapshot: &Snapshot, launch: &Launch) -> i64 {
     types.filter(|kind| launch.instance_types.contains(&kind.name)).map(of_type).max().unwrap_or(0)
 }
 
-/// Whether an offering has what a requirement names, as far as zone, capacity type and reservation go.
+/// Reports whether an offering satisfies a requirement on zone, capacity type or reservation.
 fn suits(offering: &Offering, asked: &Requirement) -> bool {
     let own = match asked.key.as_str() {
         label::ZONE => Some(offering.zone.as_str()),
@@ -235,8 +236,8 @@ fn suits(offering: &Offering, asked: &Requirement) -> bool {
     asked.operator != planner::Operator::In || own.is_some_and(|own| asked.values.iter().any(|value| value == own))
 }
 
-/// Whether pods lose their node before anyone has looked for another place for them, or a static pool a node without a
-/// successor: the next plan does that.
+/// Reports whether pods lose their node without a search for another place, or a static NodePool loses a node without a
+/// replacement. The next plan places or replaces them.
 pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
     let is_static =
         |node: &Node| snapshot.pools.iter().any(|it| Some(&it.name) == node.pool.as_ref() && it.replicas.is_some());
@@ -250,7 +251,7 @@ pub fn strands(snapshot: &Snapshot, plan: &Plan) -> bool {
     })
 }
 
-/// Whether a move is weighed against what its pools cost in all.
+/// Reports whether the policy of a command's NodePools compares it with their total cost.
 pub fn is_weighed(snapshot: &Snapshot, it: &PlannedCommand) -> bool {
     let balanced = |name: Option<&String>| {
         let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == name);
@@ -260,7 +261,7 @@ pub fn is_weighed(snapshot: &Snapshot, it: &PlannedCommand) -> bool {
     it.reason == CommandReason::Underutilized && nodes.any(|node| balanced(node.pool.as_ref()))
 }
 
-/// The plan with one of its moves only, as if all others came later.
+/// Returns the plan with only one of its commands, as if all others came later.
 pub fn alone(plan: &Plan, position: usize) -> Plan {
     let mut only = plan.moves[position].clone();
     let mut launches: Vec<Launch> =
@@ -282,7 +283,7 @@ pub fn alone(plan: &Plan, position: usize) -> Plan {
     Plan { moves: vec![only], launches, report, resizes: Vec::new(), ..plan.clone() }
 }
 
-/// The cluster after all moves, with nobody left to go: pods have to be bound strictly in the order that is said.
+/// Returns the cluster after all commands, without any candidate left: pods have to be bound strictly in the stated order.
 pub fn bound(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
     let (after, mut done) = carried_out(snapshot, plan);
     done.report.nodes.iter_mut().for_each(|(_, verdict)| *verdict = NodeVerdict::Leaving);

@@ -1,4 +1,4 @@
-//! Nodes of one type whose pods differ in nothing but size, and where kube-scheduler would put those that are moved.
+//! Nodes of one type whose pods differ only in size, and kube-scheduler's placement of the moved ones.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,12 +14,12 @@ use proptest::prelude::Strategy;
 
 use crate::clusters::Cluster;
 
-/// What a node has, in halves of a CPU; and what it costs.
+/// Capacity of a node in halves of a CPU, and its price.
 const WHOLE: i64 = 16;
 const PRICE: MicroDollars = MicroDollars(400_000);
 const HALF: i64 = 500;
 
-/// Nodes on which between one and all of their halves are taken.
+/// Returns nodes with between one and all of their halves in use.
 pub fn sized() -> impl Strategy<Value = Cluster> {
     vec(vec(1..9i64, 1..5), 2..7).prop_map(|nodes| {
         let nodes = nodes.into_iter().enumerate().map(|(position, pods)| Arc::new(node(position, &pods)));
@@ -98,7 +98,7 @@ fn node(position: usize, pods: &[i64]) -> Node {
     }
 }
 
-/// How many pods of a plan's first move find no room as kube-scheduler puts them, and what is said to be saved.
+/// Returns how many pods of a plan's first command find no capacity with kube-scheduler's placement, and the stated savings.
 pub fn left_over(snapshot: &Snapshot, plan: &Plan) -> Option<(usize, MicroDollars)> {
     let first: &PlannedCommand = plan.moves.iter().find(|it| it.reason == CommandReason::Underutilized)?;
     let going = |name: &str| first.nodes.iter().any(|leaver| leaver.node == name);
@@ -120,5 +120,5 @@ pub fn left_over(snapshot: &Snapshot, plan: &Plan) -> Option<(usize, MicroDollar
     Some((over, first.saving?))
 }
 
-/// What one node costs.
+/// Price of one node.
 pub const NODE: MicroDollars = PRICE;

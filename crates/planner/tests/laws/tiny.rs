@@ -1,4 +1,4 @@
-//! Clusters so small that every way can be tried.
+//! Clusters that are small enough to try every way.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use proptest::prelude::Strategy;
 use super::crowds::crowd;
 use crate::clusters::{ARCH, CPUS, Cluster};
 
-/// Clusters so small that every way can be tried. A daemon that comes with some zones of a type only is counted for all
-/// of them, so such daemons are left out.
+/// Returns clusters that are small enough to try every way. A DaemonSet pod in only some zones of a type counts for all of
+/// them, so such DaemonSets are removed.
 pub fn tiny() -> impl Strategy<Value = Cluster> {
     crowd().prop_map(|Cluster(mut snapshot)| {
         snapshot.pods.retain(|pod| pod.leaving_node.is_some() || pod.buffer.is_some() || pod.name.as_str() < "pod-05");

@@ -1,8 +1,8 @@
-//! Plans without positions, to compare those that were made of the same cluster reported in another order.
+//! Plans without positions, for comparisons of plans of the same cluster in another input order.
 
 use planner::{Launch, Plan, Snapshot};
 
-/// A plan with names in place of positions, in an order of its own.
+/// Returns a plan with names in place of positions, in sorted order.
 pub fn canonical(snapshot: &Snapshot, plan: &Plan) -> String {
     let name = |pod: &usize| snapshot.pods[*pod].name.clone();
     let launches = plan.launches.iter().map(|launch| {

@@ -1,4 +1,4 @@
-//! Random clusters, small enough to shrink and varied enough to hurt, and one large one.
+//! Random clusters, small enough to shrink and varied enough to find faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
 const POOL: &str = "karpenter.sh/nodepool";
 pub const NOW: i64 = 1_000_000;
 
-/// A snapshot; the wrapper gives the test functions something to name.
+/// Snapshot as an argument of test functions.
 #[derive(Clone, Debug)]
 pub struct Cluster(pub Snapshot);
 
@@ -54,7 +54,7 @@ fn instance_type() -> impl Strategy<Value = InstanceType> {
     })
 }
 
-/// Requirements that pools, pods and daemons draw from: well-known keys, a custom one, and the host's name.
+/// Returns requirements for NodePools, pods and DaemonSets: well-known keys, a custom one, and the hostname.
 fn requirement() -> impl Strategy<Value = Requirement> {
     let zones = sample::subsequence(vec!["a", "b", "c", "d"], 1..4);
     prop_oneof![
@@ -143,7 +143,7 @@ fn pool() -> impl Strategy<Value = Pool> {
     )
 }
 
-/// What varies about a node; the rest follows from its type and pool.
+/// Random part of a node; its type and NodePool decide the rest.
 #[derive(Clone, Debug)]
 struct Draft {
     kind: usize,
@@ -153,7 +153,7 @@ struct Draft {
     cordoned: bool,
     used: Option<i64>,
     daemon_used: bool,
-    /// `None` is a node whose claim does not say yet that it is initialized.
+    /// `None` is a node whose claim is not marked as initialized yet.
     quiet: Option<i64>,
     held: bool,
     nominated: bool,
@@ -191,7 +191,7 @@ fn draft() -> impl Strategy<Value = Draft> {
         )
 }
 
-/// Clusters of a few types, pools, nodes, daemons and a dozen pods.
+/// Returns clusters of a few types, NodePools, nodes, DaemonSets and a dozen pods.
 pub fn cluster() -> impl Strategy<Value = Cluster> {
     let types = collection::vec(instance_type(), 1..6);
     let pools = collection::vec(pool(), 1..4);
@@ -309,7 +309,7 @@ fn budgets_of(nodes: u32) -> Budgets {
     Budgets { empty: nodes, underutilized: nodes, drifted: nodes, expired: nodes }
 }
 
-/// A pod that no machine holds.
+/// Adds a pod that no node can hold.
 pub fn giant(snapshot: &mut Snapshot) {
     let shape = snapshot.shapes.len();
     let requests = amounts(1_000_000, 0, 1);

@@ -1,7 +1,7 @@
-//! The checker sees what it should of pods among pods: a plan written by hand that is sound, spoilt in one way each.
+//! Validation of inter-pod constraints: a valid plan built without the solver, with one violation in each case.
 //!
-//! Zones `a` and `b` have a node each, `c` gets a launch. A web is spread over the zones, databases stand apart by host,
-//! a cache is near a database's zone, one pod binds a port and one has a volume.
+//! Zones `a` and `b` have a node each, `c` gets a launch. Web pods are spread over the zones, databases have anti-affinity by
+//! host, and a cache has affinity to a database's zone. One pod binds a port, and one has a volume.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -141,7 +141,7 @@ fn world() -> (Snapshot, Plan) {
     (snapshot, plan)
 }
 
-/// Sends the pod to the node of a zone, wherever it was to go before.
+/// Assigns the pod to the node of a zone, in place of its former destination.
 fn sent(plan: &mut Plan, pod: usize, zone: &str) {
     let node = format!("node-{zone}");
     plan.nominations.retain(|it| it.pod != pod);
@@ -150,7 +150,7 @@ fn sent(plan: &mut Plan, pod: usize, zone: &str) {
     plan.report.pods[pod] = PodVerdict::Existing { node, why: PlacementReason::Room, dropped: Vec::new() };
 }
 
-/// Puts the pod on the launch.
+/// Assigns the pod to the launch.
 fn launched(plan: &mut Plan, pod: usize) {
     plan.nominations.retain(|it| it.pod != pod);
     plan.launches[0].pods.push(pod);
@@ -178,7 +178,7 @@ fn with_volume(claim: &str) -> BoundPod {
     BoundPod { uid: claim.to_owned(), shape, claims: vec![claim.to_owned()], ..BoundPod::default() }
 }
 
-/// All offerings of the first type are spot, and there are this many more types like it.
+/// Makes all offerings of the first type spot, and adds this many similar types.
 fn spot(snapshot: &mut Snapshot, plan: &mut Plan, more: usize) {
     snapshot.policy.least_spot_types = 3;
     plan.launches[0].requirements.truncate(1);
@@ -212,7 +212,7 @@ fn findings(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
 
 type Spoil = fn(&mut Snapshot, &mut Plan);
 
-/// Each row: a part of what the checker must say, and what is done to the sound case.
+/// Rows: a part of the expected finding, and the change of the valid plan.
 const SPOILT: [(&str, Spoil); 38] = [
     ("its order does not name every placed pod once", |_, plan| plan.report.order.truncate(7)),
     ("its order does not name every placed pod once", |_, plan| plan.report.order[1] = 0),
@@ -315,19 +315,19 @@ const SPOILT: [(&str, Spoil); 38] = [
     ("types are not cheapest first", |snapshot, _| types(snapshot)[1].performance = Some(1250)),
 ];
 
-/// Pods that are bound already: the third zone's comes first.
+/// Adds bound pods; the pod of the third zone is then bound first.
 fn one_more_everywhere(snapshot: &mut Snapshot, plan: &mut Plan) {
     (0..2).for_each(|node| bound(snapshot, node, labelled("web")));
     plan.report.order.swap(WEBS[0], WEBS[2]);
 }
 
-/// A DaemonSet in one zone that takes the port.
+/// Adds a DaemonSet in one zone that uses the port.
 fn daemon(snapshot: &mut Snapshot, zone: &str) {
     let shape = PodShape { selector: vec![zones(&[zone])], ..PodShape::clone(&snapshot.shapes[PORT]) };
     snapshot.daemons.push(Daemon { name: "kube-system/proxy".to_owned(), shape });
 }
 
-/// What is different and still right.
+/// Changes that keep the plan valid.
 const SOUND: [(&str, Spoil); 20] = [
     ("as it is", |_, _| {}),
     ("another address", |snapshot, _| {
@@ -423,7 +423,7 @@ const SOUND: [(&str, Spoil); 20] = [
     }),
 ];
 
-/// The same as [`sent`] in a plan without launches.
+/// Like [`sent`], for a plan without launches.
 fn sent_without_launch(plan: &mut Plan, pod: usize, zone: &str) {
     let node = format!("node-{zone}");
     plan.nominations.retain(|it| it.pod != pod);
@@ -432,7 +432,7 @@ fn sent_without_launch(plan: &mut Plan, pod: usize, zone: &str) {
 }
 
 #[test]
-fn every_fault_among_pods_is_found() {
+fn check_reports_each_violation_of_inter_pod_constraints() {
     let mut overlooked = Vec::new();
     for (position, (expected, spoil)) in SPOILT.into_iter().enumerate() {
         let (mut snapshot, mut plan) = world();
@@ -446,7 +446,7 @@ fn every_fault_among_pods_is_found() {
 }
 
 #[test]
-fn nothing_is_found_that_is_right() {
+fn check_reports_nothing_for_valid_variants() {
     for (what, change) in SOUND {
         let (mut snapshot, mut plan) = world();
         change(&mut snapshot, &mut plan);
@@ -455,7 +455,7 @@ fn nothing_is_found_that_is_right() {
 }
 
 #[test]
-fn nobody_counts_on_a_pod_that_only_keeps_room() {
+fn check_ignores_buffer_pods_for_affinity_of_other_pods() {
     let (mut snapshot, mut plan) = world();
     snapshot.pods[DATABASES[1]].buffer = Some("default/spare".to_owned());
     plan.nominations.retain(|it| it.pod != DATABASES[1]);

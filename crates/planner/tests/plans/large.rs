@@ -1,4 +1,4 @@
-//! One large cluster, always the same: what the solver does with many pods and every type that EC2 sells.
+//! One large cluster, always the same, with many pods and as many types as EC2 offers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use planner::{
 
 use crate::clusters::{ARCH, CPUS, NOW, add_pod, amounts, named, well_known};
 
-/// Many pods of a few shapes over many types whose prices follow their size.
+/// Creates many pods of a few shapes, and many types whose prices follow their size.
 pub fn large(pods: usize, types: usize) -> Snapshot {
     let kind = |position: usize| {
         let cpus = [2i64, 4, 8, 16, 32][position % 5];

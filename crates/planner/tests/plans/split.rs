@@ -1,4 +1,4 @@
-//! The checker sees what it should of workloads that are split over on-demand and spot: good plans spoilt in one way each.
+//! Validation of workloads that are split over on-demand and spot: valid plans with one violation in each case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ fn node(name: &str, capacity_type: &str) -> Node {
     }
 }
 
-/// Seven pods of a base of two and a share of a half: one of the base runs, one is to come, three of the others are on
-/// demand and two on spot.
+/// Creates seven pods with a base of two and a share of a half. One pod of the base runs and one is pending; three of the
+/// others are on-demand and two on spot.
 fn world() -> Snapshot {
     let shape = Arc::new(PodShape { requests: amounts(1000, 1, 1), namespace: "n".to_owned(), ..PodShape::default() });
     let mut od = node("od", "on-demand");
@@ -79,7 +79,7 @@ fn world() -> Snapshot {
     }
 }
 
-/// Lets the launch of this pod be bought otherwise.
+/// Changes the capacity types of this pod's launch.
 fn buy(plan: &mut Plan, pod: usize, capacity_types: &[&str]) {
     let PodVerdict::Launch { launch, .. } = plan.report.pods[pod] else { panic!("{:?}", plan.report.pods[pod]) };
     let asked = plan.launches[launch].requirements.iter_mut().find(|it| it.key == label::CAPACITY_TYPE).unwrap();
@@ -122,7 +122,7 @@ const ROWS: [(&str, Spoil); 8] = [
 ];
 
 #[test]
-fn splits_are_seen_by_the_checker() {
+fn check_reports_each_violation_of_a_capacity_split() {
     let good = world();
     let decided = plan(&good);
     assert_eq!(check(&good, &decided), []);
@@ -135,7 +135,7 @@ fn splits_are_seen_by_the_checker() {
 }
 
 #[test]
-fn whoever_strays_from_the_share_and_says_so_is_borne() {
+fn check_allows_a_split_deviation_when_it_is_reported() {
     let snapshot = world();
     let mut decided = plan(&snapshot);
     buy(&mut decided, 5, &["on-demand"]);

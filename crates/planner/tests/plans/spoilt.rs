@@ -1,4 +1,4 @@
-//! The checker sees what it should: good plans spoilt in one way each.
+//! Validation of plans: valid plans with one violation in each case.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use planner::{
 
 use super::large;
 
-/// Ten pods over ten types, with one empty node that goes and one that is full enough to stay.
+/// Creates ten pods over ten types, one empty node that is removed and one that is too full to be removed.
 fn cluster() -> Snapshot {
     let mut snapshot = large::large(10, 10);
     let kind = snapshot.catalogues[0].types[0].clone();
@@ -29,7 +29,7 @@ fn cluster() -> Snapshot {
         price: Some(MicroDollars(7)),
         ..Node::default()
     };
-    // Nothing fits the idle node: it has no room for pods at all.
+    // The idle node has no capacity for pods.
     let idle = Node { allocatable: Resources::default(), ..node("idle") };
     snapshot.nodes = vec![Arc::new(node("busy")), Arc::new(idle)];
     snapshot
@@ -37,7 +37,7 @@ fn cluster() -> Snapshot {
 
 type Spoil = fn(&mut Snapshot, &mut Plan);
 
-/// Each row: what is done to a good case, and a part of what the checker must say of it.
+/// Rows: a part of the expected finding, and the change of a valid plan.
 const ROWS: [(&str, Spoil); 27] = [
     ("has 2 places", |_, plan| {
         let pod = plan.launches[0].pods[0];
@@ -104,7 +104,7 @@ const ROWS: [(&str, Spoil); 27] = [
 ];
 
 #[test]
-fn the_case_itself_is_sound() {
+fn check_reports_nothing_for_the_unchanged_plan() {
     let snapshot = cluster();
     let decided = plan(&snapshot);
     assert_eq!(check(&snapshot, &decided), Vec::new());
@@ -112,7 +112,7 @@ fn the_case_itself_is_sound() {
 }
 
 #[test]
-fn every_fault_is_found() {
+fn check_reports_each_violation() {
     for (expected, spoil) in ROWS {
         let mut snapshot = cluster();
         let mut decided = plan(&snapshot);
@@ -123,7 +123,7 @@ fn every_fault_is_found() {
 }
 
 #[test]
-fn daemons_count_on_nodes_and_launches() {
+fn check_counts_daemon_overhead_on_nodes_and_launches() {
     let snapshot = cluster();
     let decided = plan(&snapshot);
     let mut heavier = snapshot.clone();
@@ -135,7 +135,7 @@ fn daemons_count_on_nodes_and_launches() {
 }
 
 #[test]
-fn offerings_that_are_gone_cannot_be_had() {
+fn check_reports_launches_when_offerings_are_unavailable() {
     let mut snapshot = cluster();
     let decided = plan(&snapshot);
     let catalogue = Arc::get_mut(&mut snapshot.catalogues[0]).unwrap();

@@ -1,4 +1,4 @@
-//! The checker sees what it should of moves: a good plan that gives nodes back, spoilt in one way each.
+//! Validation of commands: a valid plan that removes nodes, with one violation in each case.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn node(name: &str, kind: &InstanceType, pods: &[i64]) -> Node {
     node
 }
 
-/// `spare` goes, for its pod fits on `full`; `large` is replaced by a small machine.
+/// Creates a cluster in which `spare` is removed, because its pod fits on `full`, and a small node replaces `large`.
 fn cluster() -> Snapshot {
     let (small, large) = (kind("small", 4000, 100_000), kind("large", 16_000, 400_000));
     let mut pool = Pool { name: "pool".to_owned(), ..Pool::default() };
@@ -79,7 +79,7 @@ fn reports(node: &mut Node, cpu: i64, pressed: Option<Pressure>) {
     node.usage = Some(Usage { cpu, memory: 1, pressed, ..Usage::default() });
 }
 
-/// Each row: what is done to the good case, and a part of what the checker must say of it.
+/// Rows: a part of the expected finding, and the change of the valid plan.
 const ROWS: [(&str, Spoil); 30] = [
     ("goes for a reason that it has not", |_, plan| plan.moves[0].reason = CommandReason::Drifted),
     ("goes for a reason that it has not", |snapshot, _| {
@@ -140,7 +140,7 @@ const ROWS: [(&str, Spoil); 30] = [
 ];
 
 #[test]
-fn the_case_itself_is_sound() {
+fn check_reports_nothing_for_the_unchanged_plan() {
     let snapshot = cluster();
     let decided = plan(&snapshot);
     assert_eq!(check(&snapshot, &decided), Vec::new());
@@ -150,7 +150,7 @@ fn the_case_itself_is_sound() {
 }
 
 #[test]
-fn a_pod_that_is_on_its_way_out_rests_for_nobody() {
+fn plan_ignores_disruption_intervals_of_terminating_pods() {
     let mut snapshot = cluster();
     snapshot.resting.insert("web".to_owned(), Millis(2_000_000));
     let (name, workload) = ("n/gone".to_owned(), Some("web".into()));
@@ -160,9 +160,9 @@ fn a_pod_that_is_on_its_way_out_rests_for_nobody() {
     assert_eq!(check(&snapshot, &planned), Vec::new());
 }
 
-/// A thousandth less than the rows that are spoilt so.
+/// The usage is a thousandth below the values of the violations.
 #[test]
-fn what_a_node_uses_is_no_fault_below_four_fifths() {
+fn check_allows_utilization_below_four_fifths() {
     let rows: [fn(&mut Snapshot); 4] = [
         |snapshot| of(snapshot, "large").pods[0].used = Some(Size { cpu: 3199, memory: 0 }),
         |snapshot| reports(of(snapshot, "spare"), 3199, None),
@@ -182,7 +182,7 @@ fn what_a_node_uses_is_no_fault_below_four_fifths() {
 }
 
 #[test]
-fn every_fault_is_found() {
+fn check_reports_each_violation_of_a_command() {
     for (expected, spoil) in ROWS {
         let mut snapshot = cluster();
         let mut decided = plan(&snapshot);
@@ -193,7 +193,7 @@ fn every_fault_is_found() {
 }
 
 #[test]
-fn what_breaks_a_rule_in_its_last_move_keeps_the_first() {
+fn checked_keeps_the_first_command_when_the_last_is_invalid() {
     let snapshot = cluster();
     let mut spoilt = plan(&snapshot);
     spoilt.moves[1].saving = Some(MicroDollars(1));
@@ -204,7 +204,7 @@ fn what_breaks_a_rule_in_its_last_move_keeps_the_first() {
 }
 
 #[test]
-fn a_plan_without_its_later_moves_is_sound() {
+fn with_moves_passes_validation_for_each_count() {
     let snapshot = cluster();
     let whole = plan(&snapshot);
     for (count, launches) in [(2, 1), (1, 0), (0, 0)] {

@@ -1,12 +1,12 @@
-//! The values that one label may have: a set or the complement of one, with integer bounds, and perhaps "no label at all".
+//! Possible values of one label: a set or the complement of one, with integer bounds, and perhaps the absence of the label.
 
 use std::collections::BTreeSet;
 
 use super::{Operator, Requirement};
 
-/// What is still possible for one label.
+/// Possible values of one label.
 ///
-/// Invariants: bounds stand only beside a complement; a concrete set with values does not allow an absent label.
+/// Invariants: bounds occur only with a complement; a concrete set with values does not allow an absent label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueSet {
     /// Whether `values` are the excluded ones.
@@ -16,12 +16,12 @@ pub struct ValueSet {
     at_most: Option<i64>,
     /// Whether nodes without the label are allowed.
     absent: bool,
-    /// The greatest `minValues` of what was put in.
+    /// Greatest `minValues` of the combined requirements.
     min_values: Option<u32>,
 }
 
 impl ValueSet {
-    /// What one requirement allows. A comparison with anything but one integer allows nothing.
+    /// Creates the set of one requirement. A comparison with anything but one integer allows nothing.
     #[must_use]
     pub fn from_requirement(requirement: &Requirement) -> Self {
         let values = || requirement.values.iter().cloned().collect();
@@ -42,7 +42,7 @@ impl ValueSet {
         Self { min_values: requirement.min_values, ..set }
     }
 
-    /// Exactly one value.
+    /// Creates the set with exactly one value.
     #[must_use]
     pub fn one(value: &str) -> Self {
         Self { values: BTreeSet::from([value.to_owned()]), ..Self::default() }
@@ -56,7 +56,7 @@ impl ValueSet {
         Self { complement: bound.is_some(), at_most: bound, ..Self::default() }
     }
 
-    /// Whether a label value, or its absence, is allowed.
+    /// Reports whether a label value, or its absence, is allowed.
     #[must_use]
     pub fn allows(&self, value: Option<&str>) -> bool {
         match value {
@@ -66,25 +66,26 @@ impl ValueSet {
         }
     }
 
-    /// Whether one of these values is allowed; an empty list means that the label is absent.
+    /// Reports whether one of these values is allowed; an empty list means that the label is absent.
     #[must_use]
     pub fn allows_any(&self, values: &[String]) -> bool {
         if values.is_empty() { self.absent } else { values.iter().any(|value| self.allows(Some(value))) }
     }
 
-    /// The values that are allowed, where they are few enough to be written down.
+    /// Returns the allowed values, where they are a finite list.
     pub fn listed(&self) -> Option<impl Iterator<Item = &str>> {
         (!self.complement).then(|| self.values.iter().map(String::as_str))
     }
 
-    /// The only value that is left, where just one is.
+    /// Returns the only remaining value, where there is exactly one.
     #[must_use]
     pub fn single(&self) -> Option<&str> {
         if self.complement || self.values.len() != 1 { None } else { self.values.first().map(String::as_str) }
     }
 
-    /// One of the allowed values, always the same: the first of a list, or the first integer that is not excluded, up
-    /// from the lower bound, else down from the upper one, else up from zero. `None` when only an absent label is allowed, or nothing.
+    /// Returns one of the allowed values, always the same: the first of a list, or the first integer that is not excluded. The
+    /// search starts at the lower bound upwards, else at the upper bound downwards, else at zero upwards. Returns `None` when
+    /// only an absent label is allowed, or nothing.
     #[must_use]
     pub fn any(&self) -> Option<String> {
         if !self.complement {
@@ -97,19 +98,19 @@ impl ValueSet {
         tried.filter_map(candidate).map(|number| number.to_string()).find(|value| self.allows(Some(value)))
     }
 
-    /// How many distinct values must stay possible.
+    /// Returns the minimum number of distinct values that must remain possible.
     #[must_use]
     pub fn min_values(&self) -> Option<u32> {
         self.min_values
     }
 
-    /// Whether nothing is allowed, not even an absent label.
+    /// Reports whether nothing is allowed, not even an absent label.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.absent && if self.complement { self.excludes_all_integers() } else { self.values.is_empty() }
     }
 
-    /// What both allow.
+    /// Returns the values that both allow.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let min_values = self.min_values.max(other.min_values);
@@ -129,7 +130,7 @@ impl ValueSet {
         Self { values, absent, min_values, ..Self::default() }
     }
 
-    /// Whether every value that `self` allows is also allowed by `other`.
+    /// Reports whether `other` allows every value that `self` allows.
     #[must_use]
     pub fn is_subset(&self, other: &Self) -> bool {
         let both = self.intersection(other);
@@ -144,7 +145,7 @@ impl ValueSet {
             }
     }
 
-    /// The shortest list of requirements with the same meaning; `minValues` stands on the first of them.
+    /// Returns the shortest list of requirements with the same meaning; the first of them has `minValues`.
     #[must_use]
     pub fn to_requirements(&self, key: &str) -> Vec<Requirement> {
         let mut list = Vec::new();
@@ -177,7 +178,7 @@ impl ValueSet {
         })
     }
 
-    /// Whether the bounds leave only integers that `values` excludes. Open bounds always leave one.
+    /// Reports whether the bounds contain only integers that `values` excludes. Open bounds always contain another one.
     fn excludes_all_integers(&self) -> bool {
         let (Some(low), Some(high)) = (self.at_least, self.at_most) else { return false };
         let span = i128::from(high) - i128::from(low) + 1;

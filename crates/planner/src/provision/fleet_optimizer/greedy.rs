@@ -1,16 +1,16 @@
-//! A fleet for more shapes than the linear program bears: machine after machine, each the filling that is worth most for
-//! its cost, where pods are worth what a perfectly divisible fleet would have to pay for them.
+//! Fleet for more shapes than the linear program supports: node after node, each with the most valuable pattern for its cost.
+//! The value of a pod is its price in a perfectly divisible fleet.
 
 use super::linear_program::cost;
 use super::pattern_search::PatternSearch;
 use super::{MachineKind, Pattern, PodItem, take};
 
-/// How finely the best worths are searched for.
+/// Number of iterations of the search for the best values.
 const ROUNDS: usize = 80;
-/// What an item is worth at least, in micro-dollars.
+/// Minimum value of an item, in micro-dollars.
 const LEAST: f64 = 1.0;
 
-/// Fills machines with what is left, as long as there are steps.
+/// Fills nodes with the remaining pods while steps are left.
 pub(super) fn fill(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
     if left.iter().all(|count| *count == 0) {
         return;
@@ -24,8 +24,8 @@ pub(super) fn fill(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &m
     }
 }
 
-/// What each item is worth when one unit of each of the two scarcest dimensions is worth so much that no machine gives
-/// more than it costs, and all items together are worth most.
+/// Returns the value of each item. Each unit of the two scarcest dimensions has a value at which no node is worth more than its
+/// cost. Within this limit, the total value of all items is greatest.
 fn worths(kinds: &[MachineKind], items: &[PodItem], left: &[usize], one: usize, other: usize) -> Vec<f64> {
     let need = |dimension: usize| -> f64 {
         items.iter().zip(left).map(|(item, left)| item.needs[dimension] as f64 * *left as f64).sum()
@@ -43,6 +43,6 @@ fn worths(kinds: &[MachineKind], items: &[PodItem], left: &[usize], one: usize, 
     let second = second_at(low).max(0.0);
     let worth = |item: &PodItem| low * item.needs[one] as f64 + second * item.needs[other] as f64;
     let at_most = |item: &PodItem| item.elsewhere.map_or(f64::INFINITY, |cost| cost as f64);
-    // Who asks for nothing scarce must go somewhere all the same.
+    // A pod without requests in the scarce dimensions needs a place too.
     items.iter().map(|item| worth(item).min(at_most(item)).max(LEAST)).collect()
 }

@@ -1,49 +1,49 @@
-//! The linear program over fillings, by the revised simplex method; columns are made when they are wanted.
+//! Linear program over patterns, solved by the revised simplex method with column generation.
 //!
-//! One row an item: the fillings together carry all of its pods, or more. The inverse of the basis is kept whole, for
-//! there are no more rows than shapes, a hundred or so.
+//! Each item has one row: the patterns together place all of its pods, or more. The inverse of the basis is stored completely,
+//! because there are no more rows than shapes, about a hundred.
 
 use super::pattern_search::PatternSearch;
 use super::{MachineKind, PodItem};
 
-/// What a filling must be worth beyond its cost to come in, as a share of the cost.
+/// Minimum gain of a pattern that enters the basis, as a share of its cost.
 pub(super) const GAIN: f64 = 5e-4;
-/// How many columns may come in.
+/// Maximum number of columns that enter the basis.
 const MOST_ROUNDS: usize = 3_000;
-/// How many numbers of the inverse that a round touches count for one step.
+/// Number of touched elements of the inverse that count as one step.
 const PIVOT: usize = 16;
-/// What counts as zero in the inverse and in amounts.
+/// Threshold for zero in the inverse and in amounts.
 const NOTHING: f64 = 1e-9;
-/// How far below zero a worth must be to matter, in micro-dollars.
+/// Threshold below zero from which a negative value matters, in micro-dollars.
 const CHEAP: f64 = 1e-3;
 
-/// A way to fill one machine, or to leave pods to others.
+/// Pattern of one node, or pods that other nodes take.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Column {
-    /// `None`: elsewhere.
+    /// `None`: on other nodes.
     pub(super) kind: Option<usize>,
     pub(super) counts: Vec<(usize, usize)>,
     pub(super) cost: f64,
 }
 
-/// What the basis is made of.
+/// Element of the basis.
 enum BasisEntry {
     Column(Column),
-    /// Pods of an item that are carried beyond those that there are.
+    /// Slots for pods of an item beyond its existing pods.
     Surplus,
 }
 
 pub(super) struct LinearProgram {
     basis: Vec<(BasisEntry, f64)>,
     inverse: Vec<Vec<f64>>,
-    /// How much of each part is used.
+    /// Amount of each element in use.
     amounts: Vec<f64>,
-    /// What one pod more of each item costs at present.
+    /// Present cost of one more pod of each item.
     worths: Vec<f64>,
 }
 
 impl LinearProgram {
-    /// Begins with each item by itself where that is cheapest; `None` when one of them fits nowhere.
+    /// Starts with each item alone on its cheapest node type; returns `None` when an item fits nowhere.
     pub(super) fn new(kinds: &[MachineKind], items: &[PodItem], left: &[usize]) -> Option<Self> {
         let rows = items.len();
         let mut program = Self {
@@ -64,8 +64,8 @@ impl LinearProgram {
         Some(program)
     }
 
-    /// Takes in columns as long as they make the fleet cheaper: those that are known already first, then new ones. Carrying
-    /// too much comes last: it is seldom needed.
+    /// Adds columns while they reduce the cost of the fleet: known columns first, then new ones. Surplus slots come last,
+    /// because they are rarely needed.
     pub(super) fn improve(&mut self, filler: &mut PatternSearch<'_>, known: &mut Vec<Column>, most_steps: u64) {
         for _ in 0..MOST_ROUNDS {
             filler.looks += (self.worths.len() * self.worths.len() / PIVOT) as u64;
@@ -86,7 +86,7 @@ impl LinearProgram {
         }
     }
 
-    /// Columns in use, and how often; a little more than computed, so that what is whole but for rounding is whole.
+    /// Returns the columns in use and their amounts, slightly increased, so that rounding errors do not hide whole numbers.
     pub(super) fn solution(&self) -> Vec<(&Column, f64)> {
         let used = self.basis.iter().zip(&self.amounts).filter_map(|((part, _), amount)| match part {
             BasisEntry::Column(column) if *amount > NOTHING => Some((column, *amount + 1e-7)),
@@ -95,7 +95,7 @@ impl LinearProgram {
         used.collect()
     }
 
-    /// The known column that is worth most beyond its cost.
+    /// Returns the known column with the highest gain.
     fn best_of(&self, known: &[Column], filler: &PatternSearch<'_>) -> Option<Column> {
         let gains =
             known.iter().filter(|column| filler.has_enough_for(column)).map(|column| (self.gain(column), column));
@@ -109,7 +109,7 @@ impl LinearProgram {
         worth / column.cost - 1.0
     }
 
-    /// The item of which less would have to be carried, if there is one.
+    /// Returns the item with the lowest negative value, if there is one.
     fn cheapest_row(&self) -> Option<usize> {
         let lowest = (0..self.worths.len()).min_by(|one, other| self.worths[*one].total_cmp(&self.worths[*other]));
         lowest.filter(|row| self.worths[*row] < -CHEAP)
@@ -124,7 +124,7 @@ impl LinearProgram {
         self.enter(BasisEntry::Column(column), cost, &direction);
     }
 
-    /// Puts a part into the basis in place of the one that it uses up first.
+    /// Puts an element into the basis in place of the one that it exhausts first.
     fn enter(&mut self, part: BasisEntry, cost: f64, direction: &[f64]) {
         let ratios = direction.iter().enumerate().filter(|(_, along)| **along > NOTHING);
         let ratios = ratios.map(|(row, along)| (self.amounts[row] / along, row));
@@ -150,7 +150,7 @@ impl LinearProgram {
     }
 }
 
-/// An item by itself where that is cheapest for each of its pods.
+/// Returns the pattern of an item alone with the lowest cost per pod.
 fn alone(kinds: &[MachineKind], row: usize, item: &PodItem, left: usize) -> Option<Column> {
     let ways = kinds.iter().enumerate().filter_map(|(position, kind)| {
         let count = fits(&item.needs, &kind.room).min(item.most).min(left);
@@ -161,12 +161,12 @@ fn alone(kinds: &[MachineKind], row: usize, item: &PodItem, left: usize) -> Opti
     ways.chain(elsewhere).reduce(|best, other| if each(&other) < each(&best) { other } else { best })
 }
 
-/// What a machine costs; a trifle more than its price, so that among equals fewer machines win.
+/// Returns the cost of a node, slightly more than its price, so that fewer nodes win among equal fleets.
 pub(super) fn cost(kind: &MachineKind) -> f64 {
     kind.cost as f64 + 1.0
 }
 
-/// How many pods of such needs fit.
+/// Returns the number of pods with these requests that fit.
 pub(super) fn fits(needs: &[i64], room: &[i64]) -> usize {
     let each = needs.iter().zip(room).filter(|(need, _)| **need > 0).map(|(need, room)| (room / need).max(0));
     each.min().map_or(0, |count| usize::try_from(count).unwrap_or(0))

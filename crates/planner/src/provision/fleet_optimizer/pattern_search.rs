@@ -1,35 +1,35 @@
-//! The filling of a machine that is worth most: a knapsack with several dimensions, filled greedily in several orders,
-//! the best of them mended by exchanges.
+//! Search for the most valuable pattern of a node: a knapsack with several dimensions, filled greedily in several orders;
+//! exchanges improve the best result.
 
 use super::linear_program::{Column, GAIN, cost, fits};
 use super::{MachineKind, PodItem};
 
-/// How many machines are filled before the best of them is taken.
+/// Number of node types that are filled before the best one is taken.
 const WINDOW: usize = 8;
-/// How many exchanges are made, at most.
+/// Maximum number of exchanges.
 const EXCHANGES: usize = 4;
-/// Into how many parts the balance between the two scarcest dimensions is divided.
+/// Number of steps between the weights of the two scarcest dimensions.
 const BALANCES: usize = 12;
 
 pub(super) struct PatternSearch<'a> {
     pub(super) kinds: &'a [MachineKind],
     pub(super) items: &'a [PodItem],
-    /// The two dimensions of which the items need most, measured by machines.
+    /// The two dimensions with the greatest total requests, relative to the largest node.
     pub(super) scarcest: (usize, usize),
-    /// How many pods of each item a machine may get.
+    /// Maximum number of pods per node, by item.
     most: Vec<usize>,
-    /// What the best filling of each machine was worth for its cost when it was last looked at.
+    /// Ratio of value to cost of the best pattern of each node type at its last evaluation.
     ratios: Vec<f64>,
-    /// The balance that was best for each machine.
+    /// Balance that was best for each node type.
     balances: Vec<Option<usize>>,
-    /// How often an item has been looked at.
+    /// Number of item evaluations so far.
     pub(super) looks: u64,
 }
 
-/// How many looks of an exchange count for one: most find that nothing fits.
+/// Number of evaluations in an exchange that count as one: most find that nothing fits.
 const CHEAPER: usize = 8;
 
-/// A machine with pods.
+/// Node with pods.
 #[derive(Clone, Default)]
 struct PatternLoad {
     worth: f64,
@@ -51,18 +51,18 @@ impl<'a> PatternSearch<'a> {
         }
     }
 
-    /// Says how many pods of each item there are by now.
+    /// Sets how many pods of each item remain.
     pub(super) fn limit_counts(&mut self, left: &[usize]) {
         self.most = self.items.iter().zip(left).map(|(item, left)| item.most.min(*left)).collect();
     }
 
-    /// Whether there are as many pods as the column carries.
+    /// Reports whether enough pods remain for the column.
     pub(super) fn has_enough_for(&self, column: &Column) -> bool {
         column.counts.iter().all(|(item, count)| *count <= self.most[*item])
     }
 
-    /// A filling that is worth more than it costs: the best of those few machines that were best when they were last
-    /// looked at, or of the next few when these have none.
+    /// Returns a pattern whose value exceeds its cost. The search covers the few node types with the best ratios so far, then
+    /// the next few, until a pattern is found.
     pub(super) fn best(&mut self, worths: &[f64]) -> Option<Column> {
         let mut order: Vec<usize> = (0..self.kinds.len()).collect();
         order.sort_by(|one, other| self.ratios[*other].total_cmp(&self.ratios[*one]));
@@ -73,7 +73,7 @@ impl<'a> PatternSearch<'a> {
         })
     }
 
-    /// The filling of all machines that is worth most for its cost, on the cheapest machine that holds it.
+    /// Returns the pattern with the highest value for its cost over all node types, on the cheapest node type that holds it.
     pub(super) fn fullest(&mut self, worths: &[f64]) -> Option<Column> {
         self.balances.fill(None);
         let mut best: Option<(f64, Column)> = None;
@@ -109,7 +109,7 @@ impl<'a> PatternSearch<'a> {
         best.map(|(_, column)| column)
     }
 
-    /// The best filling of a machine. Only balances next to the one that was best for it before are tried: worths move
+    /// Returns the best pattern of a node type. Tries only balances next to the previous best one, because values change
     /// slowly.
     fn fill(&mut self, kind: usize, worths: &[f64]) -> PatternLoad {
         let room = &self.kinds[kind].room;
@@ -136,7 +136,7 @@ impl<'a> PatternSearch<'a> {
         load
     }
 
-    /// Items that are worth something, the worthiest for their folded size first.
+    /// Returns items with a positive value, those with the highest value per weighted size first.
     fn order(&self, room: &[i64], worths: &[f64], balance: usize) -> Vec<usize> {
         let scales = self.scales(room, balance);
         let welcome =
@@ -168,7 +168,7 @@ impl<'a> PatternSearch<'a> {
         load.left.iter_mut().zip(&self.items[item].needs).for_each(|(left, need)| *left -= need * count);
     }
 
-    /// The load without one of its pods and with others in its place, if some such load is worth more.
+    /// Returns the load with one pod replaced by others, if such a load has a higher value.
     fn exchanged(&mut self, load: &PatternLoad, order: &[usize], worths: &[f64]) -> Option<PatternLoad> {
         let mut best: Option<PatternLoad> = None;
         let loaded: Vec<usize> = order.iter().copied().filter(|item| load.counts[*item] > 0).collect();
@@ -185,8 +185,8 @@ impl<'a> PatternSearch<'a> {
         best
     }
 
-    /// What one unit of each dimension counts for when all are folded into one: all dimensions alike for the first
-    /// balance, else the two scarcest in some proportion and the others hardly at all.
+    /// Returns the weight of one unit of each dimension. The first balance weights all dimensions alike; the others divide the
+    /// weight between the two scarcest and nearly ignore the rest.
     fn scales(&self, room: &[i64], balance: usize) -> Vec<f64> {
         let share = balance as f64 / BALANCES as f64;
         let weight = |dimension: usize| match dimension {
@@ -199,7 +199,7 @@ impl<'a> PatternSearch<'a> {
     }
 }
 
-/// The two dimensions of which the items need most, as shares of the largest machine's.
+/// Returns the two dimensions with the greatest total requests, as shares of the largest node.
 fn scarcest(kinds: &[MachineKind], items: &[PodItem]) -> (usize, usize) {
     let dimensions = items.first().map_or(0, |item| item.needs.len());
     let share = |dimension: usize| {

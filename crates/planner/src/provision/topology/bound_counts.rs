@@ -1,4 +1,4 @@
-//! Who is there already: the pods of the snapshot's nodes, counted in their groups and domains.
+//! Pods of the snapshot's nodes, counted in their groups and domains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::{
     CountedPods, Domain, GroupId, GroupKind, HOST, KeyId, Membership, Prospects, Spot, Topology, TopologyGroup,
 };
 
-/// What a plan must know from its beginning, for an earlier attempt found it out too late.
+/// Facts that a plan must know from its beginning, because an earlier attempt found them too late.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KnownDomains {
-    /// Spreads with a domain that some launch will open; `None` where a launch must not leave open which one that is.
+    /// Spreads with a domain that some launch will open; `None` where a launch must fix which domain it opens.
     pub(in crate::provision) domains: BTreeSet<(GroupId, Option<String>)>,
-    /// Groups to which pods come along with launches: those who look at them wait until all others have their places.
+    /// Groups to which launches add DaemonSet pods: pods with rules on these groups are placed after all others.
     pub(in crate::provision) joined: BTreeSet<GroupId>,
-    /// Whether launches must leave spreads even one by one, with those that they bring along: together they did not.
+    /// Whether each launch with its DaemonSet pods must satisfy spreads by itself, because all launches together did not.
     pub(in crate::provision) strict: bool,
 }
 
@@ -33,11 +33,11 @@ impl KnownDomains {
     }
 }
 
-/// One pod that is there.
+/// One pod that certainly exists.
 const ONE: CountedPods = CountedPods { count: 1, there: Counts::Surely };
 
 impl<'a> Topology<'a> {
-    /// Makes groups of the anti-affinity that bound pods and daemons hold.
+    /// Creates groups for the anti-affinity of bound pods and DaemonSet pods.
     pub(in crate::provision) fn add_bound_terms(&mut self, snapshot: &'a Snapshot, bound: &BoundPods<'a>) {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
         for shape in bound.shapes.iter().copied().chain(daemons) {
@@ -47,7 +47,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Counts all pods that are bound and neither to be placed anew nor gone with their node.
+    /// Counts all bound pods, except those that the plan places again and those that terminate with their node.
     pub(in crate::provision) fn count_bound(
         &mut self,
         snapshot: &'a Snapshot,
@@ -82,12 +82,12 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The groups of the anti-affinity that a shape holds.
+    /// Returns the groups of a shape's own anti-affinity.
     pub(in crate::provision) fn holding(&mut self, shape: &'a PodShape) -> Vec<usize> {
         shape.apart.iter().map(|term| self.held(&shape.namespace, term)).collect()
     }
 
-    /// Which value of each key every node has; its name is its site.
+    /// Records the value of each key on every node; a node's name is its site.
     fn locate(&mut self, snapshot: &Snapshot) {
         for key in (0..self.keys.len()).filter(|key| *key != HOST) {
             let name = self.keys[key].name.clone();
@@ -100,7 +100,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Notes the values that a claim in flight may still get; one is as good as known.
+    /// Records the values that an in-flight claim may still receive; a single possible value counts as known.
     fn leave_open(&mut self, snapshot: &Snapshot, key: usize, site: usize, node: &Node) {
         if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
             return;
@@ -117,8 +117,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// On which nodes a spread counts pods, and in which domains of those that are open. Nodes that leave are no domains of
-    /// what is to come.
+    /// Determines on which nodes a spread counts pods, and in which domains of undecided nodes. Leaving nodes are no domains
+    /// for a plan.
     fn find_eligible(&mut self, snapshot: &Snapshot, wants: &RequirementSets<'a>) {
         let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
         for group in self.groups.iter_mut() {
@@ -135,7 +135,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The domains of the nodes on which a spread may count pods.
+    /// Returns the domains of the nodes on which a spread may count pods.
     pub(super) fn occupied(&self, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
         let mut domains: Vec<Domain> = self.occupants(group).map(|(domain, _)| domain).collect();
         domains.sort_unstable();
@@ -143,7 +143,7 @@ impl<'a> Topology<'a> {
         domains.into_iter().collect()
     }
 
-    /// The same with the sites that are, or may come up, in each of them.
+    /// Returns these domains, each with the sites that are in it or may start in it.
     pub(super) fn occupants(&self, group: &TopologyGroup<'a>) -> impl Iterator<Item = (Domain, Domain)> {
         let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
         sites.flat_map(|(site, _)| {
@@ -154,14 +154,14 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// The domains that surely are those of nodes on which a spread counts pods.
+    /// Returns the domains that certainly contain a node on which a spread counts pods.
     pub(super) fn certain(&self, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
         let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
         sites.filter_map(|(site, _)| self.domain_at(group.keys[0], Spot { site: Some(site), pins: None })).collect()
     }
 
-    /// Works out over which domains each spread goes: those of nodes that count, those that pools can open for its pods,
-    /// and those that launches of other pods are known to open (`foreseen`).
+    /// Determines the domains of each spread: domains of nodes that count, domains that NodePools can open for its pods, and
+    /// domains of other pods' launches (`foreseen`).
     pub(in crate::provision) fn find_reachable(
         &mut self,
         frames: &mut NodeTemplates<'a>,
@@ -193,7 +193,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Domains that launches of a frame open, or may open, and on which a spread that counts there did not count.
+    /// Returns domains that launches of a template open, or may open, and that an applicable spread did not count.
     pub(in crate::provision) fn new_domains(
         &self,
         frame: TemplateId,
@@ -212,7 +212,7 @@ impl<'a> Topology<'a> {
         found
     }
 
-    /// Keys that launches of a frame must not leave open, for they could open domains on which a spread does not count.
+    /// Returns keys that launches of a template must fix: otherwise they could open domains that a spread does not count.
     pub(in crate::provision) fn guarded_keys(
         &self,
         frame: TemplateId,
@@ -229,7 +229,7 @@ impl<'a> Topology<'a> {
         keys
     }
 
-    /// How many spreads are surprised by a launch of a frame in a domain of a key.
+    /// Returns how many spreads gain an unexpected domain from a launch of a template in a domain of a key.
     pub(in crate::provision) fn surprises(
         &self,
         key: KeyId,
@@ -245,7 +245,7 @@ impl<'a> Topology<'a> {
         spreads.filter(|(_, group)| !group.reachable.contains(&domain)).count()
     }
 
-    /// The spreads that may count pods on launches of a frame.
+    /// Returns the spreads that may count pods on launches of a template.
     pub(super) fn spreads_on<'s>(
         &'s self,
         frame: TemplateId,
@@ -260,7 +260,7 @@ impl<'a> Topology<'a> {
 }
 
 impl SpreadGroup<'_> {
-    /// Whether pods on a node count. A node that leaves is no domain of what is to come; a cordon is a taint.
+    /// Reports whether pods on a node count. A leaving node is no domain for a plan; a cordon counts as a taint.
     fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &RequirementSets<'_>) -> Counts {
         if node.leaving.is_some() || self.excludes_taints(&node.repelling()) {
             return Counts::Never;
@@ -271,7 +271,7 @@ impl SpreadGroup<'_> {
         self.counts_on(wants, |key| possible_labels(snapshot, node, key))
     }
 
-    /// Whether pods on a node may count if its domain turns out to be this one.
+    /// Reports whether pods on a node may count if its domain becomes this one.
     fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &RequirementSets<'_>) -> bool {
         let known = |key: &str| {
             if key == self.key { PossibleLabels::settled(value) } else { possible_labels(snapshot, node, key) }
@@ -280,8 +280,8 @@ impl SpreadGroup<'_> {
     }
 }
 
-/// What a label of a node may be. A claim in flight may come up with any value of its requirements, or of its types and
-/// all their offerings, for what is sold out now may have been bought before.
+/// Returns the possible values of a node's label. An in-flight claim may start with any value of its requirements, or of its
+/// types and all their offerings. An offering that is unavailable now may have been available at launch.
 pub(in crate::provision) fn possible_labels(snapshot: &Snapshot, node: &Node, key: &str) -> PossibleLabels {
     if let Some(value) = node.labels.get(key) {
         return PossibleLabels { values: BTreeSet::from([value.clone()]), lacking: false, open: None };

@@ -7,14 +7,14 @@ use crate::provision::requirement_sets::RequirementSets;
 
 use super::{Counts, Domain, GroupId, GroupKind, HOST, Rule, RuleKind, Topology, at};
 
-/// What is known of a domain that there is or may be, apart from the pods that were in it from the first.
+/// Data about an existing or possible domain, except the pods that were in it from the beginning.
 #[derive(Default)]
 struct Existence {
-    /// Whether there is one for certain.
+    /// Whether the domain certainly exists.
     sure: bool,
-    /// Pods on sites that turned out to be in it.
+    /// Pods on sites that proved to be in it.
     joined: u32,
-    /// Pods at least on each site that may be the one that opens it.
+    /// Minimum number of pods over the sites that may be the one that opens the domain.
     least: Option<u32>,
 }
 
@@ -28,14 +28,14 @@ impl Existence {
         }
     }
 
-    /// Pods that it has whenever there is one at all.
+    /// Returns the pods that the domain has whenever it exists.
     fn brought(&self) -> u32 {
         if self.sure { self.joined } else { self.least.unwrap_or(0) }
     }
 }
 
 impl<'a> Topology<'a> {
-    /// Judges these rules by the domains that exist, until [`Self::look_ahead`]. `launches` are frames and sites.
+    /// Evaluates these rules by the existing domains, until [`Self::look_ahead`]. `launches` are templates and sites.
     pub(in crate::provision) fn look_at_present(
         &mut self,
         rules: &[Rule],
@@ -56,12 +56,12 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Judges these rules by all domains again that there can be.
+    /// Evaluates these rules by all possible domains again.
     pub(in crate::provision) fn look_ahead(&mut self, rules: &[Rule]) {
         rules.iter().for_each(|rule| self.groups[rule.group].least = None);
     }
 
-    /// The domains that there are or may be. A label that is still open may become a domain of each of its values.
+    /// Returns the domains that exist or may exist. A label without a fixed value may become a domain of each of its values.
     fn present(
         &self,
         id: GroupId,
@@ -86,7 +86,7 @@ impl<'a> Topology<'a> {
                 Some(domain) => add(domain, site, counts == Counts::Surely),
                 None => {
                     let values = frames.settled_values(*frame, &self.keys[key].name);
-                    // Nobody is counted in a domain that has no number yet.
+                    // A domain without a number has no counted pods.
                     let number = |value: &String| self.keys[key].known.get(value).copied().unwrap_or(Domain::MAX);
                     values.iter().for_each(|value| add(number(value), site, false));
                 }

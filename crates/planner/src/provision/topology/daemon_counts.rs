@@ -1,8 +1,7 @@
-//! Who comes along with a node that is still to come: pods of DaemonSets, which are there before any pod of the plan.
+//! DaemonSet pods that new nodes bring, and that exist before any pod of the plan is bound.
 //!
-//! They count from the beginning, also for pods that the plan placed before it opened the launch that brings them. So each
-//! of these pods leaves behind what may still come without making its place a wrong one, and a launch that brings more
-//! is not opened.
+//! DaemonSet pods count from the beginning, also for pods that the plan placed before it opened their launch. Each placed pod
+//! therefore records how many further pods its rules allow. A launch with more DaemonSet pods is not opened.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +12,16 @@ use super::{
 use crate::provision::node_template::{NodeTemplates, TemplateId};
 use crate::provision::requirement_sets::RequirementSets;
 
-/// How many of a group come along.
+/// Number of DaemonSet pods of one group on a new node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::provision) struct DaemonPresence {
-    /// For certain.
+    /// Certain number.
     pub(super) sure: u32,
-    /// At most.
+    /// Maximum number.
     pub(super) most: u32,
 }
 
-/// How many of each group come along with a node.
+/// Number of DaemonSet pods on a new node, by group.
 #[derive(Clone, Debug, Default)]
 pub(in crate::provision) struct DaemonCounts(BTreeMap<GroupId, DaemonPresence>);
 
@@ -31,7 +30,7 @@ impl DaemonCounts {
         self.0.get(&group).copied().unwrap_or_default()
     }
 
-    /// The same if all come that may come.
+    /// Returns the counts with every possible pod as a certain one.
     pub(in crate::provision) fn at_best(mut self) -> Self {
         self.0.values_mut().for_each(|presence| presence.sure = presence.most);
         self
@@ -45,8 +44,9 @@ impl DaemonCounts {
 }
 
 impl<'a> Topology<'a> {
-    /// Adds pods of these groups to those that come along. Spreads are left out unless the plan is strict about them: two
-    /// launches may be even together where one alone is not. `suits` says whether a spread counts pods on that launch.
+    /// Adds pods of these groups to the DaemonSet pods of a launch. Spreads are omitted unless the plan is strict about them:
+    /// two launches together may satisfy a spread that one alone violates. `suits` returns whether a spread counts pods on that
+    /// launch.
     pub(in crate::provision) fn count_daemons(
         &self,
         company: &mut DaemonCounts,
@@ -64,7 +64,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Counts a pod of these groups for certain that was counted as one that may come to a launch.
+    /// Counts a pod of these groups as certain that was counted as a possible pod of a launch.
     pub(in crate::provision) fn confirm(
         &mut self,
         groups: &[GroupId],
@@ -87,7 +87,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Takes back one pod that was counted as one that may come to a launch with these values, and does not.
+    /// Subtracts one pod that was counted as a possible pod of a launch with these values and will not exist there.
     pub(in crate::provision) fn withdraw(
         &mut self,
         membership: Membership<'_>,
@@ -114,7 +114,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Notes that pods of these groups may come to a spot with its node, so that nobody starts their group elsewhere.
+    /// Records that pods of these groups may come to a spot with its node, so that no pod starts their group elsewhere.
     pub(in crate::provision) fn expect(&mut self, groups: &[GroupId], spot: Spot<'_>) {
         for id in groups {
             for position in 0..self.groups[*id].keys.len() {
@@ -124,7 +124,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Notes what pods with these rules, about to be counted at a spot, can bear to come later.
+    /// Records how many later pods the rules of pods, about to be counted at a spot, allow.
     pub(in crate::provision) fn note_limits(&mut self, rules: &[Rule], spot: Spot<'_>) {
         for rule in rules {
             let keys = &self.groups[rule.group].keys;
@@ -152,7 +152,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The groups of which more would come to a spot than pods can bear that are placed already.
+    /// Returns the groups of which a launch would bring more pods to a spot than the rules of placed pods allow.
     pub(in crate::provision) fn exceeded_by(&self, company: &DaemonCounts, spot: Spot<'_>) -> Vec<GroupId> {
         let bears = |(id, presence): &(&GroupId, &DaemonPresence)| {
             let group = &self.groups[**id];
@@ -165,7 +165,7 @@ impl<'a> Topology<'a> {
         company.0.iter().filter(|it| !bears(it)).map(|(id, _)| *id).collect()
     }
 
-    /// Takes those who come along with a launch off what others can bear, and notes which domains it opens.
+    /// Subtracts a launch's DaemonSet pods from the numbers that placed pods allow, and records which domains it opens.
     pub(in crate::provision) fn admits_daemons(
         &mut self,
         company: &DaemonCounts,
@@ -192,8 +192,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Notes in which domains there are nodes, and who comes along at least with every node that is still to come: `least` says
-    /// so of a group, and of a spread where it counts at all.
+    /// Records the domains with nodes, and the minimum number of DaemonSet pods on every further new node. `least` has the
+    /// number for a group, and for a spread where it counts at all.
     pub(in crate::provision) fn begin(&mut self, least: &BTreeMap<GroupId, u32>, strict: bool) {
         self.strict = strict;
         for id in 0..self.groups.len() {
@@ -206,13 +206,13 @@ impl<'a> Topology<'a> {
         self.beginning = self.groups.clone();
     }
 
-    /// Forgets all pods of the plan.
+    /// Discards all pods of the plan.
     pub(in crate::provision) fn begin_again(&mut self) {
         self.groups = self.beginning.clone();
     }
 
-    /// How many of each spread's pods come along with a launch of a frame for certain; spreads that do not count there are left
-    /// out.
+    /// Returns how many pods of each spread a launch of a template certainly brings; spreads that do not count there are
+    /// omitted.
     pub(in crate::provision) fn brought(
         &self,
         members: impl Iterator<Item = (Vec<GroupId>, Counts)>,

@@ -1,10 +1,10 @@
-//! What a rule allows in one domain, by who is counted there.
+//! Evaluation of a rule in one domain, by the pods that are counted there.
 
 use super::daemon_counts::DaemonPresence;
 use super::{Domain, HOST, KeyId, Rule, RuleKind, TopologyGroup, at};
 
 impl TopologyGroup<'_> {
-    /// Whether a rule about this group allows a value of a key, where so many more of the group would come along.
+    /// Reports whether a rule on this group allows a value of a key, with this many DaemonSet pods of the group in addition.
     pub(super) fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>, company: DaemonPresence) -> bool {
         let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };
         let Some(domain) = domain else { return rule.kind == RuleKind::Apart };
@@ -20,8 +20,8 @@ impl TopologyGroup<'_> {
         }
     }
 
-    /// Whether a pod that is counted in a domain could have come there last, by a rule about this group. Those who keep apart are
-    /// not asked: whoever comes later is kept away itself.
+    /// Reports whether a pod counted in a domain could have been the last one placed there, by a rule on this group.
+    /// Anti-affinity is not checked: it excludes later pods itself.
     pub(super) fn bears(&self, rule: &Rule, position: usize, domain: Domain) -> bool {
         match rule.kind {
             RuleKind::Apart | RuleKind::Alone => true,
@@ -33,18 +33,20 @@ impl TopologyGroup<'_> {
         }
     }
 
-    /// Whether the first of a group may come to a domain: nobody is there, and who may come with other nodes comes there too.
+    /// Reports whether a group's first pod may start in a domain: no pod exists, and DaemonSet pods of other nodes can only
+    /// reach this domain.
     fn may_start(&self, position: usize, domain: Domain) -> bool {
         self.total == 0 && self.coming[position].iter().all(|other| *other == domain)
     }
 
-    /// Pods in a domain, those that may be in another counted too.
+    /// Returns the pods in a domain, including those that may be in another one.
     pub(super) fn most(&self, position: usize, domain: Domain) -> u32 {
         at(&self.tallies[position], domain) + at(&self.maybe[position], domain)
     }
 
-    /// Pods in the emptiest domain that counts, while one of them has as many as it may: they cannot be there for one side
-    /// of the comparison only. A domain without a node is opened by one that brings some along; a new host is always possible.
+    /// Returns the minimum over the domains that count, with `most` pods in domain `full`: both sides of the skew comparison
+    /// must count the same pods. A domain without a node is opened by a node with its DaemonSet pods; a new host is always
+    /// possible.
     fn emptiest(&self, key: KeyId, min_domains: usize, full: Domain, most: u32) -> u32 {
         let has = |sure: u32, domain: Domain| if domain == full { most } else { sure };
         if let Some(least) = &self.least {
@@ -55,7 +57,7 @@ impl TopologyGroup<'_> {
         }
         let there = |domain: &Domain| has(at(&self.tallies[0], *domain), *domain);
         if key == HOST {
-            // A host that does not count is no domain; if it counts, so do those who are on it.
+            // A host that does not count is no domain; if it counts, all pods on it count.
             let on_it = |site: &Domain| self.on_site.get(site).copied().unwrap_or(0);
             let there = |site: &Domain| has(at(&self.tallies[0], *site) + on_it(site), *site);
             return if self.brought == 0 { 0 } else { self.opened.iter().map(there).fold(self.brought, u32::min) };
@@ -67,8 +69,8 @@ impl TopologyGroup<'_> {
         self.reachable.iter().map(|domain| there(domain).saturating_add(brought(domain))).min().unwrap_or(0)
     }
 
-    /// How many more may come to a domain until the last pod that a spread has let in there would have been too many. It
-    /// depends on the other domains, for the emptiest one grows with what comes to it.
+    /// Returns how many more pods may be added to a domain before the last pod that a spread admitted there violates it. The
+    /// minimum over the other domains decides, because this domain's count grows with each addition.
     pub(super) fn slack(&self, rule: &Rule, domain: Domain) -> Option<u32> {
         let RuleKind::Spread { max_skew, min_domains } = rule.kind else { return None };
         let own = self.most(0, domain) + u32::from(rule.own);

@@ -1,11 +1,11 @@
-//! Groups that copies of a plan share until one of them changes: keeping a plan to come back to costs a pointer a group.
+//! Groups that copies of a plan share until one of them changes: a saved plan costs one pointer per group.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use super::{GroupId, TopologyGroup};
 
-/// All groups, by their numbers.
+/// All groups, by their ids.
 #[derive(Clone, Default)]
 pub(super) struct GroupStore<'a>(Vec<Arc<TopologyGroup<'a>>>);
 
@@ -26,7 +26,7 @@ impl<'a> GroupStore<'a> {
         self.0.iter().map(AsRef::as_ref)
     }
 
-    /// The numbers of groups that are not as they were.
+    /// Returns the ids of groups that changed.
     pub(super) fn changed_since(&self, before: &Self) -> Vec<GroupId> {
         let pairs = self.0.iter().zip(&before.0).enumerate();
         pairs.filter(|(_, (now, before))| !Arc::ptr_eq(now, before)).map(|(group, _)| group).collect()

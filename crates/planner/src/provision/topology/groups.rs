@@ -1,4 +1,4 @@
-//! Which groups there are, and whom they count.
+//! Groups of a plan, and the pods that they count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ pub(in crate::provision) struct SpreadGroup<'a> {
     pub(in crate::provision) key: &'a str,
     namespace: &'a str,
     selector: Option<&'a Selector>,
-    /// Only nodes that meet one of these count; `None` when the pod's own affinity does not matter.
+    /// Alternatives of which an eligible node meets one; `None` when the pod's own affinity does not matter.
     pub(in crate::provision) wants: Option<Vec<RequirementSetId>>,
-    /// Only nodes whose taints are tolerated count; `None` when taints do not matter.
+    /// Tolerations that must match the taints of an eligible node; `None` when taints do not matter.
     pub(in crate::provision) tolerations: Option<&'a [Toleration]>,
-    /// The pod's own affinity and tolerations: where it could go at all.
+    /// The pod's own affinity and tolerations, which decide the reachable nodes.
     pub(in crate::provision) reach: (Vec<RequirementSetId>, &'a [Toleration]),
     /// Keys of the pod's other hard constraints: nodes without one of them do not count.
     pub(in crate::provision) beside: Vec<&'a str>,
 }
 
-/// Whether a spread counts the pods of a node, as far as can be known before the node is there.
+/// Whether a spread counts the pods of a node, as far as known before the node exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::provision) enum Counts {
     Never,
@@ -33,21 +33,21 @@ pub(in crate::provision) enum Counts {
     Surely,
 }
 
-/// What a label may turn out to be on a node: its possible values, and whether it may be missing.
+/// Possible values of a node's label, and whether the label may be missing.
 pub(in crate::provision) struct PossibleLabels {
     pub(in crate::provision) values: BTreeSet<String>,
     pub(in crate::provision) lacking: bool,
-    /// The values that the claim may still set, where there are more than can be listed.
+    /// Values that the claim may still set, where they are too many to list.
     pub(in crate::provision) open: Option<ValueSet>,
 }
 
 impl PossibleLabels {
-    /// That of a label whose value is known.
+    /// Creates the value for a label that is known.
     pub(in crate::provision) fn settled(value: &str) -> Self {
         Self { values: BTreeSet::from([value.to_owned()]), lacking: false, open: None }
     }
 
-    /// Everything that the label may be.
+    /// Returns all possible values of the label, including its absence.
     fn all(&self) -> impl Iterator<Item = Option<&str>> {
         self.values.iter().map(|value| Some(value.as_str())).chain(self.lacking.then_some(None))
     }
@@ -69,7 +69,7 @@ impl Counts {
         }
     }
 
-    /// Whether a node is as one of these alternatives asks, when its labels are as the outlook says.
+    /// Returns how certainly a node satisfies one of these alternatives, given its possible labels.
     pub(in crate::provision) fn of_any<'r>(
         alternatives: impl IntoIterator<Item = &'r Requirements>,
         outlook: impl Fn(&str) -> PossibleLabels,
@@ -82,7 +82,7 @@ impl Counts {
     }
 }
 
-/// What decides on which nodes a spread counts pods.
+/// Parameters that decide on which nodes a spread counts pods.
 pub(super) type Eligibility<'a> = (Option<Vec<RequirementSetId>>, Option<&'a [Toleration]>, Vec<&'a str>);
 
 impl<'a> SpreadGroup<'a> {
@@ -92,12 +92,12 @@ impl<'a> SpreadGroup<'a> {
 }
 
 impl SpreadGroup<'_> {
-    /// Whether taints keep the pod off a node in a way that matters to the spread.
+    /// Reports whether taints exclude the pod from a node in a way that matters to the spread.
     pub(in crate::provision) fn excludes_taints(&self, taints: &[Taint]) -> bool {
         self.tolerations.is_some_and(|own| first_untolerated(own, taints, Tolerance::Lenient).is_some())
     }
 
-    /// Whether pods count on a node whose labels are as the outlook says, its taints aside.
+    /// Returns whether pods count on a node with these possible labels; taints are not evaluated.
     pub(in crate::provision) fn counts_on(
         &self,
         wants: &RequirementSets<'_>,
@@ -111,7 +111,7 @@ impl SpreadGroup<'_> {
         carried.chain([affine]).min().unwrap_or(Counts::Surely)
     }
 
-    /// The same for a node whose labels are all known.
+    /// Returns the same for a node with known labels.
     pub(in crate::provision) fn counts_with(
         &self,
         wants: &RequirementSets<'_>,
@@ -124,7 +124,7 @@ impl SpreadGroup<'_> {
         if affine && self.beside.iter().all(carries) { Counts::Surely } else { Counts::Never }
     }
 
-    /// Whether a value of the spread's key is a domain for its pods: not where their own requirements rule it out.
+    /// Reports whether a value of the spread's key is a domain for its pods: their own requirements may exclude it.
     pub(in crate::provision) fn knows(&self, value: &str, wants: &RequirementSets<'_>) -> bool {
         let allows = |want: &RequirementSetId| wants.get(*want).get(self.key).is_none_or(|set| set.allows(Some(value)));
         self.wants.as_ref().is_none_or(|any| any.iter().any(allows))
@@ -132,7 +132,7 @@ impl SpreadGroup<'_> {
 }
 
 impl<'a> Topology<'a> {
-    /// The rule of a spread constraint. `strict` is the pod's node selector with each alternative of its affinity.
+    /// Returns the rule of a spread constraint. `strict` is the pod's node selector with each alternative of its affinity.
     pub(in crate::provision) fn spread(
         &mut self,
         shape: &'a PodShape,
@@ -156,7 +156,7 @@ impl<'a> Topology<'a> {
         Rule { group, kind: RuleKind::Spread { max_skew: spread.max_skew.max(1), min_domains }, own: false }
     }
 
-    /// The rule of affinity to pods that match all of these terms.
+    /// Returns the rule of affinity to pods that match all of these terms.
     pub(in crate::provision) fn near(&mut self, namespace: &'a str, terms: Vec<&'a PodTerm>) -> Rule {
         let keys: Vec<&str> = terms.iter().map(|term| term.key.as_str()).collect();
         let group = self.intern(GroupKind::Near { namespace, terms: terms.clone() }, &keys);
@@ -164,21 +164,21 @@ impl<'a> Topology<'a> {
         Rule { group, kind: RuleKind::Near, own: false }
     }
 
-    /// The group of an anti-affinity term that a pod of the plan has.
+    /// Returns the group of an anti-affinity term that a pod of the plan has.
     pub(in crate::provision) fn apart(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
         let group = self.intern(GroupKind::Apart { namespace, term }, &[&term.key]);
         self.groups[group].constrained = true;
         group
     }
 
-    /// The group of an anti-affinity term that someone holds as required.
+    /// Returns the group of a required anti-affinity term of any pod.
     pub(in crate::provision) fn held(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
         let group = self.intern(GroupKind::Apart { namespace, term }, &[&term.key]);
         self.groups[group].held = true;
         group
     }
 
-    /// The rule of those who share a claim: one pod at a time (`single`), or all in the zone of the first.
+    /// Returns the rule of pods that share a claim: one pod at a time (`single`), or all in the zone of the first.
     pub(in crate::provision) fn claim(&mut self, claim: &'a str, single: bool) -> Rule {
         let key = if single { label::HOSTNAME } else { label::ZONE };
         let group = self.intern(GroupKind::Claim(claim), &[key]);
@@ -224,7 +224,7 @@ impl<'a> Topology<'a> {
         id
     }
 
-    /// The groups that count a pod of this shape, in order.
+    /// Returns the groups that count a pod of this shape, in order.
     pub(in crate::provision) fn counting(&self, shape: &PodShape) -> Vec<GroupId> {
         let labels = shape.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
         let candidates = labels.flatten().chain(&self.by_any_label).copied();
@@ -234,7 +234,7 @@ impl<'a> Topology<'a> {
         groups
     }
 
-    /// The groups, of those that count a shape, whose holders it must keep away from.
+    /// Returns, of the groups that count a shape, those whose required anti-affinity excludes it.
     pub(in crate::provision) fn excluding(&self, counting: &[GroupId]) -> Vec<GroupId> {
         counting.iter().copied().filter(|group| self.groups[*group].held).collect()
     }
@@ -244,7 +244,7 @@ impl<'a> Topology<'a> {
 type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
 
 impl<'a> GroupKind<'a> {
-    /// A label without which no pod is counted, where the selector asks for one value.
+    /// Returns a label that every counted pod has, where the selector requires one value.
     fn telling_label(&self) -> Option<(&'a str, &'a str)> {
         let selector = match self {
             Self::Spread(spread) => spread.selector,

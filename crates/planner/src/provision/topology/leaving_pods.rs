@@ -1,39 +1,39 @@
-//! Pods that run on nodes which may go: counted where they are, and taken back when their node is vacated.
+//! Pods on nodes that disruption may remove: counted on their node, and subtracted when the node is drained.
 //!
-//! Moves are carried out side by side, and nobody knows which of them is done when kube-scheduler looks for a place. So once a move
-//! is kept, whatever it changes counts as before and as after, whichever is worse for the rule that asks.
+//! Disruption commands run in parallel, in an order that is unknown when kube-scheduler binds a pod. Once a command is
+//! accepted, each change counts both as before and as after, whichever is worse for the rule.
 
 use super::{
     CountedPods, Counts, Domain, GroupId, GroupKind, GroupStore, HOST, Membership, Rule, RuleKind, Spot, Topology,
     TopologyGroup, at, domain_at, slot,
 };
 
-/// One pod that is there.
+/// One pod that certainly exists.
 const ONE: CountedPods = CountedPods { count: 1, there: Counts::Surely };
 
-/// Where everybody is, to come back to.
+/// Saved counts of all groups, for `restore`.
 #[derive(Clone)]
 pub(in crate::provision) struct CountsBefore<'a>(GroupStore<'a>);
 
 impl<'a> Topology<'a> {
-    /// Where everybody is now.
+    /// Returns a copy of the present counts.
     pub(in crate::provision) fn counted(&self) -> CountsBefore<'a> {
         CountsBefore(self.groups.clone())
     }
 
-    /// Lets everybody be where they were.
+    /// Restores saved counts.
     pub(in crate::provision) fn restore(&mut self, before: CountsBefore<'a>) {
         self.groups = before.0;
     }
 
-    /// Counts everybody as they stood before a move and as they stand after it; the groups in which that is not the same.
+    /// Combines the counts before and after a command; returns the groups in which they differ.
     pub(in crate::provision) fn count_both_ways(&mut self, before: &CountsBefore<'a>) -> Vec<GroupId> {
         let changed = self.groups.changed_since(&before.0);
         changed.iter().for_each(|group| self.groups[*group].allow_for(&before.0[*group]));
         changed
     }
 
-    /// Whether a pod that has its place by a rule finds it still, if it found it before.
+    /// Reports whether a pod's placement still satisfies a rule, if it satisfied the rule before.
     pub(in crate::provision) fn keeps(&self, rule: &Rule, spot: Spot<'_>, before: &CountsBefore<'a>) -> bool {
         let (was, is) = (&before.0[rule.group], &self.groups[rule.group]);
         let mut domains = is.keys.iter().map(|key| self.domain_at(*key, spot)).enumerate();
@@ -42,18 +42,18 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Counts a pod on a node of the snapshot, where it runs.
+    /// Counts a pod on the snapshot node where it runs.
     pub(in crate::provision) fn settle_in(&mut self, membership: Membership<'_>, site: Domain) {
         self.record(membership, Spot { site: Some(site), pins: None }, ONE, |_, _| Counts::Surely);
     }
 
-    /// Whether a rule is to be near others in some zone or the like, and nobody is left of them.
+    /// Reports whether the rule is affinity by a key other than the hostname, and no pod of its group is left.
     pub(in crate::provision) fn is_deserted(&self, rule: &Rule) -> bool {
         let group = &self.groups[rule.group];
         rule.kind == RuleKind::Near && group.keys != [HOST] && group.total == 0
     }
 
-    /// Takes back a pod that was counted on a node of the snapshot whose labels are known.
+    /// Subtracts a pod that was counted on a snapshot node with known labels.
     pub(in crate::provision) fn move_out(&mut self, membership: Membership<'_>, site: Domain) {
         let spot = Spot { site: Some(site), pins: None };
         for id in membership.counts {
@@ -89,7 +89,7 @@ impl<'a> Topology<'a> {
 }
 
 impl TopologyGroup<'_> {
-    /// Counts for certain whom both sides count, and perhaps whom either does.
+    /// Counts as certain the pods that both sides count, and as possible those that either side counts.
     fn allow_for(&mut self, other: &Self) {
         for position in 0..self.keys.len() {
             let lists = [&self.tallies, &self.maybe, &other.tallies, &other.maybe];
