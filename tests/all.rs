@@ -1,4 +1,4 @@
-//! All tests of the whole system as one program: linking one takes as long as compiling its tests.
+//! Tests of the whole system as one program. Linking a program takes as long as compiling its tests.
 
 mod chart;
 mod contract;

@@ -1,5 +1,6 @@
-//! The charts, through Helm 3 and Helm 4 and a real API server: what they make of values, which values they refuse and how, and that a
-//! release of Karpenter's becomes ours and goes back. What the controller may do with their rights is `faults/rights.rs`.
+//! The charts, through Helm 3 and Helm 4 and a real API server: rendering of values, rejected values and their errors. An
+//! upgrade from a release of Karpenter to Kerf, and its rollback. `faults/rights.rs` covers the controller's use of the chart's
+//! RBAC.
 
 #[path = "chart/definitions.rs"]
 mod definitions;
@@ -21,20 +22,20 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-/// What the chart cannot do without.
+/// Values that the chart requires.
 const LEAST: [&str; 2] = ["--set=settings.clusterName=prod", "--set=kerf.image.repository=registry.example/kerf"];
 
-/// A file of these tests.
+/// Returns the path of a file of these tests.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("chart").join(name)
 }
 
-/// A team's values for Karpenter, and what is needed beyond them.
+/// Returns arguments for a user's existing values for Karpenter, and for the one value that Kerf also needs.
 fn existing() -> [String; 2] {
     [format!("--values={}", file("existing.yaml").display()), LEAST[1].to_owned()]
 }
 
-/// The one object of a kind, with that name.
+/// Returns the object of this kind and name.
 fn object(objects: &[DynamicObject], kind: &str, name: &str) -> Result<Value> {
     let is_it = |object: &&DynamicObject| {
         object.types.as_ref().is_some_and(|types| types.kind == kind) && object.name_any() == name

@@ -1,6 +1,6 @@
-//! One contract for everything that implements `Cloud`: the fake in memory, the fake over the wire through the real SDK,
-//! and moto, which is not ours. Beyond the contract: the wire loses nothing of what goes over it, and each way in which
-//! it can break becomes the right kind of error and launches nothing twice.
+//! One contract for every implementation of `Cloud`: the fake in memory, the fake over the wire through the real SDK, and moto,
+//! a foreign emulator. Further tests prove that the wire loses no data. Each fault of the wire becomes the right kind of error
+//! and launches nothing twice.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "contract/fidelity.rs"]
@@ -27,7 +27,7 @@ use world::ec2wire::Ec2Wire;
 const REGION: &str = "us-west-2";
 const PARAMETER: &str = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id";
 
-/// A type whose spot pools are dry in every fake here.
+/// Instance type without spot capacity in every fake here.
 const DRY: &str = "m7i.large";
 
 fn fake() -> FakeCloud {
@@ -42,7 +42,7 @@ fn furnished(builder: Builder) -> FakeCloud {
     cloud
 }
 
-/// Settings for a server on loopback: fixed keys, one attempt, so that a test sees every failure.
+/// Returns settings for a server on loopback: fixed keys, and one attempt, so that a test sees every failure.
 fn settings(url: &str) -> Settings {
     let keys = Credentials { access_key_id: "test".to_owned(), secret_access_key: "test".to_owned() };
     Settings {
@@ -55,7 +55,7 @@ fn settings(url: &str) -> Settings {
     }
 }
 
-/// A fake, its wire, and the SDK at the other end.
+/// Fake, its wire protocol server, and an SDK that is connected to the server.
 struct Line {
     fake: FakeCloud,
     wire: Ec2Wire,
@@ -67,7 +67,7 @@ impl Line {
         Self::to(fake()).await
     }
 
-    /// A line to a fake whose time stands still.
+    /// Creates a line to a fake whose clock does not advance.
     async fn out_of_time() -> Self {
         Self::to(furnished(FakeCloud::builder(REGION).clock(ManualClock::default()))).await
     }
@@ -78,7 +78,7 @@ impl Line {
         Self { fake, wire, aws }
     }
 
-    /// The same line with an SDK that tries `attempts` times.
+    /// Creates a line with an SDK that tries `attempts` times.
     async fn with_attempts(attempts: u32) -> Self {
         let line = Self::new().await;
         let aws = AwsCloud::connect(&Settings { attempts, ..settings(&line.wire.url()) }).await;
@@ -94,7 +94,7 @@ async fn subnets(cloud: &dyn Cloud) -> Vec<Subnet> {
     cloud.subnets(&Filter { tags: discovery(), ..Filter::default() }).await.unwrap()
 }
 
-/// A fleet of one on-demand m5.large under `token`, with its launch template made.
+/// Returns a request for a fleet of one on-demand m5.large with client token `token`, and creates its launch template.
 async fn launchable(cloud: &FakeCloud, token: &str) -> FleetRequest {
     let image = cloud.images(&Filter::default()).await.unwrap().remove(0);
     let template = LaunchTemplateRequest {
@@ -145,13 +145,13 @@ fn check_all_passed(outcomes: &[contract::Outcome]) {
 }
 
 #[tokio::test]
-async fn the_fake_in_memory() {
+async fn fake_passes_contract_in_memory() {
     let fake = fake();
     check_all_passed(&contract::run(&fake, &abilities_of_the_fake(&fake).await).await);
 }
 
 #[tokio::test]
-async fn the_fake_over_the_wire() {
+async fn fake_passes_contract_over_the_wire() {
     let line = Line::new().await;
     let outcomes = contract::run(&line.aws, &abilities_of_the_fake(&line.fake).await).await;
     check_all_passed(&outcomes);
@@ -159,10 +159,11 @@ async fn the_fake_over_the_wire() {
     assert!(line.fake.machines().iter().all(|machine| machine.instance.is_ending()));
 }
 
-/// What moto cannot answer stands here by name, so that nobody takes it for tried (5.2.5: one spot price for all,
-/// always the first override, no client tokens, no shortages, the default security group for everything).
+/// The list contains every case that moto 5.2.5 cannot run, so that none counts as tested by mistake. moto has one spot price
+/// for all types, always takes the first override, and has no client tokens and no capacity errors. moto uses the default
+/// security group for every instance.
 #[tokio::test]
-async fn moto() {
+async fn moto_passes_contract_except_listed_cases() {
     let moto = moto::Moto::start().await.unwrap();
     let aws = AwsCloud::connect(&settings(&moto.url())).await;
     let abilities = moto.furnish(&aws).await.unwrap();

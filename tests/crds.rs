@@ -1,16 +1,16 @@
-//! What a real API server makes of our custom resources: rules, defaults and columns, one row of data a rule.
+//! Rules, defaults and printer columns of the custom resources on a real API server. Each row of data proves one rule.
 //!
 //! `crds/rows/PLURAL.yaml` holds the rows of one resource:
 //!
 //! ```yaml
-//! base: {}            # a complete and valid object, without name; every row starts from it
+//! base: {}            # a complete and valid object without a name; every row starts from it
 //! rows:
-//!   - name: what the row shows
+//!   - name: behaviour that the row shows
 //!     patch: {}       # JSON merge patch (RFC 7386) on the base, before it is created
-//!     then: {}        # optional: merge patch on the stored object; the verdict is about this update
+//!     then: {}        # optional: merge patch on the stored object; `accepted` is about this update
 //!     accepted: false
-//!     message: text   # refused rows: part of what the API server answers
-//!     stored: {}      # accepted rows, optional: what the stored object must contain, such as defaults
+//!     message: text   # rejected rows: part of the error of the API server
+//!     stored: {}      # accepted rows, optional: fields that the stored object must have, such as defaults
 //! ```
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use world::controlplane::{ControlPlane, Options};
 
-/// One API server for all tests of this file; it ends with the test binary.
+/// API server for all tests of this file; stops at the end of the test binary.
 static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
 
 #[derive(Deserialize)]
@@ -87,38 +87,38 @@ fn objects(client: &Client, definition: &CustomResourceDefinition) -> Result<Api
 }
 
 #[tokio::test]
-async fn node_pools() -> Result<()> {
+async fn nodepool_crd_enforces_its_rules() -> Result<()> {
     check("nodepools").await
 }
 
 #[tokio::test]
-async fn node_claims() -> Result<()> {
+async fn nodeclaim_crd_enforces_its_rules() -> Result<()> {
     check("nodeclaims").await
 }
 
 #[tokio::test]
-async fn node_classes() -> Result<()> {
+async fn ec2nodeclass_crd_enforces_its_rules() -> Result<()> {
     check("ec2nodeclasses").await
 }
 
 #[tokio::test]
-async fn node_overlays() -> Result<()> {
+async fn nodeoverlay_crd_enforces_its_rules() -> Result<()> {
     check("nodeoverlays").await
 }
 
 #[tokio::test]
-async fn capacity_buffers() -> Result<()> {
+async fn capacitybuffer_crd_enforces_its_rules() -> Result<()> {
     check("capacitybuffers").await
 }
 
 #[tokio::test]
-async fn node_usages() -> Result<()> {
+async fn nodeusage_crd_enforces_its_rules() -> Result<()> {
     check("nodeusages").await
 }
 
-/// A resource without rows, or rows that no test reads, would be silence.
+/// Resources without rows, and rows without a test, would go unnoticed.
 #[test]
-fn every_resource_has_rows_and_a_test() -> Result<()> {
+fn crds_all_have_rows_and_a_test() -> Result<()> {
     let tested = ["nodepools", "nodeclaims", "ec2nodeclasses", "nodeoverlays", "capacitybuffers", "nodeusages"];
     let tested = BTreeSet::from(tested.map(str::to_owned));
     let defined: BTreeSet<String> = crds().into_iter().map(|definition| definition.spec.names.plural).collect();
@@ -132,9 +132,9 @@ fn every_resource_has_rows_and_a_test() -> Result<()> {
     Ok(())
 }
 
-/// One row a rule: each message that the schema may answer with is the answer to some row.
+/// Each message of a CEL rule in the schema must be the error of some row.
 #[test]
-fn every_rule_has_a_row_that_breaks_it() -> Result<()> {
+fn crd_rules_all_have_a_row_that_violates_them() -> Result<()> {
     let mut silent = Vec::new();
     for definition in crds() {
         let plural = &definition.spec.names.plural;
@@ -166,7 +166,7 @@ fn messages(schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn applying_again_changes_nothing() -> Result<()> {
+async fn apply_crds_changes_nothing_when_repeated() -> Result<()> {
     let control_plane = shared().await?;
     let api: Api<CustomResourceDefinition> = Api::all(control_plane.admin().await?);
     let versions = async || -> Result<Vec<_>> {
@@ -181,7 +181,7 @@ async fn applying_again_changes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_server_prints_our_columns() -> Result<()> {
+async fn api_server_prints_columns_of_each_crd() -> Result<()> {
     let client = shared().await?.admin().await?;
     for definition in crds() {
         let request = http::Request::get(objects(&client, &definition)?.resource_url())
@@ -200,9 +200,9 @@ async fn the_server_prints_our_columns() -> Result<()> {
     Ok(())
 }
 
-/// What newcomers copy is valid to the letter: unknown fields are errors.
+/// Users copy the examples, so the check is strict: unknown fields are errors.
 #[tokio::test]
-async fn the_server_accepts_our_examples() -> Result<()> {
+async fn api_server_accepts_all_examples() -> Result<()> {
     let client = shared().await?.admin().await?;
     let mut names = Vec::new();
     for folder in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples"))? {
@@ -222,7 +222,7 @@ async fn the_server_accepts_our_examples() -> Result<()> {
     Ok(())
 }
 
-/// Asks the server what it would answer to one manifest, and returns kind and name.
+/// Applies one manifest with dry run; returns kind and name.
 async fn try_example(client: &Client, document: &str) -> Result<String> {
     let object: DynamicObject = serde_saphyr::from_str(document)?;
     let kind = GroupVersionKind::try_from(&object.types.clone().context("no apiVersion and kind")?)?;
@@ -237,7 +237,7 @@ async fn try_example(client: &Client, document: &str) -> Result<String> {
     Ok(format!("{} {}", kind.kind, object.name_any()))
 }
 
-/// Runs all rows of one resource and reports all that fail.
+/// Runs all rows of one resource and reports all failures.
 async fn check(plural: &str) -> Result<()> {
     let sheet = sheet(plural)?;
     let definition = definition(plural)?;
@@ -283,8 +283,8 @@ async fn run(
     }
 }
 
-/// Creates an object as it stands, as `kubectl` would: unknown fields are errors, so that a misspelt row cannot pass, and no
-/// type of ours comes between, which would refuse what only the API server shall refuse.
+/// Creates an object unchanged, as `kubectl` would. Unknown fields are errors, so that a misspelt row cannot pass. No type of
+/// the API crate is involved, because only the API server may reject the object.
 async fn create(api: &Api<DynamicObject>, object: &Value) -> kube::Result<DynamicObject> {
     let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
     let request = http::Request::post(format!("{}?fieldValidation=Strict", api.resource_url()))
@@ -301,7 +301,7 @@ fn message(error: &kube::Error) -> String {
     }
 }
 
-/// JSON merge patch: `null` removes, objects merge, everything else replaces.
+/// Applies a JSON merge patch: `null` removes, objects merge, every other value replaces.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         if !patch.is_null() {
@@ -323,7 +323,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Whether `wanted` is part of `value`: objects may have more fields, everything else is equal.
+/// Asserts that `wanted` is part of `value`: objects may have more fields, all other values are equal.
 fn contains(value: &Value, wanted: &Value) -> Result<()> {
     match (value, wanted) {
         (_, Value::Object(fields)) => {

@@ -1,7 +1,13 @@
-//! Bad input and bad luck: EC2 refuses, breaks or answers nobody; classes select nothing; pods fit nowhere; the controller
-//! dies at the worst moment; agents die in the middle of a drain; things lose their owners; and wishes that are hard to
-//! grant. Each time the real controller works on a real API server, with the rights of its chart, and on EC2's wire: it must say why,
-//! launch nothing twice, lose nothing, ask for nothing that it may not have, and leave everything else alone.
+//! Invalid input and faults:
+//! - EC2 refuses, fails or does not respond;
+//! - selectors of an EC2NodeClass match nothing, and pods fit on no instance type;
+//! - the controller dies at the worst moment, or agents die in the middle of a drain;
+//! - objects lose their owners;
+//! - pods have constraints that are hard to satisfy.
+//!
+//! In each test the real controller runs with the chart's RBAC against a real API server and the wire protocol of EC2. The
+//! controller must report the reason, never launch twice, and lose nothing. The controller must send no forbidden request and
+//! not affect any other object.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "faults/capacity.rs"]

@@ -1,5 +1,5 @@
-//! The machine room against a real control plane, with real agents: what an instance becomes, what an interruption looks
-//! like from inside, and that nothing stays behind.
+//! The node simulator against a real control plane, with real agents: the life of an instance, an interruption as the instance
+//! sees it, and the cleanup.
 
 #[path = "machine_room/bad_user_data.rs"]
 mod bad_user_data;
@@ -32,10 +32,10 @@ use world::imds::Imds;
 use world::machines::{self, Machine, MachineRoom, Phase, Programs};
 use world::process::RunFolder;
 
-/// How long anything may take. Generous: the machine may be building something else.
+/// Time limit of every wait. The limit is high, because the machine may compile something else at the same time.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Everything that a scenario stands on.
+/// Cluster, cloud and node simulator of a test.
 struct Stage {
     control_plane: Arc<ControlPlane>,
     client: Client,
@@ -59,7 +59,7 @@ impl Stage {
         Ok(Self { control_plane, client, cloud, room, ccm, folder })
     }
 
-    /// Ends everything; afterwards no process of ours may be left.
+    /// Stops everything, and asserts that no process of the test is left.
     async fn strike(self) -> Result<()> {
         let Self { control_plane, room, ccm, folder, .. } = self;
         let mut pids = room.pids();
@@ -77,7 +77,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Launches one spot instance as the controller would, with this user data.
+    /// Launches one spot instance with this user data, as the controller would.
     async fn launch(&self, token: &str, user_data: impl AsRef<[u8]>) -> Result<String> {
         let subnets = self.cloud.subnets(&Filter::default()).await?;
         let subnet = subnets.first().context("the fake has no subnet")?;
@@ -113,7 +113,7 @@ impl Stage {
         Ok(instance.id.clone())
     }
 
-    /// User data as the controller renders it for a NodeClaim with the agent's startup taint.
+    /// Returns user data as the controller renders it for a NodeClaim with the agent's startup taint.
     fn user_data(&self) -> Result<String> {
         let input = Bootstrap {
             cluster_name: "kerf".to_owned(),
@@ -132,7 +132,7 @@ impl Stage {
         Ok(userdata::render(AmiFamily::Al2023, &input)?.text)
     }
 
-    /// The CNI plugin's DaemonSet, as far as it matters: it tolerates everything and uses the host's network.
+    /// Creates the DaemonSet of the CNI plugin, reduced to its tolerations and host network.
     async fn install_cni(&self) -> Result<()> {
         let labels = json!({"app": "aws-node"});
         let document = json!({
@@ -161,7 +161,7 @@ impl Stage {
         nodes.get(name).await.with_context(|| format!("Node {name}"))
     }
 
-    /// Waits until a condition of a Node has a status.
+    /// Waits until a condition of a Node has this status.
     async fn condition(&self, machine: &Machine, kind: &str, status: &str) -> Result<Node> {
         let what = format!("{kind}={status} on {}", machine.node_name());
         let waited = eventually(&what, LIMIT, async || {
@@ -173,7 +173,7 @@ impl Stage {
         waited.await.with_context(|| self.evidence(machine))
     }
 
-    /// What to read when a machine does not do what it should.
+    /// Returns the logs for the analysis of a failure.
     fn evidence(&self, machine: &Machine) -> String {
         self.folder.keep();
         let tail = |path: &Path| {
@@ -203,7 +203,8 @@ fn taints(node: &Node) -> Vec<String> {
     taints.iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect()
 }
 
-/// Processes whose root, by their own environment, lies below a folder. Ours alone can be read, which is what is asked.
+/// Returns processes whose root, by their own environment, lies below a folder. Only processes of the same user are readable,
+/// which is enough.
 fn processes_below(folder: &Path) -> Result<Vec<String>> {
     let mark = folder.display().to_string();
     let mut found = Vec::new();
@@ -220,7 +221,7 @@ fn processes_below(folder: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// One GET with a fresh token, through the real protocol.
+/// Sends one GET request with a new token, through the real protocol.
 async fn ask_metadata(imds: &Imds, path: &str) -> Result<(u16, String)> {
     let stream = TcpStream::connect(imds.address()).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await?;
@@ -244,7 +245,7 @@ async fn ask_metadata(imds: &Imds, path: &str) -> Result<(u16, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_becomes_a_node_and_its_end_is_complete() -> Result<()> {
+async fn instance_becomes_node_and_ends_without_leftovers() -> Result<()> {
     let stage = Stage::set("machine-room").await?;
     let id = stage.launch("whole-life", stage.user_data()?).await?;
     let machine = stage.machine(&id).await?;
@@ -257,7 +258,7 @@ async fn an_instance_becomes_a_node_and_its_end_is_complete() -> Result<()> {
     stage.strike().await
 }
 
-/// The Node appears with the identity, labels and taints that user data asked for, and waits for its network.
+/// Asserts that the Node has the identity, labels and taints from user data, and is not ready without a CNI.
 async fn joins(stage: &Stage, machine: &Machine) -> Result<()> {
     let node = stage.condition(machine, condition::READY, condition::FALSE).await?;
     let spec = node.spec.clone().unwrap_or_default();
@@ -289,7 +290,7 @@ async fn completed_by_the_cloud(stage: &Stage, machine: &Machine) -> Result<()> 
     Ok(())
 }
 
-/// With the CNI plugin's pod the network comes, with the network the Node, and the agent says that its gates are open.
+/// Asserts that the pod of the CNI plugin makes the Node ready, and that the agent then opens its gates.
 async fn becomes_ready(stage: &Stage, machine: &Machine) -> Result<()> {
     stage.install_cni().await?;
     let node = stage.condition(machine, condition::READY, condition::TRUE).await?;
@@ -305,7 +306,7 @@ async fn becomes_ready(stage: &Stage, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// With the startup taint lifted, as the controller does it, pods come and run, each with an address of its own.
+/// Removes the startup taint, as the controller does, and asserts that pods run, each with an address of its own.
 async fn carries_pods(stage: &Stage, machine: &Machine) -> Result<()> {
     let nodes = Api::<Node>::all(stage.client.clone());
     let lifted = Patch::Merge(json!({"spec": {"taints": null}}));
@@ -335,14 +336,14 @@ async fn carries_pods(stage: &Stage, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// The pods of `inflate` that are bound to a machine's node.
+/// Returns the pods of `inflate` that are bound to the node of a machine.
 async fn bound(stage: &Stage, machine: &Machine) -> Result<Vec<Pod>> {
     let pods = Api::<Pod>::namespaced(stage.client.clone(), "default");
     let here = ListParams::default().fields(&format!("spec.nodeName={}", machine.node_name())).labels("app=inflate");
     Ok(pods.list(&here).await?.items)
 }
 
-/// As systemd would, the room starts an agent again that was killed.
+/// Asserts that the simulator restarts a killed agent, as systemd would.
 async fn dies_and_comes_back(stage: &Stage, machine: &Machine) -> Result<()> {
     let before = machine.agent_pid().context("no agent runs")?;
     let starts = machine.agent_starts();
@@ -357,7 +358,8 @@ async fn dies_and_comes_back(stage: &Stage, machine: &Machine) -> Result<()> {
     .with_context(|| stage.evidence(machine))
 }
 
-/// The notice shows inside, the agent cordons and empties its node, and at the deadline everything of the machine ends, except its Node.
+/// Asserts that the metadata service shows the notice, and that the agent cordons and drains its node. At the deadline the
+/// whole machine ends, except its Node.
 async fn is_interrupted(stage: &Stage, machine: &Machine) -> Result<()> {
     let imds = machine.imds().context("there is no metadata service")?;
     ensure!(ask_metadata(&imds, "meta-data/spot/instance-action").await?.0 == 404, "there is a notice already");
@@ -403,7 +405,8 @@ async fn ends(stage: &Stage, machine: &Machine, imds: &Imds) -> Result<()> {
     Ok(())
 }
 
-/// A second machine whose user data is a script: its agent says what is missing, keeps trying, and touches nothing.
+/// Launches a second machine whose user data is a script. Its agent must report the missing NodeConfig, retry, and change
+/// nothing.
 async fn learns_nothing(stage: &Stage) -> Result<()> {
     let id = stage.launch("nonsense", "#!/bin/sh\necho nobody reads this\n").await?;
     let machine = stage.machine(&id).await?;
@@ -422,14 +425,14 @@ async fn learns_nothing(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Whether the agent knows a subcommand.
+/// Reports whether the agent has a subcommand.
 fn knows(agent: &Path, verb: &str) -> Result<bool> {
     let output = std::process::Command::new(agent).args([verb, "--help"]).output()?;
     Ok(output.status.success())
 }
 
 #[test]
-fn every_unit_starts_a_subcommand_of_the_agent() -> Result<()> {
+fn units_start_only_existing_agent_subcommands() -> Result<()> {
     let agent = Programs::find()?.agent;
     ensure!(!knows(&agent, "dance")?, "the agent takes any word for a subcommand");
     let (mut verbs, mut others) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! What people look at: alerts that fire when they should and have their section in the runbook, boards and alerts that speak of
-//! metrics and labels which exist, and a fleet of a thousand nodes that stays below two thousand series.
+//! Monitoring. Alerts fire when they should, and each has its section in the runbook. Dashboards and alerts use only existing
+//! metrics and labels. A fleet of 1000 nodes has fewer than 2000 series.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "monitoring/fleet.rs"]
@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use world::judges;
 
-/// Labels that Prometheus adds, or that belong to a histogram's buckets.
+/// Labels that Prometheus adds, or that belong to the buckets of a histogram.
 const ALWAYS: [&str; 1] = ["le"];
 
 fn root() -> PathBuf {
@@ -59,7 +59,7 @@ fn boards() -> Vec<(String, Value)> {
     entries.map(|entry| board(entry.unwrap().path())).collect()
 }
 
-/// Every expression of a rule or board, with where it stands.
+/// Returns every expression of a rule or dashboard, with its location.
 fn expressions() -> Vec<(String, String)> {
     let mut all: Vec<_> = rules().into_iter().map(|rule| (rule.alert, rule.expr)).collect();
     for (name, board) in boards() {
@@ -85,7 +85,7 @@ struct Selector {
     labels: Vec<String>,
 }
 
-/// What expressions select, read by a parser of PromQL that is not ours.
+/// Returns the selectors of expressions, read by an independent parser of PromQL.
 fn spoken(expressions: &[(String, String)]) -> Vec<Spoken> {
     let mut python = Command::new(judges::python().unwrap())
         .arg(root().join("tests/monitoring/selectors.py"))
@@ -100,7 +100,7 @@ fn spoken(expressions: &[(String, String)]) -> Vec<Spoken> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The labels of a series by its exposed name; `None` when nothing has that name.
+/// Returns the labels of a series by its exposed name; `None` if no metric has that name.
 fn labels_of(series: &str) -> Option<&'static [&'static str]> {
     let exposed = |kind: Kind, name: &str| match kind {
         Kind::Histogram(_) => ["_bucket", "_sum", "_count"].iter().any(|part| series.strip_suffix(part) == Some(name)),
@@ -110,7 +110,7 @@ fn labels_of(series: &str) -> Option<&'static [&'static str]> {
 }
 
 #[test]
-fn rules_and_boards_speak_of_what_exists() {
+fn rules_and_dashboards_use_only_existing_metrics_and_labels() {
     let expressions = expressions();
     let answers = spoken(&expressions);
     assert_eq!(answers.len(), expressions.len());
@@ -136,9 +136,9 @@ fn rules_and_boards_speak_of_what_exists() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Grafana replaces a board by its uid, and lays panels out as they say.
+/// Grafana identifies a dashboard by its uid, and places panels by their own positions.
 #[test]
-fn boards_load_beside_each_other() {
+fn dashboards_have_unique_ids_and_valid_positions() {
     let boards = boards();
     assert!(boards.len() > 1);
     for (name, board) in &boards {
@@ -155,7 +155,7 @@ fn boards_load_beside_each_other() {
 }
 
 #[test]
-fn each_alert_has_its_section_in_the_runbook() {
+fn runbook_has_a_section_for_each_alert() {
     let runbook = read("docs/runbook.md");
     let mut sections: Vec<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## Kerf")).collect();
     let rules = rules();
@@ -171,9 +171,9 @@ fn each_alert_has_its_section_in_the_runbook() {
     }
 }
 
-/// Prometheus' own promtool reads the rules and plays the series of `alerts.test.yaml` against them.
+/// Prometheus's promtool checks the rules, and runs the series of `alerts.test.yaml` against them.
 #[test]
-fn alerts_fire_when_they_should_and_only_then() {
+fn alerts_fire_only_in_the_expected_series() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("alerts.yaml"), read("controller/monitoring/alerts.yaml")).unwrap();
     fs::write(folder.path().join("alerts.test.yaml"), read("tests/monitoring/alerts.test.yaml")).unwrap();

@@ -1,5 +1,5 @@
-//! A real node from CreateFleet to power off: systemd, Kerf's units, containerd, runc and kubelet are the real ones, configured by our
-//! bootstrap from the user data that our controller rendered. Only EC2 and the cluster's network are stand-ins.
+//! A real node from CreateFleet to power off. systemd, Kerf's units, containerd, runc and kubelet are the real ones, configured
+//! by Kerf's bootstrap from the user data that the controller rendered. Only EC2 and the cluster's network are stand-ins.
 
 #[path = "node/drain.rs"]
 mod drain;
@@ -23,12 +23,12 @@ use world::machines::real::install_cni;
 
 use scene::{LIMIT, Scene};
 
-/// The agent's own unit.
+/// Unit of the agent.
 const RUN: &str = "kerf-agent.service";
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "it takes minutes and two more programs: `make node` runs it"]
-async fn a_real_node_boots_serves_recovers_and_is_emptied() -> Result<()> {
+async fn real_node_boots_runs_pods_recovers_and_is_drained() -> Result<()> {
     if !System::is_available() {
         return Ok(());
     }
@@ -67,7 +67,8 @@ async fn tell(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// kubelet is up and has registered, but its network is not there: both say so, and the taint stays.
+/// Asserts that kubelet is running and registered without a CNI: agent and kubelet report the missing CNI, and the startup
+/// taint remains.
 async fn gates_stay_closed_without_a_network(scene: &Scene) -> Result<()> {
     let closed = scene.condition(condition::AGENT_READY, condition::FALSE).await?;
     let why = closed.message.unwrap_or_default();
@@ -99,10 +100,11 @@ async fn has_startup_taint(scene: &Scene) -> Result<bool> {
     Ok(taints.iter().any(|it| it.key == taint::AGENT_NOT_READY))
 }
 
-/// Each is back by itself, gives signs of life, and the node starts a pod that it has never seen; those that ran go on running.
+/// Asserts that each killed program restarts by itself, reports again, and that the node starts a new pod. Running pods must
+/// keep running.
 async fn everything_recovers_from_kill(scene: &Scene) -> Result<()> {
     let before = scene.running("web", 3).await?;
-    // The agent first: it keeps its figures on the disk every five minutes only, and those of the load are asked for afterwards.
+    // The agent is first: it saves its usage history only every five minutes, and a later step needs the history of the load.
     for unit in [RUN, "kubelet.service", "containerd.service"] {
         let killed = scene.kill(unit)?;
         eventually(&format!("a sign of life after {unit} was killed"), LIMIT, async || {

@@ -1,5 +1,5 @@
-//! What a node's own identity may do on a real API server: the agent's whole protocol rests on these answers, so that a
-//! Kubernetes version that changes one of them is found here and not on a node.
+//! Rights of a node's own identity on a real API server. The agent's protocol depends on these responses, so a Kubernetes
+//! version that changes one of them is found here and not on a node.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(120);
 const JSON: &str = "application/json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// One request of the node and the status code that it gets.
+/// One request of the node and the expected status code.
 struct Row {
     what: &'static str,
     method: Method,
@@ -43,7 +43,7 @@ fn delete(what: &'static str, path: &str, code: u16) -> Row {
     Row { what, method: Method::DELETE, path: path.to_owned(), body: None, code }
 }
 
-/// Sends a request as it stands and returns the status code with the answer's message.
+/// Sends a request unchanged; returns the status code and the message of the response.
 async fn send(client: &Client, row: &Row) -> Result<(u16, String)> {
     let mut request = Request::builder().method(&row.method).uri(&row.path);
     let mut body = Vec::new();
@@ -140,7 +140,8 @@ fn about_pods() -> Vec<Row> {
     ]
 }
 
-/// What an administrator does first: the other node, the account without which no pod is admitted, and the pods.
+/// Creates the objects that only an administrator may create: the other node, the ServiceAccount that admission requires, and
+/// the pods.
 async fn prepare(admin: &Client) -> Result<()> {
     let pods = "/api/v1/namespaces/default/pods";
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
@@ -153,7 +154,7 @@ async fn prepare(admin: &Client) -> Result<()> {
     )
     .await?;
     for (name, node) in [("mine", NODE), ("mine-too", NODE), ("theirs", OTHER)] {
-        // The account reaches admission through a watch.
+        // The ServiceAccount reaches admission through a watch.
         eventually(&format!("the pod {name} to be admitted"), SOON, async || {
             check(admin, vec![post("a pod", pods, pod(name, node), 201)]).await.map(Some)
         })
@@ -163,14 +164,14 @@ async fn prepare(admin: &Client) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_node_may_guard_itself_and_nothing_else() -> Result<()> {
+async fn node_identity_permits_only_requests_of_its_own_node() -> Result<()> {
     let control_plane = ControlPlane::start(Options::api_server("identity")).await?;
     let admin = control_plane.admin().await?;
     let itself = control_plane.client_for(&format!("system:node:{NODE}"), "system:nodes").await?;
 
     prepare(&admin).await.context("by the administrator")?;
     check(&itself, about_itself()).await.context("about itself")?;
-    // The authorizer learns through a watch which pods are whose.
+    // The authorizer receives the pods of each node through a watch.
     eventually("the node to see its pods", SOON, async || {
         let rows = vec![
             get("read its own pod", "/api/v1/namespaces/default/pods/mine", 200),

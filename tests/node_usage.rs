@@ -1,5 +1,5 @@
-//! Who may write a NodeUsage on a real API server, with the chart's own role and admission policy: each node its own, as the
-//! agent writes it (server-side apply), administrators any, nobody else.
+//! Write access to NodeUsages on a real API server, with the chart's own role and admission policy. Each node may write its own
+//! with server-side apply, as the agent does. Administrators may write every NodeUsage, and other users none.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Sends a request as it stands and returns the status code with the answer.
+/// Sends a request unchanged; returns the status code and the response.
 async fn send(client: &Client, method: Method, path: &str, body: Option<(&str, Value)>) -> Result<(u16, Value)> {
     let mut request = Request::builder().method(method).uri(path);
     let mut bytes = Vec::new();
@@ -53,7 +53,7 @@ fn report(name: &str, oom_kills: u32) -> Value {
     })
 }
 
-/// As the agent writes.
+/// Writes a NodeUsage as the agent does.
 async fn apply(client: &Client, name: &str, body: Value) -> Result<(u16, Value)> {
     let path = format!("{USAGES}/{name}?fieldManager=kerf-agent&force=true");
     send(client, Method::PATCH, &path, Some((APPLY, body))).await
@@ -69,7 +69,8 @@ async fn cluster() -> Result<(ControlPlane, Client, Client)> {
     control_plane.apply_rights().await?;
     let admin = control_plane.admin().await?;
     let node = control_plane.client_for(&format!("system:node:{NODE}"), "system:nodes").await?;
-    // Roles and policies reach the server's own caches a moment later: the role by letting the node write, the policy by refusing.
+    // The server's caches update with a delay: the role is active once the node can write, the policy once it rejects a
+    // request.
     eventually("the role and the policy to hold", SOON, async || {
         let (own, _) = apply(&node, NODE, report(NODE, 0)).await?;
         let (foreign, answer) = apply(&node, OTHER, report(OTHER, 0)).await?;
@@ -81,14 +82,15 @@ async fn cluster() -> Result<(ControlPlane, Client, Client)> {
 }
 
 #[tokio::test]
-async fn a_node_writes_its_own_report_and_no_other() -> Result<()> {
+async fn node_usage_policy_permits_only_the_own_report() -> Result<()> {
     let (control_plane, admin, node) = cluster().await?;
     let (code, stored) = apply(&node, NODE, report(NODE, 3)).await?;
     ensure!(code == 200 && stored["spec"]["oomKills"] == 3, "{code}: {stored}");
     let size = stored.to_string().len() - report(NODE, 3).to_string().len();
     ensure!(size < 450, "the server adds {size} bytes of its own to a report: {stored}");
 
-    // The other's exists, so that refusals are not for want of it. Early writes may have made it before the policy held.
+    // The other NodeUsage exists, so that no refusal is due to a missing object. Early writes may have created it before the
+    // policy was active.
     let (code, answer) = apply(&admin, OTHER, report(OTHER, 1)).await?;
     ensure!((200..=201).contains(&code), "the administrator may write any: {code}: {}", message(&answer));
     let other = format!("{USAGES}/{OTHER}");
@@ -129,7 +131,7 @@ fn unnamed() -> Value {
     report
 }
 
-/// Whoever is no node is none of the policy's business, and has no role.
+/// Asserts that the policy does not apply to users that are no node, and that they have no role.
 async fn others(control_plane: &ControlPlane) -> Result<()> {
     let user = control_plane.client_for("mallory", "system:authenticated").await?;
     let (code, _) = apply(&user, NODE, report(NODE, 0)).await?;

@@ -1,10 +1,10 @@
-//! Launches at the pace of EC2's limits, on the wire: claims that all want something else, so that none can share a call, and
-//! claims that all want the same. The controller's launcher speaks through the real SDK to a fake of EC2 that counts calls in
-//! token buckets like EC2's own and refuses those beyond.
+//! Launches at the rate limits of EC2, over the wire: NodeClaims with different requirements, which can share no call, and
+//! NodeClaims with equal ones. The controller's launcher uses the real SDK against a fake of EC2. The fake counts calls in
+//! token buckets like EC2's own, and refuses calls beyond them.
 //!
-//! What the limits allow is a matter of calls that change something: fifty at once, then five a second. A thousand claims that
-//! share nothing need a CreateFleet each, and a launch template for each kind of machine. `make pace` plays them
-//! (`KERF_PACE_CLAIMS`) and holds the time against the bound; the test of every day counts calls, which need no quiet machine.
+//! The limits apply to mutating calls: fifty at once, then five per second. A thousand different NodeClaims need one
+//! CreateFleet each, and a launch template for each kind of instance. `make pace` runs them (`KERF_PACE_CLAIMS`) and compares
+//! the time with the bound. The daily test only counts calls, which does not need an idle machine.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeSet;
@@ -26,7 +26,8 @@ use lives::way::{Straight, client};
 use serde_json::{Value, json};
 use world::ec2wire::Ec2Wire;
 
-/// Types of one size, so that few launch templates serve all; three of them make 1,330 different wishes.
+/// Instance types of one size, so that few launch templates are needed. Choices of three of them give 1,330 different
+/// requirements.
 const TYPES: [&str; 21] = [
     "m5.large",
     "m5a.large",
@@ -51,7 +52,7 @@ const TYPES: [&str; 21] = [
     "r6i.large",
 ];
 
-/// Every three of the types.
+/// Returns every choice of three types.
 fn wishes() -> Vec<[&'static str; 3]> {
     let mut all = Vec::new();
     for (a, first) in TYPES.iter().enumerate() {
@@ -74,23 +75,23 @@ fn settled(claim: &api::NodeClaim) -> bool {
     claim.is_true(api::condition::LAUNCHED)
 }
 
-/// What a run took.
+/// Measurements of a run.
 struct Run {
     time: Duration,
-    /// Calls that changed something, refused ones left out.
+    /// Number of mutating calls, without refused ones.
     changes: usize,
     fleets: usize,
     refused: usize,
 }
 
 impl Run {
-    /// What the limit on changes allows at best for these calls.
+    /// Returns the shortest time that the limit on mutating calls permits.
     fn bound(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.changes.saturating_sub(50)).unwrap() * 200)
     }
 }
 
-/// Launches a claim for each wish, all given at once.
+/// Launches a NodeClaim for each set of types, all created at once.
 async fn launch(wishes: &[Vec<&str>]) -> Run {
     let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).build().unwrap();
     let wire = Ec2Wire::start(Arc::new(ec2.clone()), None).await.unwrap();
@@ -130,7 +131,7 @@ async fn launch(wishes: &[Vec<&str>]) -> Run {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_are_launched_as_fast_as_ec2_lets() {
+async fn claims_are_launched_within_ec2_rate_limits() {
     let full = std::env::var("KERF_PACE_CLAIMS").ok().map(|text| text.parse().unwrap());
     let claims: usize = full.unwrap_or(80);
     let unlike: Vec<Vec<&str>> = wishes().into_iter().take(claims).map(|types| types.to_vec()).collect();
@@ -148,7 +149,7 @@ async fn claims_are_launched_as_fast_as_ec2_lets() {
         assert_eq!(run.fleets, fleets, "{what}");
         assert!(run.changes - run.fleets <= 10, "{} launch templates", run.changes - run.fleets);
         assert!(run.refused * 20 <= run.changes + 20, "EC2 refused {} calls", run.refused);
-        // Where the bound is all but nothing, the machine's own work is what is measured.
+        // With a short bound, the work of the machine itself would dominate the measurement.
         if full.is_some() && run.bound() > Duration::from_secs(60) {
             assert!(run.time <= run.bound() * 12 / 10, "{:?} is more than 1.2 times {:?}", run.time, run.bound());
         }

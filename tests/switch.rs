@@ -1,6 +1,6 @@
-//! A cluster changes hands: Kerf takes over what Karpenter 1.14 left, machines, hashes, finalizers, instance profile, launch template
-//! and queue, and gives it back. No machine, no Node and no pod may notice, on the real API server, for as long as
-//! `KERF_SWITCH_SECONDS` says (the loops that look for what has drifted or lost its owner come round within a minute and a half).
+//! Migration of a cluster from Karpenter 1.14 to Kerf and back: instances, hashes, finalizers, instance profile, launch
+//! template and queue. No instance, Node or pod may change on the real API server, for `KERF_SWITCH_SECONDS` seconds. The
+//! default is long enough for the loops of drift and gc, which run at least once in a minute and a half.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 #[path = "switch/karpenter.rs"]
@@ -24,23 +24,23 @@ use karpenter::{Karpenter, PROFILE};
 const LIMIT: Duration = Duration::from_secs(90);
 const QUEUE: &str = "kerf-demo";
 
-/// Everything that a switch could disturb.
+/// State of all objects that a migration could affect.
 #[derive(Debug, PartialEq)]
 struct Picture {
-    /// Claims by name: UID, instance, and whether it is on its way out or drifted.
+    /// NodeClaims by name: UID, instance, and whether it is being deleted or drifted.
     claims: BTreeMap<String, (String, String, bool)>,
     /// Nodes by name: UID, taints, cordon.
     nodes: BTreeMap<String, (String, BTreeSet<String>, bool)>,
     /// Pods by name: UID and Node.
     pods: BTreeMap<String, (String, String)>,
-    /// Instances that live.
+    /// Running instances.
     instances: BTreeSet<String>,
-    /// Instance profiles of the class.
+    /// Instance profiles of the EC2NodeClass.
     profiles: BTreeSet<String>,
 }
 
 impl Picture {
-    /// Once no Node is on its way to be one any more.
+    /// Returns the state once all Nodes are schedulable.
     async fn of_settled(stage: &Stage) -> Result<Self> {
         eventually("the Nodes to be open", LIMIT, async || {
             let picture = Self::of(stage).await?;
@@ -73,7 +73,7 @@ impl Picture {
         })
     }
 
-    /// Looks again and again whether anything has changed.
+    /// Asserts repeatedly that nothing has changed.
     async fn stays(&self, stage: &mut Stage, lasts: Duration) -> Result<()> {
         let begin = Instant::now();
         while begin.elapsed() < lasts {
@@ -93,7 +93,7 @@ where
     Ok(Api::<K>::all(stage.client.clone()).list(&ListParams::default()).await?.items)
 }
 
-/// A pod that fills most of a machine.
+/// Creates a pod that fills most of an instance.
 async fn pod(stage: &Stage, name: &str) -> Result<()> {
     stage.pod(name, "3", json!({})).await
 }
@@ -107,7 +107,7 @@ async fn runs(stage: &Stage, name: &str) -> Result<()> {
     .await
 }
 
-/// Waits until every claim carries the class's hash by our recipe.
+/// Waits until every NodeClaim has the hash of its EC2NodeClass in Kerf's version.
 async fn taken_over(stage: &Stage) -> Result<()> {
     eventually("every claim to carry our hash", LIMIT, async || {
         for claim in list::<NodeClaim>(stage).await? {
@@ -148,7 +148,7 @@ async fn there_and_back(stage: &mut Stage) -> Result<()> {
     })
     .await?;
     ensure!(claims == 3, "{claims} claims for three pods that fill a machine each");
-    // What Karpenter finds on a machine after the switch, its tags too, is there once each has been seen to.
+    // Kerf adds the tags and other data that Karpenter needs once it has reconciled each NodeClaim.
     eventually("Karpenter to find what it needs", LIMIT, async || Karpenter::on(stage).could_go_on().await.map(Some))
         .await?;
     let both = Picture::of_settled(stage).await?;
@@ -162,7 +162,7 @@ async fn there_and_back(stage: &mut Stage) -> Result<()> {
 }
 
 #[test]
-fn a_cluster_changes_hands_and_no_machine_notices() {
+fn kerf_takes_over_from_karpenter_and_back_without_changes() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let outcome = runtime.block_on(async {
         let mut stage = Stage::set().await?;

@@ -1,7 +1,8 @@
-//! Holds the structure: who may import whom, how large a room may grow, what every file and manifest must carry.
+//! Checks the structure of the workspace: permitted imports, sizes of files and functions, and the required content of files
+//! and manifests.
 //!
-//! Everything is read from the sources and from `cargo tree`, one crate at a time, because a whole-workspace
-//! resolution would show the features of all crates together.
+//! The data comes from the sources and from `cargo tree`, one crate at a time. A resolution of the whole workspace would show
+//! the features of all crates together.
 #![expect(clippy::expect_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "tidy/allowance.rs"]
@@ -29,7 +30,7 @@ const P90_FUNCTION_LINES: usize = 30;
 const MAIN_LINES: usize = 20;
 const INDENTATION: usize = 40;
 
-/// A crate, the crates of ours that it may import, and package names (prefixes end in `*`) that it must never reach.
+/// Crates, each with the workspace crates that it may import, and package names (prefixes end in `*`) that it must never reach.
 const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("api", &[], &["tokio", "hyper", "aws-*", "kube", "kube-client"]),
     ("machine", &["api"], &["tokio", "hyper", "aws-*"]),
@@ -52,7 +53,7 @@ const ARROWS: &[(&str, &[&str], &[&str])] = &[
     ("agent", &["api", "machine", "drain", "daemon"], &["planner", "cloud", "kube", "kube-client", "aws-*"]),
 ];
 
-/// Only this crate may name the SDK in its manifest.
+/// The only crate whose manifest may name the SDK.
 const SDK_CRATE: &str = "aws";
 
 fn root() -> PathBuf {
@@ -68,7 +69,7 @@ fn crate_folder(name: &str) -> PathBuf {
     rooms.into_iter().find(|room| room.exists()).unwrap_or_else(|| root().join(name))
 }
 
-/// Every Rust source below the workspace, but not build output.
+/// Returns every Rust source below the workspace, without build output.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> =
@@ -95,7 +96,7 @@ fn is_test(path: &Path) -> bool {
         || relative.file_stem().is_some_and(|stem| stem == "tests")
 }
 
-/// The lines before the file's own unit tests.
+/// Returns the number of lines before the file's own unit tests.
 fn shipped_lines(text: &str) -> usize {
     text.lines().take_while(|line| *line != "#[cfg(test)]").count()
 }
@@ -104,8 +105,8 @@ fn report(rule: &str, findings: &[String]) {
     assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
 }
 
-/// Package names that the crate reaches through normal dependencies, itself left out. Default features are off: the command's only
-/// one brings Kubernetes' client, and everything else of it must do without.
+/// Returns the packages that the crate reaches through normal dependencies, without itself. Default features are off: the only
+/// default feature of the command adds the Kubernetes client, and the rest of the command must work without it.
 fn reached(name: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -140,7 +141,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Deeper lines are pieces of a message that was broken to fit, and grep does not find such a message.
+/// Deeper lines are parts of a message that was split to fit, and grep cannot find such a message.
 #[test]
 fn messages_are_not_broken_into_pieces() {
     let mut findings = Vec::new();
@@ -155,7 +156,7 @@ fn messages_are_not_broken_into_pieces() {
 }
 
 #[test]
-fn arrows_point_only_where_the_design_allows() {
+fn crates_import_only_permitted_crates() {
     let ours: Vec<&str> = ARROWS.iter().map(|(name, _, _)| *name).collect();
     let mut findings = Vec::new();
     for (name, _, forbidden) in ARROWS {
@@ -178,7 +179,7 @@ fn arrows_point_only_where_the_design_allows() {
     report("arrows (docs/architecture.md, \"Crates and permitted dependencies\")", &findings);
 }
 
-/// Names under `[dependencies]` in the crate's manifest.
+/// Returns the names under `[dependencies]` in the crate's manifest.
 fn direct_dependencies(name: &str) -> Vec<String> {
     read(&crate_folder(name).join("Cargo.toml"))
         .lines()
@@ -192,7 +193,7 @@ fn direct_dependencies(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_member_is_in_the_table_of_arrows() {
+fn arrows_contains_every_workspace_member() {
     let manifest = read(&root().join("Cargo.toml"));
     let members: BTreeSet<&str> = manifest
         .split_once("members = [")
@@ -209,7 +210,7 @@ fn every_member_is_in_the_table_of_arrows() {
 }
 
 #[test]
-fn every_manifest_takes_the_workspaces_lints() {
+fn manifests_inherit_workspace_lints_and_versions() {
     let mut findings = Vec::new();
     for name in ARROWS.iter().map(|(name, _, _)| *name).chain(["tests"]) {
         let manifest = read(&crate_folder(name).join("Cargo.toml"));
@@ -224,7 +225,7 @@ fn every_manifest_takes_the_workspaces_lints() {
 }
 
 #[test]
-fn the_planners_bans_include_the_workspaces() {
+fn planner_clippy_bans_include_workspace_bans() {
     let root_bans = read(&root().join("clippy.toml"));
     let planner_bans = read(&root().join("crates/planner/clippy.toml"));
     let missing: Vec<String> = root_bans
@@ -237,7 +238,7 @@ fn the_planners_bans_include_the_workspaces() {
 }
 
 #[test]
-fn every_file_opens_with_why_it_exists() {
+fn sources_begin_with_a_module_comment() {
     let findings: Vec<String> = sources()
         .iter()
         .filter(|path| !read(path).starts_with("//!"))
@@ -247,7 +248,7 @@ fn every_file_opens_with_why_it_exists() {
 }
 
 #[test]
-fn sources_read_only_what_the_repository_has() {
+fn sources_read_only_files_of_the_repository() {
     let outside = concat!("../", "shared");
     let findings: Vec<String> =
         sources().iter().filter(|path| read(path).contains(outside)).map(|path| path.display().to_string()).collect();
@@ -255,7 +256,7 @@ fn sources_read_only_what_the_repository_has() {
 }
 
 #[test]
-fn rooms_stay_small() {
+fn files_have_few_lines() {
     let mut findings = Vec::new();
     for path in sources() {
         let text = read(&path);
@@ -274,7 +275,7 @@ fn rooms_stay_small() {
 }
 
 #[test]
-fn functions_stay_small() {
+fn functions_have_few_lines() {
     let mut shipped = Vec::new();
     let mut findings = Vec::new();
     for path in sources() {
@@ -295,7 +296,7 @@ fn functions_stay_small() {
 }
 
 #[test]
-fn rooms_are_named_for_what_they_do() {
+fn files_have_meaningful_names() {
     let banned = ["common", "utils", "util", "prelude", "helpers", "misc"];
     let findings: Vec<String> = sources()
         .iter()
@@ -309,7 +310,7 @@ fn rooms_are_named_for_what_they_do() {
 }
 
 #[test]
-fn nothing_is_left_to_be_done_without_an_owner() {
+fn sources_contain_no_todo_marks() {
     let marks = ["TODO", "FIXME", "XXX", "HACK"];
     let this_file = root().join("tests/tidy.rs");
     let mut findings = Vec::new();
@@ -323,7 +324,7 @@ fn nothing_is_left_to_be_done_without_an_owner() {
     report("open ends belong in docs/roadmap.md", &findings);
 }
 
-/// What the root manifest declares for all members, by name.
+/// Returns the dependencies that the root manifest declares for all members, by name.
 fn workspace_dependencies() -> BTreeMap<String, String> {
     let manifest = read(&root().join("Cargo.toml"));
     let lines = manifest.lines().skip_while(|line| *line != "[workspace.dependencies]").skip(1);
@@ -335,7 +336,7 @@ fn workspace_dependencies() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_dependency_has_its_reason() {
+fn dependencies_have_a_reason_in_architecture_md() {
     let page = read(&root().join("docs/architecture.md"));
     let findings: Vec<String> = workspace_dependencies()
         .into_iter()
@@ -346,7 +347,7 @@ fn every_dependency_has_its_reason() {
 }
 
 #[test]
-fn every_dependency_is_used_by_a_member() {
+fn workspace_dependencies_are_used_by_a_member() {
     let manifests: Vec<String> = ARROWS
         .iter()
         .map(|(name, _, _)| *name)
@@ -364,7 +365,7 @@ fn every_dependency_is_used_by_a_member() {
 }
 
 #[test]
-fn every_member_uses_what_it_declares() {
+fn members_use_their_declared_dependencies() {
     let mut findings = Vec::new();
     for name in ARROWS.iter().map(|(name, _, _)| *name).chain(["tests"]) {
         let (folder, elsewhere) = (crate_folder(name), targets_elsewhere(name));
@@ -380,7 +381,7 @@ fn every_member_uses_what_it_declares() {
     report("dependencies that no source of the crate mentions", &findings);
 }
 
-/// Targets of the crate that lie outside its folder.
+/// Returns the targets of the crate outside its folder.
 fn targets_elsewhere(name: &str) -> Vec<PathBuf> {
     let folder = crate_folder(name);
     let manifest = read(&folder.join("Cargo.toml"));
@@ -388,21 +389,21 @@ fn targets_elsewhere(name: &str) -> Vec<PathBuf> {
     paths.map(|path| folder.join("..").join(path).canonicalize().expect("a target of the manifest exists")).collect()
 }
 
-/// Names that the crate's manifest takes from the workspace, test dependencies included.
+/// Returns the names that the crate's manifest takes from the workspace, test dependencies included.
 fn declared_by(name: &str) -> Vec<String> {
     let manifest = read(&crate_folder(name).join("Cargo.toml"));
     let sections = manifest.split_once("[dependencies]").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
     sections.lines().filter_map(|line| line.strip_suffix(".workspace = true")).map(str::to_owned).collect()
 }
 
-/// Whether `word` stands in `text` as a path's first part, in an attribute, or in a list of imports.
+/// Reports whether `word` occurs in `text` as the first part of a path, in an attribute, or in a list of imports.
 fn mentions(text: &str, word: &str) -> bool {
     [format!("{word}::"), format!("use {word}"), format!("{word} as "), format!("#[{word}")]
         .iter()
         .any(|form| text.contains(form))
 }
 
-/// Rust sources that users run, by crate.
+/// Returns the Rust sources of shipped programs, by crate.
 fn shipped_sources() -> BTreeMap<String, Vec<PathBuf>> {
     let mut crates: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for path in sources().into_iter().filter(|path| !is_test(path)) {
@@ -415,7 +416,7 @@ fn shipped_sources() -> BTreeMap<String, Vec<PathBuf>> {
     crates
 }
 
-/// The modules of a crate, as its files in `src` say.
+/// Returns the modules of a crate, from its files in `src`.
 fn modules_of(paths: &[PathBuf]) -> Vec<Module> {
     let module = |path: &PathBuf| {
         let text = path.to_string_lossy().into_owned();
@@ -429,7 +430,7 @@ fn modules_of(paths: &[PathBuf]) -> Vec<Module> {
     paths.iter().filter_map(module).collect()
 }
 
-/// Markdown pages for users and developers, by path.
+/// Returns the Markdown pages for users and developers, by path.
 fn pages() -> BTreeMap<String, String> {
     let folders = [root(), root().join("docs"), root().join("docs/how-to")];
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder of pages"));
@@ -444,18 +445,18 @@ fn expect_allowed(rule: &str, counts: &Counts) {
     report("docs/style.md", &allowance::compare(&list, rule, counts));
 }
 
-/// Adds up what `measure` finds in each shipped source of a crate.
+/// Returns the sum of `measure` over the shipped sources, by crate.
 fn by_crate(measure: impl Fn(&str) -> usize) -> Counts {
     let sum = |paths: &[PathBuf]| paths.iter().map(|path| measure(&read(path))).sum::<usize>();
     shipped_sources().iter().map(|(name, paths)| (name.clone(), sum(paths))).filter(|(_, count)| *count > 0).collect()
 }
 
 #[test]
-fn words_are_those_of_the_glossary() {
+fn texts_contain_no_banned_words() {
     let mut counts = Counts::new();
     let sources = shipped_sources();
     let texts = sources.iter().flat_map(|(name, paths)| paths.iter().map(move |path| (name.clone(), read(path))));
-    // These two pages quote what not to write.
+    // The two excluded pages quote banned words.
     let pages = pages().into_iter().filter(|(name, _)| !name.ends_with("style.md") && name != "CHANGELOG.md");
     for (subject, text) in texts.chain(pages) {
         for (word, count) in language::banned_words(&text) {
@@ -499,7 +500,7 @@ fn modules_do_not_import_each_other() {
 }
 
 #[test]
-fn impls_of_a_type_stand_together() {
+fn impls_of_a_type_are_in_few_files() {
     let mut counts = Counts::new();
     for (name, paths) in shipped_sources() {
         let spread = modules::spread_impls(&modules_of(&paths));

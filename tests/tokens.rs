@@ -1,5 +1,5 @@
-//! Tokens against a real API server that asks a webhook about them, as EKS does: the machine's role lets its agent in as its Node,
-//! and whatever is wrong with a token keeps it out with a sentence that says what to do.
+//! Tokens against a real API server with a webhook for authentication, as in EKS. A token of the instance's role authenticates
+//! the agent as its Node. An invalid token is refused, and the agent's error names the fix.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -36,7 +36,7 @@ impl Stage {
         Ok(Self { eks, control_plane, folder: RunFolder::create("tokens")? })
     }
 
-    /// Runs an agent on a machine with these keys, bootstrapped for `cluster`, until its log has every one of `words`.
+    /// Runs an agent on a machine with these keys, bootstrapped for `cluster`, until its log contains every one of `words`.
     async fn agent_says(&self, case: &str, keys: RoleKeys, cluster: &str, words: &[&str]) -> Result<()> {
         let root = self.folder.path().join(case);
         let facts = Facts {
@@ -65,7 +65,7 @@ impl Stage {
         said
     }
 
-    /// As bootstrap writes it on a machine without a client certificate.
+    /// Returns a kubeconfig as bootstrap writes it on a machine without a client certificate.
     fn kubeconfig(&self, cluster: &str) -> String {
         let authority = STANDARD.encode(self.control_plane.authority().certificate());
         let exec = json!({
@@ -89,7 +89,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn only_a_token_of_the_machines_role_for_this_cluster_lets_its_agent_in() -> Result<()> {
+async fn api_server_accepts_only_tokens_of_the_instance_role() -> Result<()> {
     let stage = Stage::set().await?;
     let good = || stage.eks.issue(INSTANCE, NODE);
 

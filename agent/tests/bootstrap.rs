@@ -1,5 +1,5 @@
-//! Bootstrap against a scripted metadata service: folders of input and expected files (`cases/`), and behaviour under
-//! every fault that IMDS and machines are known to show.
+//! Bootstrap against a scripted metadata service. Folders of input and expected files (`cases/`), and behaviour under every
+//! fault that IMDS and machines have shown.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 

@@ -1,5 +1,5 @@
-//! The sampler on a folder that stands for a machine: each fault, laid out in files and sockets as the kernel shows it, is found, and
-//! is not found any more once it is mended.
+//! The sampler on a folder that represents a machine. The sampler finds each fault, laid out in files and sockets as the kernel
+//! shows it. After repair the sampler no longer reports the fault.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -41,13 +41,13 @@ impl Room {
         fs::write(path, text).unwrap();
     }
 
-    /// Says something as the kernel does.
+    /// Appends a line to the log of the kernel.
     fn kernel(&self, line: &str) {
         let mut file = fs::OpenOptions::new().append(true).open(self.0.path().join("dev/kmsg")).unwrap();
         writeln!(file, "3,77,5000000,-;{line}").unwrap();
     }
 
-    /// systemd answers so of every unit.
+    /// Makes `systemctl` print `answer` for every unit.
     fn systemd(&self, answer: &str) {
         self.write("bin/systemctl", &format!("#!/bin/sh\ncat <<END\n{answer}\nEND\n"));
     }
@@ -72,7 +72,7 @@ async fn look(sampler: &mut Sampler, check: &Check) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_machine_without_faults_has_none() {
+async fn sampler_reports_no_trouble_when_machine_is_healthy() {
     let room = Room::new();
     let mut sampler = room.sampler();
     for _ in 0..3 {
@@ -80,7 +80,7 @@ async fn a_machine_without_faults_has_none() {
         assert!(sample.looks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
         assert!(sample.incidents.is_empty() && sample.looks.len() >= 4, "{sample:?}");
     }
-    // Nothing at all is known of an empty folder, and nothing is claimed.
+    // An empty folder gives no data, so the sampler reports no trouble.
     let empty = tempfile::tempdir().unwrap();
     let mut sampler = Sampler::new(Host::new(empty.path(), ""), HealthSettings::default());
     let sample = sampler.sample(Millis(0)).await;
@@ -88,9 +88,9 @@ async fn a_machine_without_faults_has_none() {
 }
 
 #[tokio::test]
-async fn disks_full_read_only_and_slow() {
+async fn sampler_reports_full_read_only_slow_and_hung_disks() {
     let room = Room::new();
-    // Full from 0 % on: any disk of the test is, whatever is on it.
+    // The limit is 0 %, so any disk of the test machine counts as full.
     let settings = HealthSettings { disk_full_percent: Percent(0), ..HealthSettings::default() };
     let full = look(&mut room.sampler_with(settings), &check::DISK_FULL).await.unwrap();
     assert!(full.starts_with("/ is ") && full.contains("% full"), "{full}");
@@ -133,7 +133,7 @@ async fn disks_full_read_only_and_slow() {
 }
 
 #[tokio::test]
-async fn routes_that_are_gone() {
+async fn sampler_reports_no_route_when_default_route_is_missing() {
     let room = Room::new();
     let mut sampler = room.sampler();
     assert_eq!(look(&mut sampler, &check::NO_ROUTE).await, None);
@@ -145,7 +145,7 @@ async fn routes_that_are_gone() {
 }
 
 #[tokio::test]
-async fn names_that_nobody_resolves() {
+async fn sampler_reports_no_dns_when_no_server_resolves() {
     let room = Room::new();
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
@@ -161,7 +161,7 @@ async fn names_that_nobody_resolves() {
             let mut packet = [0; 512];
             let (length, from) = server.recv_from(&mut packet).unwrap();
             let asked = packet[..length].to_vec();
-            // Somebody else's answer comes first and is left aside.
+            // An answer with another id comes first and must be ignored.
             server.send_to(&[0xff, 0xff, 0x80, 0, 0, 0], from).unwrap();
             packet[2] |= 0x80;
             packet[3] = code;
@@ -185,7 +185,7 @@ async fn names_that_nobody_resolves() {
 }
 
 #[tokio::test]
-async fn units_that_are_down_or_start_again_and_again() {
+async fn sampler_reports_failed_and_restarting_units() {
     let room = Room::new();
     let mut sampler = room.sampler();
     let sample = sampler.sample(Millis(0)).await;
@@ -219,7 +219,7 @@ async fn units_that_are_down_or_start_again_and_again() {
 }
 
 #[tokio::test]
-async fn what_the_kernel_says_becomes_incidents_with_their_moment() {
+async fn sampler_reports_kernel_log_lines_as_incidents_with_time() {
     let room = Room::new();
     let mut sampler = room.sampler();
     assert!(sampler.sample(Millis(0)).await.incidents.is_empty());
@@ -254,7 +254,7 @@ async fn what_the_kernel_says_becomes_incidents_with_their_moment() {
     for (line, ..) in &rows {
         room.kernel(line);
     }
-    // A limit of a pod's own is its own affair, and so is what is none of ours.
+    // The sampler ignores the OOM kill by a memory limit of a pod, and every unrelated line.
     room.kernel("Memory cgroup out of memory: Killed process 7 (java)");
     room.kernel("eth0: link becomes ready");
     let incidents = sampler.sample(Millis(0)).await.incidents;
@@ -268,7 +268,7 @@ async fn what_the_kernel_says_becomes_incidents_with_their_moment() {
 }
 
 #[tokio::test]
-async fn tasks_that_hang_until_they_go_on_or_end() {
+async fn sampler_reports_hung_task_until_it_runs_or_ends() {
     let room = Room::new();
     let mut sampler = room.sampler();
     let status = |id: u32, state: &str, switches: u32| {
@@ -287,7 +287,7 @@ async fn tasks_that_hang_until_they_go_on_or_end() {
         let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
         assert_eq!(said, "task jbd2/nvme0n1 (77) is blocked in the kernel and 1 more");
     }
-    // It has run in between, and waits for something else.
+    // The task has run in between, and now waits for something else.
     status(77, "D (disk sleep)", 6);
     let said = look(&mut sampler, &check::TASK_HUNG).await.unwrap();
     assert_eq!(said, "task kworker/1:2 (78) is blocked in the kernel");
@@ -303,7 +303,7 @@ async fn tasks_that_hang_until_they_go_on_or_end() {
 }
 
 #[tokio::test]
-async fn accelerators_that_have_fallen_off_their_bus() {
+async fn sampler_reports_accelerator_when_it_left_the_pci_bus() {
     let room = Room::new();
     let device = |name: &str, vendor: &str, kind: &str, class: &str, config: &[u8]| {
         let folder = format!("sys/bus/pci/devices/{name}");

@@ -1,5 +1,5 @@
-//! The machine image: what Packer runs on a machine of EKS's is run on one here, under a real systemd, and what becomes of it boots.
-//! Each fault that an image may have ends the build with a sentence.
+//! The machine image. The test runs Packer's scripts on a machine from EKS's image, under a real systemd, and boots the result.
+//! Each fault of an image ends the build with an error message.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -14,9 +14,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const STAGING: &str = "opt/staging";
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
-/// EKS's nodeadm leaves a kubeconfig and kubelet's flags, once there is someone to join.
+/// Fake nodeadm of EKS: it writes a kubeconfig and the flags of kubelet, once the machine has a cluster to join.
 const NODEADM: &str = "#!/bin/sh -e\nif [ -d /opt/joins ]; then cp -r /opt/joins/. /; fi\n";
-/// What an image is made of, as far as Kerf has a hand in it.
+/// Parts of an image that Kerf changes or uses.
 const IMAGE: &[&str] = &[
     "usr/bin/kerf-agent",
     "usr/bin/kubelet",
@@ -35,7 +35,7 @@ const IMAGE: &[&str] = &[
     "etc/systemd/system",
 ];
 
-/// A machine that was started from EKS's image, with what Packer has uploaded.
+/// Boots a machine from EKS's image with the files that Packer uploads.
 fn machine_of_eks() -> System {
     let layer = Layer::of_eks();
     layer.script("usr/bin/nodeadm", NODEADM);
@@ -55,7 +55,7 @@ fn machine_of_eks() -> System {
     system
 }
 
-/// Runs a script; gives whether it succeeded, and all that it said.
+/// Runs a script; returns whether it succeeded, and its whole output.
 fn script(system: &System, command: &[&str]) -> (bool, String) {
     let output = system.run(command);
     (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -71,7 +71,7 @@ fn provisioned(mode: &str) -> System {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beside_nodeadm_the_image_boots_to_a_node_with_open_gates() {
+async fn image_in_observe_mode_boots_to_a_node_with_open_gates() {
     if !System::is_available() {
         return;
     }
@@ -97,7 +97,7 @@ async fn beside_nodeadm_the_image_boots_to_a_node_with_open_gates() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_nodeadm_the_image_boots_to_a_kubelet_that_the_agent_started() {
+async fn image_in_bootstrap_mode_boots_to_a_running_kubelet() {
     if !System::is_available() {
         return;
     }
@@ -112,7 +112,7 @@ async fn without_nodeadm_the_image_boots_to_a_kubelet_that_the_agent_started() {
 }
 
 #[test]
-fn an_image_with_a_fault_is_refused() {
+fn verify_rejects_an_image_with_a_fault() {
     if !System::is_available() {
         return;
     }

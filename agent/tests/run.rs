@@ -1,5 +1,5 @@
-//! `kerf-agent run`: its decisions by themselves, its Kubernetes client against a scripted API server, and the whole loop against both
-//! that and a scripted metadata service, over restarts.
+//! `kerf-agent run`: its decisions alone, its Kubernetes client against a scripted API server, and the whole loop against the
+//! API server and a scripted metadata service, over restarts.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
 

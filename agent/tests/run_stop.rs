@@ -1,4 +1,4 @@
-//! A stop by SIGTERM, as systemd sends it: alone in its process, since a signal is for the whole of it.
+//! A stop by SIGTERM, as systemd sends it. The test has its own process, because a signal reaches the whole process.
 
 #[path = "run/api.rs"]
 #[expect(dead_code, reason = "the other tests of the loop use the rest")]
@@ -13,7 +13,7 @@ use api::{Api, until};
 use machine::{INSTANCE, Machine, node};
 
 #[tokio::test]
-async fn sigterm_ends_the_agent_with_its_journal_written() {
+async fn agent_writes_journal_when_stopped_by_sigterm() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.join(&api);

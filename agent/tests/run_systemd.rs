@@ -1,4 +1,4 @@
-//! The program itself under a service manager: what it tells over the notify socket, and that SIGTERM ends it well.
+//! The program under a service manager: its messages on the notify socket, and its exit after SIGTERM.
 
 use std::os::unix::net::UnixDatagram;
 
@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use crate::api::{Api, until};
 use crate::machine::{INSTANCE, Machine, NAME, node};
 
-/// Adds what systemd has been told since to `all`.
+/// Adds the messages that systemd received since the previous call to `all`.
 fn hear(socket: &UnixDatagram, all: &mut Vec<String>) {
     let mut buffer = [0; 4096];
     while let Ok(length) = socket.recv(&mut buffer) {
@@ -18,7 +18,7 @@ fn hear(socket: &UnixDatagram, all: &mut Vec<String>) {
 }
 
 #[tokio::test]
-async fn systemd_hears_of_readiness_state_life_and_end() {
+async fn run_notifies_systemd_of_readiness_status_and_stop() {
     let api = Api::start().await;
     let machine = Machine::boot().await;
     let path = machine.root.path().join("notify");

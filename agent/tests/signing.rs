@@ -1,4 +1,5 @@
-//! The agent's signatures, evaluated by AWS's own signer over random requests: one byte of difference and nobody gets in.
+//! Signatures of the agent, compared with those of AWS's own signer for random requests. One different byte makes a request
+//! invalid.
 #![expect(clippy::expect_used, reason = "a failed assumption should fail the test")]
 
 use std::time::{Duration, SystemTime};
@@ -42,7 +43,7 @@ fn pairs(owned: &[(String, String)]) -> Vec<(&str, &str)> {
     owned.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
-/// What AWS's signer does to the same request.
+/// Signs the same request with AWS's signer.
 fn judge(case: &Case, url: &str, place: SignatureLocation) -> SigningInstructions {
     let keys = &case.keys;
     let identity: Identity =
@@ -68,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn our_signatures_are_those_of_awss_signer(case in case()) {
+    fn signer_returns_the_signatures_of_the_aws_signer(case in case()) {
         let (query, headers) = (pairs(&case.query), pairs(&case.headers));
         let request = Request {
             method: "POST", host: "sts.example.com", path: "/", query: &query, headers: &headers, body: &case.body,

@@ -1,5 +1,5 @@
 //! The units as an image ships them, under a real systemd: boot, crash, hang, a stop in the middle of a drain, the journal, and
-//! what they may do. Metadata and API server are scripted, on loopback.
+//! their privileges. Metadata service and API server are scripted, on loopback.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -18,15 +18,15 @@ use systemd_room::{Layer, System};
 const RUN: &str = "kerf-agent.service";
 const BOOTSTRAP: &str = "kerf-agent-bootstrap.service";
 const DISKS: &str = "kerf-local-disks.service";
-/// How long logind lets a lock delay a shutdown.
+/// Longest time for which logind lets a lock delay a shutdown.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What an image has, with stand-ins for what the agent only starts.
+/// Returns the files of an image, with stand-ins for the programs that the agent only starts.
 fn layer(imds: &str) -> Layer {
     Layer::new(Path::new(env!("CARGO_BIN_EXE_kerf-agent")), imds).with_stand_ins()
 }
 
-/// A system whose bootstrap was done before, with a registered Node; only the guarding unit is started.
+/// Returns a system whose bootstrap was done before, with a registered Node. Only `kerf-agent.service` is started.
 async fn guarded(settings: &str) -> (Api, Machine, System) {
     let api = Api::start().await;
     let machine = Machine::told_to_join().await;
@@ -39,7 +39,7 @@ async fn guarded(settings: &str) -> (Api, Machine, System) {
         "etc/systemd/logind.conf.d/patience.conf",
         &format!("[Login]\nInhibitDelayMaxSec={}\n", PATIENCE.as_secs()),
     );
-    // Bootstrap is another test's: here it would write its own kubeconfig over the scripted server's.
+    // Another test covers bootstrap: here it would overwrite the kubeconfig of the scripted server.
     image.write("etc/systemd/system/kerf-agent-bootstrap.service.d/not.conf", "[Unit]\nConditionPathExists=/never\n");
     let system = System::boot(image);
     system.take_over(machine.root.path());
@@ -52,7 +52,7 @@ fn signal(system: &System, signal: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
+async fn units_start_kubelet_and_agent_at_boot() {
     if !System::is_available() {
         return;
     }
@@ -77,7 +77,7 @@ async fn a_boot_ends_with_kubelet_running_and_the_node_guarded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bootstrap_that_waits_says_so_and_goes_on_by_itself() {
+async fn bootstrap_unit_waits_and_continues_when_user_data_is_fixed() {
     if !System::is_available() {
         return;
     }
@@ -92,7 +92,7 @@ async fn a_bootstrap_that_waits_says_so_and_goes_on_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_and_a_hang_end_in_a_new_start() {
+async fn agent_unit_restarts_after_a_crash_or_a_hang() {
     if !System::is_available() {
         return;
     }
@@ -113,7 +113,7 @@ async fn a_crash_and_a_hang_end_in_a_new_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_in_the_middle_of_a_drain_is_taken_up_again() {
+async fn agent_unit_resumes_drain_when_stopped_midway() {
     if !System::is_available() {
         return;
     }
@@ -134,7 +134,7 @@ async fn a_stop_in_the_middle_of_a_drain_is_taken_up_again() {
     system.until(RUN, "StatusText", |text| text.starts_with("drained"));
 }
 
-/// What `systemd-inhibit --list` says of the agent's lock.
+/// Reports whether `systemd-inhibit --list` shows the lock of the agent.
 fn delays_shutdown(system: &System) -> bool {
     let listed = system.run(&["systemd-inhibit", "--list", "--no-pager"]).stdout;
     let text = String::from_utf8_lossy(&listed).into_owned();
@@ -142,7 +142,7 @@ fn delays_shutdown(system: &System) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logind_waits_with_a_shutdown_until_the_node_is_empty_and_no_longer() {
+async fn agent_unit_delays_shutdown_until_drain_ends() {
     if !System::is_available() {
         return;
     }
@@ -165,7 +165,7 @@ async fn logind_waits_with_a_shutdown_until_the_node_is_empty_and_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_journal_has_fields_to_search_by() {
+async fn agent_unit_logs_fields_to_the_journal() {
     if !System::is_available() {
         return;
     }
@@ -184,7 +184,7 @@ async fn the_journal_has_fields_to_search_by() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn systemd_finds_nothing_wrong_with_the_units_and_little_that_they_may() {
+async fn units_pass_systemd_analyze_verify_and_security() {
     if !System::is_available() {
         return;
     }
@@ -198,7 +198,7 @@ async fn systemd_finds_nothing_wrong_with_the_units_and_little_that_they_may() {
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said);
             assert!(output.status.success(), "{unit}: {arguments:?}: {said}");
-            // A line that systemd does not understand is reported and ignored: the command succeeds.
+            // systemd reports and ignores a line that it does not understand: the command succeeds.
             let warnings: Vec<&str> = said.lines().filter(|line| line.contains(&format!("{path}:"))).collect();
             assert!(warnings.is_empty(), "{unit}: {arguments:?}: {warnings:?}");
         }

@@ -1,5 +1,5 @@
-//! What the agent makes of cgroups and `/proc`: made-up trees of every layout, the kernel's own on this machine, garbage, and the
-//! report that comes of it.
+//! Measurement of cgroups and `/proc` by the agent: artificial trees of every layout, the kernel's own on this machine,
+//! garbage, and the resulting report.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 

@@ -1,5 +1,5 @@
-//! `kerf adopt --check`: what changes when Kerf takes over a cluster in which Karpenter runs, told from the cluster's objects before
-//! anyone touches it.
+//! `kerf adopt --check`: changes on takeover from Karpenter, computed from the objects of a cluster. Nothing is written to the
+//! cluster.
 
 mod others;
 mod pools;
@@ -14,10 +14,10 @@ use crate::input::{self, InputErrors, Place};
 
 pub use report::{Finding, Report, Weight};
 
-/// Looks at the objects in files and folders, and in standard input for `-`, as `kubectl get -o yaml` prints them.
+/// Checks the objects in files and folders, and in standard input for `-`, in the format of `kubectl get -o yaml`.
 ///
 /// # Errors
-/// What cannot be read.
+/// Returns every file or document that cannot be read.
 pub fn check(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Report, InputErrors> {
     let (files, mut errors) = input::files(paths, stdin);
     let mut objects = Vec::new();
@@ -29,7 +29,7 @@ pub fn check(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Report, InputErr
     if errors.is_empty() { Ok(report(&objects)) } else { Err(InputErrors::new(errors)) }
 }
 
-/// What a look at the objects of a cluster finds. Lists are taken apart; the order of objects does not matter.
+/// Returns the findings for the objects of a cluster. Lists are flattened; the order of objects does not matter.
 #[must_use]
 pub fn report(objects: &[Value]) -> Report {
     let mut flat = Vec::new();
@@ -48,25 +48,25 @@ fn flatten<'a>(object: &'a Value, into: &mut Vec<&'a Value>) {
     }
 }
 
-/// A text at a JSON pointer; empty where there is none.
+/// Returns the string at a JSON pointer, or an empty string.
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Kind and name, as findings call an object.
+/// Returns kind, namespace and name, as findings refer to an object.
 fn named(object: &Value) -> String {
     let namespace = text(object, "/metadata/namespace");
     let slash = if namespace.is_empty() { "" } else { "/" };
     format!("{} {namespace}{slash}{}", text(object, "/kind"), text(object, "/metadata/name"))
 }
 
-/// Whether an object is of a group and a kind, in any version.
+/// Reports whether an object has a group and a kind, in any version.
 fn is_of(object: &Value, group: &str, kind: &str) -> bool {
     let own = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
     own == group && text(object, "/kind") == kind
 }
 
-/// The place of what comes from a cluster.
+/// Returns the place of objects that come from a cluster.
 fn cluster() -> Place {
     Place { file: "cluster".to_owned(), ..Place::default() }
 }

@@ -1,4 +1,4 @@
-//! What can be bought, without asking EC2: the embedded types, zones and list prices, or a catalogue from a file.
+//! Instance types and offerings without a request to EC2: embedded types, zones and list prices, or a catalogue from a file.
 
 pub(crate) mod assumed;
 mod custom;
@@ -24,45 +24,45 @@ pub(crate) use embedded::EmbeddedCatalogue;
 pub(crate) use spot::guess;
 pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
-/// Regions whose zones we know.
+/// Regions whose zones are embedded.
 pub const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-2"];
-/// The region of a cluster that does not say its own.
+/// Region for objects that name no region.
 pub const DEFAULT_REGION: &str = REGIONS[0];
 
-/// Where the catalogue comes from.
+/// Sources of the catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueOptions {
-    /// A catalogue in place of EC2's.
+    /// File with a catalogue in place of EC2's.
     pub file: Option<PathBuf>,
-    /// The region; `None` for the one that the objects speak of.
+    /// Region; `None` for the region that the objects name.
     pub region: Option<String>,
-    /// A spot price history.
+    /// File with a spot price history.
     pub spot_prices: Option<PathBuf>,
-    /// A table of list prices; `None` for the one at the usual place, else the embedded one.
+    /// File with list prices; `None` for the file at the default path, else the embedded prices.
     pub prices: Option<PathBuf>,
-    /// Settings on which the size of machines depends.
+    /// Settings that affect allocatable resources.
     pub settings: cloud::Settings,
-    /// Whether reserved capacity counts.
+    /// `true` if reserved capacity is included.
     pub reserved: bool,
 }
 
-/// Catalogues by node class, with what deserves a word.
+/// Catalogues by node class, with warnings.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueSet {
-    /// What can be bought, by the node class's name.
+    /// Catalogues by the node class's name.
     pub catalogues: BTreeMap<String, Arc<Catalogue>>,
-    /// What deserves a word.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// Where types and prices come from, for people; one line each.
+    /// Sources of types and prices, for people; one line each.
     pub sources: Vec<String>,
-    /// Labels that machines of the catalogue have beyond those that every cloud gives.
+    /// Labels of the catalogue's instance types that are not well-known labels.
     pub labels: BTreeSet<String>,
 }
 
-/// Makes the catalogue of every class that pools and claims name.
+/// Builds the catalogue of every class that NodePools and NodeClaims name.
 ///
 /// # Errors
-/// When a file cannot be read, or the region is not known.
+/// Returns an error if a file cannot be read, or if the region is unknown.
 pub fn offer(objects: &Objects, wish: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
     let mut offer = match &wish.file {
         Some(path) => custom_offer(objects, custom::read(path)?, path),
@@ -84,18 +84,18 @@ fn leave_out_reserved(catalogue: &mut Catalogue) {
     }
 }
 
-/// Classes that pools and claims name.
+/// Returns the classes that NodePools and NodeClaims name.
 fn named(objects: &Objects) -> BTreeSet<&NodeClassRef> {
     let pools = objects.pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref);
     pools.chain(objects.claims.iter().map(|claim| &claim.spec.node_class_ref)).collect()
 }
 
-/// The class itself, where it is given.
+/// Returns the class of this name, if the input has it.
 fn class<'a>(objects: &'a Objects, name: &str) -> Option<&'a EC2NodeClass> {
     objects.classes.iter().map(AsRef::as_ref).find(|class: &&EC2NodeClass| class.metadata.name.as_deref() == Some(name))
 }
 
-/// Why a class makes no machines: it is going, or its controller says that it is not ready.
+/// Returns why a class launches no nodes: it is being deleted, or its condition is not Ready.
 fn unready(class: &EC2NodeClass) -> Option<String> {
     let name = class.metadata.name.as_deref().unwrap_or_default();
     if class.metadata.deletion_timestamp.is_some() {
@@ -107,7 +107,7 @@ fn unready(class: &EC2NodeClass) -> Option<String> {
         .then(|| format!("EC2NodeClass {name} is not Ready, so no node is launched for it: {}", ready.message))
 }
 
-/// One catalogue stands for every class; what a class says of its machines is not looked at.
+/// Uses one catalogue for every class. Settings of the class have no effect on its instance types.
 fn custom_offer(objects: &Objects, custom: Custom, path: &std::path::Path) -> CatalogueSet {
     let Custom { types, warnings } = custom;
     let labels = types.iter().flat_map(|kind| kind.labels.keys()).filter(|key| !label::is_well_known(key)).cloned();
@@ -156,7 +156,7 @@ fn embedded_offer(objects: &Objects, wish: &CatalogueOptions, now: Timestamp) ->
     Ok(offer)
 }
 
-/// The class as it is given, or one that says nothing else than its name.
+/// Returns the class from the input, or a class with only a name and default settings.
 fn known_class(objects: &Objects, reference: &NodeClassRef, warnings: &mut Vec<String>) -> Option<EC2NodeClass> {
     if reference.kind != "EC2NodeClass" {
         warnings.push(format!("node class {} has kind {}, which is not supported", reference.name, reference.kind));
@@ -176,7 +176,7 @@ fn known_class(objects: &Objects, reference: &NodeClassRef, warnings: &mut Vec<S
     Some(given.clone())
 }
 
-/// The region that was asked for, else the one region that the objects speak of, else the first that we know.
+/// Returns the requested region, else the one region that the objects name, else the first embedded region.
 fn region(objects: &Objects, wished: Option<&str>) -> Result<String, Failure> {
     let spoken: BTreeSet<String> = spoken_of(objects);
     let region = match (wished, spoken.len()) {
@@ -198,7 +198,7 @@ fn region(objects: &Objects, wished: Option<&str>) -> Result<String, Failure> {
     )))
 }
 
-/// Regions of the nodes' labels and of the classes' subnets.
+/// Returns the regions of node labels and of the subnets in class status.
 fn spoken_of(objects: &Objects) -> BTreeSet<String> {
     let of_nodes = objects.nodes.iter().filter_map(|node| node.metadata.labels.as_ref()?.get(label::REGION)).cloned();
     let subnets = objects.classes.iter().filter_map(|class| class.status.as_ref()).flat_map(|status| &status.subnets);

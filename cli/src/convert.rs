@@ -1,8 +1,8 @@
-//! `kerf convert`: what older versions of Karpenter wrote becomes what v1 reads, with the meaning that it had.
+//! `kerf convert`: manifests of older versions of Karpenter become manifests of v1 with the same meaning.
 //!
-//! Documents are reported apart by what they say: manifests, Helm values, Prometheus rules. One that is current comes out byte for byte. One
-//! that is changed is written anew from a tree that keeps comments, quotes and the order of fields. Everything that comes out is held
-//! against the rules that `kerf plan` holds manifests against; where anything is refused, nothing comes out.
+//! Manifests, Helm values and Prometheus rules are reported separately. A document that is current is printed byte for byte. A
+//! changed document is printed from a tree that keeps comments, quotes and the order of fields. All output is validated against
+//! the rules of `kerf plan`. A single rejected document prevents any output.
 
 mod class;
 mod cluster_autoscaler;
@@ -24,21 +24,21 @@ use tree::Node;
 
 pub use cluster_autoscaler::from_cluster_autoscaler;
 
-/// What came out.
+/// Result of a conversion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Converted {
-    /// The documents.
+    /// Converted documents.
     pub text: String,
-    /// What was changed, one sentence each, with file, document, line and field.
+    /// Changes, one sentence each, with file, document, line and field.
     pub changed: Vec<String>,
-    /// What has no equal, likewise.
+    /// Settings without an equivalent, in the same format.
     pub lost: Vec<String>,
 }
 
-/// Converts everything at `paths`: files, folders with all that is below them, and `-` for `stdin`.
+/// Converts all input at `paths`: files, folders with their subfolders, and `-` for `stdin`.
 ///
 /// # Errors
-/// Everything that cannot be converted, each with its cure.
+/// Returns everything that cannot be converted, each with its fix.
 pub fn convert(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Converted, InputErrors> {
     let (files, errors) = input::files(paths, stdin);
     if errors.is_empty() { texts(&files) } else { Err(InputErrors::new(errors)) }
@@ -47,7 +47,7 @@ pub fn convert(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Converted, Inp
 /// Converts one text as if it were the file `name`.
 ///
 /// # Errors
-/// As [`convert`].
+/// Returns the same errors as [`convert`].
 pub fn convert_text(name: &str, text: &str) -> Result<Converted, InputErrors> {
     texts(&[File { name: name.to_owned(), text: text.to_owned() }])
 }
@@ -81,7 +81,7 @@ fn texts(files: &[File]) -> Result<Converted, InputErrors> {
     Ok(out)
 }
 
-/// Brings each object into its present form.
+/// Converts each object into its v1 form.
 fn modernise(objects: &mut [&mut Object]) {
     let classes: Vec<String> =
         objects.iter().filter(|object| is_class(object)).map(|it| it.name().to_owned()).collect();
@@ -114,7 +114,7 @@ fn modernise(objects: &mut [&mut Object]) {
     }
 }
 
-/// A class that came out of a Provisioner must not take another one's name.
+/// Rejects a class of a Provisioner's provider whose name another class has.
 fn namesakes(objects: &mut [&mut Object]) {
     let classes: Vec<String> = objects.iter().filter(|it| is_class(it)).map(|it| it.name().to_owned()).collect();
     for object in objects.iter_mut().filter(|object| object.beside.is_some()) {
@@ -125,7 +125,7 @@ fn namesakes(objects: &mut [&mut Object]) {
     }
 }
 
-/// A pool's name, and when its nodes expire.
+/// Returns a NodePool's name, and the age at which its nodes expire.
 fn expiry(pool: &Object) -> (String, String) {
     let said = pool.root.text_at(&["spec", "template", "spec", "expireAfter"]);
     (pool.name().to_owned(), if said.is_empty() { "720h".to_owned() } else { said.to_owned() })
@@ -135,7 +135,7 @@ fn is_class(object: &Object) -> bool {
     matches!(object.api(), ("karpenter.k8s.aws", _, "EC2NodeClass" | "AWSNodeTemplate"))
 }
 
-/// An object of Karpenter's groups that is nothing that can be converted.
+/// Rejects an object of Karpenter's groups that cannot be converted.
 fn stranger(object: &mut Object, kind: &str) {
     if kind == "Machine" {
         let cure = "remove it: the controller created it, and its node is replaced by one of the NodePool";
@@ -153,7 +153,7 @@ fn stranger(object: &mut Object, kind: &str) {
     object.refuse(path, &format!("there never was a {kind} of {api}"), format!("write one of these: {known}"));
 }
 
-/// Kubelet's settings belong to the class since v1. All pools of a class must have had the same.
+/// Moves kubelet settings to the class, to which they belong since v1. All NodePools of a class must have the same settings.
 fn move_kubelets(objects: &mut [&mut Object]) {
     const KUBELET: [&str; 4] = ["spec", "template", "spec", "kubelet"];
     let class_of = |pool: &Object| pool.root.text_at(&["spec", "template", "spec", "nodeClassRef", "name"]).to_owned();
@@ -210,7 +210,7 @@ fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: 
     }
 }
 
-/// What `kerf plan` has to say of an object, after it is converted.
+/// Validates a converted object with the rules of `kerf plan`.
 fn check(object: &mut Object) {
     let subjects = [Some(&*object), object.beside.as_deref()];
     let faults: Vec<InputError> = subjects.into_iter().flatten().flat_map(told_by_plan).collect();
@@ -238,7 +238,7 @@ impl Converted {
 }
 
 impl Document {
-    /// The object's remarks, in the order in which they were made.
+    /// Adds the remarks of the objects to the result, in the order of their creation.
     fn tell(&self, out: &mut Converted) {
         for object in &self.objects {
             object.remarks.iter().for_each(|remark| out.remark(remark.sort, &remark.text));

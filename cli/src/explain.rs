@@ -1,4 +1,4 @@
-//! The story of one pod: what it asks for, where it goes or why it cannot, and what stands beside it.
+//! Explanation for one pod: its constraints, its node or the reason why it has none, and the other pods on that node.
 
 mod asks;
 
@@ -13,13 +13,13 @@ use crate::table::{Paint, asked, counted, wrap};
 use crate::view::{self, NodeRow};
 
 const WIDTH: usize = 80;
-/// Types that a story names.
+/// Maximum number of instance types that an explanation lists.
 const TYPES: usize = 8;
 
-/// The story with the exit code: 3 when the pod has no place.
+/// Returns the explanation with the exit code: 3 if the pod is unschedulable.
 ///
 /// # Errors
-/// When there is no such pod; the message names similar ones.
+/// Returns an error if the input has no such pod; the message contains similar names.
 pub fn story(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
     let full_name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
     let mut story = Explanation { paint: Paint(colours), lines: Vec::new() };
@@ -58,7 +58,7 @@ impl Explanation {
         self.lines.push(self.paint.bold(&format!("Pod {full_name}{owner}")));
     }
 
-    /// A pod that the planner looked at.
+    /// Adds the sections for a pod that the plan covers.
     fn planned(&mut self, answer: &PlanAnswer, position: usize) -> u8 {
         let snapshot = &answer.built.snapshot;
         let pod = &snapshot.pods[position];
@@ -80,7 +80,7 @@ impl Explanation {
                 }
             }
             PodVerdict::Launch { launch, .. } => {
-                // A verdict counts launches, people know them by name.
+                // A verdict numbers launches, but the report refers to new nodes by name.
                 let name = machine.as_ref().map_or("", |machine| &machine.name);
                 let said = verdict.to_string().replacen(&format!("node {}", launch + 1), &format!("node {name}"), 1);
                 self.say(&format!("It {said}."));
@@ -96,11 +96,11 @@ impl Explanation {
         if plan_report::is_unplaced(verdict) { UNPLACED } else { PLACED }
     }
 
-    /// Why that place and no other.
+    /// Adds the reason for the choice of the node.
     fn because(&mut self, verdict: &PodVerdict) {
         let (PodVerdict::Existing { why, .. } | PodVerdict::Launch { why, .. }) = verdict else { return };
         self.say(match why {
-            // The verdict itself says these.
+            // The text of the verdict already contains these reasons.
             PlacementReason::Promised | PlacementReason::Static => return,
             PlacementReason::Room => "First existing node with enough free capacity, at no extra cost.",
             PlacementReason::Joined => "The node is shared with other pods; a separate node would cost more.",
@@ -110,13 +110,13 @@ impl Explanation {
         });
     }
 
-    /// What the pod asks for, as the planner reads it.
+    /// Adds the pod's constraints as the planner reads them.
     fn asks(&mut self, shape: &PodShape, claims: &[String]) {
         self.heading("CONSTRAINTS");
         asks::lines(shape, claims).iter().for_each(|line| self.say(line));
     }
 
-    /// What the pod's new node may be.
+    /// Adds the requirements and instance types of the pod's new node.
     fn launch(&mut self, answer: &PlanAnswer, launch: usize, name: &str) {
         let launch = &answer.plan.launches[launch];
         self.heading(&format!("NEW NODE {name}"));
@@ -127,7 +127,7 @@ impl Explanation {
         self.say(&format!("cheapest first: {}{more}", shown.join(", ")));
     }
 
-    /// The machine that the pod goes to, and who else does.
+    /// Adds the pod's node and the other pods on it.
     fn machine(&mut self, answer: &PlanAnswer, machine: Option<NodeRow>, position: usize) {
         let Some(machine) = machine else { return };
         self.heading("OTHER PODS ON IT");
@@ -150,7 +150,7 @@ impl Explanation {
         }
     }
 
-    /// A pod that the planner did not look at.
+    /// Adds the section for a pod that the plan does not cover.
     fn left_alone(&mut self, answer: &PlanAnswer, full_name: &str, object: Option<&Pod>) -> u8 {
         self.heading("ANSWER");
         if let Some(ignored) = answer.built.ignored.iter().find(|ignored| ignored.pod == full_name) {
@@ -163,7 +163,7 @@ impl Explanation {
     }
 }
 
-/// The machine that the pod goes to.
+/// Returns the node of the pod.
 fn place(answer: &PlanAnswer, verdict: &PodVerdict) -> Option<NodeRow> {
     match verdict {
         PodVerdict::Launch { launch, .. } => view::launched(answer).into_iter().nth(*launch),
@@ -172,7 +172,7 @@ fn place(answer: &PlanAnswer, verdict: &PodVerdict) -> Option<NodeRow> {
     }
 }
 
-/// Why a pod needs no place.
+/// Returns why a pod needs no new place.
 fn needless(pod: &Pod) -> String {
     if pod.is_terminal() {
         return format!("Completed ({}).", pod.status.phase);
@@ -189,7 +189,7 @@ fn needless(pod: &Pod) -> String {
     "Not marked unschedulable by kube-scheduler, so no node is launched for it.".to_owned()
 }
 
-/// No such pod: names of the same workload or with the same letters help.
+/// Returns the error for an unknown pod, with up to 5 names of the same workload or with the same substring.
 fn unknown(answer: &PlanAnswer, full_name: &str) -> Failure {
     let name = full_name.rsplit('/').next().unwrap_or_default();
     let all = answer.cluster.objects.pods.iter().map(|pod| format!("{}/{}", pod.namespace(), pod.name()));
@@ -202,7 +202,7 @@ fn unknown(answer: &PlanAnswer, full_name: &str) -> Failure {
     Failure::usage(format!("pod {full_name} is not in the input; {hint}"))
 }
 
-/// The part of a pod's name that its siblings share.
+/// Returns the part of a pod's name that all pods of its workload share.
 fn stem(full_name: &str) -> &str {
     let name = full_name.rsplit('/').next().unwrap_or_default();
     name.rsplit_once('-').map_or(name, |(stem, _)| stem)

@@ -1,4 +1,4 @@
-//! Why the command ends without an answer, and with which exit code.
+//! Errors that end the command, with their exit codes.
 
 use std::error::Error;
 
@@ -8,14 +8,14 @@ use crate::input::InputErrors;
 pub const PLACED: u8 = 0;
 /// Exit code: input or arguments cannot be read.
 pub const UNREADABLE: u8 = 2;
-/// Exit code: some pod has no place.
+/// Exit code: at least one pod is unschedulable.
 pub const UNPLACED: u8 = 3;
-/// Exit code: the answer would be wrong, which is a fault of the program.
+/// Exit code: the result would be wrong because of a bug.
 pub const INTERNAL: u8 = 70;
-/// Exit code: something outside did not answer, such as AWS's price list.
+/// Exit code: an external service did not respond, such as AWS's price list.
 pub const UNAVAILABLE: u8 = 69;
 
-/// Why there is no answer.
+/// Error that ends the command.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -24,31 +24,31 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Arguments, or files that they name, that cannot be used; the sentence holds the cure.
+    /// Returns an error for invalid arguments, or for invalid files that they name; the message contains the fix.
     #[must_use]
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: UNREADABLE }
     }
 
-    /// An object that cannot be used.
+    /// Returns an error for an object that cannot be used.
     #[must_use]
     pub fn input(error: impl Error) -> Self {
         Self::usage(told(&error))
     }
 
-    /// Something outside that did not answer; the sentence holds the cure.
+    /// Returns an error for an external service that did not respond; the message contains the fix.
     #[must_use]
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: UNAVAILABLE }
     }
 
-    /// A fault of the program.
+    /// Returns an error for a bug in Kerf.
     #[must_use]
     pub fn internal(error: impl Error) -> Self {
         Self::fault(told(&error))
     }
 
-    /// A fault of the program, reported.
+    /// Returns an error for a bug in Kerf, with a request to report it.
     #[must_use]
     pub fn fault(message: impl Into<String>) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     #[must_use]
     pub fn code(&self) -> u8 {
         self.code
@@ -70,7 +70,7 @@ impl From<InputErrors> for Failure {
     }
 }
 
-/// An error with its causes, as one sentence.
+/// Returns an error with its causes, as one sentence.
 pub(crate) fn told(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

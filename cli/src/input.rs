@@ -1,5 +1,5 @@
-//! Kubernetes manifests as people keep them: files, folders and standard input become typed objects, or errors that
-//! name the file, the document, the field and the cure.
+//! Kubernetes manifests in files, folders and standard input become typed objects, or errors with the file, the document, the
+//! field and the fix.
 
 mod crossed;
 mod error;
@@ -28,14 +28,14 @@ pub(crate) use text::{is_blank, pieces};
 
 use kinds::Verdict;
 
-/// What was found at the paths.
+/// Content of the paths.
 #[derive(Clone, Debug, Default)]
 pub struct Manifests {
-    /// The objects that a plan looks at, each kind in the order of namespaces and names.
+    /// Objects that a plan depends on; each kind is sorted by namespace and name.
     pub objects: Objects,
-    /// What deserves a word, in an order that does not depend on files; positions in files are left out.
+    /// Warnings without positions in files, in an order that does not depend on files.
     pub warnings: Vec<String>,
-    /// The same with positions in files, in the order of reading.
+    /// The same warnings with positions in files, in the order of reading.
     pub notes: Vec<String>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct Raw {
     pub(crate) value: Value,
 }
 
-/// Reads everything at `paths`: files, folders with all that is below them, and `-` for `stdin`. YAML of several
-/// documents, JSON and Lists may be mixed. An object that is there twice in the same words counts once.
+/// Reads all input at `paths`: files, folders with their subfolders, and `-` for `stdin`. YAML with several documents, JSON and
+/// Lists may be mixed. An object that occurs twice with the same content counts once.
 ///
 /// # Errors
-/// Everything that cannot be read, not only the first.
+/// Returns all errors, not only the first.
 pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputErrors> {
     let (files, errors) = files(paths, stdin);
     let mut reader = Reader { errors, ..Reader::default() };
@@ -61,7 +61,7 @@ pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Manifests, InputE
     reader.finish()
 }
 
-/// The texts of everything at `paths`, and what cannot be read.
+/// Returns the texts of all input at `paths`, and errors for paths that cannot be read.
 pub(crate) fn files(paths: &[PathBuf], stdin: &mut dyn Read) -> (Vec<File>, Vec<InputError>) {
     let (mut all, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
@@ -73,7 +73,7 @@ pub(crate) fn files(paths: &[PathBuf], stdin: &mut dyn Read) -> (Vec<File>, Vec<
     (all, errors)
 }
 
-/// Every document of a file as a plain value, and those that cannot be parsed.
+/// Returns every document of a file as a plain value, and errors for documents that cannot be parsed.
 pub(crate) fn values(file: &File) -> (Vec<(Place, Value)>, Vec<InputError>) {
     text::documents(&file.name, &file.text)
 }
@@ -81,18 +81,18 @@ pub(crate) fn values(file: &File) -> (Vec<(Place, Value)>, Vec<InputError>) {
 /// Reads one text as if it were the file `name`.
 ///
 /// # Errors
-/// As [`read`].
+/// Returns the same errors as [`read`].
 pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputErrors> {
     let mut reader = Reader::default();
     reader.file(name, text);
     reader.finish()
 }
 
-/// What has been gathered so far.
+/// Objects, warnings and errors of the documents read so far.
 #[derive(Default)]
 struct Reader {
     found: BTreeMap<(Kind, String, String), Raw>,
-    /// Objects that get their names from the API server, by the name's beginning.
+    /// Objects with a `generateName` and no name, by their `generateName`.
     unnamed: BTreeMap<(Kind, String, String), Vec<Raw>>,
     strangers: BTreeMap<String, usize>,
     warnings: Vec<String>,
@@ -107,7 +107,7 @@ impl Reader {
         values.into_iter().for_each(|(place, value)| self.value(place, value));
     }
 
-    /// Takes one document or one item of a List.
+    /// Adds one document or one item of a List.
     fn value(&mut self, place: Place, value: Value) {
         match kinds::verdict(&place, &value) {
             Err(error) => self.errors.push(error),
@@ -157,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// Gives names to objects that only say how theirs begin: numbers, in the order of what the objects say.
+    /// Names the objects that have only a `generateName`: the prefix and a number, in the order of their content.
     fn name_the_unnamed(&mut self) {
         for ((kind, namespace, begins), mut list) in std::mem::take(&mut self.unnamed) {
             list.sort_by_cached_key(|raw| raw.value.to_string());
@@ -200,8 +200,8 @@ impl Reader {
     }
 }
 
-/// Takes out fields that say nothing, such as the `resources:` that templates leave behind: Kubernetes takes them for
-/// absent. Where names and values are people's own, nothing is a mistake that is reported.
+/// Removes null fields, such as the empty `resources:` that templates produce: Kubernetes treats them as absent. Maps with
+/// user-defined keys keep null values, so that they are reported as errors.
 fn forget_nulls(value: &mut Value) {
     const OWN: [&str; 4] = ["labels", "matchLabels", "annotations", "nodeSelector"];
     match value {
@@ -214,8 +214,8 @@ fn forget_nulls(value: &mut Value) {
     }
 }
 
-/// Everything for which the API server would refuse a custom resource, or drop what someone meant; such an object is not
-/// looked at any further. What has its own cure is reported with that alone.
+/// Returns all errors for which the API server would reject a custom resource or drop a field. Such an object is not validated
+/// further. A field with a specific fix is reported only with that fix.
 fn refused(raw: &Raw) -> Vec<InputError> {
     let mut faults = outdated::faults(raw);
     let told: Vec<Box<str>> = faults.iter().map(|fault| fault.field.clone()).collect();
@@ -224,7 +224,7 @@ fn refused(raw: &Raw) -> Vec<InputError> {
     faults
 }
 
-/// Sentences about fields that do not exist: most are typing mistakes.
+/// Returns warnings about unknown fields, most of which are typing mistakes.
 fn unknown_fields(raw: &Raw) -> Vec<String> {
     let paths = schema::unknown_fields(raw).into_iter().chain(strict::unknown_fields(raw));
     paths.map(|path| format!("{} {}: {path} is not a field and is ignored", raw.kind, raw.full_name())).collect()

@@ -1,7 +1,7 @@
-//! The `kerf` command: what the controller would do with a cluster, told without one.
+//! The `kerf` command: simulates the controller's decisions for a cluster, offline.
 //!
-//! It builds without the EC2 SDK, and without a Kubernetes client when its feature `live` is off, so that it can be tried in
-//! minutes; [`input`] and [`plan_input`] also serve the planner's peers.
+//! The crate builds within minutes, because it does not need the EC2 SDK. Without its feature `live`, it needs no Kubernetes
+//! client either. `tests/peers` also uses [`input`] and [`plan_input`].
 
 pub mod adopt;
 mod args;

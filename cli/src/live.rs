@@ -1,4 +1,4 @@
-//! Reads objects of a live cluster, for the commands that can do without files. Only this file knows Kubernetes' client.
+//! Reads objects of a live cluster, for commands that can run without files. Only this file uses Kubernetes' client.
 
 use http::Request;
 use kube::{Client, Config};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::failure::{Failure, told};
 
-/// Kinds of Karpenter's APIs: group, the versions from the newest, plural, kind.
+/// Kinds of Karpenter's APIs: group, versions from the newest, plural, kind.
 const KINDS: [(&str, &[&str], &str, &str); 5] = [
     ("karpenter.k8s.aws", &["v1", "v1beta1"], "ec2nodeclasses", "EC2NodeClass"),
     ("karpenter.k8s.aws", &["v1alpha1"], "awsnodetemplates", "AWSNodeTemplate"),
@@ -14,37 +14,38 @@ const KINDS: [(&str, &[&str], &str, &str); 5] = [
     ("karpenter.sh", &["v1", "v1beta1"], "nodeclaims", "NodeClaim"),
     ("karpenter.sh", &["v1alpha5"], "provisioners", "Provisioner"),
 ];
-/// Where other programs stand, and the Lease that says which of them acts: of all the others each node has one.
+/// Workloads of other programs, and the Lease of the leader. The name filter skips the many other Leases, of which each node
+/// has one.
 const PROGRAMS: [(&str, &str, &str, &str); 3] = [
     ("apps", "v1", "deployments", "Deployment"),
     ("apps", "v1", "daemonsets", "DaemonSet"),
     ("coordination.k8s.io", "v1", "leases?fieldSelector=metadata.name%3Dkarpenter-leader-election", "Lease"),
 ];
 
-/// What is to be read.
+/// Kinds to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveKinds {
-    /// What people write: pools and classes of every version.
+    /// Kinds that users write: NodePools and classes of every version.
     Written,
-    /// These, the claims, and the programs that run.
+    /// The same kinds, NodeClaims, Deployments, DaemonSets and the leader's Lease.
     Everything,
 }
 
-/// Reads the cluster that the kubeconfig names.
+/// Reads the objects from the cluster of the kubeconfig.
 ///
 /// # Errors
-/// When there is no cluster, or it does not answer; the sentence holds the cure.
+/// Returns an error if there is no cluster, or if it does not respond; the message contains the fix.
 pub fn read(wish: LiveKinds) -> Result<Vec<Value>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
-    // Another part of the program may have chosen the same one.
+    // Another part of the program may have installed the same provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     runtime.block_on(all(wish))
 }
 
-/// What people write, as documents of YAML.
+/// Reads the objects that users write, as YAML documents.
 ///
 /// # Errors
-/// As [`read`].
+/// Returns the same errors as [`read`].
 pub fn manifests() -> Result<String, Failure> {
     let mut texts = Vec::new();
     for object in read(LiveKinds::Written)? {
@@ -78,7 +79,7 @@ async fn all(wish: LiveKinds) -> Result<Vec<Value>, Failure> {
     Ok(objects)
 }
 
-/// All objects of a kind; `None` where the cluster does not know it.
+/// Returns all objects of a kind; `None` if the cluster does not serve the kind.
 async fn list(
     client: &Client,
     group: &str,
@@ -92,7 +93,7 @@ async fn list(
         Ok(mut answer) => {
             let items = answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
             let api = json!(format!("{group}/{version}"));
-            // Items of a list do not say what they are.
+            // Items of a list have no `apiVersion` and `kind`.
             let whole = |mut item: Value| {
                 item["apiVersion"] = api.clone();
                 item["kind"] = json!(kind);

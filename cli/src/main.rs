@@ -1,4 +1,4 @@
-//! The `kerf` program: a handshake with the library.
+//! Entry point of the `kerf` program.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! Money as text.
 
-/// Millionths of a dollar as dollars with as many decimals as it takes, at most six.
+/// Returns millionths of a dollar as dollars, with at most six decimals and without trailing zeros.
 #[must_use]
 pub fn dollars(micro: i64) -> String {
     let sign = if micro < 0 { "-" } else { "" };
@@ -12,7 +12,7 @@ pub fn dollars(micro: i64) -> String {
     }
 }
 
-/// Millionths of a dollar for people: dollars with three decimals, rounded half up.
+/// Returns millionths of a dollar for people: dollars with three decimals, rounded half up.
 #[must_use]
 pub fn rounded(micro: i64) -> String {
     let sign = if micro < 0 { "-" } else { "" };
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_written_without_idle_zeros() {
+    fn dollars_has_no_trailing_zeros_and_rounded_has_three_decimals() {
         let rows = [
             (0, "0", "$0.000"),
             (192_000, "0.192", "$0.192"),

@@ -1,4 +1,4 @@
-//! From objects to a plan: what the controller would do, at one moment, with what can be bought.
+//! Computes a plan from objects: the controller's decisions at one moment with one catalogue.
 
 mod defaults;
 
@@ -11,25 +11,25 @@ use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
 use crate::workload;
 
-/// What a plan depends on besides the objects.
+/// Inputs of a plan besides the objects.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// The moment that the plan speaks of.
+    /// Time of the plan.
     pub now: Timestamp,
-    /// Breaks ties that nothing else breaks.
+    /// Seed for ties that no other rule breaks.
     pub seed: u64,
-    /// What can be bought.
+    /// Sources of the catalogue.
     pub wish: CatalogueOptions,
-    /// What preferences count for.
+    /// Policy for preferences of pods.
     pub preferences: PreferencePolicy,
-    /// What happens when `minValues` cannot be met.
+    /// Policy for `minValues` that cannot be met.
     pub min_values: MinValuesPolicy,
-    /// Which of Karpenter's features are on.
+    /// Feature gates.
     pub gates: Gates,
 }
 
 impl Conditions {
-    /// Karpenter's defaults at one moment, with EC2's embedded catalogue.
+    /// Returns Karpenter's defaults at a time, with EC2's embedded catalogue.
     #[must_use]
     pub fn at(now: Timestamp) -> Self {
         Self {
@@ -46,58 +46,58 @@ impl Conditions {
 /// Features that a plan depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
-    /// Overlays, honoured unless the gate was closed by hand.
+    /// NodeOverlays; used unless the gate is explicitly closed.
     pub overlays: Gate,
-    /// Static pools.
+    /// Static NodePools.
     pub static_pools: Gate,
-    /// Capacity buffers.
+    /// CapacityBuffers.
     pub buffers: Gate,
-    /// Whether unhealthy nodes are replaced; as in the controller only where someone says so.
+    /// `true` if unhealthy nodes are replaced; off unless explicitly enabled, as in the controller.
     pub node_repair: bool,
-    /// Whether spot may take the place of spot; likewise.
+    /// `true` if spot nodes may replace spot nodes; off unless explicitly enabled, as in the controller.
     pub spot_to_spot: bool,
 }
 
-/// One feature gate.
+/// State of one feature gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gate {
-    /// Nobody said anything: closed in the controller, but what is given is honoured here.
+    /// Not set: closed in the controller, but objects in the input are used here.
     #[default]
     Default,
-    /// Opened by hand.
+    /// Explicitly open.
     Open,
-    /// Closed by hand.
+    /// Explicitly closed.
     Closed,
 }
 
-/// A cluster with what can be bought for it: everything that a snapshot is made of.
+/// Cluster with its catalogues: the complete input of a snapshot.
 #[derive(Clone, Debug)]
 pub struct PlanInput {
-    /// The objects, workloads expanded, defaults written.
+    /// Objects, with expanded workloads and defaults.
     pub objects: Objects,
-    /// What can be bought.
+    /// Catalogues.
     pub offer: CatalogueSet,
-    /// What deserves a word, sorted.
+    /// Warnings for the user, sorted.
     pub warnings: Vec<String>,
 }
 
-/// A plan with everything that it was made from.
+/// A plan with all its inputs.
 #[derive(Clone, Debug)]
 pub struct PlanAnswer {
-    /// The cluster.
+    /// Cluster of the plan.
     pub cluster: PlanInput,
-    /// The planner's input and what did not go into it.
+    /// The planner's input and the pods that it excludes.
     pub built: SnapshotResult,
     /// The plan.
     pub plan: Plan,
 }
 
 impl PlanInput {
-    /// Completes what was read: expands workloads, writes what the API server and controllers would have written, and
-    /// finds what can be bought.
+    /// Completes the manifests: expands workloads, adds the defaults of the API server and controllers, and builds the
+    /// catalogues.
     ///
     /// # Errors
-    /// When a catalogue or price file cannot be read, or the region is not known.
+    /// Returns an error if a catalogue or price file cannot be read, or if the region is unknown.
     pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
         let Manifests { mut objects, mut warnings, .. } = manifests;
         warnings.extend(defaults::gates(&mut objects, &conditions.gates));
@@ -110,7 +110,7 @@ impl PlanInput {
         Ok(Self { objects, offer, warnings })
     }
 
-    /// The planner's input.
+    /// Builds the planner's input.
     pub fn snapshot(&self, conditions: &Conditions) -> SnapshotResult {
         let it = &self.objects;
         let settings = snapshot::Settings {
@@ -149,7 +149,7 @@ impl PlanInput {
 }
 
 impl PlanAnswer {
-    /// The same once all moves are done: pods that moved are pods with a place like others.
+    /// Returns the answer after all commands are carried out: pods that moved are placed like other pods.
     #[must_use]
     pub fn after_moves(&self) -> Self {
         let mut after = self.clone();
@@ -158,7 +158,7 @@ impl PlanAnswer {
     }
 }
 
-/// A problem with the cure that only this command knows.
+/// Returns a problem, with the fix if only this command offers one.
 fn told(problem: &Problem) -> String {
     match problem {
         Problem::Usage { why: UsageError::Stale | UsageError::Ahead, .. } => {
@@ -168,10 +168,11 @@ fn told(problem: &Problem) -> String {
     }
 }
 
-/// Plans, and checks the plan with code that shares nothing with the planner: what is left is what the controller would carry out.
+/// Computes a plan and validates it with code that is independent of the planner. Commands that fail the validation are
+/// removed, so the rest is what the controller would carry out.
 ///
 /// # Errors
-/// When a catalogue or price file cannot be read, or when the check finds a fault in the places of pods.
+/// Returns an error if a catalogue or price file cannot be read, or if the validation rejects the placement of pods.
 pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<PlanAnswer, Failure> {
     let mut cluster = PlanInput::new(manifests, conditions)?;
     let built = cluster.snapshot(conditions);

@@ -1,4 +1,4 @@
-//! A plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
+//! Plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
 
 pub(crate) mod cost;
 mod disruption;
@@ -18,53 +18,53 @@ pub use disruption::{CommandReport, Disruption, NotResizedPod, PodPlace, Resized
 pub(crate) use interrupted::INTERRUPTED;
 pub use mixes::SplitReport;
 
-/// Everything that a plan says.
+/// Complete report of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanReport {
-    /// Machines to launch.
+    /// NodeClaims to launch.
     pub node_claims: Vec<NewClaim>,
-    /// Pods newly placed on nodes that exist or are on their way.
+    /// Pods newly placed on existing or in-flight nodes.
     pub existing: Vec<Placed>,
     /// Pods without a place.
     pub unschedulable: Vec<UnschedulablePod>,
-    /// Pods left alone on purpose.
+    /// Pods that are deliberately ignored.
     pub ignored: Vec<IgnoredPod>,
     /// Workloads that are split over on-demand and spot.
     pub splits: Vec<SplitReport>,
-    /// Nodes that the plan gives back.
+    /// Nodes that the plan removes.
     pub removals: Vec<RemovedNode>,
-    /// What goes, what it takes and saves, and why the rest stays.
+    /// Removed nodes with their replacements and savings, and the reasons why other nodes are not disrupted.
     pub disruption: Disruption,
-    /// What all nodes cost.
+    /// Cost of all nodes.
     pub cost: Cost,
-    /// What deserves a word.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A machine to launch.
+/// A NodeClaim to launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewClaim {
-    /// The pool's name and a number.
+    /// Name of the NodePool, and a number.
     pub name: String,
-    /// The NodePool.
+    /// Name of the NodePool.
     pub node_pool: String,
-    /// What the machine must be.
+    /// Requirements of the instance.
     pub requirements: Vec<Need>,
-    /// Types that it may be, cheapest first.
+    /// Possible instance types, cheapest first.
     pub instance_types: Vec<String>,
-    /// What its pods and the least daemon overhead request, as quantities.
+    /// Requests of the pods plus the minimum DaemonSet overhead, as quantities.
     pub requests: BTreeMap<String, String>,
-    /// The cheapest available offering that fits, dollars.
+    /// Price of the cheapest available offering that fits, in dollars.
     pub price_per_hour: String,
-    /// `namespace/name` of its pods.
+    /// Pods of the node, as `namespace/name`.
     pub pods: Vec<String>,
     /// `provision` or `replacement`.
     pub purpose: &'static str,
 }
 
-/// A requirement of a claim.
+/// A requirement of a NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Need {
@@ -74,14 +74,14 @@ pub struct Need {
     pub operator: String,
     /// Values.
     pub values: Vec<String>,
-    /// Number of values that must stay possible.
+    /// Minimum number of values that must remain possible.
     pub min_values: Option<u32>,
 }
 
 /// Pods newly placed on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Placed {
-    /// The Node's name, or the NodeClaim's while it has no Node.
+    /// Name of the Node, or of the NodeClaim while it has no Node.
     pub node: String,
     /// `namespace/name`.
     pub pods: Vec<String>,
@@ -92,43 +92,43 @@ pub struct Placed {
 pub struct UnschedulablePod {
     /// `namespace/name`.
     pub pod: String,
-    /// One word.
+    /// Reason as one word.
     pub reason: String,
-    /// A sentence.
+    /// Reason as a sentence.
     pub message: String,
 }
 
-/// A pod left alone on purpose.
+/// A pod that is deliberately ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IgnoredPod {
     /// `namespace/name`.
     pub pod: String,
-    /// A sentence.
+    /// Reason as a sentence.
     pub reason: String,
 }
 
-/// A node that the plan gives back.
+/// A node that the plan removes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedNode {
-    /// The Node's name, or the NodeClaim's while it has no Node.
+    /// Name of the Node, or of the NodeClaim while it has no Node.
     pub node: String,
-    /// Karpenter's word for it.
+    /// Karpenter's reason of the disruption.
     pub reason: String,
-    /// What it costs per hour, dollars; `null` when the node's type is unknown.
+    /// Price per hour in dollars; `null` if the node's type is unknown.
     pub price_per_hour: Option<String>,
 }
 
-/// What all nodes of known type cost, dollars per hour.
+/// Cost of all nodes of known type, in dollars per hour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Now.
+    /// Current cost.
     pub before: String,
-    /// Once the plan is carried out.
+    /// Cost after the plan is carried out.
     pub after: String,
 }
 
-/// Puts an answer into words.
+/// Builds the report of a plan.
 #[must_use]
 pub fn outcome(answer: &PlanAnswer) -> PlanReport {
     let (before, after) = cost::before_and_after(answer);
@@ -146,7 +146,7 @@ pub fn outcome(answer: &PlanAnswer) -> PlanReport {
     }
 }
 
-/// What deserves a word, the room that buffers do not get included: nobody waits for it, so it is no pod without a place.
+/// Returns all warnings, including buffers without capacity: their virtual pods are not reported as unschedulable.
 fn warnings(answer: &PlanAnswer) -> Vec<String> {
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
     for (pod, verdict) in answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods) {
@@ -185,7 +185,7 @@ fn ignored(answer: &PlanAnswer) -> Vec<IgnoredPod> {
     answer.built.ignored.iter().map(one).collect()
 }
 
-/// Names for the launches: the pool's and the first numbers that no claim or node has.
+/// Returns the names of the launches: the NodePool's name and the lowest numbers that no NodeClaim or node uses.
 #[must_use]
 pub fn names(answer: &PlanAnswer) -> Vec<String> {
     let nodes = &answer.built.snapshot.nodes;
@@ -221,7 +221,7 @@ fn claims(answer: &PlanAnswer, names: &[String]) -> Vec<NewClaim> {
 
 fn claim(name: String, launch: &Launch, pods: Vec<String>, replaces: bool) -> NewClaim {
     let mut requirements: Vec<Need> = launch.requirements.iter().map(need).collect();
-    // Instance types have a list of their own; they stand here too where their number matters.
+    // Instance types have a separate list. The requirements contain them too if a minimum number of types is required.
     requirements.extend(launch.min_instance_types.map(|count| Need {
         key: label::INSTANCE_TYPE.to_owned(),
         operator: "In".to_owned(),
@@ -252,12 +252,12 @@ fn need(it: &Requirement) -> Need {
     }
 }
 
-/// Amounts as Kubernetes writes them.
+/// Returns amounts as Kubernetes quantities.
 pub(crate) fn amounts(resources: &Resources) -> BTreeMap<String, String> {
     resources.iter().map(|(name, amount)| (name.to_owned(), quantity::text(name, amount))).collect()
 }
 
-/// Names of pods in the order of names.
+/// Returns the names of pods, sorted.
 fn pods(answer: &PlanAnswer, positions: impl Iterator<Item = usize>) -> Vec<String> {
     let mut names: Vec<String> = positions.map(|pod| answer.built.snapshot.pods[pod].name.clone()).collect();
     names.sort();
@@ -287,13 +287,13 @@ fn unschedulable(answer: &PlanAnswer) -> Vec<UnschedulablePod> {
         .collect()
 }
 
-/// Whether the pod has no place.
+/// Reports whether the pod has no place.
 #[must_use]
 pub fn is_unplaced(verdict: &PodVerdict) -> bool {
     matches!(verdict, PodVerdict::Unschedulable { .. } | PodVerdict::Postponed)
 }
 
-/// One word for a pod without a place: the obstacle where all pools have the same, else `Several`.
+/// Returns the reason of an unschedulable pod as one word: the common reason of all NodePools, else `Several`.
 fn word(verdict: &PodVerdict) -> String {
     let PodVerdict::Unschedulable { pools, .. } = verdict else { return "Postponed".to_owned() };
     let words: BTreeSet<String> = pools.iter().map(|pool| tag(&pool.miss)).collect();
@@ -304,7 +304,7 @@ fn word(verdict: &PodVerdict) -> String {
     }
 }
 
-/// The name of the obstacle's kind, such as `Taint`.
+/// Returns the name of the reason's variant, such as `Taint`.
 fn tag(miss: &planner::UnschedulableReason) -> String {
     let name = match serde_json::to_value(miss) {
         Ok(Value::Object(fields)) => fields.into_iter().next().map(|(name, _)| name),

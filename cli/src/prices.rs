@@ -1,4 +1,4 @@
-//! List prices: where a table lies, and how it is refreshed from AWS's public price list.
+//! List prices: the path of the table, and its refresh from AWS's public price list.
 
 mod csv;
 mod fetch;
@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Fetches the on-demand prices of a region and writes them as a table: whole or not at all. Returns a sentence.
+/// Downloads the on-demand prices of a region and writes them as a table, completely or not at all. Returns a message.
 ///
 /// # Errors
-/// When the price list cannot be fetched in full or says nothing of use, or the table cannot be written.
+/// Returns an error if the price list cannot be downloaded completely or has no usable price, or if the table cannot be
+/// written.
 pub fn refresh(endpoint: &str, region: &str, out: Option<&Path>) -> Result<String, Failure> {
     let path = match out {
         Some(path) => path.to_owned(),
@@ -26,7 +27,7 @@ pub fn refresh(endpoint: &str, region: &str, out: Option<&Path>) -> Result<Strin
     Ok(format!("{}: {} prices of {region}\n", path.display(), prices.len()))
 }
 
-/// Writes a file beside the place and moves it there, so that a reader never sees half a table.
+/// Writes a temporary file in the same folder and renames it, so that a reader never sees a partial table.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = path
         .parent()

@@ -1,4 +1,4 @@
-//! Carries out one command line: reads, plans, prints.
+//! Execution of one command line: reads input, plans, prints.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -17,16 +17,19 @@ use crate::plan_input::{self, Conditions, PlanAnswer};
 use crate::plan_report::{PlanReport, outcome};
 use crate::{adopt, convert, explain, input, live, prices, table, types, userdata};
 
-/// Notes that are reported one by one.
+/// Maximum number of notes that are printed.
 const NOTES: usize = 20;
 
-/// Runs the command line and returns the exit code: 0 when every pod that is not ignored has a place, 3 when some have
-/// none, 2 for input that cannot be read.
+/// Runs the command line and returns the exit code:
+///
+/// - 0: every pod that is not ignored has a place
+/// - 3: a pod is unschedulable
+/// - 2: input cannot be read
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let command = match Command::try_parse_from(arguments) {
         Ok(command) => command,
         Err(error) => {
-            // Help and version are no errors; where even this cannot be printed nobody listens.
+            // Help and version are not errors. A failure to print them cannot be reported.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { UNREADABLE } else { PLACED });
         }
@@ -101,7 +104,7 @@ fn carry_out(verb: Verb) -> Result<u8, Failure> {
     }
 }
 
-/// The script by which a shell completes this command.
+/// Returns the completion script for a shell.
 fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Command::command(), "kerf", &mut script);
@@ -112,7 +115,7 @@ fn code(outcome: &PlanReport) -> u8 {
     if outcome.unschedulable.is_empty() { PLACED } else { UNPLACED }
 }
 
-/// Reads the objects, tells notes with their positions on standard error, and plans.
+/// Reads the objects, prints notes with their positions to standard error, and plans.
 fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
     let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
     tell(&manifests.notes);
@@ -120,7 +123,7 @@ fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
     plan_input::answer(manifests, &conditions(subject))
 }
 
-/// The one class in a file.
+/// Reads the one class in a file.
 fn read_class(path: &Path) -> Result<EC2NodeClass, Failure> {
     let manifests = input::read(&[path.to_owned()], &mut io::stdin().lock())?;
     tell(&manifests.notes);
@@ -134,7 +137,7 @@ fn read_class(path: &Path) -> Result<EC2NodeClass, Failure> {
     }
 }
 
-/// Notes for people, as many as anyone reads.
+/// Prints notes for people, up to a limit.
 fn tell(notes: &[String]) {
     for note in notes.iter().take(NOTES) {
         eprintln!("kerf: note: {note}");
@@ -163,7 +166,7 @@ fn conditions(subject: &Subject) -> Conditions {
     }
 }
 
-/// Whether someone sees the colours and has not asked for none (no-color.org).
+/// Reports whether the output is a terminal with colours, and the user has not disabled them (no-color.org).
 fn colours() -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
     io::stdout().is_terminal() && !dumb && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -177,7 +180,7 @@ fn text(answer: &PlanAnswer, outcome: &PlanReport, format: Format) -> Result<Str
     }
 }
 
-/// Prints to standard output; a reader that has gone away has read enough.
+/// Prints to standard output; ignores a reader that closed the pipe.
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(error)),

@@ -1,18 +1,19 @@
-//! Karpenter's settings that a plan depends on, under Karpenter's names: the environment gives the default, a flag wins.
+//! Karpenter's settings that a plan depends on, with Karpenter's names: the environment gives the default, a flag takes
+//! precedence.
 
 use clap::Args;
 use planner::{MinValuesPolicy, PreferencePolicy};
 
 use crate::plan_input::{Gate, Gates};
 
-/// Karpenter's feature gates (core 7.3).
+/// Karpenter's feature gates.
 const GATES: [&str; 6] =
     ["NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer"];
 
-/// The Lease of whoever acts on a cluster.
+/// Name of the Lease that the active controller holds.
 pub(crate) const LEADER: &str = "karpenter-leader-election";
 
-/// Variables that the controller reads; a test holds them against its settings.
+/// Variables that the controller reads; a test compares them with its settings.
 pub(crate) const HONOURED: [&str; 41] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
@@ -57,10 +58,10 @@ pub(crate) const HONOURED: [&str; 41] = [
     "VM_MEMORY_OVERHEAD_PERCENT",
 ];
 
-/// Flags and environment as written.
+/// Flags and environment variables as written.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
-    /// Respect or Ignore preferences of pods
+    /// Respect or Ignore for preferences of pods
     #[arg(long, env = "PREFERENCE_POLICY", default_value = "Respect", value_parser = preferences)]
     pub preference_policy: PreferencePolicy,
     /// Strict or BestEffort
@@ -69,18 +70,18 @@ pub struct Settings {
     /// Comma-separated NAME=true|false
     #[arg(long, env = "FEATURE_GATES", default_value = "", value_parser = gates)]
     pub feature_gates: Written,
-    /// What the size of machines depends on.
+    /// Settings that affect allocatable resources.
     #[command(flatten)]
     pub sizes: Sizes,
-    /// Whether pods with ResourceClaims are left alone
+    /// Exclusion of pods with ResourceClaims
     #[arg(long, env = "IGNORE_DRA_REQUESTS", default_value_t = true, action = clap::ArgAction::Set)]
     pub ignore_dra_requests: bool,
 }
 
-/// Settings on which the size of machines depends.
+/// Settings that affect allocatable resources.
 #[derive(Args, Clone, Debug)]
 pub struct Sizes {
-    /// How much of an instance's memory the hypervisor keeps, as a fraction
+    /// Fraction of an instance's memory that the hypervisor reserves
     #[arg(long, env = "VM_MEMORY_OVERHEAD_PERCENT", default_value = "0.075", value_parser = per_mille)]
     pub vm_memory_overhead_percent: u32,
     /// Network interfaces that pods cannot use
@@ -89,7 +90,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// As crate `cloud` reads them.
+    /// Converts the settings into those of crate `cloud`.
     #[must_use]
     pub fn cloud(&self) -> cloud::Settings {
         cloud::Settings {
@@ -100,7 +101,7 @@ impl Sizes {
     }
 }
 
-/// Gates as written, known ones only; of several the last counts.
+/// Known feature gates as written; the last of several values is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written(Vec<(String, bool)>);
 
@@ -119,7 +120,7 @@ impl Written {
 }
 
 impl Settings {
-    /// The gates that a plan depends on.
+    /// Returns the feature gates that a plan depends on.
     #[must_use]
     pub fn gates(&self) -> Gates {
         let written = &self.feature_gates;
@@ -132,20 +133,20 @@ impl Settings {
         }
     }
 
-    /// Whether reserved capacity counts; it does unless its gate is closed.
+    /// Reports whether reserved capacity is used; true unless its gate is closed.
     #[must_use]
     pub fn reserved(&self) -> bool {
         self.feature_gates.value("ReservedCapacity").unwrap_or(true)
     }
 
-    /// One sentence for every request that is not granted.
+    /// Returns one warning for every setting without effect.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
         let devices = "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet";
         (!self.ignore_dra_requests).then(|| devices.to_owned()).into_iter().collect()
     }
 
-    /// The settings on which the size of machines depends.
+    /// Returns the settings that affect allocatable resources.
     #[must_use]
     pub fn cloud(&self) -> cloud::Settings {
         self.sizes.cloud()
@@ -181,7 +182,7 @@ fn gates(text: &str) -> Result<Written, String> {
     Ok(Written(all))
 }
 
-/// A fraction such as 0.075 as thousandths, without passing through a float.
+/// Parses a fraction such as 0.075 into thousandths, without a float.
 fn per_mille(text: &str) -> Result<u32, String> {
     let thousandths = cloud::data::scaled(text, 3).and_then(|value| u32::try_from(value).ok());
     let thousandths = thousandths.filter(|value| *value <= 1000);
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gates_are_read_as_the_controller_reads_them() {
+    fn gates_parses_names_and_values_and_rejects_unknown_names() {
         let written = gates("NodeOverlay=true, StaticCapacity=false").unwrap();
         assert_eq!(written.gate("NodeOverlay"), Gate::Open);
         assert_eq!(written.gate("StaticCapacity"), Gate::Closed);
@@ -202,9 +203,9 @@ mod tests {
         assert!(gates("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));
     }
 
-    /// The controller links the EC2 SDK, so its settings are read where they are written.
+    /// The controller links the EC2 SDK, so its settings are read from its source files.
     #[test]
-    fn what_the_controller_reads_is_known() {
+    fn honoured_equals_the_variables_that_the_controller_reads() {
         let mut files = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/src").into()];
         let mut read = std::collections::BTreeSet::new();
         while let Some(path) = files.pop() {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_is_read_in_thousandths() {
+    fn per_mille_parses_fractions_into_thousandths() {
         assert_eq!(per_mille("0.075"), Ok(75));
         assert_eq!(per_mille("1"), Ok(1000));
         assert!(per_mille("7.5").is_err());

@@ -1,4 +1,4 @@
-//! A plan for people: 80 columns, bars, colours where someone sees them.
+//! Plan as a table for people: 80 columns, bars, and colours on a terminal.
 
 mod text;
 
@@ -12,12 +12,12 @@ pub(crate) use text::{Paint, fit, wrap};
 
 const WIDTH: usize = 80;
 const BAR: usize = 16;
-/// Longest name that is shown whole: what follows it must fit too.
+/// Maximum length of a name that is shown in full, so that the other columns fit.
 const NAME: usize = 24;
-/// Hours of an average month, for a price that people know from their bill.
+/// Hours of an average month, for a price that is comparable with a bill.
 const MONTH: i64 = 730;
 
-/// The whole table.
+/// Returns the complete table.
 #[must_use]
 pub fn table(answer: &PlanAnswer, outcome: &PlanReport, colours: bool) -> String {
     let mut table = Table { paint: Paint(colours), lines: Vec::new() };
@@ -54,7 +54,7 @@ impl Table {
     fn headline(&mut self, answer: &PlanAnswer, outcome: &PlanReport) {
         let launched = answer.plan.launches.iter().flat_map(|launch| &launch.pods);
         let all = launched.chain(answer.plan.nominations.iter().map(|nomination| &nomination.pod));
-        // Room that a buffer keeps is no pod yet.
+        // Virtual pods of a CapacityBuffer are not counted.
         let placed = all.filter(|pod| answer.built.snapshot.pods[**pod].buffer.is_none()).count();
         let mut parts = vec![
             counted(outcome.node_claims.len(), "new node"),
@@ -105,7 +105,7 @@ impl Table {
         }
     }
 
-    /// `cpu ########------  88 %`.
+    /// Returns a utilization bar, such as `cpu ########------  88 %`.
     fn gauge(&self, name: &str, machine: &NodeRow, resource: &str) -> String {
         let (used, of) = (machine.used.get(resource).max(0), machine.allocatable.get(resource));
         if of <= 0 {
@@ -161,7 +161,7 @@ impl Table {
         }
     }
 
-    /// Equal reasons share an entry, so that a thousand equal pods take one.
+    /// Adds a list. Entries with the same reason are grouped, so that a thousand equal pods take one entry.
     fn list<'a>(&mut self, heading: &str, entries: impl Iterator<Item = (&'a str, &'a str)>) {
         let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
         for (subject, text) in entries {
@@ -211,11 +211,11 @@ impl Table {
     }
 }
 
-/// Why nodes go, what comes for them, and how many pods move.
+/// Returns the reason of a command, its replacements, and the number of pods that move.
 fn story(it: &CommandReport) -> String {
     let mut story = it.why.clone();
     if !it.replacements.is_empty() {
-        // Nobody who is taken waits for what comes.
+        // An interruption does not wait for replacements.
         story = match it.reason == INTERRUPTED {
             true => format!("{story}; replaced by {}", is(&it.replacements)),
             false => format!("{story}, after {} initialized", is(&it.replacements)),
@@ -227,7 +227,7 @@ fn story(it: &CommandReport) -> String {
     story
 }
 
-/// What became of a workload's split, and what was asked for.
+/// Returns the pods of a workload's split by capacity type, and the requested split.
 fn said(split: &SplitReport) -> String {
     let counts = [(split.unknown, "on nodes of unknown capacity type"), (split.waiting, "unschedulable")];
     let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
@@ -236,7 +236,7 @@ fn said(split: &SplitReport) -> String {
     format!("{} on demand, {} on spot{rest} (asked: {asked})", split.on_demand, split.spot)
 }
 
-/// What the pods of a workload ask for together.
+/// Returns the split that the pods of a workload request together.
 pub(crate) fn asked(on_demand_base: u32, spot_share: Option<u8>) -> String {
     let base = (on_demand_base > 0).then(|| format!("{on_demand_base} never on spot"));
     let share = spot_share.map(|share| match base {
@@ -246,7 +246,7 @@ pub(crate) fn asked(on_demand_base: u32, spot_share: Option<u8>) -> String {
     base.into_iter().chain(share).collect::<Vec<_>>().join(", ")
 }
 
-/// Machines one after another that differ only in their names.
+/// Consecutive nodes that differ only in their names.
 struct Group<'a> {
     name: String,
     machine: &'a NodeRow,
@@ -272,12 +272,12 @@ fn alike<'a>(answer: &PlanAnswer, machines: &'a [NodeRow]) -> Vec<Group<'a>> {
     groups.into_iter().map(named).collect()
 }
 
-/// `a is`, `a and b are`.
+/// Returns a list with its verb: `a is`, `a and b are`.
 fn is(claims: &[String]) -> String {
     format!("{} {}", claims.join(" and "), if claims.len() == 1 { "is" } else { "are" })
 }
 
-/// `1 node`, `2 nodes`.
+/// Returns a count with its noun: `1 node`, `2 nodes`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

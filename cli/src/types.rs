@@ -1,4 +1,4 @@
-//! `kerf types`: instance types as nodes of a class would be, without asking EC2.
+//! `kerf types`: instance types as nodes of a class would have them, without a request to EC2.
 
 mod listing;
 mod selector;
@@ -19,18 +19,18 @@ use crate::failure::Failure;
 
 pub use selector::Selector;
 
-/// Labels that offerings decide.
+/// Labels that depend on the offering.
 const OF_OFFERINGS: [&str; 3] = [label::ZONE, label::ZONE_ID, label::CAPACITY_TYPE];
 
-/// One type with every way to buy it.
+/// One instance type with all its offerings.
 pub(crate) struct Listed {
     kind: InstanceType,
     quotes: Vec<Quote>,
-    /// The region's zones that sell it, whether the class has a subnet there or not.
+    /// Number of the region's zones that offer the type, including zones without a subnet of the class.
     zones: usize,
 }
 
-/// What was found, with a word on where it comes from.
+/// Selected types, with notes about the source of the data.
 struct Found {
     listed: Vec<Listed>,
     region: String,
@@ -38,10 +38,10 @@ struct Found {
     notes: Vec<String>,
 }
 
-/// The whole answer as it is printed.
+/// Returns the complete output of the command.
 ///
 /// # Errors
-/// When a flag or a file cannot be used; the sentence names it.
+/// Returns an error if a flag or a file cannot be used; the message names it.
 pub(crate) fn text(
     wish: &Types,
     class: Option<EC2NodeClass>,
@@ -90,7 +90,7 @@ fn find(wish: &Types, class: Option<EC2NodeClass>, now: Timestamp) -> Result<Fou
     Ok(Found { listed, region: world.region, family: sizes.family, notes })
 }
 
-/// A class of the family that says nothing else.
+/// Returns a class of the family with default settings.
 fn of_family(family: AmiFamily) -> EC2NodeClass {
     let alias = AmiFamily::ALIASES.iter().find(|(_, known)| *known == family);
     let term = AmiSelectorTerm { alias: alias.map(|(name, _)| format!("{name}@latest")), ..AmiSelectorTerm::default() };
@@ -99,7 +99,7 @@ fn of_family(family: AmiFamily) -> EC2NodeClass {
     EC2NodeClass::new("", spec)
 }
 
-/// The types of these names; all without a name.
+/// Selects the types with these names; all types if there are no names.
 fn pick(all: Vec<Listed>, names: &[String]) -> Result<Vec<Listed>, Failure> {
     let known = |name: &&String| all.iter().any(|one| one.kind.name == **name);
     if let Some(name) = names.iter().find(|name| !known(name)) {
@@ -117,7 +117,7 @@ fn pick(all: Vec<Listed>, names: &[String]) -> Result<Vec<Listed>, Failure> {
     Ok(all.into_iter().filter(|one| names.is_empty() || names.contains(&one.kind.name)).collect())
 }
 
-/// The types whose labels match, each with the offerings that match.
+/// Selects the types whose labels match, each with the offerings that match.
 fn select(all: Vec<Listed>, selector: &Selector) -> Result<Vec<Listed>, Failure> {
     let carried: BTreeSet<&str> = all.iter().flat_map(|one| one.kind.labels.keys()).map(String::as_str).collect();
     let known = |key: &&str| carried.contains(key) || label::is_well_known(key) || OF_OFFERINGS.contains(key);
@@ -134,7 +134,8 @@ fn select(all: Vec<Listed>, selector: &Selector) -> Result<Vec<Listed>, Failure>
     Ok(all.into_iter().filter_map(|one| narrowed(one, &requirements)).collect())
 }
 
-/// The type with the offerings that are as required, if there are any where offerings were asked about.
+/// Returns the type with the matching offerings, or `None` if the type does not match. Requirements on offerings need at least
+/// one matching offering.
 fn narrowed(mut one: Listed, requirements: &Requirements) -> Option<Listed> {
     let own =
         |set: &ValueSet, key: &str| one.kind.labels.get(key).map_or_else(|| set.allows(None), |it| set.allows_any(it));

@@ -1,4 +1,4 @@
-//! User data for an instance of a class and a pool: the very document that the controller would send.
+//! User data for an instance of a class and a NodePool: the same document that the controller would send.
 
 use std::error::Error;
 use std::io::Read;
@@ -15,21 +15,22 @@ use crate::args::{Cluster, UserData};
 use crate::failure::Failure;
 use crate::input::{self, Objects};
 
-/// How the labels begin that only instance types have.
+/// Prefix of labels that only instance types have.
 const INSTANCE_LABELS: &str = "karpenter.k8s.aws/instance-";
 
-/// The document, and what its reader should know of it.
+/// The document, with notes for the user.
 pub struct RenderedUserData {
-    /// As it reaches the machine.
+    /// Document as the instance receives it.
     pub text: String,
-    /// One sentence each.
+    /// Notes, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Renders the user data of a machine.
+/// Renders the user data of an instance.
 ///
 /// # Errors
-/// When a file cannot be read, does not hold what it should, or the class's user data cannot be merged; the file is named.
+/// Returns an error if a file cannot be read, has other objects than required, or if the class's user data cannot be merged.
+/// The message contains the file.
 pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<RenderedUserData, Failure> {
     let (classes, pools, mut notes) = objects(wish, stdin)?;
     let pool = pool(&pools, &wish.pool)?;
@@ -52,7 +53,7 @@ pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<RenderedUserData,
     Ok(RenderedUserData { text, notes })
 }
 
-/// What lies at both places; standard input is read once for both.
+/// Reads both files; standard input is read once for both.
 fn objects(wish: &UserData, stdin: &mut dyn Read) -> Result<(Objects, Objects, Vec<String>), Failure> {
     let classes = input::read(std::slice::from_ref(&wish.class), stdin).map_err(Failure::from)?;
     if wish.class == wish.pool {
@@ -93,7 +94,7 @@ fn class<'a>(objects: &'a Objects, pool: &NodePool, path: &Path) -> Result<&'a E
     })
 }
 
-/// How many pods a machine of the type takes under the class.
+/// Returns the maximum number of pods for an instance of the type with the class's settings.
 fn pods(
     class: &EC2NodeClass,
     kind: Option<&str>,
@@ -114,7 +115,7 @@ fn pods(
     Ok(u32::try_from(capacity.get(Resources::PODS)).ok())
 }
 
-/// A sentence when the pool would never launch the type that was asked for: the document is right, but no machine gets it.
+/// Returns a note if the NodePool would never launch the requested type. The document is correct, but no instance receives it.
 fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Option<String>, Failure> {
     let Some(kind) = wish.kind.as_deref() else { return Ok(None) };
     let infos = data::instance_types().map_err(Failure::internal)?;
@@ -137,7 +138,7 @@ fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Optio
     }))
 }
 
-/// What a launch would choose where prices do not speak against it: spot where the pool allows it.
+/// Returns the capacity type that a launch prefers: spot if the NodePool allows it.
 fn capacity_type(pool: &NodePool) -> &'static str {
     let requirements = types::requirements(&pool.template_requirements());
     let allows = |value: &str| requirements.get(label::CAPACITY_TYPE).is_none_or(|set| set.allows(Some(value)));
@@ -145,7 +146,7 @@ fn capacity_type(pool: &NodePool) -> &'static str {
     all.into_iter().find(|value| allows(value)).unwrap_or(label::CAPACITY_ON_DEMAND)
 }
 
-/// What a claim of the pool asks for, before any pod narrows it.
+/// Returns the launch request of a NodeClaim of the NodePool, before any pod narrows it.
 fn ask(pool: &NodePool) -> LaunchRequest {
     let template = &pool.spec.template;
     let name = pool.metadata.name.clone().unwrap_or_default();
@@ -172,7 +173,7 @@ fn ask(pool: &NodePool) -> LaunchRequest {
 }
 
 impl Cluster {
-    /// What is known of the cluster, with a word that anyone sees where something is not.
+    /// Returns the settings of the cluster, with placeholders for unknown values.
     fn settings(&self) -> Settings {
         let text = |said: &Option<String>, or: &str| said.clone().unwrap_or_else(|| or.to_owned());
         Settings {
@@ -185,7 +186,7 @@ impl Cluster {
         }
     }
 
-    /// A sentence about what stands for something else, where the family needs it.
+    /// Returns a note about the placeholders that the family needs.
     fn missing(&self, family: AmiFamily) -> Option<String> {
         let told = family != AmiFamily::Custom;
         let all = [

@@ -1,4 +1,4 @@
-//! What a person wants to know of the machines in a plan: type, place, price, how full, for whom.
+//! Nodes of a plan for people: type, zone, price, utilization and pods.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use planner::{InstanceType, Launch, Offer, Offering, Requirements, Resources};
 use crate::plan_input::PlanAnswer;
 use crate::plan_report::{self, cost};
 
-/// One machine of a plan.
+/// One node of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRow {
-    /// The claim's or node's name.
+    /// Name of the NodeClaim or node.
     pub name: String,
-    /// The cheapest type that it may become, or the type that it is; empty when unknown.
+    /// Cheapest possible type of a launch, or the type of an existing node; empty if unknown.
     pub kind: String,
-    /// How many other types it may become.
+    /// Number of other possible types.
     pub others: usize,
-    /// The zone, or `ZONE +N` with the number of others at the same price; empty when unknown.
+    /// Zone, or `ZONE +N` with the number of other zones at the same price; empty if unknown.
     pub zone: String,
-    /// `spot`, `on-demand` or `reserved`; empty when unknown.
+    /// `spot`, `on-demand` or `reserved`; empty if unknown.
     pub bought: String,
-    /// Millionths of a dollar per hour, where known.
+    /// Millionths of a dollar per hour, if known.
     pub price: Option<i64>,
-    /// Requests of all its pods once the plan is carried out.
+    /// Requests of all its pods after the plan is carried out.
     pub used: Resources,
-    /// What pods may request.
+    /// Allocatable resources.
     pub allocatable: Resources,
     /// Newly placed pods, as positions in the snapshot.
     pub pods: Vec<usize>,
 }
 
 impl NodeRow {
-    /// Whether the two differ in nothing but their names and pods.
+    /// Reports whether two nodes differ only in their names and pods.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let other = Self { name: self.name.clone(), pods: self.pods.clone(), ..other.clone() };
@@ -41,7 +41,7 @@ impl NodeRow {
     }
 }
 
-/// The machines to launch, in the order of the plan.
+/// Returns the nodes to launch, in the order of the plan.
 #[must_use]
 pub fn launched(answer: &PlanAnswer) -> Vec<NodeRow> {
     let named = plan_report::names(answer).into_iter().zip(&answer.plan.launches);
@@ -65,7 +65,7 @@ fn of_launch(answer: &PlanAnswer, name: String, launch: &Launch) -> NodeRow {
     }
 }
 
-/// Nodes and claims that get pods, by name.
+/// Returns the nodes and in-flight NodeClaims that receive pods, by name.
 #[must_use]
 pub fn existing(answer: &PlanAnswer) -> Vec<NodeRow> {
     let snapshot = &answer.built.snapshot;
@@ -95,7 +95,7 @@ pub fn existing(answer: &PlanAnswer) -> Vec<NodeRow> {
     list
 }
 
-/// A type as the pool's catalogue has it.
+/// Returns a type from the NodePool's catalogue.
 fn instance_type<'a>(answer: &'a PlanAnswer, pool: &str, name: &str) -> Option<&'a InstanceType> {
     let snapshot = &answer.built.snapshot;
     let pool = snapshot.pools.iter().find(|one| one.name == pool)?;
@@ -107,7 +107,7 @@ fn cheapest<'a>(kind: &'a InstanceType, requirements: &Requirements) -> Option<&
     available.into_iter().min_by_key(|offering| (offering.price, offering.capacity_type, &offering.zone))
 }
 
-/// The zone of the cheapest offering, and how many more have its price.
+/// Returns the zone of the cheapest offering, and the number of other zones with the same price.
 fn zones(kind: &InstanceType, requirements: &Requirements) -> String {
     let Some(best) = cheapest(kind, requirements) else { return String::new() };
     let offer = Offer::new(kind);
@@ -116,7 +116,7 @@ fn zones(kind: &InstanceType, requirements: &Requirements) -> String {
     if others == 0 { best.zone.clone() } else { format!("{} +{others}", best.zone) }
 }
 
-/// Who the pods belong to, with their number: `Deployment shop/web`, or `Pod shop/one`.
+/// Returns the owners of the pods with their number: `Deployment shop/web`, or `Pod shop/one`.
 #[must_use]
 pub fn owners(answer: &PlanAnswer, pods: &[usize]) -> Vec<(String, usize)> {
     let mut groups: BTreeMap<String, usize> = BTreeMap::new();
@@ -131,7 +131,7 @@ pub fn owners(answer: &PlanAnswer, pods: &[usize]) -> Vec<(String, usize)> {
     groups.into_iter().collect()
 }
 
-/// The pod of that `namespace/name`.
+/// Returns the pod with this `namespace/name`.
 #[must_use]
 pub fn object<'a>(answer: &'a PlanAnswer, full_name: &str) -> Option<&'a Pod> {
     let pods = &answer.cluster.objects.pods;
@@ -140,7 +140,7 @@ pub fn object<'a>(answer: &'a PlanAnswer, full_name: &str) -> Option<&'a Pod> {
     pods.get(first).map(AsRef::as_ref).filter(|pod: &&Pod| (pod.namespace(), pod.name()) == wanted)
 }
 
-/// Who a pod belongs to; the Deployment rather than its ReplicaSet.
+/// Returns the owner of a pod; the Deployment instead of its ReplicaSet.
 #[must_use]
 pub fn owner(answer: &PlanAnswer, pod: &Pod) -> String {
     let namespace = pod.namespace();
@@ -155,7 +155,7 @@ pub fn owner(answer: &PlanAnswer, pod: &Pod) -> String {
     format!("{} {namespace}/{}", owner.kind, owner.name)
 }
 
-/// The ReplicaSet of that name, if it is given.
+/// Returns the ReplicaSet with this name, if it is in the input.
 fn replica_set<'a>(answer: &'a PlanAnswer, namespace: &str, name: &str) -> Option<&'a ReplicaSet> {
     let sets = &answer.cluster.objects.replica_sets;
     let wanted = (Some(namespace), Some(name));

@@ -1,5 +1,5 @@
-//! Workloads become the pods that their controllers would make: only as many as the given ReplicaSets and pods leave
-//! open, under names that do not depend on where they were read.
+//! Expands workloads into the pods that their controllers would create. ReplicaSets and pods in the input reduce the number of
+//! new pods. Names of new pods do not depend on the input files.
 
 mod pods;
 mod volumes;
@@ -13,8 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::input::Objects;
 use pods::{Owner, made_from};
 
-/// Adds the pods that workloads call for and the claims that come with pods, and gives pods what the API server and the
-/// scheduler would have written. Returns what deserves a word.
+/// Adds the missing pods of workloads and the claims of pods. Adds the fields that the API server and kube-scheduler write into
+/// pods. Returns warnings.
 pub fn expand(objects: &mut Objects) -> Vec<String> {
     let known = WorkloadIndex::new(objects);
     let mut made = Made { taken: known.names.clone(), pods: Vec::new() };
@@ -39,19 +39,19 @@ pub fn expand(objects: &mut Objects) -> Vec<String> {
     warnings
 }
 
-/// Namespace and name.
+/// Returns namespace and name.
 pub(crate) fn key(metadata: &ObjectMeta) -> (&str, &str) {
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
-/// What the given pods cover.
+/// Index of the pods in the input.
 #[derive(Default)]
 struct WorkloadIndex {
-    /// Pods that live and are to stay, by namespace and their controller's kind and name.
+    /// Number of pods that are neither terminal nor terminating, by namespace and their controller's kind and name.
     owned: BTreeMap<(String, String, String), usize>,
     /// Labels of such pods without a controller, by namespace.
     orphans: BTreeMap<String, Vec<BTreeMap<String, String>>>,
-    /// Namespace and name of every pod that has not ended.
+    /// Namespace and name of every pod that is not terminal.
     names: BTreeSet<(String, String)>,
 }
 
@@ -78,7 +78,7 @@ impl WorkloadIndex {
         self.owned.get(&(namespace.to_owned(), kind.to_owned(), name.to_owned())).copied().unwrap_or(0)
     }
 
-    /// Pods without a controller that a workload with this selector would adopt.
+    /// Returns the number of pods without a controller that a workload with this selector would adopt.
     fn adopted(&self, namespace: &str, selector: &LabelSelector) -> usize {
         let all = self.orphans.get(namespace).map_or(&[][..], Vec::as_slice);
         if selector.is_empty() { 0 } else { all.iter().filter(|labels| selector.matches(labels)).count() }
@@ -89,14 +89,14 @@ fn labels(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     metadata.labels.clone().unwrap_or_default()
 }
 
-/// What has been made so far.
+/// Pods created so far.
 struct Made {
     taken: BTreeSet<(String, String)>,
     pods: Vec<Pod>,
 }
 
 impl Made {
-    /// Makes `count` pods with the first free names `NAME-0`, `NAME-1`, ...
+    /// Creates `count` pods with the first free names `NAME-0`, `NAME-1`, ...
     fn numbered(&mut self, owner: &Owner<'_>, template: &PodTemplateSpec, count: usize) {
         let mut number = 0;
         for _ in 0..count {
@@ -142,12 +142,12 @@ fn deployment(objects: &Objects, known: &WorkloadIndex, deployment: &Deployment,
     made.numbered(&owner, &template, count(deployment.spec.replicas()).saturating_sub(covered));
 }
 
-/// Label by which the pods of one revision of a Deployment know each other; spread constraints like to name it.
+/// Label with the revision of a Deployment's pods; spread constraints often use it in `matchLabelKeys`.
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
-/// On ReplicaSets: which revision of the Deployment it is.
+/// Annotation of a ReplicaSet with the revision of its Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// The newest revision's hash, else a text that no other Deployment has.
+/// Returns the hash of the newest revision, else the Deployment's name.
 fn template_hash(sets: &[&ReplicaSet], owner: &Owner<'_>) -> String {
     let revision = |set: &ReplicaSet| -> u64 {
         let text = set.metadata.annotations.as_ref().and_then(|all| all.get(REVISION));
@@ -163,7 +163,8 @@ fn belongs(set: &ReplicaSet, deployment: &str) -> bool {
     owners.into_iter().any(|owner| owner.kind == "Deployment" && owner.name == deployment)
 }
 
-/// Pods whose ReplicaSet is not among the objects but is called like one of the Deployment's: `NAME-HASH`.
+/// Returns the number of pods whose ReplicaSet is not in the input, but has a name of the Deployment's ReplicaSets:
+/// `NAME-HASH`.
 fn of_sets_not_given(objects: &Objects, known: &WorkloadIndex, namespace: &str, deployment: &str) -> usize {
     let given = |name: &str| objects.replica_sets.iter().any(|set| key(&set.metadata) == (namespace, name));
     let begins = (namespace.to_owned(), "ReplicaSet".to_owned(), format!("{deployment}-"));
@@ -183,7 +184,7 @@ fn stateful_set(known: &WorkloadIndex, set: &StatefulSet, made: &mut Made) {
     for ordinal in first..first.saturating_add(set.spec.replicas()) {
         let name = format!("{}-{ordinal}", owner.name);
         let full = (owner.namespace.to_owned(), name.clone());
-        // A pod that is ending keeps its name until it is gone; its successor is planned for with its node.
+        // A terminating pod keeps its name until it is deleted; its successor is planned as part of the removal of its node.
         if known.names.contains(&full) || !made.taken.insert(full) {
             continue;
         }

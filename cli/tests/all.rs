@@ -1,4 +1,4 @@
-//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+//! All integration tests of this crate as one program, because linking a program takes as long as compiling its tests.
 
 mod completions;
 mod convert;

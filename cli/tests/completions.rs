@@ -1,4 +1,4 @@
-//! What shells complete: each script knows every word that `kerf --help` lists, and bash itself finds them by its own.
+//! Shell completions: each script contains every subcommand that `kerf --help` lists, and bash itself completes them.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::path::Path;
@@ -18,7 +18,7 @@ fn script(shell: &str) -> String {
     answer.stdout
 }
 
-/// The first word of each line below `Commands:`.
+/// Returns the first word of each line below `Commands:`.
 fn verbs() -> Vec<String> {
     let help = ask(&["--help"]).stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -28,7 +28,7 @@ fn verbs() -> Vec<String> {
 }
 
 #[test]
-fn each_shells_script_knows_every_word() {
+fn completions_contain_every_subcommand_for_each_shell() {
     for shell in SHELLS {
         let script = script(shell);
         for verb in verbs() {
@@ -39,7 +39,7 @@ fn each_shells_script_knows_every_word() {
     }
 }
 
-/// What bash offers when somebody has typed `line`, a word of it at the end, and asks for more.
+/// Returns the completions that bash offers for the last word of `line`.
 fn offered(folder: &Path, line: &str) -> Vec<String> {
     let words: Vec<&str> = line.split(' ').collect();
     let asked = format!(
@@ -54,7 +54,7 @@ fn offered(folder: &Path, line: &str) -> Vec<String> {
 }
 
 #[test]
-fn bash_completes_words_flags_and_values() {
+fn bash_completes_subcommands_flags_and_values() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("kerf.bash"), script("bash")).unwrap();
     for (line, expected) in [
@@ -69,7 +69,7 @@ fn bash_completes_words_flags_and_values() {
 }
 
 #[test]
-fn an_unknown_shell_is_refused_with_the_known_ones() {
+fn completions_lists_known_shells_when_the_shell_is_unknown() {
     let answer = ask(&["completions", "tcsh"]);
     assert_eq!(answer.code, 2);
     for shell in SHELLS {

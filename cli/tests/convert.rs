@@ -1,4 +1,4 @@
-//! What `kerf convert` promises beyond the reviewed transcripts: twice is once, what comes out is what `kerf plan` reads, comments stay,
+//! Properties of `kerf convert` beyond the transcripts: it is idempotent, `kerf plan` accepts its output, comments are kept,
 //! and old defaults keep their meaning.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -15,7 +15,7 @@ fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
 }
 
-/// What converts in the cases, as folder and arguments.
+/// Inputs in the cases that can be converted, as folder and arguments.
 const CONVERTED: [(&str, &[&str]); 9] = [
     ("convert_alpha", &["pools.yaml"]),
     ("convert_beta", &["all.yaml"]),
@@ -34,7 +34,7 @@ fn convert(folder: &str, arguments: &[&str]) -> crate::support::Answer {
 }
 
 #[test]
-fn what_is_converted_stays_as_it_is() {
+fn convert_is_idempotent() {
     for (folder, arguments) in CONVERTED {
         let first = convert(folder, arguments);
         assert_eq!(first.code, 0, "{folder}: {}", first.stderr);
@@ -45,7 +45,7 @@ fn what_is_converted_stays_as_it_is() {
 }
 
 #[test]
-fn a_plan_can_be_made_of_what_comes_out() {
+fn plan_accepts_the_output_of_convert() {
     for (folder, arguments) in
         CONVERTED.iter().filter(|(folder, _)| !["convert_values", "convert_rules"].contains(folder))
     {
@@ -56,9 +56,9 @@ fn a_plan_can_be_made_of_what_comes_out() {
     }
 }
 
-/// Every comment of a file is in what comes out.
+/// Every comment of a file is in the output.
 #[test]
-fn comments_stay() {
+fn convert_keeps_comments() {
     for (folder, file) in
         [("convert_alpha", "pools.yaml"), ("convert_beta", "all.yaml"), ("convert_values", "aws.yaml")]
     {
@@ -72,7 +72,7 @@ fn comments_stay() {
     }
 }
 
-/// The objects of a text as plain values.
+/// Parses the objects of a text as plain values.
 fn values(text: &str) -> Vec<Value> {
     let documents = text.split("---\n").filter(|document| !document.trim().is_empty());
     documents.map(|document| serde_saphyr::from_str(document).unwrap()).collect()
@@ -80,7 +80,7 @@ fn values(text: &str) -> Vec<Value> {
 
 const CLASS: &str = "---\napiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: a}\nspec: {instanceProfile: nodes, subnetSelector: {a: b}, securityGroupSelector: {a: b}}\n";
 
-/// Parts of a Provisioner's spec, each of which it may have or not.
+/// Generates Provisioners whose spec has any subset of these parts.
 fn provisioner() -> impl Strategy<Value = String> {
     let requirements = sample::subsequence(
         vec![
@@ -97,7 +97,7 @@ fn provisioner() -> impl Strategy<Value = String> {
         if !requirements.is_empty() {
             text.push_str(&format!("  requirements:\n{}", requirements.concat()));
         }
-        // A Provisioner had one of both.
+        // A Provisioner has only one of the two.
         match (empty, consolidation) {
             (_, Some(enabled)) => text.push_str(&format!("  consolidation: {{enabled: {enabled}}}\n")),
             (Some(seconds), None) => text.push_str(&format!("  ttlSecondsAfterEmpty: {seconds}\n")),
@@ -108,7 +108,7 @@ fn provisioner() -> impl Strategy<Value = String> {
     })
 }
 
-/// What a Provisioner meant, worked out from its own fields by another way than the converter's.
+/// Compares a NodePool with the meaning of its Provisioner, computed independently of the converter.
 fn meant(old: &Value, new: &Value) -> Result<(), String> {
     let (spec, pool) = (&old["spec"], &new["spec"]);
     let expiry = spec["ttlSecondsUntilExpired"].as_u64().map_or("Never".to_owned(), |it| format!("{it}s"));
@@ -142,7 +142,7 @@ fn meant(old: &Value, new: &Value) -> Result<(), String> {
     once.iter().try_for_each(|names| if count(names) == 1 { Ok(()) } else { Err(format!("{names:?} in {keys:?}")) })
 }
 
-/// Lines of manifests of all versions, sound and broken.
+/// Lines of manifests of all versions, valid and invalid.
 const LINES: [&str; 26] = [
     "apiVersion: karpenter.sh/v1beta1",
     "apiVersion: karpenter.sh/v1",
@@ -172,9 +172,9 @@ const LINES: [&str; 26] = [
     "\tb: c",
 ];
 
-/// A value of several lines must not make one sentence look like two, and nobody's file gives orders to a terminal.
+/// A value of several lines must not look like two messages, and no file may send control characters to a terminal.
 #[test]
-fn each_fault_is_told_in_one_line() {
+fn convert_text_escapes_line_ends_and_control_characters() {
     let told = convert_text("f", "kind: NodePool\napiVersion: karpenter.sh/v1beta1\n\n    text").unwrap_err();
     assert!(told.to_string().contains(r"of karpenter.sh/v1beta1\ntext; write one of these"), "{told}");
     let told = convert_text("f", "kind: NodePool\napiVersion: \"karpenter.sh/v2\\e[2J\"").unwrap_err();
@@ -183,7 +183,7 @@ fn each_fault_is_told_in_one_line() {
 
 proptest! {
     #[test]
-    fn a_provisioner_keeps_its_meaning(text in provisioner()) {
+    fn convert_text_keeps_the_meaning_of_a_provisioner(text in provisioner()) {
         let done = convert_text("f", &format!("{text}{CLASS}")).unwrap_or_else(|errors| panic!("{errors}"));
         let (old, new) = (values(&text), values(&done.text));
         if let Err(error) = meant(&old[0], &new[0]) {
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_lines_say_the_answer_is_stable(lines in prop::collection::vec(prop_oneof![Just(""), sample::select(&LINES[..])], 0..18)) {
+    fn convert_text_is_idempotent_when_lines_are_random(lines in prop::collection::vec(prop_oneof![Just(""), sample::select(&LINES[..])], 0..18)) {
         match convert_text("f", &lines.join("\n")) {
             Ok(done) => {
                 let again = convert_text("f", &done.text);
@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_converted_or_refused(text in ".{0,200}") {
+    fn convert_text_does_not_panic_when_text_is_random(text in ".{0,200}") {
         let _ = convert_text("f", &text);
     }
 }

@@ -1,4 +1,4 @@
-//! What every plan of every case promises of nodes: each is reported of once, and whatever a move names stands in the plan.
+//! Properties of every plan of every case: each node is reported once, and every object that a command names is in the plan.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use api::{NodeClaim, condition, reason};
 use cli::input::Objects;
 use serde_json::Value;
 
-/// A plan of a case with the objects that it was made from.
+/// A plan of a case with its input objects.
 struct Planned {
     /// The command, with its case.
     what: String,
@@ -18,7 +18,7 @@ struct Planned {
     plan: Value,
 }
 
-/// Every plan that the cases' commands ask for.
+/// Computes all plans of the cases' commands.
 fn plans() -> Vec<Planned> {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let folders = cases.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
@@ -61,20 +61,20 @@ fn moves(plan: &Value) -> &Vec<Value> {
     plan["disruption"]["moves"].as_array().unwrap()
 }
 
-/// A claim's Node, and what both of them are called.
+/// Returns a NodeClaim's Node, and their common name in reports.
 fn node_of<'a>(objects: &'a Objects, claim: &'a NodeClaim) -> (Option<&'a Node>, &'a str) {
     let named = claim.status.as_ref().map_or("", |status| status.node_name.as_str());
     let node = objects.nodes.iter().find(|node| node.name() == named).map(AsRef::as_ref);
     (node, node.map_or(claim.metadata.name.as_deref().unwrap_or_default(), Node::name))
 }
 
-/// Whether EC2 takes its machine, or is expected to so soon that it is replaced.
+/// Reports whether EC2 interrupts the node's instance, or whether a rebalance recommendation replaces it.
 fn is_taken(node: &Node) -> bool {
     let said = node.condition(condition::INTERRUPTED).filter(|it| it.status == condition::TRUE);
     said.is_some_and(|it| it.reason != reason::REBALANCE_RECOMMENDATION || it.message.contains("policy=replace"))
 }
 
-/// Whether someone has decided already that it goes: not this plan.
+/// Reports whether the node's removal was decided before this plan.
 fn is_going(node: Option<&Node>, claim: &NodeClaim) -> bool {
     claim.metadata.deletion_timestamp.is_some()
         || claim.replaced_by().is_some()
@@ -83,7 +83,7 @@ fn is_going(node: Option<&Node>, claim: &NodeClaim) -> bool {
 }
 
 #[test]
-fn every_managed_node_that_is_not_going_already_stands_in_one_of_moves_and_stays() {
+fn plan_reports_each_managed_node_once_in_moves_or_stays() {
     let mut judged = 0;
     for Planned { what, objects, plan } in plans() {
         let planned = moves(&plan).iter().filter(|it| it["reason"] != "Interrupted");
@@ -101,7 +101,7 @@ fn every_managed_node_that_is_not_going_already_stands_in_one_of_moves_and_stays
 }
 
 #[test]
-fn every_node_whose_machine_is_taken_stands_in_one_move_that_says_so() {
+fn plan_reports_each_interrupted_node_once_as_interrupted() {
     let mut taken = 0;
     for Planned { what, objects, plan } in plans() {
         let told = moves(&plan).iter().filter(|it| it["reason"] == "Interrupted");
@@ -117,7 +117,7 @@ fn every_node_whose_machine_is_taken_stands_in_one_move_that_says_so() {
 }
 
 #[test]
-fn whatever_a_move_names_stands_in_the_plan() {
+fn moves_name_only_claims_and_nodes_of_the_plan() {
     let mut replaced = 0;
     for Planned { what, objects, plan } in plans() {
         let claims: BTreeMap<&str, &Value> =
@@ -149,9 +149,9 @@ fn whatever_a_move_names_stands_in_the_plan() {
     assert!(replaced > 5, "{replaced}");
 }
 
-/// What the case `replaced` was made for, by reason: nodes, replacements, pods with their places, and the saving.
+/// Commands of the case `replaced`, by reason: nodes, replacements, pods with their destinations, and savings.
 #[test]
-fn moves_say_what_goes_what_comes_and_where_pods_have_room() {
+fn moves_list_nodes_replacements_destinations_and_savings() {
     let replaced = plans().into_iter().find(|it| it.what.contains("/replaced:")).unwrap();
     let row = |it: &Value| {
         let place = |it: &Value| format!("{}>{}", it["pod"].as_str().unwrap(), it["to"].as_str().unwrap());

@@ -1,5 +1,5 @@
-//! The pages that tell how to do a job, and the example of each: what `kerf` prints is what the page shows, every pod goes where the
-//! page says, and whatever a page names is there. `BLESS=1` writes what is printed into the pages anew.
+//! Pages of `docs/how-to` and their examples. The output of `kerf` equals the text on the page, and each pod gets the node that
+//! the page states. Every name on a page exists. `BLESS=1` writes the current output into the pages.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "how_to/programs.rs"]
@@ -13,7 +13,7 @@ use api::label;
 use cli::plan_input::{Conditions, PlanAnswer};
 use cli::view;
 
-/// Examples that are told of elsewhere than in `docs/how-to`.
+/// Examples that pages outside `docs/how-to` describe.
 const ELSEWHERE: [(&str, &str); 3] =
     [("consolidation", "docs/disruption.md"), ("getting-started", "docs/getting-started.md"), ("shop", "README.md")];
 
@@ -21,14 +21,14 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(here(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The pages whose commands are run, as paths of the repository.
+/// Returns the pages whose commands are run, as paths in the repository.
 fn pages() -> Vec<String> {
     let mut found: Vec<String> = names("docs/how-to").into_iter().map(|name| format!("docs/how-to/{name}")).collect();
     found.push("docs/getting-started.md".to_owned());
     found
 }
 
-/// What lies in a folder, sorted.
+/// Returns the sorted names of a folder's entries.
 fn names(folder: &str) -> Vec<String> {
     let entries = here(folder).read_dir().unwrap();
     let mut found: Vec<String> =
@@ -37,10 +37,10 @@ fn names(folder: &str) -> Vec<String> {
     found
 }
 
-/// Somebody who does what a page says, in a folder of their own with the examples.
+/// A user who follows a page, in a temporary folder with the examples.
 struct Reader {
     folder: tempfile::TempDir,
-    /// What the page had them export so far.
+    /// Variables that the page has exported so far.
     environment: Vec<(String, String)>,
 }
 
@@ -51,7 +51,7 @@ impl Reader {
         Self { folder, environment: Vec::new() }
     }
 
-    /// What a line prints. Those of programs that are not at hand are evaluated without being run.
+    /// Runs a line and returns its output. Lines of unavailable programs are validated without being run.
     fn follow(&mut self, line: &str, expected: i32) -> String {
         let known: Vec<(&str, &str)> = self.environment.iter().map(|(name, value)| (&**name, &**value)).collect();
         programs::variables(line, &known);
@@ -74,7 +74,7 @@ impl Reader {
     }
 }
 
-/// The page with what its commands print, in order.
+/// Returns the page with the output of its commands, in order.
 fn carried_out(path: &str) -> String {
     let text = read(path);
     let (all, mut reader) = (blocks(&text), Reader::new());
@@ -91,7 +91,7 @@ fn carried_out(path: &str) -> String {
 }
 
 #[test]
-fn pages_show_what_is_printed() {
+fn pages_contain_the_output_of_their_commands() {
     for path in pages() {
         let found = carried_out(&path);
         if std::env::var_os("BLESS").is_some() {
@@ -106,7 +106,7 @@ fn pages_show_what_is_printed() {
 }
 
 #[test]
-fn what_is_printed_fits_the_screen() {
+fn pages_show_output_of_at_most_80_columns() {
     for path in pages() {
         let shown: Vec<Block> = blocks(&read(&path)).into_iter().filter(|block| block.language == "text").collect();
         assert!(!shown.is_empty(), "{path} shows nothing");
@@ -117,7 +117,7 @@ fn what_is_printed_fits_the_screen() {
 }
 
 #[test]
-fn every_page_has_its_example_and_every_example_its_page() {
+fn pages_and_examples_refer_to_each_other() {
     let jobs = names("docs/how-to");
     assert!(jobs.len() >= 8, "{jobs:?}");
     let mut told: Vec<String> = jobs.iter().map(|name| name.strip_suffix(".md").unwrap().to_owned()).collect();
@@ -137,7 +137,7 @@ fn every_page_has_its_example_and_every_example_its_page() {
 }
 
 #[test]
-fn pages_are_short() {
+fn pages_and_examples_respect_their_maximum_length() {
     for (folder, limit) in [("docs/how-to", 80), ("examples", 40)] {
         for name in names(folder) {
             let file = if name.ends_with(".md") { name } else { name + "/README.md" };
@@ -147,9 +147,9 @@ fn pages_are_short() {
     }
 }
 
-/// What a page quotes of a manifest stands in its example, word for word but for the indentation.
+/// Every quotation of a manifest occurs literally in its example, except for indentation.
 #[test]
-fn what_is_quoted_is_in_the_example() {
+fn pages_quote_only_yaml_of_their_example() {
     for name in names("docs/how-to") {
         let folder = here("examples").join(name.trim_end_matches(".md"));
         let files: Vec<String> = manifests(&folder).iter().map(|path| trimmed(&read_file(path))).collect();
@@ -170,12 +170,12 @@ fn manifests(folder: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "yaml")).collect()
 }
 
-/// The lines of a text without their indentation, each ended.
+/// Returns the lines of a text without their indentation, each with a line end.
 fn trimmed(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.trim())).collect()
 }
 
-/// Files and folders of this repository that a page names in backticks or links to.
+/// Returns the repository's files and folders that a page names in backticks or links to.
 fn named(path: &str) -> Vec<String> {
     let text = read(path);
     let prose: String = text.split("```").step_by(2).collect();
@@ -190,7 +190,7 @@ fn named(path: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_pages_name_is_there() {
+fn pages_name_only_existing_files() {
     let introductions = names("examples").into_iter().map(|name| format!("examples/{name}/README.md"));
     for path in pages().into_iter().chain(introductions) {
         for file in named(&path) {
@@ -199,9 +199,9 @@ fn what_pages_name_is_there() {
     }
 }
 
-/// Metrics, events and conditions to watch, under the names that the programs use.
+/// Metrics, events and conditions on pages have the names that the programs use.
 #[test]
-fn what_pages_watch_is_told_by_the_programs() {
+fn pages_name_only_metrics_events_and_conditions_that_exist() {
     let lists = [
         ("metric", read("docs/metrics.md"), '`'),
         ("event", read("crates/api/src/reason.rs"), '"'),
@@ -222,7 +222,7 @@ fn what_pages_watch_is_told_by_the_programs() {
     }
 }
 
-/// Where the pods of an example go: `COUNT x OWNER on POOL, HOW IT IS BOUGHT, ARCHITECTURES`.
+/// Returns the placement of an example's pods: `COUNT x OWNER on POOL, CAPACITY TYPE, ARCHITECTURES`.
 fn places(example: &str) -> Vec<String> {
     let manifests = cli::input::read(&[here("examples").join(example)], &mut std::io::empty()).unwrap();
     let answer = cli::plan_input::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
@@ -246,7 +246,7 @@ fn count(answer: &PlanAnswer, pods: &[usize], place: &str, counts: &mut BTreeMap
     }
 }
 
-/// What the pages claim, an example after another.
+/// Placements that the pages state, by example.
 const PLACES: &str = "\
 ami: 6 x Deployment default/accounts on ami-stable, on-demand, amd64
 ami: 1 x Deployment default/accounts-canary on ami-canary, on-demand, amd64
@@ -271,15 +271,15 @@ stateful: 3 x StatefulSet default/ledger on stateful, on-demand, amd64 or arm64
 ";
 
 #[test]
-fn every_pod_goes_where_its_page_says() {
+fn plan_places_each_pod_as_its_page_states() {
     let jobs = names("docs/how-to").into_iter().map(|name| name.trim_end_matches(".md").to_owned());
     let lines = jobs.flat_map(|job| places(&job).into_iter().map(move |place| format!("{job}: {place}\n")));
     assert_eq!(lines.collect::<String>(), PLACES);
 }
 
-/// Who reads several examples as one cluster meets no two objects of one name.
+/// A user may read several examples as one cluster, so their objects need unique names.
 #[test]
-fn names_of_examples_do_not_collide() {
+fn examples_have_unique_object_names() {
     let together = cli::input::read(&[here("examples")], &mut std::io::empty()).unwrap();
     assert!(together.objects.pools.len() > names("docs/how-to").len());
 }

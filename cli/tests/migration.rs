@@ -1,5 +1,5 @@
-//! The pages that tell how to come over to Kerf, carried out: each line of their commands that runs `kerf`, in a folder with what the
-//! lines before it would have written, and with an API server that answers as one with Karpenter 1.14 does.
+//! Migration pages: each `kerf` line of their commands is run, in a folder with the files that the lines before it would write.
+//! An emulated API server responds like one with Karpenter 1.14.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::page::{blocks, copy, here};
 
-/// The lines of all shell blocks of a page.
+/// Returns the lines of all shell blocks of a page.
 fn commands(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(here("docs").join(page)).unwrap();
     let shell = blocks(&text).into_iter().filter(|block| block.language == "sh");
     shell.flat_map(|block| block.commands()).collect()
 }
 
-/// Answers lists of the kinds that a cluster has, until the test ends. The address of it.
+/// Starts an API server that returns lists of a cluster's kinds until the test ends. Returns its address.
 fn api_server(objects: Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -68,7 +68,7 @@ fn class() -> Value {
     })
 }
 
-/// What a cluster with Karpenter 1.14 lists.
+/// Returns the lists of a cluster with Karpenter 1.14.
 fn karpenter() -> Value {
     let reference = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
     json!({
@@ -84,7 +84,7 @@ fn karpenter() -> Value {
     })
 }
 
-/// What one of v1beta1 lists.
+/// Returns the lists of a cluster with v1beta1.
 fn older() -> Value {
     let reference = json!({"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "default"});
     let mut class = class();
@@ -100,7 +100,7 @@ fn older() -> Value {
     })
 }
 
-/// Runs one line in a folder, before this API server.
+/// Runs one line in a folder, with a kubeconfig for this API server.
 fn run(folder: &Path, line: &str, server: &str) -> (i32, String, String) {
     let kubeconfig = folder.join("kubeconfig");
     let config = json!({
@@ -113,7 +113,7 @@ fn run(folder: &Path, line: &str, server: &str) -> (i32, String, String) {
     crate::shell::run(folder, line, &[("KUBECONFIG", kubeconfig.to_str().unwrap())])
 }
 
-/// Carries out a page in a copy of a folder. What other programs write must lie there already.
+/// Runs a page in a copy of a folder. Files of other programs must already exist there.
 fn carry_out(page: &str, folder: &str) {
     let place = tempfile::tempdir().unwrap();
     copy(&here("cli/tests/migration").join(folder), place.path());
@@ -134,17 +134,17 @@ fn carry_out(page: &str, folder: &str) {
 }
 
 #[test]
-fn the_way_from_karpenter_can_be_gone() {
+fn page_migrate_from_karpenter_runs_without_error() {
     carry_out("migrate-from-karpenter.md", "karpenter");
 }
 
 #[test]
-fn the_way_from_the_cluster_autoscaler_can_be_gone() {
+fn page_migrate_from_cluster_autoscaler_runs_without_error() {
     carry_out("migrate-from-cluster-autoscaler.md", "cluster-autoscaler");
 }
 
 #[test]
-fn a_live_cluster_of_an_older_version_is_converted() {
+fn convert_live_converts_objects_of_v1beta1() {
     let place = tempfile::tempdir().unwrap();
     let (code, out, err) = run(place.path(), "kerf convert --live", &api_server(older()));
     assert_eq!(code, 0, "{err}");
@@ -155,9 +155,9 @@ fn a_live_cluster_of_an_older_version_is_converted() {
     assert!(report.contains("NodePool default: has version karpenter.sh/v1beta1"), "{report}");
 }
 
-/// Somebody renews the Lease whom no Deployment shows: another kind of workload, or a program outside of the cluster.
+/// The holder of the Lease belongs to no Deployment: another kind of workload, or a program outside the cluster.
 #[test]
-fn whoever_holds_the_lease_is_named() {
+fn adopt_reports_the_holder_of_the_lease() {
     let lease = |holder: &str| {
         let mut cluster = karpenter();
         cluster["/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dkarpenter-leader-election"] = json!([{
@@ -176,7 +176,7 @@ fn whoever_holds_the_lease_is_named() {
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_is_told_with_the_cure() {
+fn adopt_reports_the_fix_when_the_cluster_does_not_respond() {
     let place = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! What `kerf plan` promises beyond single answers: the same bytes for the same objects, settings from flags and the
-//! environment, prices from files, the example that everybody meets first.
+//! Properties of `kerf plan` beyond transcripts: identical output for identical objects, settings from flags and the
+//! environment, prices from files, and the example of README.md.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
 }
 
-/// The example that README.md begins with.
+/// Returns the folder of the first example in README.md.
 fn shop() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shop")
 }
@@ -26,7 +26,7 @@ fn json(answer: &Answer) -> Value {
     serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", answer.stdout, answer.stderr))
 }
 
-/// All documents below a folder, as texts.
+/// Returns the texts of all documents below a folder.
 fn documents(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in folder.read_dir().unwrap() {
@@ -43,7 +43,7 @@ fn documents(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn order_and_files_change_nothing() {
+fn plan_does_not_depend_on_file_order_or_format() {
     let expected = plan(&shop(), &[], &[]);
     assert_eq!(expected.code, 0, "{}", expected.stderr);
     assert!(json(&expected)["nodeClaims"].as_array().unwrap().len() > 3);
@@ -66,7 +66,7 @@ fn order_and_files_change_nothing() {
 }
 
 #[test]
-fn the_shop_has_a_place_for_every_pod_and_fits_the_screen() {
+fn plan_places_all_pods_of_the_shop_within_80_columns() {
     let answer = kerf(&shop(), &["plan", "."], "", &[]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert!(answer.stdout.contains(", 20 pods placed, 0 unschedulable\n"), "{}", answer.stdout);
@@ -76,7 +76,7 @@ fn the_shop_has_a_place_for_every_pod_and_fits_the_screen() {
 }
 
 #[test]
-fn flags_win_over_the_environment() {
+fn flags_take_precedence_over_the_environment() {
     let case = cases().join("gates");
     let catalogue = ["--catalogue", "../catalogue.json"];
     let closed = "NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false";
@@ -93,7 +93,7 @@ fn flags_win_over_the_environment() {
 }
 
 #[test]
-fn sizes_follow_the_settings() {
+fn cost_rises_when_the_memory_overhead_rises() {
     let ask = |environment: &[(&str, &str)]| {
         let answer = json(&plan(&shop(), &["--region", "us-west-2"], environment));
         (answer["cost"]["after"].clone(), answer["warnings"].clone())
@@ -106,7 +106,7 @@ fn sizes_follow_the_settings() {
     assert!(number(&tight) > number(&usual), "{tight} {usual}");
 }
 
-/// One pod that only an m6a.large on-demand in us-east-1 can run.
+/// A pod that only an m6a.large in us-east-1 can run.
 const ONE: &str = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -132,7 +132,7 @@ fn price(folder: &Path, capacity: &str, more: &[&str], environment: &[(&str, &st
 }
 
 #[test]
-fn prices_come_from_the_table_that_is_named_else_from_the_usual_place() {
+fn prices_are_read_from_the_flag_else_from_the_default_path() {
     let folder = tempfile::tempdir().unwrap();
     let table = "# Linux on-demand prices of us-east-1, dollars per hour\ninstance_type,usd_per_hour\nm6a.large,0.5\n";
     std::fs::write(folder.path().join("t.csv"), table).unwrap();
@@ -157,7 +157,7 @@ fn prices_come_from_the_table_that_is_named_else_from_the_usual_place() {
 }
 
 #[test]
-fn spot_prices_come_from_a_history() {
+fn spot_prices_are_read_from_the_history() {
     let folder = tempfile::tempdir().unwrap();
     let record = |zone: &str, price: &str, at: &str, product: &str| {
         serde_json::json!({"AvailabilityZone": zone, "InstanceType": "m6a.large", "ProductDescription": product,
@@ -174,7 +174,7 @@ fn spot_prices_come_from_a_history() {
 }
 
 #[test]
-fn the_region_is_the_objects_own() {
+fn region_is_taken_from_labels_of_nodes() {
     let node = "
 apiVersion: v1
 kind: Node
@@ -196,7 +196,7 @@ metadata: {name: n, labels: {topology.kubernetes.io/region: REGION}}
 }
 
 #[test]
-fn every_pod_is_told_of_once() {
+fn plan_report_contains_each_pod_once() {
     for case in ["covered", "crowd", "gates", "good", "ignored", "moving", "unplaced", "unready", "volumes"] {
         let manifests = cli::input::read(&[cases().join(case)], &mut std::io::empty()).unwrap();
         let mut conditions = Conditions::at("2026-11-21T12:00:00Z".parse().unwrap());
@@ -216,9 +216,9 @@ fn every_pod_is_told_of_once() {
     }
 }
 
-/// A class as a controller left it: two zones and a reservation.
+/// A class with the status that a controller wrote: two zones and a reservation.
 #[test]
-fn what_a_class_has_come_to_counts() {
+fn plan_uses_zones_and_reservations_of_the_class_status() {
     let class = "
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -251,7 +251,7 @@ status:
 }
 
 #[test]
-fn every_field_is_in_the_page_of_the_format() {
+fn plan_format_page_describes_every_field() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/plan-format.md")).unwrap();
     let answers = ["good", "unplaced", "ignored", "covered", "consolidated"]
         .map(|case| plan(&cases().join(case), &["--catalogue", "../catalogue.json"], &[]));
@@ -265,7 +265,7 @@ fn every_field_is_in_the_page_of_the_format() {
     assert!(missing.is_empty(), "docs/plan-format.md does not name {missing:?}");
 }
 
-/// Names of fields, but for those of maps by resource.
+/// Collects names of fields, except for those of maps by resource.
 fn gather(value: &Value, fields: &mut std::collections::BTreeSet<String>) {
     match value {
         Value::Object(map) => {

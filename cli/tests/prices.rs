@@ -1,4 +1,4 @@
-//! `kerf prices` against a price list on loopback: a whole one, a broken one, none.
+//! `kerf prices` with a price list on loopback: complete, broken, or unavailable.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ const HEADING: &str = "\"SKU\",\"TermType\",\"PricePerUnit\",\"Currency\",\"Unit
     \"Tenancy\",\"Operating System\",\"License Model\",\"Pre Installed S/W\",\"CapacityStatus\",\"Region Code\",\
     \"operation\",\"MarketOption\",\"PriceDescription\"\n";
 
-/// One record as the file has them.
+/// Returns one record in the format of the file.
 fn record(changes: &[(usize, &str)]) -> String {
     let mut fields = [
         "SKU1",
@@ -56,7 +56,7 @@ fn list() -> String {
     text
 }
 
-/// Answers one request with `head` and `body` and returns the path that was asked for.
+/// Responds to one request with `head` and `body`, and returns the requested path.
 fn serve(head: String, body: String) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -81,7 +81,7 @@ fn fetch(folder: &Path, endpoint: &str) -> Answer {
 }
 
 #[test]
-fn the_table_holds_the_linux_on_demand_prices_and_serves_a_plan() {
+fn prices_writes_linux_on_demand_prices_that_plan_reads() {
     let folder = tempfile::tempdir().unwrap();
     let body = list();
     let (endpoint, server) = serve(ok(body.len()), body);
@@ -100,7 +100,7 @@ fn the_table_holds_the_linux_on_demand_prices_and_serves_a_plan() {
 }
 
 #[test]
-fn without_a_place_the_table_goes_where_a_plan_looks() {
+fn prices_writes_to_the_default_path_when_out_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let body = list();
     let (endpoint, server) = serve(ok(body.len()), body);
@@ -111,9 +111,9 @@ fn without_a_place_the_table_goes_where_a_plan_looks() {
     assert!(folder.path().join("kerf/prices-us-west-2.csv").exists());
 }
 
-/// What is served, and what the complaint says.
+/// Rows: response of the server, and text of the error.
 #[test]
-fn a_bad_answer_leaves_the_table_as_it_was() {
+fn prices_keeps_the_table_when_the_response_is_invalid() {
     let body = list();
     let half = body[..body.len() / 2].to_owned();
     let not_found = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned();
@@ -143,7 +143,7 @@ fn a_bad_answer_leaves_the_table_as_it_was() {
 }
 
 #[test]
-fn without_a_network_the_cure_is_named() {
+fn prices_reports_the_fix_when_the_network_is_unavailable() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -155,7 +155,7 @@ fn without_a_network_the_cure_is_named() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_named() {
+fn prices_reports_the_fix_when_the_folder_is_not_writable() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let body = list();

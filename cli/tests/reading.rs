@@ -1,10 +1,10 @@
-//! Whatever stands in a file, reading it ends with objects or with errors that name a place.
+//! For any file content, the parser returns objects, or errors that name a place.
 
 use cli::input::read_text;
 use proptest::prelude::{Strategy, prop};
 use proptest::{prop_assert, proptest, sample};
 
-/// Lines as manifests have them, sound and broken.
+/// Lines of manifests, valid and invalid.
 const LINES: [&str; 24] = [
     "apiVersion: v1",
     "apiVersion: apps/v1",
@@ -38,7 +38,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn lines_of_manifests_are_read_or_refused(text in text()) {
+    fn read_text_returns_objects_or_errors_when_lines_are_random(text in text()) {
         if let Err(errors) = read_text("f", &text) {
             prop_assert!(!errors.0.is_empty());
             prop_assert!(errors.to_string().lines().all(|line| line.starts_with("f")), "{errors}");
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in ".{0,200}") {
+    fn read_text_does_not_panic_when_text_is_random(text in ".{0,200}") {
         let _ = read_text("f", &text);
     }
 }

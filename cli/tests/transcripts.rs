@@ -1,5 +1,5 @@
-//! The command as people meet it: each folder of `cases` holds manifests and `commands`; `transcript.txt` is what the
-//! built program answered when someone last reviewed it. `BLESS=1` writes the transcripts anew.
+//! Transcripts of the command: each folder of `cases` contains manifests and `commands`; `transcript.txt` is the reviewed
+//! output of the built program. `BLESS=1` rewrites the transcripts.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn cases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
 }
 
-/// Everything that the commands of one case print, with their exit codes.
+/// Returns the output of all commands of one case, with their exit codes.
 fn transcript(case: &Path) -> String {
     let input = std::fs::read_to_string(case.join("input")).unwrap_or_default();
     let mut text = String::new();
@@ -42,7 +42,7 @@ macro_rules! cases {
         $(#[test] fn $name() { check(stringify!($name)); })*
 
         #[test]
-        fn every_folder_is_a_case() {
+        fn cases_list_every_folder() {
             let folders = cases().read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
             let mut found: Vec<String> =
                 folders.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
@@ -54,9 +54,9 @@ macro_rules! cases {
 
 cases! { adopt catalogue consolidated convert_alpha convert_beta convert_current convert_groups convert_mistakes convert_refused convert_rules convert_values covered crowd empty gates good ignored interrupted misread moving older opened packed refused replaced split stdin told told_machine types unplaced unpriced unready volumes wrong }
 
-/// Lines of every table fit 80 columns, and nothing is coloured where nobody looks.
+/// Lines of every table fit 80 columns, and output to a pipe has no colours.
 #[test]
-fn tables_fit_eighty_columns() {
+fn plan_tables_fit_80_columns_without_colours() {
     let mut tables = 0;
     for case in cases().read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
         let told = std::fs::read_to_string(case.join("transcript.txt")).unwrap();
@@ -71,9 +71,9 @@ fn tables_fit_eighty_columns() {
     assert!(tables > 10, "{tables}");
 }
 
-/// Pipes get the document alone, and it joins a machine once the cluster is known.
+/// Standard output contains only the document, and an instance can join the cluster with it.
 #[test]
-fn user_data_is_read_by_the_machine() {
+fn userdata_prints_a_document_that_the_machine_crate_parses() {
     let case = cases().join("told_machine");
     let cluster = [
         ("CLUSTER_NAME", "shop"),

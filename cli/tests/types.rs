@@ -1,4 +1,4 @@
-//! `kerf types -o json` from a clean clone: its shape, and what upstream's published table says of forty types.
+//! `kerf types -o json` from a clean clone: its format, and its data for forty types compared with Karpenter's published table.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,13 +43,13 @@ fn examples() -> BTreeMap<String, Example> {
     serde_json::from_str(include_str!("../../crates/cloud/tests/published-types.json")).unwrap()
 }
 
-/// Types with a fact that is another in EC2's answer than in the table, which is older; `crates/cloud/tests/types.rs` has
-/// every one of them with its reason.
+/// Types with a value that differs between EC2's response and the older table; `crates/cloud/tests/types.rs` lists each with
+/// its reason.
 const OTHER_FACTS: [&str; 6] =
     ["c9g.16xlarge", "i7i.2xlarge", "i8ge.48xlarge", "m8ib.metal-96xl", "m9g.16xlarge", "m9gd.metal-48xl"];
 
 #[test]
-fn the_list_says_of_each_type_what_the_published_table_says() {
+fn types_match_the_published_table() {
     let all: BTreeMap<String, Entry> =
         listed(&["types", "-o", "json"]).into_iter().map(|entry| (entry.name.clone(), entry)).collect();
     assert!(all.len() > 1300, "{}", all.len());
@@ -75,7 +75,7 @@ fn the_list_says_of_each_type_what_the_published_table_says() {
 }
 
 #[test]
-fn every_offering_has_a_price_or_a_reason() {
+fn offerings_have_a_price_or_a_reason() {
     let mut unpriced = 0;
     for entry in listed(&["types", "-o", "json", "--region", "eu-west-2"]) {
         assert!(entry.capacity.keys().eq(entry.allocatable.keys()), "{}", entry.name);
@@ -90,7 +90,7 @@ fn every_offering_has_a_price_or_a_reason() {
 }
 
 #[test]
-fn lines_fit_eighty_columns() {
+fn types_tables_fit_80_columns() {
     for arguments in [&["types"][..], &["types", "--family", "Windows2019"], &["types", "u7i-12tb.224xlarge"]] {
         let answer = kerf(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, "", &[]);
         let long: Vec<&str> = answer.stdout.lines().filter(|line| line.chars().count() > 80).collect();

@@ -1,4 +1,4 @@
-//! Which pods workloads expand to, beside the ReplicaSets and pods that are given.
+//! Pods that workloads expand to, in addition to the ReplicaSets and pods of the input.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use cli::input::{Objects, read_text};
@@ -37,7 +37,7 @@ metadata: {name: sum}
 spec: {parallelism: 3, completions: 4, template: {spec: {containers: [{name: c}]}}}
 ";
 
-/// A pod of an owner; `more` is added to its document.
+/// Returns a pod of an owner; `more` is added to its document.
 fn pod(name: &str, owner: &str, more: &str) -> String {
     let (kind, of) = owner.split_once('/').unwrap_or_default();
     let owners = format!("ownerReferences: [{{apiVersion: v1, kind: {kind}, name: {of}, uid: u, controller: true}}]");
@@ -59,7 +59,7 @@ fn names(documents: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn workloads_expand_by_what_is_not_covered() {
+fn expand_creates_only_pods_that_the_input_lacks() {
     let of_set = pod("web-5f-a", "ReplicaSet/web-5f", "");
     let of_set_ended = pod("web-5f-a", "ReplicaSet/web-5f", "status: {phase: Failed}");
     let of_unknown_set = pod("web-7c-a", "ReplicaSet/web-7c", "");
@@ -100,7 +100,7 @@ fn workloads_expand_by_what_is_not_covered() {
 }
 
 #[test]
-fn pods_come_with_what_their_makers_give_them() {
+fn expand_adds_labels_and_claims_of_the_owner() {
     let objects = expanded(&[DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB]);
     let pod = |name: &str| objects.pods.iter().find(|pod| pod.name() == name).unwrap();
     let label = |name: &str, key: &str| pod(name).metadata.labels.as_ref().unwrap().get(key).cloned();
@@ -116,7 +116,7 @@ fn pods_come_with_what_their_makers_give_them() {
 }
 
 #[test]
-fn priorities_come_from_classes() {
+fn expand_sets_priority_from_priority_classes() {
     let class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 1000\n";
     let named = pod("a", "", "").replace("spec: {", "spec: {priorityClassName: high, ");
     let system = pod("b", "", "").replace("spec: {", "spec: {priorityClassName: system-node-critical, ");
@@ -131,7 +131,7 @@ fn priorities_come_from_classes() {
 }
 
 #[test]
-fn the_scheduler_has_refused_what_it_has_not_seen() {
+fn expand_marks_pods_unschedulable_unless_gated_or_bound() {
     let gated = pod("g", "", "").replace("spec: {", "spec: {schedulingGates: [{name: x}], ");
     let bound = pod("h", "", "").replace("spec: {", "spec: {nodeName: n1, ");
     let objects = expanded(&[&pod("f", "", ""), &gated, &bound]);

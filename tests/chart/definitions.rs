@@ -1,4 +1,4 @@
-//! The chart of CRDs: those of the API, all of them, kept when the release goes.
+//! The chart of CRDs: exactly those of the API, kept after the release is uninstalled.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 use world::helm::{Helm, Version};
 
-/// Definitions by name with their annotations taken off, which are given beside.
+/// Returns definitions by name, each as a pair of the definition without annotations, and the annotations.
 fn rendered(version: Version, arguments: &[&str]) -> Result<BTreeMap<String, (Value, Value)>> {
     rendered_from(&Helm::chart("chart-crd"), version, arguments)
 }
@@ -25,7 +25,7 @@ fn rendered_from(chart: &Path, version: Version, arguments: &[&str]) -> Result<B
 }
 
 #[test]
-fn they_are_those_of_the_api_and_nothing_else() -> Result<()> {
+fn crd_chart_renders_exactly_the_crds_of_the_api() -> Result<()> {
     for version in Version::ALL {
         let found = rendered(version, &[])?;
         let ours = api::crds::values();
@@ -41,7 +41,7 @@ fn they_are_those_of_the_api_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn annotations_are_added_and_do_not_make_them_go() -> Result<()> {
+fn crd_chart_adds_annotations_and_keeps_resource_policy() -> Result<()> {
     let more = ["--set=additionalAnnotations.team=platform", r"--set=additionalAnnotations.helm\.sh/resource-policy=x"];
     for version in Version::ALL {
         for (name, (_, annotations)) in rendered(version, &more)? {
@@ -52,9 +52,9 @@ fn annotations_are_added_and_do_not_make_them_go() -> Result<()> {
     Ok(())
 }
 
-/// In the checkout they are a link to the folder of the other chart; an archive has no such neighbour.
+/// In the checkout the CRDs are a link to the folder of the other chart, which an archive does not have.
 #[test]
-fn an_archive_holds_them_all() -> Result<()> {
+fn crd_chart_archive_contains_all_crds() -> Result<()> {
     for version in Version::ALL {
         let folder = tempfile::tempdir().context("no room for an archive")?;
         let (chart, to) = (Helm::chart("chart-crd").display().to_string(), folder.path().display().to_string());

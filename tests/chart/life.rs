@@ -1,5 +1,6 @@
-//! A release from beginning to end on a real API server, with each Helm, by the commands of docs/install.md as they stand there: in
-//! place of a release with Karpenter's names, back, again, away; and a new one. Pods, NodePools and CRDs are looked at on the way.
+//! A release from install to uninstall on a real API server, with each Helm, by the commands of docs/install.md as written
+//! there. The steps are an upgrade from a release with Karpenter's names, rollback, upgrade again, uninstall, and a new
+//! installation. Each step checks pods, NodePools and CRDs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +27,7 @@ const OURS: &str = "registry.example/kerf";
 const THEIRS: &str = "mirror.example.com/karpenter/controller";
 const SOON: Duration = Duration::from_secs(120);
 
-/// One Helm, one cluster, and the page that says what to do.
+/// One Helm, one cluster, and the page with the commands.
 struct Life<'a> {
     helm: Helm,
     client: &'a Client,
@@ -34,7 +35,7 @@ struct Life<'a> {
     values: String,
 }
 
-/// The commands of docs/install.md by heading.
+/// Returns the commands of docs/install.md by heading.
 fn page() -> Result<BTreeMap<String, Vec<String>>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/install.md");
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -57,7 +58,7 @@ impl<'a> Life<'a> {
         Ok(Self { helm, client, page: page()?, values })
     }
 
-    /// Runs the page's command of that place under that heading, and gives what it printed.
+    /// Runs the command number `place` below that heading of the page; returns its output.
     fn follow(&self, heading: &str, place: usize) -> Result<String> {
         let commands = self.page.get(heading).with_context(|| format!("the page has no {heading:?}"))?;
         let command = commands.get(place).with_context(|| format!("{heading:?} has no command {place}"))?;
@@ -65,7 +66,7 @@ impl<'a> Life<'a> {
         self.helm.shell(command, &names).with_context(|| format!("{heading}: {command}"))
     }
 
-    /// The chart that stands for Karpenter's, and its CRDs by a chart of their own.
+    /// Installs a stand-in for Karpenter's chart, and Karpenter's CRDs by a chart of their own.
     fn install_karpenter(&self) -> Result<()> {
         let definitions = tempfile::tempdir()?;
         let folder = definitions.path().join("karpenter-crd");
@@ -95,7 +96,7 @@ impl<'a> Life<'a> {
         Ok(self.in_namespace::<Deployment>().get(RELEASE).await?)
     }
 
-    /// Waits until a pod of that image has come past admission, which lets in what is `restricted` and nothing else.
+    /// Waits until a pod of that image has passed admission, which admits only `restricted` pods.
     async fn a_pod_comes(&self, image: &str) -> Result<()> {
         eventually(&format!("a pod of {image}"), SOON, async || {
             let pods: Vec<Pod> = self.in_namespace::<Pod>().list(&ListParams::default()).await?.items;
@@ -108,7 +109,7 @@ impl<'a> Life<'a> {
         .await
     }
 
-    /// Names of what carries the release's label.
+    /// Returns the names of the objects with the label of the release.
     async fn of_the_release<K>(&self) -> Result<Vec<String>>
     where
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
@@ -120,7 +121,7 @@ impl<'a> Life<'a> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_of_karpenters_becomes_ours_and_goes_back() -> Result<()> {
+async fn chart_upgrades_karpenter_release_and_rolls_back() -> Result<()> {
     let control_plane = ControlPlane::start(Options::full("chart")).await?;
     let client = control_plane.admin().await?;
     let namespace = json!({
@@ -144,7 +145,7 @@ async fn in_place(life: &Life<'_>) -> Result<()> {
     let before = life.deployment().await?;
     a_pool(life.client).await?;
 
-    // With the defaults of the other chart, or without the CRDs, nothing is touched.
+    // With the default values of the other chart, or without the CRDs, the upgrade changes nothing.
     let chart = Helm::chart("chart").display().to_string();
     let image = format!("--set=kerf.image.repository={OURS}");
     let reused = life.helm.run(&["upgrade", RELEASE, &chart, "--namespace", NAMESPACE, "--reuse-values", &image]);
@@ -185,7 +186,7 @@ async fn in_place(life: &Life<'_>) -> Result<()> {
 }
 
 async fn anew(life: &Life<'_>) -> Result<()> {
-    // As if the CRDs had come by kubectl: they have no owner.
+    // The CRDs have no owner, as if kubectl had created them.
     let definitions: Api<CustomResourceDefinition> = Api::all(life.client.clone());
     let orphaned = json!({"metadata": {"labels": null, "annotations": null}});
     for definition in definitions.list(&ListParams::default()).await?.items {
@@ -215,7 +216,7 @@ async fn a_pool(client: &Client) -> Result<()> {
     .await
 }
 
-/// Nothing of the release is left, everything of the user's is.
+/// Asserts that no object of the release is left, and that all objects of the user are.
 async fn away(life: &Life<'_>) -> Result<()> {
     for place in 0..2 {
         life.follow("Uninstall", place)?;
@@ -237,7 +238,7 @@ async fn away(life: &Life<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The role that aggregates into `admin` does.
+/// Waits for the role that aggregates into `admin`.
 async fn administrators_may(client: &Client) -> Result<()> {
     let roles: Api<ClusterRole> = Api::all(client.clone());
     eventually("administrators to have rights on NodePools", SOON, async || {
@@ -249,7 +250,7 @@ async fn administrators_may(client: &Client) -> Result<()> {
     .await
 }
 
-/// The API server knows every field of what the chart can render, and takes it.
+/// Asserts that the API server accepts every field of every object that the chart can render.
 async fn accepted_as_it_is(life: &Life<'_>) -> Result<()> {
     let [values, image] = super::existing();
     let everything = [values.as_str(), &image, "--set=kerf.networkPolicy.enabled=true", "--set=fullnameOverride=tried"];
@@ -269,7 +270,7 @@ async fn accepted_as_it_is(life: &Life<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The next Helm begins with a cluster that has never seen a CRD of ours.
+/// Deletes all CRDs, so that the next Helm begins with a cluster without CRDs of Kerf.
 async fn forget_definitions(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;

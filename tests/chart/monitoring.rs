@@ -1,4 +1,5 @@
-//! Alerts and dashboards, which the chart reads where everybody finds them: they come when asked for, as they are, and an archive has them.
+//! Alerts and dashboards. The chart reads them from the folder `monitoring`, renders them unchanged and only on request, and an
+//! archive contains them.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ fn render(version: Version, given: &[&str]) -> Result<Vec<DynamicObject>> {
     Helm::find(version)?.render(&Helm::chart("chart"), &[&super::LEAST[..], given].concat())
 }
 
-/// A file that Prometheus or Grafana would read.
+/// Returns the text of a file for Prometheus or Grafana.
 fn original(name: &str) -> Result<String> {
     let path = Helm::chart("monitoring").join(name);
     std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -25,7 +26,7 @@ fn of_kind(objects: &[DynamicObject], kind: &str) -> usize {
 }
 
 #[test]
-fn nothing_comes_that_nobody_asked_for() -> Result<()> {
+fn chart_renders_no_monitoring_by_default() -> Result<()> {
     let objects = render(Version::Four, &[])?;
     ensure!(of_kind(&objects, "Deployment") == 1);
     ensure!(of_kind(&objects, "PrometheusRule") + of_kind(&objects, "ConfigMap") == 0);
@@ -33,7 +34,7 @@ fn nothing_comes_that_nobody_asked_for() -> Result<()> {
 }
 
 #[test]
-fn the_rule_has_the_groups_of_the_rule_file() -> Result<()> {
+fn chart_renders_prometheus_rule_with_groups_of_rule_file() -> Result<()> {
     for version in Version::ALL {
         let given = [RULE, "--set=kerf.monitoring.prometheusRule.additionalLabels.release=prometheus"];
         let rule = super::object(&render(version, &given)?, "PrometheusRule", "karpenter")?;
@@ -47,7 +48,7 @@ fn the_rule_has_the_groups_of_the_rule_file() -> Result<()> {
 }
 
 #[test]
-fn each_board_is_a_config_map_that_the_sidecar_finds() -> Result<()> {
+fn chart_renders_each_dashboard_as_labeled_config_map() -> Result<()> {
     let folder = "--set=kerf.monitoring.dashboards.additionalAnnotations.grafana_folder=Nodes";
     for version in Version::ALL {
         let objects = render(version, &[DASHBOARDS, folder])?;
@@ -66,9 +67,9 @@ fn each_board_is_a_config_map_that_the_sidecar_finds() -> Result<()> {
     Ok(())
 }
 
-/// In the checkout they are a link to the folder beside the chart; an archive has no such neighbour.
+/// In the checkout they are a link to the folder beside the chart, which an archive does not have.
 #[test]
-fn an_archive_has_them_too() -> Result<()> {
+fn chart_archive_contains_rules_and_dashboards() -> Result<()> {
     for version in Version::ALL {
         let folder = tempfile::tempdir().context("no room for an archive")?;
         let (chart, to) = (Helm::chart("chart").display().to_string(), folder.path().display().to_string());

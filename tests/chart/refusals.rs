@@ -1,9 +1,9 @@
-//! Values that are wrong, contradict each other or cannot be granted: Helm ends with a sentence that names the value and the cure.
+//! Invalid, contradictory or unsupported values: Helm fails with an error that names the value and the fix.
 
 use anyhow::{Context, Result, ensure};
 use world::helm::{Helm, Version};
 
-/// What is said on the command line, and words of the answer.
+/// Arguments of Helm, and parts of the expected error.
 const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=settings.clusterName="], &["settings.clusterName is missing", "--set settings.clusterName=prod"]),
     (&["--set=kerf.image.repository="], &["kerf.image.repository is missing", "controller.image"]),
@@ -43,7 +43,7 @@ const ROWS: &[(&[&str], &[&str])] = &[
     (&["--set=settings.vmMemoryOverheadPercent=7.5"], &["vmMemoryOverheadPercent is \"7.5\"", "write 0.075"]),
     (&["--set=settings.reservedENIs=-1"], &["settings.reservedENIs is \"-1\"", "write 0 or more"]),
     (&["--set=kerf.image.digest=sha1:1"], &["kerf.image.digest is \"sha1:1\"", "64 hexadecimal digits"]),
-    // The schema's own words.
+    // Errors of the JSON schema.
     (&["--set=replicas=two"], &["replicas", "got string, want integer"]),
     (&["--set=settings.preferencePolicy=ignore"], &["preferencePolicy", "'Respect', 'Ignore'"]),
     (&["--set=settings.minValuesPolicy=Loose"], &["minValuesPolicy", "'Strict', 'BestEffort'"]),
@@ -57,7 +57,7 @@ const ROWS: &[(&[&str], &[&str])] = &[
 ];
 
 #[test]
-fn each_wrong_value_has_its_sentence() -> Result<()> {
+fn chart_rejects_each_invalid_value_with_its_error() -> Result<()> {
     for version in Version::ALL {
         let helm = Helm::find(version)?;
         for (given, words) in ROWS {
@@ -72,9 +72,9 @@ fn each_wrong_value_has_its_sentence() -> Result<()> {
     Ok(())
 }
 
-/// The sentence of a cluster without NodeUsages is not for one that has them, and not for a new release, with which they come.
+/// The error about missing NodeUsages appears neither in a cluster that has them, nor in a new release, which installs them.
 #[test]
-fn a_cluster_with_all_crds_is_taken() -> Result<()> {
+fn chart_renders_when_node_usages_exist_or_release_is_new() -> Result<()> {
     let rows: [&[&str]; 2] = [
         &["--is-upgrade", "--api-versions=karpenter.sh/v1/NodePool", "--api-versions=kerf.sh/v1alpha1/NodeUsage"],
         &["--api-versions=karpenter.sh/v1/NodePool"],

@@ -1,4 +1,4 @@
-//! What the chart makes of values, before anybody installs it.
+//! Objects that the chart renders from values, without installing them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ fn by_name(objects: &[DynamicObject]) -> Result<BTreeMap<(String, String), Value
 }
 
 #[test]
-fn both_helms_find_nothing_to_complain_about_and_render_the_same() -> Result<()> {
+fn chart_passes_lint_and_renders_the_same_with_both_helms() -> Result<()> {
     let [values, image] = super::existing();
     let more = ["networkPolicy", "monitoring.prometheusRule", "monitoring.dashboards"];
     let more = more.map(|name| format!("--set=kerf.{name}.enabled=true"));
@@ -47,9 +47,9 @@ fn both_helms_find_nothing_to_complain_about_and_render_the_same() -> Result<()>
     Ok(())
 }
 
-/// Control planes of tests and demo take the chart's rights from a file, so that they need no Helm.
+/// Control planes of tests and demo read the chart's RBAC from a file, so that they need no Helm.
 #[test]
-fn rights_of_control_planes_are_those_of_the_chart() -> Result<()> {
+fn rights_of_control_planes_match_rbac_of_the_chart() -> Result<()> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("world/controlplane/rights.json");
     let rendered = world::controlplane::render_rights()?;
     if std::env::var_os("BLESS").is_some() {
@@ -63,9 +63,9 @@ fn rights_of_control_planes_are_those_of_the_chart() -> Result<()> {
     Ok(())
 }
 
-/// What an upgrade may not change, and what others refer to by name.
+/// Names and selectors must not change in an upgrade, because selectors are immutable and other objects refer to the names.
 #[test]
-fn names_and_selectors_are_those_of_karpenters_release() -> Result<()> {
+fn chart_keeps_names_and_selectors_of_karpenter_release() -> Result<()> {
     let rows: [(&[&str], &str, &str); 4] = [
         (&[], "karpenter", "karpenter"),
         (&["--set=nameOverride=nodes"], "karpenter-nodes", "nodes"),
@@ -89,7 +89,7 @@ fn names_and_selectors_are_those_of_karpenters_release() -> Result<()> {
 }
 
 #[test]
-fn terms_without_a_selector_mean_the_controllers_own_pods() -> Result<()> {
+fn chart_adds_selector_to_terms_without_one() -> Result<()> {
     let of_others = r#"--set-json=affinity.podAffinity={"preferredDuringSchedulingIgnoredDuringExecution":
         [{"weight":1,"podAffinityTerm":{"topologyKey":"a","labelSelector":{"matchLabels":{"app":"b"}}}},
          {"weight":2,"podAffinityTerm":{"topologyKey":"c"}}]}"#;
@@ -107,9 +107,9 @@ fn terms_without_a_selector_mean_the_controllers_own_pods() -> Result<()> {
     Ok(())
 }
 
-/// Everything that the team said stands somewhere in what is rendered.
+/// Every value of the user appears in the rendered objects.
 #[test]
-fn a_teams_values_reach_the_pod() -> Result<()> {
+fn chart_renders_existing_karpenter_values_into_pod() -> Result<()> {
     let existing = super::existing();
     let objects = render(Version::Four, &existing.each_ref().map(String::as_str))?;
     let deployment = super::object(&objects, "Deployment", "karpenter")?;
@@ -133,7 +133,7 @@ fn a_teams_values_reach_the_pod() -> Result<()> {
 }
 
 #[test]
-fn an_image_is_named_by_its_digest_where_there_is_one() -> Result<()> {
+fn chart_names_image_by_digest_when_digest_is_set() -> Result<()> {
     let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
     let given = format!("--set=kerf.image.digest={digest}");
     let objects = render(Version::Four, &[&super::LEAST[..], &[&given, "--set-string=kerf.image.tag=9"]].concat())?;
@@ -144,7 +144,7 @@ fn an_image_is_named_by_its_digest_where_there_is_one() -> Result<()> {
 }
 
 #[test]
-fn the_notes_know_the_names_of_all_values() -> Result<()> {
+fn notes_template_lists_names_of_all_values() -> Result<()> {
     let text = std::fs::read_to_string(Helm::chart("chart").join("values.yaml"))?;
     let values: Value = serde_saphyr::from_str(&text)?;
     let notes = std::fs::read_to_string(Helm::chart("chart").join("templates/_notes.tpl"))?;

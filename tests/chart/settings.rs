@@ -1,5 +1,5 @@
-//! Values become the controller's settings: each variable of the rendered Deployment is one that the controller reads, and what it
-//! reads is what was meant.
+//! From values to the settings of the controller: the controller reads each variable of the rendered Deployment, with the
+//! intended meaning.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use planner::{MinValuesPolicy, PreferencePolicy};
 use serde_json::Value;
 use world::helm::{Helm, Version};
 
-/// Set where nobody else says it.
+/// Region, for tests without an environment variable for the region.
 const REGION: &str = "--set=kerf.region=us-west-2";
 
 fn environment(arguments: &[&str]) -> Result<BTreeMap<String, String>> {
@@ -26,7 +26,8 @@ fn environment(arguments: &[&str]) -> Result<BTreeMap<String, String>> {
     Ok(variables.iter().filter_map(pair).collect())
 }
 
-/// The settings of a controller in that environment, read as flags so that this process keeps its own.
+/// Returns the settings of a controller in that environment. The variables are parsed as flags, because this process keeps its
+/// own environment.
 fn settings(environment: &BTreeMap<String, String>) -> Result<Settings> {
     let command = Args::command();
     let mut flags = vec!["kerf-controller".to_owned()];
@@ -40,7 +41,7 @@ fn settings(environment: &BTreeMap<String, String>) -> Result<Settings> {
 }
 
 #[test]
-fn a_teams_values_mean_what_they_mean_in_karpenter() -> Result<()> {
+fn chart_values_set_the_same_settings_as_in_karpenter() -> Result<()> {
     let existing = super::existing();
     let found = settings(&environment(&existing.each_ref().map(String::as_str))?)?;
     ensure!(found.cluster_name == "prod" && found.region == "us-west-2", "{found:?}");
@@ -58,9 +59,9 @@ fn a_teams_values_mean_what_they_mean_in_karpenter() -> Result<()> {
     Ok(())
 }
 
-/// The chart repeats the controller's defaults, so they could part.
+/// The chart repeats the default values of the controller, so the two could differ.
 #[test]
-fn defaults_are_the_controllers_own() -> Result<()> {
+fn chart_defaults_equal_defaults_of_the_controller() -> Result<()> {
     let found = settings(&environment(&[&super::LEAST[..], &[REGION]].concat())?)?;
     let told = [("CLUSTER_NAME", "prod"), ("AWS_REGION", "us-west-2")].map(|(name, value)| (name.into(), value.into()));
     let own = settings(&told.into_iter().collect())?;
@@ -68,9 +69,9 @@ fn defaults_are_the_controllers_own() -> Result<()> {
     Ok(())
 }
 
-/// 0 and false are wishes too, where the default is another.
+/// Values 0 and false must also reach the controller where the default is another value.
 #[test]
-fn zero_and_false_are_not_forgotten() -> Result<()> {
+fn chart_passes_zero_and_false_to_the_controller() -> Result<()> {
     let given = ["--set=settings.vmMemoryOverheadPercent=0", "--set=kerf.riskPremium=false"];
     let found = settings(&environment(&[&super::LEAST[..], &[REGION], &given].concat())?)?;
     ensure!(found.memory_overhead_per_mille == 0 && !found.risk_premium, "{found:?}");

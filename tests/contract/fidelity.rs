@@ -1,4 +1,4 @@
-//! What goes over the wire arrives as it was sent.
+//! Data over the wire arrives as sent.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn text(text: &str) -> String {
     text.to_owned()
 }
 
-/// Keys and values that forms and XML would break if they were not escaped.
+/// Returns keys and values that forms and XML would break without escaping.
 fn awkward_tags() -> Tags {
     [
         (text("kerf.sh/a=b&c"), text("x + y % <z> \"q\" 'r'")),
@@ -29,7 +29,7 @@ fn awkward_tags() -> Tags {
 }
 
 #[tokio::test]
-async fn every_instance_type_in_pages() {
+async fn instance_types_reads_every_type_in_pages() {
     let line = Line::new().await;
     let expected = line.fake.instance_types().await.unwrap();
     let seen = line.aws.instance_types().await.unwrap();
@@ -41,7 +41,7 @@ async fn every_instance_type_in_pages() {
 }
 
 #[tokio::test]
-async fn offerings_and_prices() {
+async fn type_offerings_and_spot_prices_match_the_fake() {
     let line = Line::new().await;
     assert_eq!(line.aws.type_offerings().await.unwrap(), line.fake.type_offerings().await.unwrap());
     let sorted = |mut prices: Vec<SpotPrice>| {
@@ -54,7 +54,7 @@ async fn offerings_and_prices() {
 }
 
 #[tokio::test]
-async fn networks_and_images() {
+async fn subnets_security_groups_and_images_match_the_fake() {
     let line = Line::new().await;
     let all = Filter::default();
     assert_eq!(line.aws.subnets(&all).await.unwrap(), line.fake.subnets(&all).await.unwrap());
@@ -68,7 +68,7 @@ async fn networks_and_images() {
 }
 
 #[tokio::test]
-async fn a_launch_template_with_everything() {
+async fn create_launch_template_sends_every_field() {
     let line = Line::new().await;
     let request = LaunchTemplateRequest {
         name: text("karpenter.k8s.aws/1"),
@@ -123,7 +123,7 @@ async fn a_launch_template_with_everything() {
 }
 
 #[tokio::test]
-async fn a_fleet_and_its_instances() {
+async fn create_fleet_sends_every_field_and_returns_instances() {
     let line = Line::out_of_time().await;
     let plain = launchable(&line.fake, "plain").await;
     let other = launchable(&line.fake, "other").await;
@@ -149,7 +149,7 @@ async fn a_fleet_and_its_instances() {
 }
 
 #[tokio::test]
-async fn instances_in_pages() {
+async fn instances_reads_every_instance_in_pages() {
     let line = Line::new().await;
     let request = FleetRequest { target: 1001, ..launchable(&line.fake, "many").await };
     assert_eq!(line.aws.create_fleet(&request).await.unwrap().instances.len(), 1001);
@@ -158,7 +158,7 @@ async fn instances_in_pages() {
 }
 
 #[tokio::test]
-async fn refusals_of_the_fake() {
+async fn create_fleet_returns_the_same_error_as_the_fake() {
     let line = Line::new().await;
     let request = launchable(&line.fake, "refused").await;
     line.fake.remove_template(&request.configs[0].launch_template);
@@ -169,7 +169,7 @@ async fn refusals_of_the_fake() {
 }
 
 #[tokio::test]
-async fn nothing_to_do_is_no_call() {
+async fn calls_without_ids_or_tags_send_no_request() {
     let line = Line::new().await;
     assert_eq!(line.aws.terminate_instances(&[]).await, Ok(()));
     assert_eq!(line.aws.create_tags(&[], &awkward_tags()).await, Ok(()));
@@ -178,7 +178,7 @@ async fn nothing_to_do_is_no_call() {
 }
 
 #[tokio::test]
-async fn the_log_tells_people() {
+async fn wire_log_contains_one_line_for_each_call() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wire.log");
     let fake = fake();
@@ -197,7 +197,7 @@ async fn the_log_tells_people() {
 }
 
 #[tokio::test]
-async fn the_client_says_who_it_is() {
+async fn user_agent_contains_app_kerf() {
     let line = Line::new().await;
     subnets(&line.aws).await;
     let exchanges = line.wire.exchanges("DescribeSubnets");

@@ -1,4 +1,4 @@
-//! A moto server of our own: installed once into a cache, started on a free loopback port, stopped by pid.
+//! Moto server for one test: installed once into a cache, started on a free loopback port, stopped by pid.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,12 +25,12 @@ use world::process::{Process, RunFolder};
 
 use super::REGION;
 
-/// moto listens after a second; on a busy machine Python takes its time.
+/// Time limit for the start of moto. moto listens after a second, and Python can be slow on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
 const GRACE: Duration = Duration::from_secs(5);
 
-/// An image that moto knows from AWS, by name pattern.
+/// Name pattern of an image that moto contains.
 const IMAGE: &str = "al2023-ami-2023*-kernel-*-x86_64";
 
 pub struct Moto {
@@ -40,12 +40,12 @@ pub struct Moto {
 }
 
 impl Moto {
-    /// Installs moto when it is not there (minutes, once), and starts it.
+    /// Installs moto when it is missing (once, for minutes), and starts moto.
     pub async fn start() -> Result<Self> {
         Self::start_with(&[]).await
     }
 
-    /// A server that knows Amazon's own policies, which takes it seconds more.
+    /// Starts a server with Amazon's managed policies, which takes some seconds more.
     pub async fn start_with_managed_policies() -> Result<Self> {
         Self::start_with(&[("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")]).await
     }
@@ -54,7 +54,7 @@ impl Moto {
         let program = tokio::task::spawn_blocking(install).await??;
         let folder = RunFolder::create("moto")?;
         let mut command = Command::new(program);
-        // Port 0: the kernel chooses, and the server's log tells.
+        // With port 0 the kernel selects the port, and the log of the server contains it.
         command.args(["-H", "127.0.0.1", "-p", "0"]).envs(environment.iter().copied());
         let mut process = Process::spawn("moto", command, &folder.log("moto"))?;
         let url = eventually("moto to listen", START, async || {
@@ -69,7 +69,7 @@ impl Moto {
         self.url.clone()
     }
 
-    /// Tags moto's default network and finds what a launch needs.
+    /// Tags moto's default network, and returns the ids that a launch needs.
     pub async fn furnish(&self, cloud: &dyn Cloud) -> Result<Abilities> {
         let tags: Tags = [("karpenter.sh/discovery".to_owned(), "kerf".to_owned())].into();
         let subnets = cloud.subnets(&Filter::default()).await?;
@@ -92,13 +92,13 @@ impl Moto {
         })
     }
 
-    /// Makes an IAM role that anybody may take.
+    /// Creates an IAM role that every principal may assume.
     pub async fn create_role(&self, name: &str) -> Result<()> {
         let form = format!("Action=CreateRole&Version=2010-05-08&RoleName={name}&AssumeRolePolicyDocument=%7B%7D");
         self.post("iam", "/", &[("content-type", "application/x-www-form-urlencoded")], form).await
     }
 
-    /// Makes an EKS cluster.
+    /// Creates an EKS cluster.
     pub async fn create_cluster(&self, name: &str, cidr: &str) -> Result<()> {
         let role = "arn:aws:iam::123456789012:role/nodes";
         let network = json!({"serviceIpv4Cidr": cidr});
@@ -109,14 +109,14 @@ impl Moto {
         self.post("eks", "/clusters", &[("content-type", "application/json")], cluster.to_string()).await
     }
 
-    /// Has SQS do something that Kerf never does.
+    /// Calls an SQS operation that Kerf itself never calls.
     pub async fn sqs(&self, operation: &str, input: Value) -> Result<()> {
         let target = format!("AmazonSQS.{operation}");
         let headers = [("content-type", "application/x-amz-json-1.0"), ("x-amz-target", target.as_str())];
         self.post("sqs", "/", &headers, input.to_string()).await
     }
 
-    /// moto reads of a signature which service and region are meant, and nothing else.
+    /// Sends a request. moto reads only service and region of a signature.
     async fn post(&self, service: &str, path: &str, headers: &[(&str, &str)], body: String) -> Result<()> {
         let scope = format!("Credential=test/20260101/{REGION}/{service}/aws4_request");
         let signature = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none");
@@ -141,19 +141,19 @@ impl Moto {
     }
 }
 
-/// The address in the line that the server prints once it listens.
+/// Returns the address from the line that the server prints when it listens.
 fn listening(log: &str) -> Option<String> {
     let (_, rest) = log.split_once("Running on ")?;
     rest.split_whitespace().next().map(str::to_owned)
 }
 
-/// The server's program, installed when it is not there.
+/// Returns the path of the server, which is installed when it is missing.
 fn install() -> Result<PathBuf> {
     Ok(judges::python_programs("moto")?.join("moto_server"))
 }
 
-/// moto with its one wrong word put right: where EC2 says that a launch template is not there, it says that the name of
-/// the template is missing from the request. Everything else is passed on as it is.
+/// moto with one error corrected. For a missing launch template EC2 reports that the template does not exist, but moto reports
+/// a missing parameter. Every other call passes unchanged.
 pub struct Translated(pub AwsCloud);
 
 impl Cloud for Translated {

@@ -1,5 +1,5 @@
-//! `controller/rights`: linted, then made in moto by CloudFormation and, where it is at hand, by Terraform. What stands in the account
-//! afterwards is what the tables of `cloud::policy` say, and what its rules send is what the controller reads.
+//! `controller/rights`: linted, then created in moto by CloudFormation and, if available, by Terraform. The resulting account
+//! matches the tables of `cloud::policy`. The controller can read the messages that the rules send.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn document(policy: Policy) -> Value {
     serde_json::from_str(&filled(&serde_json::to_string(&policy.document()).unwrap())).unwrap()
 }
 
-/// Runs a program for moto's account and gives what it prints.
+/// Runs a program with moto's credentials; returns its output.
 fn run(command: &mut Command) -> String {
     let keys = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_DEFAULT_REGION", REGION)];
     let output = command.envs(keys).env("AWS_EC2_METADATA_DISABLED", "true").output().unwrap();
@@ -59,13 +59,13 @@ fn facts(url: &str) -> Value {
 
 fn stack(url: &str, parameters: &[&str]) -> Value {
     let template = rights().join("cloudformation.yaml");
-    // moto knows neither access entries nor associations.
+    // moto supports neither access entries nor pod identity associations.
     let mut command = script("stack.py");
     command.arg(url).arg(template).args(["ClusterName=kerf", "ClusterResources=false"]).args(parameters);
     serde_json::from_str(&run(&mut command)).unwrap()
 }
 
-/// What the controller's role may do, whoever made it.
+/// Asserts the policies of the controller's role, for any tool that created it.
 fn assert_policies(facts: &Value, policies: &[Policy]) {
     let names: Vec<String> = policies.iter().map(|policy| format!("{}-{CLUSTER}", policy.name())).collect();
     let mut attached = names.clone();
@@ -99,7 +99,7 @@ fn assert_queue(facts: &Value) {
     }
 }
 
-/// A message of the kind that a rule is about.
+/// Returns a message detail that matches a rule.
 fn detail(rule: &Rule) -> Value {
     let mut detail = json!({"instance-id": "i-1", "affectedEntities": [{"entityValue": "i-1"}]});
     for (field, values) in rule.detail {
@@ -109,7 +109,7 @@ fn detail(rule: &Rule) -> Value {
 }
 
 #[test]
-fn lint_finds_nothing() {
+fn rights_pass_cfn_lint_and_policy_lint() {
     let programs = judges::python_programs("judges").unwrap();
     run(Command::new(programs.join("cfn-lint"))
         .arg("--non-zero-exit-code")
@@ -124,7 +124,7 @@ fn lint_finds_nothing() {
 }
 
 #[tokio::test]
-async fn cloudformation_makes_what_the_tables_say() {
+async fn cloudformation_creates_policies_and_queue_of_the_tables() {
     let moto = Moto::start().await.unwrap();
     let made = stack(&moto.url(), &[]);
     assert_eq!(made["status"], "CREATE_COMPLETE");
@@ -143,9 +143,9 @@ async fn cloudformation_makes_what_the_tables_say() {
     moto.stop().await.unwrap();
 }
 
-/// An account with other wishes: an OIDC provider, and no queue.
+/// An account with other parameters: an OIDC provider, and no queue.
 #[tokio::test]
-async fn cloudformation_knows_irsa_and_leaves_the_queue_out() {
+async fn cloudformation_supports_irsa_and_omits_queue_when_disabled() {
     let moto = Moto::start().await.unwrap();
     let provider = "oidc.eks.us-west-2.amazonaws.com/id/AB";
     let made = stack(&moto.url(), &["Identity=IRSA", &format!("OidcProvider={provider}"), "InterruptionQueue=false"]);
@@ -164,11 +164,11 @@ async fn cloudformation_knows_irsa_and_leaves_the_queue_out() {
     moto.stop().await.unwrap();
 }
 
-/// The module does the same, where Terraform and its provider are at hand: `terraform` on the path, the provider's mirror in
-/// `KERF_TERRAFORM_PLUGINS`. Neither can be had from a package registry, so `make e2e` says when it leaves this out.
+/// The Terraform module creates the same, if `terraform` is on the path and the provider's mirror is in
+/// `KERF_TERRAFORM_PLUGINS`. No package registry has either of them, so `make e2e` reports a skipped test.
 #[tokio::test]
 #[ignore = "run by make e2e"]
-async fn terraform_makes_what_the_tables_say() {
+async fn terraform_creates_policies_and_queue_of_the_tables() {
     let Some((terraform, plugins)) = judges::on_path("terraform").zip(std::env::var_os("KERF_TERRAFORM_PLUGINS"))
     else {
         skip::report("no terraform on the path, or KERF_TERRAFORM_PLUGINS is not set");
@@ -196,7 +196,7 @@ async fn terraform_makes_what_the_tables_say() {
     moto.stop().await.unwrap();
 }
 
-/// A root module that uses ours, with a provider that asks moto.
+/// Returns a root module that uses Kerf's module, with a provider that sends its requests to moto.
 fn terraform_root(url: &str) -> String {
     let endpoints: String =
         ["ec2", "eks", "events", "iam", "sqs", "sts"].map(|service| format!("    {service} = \"{url}\"\n")).concat();
@@ -209,9 +209,10 @@ fn terraform_root(url: &str) -> String {
     )
 }
 
-/// What EC2 and AWS Health say comes through rule and queue to the controller's reader; what is none of its business does not.
+/// Messages of EC2 and AWS Health pass through rule and queue to the parser of the controller. Messages without relevance do
+/// not reach the queue.
 #[tokio::test]
-async fn rules_send_what_the_controller_reads() {
+async fn rules_send_messages_that_the_controller_parses() {
     let moto = Moto::start().await.unwrap();
     stack(&moto.url(), &[]);
     let cloud = AwsCloud::connect(&settings(&moto.url())).await;

@@ -1,5 +1,5 @@
-//! What goes over the wire to the services beside EC2's launches, and back: nothing is lost or made up, pages are whole,
-//! and what a service refuses has the kind that its callers act on.
+//! Wire protocol of the services other than launches. Requests and responses arrive complete, pages are joined, and each error
+//! has the kind that its callers act on.
 
 use aws::AwsCloud;
 use cloud::fake::Input;
@@ -36,7 +36,7 @@ fn reservation(id: &str) -> CapacityReservation {
 }
 
 #[tokio::test]
-async fn on_demand_prices_come_in_pages() {
+async fn on_demand_prices_reads_all_pages() {
     let line = Line::new().await;
     let mut seen = line.aws.on_demand_prices().await.unwrap();
     seen.sort_by(|a, b| a.instance_type.cmp(&b.instance_type));
@@ -45,7 +45,7 @@ async fn on_demand_prices_come_in_pages() {
 }
 
 #[tokio::test]
-async fn half_a_price_list_is_none() {
+async fn on_demand_prices_fails_when_list_is_incomplete() {
     let line = Line::new().await;
     for price in line.fake.on_demand_list() {
         if price.instance_type.contains(".metal") {
@@ -57,7 +57,7 @@ async fn half_a_price_list_is_none() {
 }
 
 #[tokio::test]
-async fn reservations_and_groups() {
+async fn capacity_reservations_and_placement_group_apply_filters() {
     let line = Line::new().await;
     let open = CapacityReservation { match_criteria: text("open"), ends: None, ..reservation("cr-2") };
     line.fake.set_reservation(reservation("cr-1"));
@@ -96,7 +96,7 @@ async fn reservations_and_groups() {
 }
 
 #[tokio::test]
-async fn interfaces_of_their_own() {
+async fn create_launch_template_sends_network_interfaces() {
     let line = Line::new().await;
     let one = |card: u32, device: u32, kind: InterfaceKind| NetworkInterface {
         card,
@@ -121,7 +121,7 @@ async fn interfaces_of_their_own() {
 }
 
 #[tokio::test]
-async fn questions_launch_nothing() {
+async fn dry_runs_launch_nothing_and_return_denials() {
     let line = Line::new().await;
     let request = FleetRequest {
         default_target_capacity_type: Some(text("reserved-capacity")),
@@ -148,7 +148,7 @@ async fn questions_launch_nothing() {
 }
 
 #[tokio::test]
-async fn instances_that_ail() {
+async fn instance_statuses_returns_impaired_instances_and_events() {
     let line = Line::new().await;
     let request = FleetRequest { target: 3, ..launchable(&line.fake, "ill").await };
     let ids: Vec<_> = line.fake.create_fleet(&request).await.unwrap().instances.into_iter().map(|one| one.id).collect();
@@ -177,13 +177,14 @@ async fn instances_that_ail() {
     assert_eq!(line.wire.exchanges("DescribeInstanceStatus").len(), 3, "a question a reason");
 }
 
-/// Kind and code of what must fail.
+/// Returns kind and code of a call that must fail.
 fn refusal<T: std::fmt::Debug>(answer: Result<T, CloudError>) -> (ErrorKind, String) {
     let error = answer.unwrap_err();
     (error.kind, error.code)
 }
 
-/// The roles must be there, and moto 5.2.5 is spared what it cannot answer (see [`MOTO_LACKS`]).
+/// Creates, reads and deletes an instance profile. The roles must exist. With `by_moto` the function skips the calls that moto
+/// 5.2.5 cannot answer (see [`MOTO_LACKS`]).
 async fn an_instance_profile_lives(cloud: &AwsCloud, role: &str, other: &str, by_moto: bool) {
     let request =
         InstanceProfileRequest { name: text("kerf_1"), path: text("/karpenter/us-west-2/kerf/u/"), tags: discovery() };
@@ -218,14 +219,14 @@ async fn an_instance_profile_lives(cloud: &AwsCloud, role: &str, other: &str, by
 }
 
 #[tokio::test]
-async fn the_life_of_an_instance_profile() {
+async fn instance_profile_calls_match_iam_on_the_fake() {
     let line = Line::new().await;
     line.fake.add_role("other");
     an_instance_profile_lives(&line.aws, "KarpenterNodeRole-kerf", "other", false).await;
 }
 
-/// What moto 5.2.5 cannot judge, by our names of the calls; [`moto_judges_the_other_services`] holds that list against moto, so
-/// that a newer one shortens it.
+/// Calls that moto 5.2.5 does not support, by Kerf's names. [`moto_supports_iam_sqs_and_eks_except_listed_calls`] checks the
+/// list against moto, so that a newer moto shortens the list.
 const MOTO_LACKS: [&str; 3] = [
     "on_demand_prices: there is no price list",
     "instance_profiles: it lists those of other paths, too",
@@ -233,7 +234,7 @@ const MOTO_LACKS: [&str; 3] = [
 ];
 
 #[tokio::test]
-async fn moto_judges_the_other_services() {
+async fn moto_supports_iam_sqs_and_eks_except_listed_calls() {
     let moto = Moto::start().await.unwrap();
     let cloud = AwsCloud::connect(&settings(&moto.url())).await;
     for role in ["nodes", "other"] {
@@ -271,7 +272,7 @@ async fn moto_judges_the_other_services() {
 }
 
 #[tokio::test]
-async fn profiles_come_in_pages() {
+async fn instance_profiles_reads_all_pages() {
     let line = Line::new().await;
     for number in 0..1001 {
         let request = InstanceProfileRequest { name: format!("p{number}"), path: text("/kerf/"), ..Default::default() };
@@ -282,7 +283,7 @@ async fn profiles_come_in_pages() {
 }
 
 #[tokio::test]
-async fn a_cluster() {
+async fn cluster_returns_description_or_not_found() {
     let line = Line::new().await;
     assert_eq!(line.aws.cluster("kerf").await.unwrap(), line.fake.cluster("kerf").await.unwrap());
     let six = ClusterDescription { service_cidr: text("fd30::/108"), ..line.fake.cluster("kerf").await.unwrap() };
@@ -291,7 +292,7 @@ async fn a_cluster() {
     assert_eq!(line.aws.cluster("none").await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// Of twelve messages ten come at once, two later; all can be deleted, and what is no receipt is told.
+/// Receives twelve messages, ten at once and then two, and deletes them. The call also reports an invalid receipt.
 async fn twelve_messages_go(cloud: &AwsCloud, url: &str) {
     let first = cloud.receive_messages(url).await.unwrap();
     let second = cloud.receive_messages(url).await.unwrap();
@@ -304,7 +305,7 @@ async fn twelve_messages_go(cloud: &AwsCloud, url: &str) {
 }
 
 #[tokio::test]
-async fn messages_come_and_go() {
+async fn queue_calls_receive_and_delete_messages() {
     let line = Line::new().await;
     assert_eq!(line.aws.queue_url("kerf").await.unwrap_err().kind, ErrorKind::NotFound);
     line.fake.create_queue("kerf");

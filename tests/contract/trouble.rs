@@ -1,4 +1,4 @@
-//! Each way in which the wire can break, and what it must not do: launch twice, launch unseen, or lie about the kind.
+//! Every fault of the wire. No fault may launch twice, launch without a record, or return the wrong kind of error.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Line, launchable, settings};
 
 const LAUNCH: &str = "CreateFleet";
 
-/// How a single attempt at a launch fails under `fault`, and how many instances there are then.
+/// Returns the error of a single launch attempt under `fault`, and the number of instances afterwards.
 async fn launch_under(fault: Fault) -> (CloudError, usize) {
     let line = Line::new().await;
     let request = launchable(&line.fake, "trouble").await;
@@ -23,7 +23,7 @@ async fn launch_under(fault: Fault) -> (CloudError, usize) {
 }
 
 #[tokio::test]
-async fn faults_become_kinds() {
+async fn create_fleet_maps_each_fault_to_its_error_kind() {
     let rows = [
         (Fault::throttled(), ErrorKind::Throttled, "RequestLimitExceeded", 0),
         (Fault::unauthorized(), ErrorKind::Unauthorized, "UnauthorizedOperation", 0),
@@ -41,7 +41,7 @@ async fn faults_become_kinds() {
 }
 
 #[tokio::test]
-async fn a_slow_answer_is_no_answer() {
+async fn create_fleet_returns_transport_error_on_timeout() {
     let line = Line::new().await;
     let request = launchable(&line.fake, "slow").await;
     line.wire.order(LAUNCH, 1, Fault::Slow(Duration::from_secs(600)));
@@ -51,7 +51,7 @@ async fn a_slow_answer_is_no_answer() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn call_returns_transport_error_when_connection_is_refused() {
     let line = Line::new().await;
     let url = line.wire.url();
     drop(line);
@@ -61,7 +61,7 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_launches_once() {
+async fn create_fleet_launches_once_when_reply_is_lost() {
     let line = Line::new().await;
     let request = launchable(&line.fake, "lost").await;
     line.wire.order(LAUNCH, 1, Fault::LoseReply);
@@ -75,9 +75,9 @@ async fn a_lost_reply_launches_once() {
     assert_eq!(line.fake.machines().len(), 1);
 }
 
-/// Its caller tries again under the same token, and knows of each outcome: a refusal afterwards hides no lost reply.
+/// The caller retries with the same token and must see each outcome: a later refusal must not hide a lost reply.
 #[tokio::test]
-async fn a_launch_is_tried_once_a_call() {
+async fn create_fleet_makes_one_attempt_per_call() {
     let line = Line::with_attempts(3).await;
     let request = launchable(&line.fake, "again").await;
     line.wire.order(LAUNCH, 1, Fault::LoseReply);
@@ -92,7 +92,7 @@ async fn a_launch_is_tried_once_a_call() {
 }
 
 #[tokio::test]
-async fn the_sdk_tries_questions_again() {
+async fn describe_call_is_retried_by_the_sdk() {
     let line = Line::with_attempts(3).await;
     line.wire.order("DescribeSubnets", 1, Fault::LoseReply);
     line.wire.order("DescribeSubnets", 2, Fault::throttled());
@@ -101,7 +101,7 @@ async fn the_sdk_tries_questions_again() {
 }
 
 #[tokio::test]
-async fn the_sdk_gives_up() {
+async fn describe_call_fails_after_the_last_attempt() {
     let line = Line::with_attempts(2).await;
     for nth in 1..=3 {
         line.wire.order("DescribeSubnets", nth, Fault::throttled());
@@ -112,7 +112,7 @@ async fn the_sdk_gives_up() {
 }
 
 #[tokio::test]
-async fn what_no_retry_helps_is_not_retried() {
+async fn describe_call_is_not_retried_when_unauthorized() {
     let line = Line::with_attempts(3).await;
     line.wire.order("DescribeSubnets", 1, Fault::unauthorized());
     let error = line.aws.subnets(&cloud::Filter::default()).await.unwrap_err();
@@ -120,9 +120,9 @@ async fn what_no_retry_helps_is_not_retried() {
     assert_eq!(line.wire.exchanges("DescribeSubnets").len(), 1);
 }
 
-/// The client token that the SDK makes up for CreateLaunchTemplate stays the same over its attempts.
+/// The client token that the SDK generates for CreateLaunchTemplate is the same in all attempts.
 #[tokio::test]
-async fn a_template_whose_reply_is_lost_is_made_once() {
+async fn create_launch_template_creates_once_when_reply_is_lost() {
     let line = Line::with_attempts(2).await;
     let request = cloud::LaunchTemplateRequest { name: "karpenter.k8s.aws/2".to_owned(), ..Default::default() };
     line.wire.order("CreateLaunchTemplate", 1, Fault::LoseReply);
@@ -131,18 +131,18 @@ async fn a_template_whose_reply_is_lost_is_made_once() {
     assert_eq!(line.fake.template_names(), [request.name]);
 }
 
-/// A page that fails in the middle fails the call: half an answer would look like instances that are gone.
+/// An error on any page fails the whole call: with half a result, existing instances would seem to be terminated.
 #[tokio::test]
-async fn a_broken_page_breaks_the_whole_answer() {
+async fn instance_types_fails_when_one_page_fails() {
     let line = Line::new().await;
     line.wire.order("DescribeInstanceTypes", 3, Fault::internal_error());
     let error = line.aws.instance_types().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Server);
 }
 
-/// What the fake itself calls a transport failure is one at the other end, too.
+/// A transport error of the fake is also a transport error for the client of the wire.
 #[tokio::test]
-async fn faults_of_the_fake_cross_the_wire() {
+async fn fake_fault_returns_transport_error_over_the_wire() {
     let line = Line::new().await;
     let request = launchable(&line.fake, "inner").await;
     line.fake.fail(LAUNCH, 1, cloud::fake::Fault::Lost);

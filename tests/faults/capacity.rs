@@ -1,4 +1,4 @@
-//! Capacity that no pending pod asks for by itself, or asks for at EC2's price: static pools, buffers, overlays.
+//! Capacity without pending pods, or with other prices than EC2's: static NodePools, CapacityBuffers, NodeOverlays.
 
 use anyhow::{Context, Result, ensure};
 use api::status::Conditioned;
@@ -10,14 +10,14 @@ use world::eventually;
 
 use super::scene::{LIMIT, Scene, play};
 
-/// Claims of a pool that stay.
+/// Returns the NodeClaims of a NodePool that are not being deleted.
 async fn claims_of(scene: &Scene, pool: &str) -> Result<Vec<NodeClaim>> {
     let mut claims = scene.claims().await?;
     claims.retain(|claim| claim.labels().get(label::NODEPOOL).is_some_and(|found| found == pool));
     Ok(claims)
 }
 
-/// Waits for so many initialized claims of a pool.
+/// Waits for `count` initialized NodeClaims of a NodePool.
 async fn initialized(scene: &Scene, pool: &str, count: usize) -> Result<Vec<NodeClaim>> {
     eventually(&format!("{count} initialized claims of {pool}"), LIMIT, async || {
         let claims = claims_of(scene, pool).await?;
@@ -29,7 +29,7 @@ async fn initialized(scene: &Scene, pool: &str, count: usize) -> Result<Vec<Node
 }
 
 #[test]
-fn a_static_pool_has_its_nodes_and_gets_lost_ones_back() {
+fn static_nodepool_replaces_a_deleted_nodeclaim() {
     play(async |scene| {
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "fixed"},
@@ -65,7 +65,7 @@ fn a_static_pool_has_its_nodes_and_gets_lost_ones_back() {
     });
 }
 
-/// The status of a condition of the buffer, with its reason.
+/// Waits until a condition of the buffer has this reason.
 async fn buffer_says(scene: &Scene, type_: &str, reason: &str) -> Result<CapacityBuffer> {
     eventually(&format!("{type_} with {reason}"), LIMIT, async || {
         let buffers: Api<CapacityBuffer> = Api::namespaced(scene.client.clone(), "default");
@@ -78,9 +78,9 @@ async fn buffer_says(scene: &Scene, type_: &str, reason: &str) -> Result<Capacit
     .await
 }
 
-/// Room is made before anybody needs it, a pod that comes finds it, and nobody is told of pods that do not exist.
+/// Capacity exists before it is needed, a new pod uses it, and no event refers to a placeholder pod.
 #[test]
-fn a_buffer_is_room_that_is_there_already() {
+fn capacity_buffer_launches_capacity_before_pods_need_it() {
     play(async |scene| {
         let buffer = json!({
             "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
@@ -125,7 +125,7 @@ fn overlay(name: &str, instance_type: &str, change: &str) -> Value {
     })
 }
 
-/// Waits for an overlay's `ValidationSucceeded` to have that reason.
+/// Waits until `ValidationSucceeded` of an overlay has this reason.
 async fn overlay_says(scene: &Scene, name: &str, reason: &str) -> Result<String> {
     eventually(&format!("{reason} on overlay {name}"), LIMIT, async || {
         let overlay = scene.api::<NodeOverlay>().get(name).await?;
@@ -137,7 +137,7 @@ async fn overlay_says(scene: &Scene, name: &str, reason: &str) -> Result<String>
     .await
 }
 
-/// Launches one pod on one of two types and names the type.
+/// Launches a node of one of two types for one pod; returns its NodeClaim.
 async fn bought(scene: &Scene, pod: &str) -> Result<NodeClaim> {
     let before: Vec<String> = scene.claims().await?.iter().map(ResourceExt::name_any).collect();
     scene.pod(pod, "3", json!({label::NODEPOOL: "two"})).await?;
@@ -146,9 +146,9 @@ async fn bought(scene: &Scene, pod: &str) -> Result<NodeClaim> {
     claims.into_iter().find(|claim| !before.contains(&claim.name_any())).context("no new claim")
 }
 
-/// EC2 has never heard of the overlay: the other type comes only if the launch itself goes by the overlay's price.
+/// EC2 does not see the overlay: the other type is launched only if the launch itself uses the overlay's price.
 #[test]
-fn an_overlay_moves_a_launch_to_another_type() {
+fn node_overlay_price_changes_the_launched_type() {
     play(async |scene| {
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "two"},
@@ -172,7 +172,7 @@ fn an_overlay_moves_a_launch_to_another_type() {
         let marked =
             moved.annotations().get(annotation::PRICE_OVERLAY_APPLIED).is_some_and(|on| on == annotation::TRUE);
         ensure!(marked, "the claim does not say so: {:?}", moved.annotations());
-        // Looked at in the order of names, the later first: the earlier one is the second to speak.
+        // Overlays of equal weight are evaluated in reverse order of names, so `another` is the one in conflict.
         scene.stage.apply_value(overlay("another", "c5.xlarge", "-50%")).await?;
         let message = overlay_says(scene, "another", reason::CONFLICT).await?;
         ensure!(message.contains("NodeOverlay dear"), "{message}");

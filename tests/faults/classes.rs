@@ -1,4 +1,5 @@
-//! Classes that select nothing, pools without a class, pods that fit nowhere: a reason for whoever looks, and no launch.
+//! EC2NodeClasses that select nothing, NodePools without an EC2NodeClass, pods that fit nowhere: conditions and events give the
+//! reason, and nothing is launched.
 
 use anyhow::{Context, Result, ensure};
 use api::status::Conditioned;
@@ -49,7 +50,7 @@ async fn pool_says(scene: &Scene, name: &str, type_: &str, status: &str) -> Resu
     .await
 }
 
-/// Pools of other scenarios would be named in each other's events.
+/// Deletes NodePool and EC2NodeClass, because events of other tests would name them.
 async fn drop_pair(scene: &Scene, name: &str) -> Result<()> {
     scene.api::<NodePool>().delete(name, &DeleteParams::default()).await?;
     scene.api::<EC2NodeClass>().delete(name, &DeleteParams::default()).await?;
@@ -59,7 +60,8 @@ async fn drop_pair(scene: &Scene, name: &str) -> Result<()> {
     .await
 }
 
-/// A class with this `fault` is not ready for `condition`, says `cure`, and the pod that needs its pool hears it.
+/// Asserts that an EC2NodeClass with this `fault` has `condition` False, and that the message contains `cure`. An event of the
+/// pod that needs the NodePool must also contain it.
 fn unready(name: &'static str, fault: Value, condition: &'static str, reason: &'static str, cure: &'static str) {
     play(async move |scene| {
         scene.stage.apply_value(class(name, &fault)).await?;
@@ -82,26 +84,26 @@ fn unready(name: &'static str, fault: Value, condition: &'static str, reason: &'
 }
 
 #[test]
-fn no_subnet() {
+fn nodeclass_is_not_ready_when_no_subnet_matches() {
     let fault = json!({"subnetSelectorTerms": [{"tags": {"team": "nobody"}}]});
     let cure = "no subnet matches subnetSelectorTerms";
     unready("no-subnet", fault, condition::SUBNETS_READY, reason::SUBNETS_NOT_FOUND, cure);
 }
 
 #[test]
-fn no_security_group() {
+fn nodeclass_is_not_ready_when_no_security_group_matches() {
     let fault = json!({"securityGroupSelectorTerms": [{"tags": {"team": "nobody"}}]});
     let cure = "no security group matches securityGroupSelectorTerms";
     unready("no-group", fault, condition::SECURITY_GROUPS_READY, reason::SECURITY_GROUPS_NOT_FOUND, cure);
 }
 
 #[test]
-fn no_image() {
+fn nodeclass_is_not_ready_when_no_image_matches() {
     let fault = json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"team": "nobody"}}]});
     unready("no-image", fault, condition::AMIS_READY, reason::AMI_NOT_FOUND, "amiSelectorTerms");
 }
 
-/// Waits until the class names another profile than `before`, one that holds the role.
+/// Waits until the status of the EC2NodeClass names a profile other than `before` that contains the role.
 async fn profile_of(scene: &Scene, class: &str, role: &str, before: &str) -> Result<String> {
     eventually(&format!("class {class} to name a profile of role {role}"), LIMIT, async || {
         let name = scene.api::<EC2NodeClass>().get(class).await?.status.unwrap_or_default().instance_profile;
@@ -115,9 +117,9 @@ async fn profile_of(scene: &Scene, class: &str, role: &str, before: &str) -> Res
     .await
 }
 
-/// A role becomes an instance profile, another role another one beside it, and the class takes along what was made for it.
+/// Each role gets an instance profile of its own, and the deletion of the EC2NodeClass deletes all of them.
 #[test]
-fn a_role_that_changes() {
+fn nodeclass_creates_profile_when_role_changes() {
     play(async |scene| {
         let of_role = |role: &str| class("roles", &json!({"instanceProfile": null, "role": role}));
         scene.stage.apply_value(of_role("team/blue")).await?;
@@ -146,7 +148,7 @@ fn a_role_that_changes() {
 }
 
 #[test]
-fn no_class() {
+fn nodepool_is_not_ready_when_nodeclass_is_missing() {
     play(async |scene| {
         scene.stage.apply_value(pool("classless", "missing")).await?;
         scene.pod("waiting", "1", json!({label::NODEPOOL: "classless"})).await?;
@@ -159,9 +161,9 @@ fn no_class() {
     });
 }
 
-/// A class that is mended works without anybody touching its pool or its pods.
+/// After the fix of an EC2NodeClass, its NodePool and pods work without a change.
 #[test]
-fn a_mended_class() {
+fn nodepool_launches_when_nodeclass_is_fixed() {
     play(async |scene| {
         let fault = json!({"subnetSelectorTerms": [{"tags": {"team": "nobody"}}]});
         scene.stage.apply_value(class("mended", &fault)).await?;
@@ -185,7 +187,7 @@ fn a_mended_class() {
 }
 
 #[test]
-fn a_pod_that_no_type_fits() {
+fn pod_event_reports_unschedulable_when_no_type_fits() {
     play(async |scene| {
         scene.pod("giant", "5000", json!({})).await?;
         scene.pod("small", "1", json!({})).await?;

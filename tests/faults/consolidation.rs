@@ -1,5 +1,5 @@
-//! Nodes that are replaced because the planner says so: two half-used ones by one cheaper one, those that have drifted from their
-//! pool by what it asks for now. The controller is killed on the way, and nobody has to leave before the replacement is initialized.
+//! Nodes that the planner replaces: two half-used nodes by a cheaper one, drifted nodes by nodes that match their NodePool. The
+//! test kills the controller in between, and no pod may be evicted before the replacement is initialized.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ fn types(names: &[&str]) -> Value {
     ])
 }
 
-/// A pool of its own for a scenario, which buys nothing but m5.xlarge at first.
+/// Creates a NodePool for one test, at first with m5.xlarge only.
 async fn open_pool(scene: &Scene, consolidate_after: &str) -> Result<()> {
     scene.stage.apply_value(pool(consolidate_after)).await
 }
@@ -52,7 +52,7 @@ async fn close_pool(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// Pods with the nodes that they run on, by UID, of those that nobody has asked to go.
+/// Returns the nodes of all pods that are not terminating, by pod UID.
 async fn staying(scene: &Scene) -> Result<BTreeMap<String, String>> {
     let pods: Vec<Pod> = scene.pods().list(&ListParams::default()).await?.items;
     let staying = pods.into_iter().filter(|pod| !pod.is_terminating());
@@ -69,7 +69,7 @@ async fn settled(scene: &Scene, count: usize) -> Result<Vec<NodeClaim>> {
     .await
 }
 
-/// The claim that is to replace all of these.
+/// Waits for the NodeClaim that replaces all of these NodeClaims.
 async fn successor(scene: &Scene, old: &[NodeClaim]) -> Result<NodeClaim> {
     let names: BTreeSet<String> = old.iter().map(ResourceExt::name_any).collect();
     eventually("a replacement", LIMIT, async || {
@@ -83,8 +83,8 @@ async fn successor(scene: &Scene, old: &[NodeClaim]) -> Result<NodeClaim> {
     .await
 }
 
-/// Every pod stays where it is until the replacement is initialized. Pods are looked at first: had one been sent away before,
-/// that would show.
+/// Asserts that no pod leaves its node before the replacement is initialized. Pods are read first, so that an early eviction is
+/// detected.
 async fn nobody_leaves_before(scene: &Scene, pods: &BTreeMap<String, String>, successor: &str) -> Result<()> {
     eventually("the replacement to be initialized", LIMIT, async || {
         let now = staying(scene).await?;
@@ -114,7 +114,7 @@ async fn only_the_successor_is_left(scene: &Scene, successor: &str, apps: &[&str
 }
 
 #[test]
-fn two_half_used_nodes_become_one_cheaper_one_though_the_controller_is_killed_twice() {
+fn consolidation_replaces_two_nodes_when_controller_is_killed() {
     play(async |scene| {
         open_pool(scene, "0s").await?;
         for app in ["half", "other"] {
@@ -123,7 +123,7 @@ fn two_half_used_nodes_become_one_cheaper_one_though_the_controller_is_killed_tw
         }
         let old = settled(scene, 2).await?;
         let pods = staying(scene).await?;
-        // Alone, neither node has anything cheaper; together they have.
+        // Neither node alone has a cheaper replacement; both together have one.
         let wider = json!({"spec": {"template": {"spec": {"requirements": types(&["m5.xlarge", "c5.2xlarge"])}}}});
         change_pool(scene, &wider).await?;
         let node = old[0].status.as_ref().map(|status| status.node_name.clone()).unwrap_or_default();
@@ -144,7 +144,7 @@ fn two_half_used_nodes_become_one_cheaper_one_though_the_controller_is_killed_tw
 }
 
 #[test]
-fn a_node_that_its_pool_would_not_buy_any_more_is_replaced_before_it_goes() {
+fn drift_replaces_node_when_requirements_change() {
     play(async |scene| {
         open_pool(scene, "Never").await?;
         scene.pod("old-fashioned", "2500m", json!({label::NODEPOOL: POOL})).await?;
@@ -165,7 +165,7 @@ fn a_node_that_its_pool_would_not_buy_any_more_is_replaced_before_it_goes() {
 }
 
 #[test]
-fn a_changed_label_replaces_the_nodes_of_a_pool_one_by_one_as_its_budget_says() {
+fn drift_replaces_nodes_one_by_one_when_budget_is_one() {
     play(async |scene| {
         open_pool(scene, "Never").await?;
         let apps = ["red", "green", "blue"];
@@ -202,13 +202,13 @@ fn a_changed_label_replaces_the_nodes_of_a_pool_one_by_one_as_its_budget_says() 
     });
 }
 
-/// What is wrong with the going of old claims, if something is: more of them than one at a time, or one that goes before its
-/// replacement is up.
+/// Returns the fault in the deletion of old NodeClaims, if there is one. Faults are more than one deletion at a time, and a
+/// deletion before the replacement is initialized.
 fn haste(claims: &[NodeClaim], old: &BTreeSet<String>) -> Option<String> {
     let is_up = |name: &str| claims.iter().any(|it| it.name_any() == name && it.is_true(condition::INITIALIZED));
     let former = || claims.iter().filter(|claim| old.contains(&claim.name_any()));
     let is_going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
-    // One whose instance ends already is none that the budget counts.
+    // A NodeClaim whose instance is terminating does not count in the budget.
     let counts = |claim: &NodeClaim| !claim.is_true(condition::INSTANCE_TERMINATING);
     let going: Vec<String> = former()
         .filter(|claim| counts(claim) && (is_going(claim) || claim.replaced_by().is_some()))
@@ -225,7 +225,7 @@ fn haste(claims: &[NodeClaim], old: &BTreeSet<String>) -> Option<String> {
 }
 
 #[test]
-fn a_node_of_a_static_pool_is_replaced_one_for_one_when_the_pool_changes() {
+fn drift_replaces_node_of_static_nodepool_one_for_one() {
     play(async |scene| {
         let mut kept = pool("Never");
         kept["spec"]["replicas"] = 1.into();
@@ -243,7 +243,7 @@ fn a_node_of_a_static_pool_is_replaced_one_for_one_when_the_pool_changes() {
 }
 
 #[test]
-fn a_pod_that_asks_to_be_left_alone_calls_a_planned_move_off() {
+fn consolidation_stops_when_pod_sets_do_not_disrupt() {
     play(async |scene| {
         open_pool(scene, "0s").await?;
         scene.pod("first", "2500m", json!({label::NODEPOOL: POOL})).await?;
@@ -263,7 +263,7 @@ fn a_pod_that_asks_to_be_left_alone_calls_a_planned_move_off() {
     });
 }
 
-/// Waits until the claim says that it has drifted, for this reason.
+/// Waits until the condition `Drifted` of the NodeClaim is True for this reason.
 async fn drifted(scene: &Scene, claim: &NodeClaim, reason: &str) -> Result<()> {
     eventually(&format!("{} to drift", claim.name_any()), LIMIT, async || {
         let claim = scene.api::<NodeClaim>().get(&claim.name_any()).await?;

@@ -1,5 +1,6 @@
-//! Nodes that go while a budget holds their pod: agent and controller share the work, either may die in the middle of it, and the
-//! pod leaves when its budget lets it, never before, whoever asks; and never do two ask at a time, by the API server's own record.
+//! Removal of a node while a budget blocks its pod. Agent and controller share the drain, and each may die in the middle. The
+//! pod must not leave before its budget permits the eviction. The API server's audit log must never show requests of both drain
+//! owners at the same time.
 
 use anyhow::{Context, Result, ensure};
 use api::objects::Node;
@@ -17,15 +18,15 @@ use world::eventually;
 use super::scene::{LIMIT, Scene, play};
 
 const BUDGET: &str = "stays";
-/// Questions about the instance of one node that drains: one when the drain is over, and then one a second or less until the
-/// instance has ended, which takes the fake a few seconds.
+/// Highest number of DescribeInstances calls for one drained node: one at the end of the drain, then at most one per second.
+/// The instance of the fake terminates within a few seconds.
 const MOST_LOOKS: usize = 20;
-/// By which agents are known to the API server; kubelets have the same users.
+/// User agent prefix of agents. Their user names are the same as those of kubelets.
 const AGENT: &str = "kerf-agent/";
-/// What was sent arrives within this time or never: sooner nobody follows another.
+/// Longest time until a sent request arrives. A new drain owner must wait longer than that.
 const ARRIVES: SignedDuration = SignedDuration::from_secs(5);
 
-/// A node with one pod that its budget keeps there, and whose claim is on its way out.
+/// A node with one pod that a budget blocks.
 struct Held {
     app: &'static str,
     node: String,
@@ -70,7 +71,7 @@ impl Held {
         Ok(())
     }
 
-    /// Waits until the agent says of the drain that it was asked for what `what` wants to hear.
+    /// Waits until the agent's condition for the requested drain contains the expected message.
     async fn agent_says(&self, scene: &Scene, what: &str, says: impl Fn(&str) -> bool) -> Result<String> {
         eventually(&format!("the agent to say {what}"), LIMIT, async || {
             let node = scene.api::<Node>().get(&self.node).await?;
@@ -82,20 +83,20 @@ impl Held {
         .await
     }
 
-    /// The budget has been asked, and what it said is passed on.
+    /// Waits until the agent reports the refusal of the budget.
     async fn agent_is_refused(&self, scene: &Scene) -> Result<()> {
         let words = self.agent_says(scene, "which budget refuses", |said| said.contains(BUDGET)).await?;
         ensure!(words.contains(self.app), "it does not name the pod: {words}");
         self.pod_is_untouched(scene).await
     }
 
-    /// The agent knows that the controller drains its node, and leaves the pod to it.
+    /// Waits until the agent reports that the controller drains its node, and checks that the pod is untouched.
     async fn agent_is_relieved(&self, scene: &Scene) -> Result<()> {
         self.agent_says(scene, "that it is relieved", |said| said.contains("the controller drains it")).await?;
         self.pod_is_untouched(scene).await
     }
 
-    /// Who has asked for the pod's end, in the order in which the API server heard of it.
+    /// Returns the requests to evict or delete the pod and their senders, in the order of the API server's audit log.
     fn asked(&self, scene: &Scene) -> Result<Vec<(Timestamp, &'static str)>> {
         let who = |ending: &Ending| {
             let agent = ending.program.starts_with(AGENT).then_some("agent");
@@ -108,7 +109,7 @@ impl Held {
         Ok(asked)
     }
 
-    /// These have asked for the pod's end one after another, and nobody while something of another's could still arrive.
+    /// Asserts that these drain owners sent requests one after another, with a gap longer than `ARRIVES`.
     fn asked_in_turn(&self, scene: &Scene, expected: &[&str]) -> Result<()> {
         let asked = self.asked(scene)?;
         let mut turns: Vec<&str> = asked.iter().map(|(_, who)| *who).collect();
@@ -122,7 +123,7 @@ impl Held {
         Ok(())
     }
 
-    /// How often the controller asked EC2 about the instance.
+    /// Returns the number of DescribeInstances calls of the controller for the instance.
     fn looks(&self, scene: &Scene) -> usize {
         let asked = scene.stage.wire.exchanges("DescribeInstances");
         let of_controller = |exchange: &&world::ec2wire::Exchange| exchange.user_agent.contains("app/kerf");
@@ -139,7 +140,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes the budget away at last, with the pod still there, and sees everything off.
+    /// Deletes the budget while the pod still runs, and waits until pod, node, NodeClaim and instance are gone.
     async fn let_go(&self, scene: &Scene) -> Result<()> {
         self.pod_is_untouched(scene).await?;
         budgets(scene).delete(BUDGET, &DeleteParams::default()).await?;
@@ -164,7 +165,7 @@ impl Held {
         Ok(())
     }
 
-    /// Process ids of the machine's agent.
+    /// Returns the process ids of the machine's agent.
     fn agent(&self, scene: &Scene) -> Result<Vec<Pid>> {
         let machine = scene.stage.room.machine(&self.instance).context("no such machine")?;
         machine.pids().into_iter().map(|pid| Ok(Pid::from_raw(i32::try_from(pid)?))).collect()
@@ -184,7 +185,7 @@ fn budgets(scene: &Scene) -> Api<PodDisruptionBudget> {
 }
 
 #[test]
-fn a_budget_holds_a_pod_until_it_lets_go() {
+fn drain_waits_when_budget_blocks_the_pod() {
     play(async |scene| {
         let held = Held::on_its_way_out(scene, "held").await?;
         held.agent_is_refused(scene).await?;
@@ -193,7 +194,7 @@ fn a_budget_holds_a_pod_until_it_lets_go() {
 }
 
 #[test]
-fn an_agent_that_is_killed_carries_on() {
+fn drain_continues_when_agent_is_killed() {
     play(async |scene| {
         let held = Held::on_its_way_out(scene, "killed").await?;
         held.agent_is_refused(scene).await?;
@@ -211,14 +212,14 @@ fn an_agent_that_is_killed_carries_on() {
 }
 
 #[test]
-fn an_agent_that_hangs_in_the_middle_is_relieved_by_the_controller() {
+fn controller_takes_over_drain_when_agent_hangs_midway() {
     play(async |scene| {
         let held = Held::on_its_way_out(scene, "hung").await?;
         held.agent_is_refused(scene).await?;
         held.signal_agent(scene, Signal::SIGSTOP)?;
         scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "no report of the agent for 30 s").await?;
         scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
-        // Back again, it is where it was, in the middle of asking; but it looks first.
+        // After SIGCONT the agent is in the middle of an eviction, but first it must read the Node.
         held.signal_agent(scene, Signal::SIGCONT)?;
         held.agent_is_relieved(scene).await?;
         held.let_go(scene).await?;
@@ -227,7 +228,7 @@ fn an_agent_that_hangs_in_the_middle_is_relieved_by_the_controller() {
 }
 
 #[test]
-fn an_agent_that_never_answers_is_not_waited_for() {
+fn controller_takes_over_drain_when_agent_never_responds() {
     play(async |scene| {
         let held = Held::settled(scene, "deaf").await?;
         held.signal_agent(scene, Signal::SIGSTOP)?;
@@ -235,7 +236,7 @@ fn an_agent_that_never_answers_is_not_waited_for() {
         scene.told(&held.node, reason::DRAIN_TAKEN_OVER, "did not acknowledge").await?;
         scene.told(&held.node, reason::FAILED_DRAINING, BUDGET).await?;
         held.pod_is_untouched(scene).await?;
-        // Back again, it finds the controller's signature and asks for nothing.
+        // After SIGCONT the agent finds the controller's mark and sends no request.
         held.signal_agent(scene, Signal::SIGCONT)?;
         held.agent_is_relieved(scene).await?;
         held.let_go(scene).await?;
@@ -244,7 +245,7 @@ fn an_agent_that_never_answers_is_not_waited_for() {
 }
 
 #[test]
-fn an_agent_drains_on_while_the_controller_is_down() {
+fn agent_finishes_drain_when_controller_is_down() {
     play(async |scene| {
         let held = Held::on_its_way_out(scene, "alone").await?;
         held.agent_is_refused(scene).await?;
@@ -265,7 +266,7 @@ fn an_agent_drains_on_while_the_controller_is_down() {
 }
 
 #[test]
-fn a_node_at_risk_is_emptied_once_its_replacement_is_up() {
+fn rebalance_drains_node_when_replacement_is_initialized() {
     play(async |scene| {
         let held = Held::settled(scene, "risky").await?;
         budgets(scene).delete(BUDGET, &DeleteParams::default()).await?;

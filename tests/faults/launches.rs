@@ -1,5 +1,5 @@
-//! A launch meets everything that EC2 and the way to it can do. The pod gets its node as soon as there is one to be had,
-//! until then the claim says what is wrong, and never is anything launched twice.
+//! Launches under every fault of EC2 and of the connection. The pod gets its node as soon as capacity exists. Until then the
+//! NodeClaim shows the error, and nothing is ever launched twice.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use world::eventually;
 
 use super::scene::{LIMIT, Scene, play};
 
-/// More than once: what fails is tried again under the same token, later each time.
+/// Number of failures in a row. Each retry uses the same token, after a longer delay.
 const OFTEN: u64 = 4;
 
-/// A pod waits while CreateFleet fails `times` times with `fault`; an event on the claim must contain `said`. In the end the
-/// pod runs on the only instance that was ever launched.
+/// Lets CreateFleet fail `times` times with `fault` while a pod is pending. An event of the NodeClaim must contain `said`. In
+/// the end the pod runs on the only instance that was launched.
 fn launch_under(fault: Fault, times: u64, said: &'static str) {
     play(async move |scene| {
         for nth in 1..=times {
@@ -33,7 +33,7 @@ fn launch_under(fault: Fault, times: u64, said: &'static str) {
     });
 }
 
-/// The claim of that name is the only one, with the only instance that this scenario launched.
+/// Asserts that this NodeClaim is the only one, with the only instance that this test launched.
 async fn once(scene: &Scene, name: &str) -> Result<()> {
     let claim = scene.only_claim().await?;
     ensure!(claim.metadata.name.as_deref() == Some(name), "the claim was replaced by {:?}", claim.metadata.name);
@@ -44,29 +44,30 @@ async fn once(scene: &Scene, name: &str) -> Result<()> {
 }
 
 #[test]
-fn throttled() {
+fn launch_retries_when_create_fleet_is_throttled() {
     launch_under(Fault::throttled(), OFTEN, "RequestLimitExceeded");
 }
 
 #[test]
-fn an_internal_error() {
+fn launch_retries_when_create_fleet_fails_internally() {
     launch_under(Fault::internal_error(), OFTEN, "InternalError");
 }
 
 #[test]
-fn a_dropped_connection() {
+fn launch_retries_when_connection_is_dropped() {
     launch_under(Fault::Drop, OFTEN, "CreateFleet failed");
 }
 
-/// EC2 launches at the first call; every later one must find that instance again by the client token.
+/// EC2 launches at the first call; every later call must find that instance by the client token.
 #[test]
-fn a_lost_reply() {
+fn launch_finds_instance_by_token_when_reply_is_lost() {
     launch_under(Fault::LoseReply, OFTEN, "CreateFleet failed");
 }
 
-/// The first call launches and nobody is told; the next is not allowed. That says nothing of the first: its instance is found.
+/// The first call launches, but its reply is lost; the second call is unauthorized. The second result does not apply to the
+/// first call, so its instance is found.
 #[test]
-fn a_refusal_after_a_lost_reply() {
+fn launch_finds_instance_when_refused_after_a_lost_reply() {
     play(async |scene| {
         scene.stage.wire.order("CreateFleet", 1, Fault::LoseReply);
         scene.stage.wire.order("CreateFleet", 2, Fault::unauthorized());
@@ -78,16 +79,16 @@ fn a_refusal_after_a_lost_reply() {
     });
 }
 
-/// Waiting does not help until a person acts, so the claim says so in its condition, and is tried again.
+/// Only an operator can fix missing permissions, so the condition of the NodeClaim shows the error, and the launch is retried.
 #[test]
-fn not_allowed() {
+fn launch_retries_when_create_fleet_is_unauthorized() {
     launch_under(Fault::unauthorized(), 2, "UnauthorizedOperation");
 }
 
 #[test]
-fn the_condition_says_why_while_it_fails() {
+fn launched_condition_reports_reason_when_launch_fails() {
     play(async |scene| {
-        // Of these the last is met only after a pause, in which the condition can be read.
+        // The third call follows a pause, in which the condition can be read.
         for nth in 1..=3 {
             scene.stage.wire.order("CreateFleet", nth, Fault::unauthorized());
         }
@@ -105,9 +106,9 @@ fn the_condition_says_why_while_it_fails() {
     });
 }
 
-/// The nodes' tags come later, once, and leave alone what is there.
+/// Tags with the name of the node are added once, after registration, and keep existing tags.
 #[test]
-fn a_node_gives_its_instance_a_name() {
+fn instance_gets_name_tags_when_node_registers() {
     play(async |scene| {
         scene.pod("named", "1", json!({})).await?;
         let node = scene.runs("named").await?;
@@ -131,9 +132,9 @@ fn a_node_gives_its_instance_a_name() {
     });
 }
 
-/// Spot is sold out everywhere: the claim says so and is on-demand a moment later. It is still the same claim.
+/// Spot capacity is missing everywhere. The NodeClaim reports the error, and the same NodeClaim is then launched as on-demand.
 #[test]
-fn out_of_stock() {
+fn launch_uses_on_demand_when_spot_is_unavailable() {
     play(async |scene| {
         scene.stage.ec2.dry_up(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
         let zone = json!({label::ZONE: "us-west-2c"});
@@ -151,9 +152,9 @@ fn out_of_stock() {
     });
 }
 
-/// Somebody cleaned up our launch templates: the launch that misses them makes them again, and nobody hears of it.
+/// A launch whose launch template was deleted creates the template again, without an event.
 #[test]
-fn templates_deleted_behind_our_back() {
+fn launch_recreates_template_when_it_was_deleted() {
     play(async |scene| {
         scene.pod("before", "1", json!({label::ZONE: "us-west-2a"})).await?;
         scene.runs("before").await?;
@@ -169,9 +170,9 @@ fn templates_deleted_behind_our_back() {
     });
 }
 
-/// Nothing that the pod accepts is in stock: it is told so with numbers, while another pod gets its node.
+/// No offering that the pod accepts is available: an event of the pod reports the numbers, while another pod gets its node.
 #[test]
-fn sold_out_for_one_pod() {
+fn pod_event_reports_unavailable_offerings() {
     play(async |scene| {
         let wanted = "m5.2xlarge".to_owned();
         scene.stage.ec2.dry_up(CapacityOutage { instance_type: Some(wanted.clone()), ..CapacityOutage::default() });
@@ -186,9 +187,9 @@ fn sold_out_for_one_pod() {
     });
 }
 
-/// The controller dies when EC2 has launched and nobody was told: its next life finds the instance by its token.
+/// The controller dies when EC2 has launched and the reply is lost: the next controller finds the instance by its token.
 #[test]
-fn a_crash_between_launch_and_status() {
+fn launch_finds_instance_when_controller_crashed() {
     play(async |scene| {
         scene.stage.wire.order("CreateFleet", 1, Fault::LoseReply);
         scene.stage.wire.order("CreateFleet", 2, Fault::Slow(Duration::from_secs(60)));
@@ -210,7 +211,7 @@ fn a_crash_between_launch_and_status() {
     });
 }
 
-/// Words of a claim's labels.
+/// Label check of a NodeClaim.
 trait Labelled {
     fn labels_say(&self, key: &str, value: &str) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Things that lost their owner: an instance whose claim is gone, a claim whose instance is gone.
+//! Objects without their counterpart: an instance whose NodeClaim is gone, a NodeClaim whose instance is gone.
 
 use anyhow::{Context, Result, ensure};
 use api::objects::Node;
@@ -24,7 +24,7 @@ fn name(claim: &NodeClaim) -> &str {
     claim.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// As if somebody had taken the claim away behind our back, finalizer and all.
+/// Deletes the NodeClaim without its finalizer, as an operator could.
 async fn snatch(scene: &Scene, claim: &NodeClaim) -> Result<()> {
     let api = scene.api::<NodeClaim>();
     let free = json!({"metadata": {"finalizers": null}});
@@ -33,7 +33,7 @@ async fn snatch(scene: &Scene, claim: &NodeClaim) -> Result<()> {
     Ok(())
 }
 
-/// What the node lifecycle controller writes once kubelet has been silent for its grace period.
+/// Writes the status that the node lifecycle controller writes when kubelet has sent no status for the grace period.
 async fn lose_sight(scene: &Scene, node: &str) -> Result<()> {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let unknown = json!({"status": {"conditions": [{
@@ -45,7 +45,7 @@ async fn lose_sight(scene: &Scene, node: &str) -> Result<()> {
 }
 
 #[test]
-fn nobody_owns_them_any_more() {
+fn gc_deletes_instances_and_nodeclaims_without_counterpart() {
     play(async |scene| {
         let (one, other) = ("us-west-2a", "us-west-2b");
         scene.pod("one", "1", json!({label::ZONE: one})).await?;
@@ -56,7 +56,7 @@ fn nobody_owns_them_any_more() {
             Ok(Some((claim_in(scene, one).await?, claim_in(scene, other).await?)))
         })
         .await?;
-        // Its looks come slower the longer it runs.
+        // The intervals of gc grow with the uptime of the controller, so a restart shortens them.
         scene.stage.kill_controller()?;
         snatch(scene, &claims.0).await?;
         let first = instance_of(&claims.0)?;

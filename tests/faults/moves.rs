@@ -1,5 +1,5 @@
-//! The controller dies while nodes are being replaced: whoever comes after it finds on the claims how far it came, and goes on or
-//! opens the nodes again. Nobody has to leave before the replacement is initialized.
+//! Death of the controller while nodes are being replaced. The next controller reads the progress from the NodeClaims, and then
+//! continues or makes the nodes schedulable again. No pod may be evicted before the replacement is initialized.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use world::eventually;
 
 use super::scene::{LIMIT, Scene, play};
 
-/// A node with a pod, of which a controller that died wanted to be rid.
+/// Node with a pod that a dead controller was about to replace.
 struct Condemned {
     app: &'static str,
     node: String,
@@ -36,7 +36,7 @@ impl Condemned {
         self.claim.name_any()
     }
 
-    /// What a move writes down first: why, and no more pods.
+    /// Writes the first step of a replacement: the reason, and the taint against new pods.
     async fn close(&self, scene: &Scene) -> Result<()> {
         let mut claim = scene.api::<NodeClaim>().get(&self.name()).await?;
         let now = jiff::Timestamp::now();
@@ -54,14 +54,14 @@ impl Condemned {
         Ok(())
     }
 
-    /// What comes next: by what it is to be replaced.
+    /// Writes the second step: the name of the replacement.
     async fn mark(&self, scene: &Scene) -> Result<()> {
         let mark = json!({"metadata": {"annotations": {annotation::REPLACED_BY: self.successor}}});
         scene.api::<NodeClaim>().patch(&self.name(), &PatchParams::default(), &Patch::Merge(mark)).await?;
         Ok(())
     }
 
-    /// And last: the claim of a replacement, not launched yet.
+    /// Writes the third step: the NodeClaim of the replacement, not yet launched.
     async fn order(&self, scene: &Scene) -> Result<()> {
         let mut annotations = self.claim.metadata.annotations.clone().unwrap_or_default();
         annotations.remove(annotation::LAUNCH_TOKEN);
@@ -79,7 +79,7 @@ impl Condemned {
         Ok(())
     }
 
-    /// The pod is where it was and nobody asked it to go.
+    /// Reports whether the pod is on its node and is not terminating.
     async fn pod_is_untouched(&self, scene: &Scene) -> Result<bool> {
         let pods = pods(scene, self.app).await?;
         Ok(pods.iter().any(|pod| pod.uid().as_deref() == Some(&self.pod_uid) && !pod.is_terminating()))
@@ -89,7 +89,7 @@ impl Condemned {
         Ok(scene.api::<NodeClaim>().get(&self.successor).await?.is_true(type_))
     }
 
-    /// Waits until the replacement is initialized. The pod is looked at first: had it been sent away before, that would show.
+    /// Waits until the replacement is initialized. The pod is read first, so that an early eviction is detected.
     async fn stays_until_the_successor_is_up(&self, scene: &Scene) -> Result<()> {
         eventually("the replacement to be initialized", LIMIT, async || {
             let untouched = self.pod_is_untouched(scene).await?;
@@ -116,7 +116,7 @@ impl Condemned {
         scene.one_instance_each().await
     }
 
-    /// Nothing of a move is left, and nothing happened to the pod.
+    /// Waits until no trace of the replacement is left; the pod must be untouched.
     async fn is_as_before(&self, scene: &Scene) -> Result<()> {
         eventually("the node to open again", LIMIT, async || {
             ensure!(self.pod_is_untouched(scene).await?, "the pod was sent away");
@@ -138,7 +138,7 @@ async fn pods(scene: &Scene, app: &str) -> Result<Vec<Pod>> {
 }
 
 #[test]
-fn a_replacement_that_was_ordered_is_launched_and_waited_for() {
+fn controller_continues_replacement_when_nodeclaim_exists() {
     play(async |scene| {
         let condemned = Condemned::settled(scene, "ordered").await?;
         scene.stage.kill_controller()?;
@@ -153,7 +153,7 @@ fn a_replacement_that_was_ordered_is_launched_and_waited_for() {
 }
 
 #[test]
-fn a_controller_that_dies_while_the_replacement_starts_is_followed_by_one_that_goes_on() {
+fn controller_continues_replacement_when_killed_after_launch() {
     play(async |scene| {
         let condemned = Condemned::settled(scene, "started").await?;
         scene.stage.kill_controller()?;
@@ -170,7 +170,7 @@ fn a_controller_that_dies_while_the_replacement_starts_is_followed_by_one_that_g
         ensure!(condemned.pod_is_untouched(scene).await?, "the pod was sent away");
         scene.stage.start_controller()?;
         condemned.stays_until_the_successor_is_up(scene).await?;
-        // And once more, between the replacement's last gate and the end of the old node.
+        // The test kills the controller once more, between the replacement's last gate and the end of the old node.
         scene.stage.kill_controller()?;
         scene.stage.start_controller()?;
         condemned.has_moved(scene).await
@@ -178,7 +178,7 @@ fn a_controller_that_dies_while_the_replacement_starts_is_followed_by_one_that_g
 }
 
 #[test]
-fn a_controller_that_died_before_it_bought_anything_leaves_nothing_closed() {
+fn controller_rolls_back_when_replacement_was_not_created() {
     play(async |scene| {
         let condemned = Condemned::settled(scene, "unbought").await?;
         scene.stage.kill_controller()?;
@@ -193,7 +193,7 @@ fn a_controller_that_died_before_it_bought_anything_leaves_nothing_closed() {
 }
 
 #[test]
-fn a_controller_that_died_after_its_first_word_leaves_nothing_closed() {
+fn controller_rolls_back_when_only_the_reason_was_written() {
     play(async |scene| {
         let condemned = Condemned::settled(scene, "unmarked").await?;
         scene.stage.kill_controller()?;
@@ -206,7 +206,7 @@ fn a_controller_that_died_after_its_first_word_leaves_nothing_closed() {
 }
 
 #[test]
-fn a_replacement_that_is_taken_away_calls_the_move_off() {
+fn controller_rolls_back_when_replacement_is_deleted() {
     play(async |scene| {
         let condemned = Condemned::settled(scene, "bereft").await?;
         scene.stage.kill_controller()?;

@@ -1,5 +1,6 @@
-//! Requests beyond what is used keep a machine alive: lowered where they are, another machine's pod has room, and that machine goes. The
-//! API server judges the resize and kube-scheduler binds by what is left; only the history of use is made up.
+//! Requests above actual use keep an additional node. The controller lowers them in place, so that the pod of another node fits
+//! and that node is removed. The API server validates the resize, and kube-scheduler binds by the new requests. Only the usage
+//! history is artificial.
 
 use anyhow::{Context, Result, ensure};
 use api::nodeusage::{Figures, Histograms, NodeUsage, NodeUsageSpec, Time};
@@ -17,18 +18,18 @@ use world::eventually;
 use super::scene::{LIMIT, Scene, play};
 
 const POOL: &str = "lowering";
-/// What the pod that stays requests, in thousandths of a CPU, and what it uses.
+/// Request of the resized pod in millicores; below it, its actual use in millicores.
 const REQUESTED: i64 = 2500;
 const USED: u64 = 900;
-/// A day and more, in hours.
+/// Usage history in hours: more than a day.
 const HISTORY: u8 = 30;
 
 #[test]
-fn requests_are_lowered_where_another_machine_can_go_then() {
+fn resize_lowers_requests_when_a_node_can_be_removed() {
     play(async |scene| lowers_requests(scene).await);
 }
 
-/// The whole story, in a pool of its own.
+/// Runs the whole test in a NodePool of its own.
 pub async fn lowers_requests(scene: &Scene) -> Result<()> {
     open_pool(scene).await?;
     let ours = json!({label::NODEPOOL: POOL});
@@ -85,7 +86,7 @@ async fn only_pod(scene: &Scene, app: &str) -> Result<api::objects::Pod> {
     pods.pop().with_context(|| format!("no pod of {app}"))
 }
 
-/// The node's own agent has seen a minute; it must not say so meanwhile.
+/// Signals the node's own agent. Its history is about a minute long and must not be reported during the test.
 async fn signal_agent(scene: &Scene, node: &str, signal: Signal) -> Result<()> {
     let instance = instance_of(scene, node).await?;
     let machine = scene.stage.room.machine(&instance).context("no machine")?;
@@ -100,7 +101,7 @@ async fn instance_of(scene: &Scene, node: &str) -> Result<String> {
     Ok(cloud::claim::instance_id(&node.spec.provider_id).context("a node without an instance")?.to_owned())
 }
 
-/// What the node's agent would say after a day on which the pod used [`USED`].
+/// Writes the NodeUsage that the agent would write after a day in which the pod used [`USED`].
 async fn report(scene: &Scene, node: &str) -> Result<()> {
     let now = Timestamp::now();
     let (cpu, memory) = (USED * 1_000_000, 64 << 20);

@@ -1,5 +1,5 @@
-//! Pods that care where they run: the plan and kube-scheduler must mean the same by it, or the pods wait for ever beside
-//! nodes that were made for them.
+//! Pods with placement constraints. Planner and kube-scheduler must interpret the constraints alike, or the pods stay pending
+//! beside nodes that were launched for them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use world::eventually;
 
 use super::scene::{LIMIT, Scene, play};
 
-/// Zones of the nodes of running pods of `app`, one entry a pod, once so many run.
+/// Returns the zone of each node with a pod of `app`, once `count` pods run; each pod must have a node of its own.
 async fn zones_of(scene: &Scene, app: &str, count: usize) -> Result<BTreeMap<String, String>> {
     eventually(&format!("{count} pods of {app} to run"), LIMIT, async || {
         let pods = scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items;
@@ -33,9 +33,9 @@ async fn zones_of(scene: &Scene, app: &str, count: usize) -> Result<BTreeMap<Str
     .await
 }
 
-/// Three pods that each want a node and a zone of their own, though one node would be cheapest.
+/// Three pods each need a node and a zone of their own, although one node would be cheapest.
 #[test]
-fn spread_over_zones_and_nodes() {
+fn plan_spreads_pods_over_zones_and_nodes() {
     play(async |scene| {
         let app = json!({"app": "wide"});
         let spread = json!([{
@@ -67,7 +67,7 @@ fn spread_over_zones_and_nodes() {
     });
 }
 
-/// A class whose volumes are made where the first pod goes, but only in one zone.
+/// Returns a StorageClass that binds volumes to the node of the first consumer, but only in one zone.
 fn class(zone: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"},
@@ -76,7 +76,7 @@ fn class(zone: &str) -> Value {
     })
 }
 
-/// A volume of that class that can be reached in one zone.
+/// Returns a volume of that StorageClass with node affinity for one zone.
 fn volume(name: &str, zone: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
@@ -90,9 +90,9 @@ fn volume(name: &str, zone: &str) -> Value {
     })
 }
 
-/// First the class says where the volume can be; when the pod has to move, the volume that it is bound to does.
+/// At first the StorageClass determines the zone; when the pod is evicted, its bound volume does.
 #[test]
-fn a_volume_in_one_zone() {
+fn plan_follows_zone_of_storage_class_and_volume() {
     play(async |scene| {
         let zone = "us-west-2c";
         scene.stage.apply_value(class(zone)).await?;

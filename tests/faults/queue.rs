@@ -1,5 +1,5 @@
-//! The interruption queue of the account: what EventBridge puts there takes a machine away once, however often and by whomever
-//! it is said; what is no message of ours is thrown away; a queue that is not there hurts nobody.
+//! The interruption queue of the account. A message of EventBridge replaces an instance once, regardless of duplicates and
+//! senders. Irrelevant messages are deleted, and a missing queue has no effect on the controller.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use world::eventually;
 
 use super::scene::{LIMIT, QUEUE, Scene, instance_of, play};
 
-/// What stands for the controller in events.
+/// Involved object of events about the controller.
 const LEASE: &str = "karpenter-leader-election";
 
-/// A spot machine with a pod that must have one.
+/// Spot instance with a pod that requires spot.
 struct Doomed {
     node: String,
     claim: String,
@@ -36,7 +36,7 @@ impl Doomed {
         envelope("aws.ec2", "EC2 Spot Instance Interruption Warning", &detail)
     }
 
-    /// The machine is gone, the pod runs elsewhere, and one machine was launched for it.
+    /// Asserts that the instance is terminated, the pod runs on another one, and exactly one replacement was launched.
     async fn is_replaced_once(&self, scene: &Scene, app: &str) -> Result<()> {
         eventually("the pod to run on another machine", LIMIT, async || {
             let node = scene.runs(app).await?;
@@ -78,7 +78,7 @@ fn send(scene: &Scene, body: &str) -> Result<()> {
 }
 
 #[test]
-fn a_notice_in_the_queue_is_one_replacement() {
+fn queue_message_replaces_instance_once() {
     play(async |scene| {
         scene.stage.ec2.create_queue(QUEUE);
         let doomed = Doomed::settled(scene, "queued").await?;
@@ -89,9 +89,9 @@ fn a_notice_in_the_queue_is_one_replacement() {
     });
 }
 
-/// The agent hears it from its machine's metadata, the controller twice from the queue.
+/// The agent receives the notice from the metadata service, the controller twice from the queue.
 #[test]
-fn who_says_the_same_does_not_make_it_two() {
+fn duplicate_notices_replace_instance_once() {
     play(async |scene| {
         scene.stage.ec2.create_queue(QUEUE);
         let doomed = Doomed::settled(scene, "echoed").await?;
@@ -104,9 +104,9 @@ fn who_says_the_same_does_not_make_it_two() {
     });
 }
 
-/// Rubbish, another account's machine, a service that is none of ours, a machine that starts: nothing happens to anybody.
+/// Garbage, an instance of another account, another service, and an instance that starts: no message has an effect.
 #[test]
-fn what_is_nobodys_is_thrown_away() {
+fn queue_deletes_irrelevant_messages() {
     play(async |scene| {
         scene.stage.ec2.create_queue(QUEUE);
         scene.pod("calm", "1", json!({})).await?;
@@ -131,9 +131,9 @@ fn what_is_nobodys_is_thrown_away() {
     });
 }
 
-/// A right is missing at each receiver: it is said once with what to allow, and they ask on until they may.
+/// Every receiver lacks a permission: one event names the permission, and the receivers retry until they have it.
 #[test]
-fn a_queue_that_may_not_be_read_is_asked_on() {
+fn queue_receiver_retries_when_access_is_denied() {
     play(async |scene| {
         scene.stage.ec2.create_queue(QUEUE);
         for nth in 1..=4 {
@@ -155,15 +155,15 @@ fn a_queue_that_may_not_be_read_is_asked_on() {
     });
 }
 
-/// The queue goes away while the controller listens, and comes back.
+/// The queue is deleted while the controller receives messages, and created again.
 #[test]
-fn a_queue_that_is_gone_hurts_nobody() {
+fn queue_receiver_recovers_when_queue_was_deleted() {
     play(async |scene| {
         scene.stage.ec2.remove_queue(QUEUE);
         scene.pod("unheard", "1", json!({})).await?;
         scene.runs("unheard").await?;
         scene.stage.controller_lives()?;
-        // It may have been told before this scenario began: equal events are silent for a while.
+        // An earlier test may have emitted the event: equal events are suppressed for a while.
         eventually("an event with the cure", LIMIT, async || {
             let told = scene.events_on(LEASE).await?;
             ensure!(told.iter().any(|message| message.contains("unset INTERRUPTION_QUEUE")), "only {told:?}");

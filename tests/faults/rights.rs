@@ -1,5 +1,5 @@
-//! What the chart lets the controller do is what it does. Every scenario ends by asking the API server's audit log whether anything was
-//! forbidden; this one plays what uses each right once, and asks which is left over.
+//! The chart's RBAC is exactly the set of rights that the controller uses. Every test of this folder ends with a check of the
+//! API server's audit log for forbidden requests. The test in this file uses each right once, and searches for unused rights.
 
 use std::collections::BTreeSet;
 
@@ -20,22 +20,22 @@ use super::scene::{LIMIT, Scene, play};
 use super::{packing, surge};
 
 const POOL: &str = "rightful";
-/// Of a node that never was.
+/// Name of a report of a node that never existed.
 const REPORT: &str = "nobody";
 
-/// One thing that a rule allows.
+/// One right that a rule grants.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Right {
     group: String,
     resource: String,
     verb: String,
-    /// Only for this object, if it names one.
+    /// Object name to which the right is limited, if any.
     name: Option<String>,
 }
 
 impl Right {
     fn is_used_by(&self, asked: &Asked) -> bool {
-        // An object that is applied and was not there is created by it, without a request of its own.
+        // A server-side apply of an object that does not exist creates it without a create request.
         let verb = asked.verb == self.verb || (self.verb == "create" && asked.verb == "patch" && asked.code == 201);
         let name = self.name.as_ref().is_none_or(|name| *name == asked.name);
         verb && name && asked.group == self.group && asked.resource == self.resource && !asked.forbidden
@@ -74,7 +74,7 @@ async fn granted(scene: &Scene) -> Result<BTreeSet<Right>> {
 }
 
 #[test]
-fn each_right_of_the_controller_is_used() {
+fn controller_uses_every_right_of_the_chart() {
     play(async |scene| {
         surge::a_copy_comes_first(scene, "copied").await?;
         packing::lowers_requests(scene).await?;
@@ -96,7 +96,7 @@ fn each_right_of_the_controller_is_used() {
     });
 }
 
-/// A report whose node is gone is thrown away.
+/// Writes a report of a missing node, and waits until the controller deletes it.
 async fn stale_report(scene: &Scene) -> Result<()> {
     let figures = json!({"p50": "1", "p95": "2", "p99": "2", "peak5m": "1", "peak1h": "1", "peak24h": "2"});
     let report = json!({
@@ -114,7 +114,7 @@ async fn stale_report(scene: &Scene) -> Result<()> {
     .await
 }
 
-/// What plans find of overlays and buffers is written on them.
+/// Waits until the controller has written conditions to an overlay and a buffer.
 async fn verdicts(scene: &Scene) -> Result<()> {
     let overlay = json!({
         "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": POOL},
@@ -144,7 +144,7 @@ async fn verdicts(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// A pool whose claims may be forced to go, and whose empty nodes go at once.
+/// Creates a NodePool with a termination grace period, whose empty nodes are removed at once.
 async fn open_pool(scene: &Scene) -> Result<()> {
     let types: Value = json!([
         {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
@@ -165,8 +165,9 @@ async fn open_pool(scene: &Scene) -> Result<()> {
     scene.stage.apply_value(pool).await
 }
 
-/// A budget holds a pod, its agent is deaf, and the claim's grace ends: the controller asks, and then deletes. The grace is longer than
-/// the 25 s after which the controller may ask for the pods of a deaf agent.
+/// A budget blocks a pod, its agent does not respond, and the termination grace period ends: the controller evicts, and then
+/// deletes the pod. The termination grace period is longer than the 25 s after which the controller may evict instead of a
+/// silent agent.
 async fn forced_out(scene: &Scene) -> Result<()> {
     let app = "rightful";
     scene.pod(app, "1", json!({label::NODEPOOL: POOL})).await?;
@@ -189,7 +190,7 @@ async fn forced_out(scene: &Scene) -> Result<()> {
     .await
 }
 
-/// Nobody needs the node any more: the controller deletes its claim itself.
+/// Deletes the workload of a node: the controller deletes the NodeClaim itself.
 async fn emptied(scene: &Scene) -> Result<()> {
     let sets: Api<k8s_openapi::api::apps::v1::ReplicaSet> = Api::namespaced(scene.client.clone(), "default");
     scene.runs("rightful").await?;

@@ -1,4 +1,4 @@
-//! A few stages for all scenarios of this folder: each scenario has one for itself meanwhile, and begins with nothing launched.
+//! A few clusters for all tests of this folder. A test has one cluster for itself, and begins with nothing launched.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex};
@@ -20,33 +20,33 @@ use tokio::sync::Semaphore;
 use world::eventually;
 use world::stage::Stage;
 
-/// The interruption queue that the controller is told of; it is there as soon as a scenario makes it.
+/// Name of the interruption queue in the settings of the controller. The queue exists once a test creates it.
 pub const QUEUE: &str = "kerf-interruptions";
 
-/// How long anything may take. Generous: the machine may be building something else.
+/// Time limit of every wait. The limit is high, because the machine may compile something else at the same time.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
-/// Everything of the stage belongs to the runtime that set it, which therefore outlives each test.
+/// Runtime of all clusters. Their tasks belong to it, so it outlives each test.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
-/// How many stages there are at most: scenarios wait more than they compute, but a stage takes 1 GB of memory.
+/// Highest number of clusters. Tests wait more than they compute, but a cluster takes 1 GB of memory.
 const STAGES: usize = 3;
 static FREE: Semaphore = Semaphore::const_new(STAGES);
-/// Stages between two scenarios.
+/// Clusters that no test uses.
 static IDLE: Mutex<Vec<Scene>> = Mutex::new(Vec::new());
 
-/// The stage with a controller at work, and what the scenarios ask of it.
+/// Cluster with a running controller, and the assertions of the tests.
 pub struct Scene {
-    /// The stage.
+    /// The cluster.
     pub stage: Stage,
-    /// The administrator's client.
+    /// Client with administrator rights.
     pub client: Client,
-    /// Instances and claims of earlier scenarios.
+    /// Instances and NodeClaims of earlier tests.
     before: BTreeSet<String>,
-    /// Events of earlier scenarios.
+    /// Names of the events of earlier tests.
     told_before: BTreeSet<String>,
 }
 
-/// Plays one scenario on a stage of its own for that time; its logs stay if it fails.
+/// Runs one test on a cluster of its own; keeps the logs if the test fails.
 pub fn play(scenario: impl AsyncFnOnce(&mut Scene) -> Result<()>) {
     let outcome = RUNTIME.block_on(async {
         let _permit = FREE.acquire().await?;
@@ -83,7 +83,7 @@ impl Scene {
         stage.start_controller()?;
         let client = stage.client.clone();
         let scene = Self { stage, client, before: BTreeSet::new(), told_before: BTreeSet::new() };
-        // A node that goes by itself would come between a scenario and what it looks for.
+        // A node that is removed by consolidation would disturb the tests.
         let never = json!({"spec": {"disruption": {"consolidateAfter": "Never"}}});
         scene.api::<NodePool>().patch("default", &PatchParams::default(), &Patch::Merge(never)).await?;
         eventually("the pool to be ready", LIMIT, async || {
@@ -94,7 +94,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// What the last scenario left starts to go the regular way; of all before it nothing may be left by now.
+    /// Deletes the objects of the last test in the regular way; those of earlier tests must be gone by now.
     async fn clear(&mut self) -> Result<()> {
         let at_once = DeleteParams::default().grace_period(0);
         self.stage.ec2.end_droughts();
@@ -123,7 +123,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The controller has the rights of its chart and must need no other.
+    /// Asserts that the chart's RBAC was enough for every request of the controller.
     fn was_forbidden_nothing(&self) -> Result<()> {
         let asked = self.stage.control_plane.asked_by_controller()?;
         let forbidden: Vec<_> = asked.iter().filter(|asked| asked.forbidden).collect();
@@ -131,12 +131,12 @@ impl Scene {
         Ok(())
     }
 
-    /// A cluster-scoped kind, or all namespaces of another.
+    /// Returns an API for a cluster-scoped kind, or for all namespaces of a namespaced kind.
     pub fn api<K: kube::Resource<DynamicType = ()>>(&self) -> Api<K> {
         Api::all(self.client.clone())
     }
 
-    /// Pods of the namespace that scenarios use.
+    /// Returns the API for pods in the namespace of the tests.
     pub fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), "default")
     }
@@ -148,21 +148,21 @@ impl Scene {
         Ok(self.api::<K>().list(&ListParams::default()).await?.items)
     }
 
-    /// Claims that stay.
+    /// Returns the NodeClaims that are not being deleted.
     pub async fn claims(&self) -> Result<Vec<NodeClaim>> {
         let mut claims: Vec<NodeClaim> = self.list().await?;
         claims.retain(|claim| claim.metadata.deletion_timestamp.is_none());
         Ok(claims)
     }
 
-    /// The only claim.
+    /// Returns the only NodeClaim.
     pub async fn only_claim(&self) -> Result<NodeClaim> {
         let mut claims = self.claims().await?;
         ensure!(claims.len() == 1, "{} claims", claims.len());
         claims.pop().context("no claim")
     }
 
-    /// The only claim, once its machine is ready for pods, and its instance.
+    /// Returns the only NodeClaim with its instance, once it is initialized.
     pub async fn settled_claim(&self) -> Result<(NodeClaim, String)> {
         let claim = eventually("its claim to be initialized", LIMIT, async || {
             let claim = self.only_claim().await?;
@@ -173,24 +173,24 @@ impl Scene {
         Ok((claim, instance))
     }
 
-    /// Instances that live now.
+    /// Returns the running instances.
     pub fn living(&self) -> Vec<FakeInstance> {
         self.stage.living()
     }
 
-    /// Instances that this scenario launched, living or not.
+    /// Returns the instances that this test launched, running or terminated.
     pub fn launched(&self) -> Vec<FakeInstance> {
         let mut machines = self.stage.ec2.machines();
         machines.retain(|machine| !self.before.contains(&machine.instance.id));
         machines
     }
 
-    /// Creates a ReplicaSet of one pod that asks for so much CPU and for nodes with these labels.
+    /// Creates a ReplicaSet of one pod with this CPU request and this node selector.
     pub async fn pod(&self, name: &str, cpu: &str, selector: Value) -> Result<()> {
         self.stage.pod(name, cpu, selector).await
     }
 
-    /// Waits until the pod runs, and names its node.
+    /// Waits until the pod runs; returns its node.
     pub async fn runs(&self, name: &str) -> Result<String> {
         eventually(&format!("pod {name} to run"), LIMIT, async || {
             let pods = self.pods().list(&ListParams::default().labels(&format!("app={name}"))).await?.items;
@@ -201,7 +201,7 @@ impl Scene {
         .await
     }
 
-    /// Every claim has its own living instance, and no instance lives without a claim.
+    /// Asserts that every NodeClaim has a running instance of its own, and that no instance runs without a NodeClaim.
     pub async fn one_instance_each(&self) -> Result<()> {
         let claimed: Vec<String> =
             self.claims().await?.iter().filter_map(|claim| Some(claim.status.as_ref()?.provider_id.clone())).collect();
@@ -217,8 +217,8 @@ impl Scene {
         self.list().await
     }
 
-    /// Waits for an event of ours on an object of that name, or on a pod of that ReplicaSet, and returns its message.
-    /// kube-scheduler has a reason of the same name.
+    /// Waits for an event of Kerf on an object of that name, or on a pod of that ReplicaSet; returns its message. The filter by
+    /// component is needed, because kube-scheduler uses a reason of the same name.
     pub async fn told(&self, object: &str, reason: &str, part: &str) -> Result<String> {
         eventually(&format!("an event {reason} on {object} with {part:?}"), LIMIT, async || {
             let events = self.events().await?;
@@ -236,7 +236,7 @@ impl Scene {
         .await
     }
 
-    /// Events of ours on objects whose names begin like this.
+    /// Returns the messages of events on objects whose names have this prefix.
     pub async fn events_on(&self, prefix: &str) -> Result<Vec<String>> {
         let events = self.events().await?.into_iter();
         let ours =
@@ -244,7 +244,7 @@ impl Scene {
         Ok(ours.filter_map(|event| event.message).collect())
     }
 
-    /// Waits for a condition of a class to have that status and returns its message.
+    /// Waits until a condition of an EC2NodeClass has that status; returns its message.
     pub async fn class_says(&self, class: &str, type_: &str, status: &str) -> Result<String> {
         eventually(&format!("{type_}={status} on class {class}"), LIMIT, async || {
             let class = self.api::<EC2NodeClass>().get(class).await?;
@@ -256,12 +256,12 @@ impl Scene {
     }
 }
 
-/// Whether the name is `owner`, or that of a pod which the ReplicaSet `owner` made.
+/// Reports whether the name is `owner`, or that of a pod of the ReplicaSet `owner`.
 fn is_of(name: &str, owner: &str) -> bool {
     name.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// The instance that a claim was launched as.
+/// Returns the instance id of a NodeClaim.
 pub fn instance_of(claim: &NodeClaim) -> Result<String> {
     let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
     let found = cloud::claim::instance_id(provider_id).map(str::to_owned);

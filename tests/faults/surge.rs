@@ -1,5 +1,5 @@
-//! A node goes under the only pod of a Deployment, whose budget lets nobody leave: a copy of it comes up elsewhere first, and at no
-//! moment does nobody answer.
+//! Removal of a node with the only pod of a Deployment, whose budget permits no eviction. A copy of the pod starts elsewhere
+//! first, and a pod is ready at every moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,7 +43,7 @@ async fn pods(scene: &Scene, app: &str) -> Result<Vec<Pod>> {
     Ok(scene.pods().list(&ListParams::default().labels(&format!("app={app}"))).await?.items)
 }
 
-/// Plays it, and leaves nothing behind.
+/// Runs the test and deletes its objects.
 pub async fn a_copy_comes_first(scene: &Scene, app: &str) -> Result<()> {
     deploy(scene, app).await?;
     let node = scene.runs(app).await?;
@@ -73,6 +73,6 @@ pub async fn a_copy_comes_first(scene: &Scene, app: &str) -> Result<()> {
 }
 
 #[test]
-fn a_single_pod_leaves_once_its_copy_is_ready() {
+fn surge_evicts_single_pod_when_its_copy_is_ready() {
     play(async |scene| a_copy_comes_first(scene, "single").await);
 }

@@ -1,4 +1,4 @@
-//! Plays one scenario with one controller, on a control plane of its own, so that nothing is left of whoever came before.
+//! Runs one scenario with one controller, on a control plane of its own, so that earlier runs have no effect.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,18 +21,18 @@ use crate::timeline::Timeline;
 use crate::workload::Workload;
 use crate::{kubelets, pool};
 
-/// How long anything may take.
+/// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-/// What has not come about after so long counts as never.
+/// Time after which a result counts as missing.
 const NEVER: Duration = Duration::from_secs(20 * 60);
-/// A fleet that has not changed for so long is what it will be: longer than any pause of either controller, its validation and the time
-/// that it may think before the next command.
+/// Time without a change after which a fleet is final. The time is longer than any pause of either controller, its validation,
+/// and the time until its next command.
 const QUIET: Duration = Duration::from_secs(120);
 const STOP: Duration = Duration::from_secs(30);
-/// A fleet that is replaced keeps its size, so each wave is a tenth of all.
+/// A replaced fleet keeps its size, so each wave is a tenth of it.
 const TENTHS: usize = 10;
 
-/// A cluster with a controller.
+/// Cluster with a controller.
 pub struct Arena {
     pub control_plane: ControlPlane,
     pub client: Client,
@@ -40,13 +40,13 @@ pub struct Arena {
     pub class: Value,
     command: Option<Command>,
     controller: Option<Process>,
-    /// Where a timeline is wanted, its name.
+    /// Name of the timeline, if it is requested.
     recorded: Option<String>,
     timeline: Option<Timeline>,
     _ec2: Option<Ec2>,
 }
 
-/// Plays the scenario; the logs stay when that fails, or where somebody wants to read them.
+/// Runs the scenario; keeps the logs when it fails, or on request.
 pub async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_logs: bool) -> Result<Figures> {
     let mut arena = Arena::open(side, fixtures).await?;
     arena.recorded = Some(format!("{}-{}", scenario.name, side.name().to_lowercase()));
@@ -61,9 +61,9 @@ pub async fn play(scenario: &Scenario, side: Side, fixtures: &Fixtures, keep_log
 }
 
 impl Arena {
-    /// Everything but the controller.
+    /// Starts everything except the controller.
     pub async fn open(side: Side, fixtures: &Fixtures) -> Result<Self> {
-        // Nobody renews a lease: the stand-ins for kubelets never die.
+        // The simulated kubelets never die and renew no lease.
         let options = Options::full("live").with_flag(Component::ControllerManager, "--node-monitor-grace-period=24h");
         let control_plane = ControlPlane::start(options).await?;
         let Subject { command, class, ec2 } = side.furnish(&control_plane, &fixtures.catalogue).await?;
@@ -84,7 +84,7 @@ impl Arena {
         })
     }
 
-    /// The whole scenario.
+    /// Runs the whole scenario.
     pub async fn play(&mut self, scenario: &Scenario) -> Result<Figures> {
         let start = self.waiting_pods(scenario).await?;
         let pods = scenario.workload.pods();
@@ -106,7 +106,7 @@ impl Arena {
         Ok(figures)
     }
 
-    /// Gives back the moment from which on pods wait for the controller.
+    /// Returns the moment from which pods wait for the controller.
     pub async fn waiting_pods(&mut self, scenario: &Scenario) -> Result<Instant> {
         if !scenario.backlog {
             self.start_controller()?;
@@ -150,7 +150,7 @@ impl Arena {
         .await?
     }
 
-    /// All at once: pods that come in drops would be planned in drops.
+    /// Applies all objects at once: pods that arrive one after another would be planned in several batches.
     async fn apply(&self, workload: &Workload) -> Result<()> {
         let applied = workload.objects().map(|object| world::apply(&self.client, object));
         try_join_all(applied).await.map(drop)
@@ -197,13 +197,13 @@ impl Arena {
         Ok(After { took, bound, nodes: seen.nodes(), cost: seen.cost(), course: Course::default() })
     }
 
-    /// Dollars an hour and nodes.
+    /// Returns the cost of the fleet in dollars per hour, and its number of nodes.
     fn fleet(&self) -> (f64, usize) {
         let seen = self.sight.seen();
         (seen.cost(), seen.nodes())
     }
 
-    /// Waits until the fleet stays as it is, with so many pods at work; whether it came to that.
+    /// Waits until the fleet is stable with `pods` running pods; returns whether it became stable.
     async fn is_quiet_in_time(&mut self, pods: usize) -> Result<bool> {
         let quiet = self.in_time("the fleet to stay as it is", move |seen| {
             let (running, leaving) = (seen.running(), seen.leaving());
@@ -215,12 +215,12 @@ impl Arena {
         quiet.await.map(|it| it.is_some())
     }
 
-    /// Waits until `found` finds what it looks for, but not longer than the controller lives.
+    /// Waits until `found` succeeds or the controller ends.
     pub async fn until<T>(&mut self, what: &str, found: impl Fn(&Seen) -> Result<T>) -> Result<T> {
         self.within(LIMIT, what, found).await?
     }
 
-    /// The same, with `None` for what has not come about while both sides have time.
+    /// Waits like `until`, and returns `None` after the time limit that is the same for both sides.
     async fn in_time<T>(&mut self, what: &str, found: impl Fn(&Seen) -> Result<T>) -> Result<Option<T>> {
         match self.within(NEVER, what, found).await {
             Ok(found) => found.map(Some),
@@ -231,7 +231,7 @@ impl Arena {
         }
     }
 
-    /// The outer error is that time is up, the inner one that the controller has ended.
+    /// Waits until `found` succeeds. The outer error is the time limit, the inner error is the end of the controller.
     async fn within<T>(
         &mut self,
         limit: Duration,
@@ -245,13 +245,13 @@ impl Arena {
         .await
     }
 
-    /// The controller's last words, if it ran and does not run any more.
+    /// Returns the exit message of the controller, if it was started and has ended.
     fn obituary(&mut self) -> Result<Option<String>> {
         let Some(controller) = &mut self.controller else { return Ok(None) };
         Ok(controller.ended()?.is_some().then(|| controller.obituary()))
     }
 
-    /// Ends everything.
+    /// Stops everything.
     pub async fn close(mut self) -> Result<()> {
         drop(self.timeline);
         if let Some(mut controller) = self.controller.take() {
@@ -263,7 +263,7 @@ impl Arena {
     }
 }
 
-/// Seconds between two moments, negative when the second was first.
+/// Returns the seconds between two moments, negative when the second one is earlier.
 fn seconds(from: Instant, to: Instant) -> f64 {
     if to >= from { (to - from).as_secs_f64() } else { -(from - to).as_secs_f64() }
 }

@@ -1,5 +1,5 @@
-//! What can be bought, for both sides from one file: our fake of EC2 sells the types that it names, kwok's provider reads its conversion,
-//! and nodes of either side have exactly what it leaves to pods.
+//! Instance types for both sides from one file. Kerf's fake of EC2 offers the types of the file, and kwok's provider reads a
+//! conversion of the file. The nodes of both sides have exactly its allocatable resources.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use api::{label, quantity};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Machines of Karpenter's suites have fewer CPUs. Its kwok provider knows CPUs under another label than EC2's, so what may be bought
-/// stands in the catalogue and not in the pool.
+/// Limit of CPUs: types in Karpenter's suites have fewer. Karpenter's kwok provider uses another label for CPUs than EC2, so
+/// the catalogue contains the limit instead of the NodePool.
 const CPUS: u32 = 32;
-/// What kwok's provider takes off every type's resources: each is sold with so much more.
+/// Resources that kwok's provider subtracts from every type, so they are added beforehand.
 const TAKEN_BY_KWOK: [(&str, i64); 2] = [(quantity::CPU, 100), (quantity::MEMORY, 10 << 20)];
 
 /// Instance types, on-demand.
@@ -24,7 +24,7 @@ struct Row {
     name: String,
     capacity: Amounts,
     overhead: Amounts,
-    /// The values that a node of the type can have.
+    /// Possible label values of a node of the type.
     labels: BTreeMap<String, Vec<String>>,
     offerings: Vec<Offering>,
 }
@@ -32,7 +32,7 @@ struct Row {
 #[derive(Clone, Debug, Deserialize)]
 struct Offering {
     zone: String,
-    /// Dollars an hour.
+    /// Price in dollars per hour.
     price: f64,
 }
 
@@ -46,7 +46,7 @@ struct File {
 type Amounts = BTreeMap<String, String>;
 
 impl Catalogue {
-    /// Reads `catalogue.json` of a fixture's folder.
+    /// Reads `catalogue.json` in the folder of a fixture.
     pub fn read(folder: &Path) -> Result<Self> {
         let file = folder.join("catalogue.json");
         let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -56,23 +56,23 @@ impl Catalogue {
         Ok(Self(sold.map(|row| (row.name.clone(), row)).collect()))
     }
 
-    /// The types' names.
+    /// Returns the names of the types.
     pub fn names(&self) -> Vec<&str> {
         self.0.keys().map(String::as_str).collect()
     }
 
-    /// Dollars an hour: on demand a type costs the same in every zone.
+    /// Returns the price in dollars per hour; on-demand prices are the same in every zone.
     pub fn price(&self, name: &str) -> Option<f64> {
         Some(self.0.get(name)?.offerings.first()?.price)
     }
 
-    /// `status.capacity` and `status.allocatable` of a node of this type.
+    /// Returns `status.capacity` and `status.allocatable` of a node of this type.
     pub fn sizes(&self, name: &str) -> Result<(Value, Value)> {
         let row = self.0.get(name).with_context(|| format!("{name} is not offered in this region"))?;
         Ok((json!(row.capacity), json!(row.left(&[])?)))
     }
 
-    /// The document that kwok's provider reads its types from.
+    /// Returns the document with instance types for kwok's provider.
     pub fn for_kwok(&self) -> Result<Value> {
         Ok(Value::from(self.0.values().map(Row::for_kwok).collect::<Result<Vec<_>>>()?))
     }
@@ -87,7 +87,7 @@ impl Row {
         self.labels.get(key)?.first().map(String::as_str)
     }
 
-    /// What pods get, and `more` of it.
+    /// Returns the allocatable resources, plus `more`.
     fn left(&self, more: &[(&str, i64)]) -> Result<Amounts> {
         let mut left = Amounts::new();
         for (resource, text) in &self.capacity {

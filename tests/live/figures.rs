@@ -1,54 +1,55 @@
-//! What is measured of a controller, and how two of them compare.
+//! Measurements of a controller, and the comparison of two controllers.
 
 use std::fmt;
 
 use world::measure::Measure;
 
-/// When the cost has come so close to its last, as a share of the fall, everything is given back.
+/// Share of the fall in cost that may remain: a fleet this close to its final cost counts as scaled in.
 const CLOSE: f64 = 0.02;
 
-/// One scenario with one controller.
+/// Measurements of one scenario with one controller.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Seconds from the last pod, or from the controller's start if that was later, to the first claim; negative where it came before.
+    /// Seconds from the last pod, or from the controller's start if that is later, to the first NodeClaim; negative if it came
+    /// earlier.
     pub first_claim: f64,
-    /// When every pod ran; `None` where that never came about.
+    /// Fleet on which every pod runs; `None` if that was never reached.
     pub ran: Option<Ran>,
-    /// After the change, where there was one.
+    /// Result of the change, if there was one.
     pub after: Option<After>,
-    /// The most memory of the controller's process, from its start to the end.
+    /// Peak memory of the controller's process, in MiB.
     pub rss_peak_mib: f64,
-    /// Its CPU time likewise.
+    /// CPU time of the controller's process, in seconds.
     pub cpu: f64,
 }
 
-/// The fleet on which every pod runs.
+/// Fleet on which every pod runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
-    /// Seconds from the moment from which on pods waited.
+    /// Seconds from the moment from which pods waited.
     pub took: f64,
-    /// How many nodes it has.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Dollars an hour.
+    /// Cost in dollars per hour.
     pub cost: f64,
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Clone, Debug)]
 pub struct After {
-    /// Seconds until the fleet was what it should be; `None` where it never was.
+    /// Seconds until the fleet was final; `None` if it never was.
     pub took: Option<f64>,
-    /// What budgets, boots and drains alone take.
+    /// Seconds that budgets, boots and drains alone take.
     pub bound: f64,
-    /// Nodes in the end.
+    /// Number of nodes in the end.
     pub nodes: usize,
-    /// Dollars an hour in the end.
+    /// Cost in dollars per hour in the end.
     pub cost: f64,
-    /// What it cost on the way there.
+    /// Cost over time.
     pub course: Course,
 }
 
-/// Dollars an hour by seconds from a change on, the first at 0.
+/// Pairs of seconds since a change and cost in dollars per hour, the first at 0.
 #[derive(Clone, Default)]
 pub struct Course(pub Vec<(f64, f64)>);
 
@@ -59,24 +60,24 @@ impl fmt::Debug for Course {
 }
 
 impl Course {
-    /// The price that is as close to the last as counts; `None` when it never fell.
+    /// Returns the cost that counts as final; `None` if the cost never fell.
     fn goal(&self) -> Option<f64> {
         let (first, last) = (self.0.first()?.1, self.0.last()?.1);
         (last < first).then_some(last + (first - last) * CLOSE)
     }
 
-    /// When the cost came down to a price.
+    /// Returns the time at which the cost fell to `price`.
     fn down_to(&self, price: f64) -> Option<f64> {
         self.0.iter().find(|(_, cost)| *cost <= price).map(|(at, _)| *at)
     }
 
-    /// When the cost had come as close to its last as counts.
+    /// Returns the time at which the cost counts as final.
     pub fn fallen(&self) -> Option<f64> {
         self.down_to(self.goal()?)
     }
 }
 
-/// A figure's name, how it is read and its unit.
+/// Name of a measurement, its accessor and its unit.
 type Row = (&'static str, fn(&Figures) -> Option<f64>, &'static str);
 
 const ROWS: [Row; 9] = [
@@ -91,7 +92,7 @@ const ROWS: [Row; 9] = [
     ("cpu-s", |it| Some(it.cpu), "s"),
 ];
 
-/// The lines of `live.json` of one scenario. What neither has come to has none.
+/// Returns the lines of one scenario for `live.json`. A measurement that neither side reached has no line.
 pub fn beside(scenario: &str, ours: &Figures, peer: &Figures) -> Vec<Measure> {
     let line = |(name, read, unit): &Row| {
         let (ours, peer) = (read(ours), read(peer));
@@ -103,14 +104,14 @@ pub fn beside(scenario: &str, ours: &Figures, peer: &Figures) -> Vec<Measure> {
     ROWS.iter().filter_map(line).chain(equal).chain(bound).collect()
 }
 
-/// When each side's fleet cost no more than the dearer of the two in the end.
+/// Returns the time at which each side's fleet cost no more than the higher of both final costs.
 fn as_cheap(ours: &Figures, peer: &Figures) -> Option<[Option<f64>; 2]> {
     let sides = [&ours.after.as_ref()?.course, &peer.after.as_ref()?.course];
     let dearer = sides[0].goal()?.max(sides[1].goal()?);
     Some(sides.map(|course| course.down_to(dearer)))
 }
 
-/// How often nodes go together until so many are left, a tenth at a time, as the pool's budget has it.
+/// Returns the number of waves from `before` to `after` nodes, a tenth at a time, which is the default budget of a NodePool.
 pub fn waves(before: usize, after: usize) -> usize {
     let next = |left: &usize| (*left > after).then(|| left - left.div_ceil(10).min(left - after));
     std::iter::successors(Some(before), next).count() - 1
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_dollars_do_not_count() {
+    fn fallen_ignores_the_last_two_percent() {
         let second = |costs: &[f64]| course(costs).fallen();
         assert_eq!(second(&[100.0, 60.0, 51.0, 50.5, 50.0]), Some(2.0));
         assert_eq!(second(&[100.0, 60.0, 80.0, 50.0]), Some(3.0));
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_compared_at_the_price_that_both_have_come_to() {
+    fn as_cheap_compares_at_the_higher_final_cost() {
         let figures = |costs: &[f64]| {
             let after = After { took: None, bound: 0.0, nodes: 0, cost: 0.0, course: course(costs) };
             Figures { after: Some(after), ..Figures::default() }
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_goes_at_a_time() {
+    fn waves_counts_steps_of_ten_percent() {
         assert_eq!([waves(100, 100), waves(100, 90), waves(100, 89), waves(10, 0)], [0, 1, 2, 10]);
     }
 }

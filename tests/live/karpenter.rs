@@ -1,5 +1,5 @@
-//! The peer's side: Karpenter's controller with its kwok provider, which makes Nodes instead of buying machines. All its settings are its
-//! own defaults, and it may do everything.
+//! The side of the peer: Karpenter's controller with its kwok provider, which creates Nodes instead of instances. Karpenter's
+//! defaults apply to all settings, and the controller has administrator rights.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,9 +15,9 @@ use crate::catalogue::Catalogue;
 use crate::kerf::BOOT;
 use crate::subject::Subject;
 
-/// The module that names it.
+/// Folder of the Go module that names Karpenter's version.
 const MODULE: &str = "peers/live";
-/// Where its own module keeps CRDs.
+/// Folders of CRDs in Karpenter's module.
 const CRDS: [&str; 2] = ["pkg/apis/crds", "kwok/apis/crds"];
 
 pub async fn furnish(control_plane: &ControlPlane, catalogue: &Catalogue) -> Result<Subject> {
@@ -45,7 +45,7 @@ fn class() -> Value {
     })
 }
 
-/// Where Go keeps the module's sources; it fetches them where it has cleaned up.
+/// Returns the folder of the module's sources, which Go downloads if they are missing.
 fn sources() -> Result<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(MODULE);
     let mut command = Command::new("go");

@@ -1,4 +1,4 @@
-//! Our side: the controller with the rights of its chart, before a fake of EC2 that answers on the wire.
+//! The side of Kerf: the controller with its chart's RBAC and a fake of EC2 over the wire.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::machines::Machines;
 use crate::subject::Subject;
 
 const CLUSTER: &str = "live";
-/// Where the fixtures' types are sold.
+/// Region of the instance types in the fixtures.
 const REGION: &str = "us-east-1";
-/// From the purchase of a machine to its Node, in seconds: the same on both sides.
+/// Seconds from the launch of an instance to its Node: the same on both sides.
 pub const BOOT: i64 = 1;
 
-/// What sells machines and what they become.
+/// Fake of EC2 and the simulated nodes of its instances.
 pub struct Ec2 {
     _wire: Ec2Wire,
     _machines: Machines,

@@ -1,5 +1,5 @@
-//! Stand-ins for all kubelets at once, the same for both sides: a Node that is there is Ready, a pod that is bound runs, a pod that is to
-//! go is gone when it has had its time. Nothing renews leases: the control plane is told to have patience.
+//! Simulation of all kubelets, the same for both sides. Each Node becomes Ready, each bound pod runs, and each terminating pod
+//! is deleted after its time. The simulation renews no leases, so the control plane has a long node monitor grace period.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,24 +13,24 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-/// How long a pod takes to end.
+/// Duration of the end of a pod.
 pub const STOP: Duration = Duration::from_secs(5);
-/// Requests under way at once.
+/// Highest number of concurrent requests.
 const AT_ONCE: usize = 16;
-/// The pause after a request that failed.
+/// Pause after a failed request.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Something that a kubelet does.
+/// Action of a kubelet.
 enum Step {
-    /// Says that its Node is Ready.
+    /// Sets the condition Ready of a Node.
     Up { node: String },
-    /// Says that a pod runs.
+    /// Sets the phase Running of a pod.
     Run { namespace: String, pod: String },
-    /// Removes a pod that has ended.
+    /// Deletes a terminated pod.
     End { namespace: String, pod: String },
 }
 
-/// The stand-ins; clones share their memory.
+/// Simulated kubelets; clones share their state.
 #[derive(Clone)]
 pub struct Kubelets {
     client: Client,
@@ -43,7 +43,7 @@ impl Kubelets {
         Self { client, hands: Arc::new(Semaphore::new(AT_ONCE)), begun: Arc::default() }
     }
 
-    /// What a Node's kubelet does when it sees its Node.
+    /// Handles an event of a Node.
     pub fn see_node(&self, node: &Node) {
         if !node.is_ready() {
             let name = node.name().to_owned();
@@ -51,7 +51,7 @@ impl Kubelets {
         }
     }
 
-    /// What its kubelet does when it sees a pod.
+    /// Handles an event of a pod.
     pub fn see_pod(&self, pod: &Pod) {
         if !pod.is_bound() {
             return;
@@ -65,7 +65,7 @@ impl Kubelets {
         }
     }
 
-    /// Does it once, after `wait`, and again until it is done or its object is gone.
+    /// Performs the action once, after `wait`. A failed action is repeated until it succeeds or its object is gone.
     fn begin(&self, what: String, wait: Duration, step: Step) {
         if !self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(what.clone()) {
             return;
@@ -84,7 +84,7 @@ impl Kubelets {
     }
 
     async fn act(&self, step: &Step) -> kube::Result<()> {
-        // Nobody closes it: a hand that is not given is given later.
+        // The semaphore is never closed, so acquire never fails.
         let _hand = self.hands.acquire().await;
         let (pods, patch) =
             (|namespace: &str| Api::<Pod>::namespaced(self.client.clone(), namespace), PatchParams::default());
@@ -115,7 +115,7 @@ fn runs() -> Value {
     json!({"status": {"phase": "Running", "conditions": [{"type": condition::READY, "status": condition::TRUE}]}})
 }
 
-/// Whether its containers were started.
+/// Reports whether the pod is running.
 pub fn is_running(pod: &Pod) -> bool {
     pod.status.phase == "Running"
 }

@@ -1,5 +1,5 @@
-//! Machines of our side as the cluster sees them come: a Node for each instance that runs, with what its type has. kwok's provider does the
-//! same for the peer. Nobody boots, and no agent runs: what is measured is the controller.
+//! Simulated instances of Kerf's side: a Node for each running instance, with the resources of its type. kwok's provider does
+//! the same for the peer. Nothing boots and no agent runs, because the measurement is about the controller.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use tokio::task::JoinHandle;
 
 use crate::catalogue::Catalogue;
 
-/// How often EC2's clock is looked at.
+/// Interval of the ticks of EC2's clock.
 const LOOK: Duration = Duration::from_millis(100);
-/// Nodes that register at once.
+/// Highest number of Nodes that register at the same time.
 const AT_ONCE: usize = 8;
 
-/// Machines that come as EC2 says, until this is dropped.
+/// Background task that registers Nodes for running instances; stops when dropped.
 pub struct Machines(JoinHandle<()>);
 
 impl Drop for Machines {
@@ -38,7 +38,7 @@ impl Machines {
                 changes.mark_unchanged();
                 let all = look(&nodes, &ec2, &catalogue, &mut registered).await;
                 tokio::time::sleep(LOOK).await;
-                // Asking for all machines is dear where there are thousands.
+                // A list of all instances is expensive where there are thousands.
                 while all && !changes.has_changed().unwrap_or(true) {
                     tokio::time::sleep(LOOK).await;
                     ec2.tick();
@@ -48,7 +48,7 @@ impl Machines {
     }
 }
 
-/// Registers who is new, and says whether that was done: what fails is tried again at the next look.
+/// Registers new instances; returns whether all of them succeeded. Failures are retried at the next call.
 async fn look(nodes: &Api<Node>, ec2: &FakeCloud, catalogue: &Catalogue, registered: &mut BTreeSet<String>) -> bool {
     let up = |machine: &FakeInstance| machine.instance.state == "running" && !registered.contains(&machine.instance.id);
     let new: Vec<FakeInstance> = ec2.machines().into_iter().filter(up).collect();
@@ -67,7 +67,7 @@ async fn register(nodes: &Api<Node>, machine: &FakeInstance, catalogue: &Catalog
     nodes.create(&PostParams::default(), &node).await.map(drop).context("its Node is refused")
 }
 
-/// As kubelet and the cloud controller leave it.
+/// Returns the Node as kubelet and the cloud controller create it.
 fn node(machine: &FakeInstance, catalogue: &Catalogue) -> Result<Node> {
     let instance = &machine.instance;
     let (capacity, allocatable) = catalogue.sizes(&instance.instance_type)?;

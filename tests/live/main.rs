@@ -1,9 +1,10 @@
-//! Kerf's controller and the real Karpenter, one after the other on control planes that are started alike, with the same pods, the same
-//! types at the same prices and the same stand-ins for kubelets: `make peers-live` starts it, docs/performance.md shows its figures.
+//! Comparison of Kerf's controller and the real Karpenter. Both run one after the other on equal control planes. Pods, instance
+//! types, prices and simulated kubelets are the same. `make peers-live` starts the program, docs/performance.md shows its
+//! results.
 //!
-//! `live-numbers [SCENARIO...]` plays some of the scenarios; `KERF_LIVE_PERCENT=2` plays them with so many of their pods. Figures of
-//! all pods go to `target/peers/live.json`, scenario by scenario, others to `live-sample.json`; how it came to them stands in
-//! `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` plays our side only, for whoever works on the controller, and keeps the logs.
+//! `live-numbers [SCENARIO...]` runs some of the scenarios; `KERF_LIVE_PERCENT=2` runs them with 2 % of their pods. Results
+//! with all pods go to `target/peers/live.json`, scenario by scenario, other results to `live-sample.json`. The course of a run
+//! is in `live-SCENARIO-SIDE.csv`. `KERF_LIVE_ALONE=1` runs only Kerf's side, for work on the controller, and keeps the logs.
 
 mod arena;
 mod catalogue;
@@ -28,7 +29,7 @@ use figures::Figures;
 use scenarios::Scenario;
 use subject::{Fixtures, Side};
 
-/// Everything.
+/// Percentage for all pods of a scenario.
 const WHOLE: usize = 100;
 
 #[tokio::main]

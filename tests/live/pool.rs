@@ -1,4 +1,4 @@
-//! The NodePool, the same for both sides but for the class that it names.
+//! The NodePool. Only its node class differs between both sides.
 
 use anyhow::{Context, Result};
 use api::status::Conditioned;
@@ -7,10 +7,10 @@ use kube::Client;
 use kube::api::Api;
 use serde_json::{Value, json};
 
-/// Its name.
+/// Name of the NodePool.
 pub const NAME: &str = "default";
 
-/// The pool of a class. Nodes of an older generation have drifted.
+/// Returns the NodePool for a node class. Nodes of an older generation are drifted.
 pub fn object(class: &Value, generation: u32) -> Result<Value> {
     let group =
         class["apiVersion"].as_str().and_then(|version| version.split('/').next()).context("a class of no group")?;
@@ -35,7 +35,7 @@ pub fn object(class: &Value, generation: u32) -> Result<Value> {
     }))
 }
 
-/// Says why it is not ready, or `None` when it is.
+/// Returns the reason why the NodePool is not ready; `None` when it is.
 pub async fn objection(client: &Client) -> Result<Option<String>> {
     let pool = Api::<NodePool>::all(client.clone()).get(NAME).await?;
     let ready = api::status::find(pool.conditions(), condition::READY);

@@ -1,4 +1,4 @@
-//! What is played: which pods come, and what happens to them when they run.
+//! Scenarios: the pods, and the change once they run.
 
 use anyhow::Result;
 
@@ -7,34 +7,34 @@ use crate::workload::Workload;
 
 /// One scenario.
 pub struct Scenario {
-    /// The first part of its figures' names.
+    /// First part of the names of its measurements.
     pub name: &'static str,
     pub workload: Workload,
-    /// Whether all pods wait already when the controller starts.
+    /// Existence of all pods before the controller starts.
     pub backlog: bool,
-    /// What happens when all pods run.
+    /// Change once all pods run.
     pub then: Change,
 }
 
-/// A change of what is wanted.
+/// Change of the workload or the NodePool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing.
+    /// No change.
     None,
-    /// [`STAYING`] percent of every Deployment's pods stay.
+    /// Scale-in of every Deployment to [`STAYING`] percent.
     ScaleIn,
-    /// The pool's template changes: all nodes have drifted.
+    /// Change of the NodePool's template: all nodes are drifted.
     Drift,
 }
 
-/// Of 500 pods 350.
+/// Percentage of pods after the scale-in: 350 of 500.
 pub const STAYING: usize = 70;
-/// The backlog, as a multiple of a thousand pods.
+/// Number of pods in the backlog, in thousands.
 const BACKLOG: usize = 10;
-/// Nodes that drift.
+/// Number of nodes that drift.
 const DRIFTED: usize = 200;
 
-/// All of them, with so many percent of their pods.
+/// Returns all scenarios, with `percent` percent of their pods.
 pub fn all(fixtures: &Fixtures, percent: usize) -> Result<Vec<Scenario>> {
     let small_and_large = Workload::of_fixture(&fixtures.folder("small-and-large"))?.scaled(percent);
     let wide = Workload::of_fixture(&fixtures.folder("wide"))?.scaled(percent);

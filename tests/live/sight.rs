@@ -1,5 +1,4 @@
-//! What happens in the cluster, seen by watches as everybody sees it, with the moments that figures are made of. The stand-ins for kubelets
-//! hear of the same events.
+//! State of the cluster by watches, with the times for the measurements. The simulated kubelets receive the same events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -19,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::catalogue::Catalogue;
 use crate::kubelets::{Kubelets, is_running};
 
-/// How far a pod is.
+/// State of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waits,
@@ -27,37 +26,37 @@ enum Stage {
     Leaves,
 }
 
-/// What is there and when it came.
+/// Objects of the cluster, and the times of their changes.
 #[derive(Debug, Default)]
 pub struct Seen {
     pods: Table<Stage>,
-    /// Dollars an hour.
+    /// Cost of each node in dollars per hour.
     nodes: Table<f64>,
     claims: Table<()>,
-    /// When the newest pod came.
+    /// Time of the newest pod.
     pub arrived: Option<Instant>,
-    /// When a pod began to run last.
+    /// Time at which a pod last became Running.
     pub ran: Option<Instant>,
-    /// When the first claim came.
+    /// Time of the first NodeClaim.
     pub claimed: Option<Instant>,
-    /// When a node, a claim or a pod changed last.
+    /// Time of the last change of a node, NodeClaim or pod.
     pub changed: Option<Instant>,
-    /// The cost of all nodes from each moment on.
+    /// Cost of all nodes, with the time of each change.
     pub costs: Vec<(Instant, f64)>,
 }
 
 impl Seen {
-    /// Pods that are to stay.
+    /// Returns the number of pods that are not terminating.
     pub fn pods(&self) -> usize {
         self.pods.rows.values().filter(|stage| **stage != Stage::Leaves).count()
     }
 
-    /// Pods that run and are to stay.
+    /// Returns the number of running pods that are not terminating.
     pub fn running(&self) -> usize {
         self.pods.rows.values().filter(|stage| **stage == Stage::Runs).count()
     }
 
-    /// Pods on their way out.
+    /// Returns the number of terminating pods.
     pub fn leaving(&self) -> usize {
         self.pods.rows.len() - self.pods()
     }
@@ -66,17 +65,17 @@ impl Seen {
         self.nodes.rows.len()
     }
 
-    /// Dollars an hour of all nodes.
+    /// Returns the cost of all nodes in dollars per hour.
     pub fn cost(&self) -> f64 {
         self.nodes.rows.values().sum()
     }
 
-    /// Pods that look for a place.
+    /// Returns the number of pending pods.
     pub fn waiting(&self) -> usize {
         self.pods() - self.running()
     }
 
-    /// The claims' names.
+    /// Returns the names of the NodeClaims.
     pub fn claims(&self) -> BTreeSet<String> {
         self.claims.rows.keys().cloned().collect()
     }
@@ -114,7 +113,7 @@ impl Seen {
     }
 }
 
-/// Rows by name, right also when a watch breaks and lists anew.
+/// Rows by name, correct also when a watch ends and lists again.
 #[derive(Debug)]
 struct Table<R> {
     rows: BTreeMap<String, R>,
@@ -128,7 +127,7 @@ impl<R> Default for Table<R> {
 }
 
 impl<R: PartialEq + Copy> Table<R> {
-    /// Takes an event in. Gives the row that is new or has changed with it.
+    /// Applies an event; returns the row that is new or changed.
     fn take<K: ResourceExt>(&mut self, event: &Event<K>, row: impl Fn(&K) -> R) -> Option<R> {
         match event {
             Event::Init => self.listed.clear(),
@@ -144,14 +143,14 @@ impl<R: PartialEq + Copy> Table<R> {
     }
 }
 
-/// An eye on the cluster, until this is dropped.
+/// Watches of the cluster; they stop when dropped.
 pub struct Sight {
     seen: Arc<Mutex<Seen>>,
     _tasks: JoinSet<()>,
 }
 
 impl Sight {
-    /// Begins to watch, and the stand-ins to work.
+    /// Starts the watches and the simulated kubelets.
     pub fn open(client: &Client, catalogue: &Catalogue) -> Self {
         let (seen, mut tasks) = (Arc::<Mutex<Seen>>::default(), JoinSet::new());
         let kubelets = Kubelets::new(client.clone());
@@ -177,12 +176,12 @@ impl Sight {
         Self { seen, _tasks: tasks }
     }
 
-    /// What is there now.
+    /// Returns the current state.
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         lock(&self.seen)
     }
 
-    /// What is there at any time, for somebody who looks from elsewhere.
+    /// Returns a shared handle of the state.
     pub fn share(&self) -> Arc<Mutex<Seen>> {
         Arc::clone(&self.seen)
     }
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_a_new_list_does_not_name_is_gone() {
+    fn table_take_removes_rows_that_a_new_list_omits() {
         let mut table = Table::default();
         assert_eq!(table.take(&Event::Apply(pod("a")), |_| 1), Some(1));
         assert_eq!(table.take(&Event::Apply(pod("a")), |_| 1), None, "nothing has changed");

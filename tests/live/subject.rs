@@ -1,4 +1,4 @@
-//! The two sides: which controller, and what it finds when it starts.
+//! The two sides: the controllers, and their environment at the start.
 
 use std::process::Command;
 
@@ -12,20 +12,20 @@ use crate::catalogue::Catalogue;
 use crate::kerf::Ec2;
 use crate::{karpenter, kerf};
 
-/// Which controller.
+/// Controller under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Kerf,
     Karpenter,
 }
 
-/// A controller that is ready to start.
+/// Controller that is ready to start.
 pub struct Subject {
-    /// How it is called.
+    /// Command of the controller.
     pub command: Command,
-    /// The class of its nodes.
+    /// Node class of its nodes.
     pub class: Value,
-    /// Where it buys; kwok's provider is its own cloud.
+    /// Fake of EC2; `None` for kwok's provider, which needs none.
     pub ec2: Option<Ec2>,
 }
 
@@ -37,7 +37,7 @@ impl Side {
         }
     }
 
-    /// Brings its CRDs, its rights and its cloud.
+    /// Installs CRDs and RBAC, and starts the cloud of this side.
     pub async fn furnish(self, control_plane: &ControlPlane, catalogue: &Catalogue) -> Result<Subject> {
         match self {
             Self::Kerf => kerf::furnish(control_plane, catalogue).await,
@@ -46,14 +46,14 @@ impl Side {
     }
 }
 
-/// The fixture files that the planners are compared by, written by the program that compares them.
+/// Fixture files of the planner comparison, written by the program `peers`.
 pub struct Fixtures {
     folder: TempDir,
-    /// The same for all of them.
+    /// Catalogue, the same for all fixtures.
     pub catalogue: Catalogue,
 }
 
-/// Those that are played.
+/// Fixtures that the scenarios use.
 const NAMES: [&str; 2] = ["small-and-large", "wide"];
 
 impl Fixtures {

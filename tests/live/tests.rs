@@ -1,4 +1,4 @@
-//! A sample of twenty pods with our controller: everything that the whole run stands on, without the peer.
+//! A sample of twenty pods with Kerf's controller: every part of the whole run, without the peer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::arena::Arena;
 use super::subject::{Fixtures, Side};
 use super::{pool, scenarios};
 
-/// Of a thousand pods twenty.
+/// Percentage of pods: 20 of 1000.
 const PERCENT: usize = 2;
-/// The taint that keeps a machine closed.
+/// Startup taint that makes a node unschedulable for pods.
 const HOLD: &str = "example.com/hold";
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_pods_get_the_machines_that_their_claims_promised() {
+async fn nodes_have_allocatable_that_their_nodeclaims_promised() {
     let fixtures = Fixtures::make().await.unwrap();
     let mut scenario = scenarios::all(&fixtures, PERCENT).unwrap().remove(0);
     scenario.then = scenarios::Change::None;
@@ -45,16 +45,16 @@ async fn twenty_pods_get_the_machines_that_their_claims_promised() {
     arena.close().await.unwrap();
 }
 
-/// Machines come up one by one, and kube-scheduler would put small pods where large ones were meant to be. Here each opens when every
-/// pod that waits has been told which machine is meant for it.
+/// Nodes register one by one, and kube-scheduler could bind small pods to capacity for large ones. Here a node becomes
+/// schedulable only when every pending pod has a nomination.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_bought_twice_though_machines_come_one_by_one() {
+async fn controller_launches_no_extra_nodes_when_nodes_open_in_turn() {
     let fixtures = Fixtures::make().await.unwrap();
     let scenario = scenarios::all(&fixtures, PERCENT).unwrap().remove(0);
     let mut arena = Arena::open(Side::Kerf, &fixtures).await.unwrap();
     let mut held = pool::object(&arena.class, 1).unwrap();
     held["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": HOLD, "effect": "NoSchedule"}]);
-    // A replacement would be closed too, and this test does not open it.
+    // A replacement would have the taint too, and this test does not remove it.
     held["spec"]["disruption"]["consolidateAfter"] = json!("Never");
     world::apply(&arena.client, held).await.unwrap();
     arena.waiting_pods(&scenario).await.unwrap();
@@ -81,15 +81,16 @@ async fn nothing_is_bought_twice_though_machines_come_one_by_one() {
         let containers = pods.iter().flat_map(|pod| &pod.spec.containers);
         let each: Vec<i64> = containers.map(|container| of(&container.resources.requests)).collect();
         let (asked, largest): (i64, i64) = (each.iter().sum(), each.iter().copied().max().unwrap_or_default());
-        // kube-scheduler forgets what it was told of a pod whose machine it finds closed, and may do so just before another opens.
+        // kube-scheduler clears a nomination when the node is unschedulable, possibly just before another node becomes
+        // schedulable.
         let most = asked + largest;
         assert!(bought <= most, "pods ask for {asked} of {resource}, machines were bought for {bought}");
     }
     arena.close().await.unwrap();
 }
 
-/// Waits until every pending pod is nominated to a node that exists, and returns a node that is still closed; None once all pods are
-/// bound. A small pod may take the place of a large one, so that one more node comes late.
+/// Waits until every pending pod is nominated to an existing node. Returns a node that is still unschedulable; `None` once all
+/// pods are bound. A small pod may take the place of a large one, so that one more node appears late.
 async fn next_closed_node(pods: &Api<Pod>, nodes: &Api<Node>) -> Option<Node> {
     eventually("a closed node for the pending pods, and a nomination for each of them", LIMIT, async || {
         let known = list(nodes).await?;
@@ -116,7 +117,7 @@ where
 }
 
 #[tokio::test]
-async fn both_sides_are_sold_the_same() {
+async fn catalogue_offers_the_same_types_to_both_sides() {
     let fixtures = Fixtures::make().await.unwrap();
     let catalogue = &fixtures.catalogue;
     let kwok = catalogue.for_kwok().unwrap();
@@ -126,7 +127,7 @@ async fn both_sides_are_sold_the_same() {
     let amount = |resource, value: &serde_json::Value| {
         api::quantity::amount(resource, value[resource].as_str().unwrap()).unwrap()
     };
-    // kwok's provider takes these off again.
+    // kwok's provider subtracts these amounts.
     assert_eq!(amount("cpu", &large["resources"]) - 100, amount("cpu", &ours));
     assert_eq!(amount("memory", &large["resources"]) - (10 << 20), amount("memory", &ours));
     assert_eq!(amount("pods", &large["resources"]), amount("pods", &ours));

@@ -1,4 +1,4 @@
-//! A scenario second by second, as a table that anyone can draw: where a figure is odd, it says when it became so.
+//! State of a scenario at each second, as a CSV table for charts. The table shows when an unusual value first appeared.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,7 +15,7 @@ use crate::sight::{Seen, lock};
 const STEP: Duration = Duration::from_secs(1);
 const HEAD: &str = "second,waiting,running,leaving,claims,nodes,dollars-per-hour,rss-mib,cpu-s";
 
-/// Writes a row a second until this is dropped, or the controller ends.
+/// Background task that writes one row per second; stops when dropped, or when the controller ends.
 pub struct Timeline(JoinHandle<Result<()>>);
 
 impl Drop for Timeline {
@@ -25,7 +25,7 @@ impl Drop for Timeline {
 }
 
 impl Timeline {
-    /// Begins `target/peers/live-NAME.csv` anew. Seconds count from now on.
+    /// Creates `target/peers/live-NAME.csv`, and starts the count of seconds.
     pub fn begin(name: &str, seen: Arc<Mutex<Seen>>, controller: u32) -> Result<Self> {
         let path = measure::file(&format!("live-{name}.csv"));
         path.parent().map_or(Ok(()), std::fs::create_dir_all).context("cannot make the folder of figures")?;

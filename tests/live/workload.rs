@@ -1,4 +1,4 @@
-//! Pods that want to run: the Deployments behind the pods of a fixture that the planners are compared by as well.
+//! Workload of a scenario: the Deployments of the pods in a fixture, which is also used for the planner comparison.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Deployments.
+/// Deployments of a scenario.
 #[derive(Clone, Debug)]
 pub struct Workload(Vec<Deployment>);
 
@@ -18,7 +18,7 @@ struct Deployment {
 }
 
 impl Workload {
-    /// The owners of the pods in `objects.json` of the folder.
+    /// Returns the owners of the pods in `objects.json` of the folder.
     pub fn of_fixture(folder: &Path) -> Result<Self> {
         let file = folder.join("objects.json");
         let text = std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -32,7 +32,7 @@ impl Workload {
         Ok(Self(owners.into_values().collect()))
     }
 
-    /// Small pods of which a node takes only one.
+    /// Returns a Deployment of small pods, of which each node takes only one.
     pub fn one_a_node(pods: usize) -> Self {
         let name = "lonely";
         let term = json!({"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"});
@@ -43,18 +43,18 @@ impl Workload {
         Self(vec![Deployment { name: name.to_owned(), replicas: pods, spec }])
     }
 
-    /// The same Deployments with so many percent of their replicas, each with one at least.
+    /// Returns the same Deployments with `percent` percent of their replicas, at least one each.
     pub fn scaled(&self, percent: usize) -> Self {
         let scaled = |it: &Deployment| Deployment { replicas: (it.replicas * percent / 100).max(1), ..it.clone() };
         Self(self.0.iter().map(scaled).collect())
     }
 
-    /// Replicas of all together.
+    /// Returns the total number of replicas.
     pub fn pods(&self) -> usize {
         self.0.iter().map(|deployment| deployment.replicas).sum()
     }
 
-    /// What is applied to the cluster.
+    /// Returns the objects to apply to the cluster.
     pub fn objects(&self) -> impl Iterator<Item = Value> {
         self.0.iter().map(Deployment::object)
     }

@@ -1,5 +1,5 @@
-//! Machines that are told nonsense: they say why wherever anybody could look, do nothing else, try for ever, and carry on
-//! by themselves once they are told better.
+//! Machines with invalid user data: the agent reports the reason in every place, does nothing else, retries forever, and
+//! continues by itself once the user data is valid.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use world::machines::{Machine, Phase};
 
 use super::{LIMIT, Stage};
 
-/// What only bootstrap writes, and kubelet reads.
+/// Files that only bootstrap writes, and kubelet reads.
 const KUBELETS: [&str; 4] = [
     "etc/kubernetes/kubelet/config.json",
     "etc/kubernetes/pki/ca.crt",
@@ -22,7 +22,7 @@ const KUBELETS: [&str; 4] = [
     "var/lib/kubelet/kubeconfig",
 ];
 
-/// User data, and what must be said of it.
+/// User data, and the expected part of its error.
 struct Row {
     name: &'static str,
     user_data: Vec<u8>,
@@ -43,7 +43,7 @@ fn rows() -> [Row; 5] {
     ]
 }
 
-/// 16 KiB, as much as EC2 takes, that look random and are always the same (xorshift).
+/// Returns 16 KiB, the limit of EC2, of pseudo-random bytes, always the same (xorshift).
 fn noise() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = std::iter::repeat_with(move || {
@@ -55,7 +55,7 @@ fn noise() -> Vec<u8> {
     next.take(16 << 10).collect()
 }
 
-/// What bootstrap says of itself, for `kerf-agent run` and everybody else on the machine.
+/// Returns the state file of bootstrap, for `kerf-agent run` and other programs on the machine.
 fn state(machine: &Machine) -> Result<Value> {
     let path = machine.folder().join("root/run/kerf/bootstrap.json");
     let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -74,12 +74,12 @@ async fn fails(stage: &Stage, machine: &Machine, says: &str) -> Result<()> {
     .with_context(|| stage.evidence(machine))
 }
 
-/// How often user data was read.
+/// Returns the number of reads of user data.
 fn attempts(machine: &Machine) -> Result<usize> {
     Ok(machine.imds().context("there is no metadata service")?.requests("user-data"))
 }
 
-/// Waits until user data has been read thrice since there were `before` attempts.
+/// Waits until user data has been read three times since `before` attempts.
 async fn tries_again(machine: &Machine, before: usize) -> Result<()> {
     eventually("three attempts", LIMIT, async || {
         let attempts = attempts(machine)? - before;
@@ -89,7 +89,7 @@ async fn tries_again(machine: &Machine, before: usize) -> Result<()> {
     .await
 }
 
-/// What EC2 lets people do to an instance that they have stopped.
+/// Replaces user data, as EC2 permits for a stopped instance.
 fn tell(machine: &Machine, user_data: &[u8]) -> Result<()> {
     let imds = machine.imds().context("there is no metadata service")?;
     imds.update(|facts| facts.user_data = Some(user_data.to_vec()));
@@ -97,7 +97,7 @@ fn tell(machine: &Machine, user_data: &[u8]) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_first_boot_explains_itself_and_touches_nothing_until_it_is_told_better() -> Result<()> {
+async fn bootstrap_reports_error_and_waits_when_user_data_is_bad() -> Result<()> {
     let stage = Stage::set("bad-user-data").await?;
     let mut machines = Vec::new();
     for row in rows() {
@@ -136,7 +136,7 @@ async fn does_nothing_but_explain(stage: &Stage, machine: &Arc<Machine>, says: &
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reboot_into_noise_is_told_to_the_cluster_and_mended_in_place() -> Result<()> {
+async fn bootstrap_reports_event_when_user_data_is_bad_after_reboot() -> Result<()> {
     let stage = Stage::set("reboot-into-noise").await?;
     stage.install_cni().await?;
     let good = stage.user_data()?;
@@ -161,7 +161,7 @@ async fn a_reboot_into_noise_is_told_to_the_cluster_and_mended_in_place() -> Res
     stage.strike().await
 }
 
-/// By an Event about the Node, and by the Node's own condition.
+/// Waits for an event on the Node, and for the condition of the Node.
 async fn is_told_to_the_cluster(stage: &Stage, machine: &Machine, says: &str) -> Result<()> {
     let events = Api::<Event>::namespaced(stage.client.clone(), "default");
     let about = format!("involvedObject.name={},reason={}", machine.node_name(), reason::BOOTSTRAP_FAILED);
@@ -173,7 +173,7 @@ async fn is_told_to_the_cluster(stage: &Stage, machine: &Machine, says: &str) ->
     })
     .await
     .with_context(|| stage.evidence(machine))?;
-    // Not at once: before bootstrap has spoken for the first time, the Node says just that.
+    // The condition changes with a delay: before bootstrap has written a state, the Node reports that.
     eventually("the Node's condition", LIMIT, async || {
         let node = stage.node(machine.node_name()).await?;
         let conditions = node.status.and_then(|status| status.conditions).unwrap_or_default();

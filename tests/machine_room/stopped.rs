@@ -1,4 +1,5 @@
-//! A spot machine that is stopped instead of ended and boots again later: its Node must not speak of the interruption for ever.
+//! Spot instance that is stopped instead of terminated, and starts again later: its Node must not keep the marks of the
+//! interruption.
 
 use anyhow::{Context, Result, ensure};
 use api::{annotation, condition, label};
@@ -9,7 +10,7 @@ use world::imds::Interruption;
 
 use super::{LIMIT, Stage, condition_of};
 
-/// Cordoned, kept from load balancers, with a deadline: what an interruption does to a Node besides its conditions.
+/// Returns the marks of an interruption besides conditions: cordon, exclusion from load balancers, deadline.
 fn marks(node: &Node) -> [bool; 3] {
     let has =
         |map: Option<&std::collections::BTreeMap<String, String>>, key| map.is_some_and(|map| map.contains_key(key));
@@ -21,7 +22,7 @@ fn marks(node: &Node) -> [bool; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_boots_again_takes_back_its_interruption() -> Result<()> {
+async fn agent_removes_interruption_marks_when_instance_restarts() -> Result<()> {
     let stage = Stage::set("stopped").await?;
     stage.install_cni().await?;
     let id = stage.launch("stopped", stage.user_data()?).await?;

@@ -1,4 +1,4 @@
-//! A thousand nodes of ten pools with twenty thousand pods: how many series they are, and whether what is told adds up.
+//! Metrics of a thousand nodes in ten NodePools with twenty thousand pods: the number of series, and sums that match.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ fn capacity_type(number: usize) -> CapacityType {
     if number.is_multiple_of(3) { CapacityType::OnDemand } else { CapacityType::Spot }
 }
 
-/// Sixty types, each in every zone both ways; type number N costs N + 1 cents.
+/// Returns sixty instance types, each with an on-demand and a spot offering in every zone. Type number N costs N + 1 cents per
+/// hour.
 fn catalogue() -> Catalogue {
     let kind = |number: usize| {
         let price = MicroDollars(10_000 * i64::try_from(number + 1).unwrap());
@@ -60,7 +61,7 @@ fn catalogue() -> Catalogue {
     Catalogue { name: "default".to_owned(), types: (0..60).map(kind).collect() }
 }
 
-/// Every pool has most types, some of them often.
+/// Returns the type number of a node. Every NodePool has most types, some of them several times.
 fn type_of(number: usize) -> usize {
     (number * 7 + number / 60) % 60
 }
@@ -127,7 +128,7 @@ fn put_node(index: &mut Index, number: usize) {
     (0..PODS_A_NODE).for_each(|pod| put_pod(index, &name, number * PODS_A_NODE + pod));
 }
 
-/// Every twentieth waits for a node; those that have one were bound after ten seconds and ready after thirty.
+/// Adds a pod. Every twentieth pod is pending; the others were bound after 10 s and ready after 30 s.
 fn put_pod(index: &mut Index, node: &str, number: usize) {
     let waits = number.is_multiple_of(20);
     let workload = format!("app-{}", number % 700);
@@ -153,7 +154,7 @@ fn put_pod(index: &mut Index, node: &str, number: usize) {
     drop(index.apply(made::<Pod>(pod), at(0), true));
 }
 
-/// All values of a series' name.
+/// Returns all values of the series with this name.
 fn values(text: &str, name: &str) -> Vec<f64> {
     let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
     text.lines().filter(of_name).map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect()
@@ -164,12 +165,12 @@ fn close(one: f64, other: f64) -> bool {
 }
 
 #[test]
-fn a_thousand_nodes_are_less_than_two_thousand_series() {
+fn metrics_have_under_2000_series_with_1000_nodes() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
     let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
     let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
     fleet.collect(&index, &decisions, &prices, &metrics, at(400));
-    // What is counted over time is there, too: for each pool, and two values of every other label.
+    // Counters and histograms get samples too: for each NodePool, and for two values of every other label.
     for metric in table() {
         for (pool, word) in (0..POOLS).flat_map(|pool| ["x", "y"].map(|word| (format!("pool-{pool}"), word))) {
             let label = |name: &&'static str| if *name == "nodepool" { pool.clone() } else { word.to_owned() };
@@ -187,7 +188,7 @@ fn a_thousand_nodes_are_less_than_two_thousand_series() {
 }
 
 #[test]
-fn what_is_told_adds_up() {
+fn cluster_metrics_add_up_to_fleet_totals() {
     let (index, catalogue, metrics) = (index(), Arc::new(catalogue()), Metrics::new(&table()));
     let prices = |_: &NodeClaim| Some(Arc::clone(&catalogue));
     let (fleet, decisions) = (ClusterMetrics::new(at(50)), PodDecisions::new(at(50)));
@@ -225,7 +226,7 @@ fn what_is_told_adds_up() {
 }
 
 #[test]
-fn what_is_gone_is_not_told_any_more_and_what_has_no_price_is_counted() {
+fn cluster_metrics_drop_deleted_and_count_unpriced_nodes() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     put_node(&mut index, 0);
     let (fleet, decisions) = (ClusterMetrics::new(at(500)), PodDecisions::new(at(500)));
@@ -243,7 +244,7 @@ fn what_is_gone_is_not_told_any_more_and_what_has_no_price_is_counted() {
     }
 }
 
-/// A claim as a watch shows it, with a condition that turned at this second.
+/// Returns a NodeClaim as a watch delivers it, with a condition whose last transition was at this second.
 fn claim_that_says(status: &str, turned: i64, deleted: Option<i64>) -> NodeClaim {
     let mut condition = condition("Launched");
     condition["status"] = json!(status);
@@ -259,7 +260,7 @@ fn claim_that_says(status: &str, turned: i64, deleted: Option<i64>) -> NodeClaim
 }
 
 #[test]
-fn conditions_are_counted_when_they_turn_and_ends_when_they_come() {
+fn condition_metrics_count_transitions_and_terminations() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
     drop(index.apply(claim_that_says("Unknown", 10, None), at(10), true));
@@ -289,10 +290,10 @@ fn conditions_are_counted_when_they_turn_and_ends_when_they_come() {
 }
 
 #[test]
-fn pods_are_measured_from_the_plan_that_had_a_place_for_them() {
+fn pod_metrics_start_at_the_plan_that_placed_the_pod() {
     let (mut index, metrics) = (Index::default(), Metrics::new(&table()));
     let (fleet, decisions) = (ClusterMetrics::new(at(0)), PodDecisions::new(at(0)));
-    // Number 20 waits, number 1 was bound at 110 and ready at 130.
+    // Pod 20 is pending; pod 1 was bound at 110 and ready at 130.
     [1, 20].into_iter().for_each(|number| put_pod(&mut index, "node-0", number));
     let waiting = |number: i64| planner::Pod {
         uid: format!("pod-{number}"),

@@ -1,5 +1,5 @@
-//! The machine's end: a spot notice, a budget that lets nobody go at first and then one at a time, an agent that is killed in between,
-//! and the API server's own record as the evidence.
+//! The end of the instance: a spot notice, a budget that at first permits no eviction and then one at a time, and a kill of the
+//! agent in between. The API server's audit log is the evidence.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ use world::machines::Phase;
 use super::RUN;
 use super::scene::{LIMIT, Scene};
 
-/// What EC2 gives.
+/// Time between a spot notice of EC2 and its deadline.
 const NOTICE: SignedDuration = SignedDuration::from_secs(120);
-/// By which the agent is known to the API server; kubelet has the same user.
+/// User agent prefix of the agent; its user name is the same as that of kubelet.
 const PROGRAM: &str = "kerf-agent/";
 const TOO_MANY: u16 = 429;
 
@@ -44,7 +44,8 @@ pub async fn keeps_the_budget(scene: &Scene) -> Result<()> {
     println!("    {:.1} s after the notice the budget allows one", opened.duration_since(started).as_secs_f64());
     eventually("the machine to be empty", LIMIT, async || {
         let mut left = scene.pods(None).await?;
-        // A machine that ends at once leaves the objects of pods that have ended to Kubernetes' own collector, a minute later.
+        // A terminated instance leaves the objects of ended pods to the garbage collector of Kubernetes, which deletes them a
+        // minute later.
         left.retain(|pod| pod.metadata.namespace.as_deref() == Some("default") && !has_ended(pod));
         ensure!(left.is_empty(), "{:?}", left.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
         Ok(Some(()))
@@ -62,7 +63,7 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// What the API server wrote down of this machine's agent.
+/// Returns the requests of this machine's agent in the audit log of the API server.
 fn ours(scene: &Scene) -> Result<Vec<Ending>> {
     let user = format!("system:node:{}", scene.machine.node_name());
     let mut all = scene.stage.control_plane.endings()?;
@@ -70,7 +71,7 @@ fn ours(scene: &Scene) -> Result<Vec<Ending>> {
     Ok(all)
 }
 
-/// The agent's next eviction that was refused.
+/// Waits for the agent's next refused eviction.
 async fn refused_since(scene: &Scene, moment: Timestamp) -> Result<Ending> {
     eventually("a refusal", LIMIT, async || {
         Ok(ours(scene)?.into_iter().find(|ending| ending.code == TOO_MANY && ending.at > moment))
@@ -82,7 +83,8 @@ fn since(ending: &Ending, start: Timestamp) -> String {
     format!("{:.1} s", ending.at.duration_since(start).as_secs_f64())
 }
 
-/// Every pod of the budget went by the API server's leave, not before there was any, and nobody was forced.
+/// Asserts that the API server granted the eviction of every pod of the budget, not before the budget permitted one, and that
+/// no pod was deleted.
 fn judge(ledger: &[Ending], web: &BTreeSet<String>, started: Timestamp, opened: Timestamp) -> Result<()> {
     let refused = ledger.iter().filter(|ending| ending.code == TOO_MANY).count();
     println!("    {refused} evictions were refused; what was granted:");
@@ -100,7 +102,7 @@ fn judge(ledger: &[Ending], web: &BTreeSet<String>, started: Timestamp, opened: 
     Ok(())
 }
 
-/// The outcome, where people look for it.
+/// Asserts that an event reports the outcome.
 async fn says_so(scene: &Scene) -> Result<()> {
     let events: Api<Event> = Api::namespaced(scene.client.clone(), "default");
     let reason = format!("reason={}", condition::DRAINED);
@@ -114,7 +116,7 @@ async fn says_so(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// The controller ends the instance, systemd goes down in good order, and nothing of it is left.
+/// Asserts that the controller terminates the instance, that systemd shuts down in order, and that nothing is left.
 pub async fn ends_the_machine(scene: &Scene) -> Result<()> {
     eventually("the machine's end", LIMIT, async || {
         let phase = scene.machine.phase();

@@ -1,4 +1,4 @@
-//! The stage with one real machine, and what is asked of both.
+//! Cluster with one real machine, and the assertions about both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use world::machines::real::{POOL, Parts};
 use world::observer::Observer;
 use world::stage::Stage;
 
-/// How long one step may take. Generous: the machine may be building something else.
+/// Time limit of one step. The limit is high, because the machine may compile something else at the same time.
 pub const LIMIT: Duration = Duration::from_secs(120);
 
 pub struct Scene {
@@ -29,7 +29,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Applies classes, pools and pods, and returns when EC2 has started the real machine for them.
+    /// Applies EC2NodeClasses, NodePools and pods; returns when EC2 has started the real machine for them.
     pub async fn set() -> Result<Self> {
         let parts = tokio::task::spawn_blocking(Parts::find).await??;
         let mut stage = Stage::set_with(Arc::new(parts.into())).await?;
@@ -44,7 +44,7 @@ impl Scene {
         }
         let room = &stage.room;
         let machine = eventually("a machine", LIMIT, async || Ok(room.machines().first().cloned())).await?;
-        // One such machine is as much as this computer's ports bear: whatever replaces it comes from the other pool.
+        // The ports of this computer permit only one such machine: its replacement must come from the other NodePool.
         let closed = Patch::Merge(json!({"spec": {"limits": {"cpu": "0"}}}));
         Api::<NodePool>::all(client.clone()).patch(POOL, &PatchParams::default(), &closed).await?;
         eventually("systemd on it", LIMIT, async || Ok(machine.system())).await?;
@@ -59,14 +59,14 @@ impl Scene {
         Ok(Api::<Node>::all(self.client.clone()).get(self.machine.node_name()).await?)
     }
 
-    /// The real kubelet's last sign of life.
+    /// Returns the last renewal of the lease by the real kubelet.
     pub async fn lease(&self) -> Result<Timestamp> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-node-lease");
         let lease = leases.get(self.machine.node_name()).await?;
         Ok(lease.spec.and_then(|spec| spec.renew_time).context("it was never renewed")?.0)
     }
 
-    /// The agent's.
+    /// Returns the last heartbeat of the agent.
     pub async fn heartbeat(&self) -> Result<Timestamp> {
         let node = self.node().await?;
         Ok(node.annotations().get(annotation::AGENT_HEARTBEAT).context("there was none yet")?.parse()?)
@@ -84,7 +84,7 @@ impl Scene {
         .await
     }
 
-    /// Pods on the real machine with this label `app`; those of all kinds without one.
+    /// Returns the pods on the real machine with this label `app`, or all pods for `None`.
     pub async fn pods(&self, app: Option<&str>) -> Result<Vec<Pod>> {
         let labels = app.map(|app| format!("app={app}")).unwrap_or_default();
         let here = format!("spec.nodeName={}", self.machine.node_name());
@@ -92,8 +92,8 @@ impl Scene {
         Ok(Api::<Pod>::all(self.client.clone()).list(&asked).await?.items)
     }
 
-    /// Waits until so many pods with the label run on the real machine, and kubelet calls each of them ready: a pod whose only container
-    /// fails again and again is `Running` too.
+    /// Waits until `wanted` pods with the label run on the real machine and are Ready. The phase is not enough: a pod whose
+    /// only container fails repeatedly is `Running` too.
     pub async fn running(&self, app: &str, wanted: usize) -> Result<Vec<Pod>> {
         eventually(&format!("{app} to run"), LIMIT, async || {
             let pods = self.pods(Some(app)).await?;
@@ -105,7 +105,8 @@ impl Scene {
         .await
     }
 
-    /// `kill -9` of a unit's main process, until systemd has started it again. Gives the moment of the kill.
+    /// Kills the main process of a unit with `kill -9`, and waits until systemd has started it again. Returns the time of the
+    /// kill.
     pub fn kill(&self, unit: &str) -> Result<Timestamp> {
         let system = self.system()?;
         let before: u32 = system.property(unit, "NRestarts").parse()?;

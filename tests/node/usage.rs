@@ -1,4 +1,4 @@
-//! What the agent reports of real control groups, beside a load that is known beforehand.
+//! Report of the agent about real cgroups, compared with a predetermined load.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -15,15 +15,16 @@ use world::eventually;
 use super::RUN;
 use super::scene::{LIMIT, Scene};
 
-/// The load: a loop at 300 thousandths of a CPU that has touched 40 MiB. What is reported may be a tenth beside it to either side,
-/// and of memory, which nobody gives back, a tenth above: the program, its stack, its sandbox. A report knows buckets only, 25m wide at
-/// this load and 12 MB at this size, so it is the bucket that has to be right.
+/// Permitted CPU use of the load in nanocores; below it, its permitted memory in bytes. The load is a loop at 300m that has
+/// touched 40 MiB. CPU may differ by a tenth to either side. The load returns no memory, so memory may be a tenth higher:
+/// program, stack and sandbox. A report contains only buckets, 25m wide at this load and 12 MB at this size, so the test
+/// compares buckets.
 const CPU: RangeInclusive<u64> = 270_000_000..=330_000_000;
 const MEMORY: RangeInclusive<u64> = (40 << 20)..=(44 << 20);
-/// So long it is looked at: a handful of looks, of which half may be of a machine that was busy with something else.
+/// Duration of the measurement: a few samples, half of which may be disturbed by other work of the machine.
 const LONG: Duration = Duration::from_secs(50);
 
-/// What is reported of the load and of the pods that rest, after an orderly restart of the agent: history survives it.
+/// Asserts the report of the load and of the idle pods, after an orderly restart of the agent: the history must survive it.
 pub async fn is_what_the_load_makes(scene: &Scene) -> Result<()> {
     let busy = scene.running("busy", 1).await?.pop().context("it runs")?;
     let resting = scene.running("web", 3).await?;
@@ -46,7 +47,7 @@ pub async fn is_what_the_load_makes(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// The first report that was measured after `moment`.
+/// Waits for the first report with a measurement after `moment`.
 async fn reported_since(scene: &Scene, moment: Timestamp) -> Result<NodeUsage> {
     let reports: Api<NodeUsage> = Api::all(scene.client.clone());
     eventually("a report", LIMIT + Duration::from_secs(60), async || {

@@ -1,5 +1,5 @@
-//! Pods on a subject's node, and who stands in for kubelets: pods that are bound run at once, pods that are to go are gone at once,
-//! so that what is measured is the drain and not the pods.
+//! Pods on the node of a program under test, and simulated kubelets. Bound pods run at once, and terminating pods are deleted
+//! at once, so that the measurement covers the drain and not the pods.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use world::observer::is_ready;
 
 const NAMESPACE: &str = "default";
 const LIMIT: Duration = Duration::from_secs(60);
-/// Requests for pods under way at once.
+/// Highest number of concurrent requests for pods.
 const AT_ONCE: usize = 10;
-/// Of the machine that the pods are on.
+/// Memory of the machine with the pods, in bytes.
 const MEMORY: u64 = 8 << 30;
-/// How often the stand-in looks.
+/// Interval of the simulated kubelets.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The pods of one measurement and the node that they are on.
+/// Pods of one measurement, all on one node.
 pub struct Crowd {
     client: Client,
     label: String,
@@ -42,7 +42,7 @@ impl Drop for Crowd {
 }
 
 impl Crowd {
-    /// Binds so many bare pods of nobody's to the node.
+    /// Binds `count` pods without an owner to the node.
     pub async fn bound(client: &Client, node: &str, count: usize) -> Result<Self> {
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
@@ -59,7 +59,7 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// A ReplicaSet of so many pods, all on the node, and a budget that lets one of them be away.
+    /// Creates a ReplicaSet of `count` pods, all on the node, and a budget that permits one of them to be unavailable.
     pub async fn budgeted(client: &Client, node: &str, count: usize) -> Result<Self> {
         let crowd = Self::gather(client, node);
         let labels = json!({"crowd": crowd.label});
@@ -115,12 +115,12 @@ impl Crowd {
         json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "app", "image": "app"}]})
     }
 
-    /// Pods that are Ready and stay, wherever they are.
+    /// Returns the number of pods that are Ready and not terminating, on any node.
     pub async fn serving(&self) -> Result<usize> {
         self.count(|pod| is_ready(pod) && !pod.is_terminating()).await
     }
 
-    /// Pods that are left on the node, on their way out or not.
+    /// Returns the number of pods on the node, including terminating ones.
     pub async fn left(&self, node: &str) -> Result<usize> {
         self.count(|pod| pod.spec.node_name == node).await
     }
@@ -140,14 +140,14 @@ impl Crowd {
     }
 }
 
-/// Makes a further node, which pods can be bound to.
+/// Creates a further node for pods.
 pub async fn open(client: &Client, name: &str) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     nodes.create(&PostParams::default(), &node).await.map(drop).context("cannot make a further node")
 }
 
-/// Kubelets of all nodes, until it is aborted. What fails is tried again at the next look.
+/// Simulates the kubelets of all nodes until the task is aborted. Failed requests are repeated in the next round.
 async fn stand_in(nodes: Api<Node>, pods: Api<Pod>) {
     loop {
         for node in nodes.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
@@ -169,7 +169,7 @@ async fn stand_in(nodes: Api<Node>, pods: Api<Pod>) {
     }
 }
 
-/// What a kubelet would do about this pod now.
+/// Performs the next action of a kubelet for this pod.
 async fn serve(pods: &Api<Pod>, pod: Pod) {
     let name = pod.name_any();
     let done = if pod.is_terminating() {
@@ -183,7 +183,8 @@ async fn serve(pods: &Api<Pod>, pod: Pod) {
     done.unwrap_or_else(|error| log::debug!("{error}"));
 }
 
-/// The cgroups of so many pods of two containers each below a machine's root. They stand still: what is measured is who reads them.
+/// Creates the cgroups of `count` pods with two containers each below a machine's root. The counters do not change, because the
+/// measurement is about reading them.
 pub fn cgroups(root: &Path, count: usize) -> Result<()> {
     let pod = |number| Used {
         uid: format!("{number:08x}-ceea-467a-9575-{number:012x}"),

@@ -1,5 +1,5 @@
-//! Drains: what a program takes while it empties a full node, and how far it comes before the deadline where a budget lets one pod be
-//! away at a time.
+//! Drains: CPU and memory of a program while it drains a full node, and its progress until the deadline if a budget permits one
+//! unavailable pod.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::crowd::{self, Crowd};
 use crate::figures;
 use crate::subject::{Program, Subject};
 
-/// As many pods as an ordinary node takes.
+/// Number of pods that an ordinary node can have.
 const FULL: usize = 110;
-/// Pods that share a budget.
+/// Number of pods that share a budget.
 const BUDGETED: usize = 30;
-/// What a spot notice gives.
+/// Time between a spot notice and its deadline.
 const DEADLINE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The figures of both programs.
+/// Returns the measurements of both programs.
 pub async fn beside(control_plane: &Arc<ControlPlane>, ours: &Program, peer: &Program) -> Result<Vec<Measure>> {
     let full = (full_node(control_plane, ours).await?, full_node(control_plane, peer).await?);
     let held = (under_a_budget(ours).await?, under_a_budget(peer).await?);
@@ -41,7 +41,7 @@ struct FullNode {
     rss_mib: f64,
 }
 
-/// CPU beside 110 pods while nothing happens, then the most memory while all of them go.
+/// Measures the CPU use with 110 idle pods, then the peak memory during their drain.
 async fn full_node(control_plane: &Arc<ControlPlane>, program: &Program) -> Result<FullNode> {
     println!("==> {}: a full node", program.kind.name());
     let client = control_plane.admin().await?;
@@ -60,7 +60,7 @@ async fn full_node(control_plane: &Arc<ControlPlane>, program: &Program) -> Resu
     Ok(FullNode { cpu_percent, rss_mib })
 }
 
-/// The most resident memory until the work is done.
+/// Returns the peak of resident memory until the work is done.
 async fn peak(pid: u32, work: impl Future<Output = Result<()>>) -> Result<u64> {
     let mut work = std::pin::pin!(work);
     let mut most = 0;
@@ -74,15 +74,16 @@ async fn peak(pid: u32, work: impl Future<Output = Result<()>>) -> Result<u64> {
 }
 
 struct Held {
-    /// Until the node was empty, or the deadline.
+    /// Seconds until the node was empty, or until the deadline.
     seconds: f64,
-    /// Pods that were still there at the deadline.
+    /// Number of pods that were left at the deadline.
     left: usize,
-    /// So many pods more than the budget allows were away at once.
+    /// Highest number of unavailable pods above the budget.
     broken_by: usize,
 }
 
-/// A whole control plane of its own: its disruption controller has to see pods come back elsewhere.
+/// Measures a drain with a budget. A control plane of its own is needed, because its disruption controller must see replacement
+/// pods elsewhere.
 async fn under_a_budget(program: &Program) -> Result<Held> {
     println!("==> {}: {BUDGETED} pods under a budget", program.kind.name());
     let control_plane = Arc::new(ControlPlane::start(Options::full("budget")).await?);

@@ -1,4 +1,4 @@
-//! What is measured of a program that guards nodes, and how two of them compare.
+//! Measurements of a program that handles notices of a node, and the comparison of two such programs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use world::process::usage::{mebibytes, processor_time, resident};
 use crate::rounds;
 use crate::subject::{Program, Subject};
 
-/// How long a program is watched while nothing happens.
+/// Duration of the measurement without events.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Everything that is measured of one program.
+/// Measurements of one program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     binary_mib: f64,
@@ -25,7 +25,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Runs the program on `machines` machines until they have seen `notices` notices together.
+    /// Runs the program on `machines` machines until they have received `notices` notices in total.
     pub async fn of(
         control_plane: &Arc<ControlPlane>,
         program: &Program,
@@ -53,7 +53,7 @@ impl Figures {
     }
 }
 
-/// The lines of `agent.json` that both have.
+/// Returns the lines of `agent.json` that both programs have.
 pub fn beside(ours: &Figures, peer: &Figures) -> Vec<Measure> {
     vec![
         Measure::beside("binary-mib", ours.binary_mib, peer.binary_mib, "MiB"),
@@ -64,7 +64,7 @@ pub fn beside(ours: &Figures, peer: &Figures) -> Vec<Measure> {
     ]
 }
 
-/// Mean resident memory in MiB and mean share of a core in percent, while nothing happens.
+/// Returns the mean resident memory in MiB and the mean share of a core in percent, without events.
 pub async fn idle(subjects: &[Subject]) -> Result<(f64, f64)> {
     let (before, start) = (spent(subjects)?, Instant::now());
     tokio::time::sleep(IDLE).await;

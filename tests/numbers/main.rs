@@ -1,5 +1,5 @@
-//! The agent beside AWS's Node Termination Handler, in one run against the same API server and the same metadata: `make peers`
-//! starts it and puts its figures into docs/performance.md.
+//! Comparison of the agent and AWS's Node Termination Handler, in one run against the same API server and the same metadata.
+//! `make peers` starts the program and writes its results into docs/performance.md.
 
 mod crowd;
 mod drains;
@@ -19,9 +19,9 @@ use world::measure::{self, Measure};
 use figures::Figures;
 use subject::{Kind, Program};
 
-/// Notices that each program has to see.
+/// Number of notices for each program.
 const NOTICES: usize = 100;
-/// Machines that work side by side: each sees its share of the notices.
+/// Number of machines that run side by side; each receives its share of the notices.
 const MACHINES: usize = 10;
 
 #[tokio::main]

@@ -1,4 +1,5 @@
-//! Notice after notice: how long it takes from the moment in which metadata shows one until the API server has the cordon.
+//! Repeated notices: the delay from the moment in which the metadata service shows a notice until the API server has the
+//! cordon.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +16,13 @@ use world::eventually;
 use crate::subject::Subject;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Notices come at any moment of a program's own rhythm: up to so much later than the one before.
+/// Highest random delay of a notice, so that notices arrive at any moment of a program's polling interval.
 const SPREAD: Duration = Duration::from_millis(2500);
 
-/// When each Node was first seen cordoned since it was last forgotten.
+/// Time at which each Node was first seen cordoned since its last reset.
 type Seen = Arc<Mutex<BTreeMap<String, Instant>>>;
 
-/// Gives each subject its share of the notices and gives back every delay.
+/// Gives each subject its share of the notices; returns every delay.
 pub async fn cordons(
     control_plane: &Arc<ControlPlane>,
     subjects: &mut [Subject],
@@ -53,7 +54,7 @@ async fn one(subject: &mut Subject, seen: &Seen, wait: Duration) -> Result<Durat
     Ok(cordoned.saturating_duration_since(shown))
 }
 
-/// Notes the moment in which the watch tells of a cordon.
+/// Stores the time at which the watch reports a cordon.
 async fn watch(nodes: Api<Node>, seen: Seen) -> Result<()> {
     let mut events = nodes.watch(&WatchParams::default(), "0").await?.boxed();
     while let Some(event) = events.try_next().await? {

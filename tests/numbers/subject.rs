@@ -1,4 +1,5 @@
-//! One machine with one program that guards its Node: our agent, or the Node Termination Handler as its DaemonSet runs it.
+//! One machine with one program that handles the notices of its Node: Kerf's agent, or the Node Termination Handler as its
+//! DaemonSet runs it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,10 +25,10 @@ use world::process::Process;
 const LIMIT: Duration = Duration::from_secs(60);
 const SPOT: &str = "meta-data/spot/instance-action";
 const GRACE: Duration = Duration::from_secs(5);
-/// Times that bootstrap is started for its figure.
+/// Number of bootstrap runs for the measurement.
 const BOOTS: usize = 20;
 
-/// Which program.
+/// Program under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Agent,
@@ -50,14 +51,14 @@ impl Kind {
     }
 }
 
-/// A program and where it is.
+/// Program with its path.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub kind: Kind,
     pub path: PathBuf,
 }
 
-/// The machine.
+/// Simulated machine with the program.
 pub struct Subject {
     program: Program,
     node: String,
@@ -70,7 +71,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Makes the Node and starts the program.
+    /// Creates the Node and starts the program.
     pub async fn start(control_plane: &Arc<ControlPlane>, program: &Program, number: usize) -> Result<Self> {
         let node = format!("{}-{number}", program.kind.short());
         let instance = format!("i-{number:017x}");
@@ -93,7 +94,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// What stands for `/` on this machine.
+    /// Returns the folder that represents `/` on this machine.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
@@ -102,7 +103,7 @@ impl Subject {
         &self.node
     }
 
-    /// The program's process; before it runs there is none.
+    /// Returns the process id of the program; 0 before it runs.
     pub fn pid(&self) -> u32 {
         self.process.as_ref().map_or(0, Process::id)
     }
@@ -111,7 +112,7 @@ impl Subject {
         self.process.as_ref().map(|process| process.log_tail(10)).unwrap_or_default()
     }
 
-    /// Waits until the program asks for spot notices in its own rhythm.
+    /// Waits until the program polls for spot notices regularly.
     pub async fn watches(&self) -> Result<()> {
         let begin = self.imds.requests(SPOT);
         let asked = eventually("questions for notices", LIMIT, async || {
@@ -120,13 +121,14 @@ impl Subject {
         asked.await.with_context(|| self.obituary())
     }
 
-    /// Shows a notice from now on.
+    /// Serves a spot notice from now on.
     pub fn interrupt(&self) {
         let time = Timestamp::now() + SignedDuration::from_secs(120);
         self.imds.update(|facts| facts.interruption = Some(Interruption { action: "terminate".to_owned(), time }));
     }
 
-    /// As another machine without a notice: for our agent a notice is final, so it boots again; the other forgets by itself.
+    /// Resets the machine to the state without a notice. For Kerf's agent a notice is final, so the machine reboots; the Node
+    /// Termination Handler needs no reboot.
     pub async fn begin_anew(&mut self) -> Result<()> {
         self.imds.update(|facts| facts.interruption = None);
         if let Some(mut process) = self.process.take() {
@@ -159,7 +161,8 @@ impl Subject {
                 command
             }
             Kind::TerminationHandler => {
-                // It looks for its account's files in one place only, so it gets a view of its own of that place.
+                // The program reads the files of its ServiceAccount from one fixed path, so it gets a mount namespace of its
+                // own.
                 let enter = "mkdir -p /run/secrets && mount -t tmpfs tmpfs /run/secrets && mkdir -p /run/secrets/kubernetes.io && \
                              cp -r \"$1\" /run/secrets/kubernetes.io/serviceaccount && exec \"$2\"";
                 let mut command = Command::new("unshare");
@@ -177,7 +180,7 @@ impl Subject {
         self.write("var/lib/kubelet/kubeconfig", &kubeconfig)?;
         let arguments = format!("NODEADM_KUBELET_ARGS=\"--hostname-override={}\"\n", self.node);
         self.write("etc/eks/kubelet/environment", &arguments)?;
-        // The network is there, as on every node that does its work: while it is not, the agent asks for it every second.
+        // The CNI is configured, as on every working node: without it the agent checks for it every second.
         self.write("etc/cni/net.d/10-aws.conflist", r#"{"plugins": [{"type": "aws-cni"}]}"#)?;
         let plugin = self.root.path().join("opt/cni/bin/aws-cni");
         write(&plugin, "")?;
@@ -186,7 +189,7 @@ impl Subject {
         self.write("run/kerf/bootstrap.json", &done.to_string())
     }
 
-    /// A ServiceAccount with every right that its chart gives it, and more.
+    /// Creates a ServiceAccount with cluster-admin, which includes every right of its chart.
     async fn furnish_handler(&self, control_plane: &ControlPlane) -> Result<()> {
         let client = control_plane.admin().await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "kube-system");
@@ -213,7 +216,8 @@ impl Subject {
     }
 }
 
-/// The median time from the start of `kerf-agent bootstrap` until it asks systemd to start kubelet, with metadata that answers.
+/// Returns the median time from the start of `kerf-agent bootstrap` until it starts kubelet through systemd, with a responsive
+/// metadata service.
 pub async fn bootstrap(control_plane: &ControlPlane, path: &Path) -> Result<Duration> {
     let mut took = Vec::new();
     for _ in 0..BOOTS {

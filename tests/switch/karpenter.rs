@@ -1,6 +1,6 @@
-//! Karpenter 1.14 as far as others can see it: what it leaves in the API server, in EC2 and in IAM when somebody stops it, and what
-//! it does first when it is started again. Written by hand from its documented behaviour; of ours is only the hash of the
-//! NodePool, whose recipe is Karpenter's to the byte.
+//! Karpenter 1.14 as other programs see it: its objects in the API server, in EC2 and in IAM when it is stopped, and its first
+//! writes after a restart. The code follows Karpenter's documented behaviour. Only the hash of the NodePool comes from Kerf,
+//! whose algorithm equals Karpenter's byte by byte.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use world::eventually;
 use world::stage::{CLUSTER, Stage};
 
-/// By which recipe it hashes classes, and what that gave. Nobody else can tell whether that is right.
+/// Version of Karpenter's hash of an EC2NodeClass, and an arbitrary value: only Karpenter can verify it.
 const CLASS_HASH: (&str, &str) = ("v6", "4182795473168236110");
-/// Its name for what it launches with.
+/// Name of Karpenter's launch template.
 const TEMPLATE: &str = "karpenter.k8s.aws/13475923875429061772";
-/// The instance profile that it made for the class's role.
+/// Instance profile that Karpenter created for the role of the EC2NodeClass.
 pub const PROFILE: &str = "kerf-demo_9236487021557719846";
 const ROLE: &str = "KarpenterNodeRole-kerf-demo";
 const FINALIZER: &str = "karpenter.sh/termination";
@@ -29,7 +29,7 @@ const TYPE: &str = "m5.xlarge";
 const ZONE: &str = "us-west-2a";
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What it tells everybody who asks for pods of its pool: one type at one price, so that nothing is cheaper than what is there.
+/// Returns the NodePool. One instance type at one price excludes any cheaper replacement.
 fn pool() -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1",
@@ -67,7 +67,7 @@ fn class_annotations() -> Value {
     json!({annotation::EC2_NODE_CLASS_HASH: CLASS_HASH.1, annotation::EC2_NODE_CLASS_HASH_VERSION: CLASS_HASH.0})
 }
 
-/// What it finds on the stage and leaves there.
+/// Karpenter on a simulated cluster.
 pub struct Karpenter<'a> {
     stage: &'a Stage,
 }
@@ -81,7 +81,7 @@ impl<'a> Karpenter<'a> {
         Api::all(self.stage.client.clone())
     }
 
-    /// Runs a while: brings up a machine for each of these claims, and is stopped.
+    /// Simulates a run of Karpenter: launches an instance for each of these NodeClaims, and stops.
     pub async fn ran(&self, claims: &[&str]) -> Result<()> {
         self.stage.apply("getting-started/aws-node.yaml").await?;
         self.stage.apply_value(class()).await?;
@@ -197,7 +197,8 @@ impl<'a> Karpenter<'a> {
         Ok(instance.id.clone())
     }
 
-    /// Waits for the Node and makes it what Karpenter makes of it: labels and annotations of the claim, no startup taint, its finalizer.
+    /// Waits for the Node and registers it as Karpenter does: labels and annotations of the NodeClaim, no startup taint,
+    /// Karpenter's finalizer.
     async fn registers(&self, instance: &str, annotations: &Value) -> Result<Node> {
         let node = eventually("the Node to be ready", LIMIT, async || {
             let nodes = self.api::<Node>().list(&ListParams::default()).await?;
@@ -216,7 +217,7 @@ impl<'a> Karpenter<'a> {
         Ok(self.api::<Node>().patch(node.name(), &PatchParams::default(), &Patch::Merge(change)).await?)
     }
 
-    /// A NodeConfig as it renders one.
+    /// Returns a NodeConfig as Karpenter renders it.
     fn user_data(&self) -> String {
         let authority = STANDARD.encode(self.stage.control_plane.authority().certificate());
         let labels = "karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default";
@@ -230,7 +231,7 @@ impl<'a> Karpenter<'a> {
         )
     }
 
-    /// Whether it could go on from what is there: with each machine that lives, and nothing else.
+    /// Asserts that Karpenter could continue with every NodeClaim.
     pub async fn could_go_on(&self) -> Result<()> {
         let pool = self.api::<NodePool>().get("default").await?;
         for claim in self.api::<NodeClaim>().list(&ListParams::default()).await? {
@@ -255,7 +256,7 @@ impl<'a> Karpenter<'a> {
                 written.get(key)
             );
         }
-        // A hash of a recipe that it does not know is written anew, and never compared.
+        // Karpenter replaces a hash of an unknown version, and never compares it.
         let recipe = written.get(annotation::EC2_NODE_CLASS_HASH_VERSION);
         ensure!(
             recipe.is_some_and(|version| version != CLASS_HASH.0),
@@ -279,7 +280,7 @@ impl<'a> Karpenter<'a> {
         Ok(())
     }
 
-    /// The first thing that it does when it is started again: it writes hashes of its own recipe.
+    /// Simulates Karpenter's first writes after a restart: hashes of its own version.
     pub async fn came_back(&self) -> Result<()> {
         let change = json!({"metadata": {"annotations": class_annotations()}});
         for claim in self.api::<NodeClaim>().list(&ListParams::default()).await? {
@@ -308,7 +309,7 @@ fn own_tags() -> Tags {
     tags.into_iter().map(|(key, value)| (key, value.to_owned())).collect()
 }
 
-/// What it knows of the type, the zone and the pool.
+/// Returns Karpenter's labels of type, zone and NodePool.
 fn labels() -> Value {
     json!({
         label::NODEPOOL: "default",

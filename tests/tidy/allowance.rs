@@ -1,7 +1,8 @@
 //! Exceptions from rules of `docs/style.md`, as numbers that may only become smaller.
 //!
-//! `tests/tidy/allowed.txt` has one line per exception: rule, subject, number. A greater number than allowed is a finding, and a
-//! smaller one is too, until the list says so. `BLESS=1` lowers numbers and removes lines; it never adds one.
+//! `tests/tidy/allowed.txt` has one line per exception: rule, subject, number. A number above the permitted one is a finding. A
+//! number below it is a finding too, until the list is lowered. `BLESS=1` lowers numbers and removes lines, but never adds a
+//! line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use std::path::Path;
 /// Occurrences by subject, such as a crate or a file.
 pub type Counts = BTreeMap<String, usize>;
 
-/// Compares what a rule found with the list, and returns the findings.
+/// Compares the result of a rule with the list; returns the findings.
 pub fn compare(list: &Path, rule: &str, found: &Counts) -> Vec<String> {
     let text = fs::read_to_string(list).unwrap_or_else(|error| panic!("{}: {error}", list.display()));
     let allowed: Counts = text.lines().filter_map(|line| entry(line, rule)).collect();

@@ -1,15 +1,15 @@
-//! Measures functions in sources that rustfmt has laid out: a body ends at the first closing brace that
-//! stands as deep as its `fn` line.
+//! Measurement of functions in sources that rustfmt has formatted: a body ends at the first closing brace with the indentation
+//! of its `fn` line.
 
-/// A function and how many lines it takes, signature and braces included.
+/// Function with its number of lines, signature and braces included.
 pub struct Function {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// Lines from `fn` to the closing brace.
+    /// Number of lines from `fn` to the closing brace.
     pub lines: usize,
 }
 
-/// Every function with a body in `text`.
+/// Returns every function with a body in `text`.
 pub fn lengths(text: &str) -> Vec<Function> {
     let lines: Vec<&str> = text.lines().collect();
     (0..lines.len()).filter_map(|start| measure(&lines, start)).collect()

@@ -1,5 +1,5 @@
-//! Measures texts and names against `docs/style.md`: words that belong to no vocabulary, doc comments that begin with a question word,
-//! and sentences that are too long.
+//! Measurement of texts and names against `docs/style.md`: banned words, doc comments that begin with a question word, and
+//! sentences that are too long.
 
 use super::allowance::Counts;
 
@@ -48,7 +48,7 @@ pub fn banned_words(text: &str) -> Counts {
     counts
 }
 
-/// Splits at everything but letters, and within names such as `fooBar`.
+/// Splits a text at everything but letters, and within names such as `fooBar`.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -66,7 +66,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty())
 }
 
-/// Counts doc comments whose first word asks a question.
+/// Counts doc comments whose first word is a question word.
 pub fn question_comments(source: &str) -> usize {
     let mut before = "";
     let mut count = 0;

@@ -1,19 +1,20 @@
-//! Measures the structure of a crate from its sources: modules per level, circles of imports, parameters, and `impl` blocks.
+//! Measurement of the structure of a crate from its sources: modules per level, circles of imports, parameters, and `impl`
+//! blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::allowance::Counts;
 
-/// The most modules on one level.
+/// Highest number of modules on one level.
 pub const MODULES: usize = 12;
 const PARAMETERS: usize = 6;
 const IMPL_FILES: usize = 2;
 
-/// A module's path below the crate, and its shipped source.
+/// Path of a module below the crate, and its shipped source.
 pub struct Module {
-    /// Such as `state`, `index`; empty for the crate's root.
+    /// Parts of the path, such as `state`, `index`; empty for the crate's root.
     pub path: Vec<String>,
-    /// The text before its unit tests.
+    /// Text before the unit tests of the module.
     pub source: String,
 }
 
@@ -26,7 +27,7 @@ pub fn crowded_levels(modules: &[Module]) -> Counts {
     children.into_iter().filter(|(_, count)| *count > MODULES).collect()
 }
 
-/// Counts the modules that reach themselves through imports, parent and child left out.
+/// Counts the modules that reach themselves through imports, without imports between parent and child.
 pub fn modules_in_circles(modules: &[Module]) -> usize {
     let paths: BTreeSet<&[String]> = modules.iter().map(|module| module.path.as_slice()).collect();
     let mut imports: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
@@ -56,7 +57,7 @@ fn reaches_itself(imports: &BTreeMap<&[String], BTreeSet<&[String]>>, start: &[S
     false
 }
 
-/// The paths that `use` items of the module name, from the crate's root on.
+/// Returns the paths in `use` items of the module, from the crate's root on.
 fn imported_paths(module: &Module) -> Vec<Vec<String>> {
     let items = module.source.split("\n").collect::<Vec<_>>().join(" ");
     let uses = items.split("use ").skip(1).filter_map(|rest| rest.split_once(';')).map(|(tree, _)| tree.trim());
@@ -76,7 +77,7 @@ fn absolute(module: &Module, path: Vec<String>) -> Option<Vec<String>> {
     }
 }
 
-/// `a::{b, c::d}` into `a::b` and `a::c::d`.
+/// Flattens `a::{b, c::d}` into `a::b` and `a::c::d`.
 fn flatten(tree: &str, prefix: &[String]) -> Vec<Vec<String>> {
     let parts =
         |text: &str| text.split("::").map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect();
@@ -90,7 +91,7 @@ fn flatten(tree: &str, prefix: &[String]) -> Vec<Vec<String>> {
     split_top(body).into_iter().flat_map(|part| flatten(part, &prefix)).collect()
 }
 
-/// Splits at commas outside of all brackets.
+/// Splits a text at commas outside of all brackets.
 fn split_top(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0_i32, 0, Vec::new());
     let bytes = text.as_bytes();
@@ -126,7 +127,7 @@ fn is_wide(list: &str) -> bool {
     own > PARAMETERS || parameters.iter().any(is_tuple)
 }
 
-/// The parameter lists of all functions.
+/// Returns the parameter lists of all functions.
 fn signatures(source: &str) -> impl Iterator<Item = &str> {
     source.lines().enumerate().filter(|(_, line)| is_function(line)).filter_map(move |(number, _)| {
         let start: usize = source.lines().take(number).map(|line| line.len() + 1).sum();

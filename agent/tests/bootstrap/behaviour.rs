@@ -1,4 +1,4 @@
-//! What bootstrap does when things go wrong: it says why, waits, and carries on as soon as it can; done twice it
+//! Behaviour of bootstrap under faults. Bootstrap reports the reason, waits, and continues as soon as possible. A second run
 //! changes nothing.
 
 use std::fs;
@@ -20,7 +20,7 @@ fn assert_done(room: &Room, plan: &BootstrapPlan) {
 }
 
 #[tokio::test]
-async fn imds_that_appears_late_is_waited_for() {
+async fn bootstrap_finishes_when_imds_appears_late() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = port.local_addr().unwrap();
     drop(port);
@@ -38,7 +38,7 @@ async fn imds_that_appears_late_is_waited_for() {
 }
 
 #[tokio::test]
-async fn every_passing_fault_is_outlived() {
+async fn bootstrap_finishes_when_imds_faults_are_transient() {
     for faults in [
         vec![Fault::Status(404); 3],
         vec![Fault::Status(503); 5],
@@ -60,7 +60,7 @@ async fn every_passing_fault_is_outlived() {
 }
 
 #[tokio::test]
-async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
+async fn bootstrap_retries_and_reports_reason_when_user_data_is_bad() {
     let noise = String::from_utf8(vec![b'~'; 16_384]).unwrap();
     let typo = USER_DATA.replace("cidr: 10.100.0.0/16", "enableOutpost: maybe");
     for (user_data, reason) in [
@@ -100,7 +100,7 @@ async fn bad_user_data_is_explained_and_read_again_until_it_is_good() {
 }
 
 #[tokio::test]
-async fn absent_user_data_is_waited_for() {
+async fn bootstrap_waits_when_user_data_is_absent() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata("")).await;
     fake.remove("user-data");
@@ -114,7 +114,7 @@ async fn absent_user_data_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_second_run_changes_nothing_and_restarts_nothing() {
+async fn bootstrap_changes_nothing_when_run_twice() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     let first = room.bootstrap(&fake.endpoint).run().await.plan().unwrap();
@@ -131,7 +131,7 @@ async fn a_second_run_changes_nothing_and_restarts_nothing() {
 }
 
 #[tokio::test]
-async fn a_changed_file_restarts_the_units() {
+async fn bootstrap_restarts_units_when_a_file_changed() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     room.bootstrap(&fake.endpoint).run().await;
@@ -142,7 +142,7 @@ async fn a_changed_file_restarts_the_units() {
 }
 
 #[tokio::test]
-async fn a_drop_in_that_must_not_stay_is_removed() {
+async fn bootstrap_removes_drop_in_when_config_no_longer_needs_it() {
     let room = Room::new("v1.36.0");
     let with_config = format!("{USER_DATA}  kubelet:\n    config:\n      maxPods: 5\n");
     let fake = FakeImds::start(metadata(&with_config)).await;
@@ -157,7 +157,7 @@ async fn a_drop_in_that_must_not_stay_is_removed() {
 }
 
 #[tokio::test]
-async fn a_unit_that_does_not_start_is_tried_again_from_the_beginning() {
+async fn bootstrap_repeats_all_units_when_systemctl_fails_once() {
     let room = Room::new("v1.36.0");
     room.break_systemctl_once();
     let fake = FakeImds::start(metadata(USER_DATA)).await;
@@ -171,7 +171,7 @@ async fn a_unit_that_does_not_start_is_tried_again_from_the_beginning() {
 }
 
 #[tokio::test]
-async fn a_reboot_starts_the_units_again() {
+async fn bootstrap_restarts_units_when_machine_rebooted() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     room.bootstrap(&fake.endpoint).run().await;
@@ -182,7 +182,7 @@ async fn a_reboot_starts_the_units_again() {
 }
 
 #[tokio::test]
-async fn a_machine_that_cannot_be_written_says_so() {
+async fn bootstrap_names_the_path_when_file_is_not_writable() {
     let room = Room::new("v1.36.0");
     room.write("etc/kubernetes", "a file where a folder should be");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
@@ -192,7 +192,7 @@ async fn a_machine_that_cannot_be_written_says_so() {
 }
 
 #[tokio::test]
-async fn an_unreadable_kubelet_version_names_the_file_to_write() {
+async fn bootstrap_fails_when_kubelet_version_is_invalid() {
     let room = Room::new("who knows");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     let error = room.bootstrap(&fake.endpoint).attempt(&mut Timeline::default()).await.unwrap_err().to_string();
@@ -200,7 +200,7 @@ async fn an_unreadable_kubelet_version_names_the_file_to_write() {
 }
 
 #[tokio::test]
-async fn the_agents_own_part_names_the_units() {
+async fn bootstrap_restarts_only_units_of_agent_settings() {
     let room = Room::new("");
     let user_data = format!(
         "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\nContent-Type: application/node.eks.aws\n\n{USER_DATA}\n--//\n\
@@ -212,7 +212,7 @@ async fn the_agents_own_part_names_the_units() {
 }
 
 #[tokio::test]
-async fn disks_are_prepared_before_daemons_start_and_tried_again_until_they_are() {
+async fn bootstrap_retries_local_disks_before_starting_daemons() {
     let room = Room::new("v1.36.0");
     let fake =
         FakeImds::start(metadata(&format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n"))).await;

@@ -1,4 +1,4 @@
-//! The machine below bootstrap: files that are replaced whole, CPUs as the kernel lists them, programs that fail.
+//! `Host`: atomic replacement of files, CPUs and memory as the kernel lists them, programs that fail.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ fn machine() -> (tempfile::TempDir, Host) {
 }
 
 #[test]
-fn a_file_is_written_once_and_with_its_mode() {
+fn write_replaces_file_only_when_content_or_mode_changes() {
     let (folder, host) = machine();
     assert_eq!(host.read("/a/b/c").unwrap(), None);
     assert!(host.write("/a/b/c", b"one", 0o600).unwrap());
@@ -27,7 +27,7 @@ fn a_file_is_written_once_and_with_its_mode() {
 }
 
 #[test]
-fn a_folder_in_the_way_is_named() {
+fn file_operations_name_the_path_when_it_is_a_folder() {
     let (_folder, host) = machine();
     host.write("/a/b", b"", 0o644).unwrap();
     for error in
@@ -38,7 +38,7 @@ fn a_folder_in_the_way_is_named() {
 }
 
 #[test]
-fn cpus_are_counted_as_the_kernel_lists_them() {
+fn cpus_counts_only_online_cpus() {
     for (what, folders, online, expected) in [
         (
             "NUMA nodes, all online",
@@ -62,7 +62,7 @@ fn cpus_are_counted_as_the_kernel_lists_them() {
 }
 
 #[test]
-fn memory_is_counted_by_blocks_that_are_online() {
+fn memory_bytes_counts_only_online_blocks() {
     let (_folder, host) = machine();
     assert_eq!(host.memory_bytes(), 0, "a machine that says nothing");
     host.write("/proc/meminfo", b"MemFree: 1 kB\nMemTotal:        8000000 kB\n", 0o644).unwrap();
@@ -75,7 +75,7 @@ fn memory_is_counted_by_blocks_that_are_online() {
 }
 
 #[test]
-fn devices_are_known_by_their_vendor() {
+fn has_pci_vendor_finds_device_by_vendor_id() {
     let (_folder, host) = machine();
     assert!(!host.has_pci_vendor("0x10de"), "no bus");
     host.write("/sys/bus/pci/devices/0000:00:03.0/vendor", b"0x1d0f\n", 0o644).unwrap();
@@ -86,7 +86,7 @@ fn devices_are_known_by_their_vendor() {
 }
 
 #[tokio::test]
-async fn containerds_version_is_the_images_word_else_the_programs() {
+async fn containerd_version_reads_the_version_file_of_the_image() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = Host::new(folder.path(), "/nowhere");
     assert_eq!(nowhere.containerd_version().await.unwrap(), None, "not installed");
@@ -96,7 +96,7 @@ async fn containerds_version_is_the_images_word_else_the_programs() {
 }
 
 #[tokio::test]
-async fn programs_that_fail_are_quoted() {
+async fn output_quotes_stderr_when_program_fails() {
     let (_folder, host) = machine();
     assert_eq!(host.output("echo", &["a", "b"]).await.unwrap(), "a b\n");
     let failed = host.output("sh", &["-c", "echo one >&2; echo two >&2; exit 3"]).await.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A metadata service with a script: real IMDSv2 rules (tokens, 401, 404), and faults that are used up in order.
+//! Metadata service with a script: the real rules of IMDSv2 (tokens, 401, 404), and faults in order, each once.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -11,18 +11,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What goes wrong with one request.
+/// Fault of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// This status without a body.
+    /// Response with this status and without a body.
     Status(u16),
-    /// No answer until the other side goes away.
+    /// No response until the client closes the connection.
     Hang,
-    /// Half of the answer, then the connection closes.
+    /// Half of the response, then a closed connection.
     CloseMidBody,
-    /// The connection closes after a whole answer, unannounced.
+    /// A whole response, then a closed connection without notice.
     CloseAfter,
-    /// The connection closes when the request is there, as one that was idle for too long.
+    /// Connection closed on receipt of the request, like one that was idle for too long.
     CloseUnanswered,
 }
 
@@ -36,10 +36,10 @@ struct Script {
     connections: usize,
 }
 
-/// A running fake; stops when dropped.
+/// Running fake of IMDS; stops when dropped.
 #[derive(Debug)]
 pub struct FakeImds {
-    /// To give to the client.
+    /// Endpoint URL for the client.
     pub endpoint: String,
     script: Arc<Mutex<Script>>,
     seen: watch::Receiver<Vec<String>>,
@@ -58,7 +58,7 @@ impl FakeImds {
         Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), items)
     }
 
-    /// Serves on a given socket.
+    /// Serves `items` on the given socket.
     pub fn on(listener: TcpListener, items: BTreeMap<String, Vec<u8>>) -> Self {
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let script = Arc::new(Mutex::new(Script {
@@ -84,32 +84,32 @@ impl FakeImds {
         self.script.lock().unwrap().items.remove(path);
     }
 
-    /// The next requests for `path` go wrong like this, then right again.
+    /// Makes the next requests for `path` fail with `faults`, in order; later requests succeed.
     pub fn fail(&self, path: &str, faults: &[Fault]) {
         self.script.lock().unwrap().faults.entry(path.to_owned()).or_default().extend(faults);
     }
 
-    /// From now on tokens are granted for `seconds`.
+    /// Grants each later token for `seconds`.
     pub fn grant_tokens_for(&self, seconds: u64) {
         self.script.lock().unwrap().token_ttl = seconds;
     }
 
-    /// Forgets the token that was granted.
+    /// Revokes the granted token.
     pub fn revoke_token(&self) {
         self.script.lock().unwrap().valid_token = None;
     }
 
-    /// Tokens granted so far.
+    /// Returns the number of tokens granted so far.
     pub fn tokens(&self) -> usize {
         self.script.lock().unwrap().tokens
     }
 
-    /// Connections accepted so far.
+    /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> usize {
         self.script.lock().unwrap().connections
     }
 
-    /// Waits until `path` was asked for `times` more times than now.
+    /// Waits until the fake has received `times` more requests for `path`.
     pub async fn asked(&self, path: &str, times: usize) {
         let count = |seen: &Vec<String>| seen.iter().filter(|asked| *asked == path).count();
         let target = count(&self.seen.borrow()) + times;

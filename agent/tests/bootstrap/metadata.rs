@@ -1,4 +1,4 @@
-//! The IMDS client by itself: tokens, kept connections, and every refusal as a value.
+//! The IMDS client alone: tokens, kept connections, and every refusal as a value.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn pair() -> (FakeImds, Imds) {
 }
 
 #[tokio::test]
-async fn one_connection_and_one_token_serve_many_requests() {
+async fn imds_reuses_connection_and_token_for_many_requests() {
     let (fake, imds) = pair().await;
     for _ in 0..5 {
         assert_eq!(imds.mac().await.unwrap(), "0e:49:61:0f:c3:11");
@@ -26,7 +26,7 @@ async fn one_connection_and_one_token_serve_many_requests() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_replaced_once() {
+async fn imds_replaces_token_once_when_it_is_refused() {
     let (fake, imds) = pair().await;
     imds.mac().await.unwrap();
     fake.revoke_token();
@@ -39,7 +39,7 @@ async fn a_refused_token_is_replaced_once() {
 }
 
 #[tokio::test]
-async fn a_token_near_its_end_is_renewed_before_it_is_refused() {
+async fn imds_renews_token_before_it_expires() {
     let (fake, imds) = pair().await;
     fake.grant_tokens_for(0);
     imds.mac().await.unwrap();
@@ -50,7 +50,7 @@ async fn a_token_near_its_end_is_renewed_before_it_is_refused() {
 }
 
 #[tokio::test]
-async fn refusals_are_values_and_the_client_lives_on() {
+async fn imds_returns_an_error_and_recovers_when_request_fails() {
     for (fault, expected) in [
         (Fault::Status(403), "IMDS returned 403 for meta-data/mac; enable the instance's metadata service"),
         (Fault::Status(503), "IMDS returned 503 for meta-data/mac; requests are throttled"),
@@ -68,7 +68,7 @@ async fn refusals_are_values_and_the_client_lives_on() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_names_the_token() {
+async fn imds_error_names_api_token_when_token_is_denied() {
     let (fake, imds) = pair().await;
     fake.fail("api/token", &[Fault::Status(403)]);
     let error = imds.mac().await.unwrap_err().to_string();
@@ -76,7 +76,7 @@ async fn a_token_that_is_refused_names_the_token() {
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout() {
+async fn imds_returns_timeout_when_service_does_not_respond() {
     let fake = FakeImds::start(metadata("")).await;
     let imds = Imds::new(&fake.endpoint, Duration::from_millis(50)).unwrap();
     fake.fail(PATH, &[Fault::Hang]);
@@ -85,7 +85,7 @@ async fn silence_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_was_closed_is_replaced_unseen() {
+async fn imds_reconnects_when_kept_connection_was_closed() {
     let (fake, imds) = pair().await;
     fake.fail(PATH, &[Fault::CloseAfter]);
     imds.mac().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_kept_connection_that_was_closed_is_replaced_unseen() {
 }
 
 #[tokio::test]
-async fn items_are_read_as_what_they_are() {
+async fn imds_parses_each_item() {
     let (fake, imds) = pair().await;
     assert_eq!(imds.identity().await.unwrap().availability_zone, "us-west-2f");
     assert_eq!(imds.instance_life_cycle().await.unwrap(), "spot");
@@ -109,7 +109,7 @@ async fn items_are_read_as_what_they_are() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_none_is_refused_at_once() {
+async fn imds_new_rejects_invalid_endpoint() {
     for endpoint in ["169.254.169.254", "https://127.0.0.1", "http://", "http://a b"] {
         let error = Imds::new(endpoint, Duration::from_secs(2)).unwrap_err();
         assert!(matches!(error, ImdsError::Endpoint { .. }), "{endpoint}");

@@ -1,4 +1,5 @@
-//! Beside someone else's bootstrap: the agent waits for what the other writes, learns from it, and writes nothing but its own.
+//! Observe mode beside another bootstrap program. The agent waits for the files of that program, reads them, and writes only
+//! its own files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +16,7 @@ const ENABLED: &str = "etc/systemd/system/multi-user.target.wants/nodeadm-run.se
 const KUBECONFIG: &str = "var/lib/kubelet/kubeconfig";
 const ENVIRONMENT: &str = "etc/eks/kubelet/environment";
 
-/// Every file below `folder`, links included.
+/// Returns every file below `folder`, links included.
 fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
@@ -29,10 +30,10 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[tokio::test]
-async fn nodeadms_files_are_waited_for_and_nothing_of_the_systems_is_written() {
+async fn observe_waits_for_files_of_nodeadm_and_writes_no_other() {
     let room = Room::new("v1.36.0");
     room.write(ENABLED, "");
-    // Not even a NodeConfig that we could not follow is our business here.
+    // In observe mode even an invalid NodeConfig does not matter.
     let fake = FakeImds::start(metadata("kind: Nonsense")).await;
     let bootstrap = room.bootstrap(&fake.endpoint);
     let running = tokio::spawn(async move { bootstrap.run().await });
@@ -62,7 +63,7 @@ async fn nodeadms_files_are_waited_for_and_nothing_of_the_systems_is_written() {
 }
 
 #[tokio::test]
-async fn the_settings_decide_over_what_is_seen() {
+async fn mode_setting_takes_precedence_over_detection() {
     let with = |settings: &str| {
         format!(
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\
@@ -85,7 +86,7 @@ async fn the_settings_decide_over_what_is_seen() {
 }
 
 #[tokio::test]
-async fn every_stage_of_our_own_bootstrap_is_in_the_timeline() {
+async fn timeline_contains_every_stage_of_bootstrap() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     fake.set("meta-data/iam/security-credentials/", "node");

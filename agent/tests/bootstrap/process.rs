@@ -1,4 +1,4 @@
-//! The real program, as systemd starts it: arguments and environment in, files, notifications and an exit code out.
+//! The real program as systemd starts it: arguments and environment in; files, notifications and an exit code out.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixDatagram;
@@ -16,7 +16,7 @@ fn command(room: &Room, arguments: &[&str]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bootstrap_tells_systemd_and_ends_well() {
+async fn bootstrap_notifies_systemd_and_exits_with_success() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata(USER_DATA)).await;
     let socket = UnixDatagram::bind(room.root().join("notify")).unwrap();
@@ -41,7 +41,7 @@ async fn bootstrap_tells_systemd_and_ends_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_it_waits_for_is_told_to_systemd() {
+async fn bootstrap_reports_wait_reason_in_systemd_status() {
     let room = Room::new("v1.36.0");
     let fake = FakeImds::start(metadata("nonsense: true")).await;
     let socket = UnixDatagram::bind(room.root().join("notify")).unwrap();
@@ -64,7 +64,7 @@ async fn what_it_waits_for_is_told_to_systemd() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_end_it_at_once() {
+fn program_exits_with_error_when_arguments_are_invalid() {
     let room = Room::new("v1.36.0");
     for (arguments, expected) in [
         (vec!["bootstrap", "--imds", "169.254.169.254"], "invalid IMDS endpoint `169.254.169.254`"),

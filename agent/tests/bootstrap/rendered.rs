@@ -1,4 +1,4 @@
-//! From the controller's pen to kubelet's files: what `machine` renders for a NodeClaim is what its machine obeys.
+//! From the controller to the files of kubelet: bootstrap applies the user data that `machine` renders for a NodeClaim.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ fn claim() -> Bootstrap {
 }
 
 #[tokio::test]
-async fn a_claim_becomes_kubelets_files() {
+async fn bootstrap_writes_kubelet_files_from_rendered_user_data() {
     let room = Room::new("v1.36.0");
     let user_data = render(AmiFamily::Al2023, &claim()).unwrap().text;
     let fake = FakeImds::start(metadata(&encode(&user_data))).await;
@@ -51,7 +51,7 @@ async fn a_claim_becomes_kubelets_files() {
 }
 
 #[tokio::test]
-async fn an_ipv6_cluster_announces_the_first_ipv6_address() {
+async fn bootstrap_sets_node_ip_to_first_ipv6_when_cluster_is_ipv6() {
     let room = Room::new("v1.36.0");
     let input = Bootstrap { cluster_cidr: "fd00:10::/108".to_owned(), ..claim() };
     let mut items = metadata(&encode(&render(AmiFamily::Al2023, &input).unwrap().text));

@@ -1,4 +1,4 @@
-//! A machine for one test: a root folder, a fake `systemctl` on a search path of its own, and scripted metadata.
+//! Simulated machine for one test: a root folder, a fake `systemctl` on a search path of its own, and scripted metadata.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -17,16 +17,16 @@ use agent::imds::backoff::Backoff;
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A minimal NodeConfig that can be followed.
+/// Minimal valid NodeConfig.
 pub const USER_DATA: &str = include_str!("../minimal-nodeconfig.yaml");
 
-/// One machine.
+/// One simulated machine.
 pub struct Room {
     folder: TempDir,
 }
 
 impl Room {
-    /// A machine with two CPUs and this kubelet.
+    /// Creates a machine with two CPUs and the given version of kubelet.
     pub fn new(kubelet: &str) -> Self {
         let room = Self { folder: tempfile::tempdir().unwrap() };
         for (name, text) in [
@@ -47,22 +47,22 @@ impl Room {
         room
     }
 
-    /// The machine's root folder.
+    /// Returns the root folder of the machine.
     pub fn root(&self) -> std::path::PathBuf {
         self.folder.path().join("root")
     }
 
-    /// Where the machine's programs are found.
+    /// Returns the search path of the machine's programs.
     pub fn search_path(&self) -> String {
         format!("{}:/usr/bin:/bin", self.folder.path().join("bin").display())
     }
 
-    /// The machine as the agent sees it.
+    /// Returns the machine as a `Host` of the agent.
     pub fn host(&self) -> Host {
         Host::new(self.root(), self.search_path())
     }
 
-    /// What bootstrap acts with; it waits next to nothing between attempts.
+    /// Returns a bootstrap that uses the IMDS at `endpoint` and waits 1 to 4 ms between attempts.
     pub fn bootstrap(&self, endpoint: &str) -> Bootstrap {
         let (start, ceiling) = (Duration::from_millis(1), Duration::from_millis(4));
         let imds = Arc::new(Imds::new(endpoint, Duration::from_secs(2)).unwrap());
@@ -78,12 +78,12 @@ impl Room {
         fs::write(path, content).unwrap();
     }
 
-    /// The next call of `systemctl` fails.
+    /// Makes the next call of `systemctl` fail.
     pub fn break_systemctl_once(&self) {
         fs::write(self.folder.path().join("bin/fail"), "").unwrap();
     }
 
-    /// Arguments of the calls of `systemctl` since last asked.
+    /// Returns the arguments of the calls of `systemctl` since the previous call of this function.
     pub fn systemctl_calls(&self) -> Vec<String> {
         let log = self.folder.path().join("bin/log");
         let calls = fs::read_to_string(&log).unwrap_or_default();
@@ -91,12 +91,12 @@ impl Room {
         calls.lines().map(str::to_owned).collect()
     }
 
-    /// What bootstrap last said about itself.
+    /// Returns the state that bootstrap last wrote.
     pub fn state(&self) -> BootstrapState {
         BootstrapState::read(self.host().at("/").as_path()).unwrap()
     }
 
-    /// Puts a program where the machine finds it.
+    /// Installs a program in the search path of the machine.
     pub fn program(&self, name: &str, text: &str) {
         let folder = self.folder.path().join("bin");
         fs::create_dir_all(&folder).unwrap();
@@ -115,7 +115,7 @@ if [ -e "$here/fail" ]; then
 fi
 "#;
 
-/// The metadata of an m4.xlarge in us-west-2f.
+/// Returns the metadata of an m4.xlarge in us-west-2f.
 pub fn metadata(user_data: &str) -> BTreeMap<String, Vec<u8>> {
     let identity = json!({
         "instanceId": "i-1234567890abcdef0", "instanceType": "m4.xlarge", "region": "us-west-2",

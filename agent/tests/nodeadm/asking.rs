@@ -1,4 +1,4 @@
-//! What is asked of EC2, how insistently, and by which way.
+//! Requests of the agent to EC2: content, retries and proxies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn name(machine: &Machine) -> Result<String, Ec2Error> {
 }
 
 #[tokio::test]
-async fn one_signed_question_gives_the_name() {
+async fn private_dns_name_sends_one_signed_request() {
     let stage = Stage::new("").await;
     assert_eq!(name(&stage.machine()).await.unwrap(), NAME);
     let requests = stage.ec2.requests();
@@ -43,7 +43,7 @@ async fn one_signed_question_gives_the_name() {
 }
 
 #[tokio::test]
-async fn what_passes_is_waited_for() {
+async fn private_dns_name_retries_when_fault_is_transient() {
     let stage = Stage::new("").await;
     let faults = [
         Fault::Refuse(400, "InvalidInstanceID.NotFound"),
@@ -60,7 +60,7 @@ async fn what_passes_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_does_not_pass_ends_it_at_once_with_ec2s_words() {
+async fn private_dns_name_fails_at_once_when_fault_is_permanent() {
     for (fault, words) in [
         (
             Fault::Refuse(403, "UnauthorizedOperation"),
@@ -78,7 +78,7 @@ async fn what_does_not_pass_ends_it_at_once_with_ec2s_words() {
 }
 
 #[tokio::test]
-async fn a_name_that_never_comes_is_given_up() {
+async fn private_dns_name_gives_up_when_name_never_appears() {
     let stage = Stage::new("").await;
     stage.ec2.fail(&vec![Fault::Unnamed; 10_000]);
     let mut machine = stage.machine();
@@ -88,9 +88,9 @@ async fn a_name_that_never_comes_is_given_up() {
     assert!(stage.ec2.requests().len() > 1);
 }
 
-/// Case 1 of EKS's own: its minutes are asserted of the real patience, its attempts of a quicker one.
+/// EKS's own test case 1. The real retry settings prove its minutes, faster settings prove its attempts.
 #[tokio::test]
-async fn a_silent_ec2_is_given_up_after_the_attempts_that_were_asked_for() {
+async fn private_dns_name_gives_up_after_aws_max_attempts() {
     for seed in 0..50 {
         let patience = Ec2Retries::nodeadm(seed);
         let attempts = |value: Option<&str>| {
@@ -122,7 +122,7 @@ async fn a_silent_ec2_is_given_up_after_the_attempts_that_were_asked_for() {
 }
 
 #[tokio::test]
-async fn without_keys_in_the_environment_the_role_signs() {
+async fn ec2_signs_with_role_when_environment_has_no_keys() {
     let mut stage = Stage::new("").await;
     stage.environment.remove("AWS_ACCESS_KEY_ID");
     let path = "meta-data/iam/security-credentials/";
@@ -141,7 +141,7 @@ async fn without_keys_in_the_environment_the_role_signs() {
 }
 
 #[tokio::test]
-async fn limits_are_those_of_the_default_card() {
+async fn interface_limits_returns_limits_of_default_network_card() {
     let stage = Stage::new("").await;
     let machine = stage.machine();
     let ec2 = Ec2::new("us-west-2", &machine.environment, &machine.host, Arc::clone(&machine.imds), machine.ec2);
@@ -161,7 +161,7 @@ async fn limits_are_those_of_the_default_card() {
 }
 
 #[tokio::test]
-async fn a_plain_request_goes_through_a_plain_proxy() {
+async fn ec2_sends_http_request_through_http_proxy() {
     let mut stage = Stage::new("").await;
     let proxy = Proxy::before(&stage.ec2.address, Some("Basic dXNlcjpwQHNz")).await;
     stage.set("AWS_ENDPOINT_URL", "http://ec2.test:5000");
@@ -171,7 +171,7 @@ async fn a_plain_request_goes_through_a_plain_proxy() {
     assert!(stage.ec2.requests()[0].to_lowercase().contains("host: ec2.test:5000\r\n"));
 }
 
-/// A certificate for EC2's real name, as PEM, and a server that has it.
+/// Returns a self-signed certificate for `name` as PEM, and a TLS acceptor that uses it.
 fn certificate(name: &str) -> (String, TlsAcceptor) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -183,7 +183,7 @@ fn certificate(name: &str) -> (String, TlsAcceptor) {
 }
 
 #[tokio::test]
-async fn a_secure_request_goes_through_a_tunnel_to_whom_the_bundle_trusts() {
+async fn ec2_tunnels_tls_through_proxy_and_checks_ca_bundle() {
     let (pem, acceptor) = certificate("ec2.us-west-2.amazonaws.com");
     let secure = FakeEc2::with_tls(Some(acceptor)).await;
     let proxy = Proxy::before(&secure.address, None).await;
@@ -207,7 +207,7 @@ async fn a_secure_request_goes_through_a_tunnel_to_whom_the_bundle_trusts() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_named() {
+async fn ec2_error_names_the_proxy_when_proxy_refuses() {
     let mut stage = Stage::new("").await;
     let proxy = Proxy::before(&stage.ec2.address, Some("Basic other")).await;
     stage.environment.remove("AWS_ENDPOINT_URL");
@@ -222,7 +222,7 @@ async fn a_proxy_that_refuses_is_named() {
 }
 
 #[tokio::test]
-async fn this_machine_is_never_reached_through_a_proxy() {
+async fn ec2_bypasses_proxy_when_endpoint_is_loopback() {
     let mut stage = Stage::new("").await;
     let proxy = Proxy::before(&stage.ec2.address, None).await;
     stage.set("HTTP_PROXY", &proxy.url);

@@ -1,4 +1,4 @@
-//! `nodeadm init` from user data to started daemons: phases, cache, disks, and a metadata service that comes late.
+//! `nodeadm init` from user data to started daemons: phases, cache, disks, and a metadata service that appears late.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ fn cached_spec(stage: &Stage) -> Value {
 }
 
 #[tokio::test]
-async fn a_whole_boot_writes_files_then_starts_daemons() {
+async fn init_writes_files_then_starts_daemons() {
     let stage = Stage::new(USER_DATA).await;
     boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap();
     let environment = stage.read(ENVIRONMENT).unwrap();
@@ -65,7 +65,7 @@ async fn a_whole_boot_writes_files_then_starts_daemons() {
 }
 
 #[tokio::test]
-async fn phases_and_daemons_can_be_left_out() {
+async fn init_omits_skipped_phases_and_daemons() {
     let stage = Stage::new(USER_DATA).await;
     boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
     assert!(stage.read(KUBELET).is_some() && stage.read("run/nodeadm/init").is_none());
@@ -83,9 +83,9 @@ async fn phases_and_daemons_can_be_left_out() {
     assert_eq!(stage.room.systemctl_calls(), STARTED[..3]);
 }
 
-/// Case 3 of EKS's own.
+/// EKS's own test case 3.
 #[tokio::test]
-async fn what_is_kept_follows_the_sources() {
+async fn init_updates_config_cache_when_sources_change() {
     let stage = Stage::new(USER_DATA).await;
     let machine = stage.machine();
     boot(&machine, init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
@@ -126,7 +126,7 @@ async fn what_is_kept_follows_the_sources() {
 }
 
 #[tokio::test]
-async fn a_name_by_instance_id_needs_no_ec2() {
+async fn init_sends_no_ec2_request_when_node_name_is_instance_id() {
     let stage = Stage::new(format!("{USER_DATA}  featureGates: {{InstanceIdNodeName: true}}\n")).await;
     stage.ec2.hang();
     boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_name_by_instance_id_needs_no_ec2() {
 }
 
 #[tokio::test]
-async fn an_unknown_instance_type_is_asked_for_and_else_takes_110_pods() {
+async fn init_requests_max_pods_from_ec2_when_type_is_unknown() {
     for (answer, pods) in [
         (
             Some(
@@ -163,9 +163,9 @@ async fn an_unknown_instance_type_is_asked_for_and_else_takes_110_pods() {
     }
 }
 
-/// Case 15 of EKS's own.
+/// EKS's own test case 15.
 #[tokio::test]
-async fn metadata_may_come_late_but_not_never() {
+async fn init_waits_for_imds_and_fails_when_it_never_appears() {
     let stage = Stage::new("").await;
     let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = deaf.local_addr().unwrap();
@@ -187,9 +187,9 @@ async fn metadata_may_come_late_but_not_never() {
     assert!(format!("{error:#}").contains("cannot connect to IMDS at"), "{error:#}");
 }
 
-/// Case 23 of EKS's own.
+/// EKS's own test case 23.
 #[tokio::test]
-async fn the_images_program_prepares_the_disks() {
+async fn init_runs_setup_local_disks_with_options_of_node_config() {
     for (storage, expected) in [
         ("{strategy: RAID0}", "raid0 --dir /mnt/k8s-disks/\n"),
         ("{strategy: RAID10, mountPath: /data}", "raid10 --dir /data\n"),
@@ -211,7 +211,7 @@ async fn the_images_program_prepares_the_disks() {
 }
 
 #[tokio::test]
-async fn disks_that_cannot_be_prepared_end_the_boot_before_daemons_fill_the_root_disk() {
+async fn init_starts_no_daemon_when_setup_local_disks_fails() {
     let stage = Stage::new(format!("{USER_DATA}  instance: {{localStorage: {{strategy: RAID0}}}}\n")).await;
     stage.room.program("setup-local-disks", "#!/bin/sh\necho no array >&2\nexit 3\n");
     let error = boot(&stage.machine(), init(&["imds://user-data"], &[])).await.unwrap_err();
@@ -219,9 +219,9 @@ async fn disks_that_cannot_be_prepared_end_the_boot_before_daemons_fill_the_root
     assert_eq!(stage.room.systemctl_calls(), Vec::<String>::new());
 }
 
-/// Case 27 of EKS's own.
+/// EKS's own test case 27.
 #[tokio::test]
-async fn the_proxy_that_a_node_config_names_is_used_for_ec2_alone() {
+async fn init_uses_proxy_of_node_config_only_for_ec2() {
     for skip in [&["--skip", "run"][..], &["--skip", "config"], &[], &["--skip=config,run"]] {
         let mut stage = Stage::new("").await;
         let proxy = Proxy::before(&stage.ec2.address, None).await;
@@ -239,7 +239,7 @@ async fn the_proxy_that_a_node_config_names_is_used_for_ec2_alone() {
 }
 
 #[tokio::test]
-async fn variables_of_the_machine_are_written_before_daemons_start() {
+async fn init_writes_default_environment_before_daemons_start() {
     let stage = Stage::new(format!("{USER_DATA}  instance: {{environment: {{default: {{A: b}}}}}}\n")).await;
     boot(&stage.machine(), init(&["imds://user-data"], &[Phase::Run])).await.unwrap();
     let drop_in = stage.read("etc/systemd/system.conf.d/environment.conf").unwrap();
@@ -250,7 +250,7 @@ async fn variables_of_the_machine_are_written_before_daemons_start() {
 }
 
 #[tokio::test]
-async fn a_unit_that_starts_badly_is_waited_for_unless_there_is_none() {
+async fn init_waits_for_unit_when_restart_fails_and_unit_exists() {
     let stage = Stage::new(USER_DATA).await;
     let script = |state: &str| {
         format!(
@@ -270,7 +270,7 @@ async fn a_unit_that_starts_badly_is_waited_for_unless_there_is_none() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_ec2_ends_the_program_with_its_words() {
+async fn init_exits_with_ec2_error_when_ec2_refuses() {
     let stage = Stage::new(USER_DATA).await;
     stage.ec2.fail(&[Fault::Refuse(403, "UnauthorizedOperation")]);
     let output = program::run(&stage, "nodeadm", &["init"]).await;

@@ -1,4 +1,4 @@
-//! What is kept from one start to the next, and when it still counts.
+//! Configuration that is kept from one start to the next, and the conditions under which it is used again.
 
 use agent::nodeadm::cache::{Defaults, Enriched, Instance, Status};
 use agent::nodeadm::chain::{Choice, MergedConfig, choose};
@@ -29,7 +29,7 @@ fn enriched() -> Enriched {
 }
 
 #[test]
-fn the_same_is_kept_another_is_followed_and_nothing_falls_back() {
+fn choose_keeps_cached_config_unless_source_has_another() {
     let other = config(&USER_DATA.replace("my-cluster", "another"));
     let fresh = |config: &NodeConfig, replaces| Ok(Choice::Fresh { config: config.clone(), replaces });
     let kept = enriched();
@@ -46,7 +46,7 @@ fn the_same_is_kept_another_is_followed_and_nothing_falls_back() {
 }
 
 #[test]
-fn what_is_saved_is_loaded_and_what_is_damaged_is_not() {
+fn load_returns_saved_config_unless_file_is_damaged() {
     let room = Room::new("v1.35.0");
     let path = Path::new("/run/eks/nodeadm/config.json");
     assert_eq!(Enriched::load(&room.host(), path), None);

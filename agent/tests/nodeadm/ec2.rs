@@ -1,5 +1,5 @@
-//! A little EC2 with a script: DescribeInstances and DescribeInstanceTypes in XML, faults that are used up in order, and a
-//! forward proxy in front of it that counts what goes through it.
+//! Scripted fake of EC2 with DescribeInstances and DescribeInstanceTypes in XML. The fake injects faults in order, each once. A
+//! forward proxy in front of the fake records its requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,19 +10,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// The name that EC2 gives to the instance.
+/// Private DNS name that EC2 returns for the instance.
 pub const NAME: &str = "ip-172-16-34-43.us-west-2.compute.internal";
 
-/// What goes wrong with one request.
+/// Fault of one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// This status with this code.
+    /// Error response with this status and code.
     Refuse(u16, &'static str),
-    /// The instance is known, but has no name yet.
+    /// Instance that exists, but has no name yet.
     Unnamed,
-    /// An answer that is no XML.
+    /// Response that is not XML.
     Html,
-    /// The connection closes.
+    /// Closed connection without a response.
     Close,
 }
 
@@ -34,7 +34,7 @@ struct Script {
     instance_types: Option<String>,
 }
 
-/// A running EC2; stops when dropped.
+/// Running fake of EC2; stops when dropped.
 #[derive(Debug)]
 pub struct FakeEc2 {
     /// Address and port.
@@ -50,12 +50,12 @@ impl Drop for FakeEc2 {
 }
 
 impl FakeEc2 {
-    /// Plain HTTP on an ephemeral loopback port.
+    /// Serves plain HTTP on an ephemeral loopback port.
     pub async fn start() -> Self {
         Self::with_tls(None).await
     }
 
-    /// The same, in TLS if there is an acceptor.
+    /// Serves on an ephemeral loopback port, over TLS if there is an acceptor.
     pub async fn with_tls(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -68,22 +68,22 @@ impl FakeEc2 {
         format!("http://{}", self.address)
     }
 
-    /// The next requests go wrong like this, then right again.
+    /// Makes the next requests fail with `faults`, in order; later requests succeed.
     pub fn fail(&self, faults: &[Fault]) {
         self.script.lock().unwrap().faults.extend(faults.iter().cloned());
     }
 
-    /// From now on nothing is answered.
+    /// Stops all responses from now on.
     pub fn hang(&self) {
         self.script.lock().unwrap().hangs = true;
     }
 
-    /// The answer to DescribeInstanceTypes.
+    /// Sets the response to DescribeInstanceTypes.
     pub fn set_instance_types(&self, items: &str) {
         self.script.lock().unwrap().instance_types = Some(items.to_owned());
     }
 
-    /// Heads and bodies of the requests so far.
+    /// Returns heads and bodies of the requests so far.
     pub fn requests(&self) -> Vec<String> {
         self.script.lock().unwrap().requests.clone()
     }
@@ -187,10 +187,10 @@ fn refusal(code: &str) -> String {
     )
 }
 
-/// A forward proxy that sends everything to one address, whatever name was asked for; stops when dropped.
+/// Forward proxy that sends every request to one address, for any host name; stops when dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Its URL.
+    /// URL of the proxy.
     pub url: String,
     seen: Arc<Mutex<Vec<String>>>,
     server: JoinHandle<()>,
@@ -203,7 +203,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// A proxy before `address`; with `secret` it lets only those through who send this authorization.
+    /// Starts a proxy in front of `address`. With `secret`, only clients that send this authorization may pass.
     pub async fn before(address: &str, secret: Option<&str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -212,7 +212,7 @@ impl Proxy {
         Self { url, seen, server }
     }
 
-    /// First lines of the requests that came since last asked.
+    /// Returns the first lines of the requests since the previous call.
     pub fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! Network interfaces: who manages which (case 29 of EKS's own), and when a boot may go on (case 2).
+//! Network interfaces: their owners (EKS's own test case 29), and the condition for the boot to continue (case 2).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ const STATES: [&str; 16] = [
 ];
 const NETWORKCTL: &str = "#!/bin/sh\nhere=${0%/*}\necho \"$*\" >> \"$here/networkctl.log\"\n[ \"$1\" = list ] && cat \"$here/links.json\"\nexit 0\n";
 
-/// A machine with interfaces of these names and hardware addresses.
+/// Creates a machine with interfaces of these names and hardware addresses.
 async fn machine(interfaces: &[(&str, &str)]) -> Stage {
     let stage = Stage::new("").await;
     for (name, mac) in interfaces {
@@ -51,7 +51,7 @@ fn links(states: &[(&str, &str)]) -> Links {
     Links { interfaces: states.iter().map(link).collect() }
 }
 
-/// What networkctl prints from now on.
+/// Sets the output of networkctl.
 fn show(stage: &Stage, states: &[(&str, &str)]) {
     let link =
         |(name, state): &(&str, &str)| serde_json::json!({"Index": 1, "Name": name, "AdministrativeState": state});
@@ -78,7 +78,7 @@ async fn udev(stage: &Stage, action: Action, interface: &str) -> anyhow::Result<
 }
 
 #[test]
-fn only_one_combination_of_states_settles_a_boot() {
+fn awaited_of_returns_none_for_only_one_combination_of_states() {
     let names = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
     for (managed, secondary) in [(names(&["eth0"]), "unmanaged"), (names(&["eth0", "eth1"]), "configured")] {
         for first in STATES {
@@ -96,7 +96,7 @@ fn only_one_combination_of_states_settles_a_boot() {
 }
 
 #[tokio::test]
-async fn the_hook_returns_once_every_link_is_where_it_belongs() {
+async fn boot_hook_returns_when_every_link_has_its_expected_state() {
     for (record, second) in [
         (Some("io.systemd.Network"), "configured"),
         (Some(r#"{"mac":"02:00:00:00:00:02","manager":"io.systemd.Network"}"#), "configured"),
@@ -127,7 +127,7 @@ async fn the_hook_returns_once_every_link_is_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn a_network_that_does_not_settle_is_explained() {
+async fn boot_hook_reports_reason_when_links_do_not_settle() {
     let stage = machine(&[("eth0", PRIMARY), ("eth1", SECONDARY)]).await;
     let mut machine = stage.machine();
     machine.links.limit = Duration::from_millis(300);
@@ -143,7 +143,7 @@ async fn a_network_that_does_not_settle_is_explained() {
 }
 
 #[tokio::test]
-async fn the_primary_interface_is_networkds_until_its_record_is_wiped_after_the_start() {
+async fn udev_net_manager_leaves_primary_to_networkd_before_init() {
     let stage = machine(&[("eth0", PRIMARY)]).await;
     stage.imds.fail("meta-data/mac", &[Fault::Status(404)]);
     let device = format!("meta-data/network/interfaces/macs/{PRIMARY}/device-number");
@@ -175,7 +175,7 @@ async fn the_primary_interface_is_networkds_until_its_record_is_wiped_after_the_
 }
 
 #[tokio::test]
-async fn a_secondary_interface_gets_a_table_of_its_own() {
+async fn udev_net_manager_writes_own_route_table_for_secondary() {
     let of = |name: &str| format!("meta-data/network/interfaces/macs/{SECONDARY}/{name}");
     for (card, metric, table) in [(None, 513, 10_001), (Some("0"), 513, 10_001), (Some("2"), 713, 10_201)] {
         let stage = machine(&[("eth1", SECONDARY)]).await;
@@ -200,7 +200,7 @@ async fn a_secondary_interface_gets_a_table_of_its_own() {
 }
 
 #[tokio::test]
-async fn another_interface_under_a_known_name_is_judged_anew() {
+async fn udev_net_manager_ignores_record_when_mac_changed() {
     let stage = machine(&[("eth1", SECONDARY)]).await;
     udev(&stage, Action::Add, "eth1").await.unwrap();
     stage.room.write("run/nodeadm/init", "");
@@ -214,7 +214,7 @@ async fn another_interface_under_a_known_name_is_judged_anew() {
 }
 
 #[tokio::test]
-async fn the_real_program_and_its_failures() {
+async fn nodeadm_internal_exits_with_error_when_interface_is_missing() {
     let stage = machine(&[("eth0", PRIMARY)]).await;
     let add = |interface| ["udev-net-manager", "--action", "add", "--interface", interface];
     let output = program::run(&stage, "nodeadm-internal", &add("eth0")).await;

@@ -1,4 +1,4 @@
-//! The real program, called by the names that EKS's units call.
+//! The real program, called by the names that EKS's units use.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Output;
@@ -8,7 +8,7 @@ use tokio::process::Command;
 use super::stage::Stage;
 use crate::room::USER_DATA;
 
-/// Runs the program under another name on the machine of `stage`.
+/// Runs the program under the name `name` on the machine of `stage`.
 pub async fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Output {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
     command.arg0(format!("/usr/bin/{name}")).args(arguments).env_clear();
@@ -22,7 +22,7 @@ pub fn said(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn config_check_tells_good_from_bad() {
+async fn config_check_reports_invalid_sources() {
     let stage = Stage::new(USER_DATA).await;
     stage.room.write("good.yaml", USER_DATA);
     stage.room.write("bad.yaml", &USER_DATA.replace("    name: my-cluster\n", ""));
@@ -42,7 +42,7 @@ async fn config_check_tells_good_from_bad() {
 }
 
 #[tokio::test]
-async fn config_dump_prints_the_sum() {
+async fn config_dump_prints_merged_config() {
     let stage = Stage::new(USER_DATA).await;
     stage.room.write("drop-ins/a.yaml", &super::stage::node_config("{kubelet: {flags: [--v=4]}}"));
     let sources = ["config", "dump", "-c", "imds://user-data", "-c", "file:///drop-ins"];
@@ -56,7 +56,7 @@ async fn config_dump_prints_the_sum() {
 }
 
 #[tokio::test]
-async fn a_failure_says_one_sentence_and_a_bad_argument_its_usage() {
+async fn nodeadm_exits_with_1_on_failure_and_2_on_bad_arguments() {
     let stage = Stage::new("#!/bin/sh\n").await;
     let output = run(&stage, "nodeadm", &["config", "check"]).await;
     assert_eq!(output.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! Where NodeConfigs come from: every packing of user data, files and folders, what is tolerated and what is not.
+//! Sources of NodeConfigs: every encoding of user data, files and folders; tolerated input and errors.
 
 use agent::nodeadm::chain::{MergedConfig, gather};
 use agent::nodeadm::source::Source;
@@ -20,7 +20,7 @@ async fn config(stage: &Stage, sources: &[&str]) -> NodeConfig {
 }
 
 #[tokio::test]
-async fn user_data_in_every_packing() {
+async fn gather_reads_user_data_in_every_encoding() {
     let first = node_config("{cluster: {name: one}, kubelet: {flags: [--a]}}");
     let second = node_config("{cluster: {name: two}, kubelet: {flags: [--b]}}");
     let both = mime(&[(CONFIG, first.as_bytes()), (SHELL, b"#!/bin/sh\nexit 1\n"), (CONFIG, second.as_bytes())]);
@@ -43,7 +43,7 @@ async fn user_data_in_every_packing() {
 }
 
 #[tokio::test]
-async fn user_data_for_others_is_no_error_but_damaged_user_data_is() {
+async fn gather_fails_only_when_user_data_is_damaged() {
     let mut damaged = gzip(node_config("{cluster: {name: one}}"));
     damaged.truncate(20);
     for (user_data, reason) in [
@@ -67,7 +67,7 @@ async fn user_data_for_others_is_no_error_but_damaged_user_data_is() {
 }
 
 #[tokio::test]
-async fn absent_user_data_counts_only_once_the_instance_is_known() {
+async fn gather_reports_absent_user_data_only_after_identity() {
     let stage = Stage::new(node_config("{cluster: {name: late}}")).await;
     stage.imds.fail("user-data", &[Fault::Status(404)]);
     stage.imds.fail("dynamic/instance-identity/document", &[Fault::Status(404), Fault::Status(503)]);
@@ -78,7 +78,7 @@ async fn absent_user_data_counts_only_once_the_instance_is_known() {
 }
 
 #[tokio::test]
-async fn a_folder_is_its_documents_in_order_of_their_names() {
+async fn gather_merges_documents_of_a_folder_by_name() {
     let stage = Stage::new("").await;
     for (name, cluster, flag) in
         [("a.yaml", "a", "1"), ("c.json", "c", "3"), ("b.YML", "b", "2"), (".z.yaml", "z", "4")]
@@ -105,7 +105,7 @@ async fn a_folder_is_its_documents_in_order_of_their_names() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_node_config_is_an_error_that_names_it() {
+async fn gather_names_the_file_when_it_is_not_a_node_config() {
     let stage = Stage::new("").await;
     for (name, text, reason) in [
         ("broken.yaml", "kind: {", "line 1"),
@@ -125,7 +125,7 @@ async fn a_file_that_is_no_node_config_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn later_sources_win_and_empty_ones_do_not_matter() {
+async fn gather_prefers_later_sources_and_ignores_empty_ones() {
     let stage =
         Stage::new(node_config("{cluster: {name: user-data, cidr: 10.1.0.0/16}, kubelet: {flags: [--u]}}")).await;
     stage.room.write("drop-ins/a.yaml", &node_config("{cluster: {name: folder}, kubelet: {flags: [--f]}}"));

@@ -1,4 +1,4 @@
-//! What every test here stands on: a machine, its metadata, and documents to put there.
+//! Fixture of the nodeadm tests: a machine, its metadata, and builders for documents.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::room::{Room, metadata};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A machine, its metadata and its EC2.
+/// Simulated machine with its metadata service and its EC2.
 pub struct Stage {
     pub room: Room,
     pub imds: FakeImds,
@@ -32,7 +32,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A machine that was launched with this user data.
+    /// Creates a machine that was launched with this user data.
     pub async fn new(user_data: impl AsRef<[u8]>) -> Self {
         let (imds, ec2) = (FakeImds::start(metadata("")).await, FakeEc2::start().await);
         imds.set("user-data", user_data.as_ref());
@@ -45,12 +45,12 @@ impl Stage {
         Self { room: Room::new("v1.35.0"), imds, ec2, environment }
     }
 
-    /// Sets a variable of the commands' environment.
+    /// Sets a variable in the environment of the commands.
     pub fn set(&mut self, name: &str, value: &str) {
         self.environment.insert(name.to_owned(), value.to_owned());
     }
 
-    /// The machine as the commands see it; they wait next to nothing between attempts.
+    /// Returns the `Machine` that the commands receive. Its delay between attempts is 1 to 2 ms.
     pub fn machine(&self) -> Machine {
         let backoff = Backoff { start: MILLISECOND, ceiling: MILLISECOND * 2, seed: 1 };
         let ec2 =
@@ -66,13 +66,13 @@ impl Stage {
         }
     }
 
-    /// The text of a file of the machine.
+    /// Returns the text of a file of the machine.
     pub fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.room.root().join(path)).ok()
     }
 }
 
-/// A NodeConfig with this `spec`, YAML in one line.
+/// Returns a NodeConfig with this `spec`, as YAML in one line.
 pub fn node_config(spec: &str) -> String {
     format!("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {spec}\n")
 }
@@ -87,7 +87,7 @@ pub fn base64(data: impl AsRef<[u8]>) -> Vec<u8> {
     STANDARD.encode(data).into_bytes()
 }
 
-/// A multipart document of parts with these media types.
+/// Returns a multipart document of parts with these media types.
 pub fn mime(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut document = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n".to_vec();
     for (media_type, body) in parts {

@@ -1,7 +1,7 @@
-//! Folders of input and expected files. Each case has a folder, and each of its scenarios one below: `case.yaml` (the
-//! machine, and what is expected beside files), `config.yaml` or `user-data`, and `expected/`, where JSON is
-//! compared by its values and everything else by its bytes. `BLESS=1` writes what it finds for the files that are
-//! there already: read it.
+//! Folders of input and expected files. Each case has a folder, and each of its scenarios has a folder below. A scenario
+//! consists of `case.yaml` (the machine, and expectations other than files), `config.yaml` or `user-data`, and `expected/`.
+//! JSON is compared by value, every other file by bytes. `BLESS=1` overwrites the existing expected files with the result:
+//! review the difference.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,30 +17,30 @@ use super::facts::Machine;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Case {
-    /// What the case is about.
+    /// Subject of the case.
     about: String,
-    /// The machine, where it differs from the usual one.
+    /// Differences of the machine from the default one.
     #[serde(default)]
     facts: Machine,
-    /// The scenario beside this one whose expected files these are.
+    /// Sibling scenario whose expected files apply here too.
     same_as: Option<String>,
-    /// Expected files whose bytes matter although their format is free.
+    /// Expected files that must match byte by byte although their format is free.
     #[serde(default)]
     bytes: Vec<String>,
-    /// Paths that are not written.
+    /// Paths that the plan must not write.
     #[serde(default)]
     not_written: Vec<String>,
-    /// Whether nothing is written that is not expected.
+    /// Requirement that the plan writes only the expected files.
     #[serde(default)]
     whole: bool,
-    /// Warnings, by their beginnings.
+    /// Prefixes of the expected warnings.
     #[serde(default)]
     warnings: Vec<String>,
-    /// The beginning of the error, where there is no plan.
+    /// Prefix of the expected error, if there is no plan.
     error: Option<String>,
 }
 
-/// One test for each case, and one that no folder is left out.
+/// Makes one test for each case, and one test that every folder has a case.
 macro_rules! cases {
     ($($test:ident: $folder:literal),+ $(,)?) => {
         $(
@@ -51,7 +51,7 @@ macro_rules! cases {
         )+
 
         #[test]
-        fn no_case_is_left_out() {
+        fn cases_contains_every_folder() {
             let mut named = vec![$($folder),+];
             named.sort_unstable();
             assert_eq!(folders(&cases()).iter().map(|folder| name(folder)).collect::<Vec<_>>(), named);
@@ -60,28 +60,28 @@ macro_rules! cases {
 }
 
 cases! {
-    case_06_base_runtime_spec: "containerd-base-runtime-spec",
-    case_07_containerd_1: "containerdv1-config",
-    case_08_containerd_1_neuron: "containerdv1-runtime-config-neuron",
-    case_09_containerd_1_nvidia: "containerdv1-runtime-config-nvidia",
-    case_10_containerd_2: "containerdv2-config",
-    case_11_containerd_2_neuron: "containerdv2-runtime-config-neuron",
-    case_12_containerd_2_nvidia: "containerdv2-runtime-config-nvidia",
-    case_13_max_pods_expression: "custom-max-pods-expression",
-    case_14_credential_provider: "image-credential-provider",
-    case_16_kubeconfig: "kubeconfig",
-    case_17_kubeconfig_outpost: "kubeconfig-outpost",
-    case_18_kubelet_config_dir: "kubelet-config-dir",
-    case_19_new_instance_type: "kubelet-config-new-instance-type",
-    case_20_set_empty: "kubelet-config-set-empty",
-    case_21_kubelet_flags: "kubelet-flags",
-    case_22_kubelet_version: "kubelet-version",
-    case_24_mime_merge: "mime-userdata-merge",
-    case_25_name_resolution: "network-name-resolution",
-    case_26_environment: "nodeadm-environment-config",
-    case_28_pod_infra_container: "pod-infra-container",
-    fast_image_pull: "fast-image-pull",
-    ours: "ours",
+    plan_matches_eks_case_06_base_runtime_spec: "containerd-base-runtime-spec",
+    plan_matches_eks_case_07_containerd_1: "containerdv1-config",
+    plan_matches_eks_case_08_containerd_1_neuron: "containerdv1-runtime-config-neuron",
+    plan_matches_eks_case_09_containerd_1_nvidia: "containerdv1-runtime-config-nvidia",
+    plan_matches_eks_case_10_containerd_2: "containerdv2-config",
+    plan_matches_eks_case_11_containerd_2_neuron: "containerdv2-runtime-config-neuron",
+    plan_matches_eks_case_12_containerd_2_nvidia: "containerdv2-runtime-config-nvidia",
+    plan_matches_eks_case_13_max_pods_expression: "custom-max-pods-expression",
+    plan_matches_eks_case_14_credential_provider: "image-credential-provider",
+    plan_matches_eks_case_16_kubeconfig: "kubeconfig",
+    plan_matches_eks_case_17_kubeconfig_outpost: "kubeconfig-outpost",
+    plan_matches_eks_case_18_kubelet_config_dir: "kubelet-config-dir",
+    plan_matches_eks_case_19_new_instance_type: "kubelet-config-new-instance-type",
+    plan_matches_eks_case_20_set_empty: "kubelet-config-set-empty",
+    plan_matches_eks_case_21_kubelet_flags: "kubelet-flags",
+    plan_matches_eks_case_22_kubelet_version: "kubelet-version",
+    plan_matches_eks_case_24_mime_merge: "mime-userdata-merge",
+    plan_matches_eks_case_25_name_resolution: "network-name-resolution",
+    plan_matches_eks_case_26_environment: "nodeadm-environment-config",
+    plan_matches_eks_case_28_pod_infra_container: "pod-infra-container",
+    plan_matches_expected_files_of_fast_image_pull: "fast-image-pull",
+    plan_matches_expected_files_of_our_cases: "ours",
 }
 
 fn cases() -> PathBuf {
@@ -152,7 +152,7 @@ fn check_plan(case: &Case, folder: &Path, plan: &BootstrapPlan, what: &str) {
     }
 }
 
-/// JSON by its values, text by itself.
+/// Returns JSON as a value, any other content as text.
 fn readable(content: &[u8], by_bytes: bool) -> Result<Value, String> {
     let text = String::from_utf8(content.to_vec()).unwrap();
     if by_bytes {
@@ -161,7 +161,7 @@ fn readable(content: &[u8], by_bytes: bool) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|_| text)
 }
 
-/// Files below a folder by their paths on the machine.
+/// Returns the files below a folder by their paths on the machine.
 fn tree(folder: &Path) -> BTreeMap<String, (PathBuf, Vec<u8>)> {
     let mut files = BTreeMap::new();
     let mut left = vec![folder.to_path_buf()];

@@ -1,4 +1,4 @@
-//! The usual machine, an m4.xlarge with two CPUs, and how a case differs from it.
+//! The default machine, an m4.xlarge with two CPUs, and the differences that a case declares.
 
 use std::net::IpAddr;
 
@@ -10,21 +10,21 @@ use machine::pods::InterfaceLimits;
 use machine::userdata;
 use serde::Deserialize;
 
-/// The cluster of whoever does not care which.
+/// NodeConfig of the default cluster.
 pub const CLUSTER: &str = include_str!("../minimal-nodeconfig.yaml");
 
-/// What differs from the usual machine, as a case writes it.
+/// Differences from the default machine, as written in `case.yaml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Machine {
     pub kubelet: String,
-    /// `none` where it is not installed.
+    /// Version of containerd; `none` if it is not installed.
     pub containerd: String,
     pub instance_type: String,
     pub cpus: u32,
     pub memory_gib: u64,
     pub node_ip: String,
-    /// Interfaces and addresses of each, as EC2 says.
+    /// Number of network interfaces, and number of IPv4 addresses of each, as EC2 reports them.
     pub limits: Option<(u32, u32)>,
     pub nvidia_device: bool,
     pub nvidia_runtime: bool,
@@ -57,7 +57,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// All facts of this machine when it is told `user_data`.
+    /// Returns all facts of this machine with `user_data`.
     pub fn facts(&self, user_data: &str) -> Facts {
         let hardware = Hardware { cpus: self.cpus, memory_bytes: self.memory_gib << 30, nvidia: self.nvidia_device };
         Facts {

@@ -1,4 +1,5 @@
-//! The figures that published cases of EKS's bootstrap assert, apart from the folders, so that blessing cannot move them.
+//! Numbers that the published test cases of EKS's bootstrap assert. The numbers are separate from the folders, so that
+//! `BLESS=1` cannot change them.
 
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ fn config(machine: &Machine, user_data: &str) -> Value {
 }
 
 #[test]
-fn published_figures_hold() {
+fn plan_sets_published_max_pods_and_reservations() {
     let usual = |kubelet: &str| Machine { kubelet: kubelet.to_owned(), ..Machine::default() };
     let mock = Machine { instance_type: "mock-type.large".to_owned(), ..usual("1.35.0") };
     for (what, machine, expression, max_pods, memory, keys) in [
@@ -34,7 +35,7 @@ fn published_figures_hold() {
 }
 
 #[test]
-fn what_each_release_of_kubelet_gets() {
+fn plan_sets_feature_gates_by_kubelet_version() {
     for (release, gates, has_shutdown) in
         [(27, 1, false), (28, 1, false), (32, 1, false), (33, 2, false), (34, 3, true), (35, 3, true), (36, 3, true)]
     {

@@ -1,4 +1,4 @@
-//! Rules that a folder of files does not show: disks, units, programs and orders.
+//! Rules that a folder of files does not show: disks, units, programs and their order.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ fn planned(machine: &Machine, rest: &str) -> BootstrapPlan {
 }
 
 #[test]
-fn disks_are_left_alone_unless_a_strategy_is_named() {
+fn plan_prepares_disks_only_when_a_strategy_is_set() {
     let usual = Machine::default();
     let disks = |storage: &str| planned(&usual, &format!("  instance: {{localStorage: {storage}}}\n")).disks;
     assert_eq!(disks("{}"), None);
@@ -36,7 +36,7 @@ fn disks_are_left_alone_unless_a_strategy_is_named() {
 }
 
 #[test]
-fn units_restart_in_order_and_those_of_the_system_first() {
+fn plan_restarts_system_units_separately_and_in_order() {
     let usual = Machine::default();
     let plan = planned(&usual, "");
     assert_eq!(plan.units, ["containerd.service", "kubelet.service"]);
@@ -46,7 +46,7 @@ fn units_restart_in_order_and_those_of_the_system_first() {
 }
 
 #[test]
-fn files_are_told_apart_by_whose_they_are() {
+fn plan_assigns_each_file_to_its_part() {
     let everything = "  instance:
     network: {domains: [a.example.com]}
     environment: {default: {A: b}, kubelet: {C: d}}
@@ -63,7 +63,7 @@ fn files_are_told_apart_by_whose_they_are() {
 }
 
 #[test]
-fn what_an_earlier_plan_wrote_goes() {
+fn plan_removes_files_that_an_earlier_plan_wrote() {
     let usual = Machine { cpus: 8, ..Machine::default() };
     let with = planned(&usual, "  kubelet: {config: {maxPods: 5}}\n  featureGates: {FastImagePull: true}\n");
     let without = planned(&usual, "");
@@ -75,7 +75,7 @@ fn what_an_earlier_plan_wrote_goes() {
 }
 
 #[test]
-fn the_sandbox_image_is_given_to_the_snapshotter_once_containerd_runs() {
+fn plan_imports_sandbox_archive_after_containerd_starts() {
     let large = Machine { cpus: 8, ..Machine::default() };
     let gate = "  featureGates: {FastImagePull: true}\n";
     let programs = planned(&large, gate).programs;
@@ -88,7 +88,7 @@ fn the_sandbox_image_is_given_to_the_snapshotter_once_containerd_runs() {
 }
 
 #[test]
-fn hosts_settle() {
+fn plan_leaves_hosts_file_unchanged_when_planned_again() {
     let outpost = CLUSTER.replace("    name:", "    enableOutpost: true\n    id: some-id\n    name:");
     let addresses: Vec<IpAddr> = vec!["10.0.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
     for before in ["", "127.0.0.1 localhost\n", "127.0.0.1 localhost"] {
@@ -104,7 +104,7 @@ fn hosts_settle() {
 }
 
 #[test]
-fn the_host_of_an_endpoint() {
+fn api_host_returns_host_of_endpoint() {
     for (endpoint, host) in [
         ("https://example.com", Some("example.com")),
         ("https://example.com:6443/path?query", Some("example.com")),
@@ -119,7 +119,7 @@ fn the_host_of_an_endpoint() {
 }
 
 #[test]
-fn a_kubeconfig_says_what_it_was_told_whatever_that_looks_like() {
+fn kubeconfig_preserves_unusual_names() {
     for odd in [
         "plain",
         "1.0",
@@ -150,7 +150,7 @@ fn a_kubeconfig_says_what_it_was_told_whatever_that_looks_like() {
     }
 }
 
-/// What systemd makes of a quoted value: C escapes, then specifiers.
+/// Decodes a quoted value as systemd does: C escapes, then specifiers.
 fn as_systemd_reads(quoted: &str) -> String {
     let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
     let (mut text, mut characters) = (String::new(), inner.chars());
@@ -179,7 +179,7 @@ fn as_systemd_reads(quoted: &str) -> String {
 }
 
 #[test]
-fn systemd_reads_every_character_of_a_variable_as_it_was() {
+fn environment_drop_in_preserves_every_character() {
     for code in (1_u8..=126).chain([0xe9]) {
         let value = format!("a{}b", char::from(code));
         let config = format!("{CLUSTER}  instance: {}\n", json!({"environment": {"kubelet": {"NAME": value}}}));
@@ -193,7 +193,7 @@ fn systemd_reads_every_character_of_a_variable_as_it_was() {
 }
 
 #[test]
-fn mounts_that_are_not_bound_cannot_be_left_out() {
+fn plan_warns_when_disabled_mounts_have_no_effect() {
     let rest = "  instance: {localStorage: {strategy: Mount, disabledMounts: [SOCI]}}\n";
     let warnings = planned(&Machine::default(), rest).warnings;
     assert_eq!(warnings, ["spec.instance.localStorage.disabledMounts has no effect with strategy Mount"]);

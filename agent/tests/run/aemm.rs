@@ -1,4 +1,5 @@
-//! AWS's own stand-in for the metadata service as the judge: what it serves for a notice is what our watch hears.
+//! AWS's own emulator of the metadata service as an oracle: the watch of the agent must receive each notice that the emulator
+//! serves.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// The start of 2030.
+/// Start of 2030, in milliseconds since 1970.
 const Y2030: u64 = 1_893_456_000_000;
 
-/// The program, built once.
+/// Returns the path of the emulator, built once.
 fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| go_programs::go_program("aemm").unwrap())
@@ -54,7 +55,7 @@ impl Aemm {
         Self { process, endpoint: format!("http://127.0.0.1:{port}"), _home: home }
     }
 
-    /// Watches until everything has been said that is waited for, in any order.
+    /// Watches the metadata service until every expected notice has arrived, in any order.
     async fn says(&self, expected: &[&(dyn Fn(&NoticeValue) -> bool + Sync)]) {
         let imds = Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap());
         let (told, mut news) = mpsc::channel(4);
@@ -76,7 +77,7 @@ impl Aemm {
 }
 
 #[tokio::test]
-async fn a_spot_interruption_with_its_recommendation() {
+async fn watch_reports_spot_interruption_and_rebalance() {
     let mut all = tokio::task::JoinSet::new();
     for action in ["terminate", "stop", "hibernate"] {
         all.spawn(async move {
@@ -93,7 +94,7 @@ async fn a_spot_interruption_with_its_recommendation() {
 }
 
 #[tokio::test]
-async fn maintenance_that_is_to_come_and_that_is_not() {
+async fn watch_reports_maintenance_with_its_state() {
     let rows = [
         ("active", MaintenanceState::Active),
         ("canceled", MaintenanceState::Canceled),
@@ -121,7 +122,7 @@ async fn maintenance_that_is_to_come_and_that_is_not() {
 }
 
 #[tokio::test]
-async fn a_group_that_lets_the_machine_go() {
+async fn watch_reports_termination_by_auto_scaling_group() {
     let aemm = Aemm::start(&["asglifecycle", "--asg-termination-delay-sec", "6"]);
     let state = |state: &'static str| move |said: &NoticeValue| *said == NoticeValue::Scaling(state.to_owned());
     aemm.says(&[&state("InService"), &state("Terminated")]).await;

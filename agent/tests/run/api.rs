@@ -1,4 +1,4 @@
-//! A scripted API server: plain HTTP on loopback, one Node, a few pods, and eviction replies that a test lays out beforehand.
+//! Scripted API server: plain HTTP on loopback, one Node, some pods, and replies to evictions that a test sets beforehand.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 type Body = BoxBody<Bytes, Infallible>;
 
-/// An answer laid out for a pod's next eviction or deletion.
+/// Scripted response to the next eviction or deletion of a pod.
 #[derive(Clone, Debug)]
 pub struct Scripted {
     pub status: u16,
@@ -31,7 +31,7 @@ pub fn status(status: u16) -> Scripted {
     Scripted { status, retry_after: None, message: "scripted" }
 }
 
-/// A request as it arrived.
+/// Request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: Method,
@@ -43,7 +43,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Whether the request's label selector matches the object.
+    /// Reports whether the label selector of the request matches the object.
     fn selects(&self, object: &Value) -> bool {
         let Some((_, selector)) = self.query.split_once("labelSelector=") else { return true };
         let (selector, _) = selector.split_once('&').unwrap_or((selector, ""));
@@ -62,28 +62,28 @@ pub struct State {
     pub replies: BTreeMap<String, VecDeque<Scripted>>,
     pub seen: Vec<Seen>,
     pub events: BTreeMap<String, Value>,
-    /// The node's one volume is still attached, by its VolumeAttachment.
+    /// Existence of the VolumeAttachment of the node's one volume.
     pub attached: bool,
-    /// CSI drivers that have registered on the node.
+    /// Names of the CSI drivers that are registered on the node.
     pub drivers: Vec<&'static str>,
-    /// The answer to the next watch, instead of one.
+    /// Status of the response to the next watch, instead of a stream.
     pub watch_answer: Option<u16>,
-    /// Evictions answer 429 unless scripted otherwise; deletions are another matter.
+    /// Refusal of every eviction with 429 unless scripted otherwise; deletions are not affected.
     pub budget_holds: bool,
-    /// What the answers say the time is, instead of the truth.
+    /// `Date` header of the responses, instead of the current time.
     pub date: Option<String>,
-    /// A PodDisruptionBudget `all` that lets one pod go, and the next one so much later.
+    /// Interval of a PodDisruptionBudget `all` that permits one eviction at a time.
     pub one_each: Option<Duration>,
     let_go: Option<Instant>,
-    /// Connections so far.
+    /// Number of connections so far.
     pub connections: usize,
     version: u64,
-    /// What happened, for watches that start in the past.
+    /// Past events for watches that start at an earlier version.
     history: Vec<(u64, String, Bytes)>,
     watchers: Vec<(String, UnboundedSender<Bytes>)>,
 }
 
-/// The server; it ends with this value.
+/// Running server; stops when dropped.
 pub struct Api {
     pub url: String,
     state: Arc<Mutex<State>>,
@@ -136,7 +136,7 @@ impl Api {
         self.state().watchers.clear();
     }
 
-    /// Requests whose method and path are these.
+    /// Returns the requests with this method and path.
     pub fn requests(&self, method: &Method, path: &str) -> Vec<Seen> {
         let state = self.state();
         let matching = state.seen.iter().filter(|it| it.method == *method && it.path == path);
@@ -144,10 +144,10 @@ impl Api {
     }
 }
 
-/// How long a test waits for something that takes milliseconds: long enough for a machine that does much else.
+/// Time limit for a step that takes milliseconds: long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits until `there` gives something; fails the test after [`PATIENCE`].
+/// Waits until `there` returns a value; fails the test after [`PATIENCE`].
 pub async fn until<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {
@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    /// What the API server says when the budget has no room, word by word.
+    /// Evicts a pod; without room in the budget, returns the exact error of the API server.
     fn evict(&mut self, name: &str, uid: &str) -> Response<Body> {
         let full = self.one_each.is_some_and(|heals| self.let_go.is_some_and(|at| at.elapsed() < heals));
         if !full {
@@ -212,7 +212,7 @@ impl State {
         response
     }
 
-    /// An eviction or deletion: the script's answer, or what a server without budgets does.
+    /// Handles an eviction or deletion with the scripted response, or else like a server without budgets.
     fn end_pod(&mut self, name: &str, uid: &str) -> Scripted {
         let scripted = self.replies.get_mut(name).and_then(VecDeque::pop_front);
         let reply = scripted.unwrap_or_else(|| match self.pods.get(name) {
@@ -236,7 +236,7 @@ impl State {
         receiver
     }
 
-    /// A page of a collection; where it goes on is said in a word that has to be escaped.
+    /// Returns one page of a collection. The `continue` token contains characters that need escaping.
     fn list(&self, path: &str, query: &str) -> Value {
         let items: Vec<&Value> = match path {
             "/api/v1/nodes" => self.node.iter().collect(),
@@ -251,7 +251,7 @@ impl State {
         json!({"metadata": {"resourceVersion": self.version.to_string(), "continue": next}, "items": page})
     }
 
-    /// RFC 6902, as far as anyone uses it: a test, and a removal in the same place.
+    /// Applies the subset of RFC 6902 that the agent uses: a test, and a removal at the same path.
     fn patch_precisely(&mut self, patch: &Value) -> Response<Body> {
         let mut node = self.node.clone().unwrap_or_default();
         let place = patch[0]["path"].as_str().unwrap();
@@ -301,7 +301,7 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
         state.lock().unwrap().connections += 1;
         tokio::spawn(async move {
             let service = service_fn(|request| answer(request, Arc::clone(&state)));
-            // A client that hangs up is no news.
+            // A disconnect of the client is expected, so the error is dropped.
             drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
     }
@@ -405,7 +405,7 @@ fn streamed(receiver: UnboundedReceiver<Bytes>) -> Response<Body> {
     Response::new(Lines(receiver).boxed())
 }
 
-/// A watch's lines as a stream, without another crate for it.
+/// Lines of a watch as a stream, without a further crate.
 struct Lines(UnboundedReceiver<Bytes>);
 
 impl hyper::body::Body for Lines {

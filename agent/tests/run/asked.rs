@@ -1,4 +1,4 @@
-//! Drains that someone asks for by the Node's annotation: acknowledged, followed, withdrawn, and never another machine's.
+//! Drains that the annotation of the Node requests: acknowledged, performed, withdrawn, and never those of another machine.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn wished() -> Input {
     wish(r#"{"id":"d-1","reason":"Drifted"}"#)
 }
 
-/// What is said in this step of the condition `kerf.sh/Drained`: status, reason and message.
+/// Returns status, reason and message of the condition `kerf.sh/Drained` in these actions.
 fn said(acts: &[AgentAction]) -> Option<(String, String, String)> {
     let patch = acts.iter().find_map(|act| match act {
         AgentAction::PatchStatus(patch) => Some(patch),
@@ -40,7 +40,7 @@ fn requests(acts: &[AgentAction]) -> Vec<String> {
 }
 
 #[test]
-fn a_wish_is_acknowledged_in_the_same_step_and_followed() {
+fn drain_annotation_is_acknowledged_in_the_same_step() {
     let mut life = started();
     life.take(wished(), T0);
     let acts = settle(&mut life, T0);
@@ -66,7 +66,7 @@ fn a_wish_is_acknowledged_in_the_same_step_and_followed() {
 }
 
 #[test]
-fn without_a_deadline_nobody_is_forced_and_with_one_at_the_last_moment() {
+fn drain_deletes_pods_only_when_a_deadline_nears() {
     let with_deadline = json!({"id": "d-1", "deadline": "2026-01-01T12:02:00Z"}).to_string();
     for (text, forced) in [(r#"{"id":"d-1"}"#.to_owned(), None), (with_deadline, Some(90))] {
         let mut life = started();
@@ -90,7 +90,7 @@ fn without_a_deadline_nobody_is_forced_and_with_one_at_the_last_moment() {
 }
 
 #[test]
-fn another_machines_wish_is_not_ours_to_follow() {
+fn drain_annotation_is_ignored_when_node_is_another_machine() {
     let mut life = started();
     let foreign = node_with("aws:///us-west-2a/i-0other", |node| {
         node["metadata"]["annotations"] = json!({"kerf.sh/drain": r#"{"id":"d-1"}"#});
@@ -103,7 +103,7 @@ fn another_machines_wish_is_not_ours_to_follow() {
 }
 
 #[test]
-fn a_wish_that_is_taken_back_ends_the_drain_and_what_it_did_to_the_node() {
+fn drain_uncordons_node_when_annotation_is_removed() {
     let mut life = started();
     life.take(wished(), T0);
     settle(&mut life, T0);
@@ -128,7 +128,7 @@ fn a_wish_that_is_taken_back_ends_the_drain_and_what_it_did_to_the_node() {
 }
 
 #[test]
-fn a_restart_goes_on_with_the_wish_before_anybody_is_heard() {
+fn drain_continues_from_journal_when_agent_restarts() {
     let mut life = started();
     life.take(wished(), T0);
     settle(&mut life, T0);
@@ -150,7 +150,7 @@ fn a_restart_goes_on_with_the_wish_before_anybody_is_heard() {
 }
 
 #[test]
-fn what_is_asked_in_no_words_of_ours_is_answered_and_not_followed() {
+fn drain_annotation_is_rejected_when_invalid() {
     let mut life = started();
     life.take(wish("yes please"), T0);
     let acts = settle(&mut life, T0);
@@ -161,7 +161,7 @@ fn what_is_asked_in_no_words_of_ours_is_answered_and_not_followed() {
 }
 
 #[test]
-fn a_notice_brings_the_end_of_an_asked_drain_forward_and_both_are_answered() {
+fn drain_takes_deadline_of_notice_and_reports_both_ids() {
     let mut life = started();
     life.take(wish(r#"{"id":"d-1","daemonSets":true}"#), T0);
     settle(&mut life, T0);
@@ -175,9 +175,9 @@ fn a_notice_brings_the_end_of_an_asked_drain_forward_and_both_are_answered() {
     assert_eq!(drain.settings().daemon_sets, drain::DaemonSets::Drain);
 }
 
-/// A controller that takes over after half a minute of silence must not take a busy agent for a dead one.
+/// The controller takes over after 30 s without a heartbeat, and must not mistake a busy agent for a dead one.
 #[test]
-fn a_draining_agent_gives_a_sign_of_life_every_ten_seconds() {
+fn agent_writes_heartbeat_every_ten_seconds_when_draining() {
     let mut life = started();
     life.take(wished(), T0);
     life.take(Input::Pods(vec![PodOnNode { do_not_disrupt: true, ..pod("a") }]), T0);
@@ -191,7 +191,7 @@ fn a_draining_agent_gives_a_sign_of_life_every_ten_seconds() {
 }
 
 #[test]
-fn volumes_are_waited_for_once_the_pods_are_gone() {
+fn drain_waits_for_volumes_to_detach_after_pods_left() {
     let attached = |volumes: Value| {
         node_with(OURS, |node| {
             node["metadata"]["annotations"] = json!({"kerf.sh/drain": r#"{"id":"d-1"}"#});
@@ -208,7 +208,8 @@ fn volumes_are_waited_for_once_the_pods_are_gone() {
     settle(&mut life, T0);
     life.take(Input::Pods(vec![]), T0);
     assert!(!over(&mut life, 0, 30), "a volume is attached that nobody uses");
-    // Off the Node's list it is only on its way: whether it is gone shows in its VolumeAttachment, which is asked for again and again.
+    // A volume that left the Node's list is only being detached. Only the VolumeAttachment shows the end, so the agent requests
+    // it repeatedly.
     life.take(attached(json!([])), at(30));
     let acts: Vec<AgentAction> = (30..40).flat_map(|second| settle(&mut life, at(second))).collect();
     let looks = |act: &&String| **act == "look kubernetes.io/csi/ebs.csi.aws.com^vol-1";
@@ -230,9 +231,10 @@ fn volumes_are_waited_for_once_the_pods_are_gone() {
     assert!(over(&mut life, 0, 10), "the pod that stays keeps its volume");
 }
 
-/// The whole agent against a server that answers as the Node authorizer does: what is gone is nobody's, and is refused.
+/// The whole agent against a server that behaves like the Node authorizer: a VolumeAttachment that no longer exists is
+/// forbidden (403).
 #[tokio::test]
-async fn a_drain_ends_when_its_volume_is_off_the_machine_and_not_when_it_is_off_the_list() {
+async fn drain_ends_when_volume_attachment_is_deleted() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.join(&api);
@@ -275,9 +277,9 @@ fn condition(api: &Api) -> Option<Value> {
     conditions.into_iter().find(|it| it["type"] == "kerf.sh/Drained")
 }
 
-/// The whole agent against a server whose one budget lets one pod go at a time, with the words that the real one uses.
+/// The whole agent against a server whose one budget permits one eviction at a time, with the real error message.
 #[tokio::test]
-async fn thirty_pods_under_one_budget_leave_one_by_one() {
+async fn drain_evicts_one_by_one_when_budget_allows_one() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.write("etc/kerf/agent.yaml", "drain: {loadBalancerLead: 0s}\n");
@@ -296,7 +298,7 @@ async fn thirty_pods_under_one_budget_leave_one_by_one() {
     let deleted = state.seen.iter().filter(|it| it.method == Method::DELETE).count();
     let asked = state.seen.iter().filter(|it| it.path.ends_with("/eviction")).count();
     assert_eq!((state.pods.len(), deleted), (0, 0));
-    // Each pod once at first, then one on behalf of all: some three rounds for each that leaves.
+    // First one request for each pod, then one request for all pods of the budget: about three rounds for each evicted pod.
     assert!(asked < 30 + 30 * 6, "{asked} requests");
 }
 
@@ -305,9 +307,9 @@ fn deadline(seconds: i64) -> String {
     jiff::Timestamp::from_second(now + seconds).expect("a moment").to_string()
 }
 
-/// The agent is killed in the middle; what carries on is the one that systemd starts.
+/// The test kills the agent midway; the next agent, as systemd starts it, continues the drain.
 #[tokio::test]
-async fn an_agent_that_dies_midway_goes_on_where_it_was() {
+async fn agent_continues_drain_when_killed_midway() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.write("etc/kerf/agent.yaml", "drain: {loadBalancerLead: 0s}\n");

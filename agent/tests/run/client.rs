@@ -1,4 +1,4 @@
-//! The Kubernetes client against the scripted server: what goes over the wire, and what each answer becomes.
+//! The Kubernetes client against the scripted server: requests on the wire, and the result of each response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn client(api: &Api) -> Arc<Cluster> {
 }
 
 #[tokio::test]
-async fn an_eviction_carries_grace_and_uid() {
+async fn evict_sends_grace_period_and_uid() {
     let api = Api::start().await;
     api.put_pod("a", 30);
     client(&api).evict("default", "pod-a", "a", Some(7), ClockOffset::EVER).await.unwrap();
@@ -40,7 +40,7 @@ async fn an_eviction_carries_grace_and_uid() {
 }
 
 #[tokio::test]
-async fn a_deletion_carries_grace_and_uid() {
+async fn delete_pod_sends_grace_period_and_uid() {
     let api = Api::start().await;
     api.put_pod("a", 30);
     let cluster = client(&api);
@@ -54,7 +54,7 @@ async fn a_deletion_carries_grace_and_uid() {
 }
 
 #[tokio::test]
-async fn what_is_late_is_not_sent_over_a_kept_connection_nor_over_a_new_one() {
+async fn evict_and_delete_pod_send_nothing_when_deadline_passed() {
     let api = Api::start().await;
     api.put_pod("a", 30);
     let (cluster, late) = (client(&api), Clock::anchored(None).by(Millis(0)));
@@ -68,7 +68,7 @@ async fn what_is_late_is_not_sent_over_a_kept_connection_nor_over_a_new_one() {
 }
 
 #[tokio::test]
-async fn an_annotation_is_taken_away_only_if_it_says_what_was_read() {
+async fn unannotate_removes_annotation_only_when_value_matches() {
     let api = Api::start().await;
     let annotations = json!({"kerf.sh/drain-taken-over": "new", "kerf.sh/drain": "d"});
     api.put_node(json!({"metadata": {"name": "n", "annotations": annotations}}));
@@ -84,7 +84,7 @@ async fn an_annotation_is_taken_away_only_if_it_says_what_was_read() {
 }
 
 #[tokio::test]
-async fn a_full_node_is_listed_page_by_page() {
+async fn pods_lists_a_full_node_in_pages() {
     let api = Api::start().await;
     for index in 0..110 {
         api.put_pod(&format!("{index:03}"), 30);
@@ -99,7 +99,7 @@ async fn a_full_node_is_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn answers_become_replies_and_are_never_repeated_inside() {
+async fn evict_maps_status_to_reply_without_retries() {
     let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     let after = |seconds| Scripted { retry_after: Some(seconds), ..status(429) };
     let rows = [
@@ -130,7 +130,7 @@ async fn answers_become_replies_and_are_never_repeated_inside() {
 }
 
 #[tokio::test]
-async fn patches_go_out_as_what_they_are() {
+async fn patch_node_sends_the_content_type_of_each_patch() {
     let api = Api::start().await;
     api.put_node(json!({"metadata": {"name": "n"}, "spec": {"providerID": "aws:///z/i-1"}}));
     let cluster = client(&api);
@@ -149,7 +149,7 @@ async fn patches_go_out_as_what_they_are() {
 }
 
 #[tokio::test]
-async fn a_printed_token_is_kept_until_it_is_refused() {
+async fn exec_credentials_reuse_token_until_401() {
     let api = Api::start().await;
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
@@ -169,7 +169,7 @@ async fn a_printed_token_is_kept_until_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_command_without_a_token_is_named() {
+async fn exec_credentials_report_command_output_when_it_fails() {
     let api = Api::start().await;
     let args = |script: &str| vec!["-c".to_owned(), script.to_owned()];
     for (script, part) in [("echo no role >&2; exit 3", "no role"), ("echo hello", "expected")] {
@@ -182,7 +182,7 @@ async fn a_command_without_a_token_is_named() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unreachable() {
+async fn evict_returns_unreachable_when_connection_is_refused() {
     let api = Api::start().await;
     let cluster = client(&api);
     let address = api.url.trim_start_matches("http://").to_owned();
@@ -192,7 +192,7 @@ async fn nobody_there_is_unreachable() {
     assert_eq!((error.status(), error.reply()), (None, Reply::Unreachable));
 }
 
-/// The UIDs in the next news, or the status of its trouble.
+/// Returns the UIDs of the next list, or the status of the next error.
 async fn next(heard: &mut Receiver<WatchEvent<Pod>>) -> Result<Vec<String>, Option<u16>> {
     let waited = tokio::time::timeout(crate::api::PATIENCE, heard.recv()).await;
     match waited.expect("news in time").expect("followed on") {
@@ -206,7 +206,7 @@ fn uids<const N: usize>(uids: [&str; N]) -> Result<Vec<String>, Option<u16>> {
 }
 
 #[tokio::test]
-async fn following_lists_then_watches_and_skips_what_is_malformed() {
+async fn follow_lists_then_watches_and_skips_malformed_objects() {
     let api = Api::start().await;
     api.put_pod("a", 30);
     let (told, mut heard) = mpsc::channel(8);
@@ -223,7 +223,7 @@ async fn following_lists_then_watches_and_skips_what_is_malformed() {
 }
 
 #[tokio::test]
-async fn a_forgotten_place_is_listed_afresh() {
+async fn follow_lists_again_when_version_is_too_old() {
     let api = Api::start().await;
     api.put_pod("a", 30);
     let (told, mut heard) = mpsc::channel(8);
@@ -245,7 +245,7 @@ async fn a_forgotten_place_is_listed_afresh() {
 }
 
 #[tokio::test]
-async fn one_node_is_followed_by_its_name() {
+async fn follow_lists_one_node_by_name() {
     let api = Api::start().await;
     let (told, mut heard) = mpsc::channel::<WatchEvent<Node>>(8);
     tokio::spawn(follow(client(&api), Watched::node("n"), told));

@@ -1,4 +1,4 @@
-//! The lifecycle alone: facts and moments in, acts out.
+//! The lifecycle alone: inputs and moments in, actions out.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub fn node_with(provider: &str, change: impl FnOnce(&mut Value)) -> Input {
     Input::Node(Some(node))
 }
 
-/// Our Node as a reading finds it that begins now: an agent has been heard, and the controller's mark is what is given.
+/// Returns a read of our Node that begins at `now`. The Node has a heartbeat of an agent and the given mark of the controller.
 pub fn read(now: Millis, mark: Option<&str>) -> Input {
     let Input::Node(node) = node_with("aws:///us-west-2a/i-0abc", |node| {
         node["metadata"]["annotations"] = json!({"kerf.sh/agent-heartbeat": "2026-01-01T12:00:00Z"});
@@ -60,10 +60,10 @@ fn cni(there: bool) -> Input {
     Input::Gate(ProbeResult { gate, answer })
 }
 
-/// On a machine that bootstrap has finished.
+/// Returns a lifecycle on a machine whose bootstrap has finished.
 pub fn carried_on(journal: Journal, now: Millis) -> Lifecycle {
     let mut life = Lifecycle::new(NAME, journal, now);
-    // This node is in no load balancer.
+    // No load balancer contains this node.
     let drain = DrainSettings { load_balancer_lead: Span::seconds(0), ..DrainSettings::default() };
     life.configure(&AgentSettings { drain, ..AgentSettings::default() });
     let since = jiff::Timestamp::UNIX_EPOCH;
@@ -93,7 +93,7 @@ pub fn pod(uid: &str) -> PodOnNode {
     }
 }
 
-/// Steps, and answers every write with success at once. When the Node is to be read first, nobody else drains it.
+/// Runs one step and reports success for every write at once. A required read of the Node finds no other drain owner.
 pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
     let mut acts = life.step(now);
     for act in &acts {
@@ -145,7 +145,7 @@ pub fn short(acts: &[AgentAction]) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_written_before_the_node_is_seen() {
+fn step_writes_nothing_before_the_node_exists() {
     let mut life = started();
     assert!(life.step(T0).is_empty());
     life.take(Input::Node(None), T0);
@@ -154,7 +154,7 @@ fn nothing_is_written_before_the_node_is_seen() {
 }
 
 #[test]
-fn gates_are_published_when_they_change() {
+fn step_writes_ready_condition_when_gates_change() {
     let mut life = started();
     life.take(node(), T0);
     assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False"]);
@@ -165,7 +165,7 @@ fn gates_are_published_when_they_change() {
 }
 
 #[test]
-fn somebody_elses_edit_is_put_right() {
+fn step_rewrites_condition_when_another_client_edits_it() {
     let mut life = started();
     life.take(cni(true), T0);
     life.take(node(), T0);
@@ -184,12 +184,12 @@ fn somebody_elses_edit_is_put_right() {
 }
 
 #[test]
-fn the_heartbeat_is_never_a_minute_old_and_writes_keep_their_distance() {
+fn step_writes_heartbeat_each_minute_and_limits_status_writes() {
     let mut life = started();
     life.take(node(), T0);
     let (mut beats, mut writes) = (vec![T0], Vec::new());
     for second in 0..600 {
-        // A CNI that comes and goes every second, and a server that refuses now and then.
+        // The CNI appears and disappears every second, and the server sometimes refuses a write.
         life.take(cni(second % 2 == 0), at(second));
         for act in life.step(at(second)) {
             let done = second % 7 != 0;
@@ -219,7 +219,7 @@ fn panic_with(act: &AgentAction) {
 }
 
 #[test]
-fn a_notice_is_journaled_then_cordons_then_drains() {
+fn notice_is_saved_then_cordons_then_drains() {
     let mut life = started();
     life.take(node(), T0);
     settle(&mut life, T0);
@@ -247,7 +247,7 @@ fn a_notice_is_journaled_then_cordons_then_drains() {
 }
 
 #[test]
-fn a_cordon_that_fails_delays_the_drain_only_so_long() {
+fn drain_starts_after_5_s_when_cordon_fails() {
     let mut life = started();
     life.take(node(), T0);
     settle(&mut life, T0);
@@ -260,7 +260,7 @@ fn a_cordon_that_fails_delays_the_drain_only_so_long() {
 }
 
 #[test]
-fn the_same_notice_again_changes_nothing_and_only_an_earlier_deadline_counts() {
+fn notice_changes_drain_only_when_deadline_is_earlier() {
     let mut life = started();
     life.take(node(), T0);
     life.take(spot(at(120)), T0);
@@ -279,7 +279,7 @@ fn the_same_notice_again_changes_nothing_and_only_an_earlier_deadline_counts() {
 }
 
 #[test]
-fn a_recommendation_is_told_but_drains_nothing() {
+fn rebalance_recommendation_emits_event_without_drain() {
     let mut life = started();
     life.take(node(), T0);
     settle(&mut life, T0);
@@ -294,7 +294,7 @@ fn a_recommendation_is_told_but_drains_nothing() {
 }
 
 #[test]
-fn another_machines_node_is_never_touched() {
+fn step_writes_nothing_when_node_is_another_machine() {
     for provider in ["aws:///us-west-2a/i-0other", "", "aws:///us-west-2a/", "i-0abcd"] {
         let mut life = started();
         life.take(node_with(provider, |_| {}), T0);
@@ -307,7 +307,7 @@ fn another_machines_node_is_never_touched() {
 }
 
 #[test]
-fn the_outcome_is_told_once_and_names_what_was_left() {
+fn drain_emits_one_event_with_pods_left() {
     let mut life = started();
     life.take(node(), T0);
     life.take(spot(at(60)), T0);
@@ -337,7 +337,7 @@ fn the_outcome_is_told_once_and_names_what_was_left() {
 }
 
 #[test]
-fn a_restart_neither_repeats_nor_forgets() {
+fn lifecycle_resumes_drain_from_journal_when_restarted() {
     let mut life = started();
     life.take(node(), T0);
     life.take(spot(at(120)), T0);
@@ -365,7 +365,7 @@ fn a_restart_neither_repeats_nor_forgets() {
 }
 
 #[test]
-fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
+fn bootstrap_failure_emits_event_and_condition() {
     let mut life = started();
     let failed =
         BootstrapState::Failed { reason: "user data holds no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
@@ -388,7 +388,7 @@ fn a_failed_bootstrap_is_told_without_a_node_and_on_it() {
     assert!(message.contains("user data holds no NodeConfig"), "{message}");
 }
 
-/// Our Node as an interruption left it.
+/// Returns our Node in the state that an interruption left.
 fn interrupted_node() -> Input {
     node_with("aws:///us-west-2a/i-0abc", |node| {
         node["spec"]["unschedulable"] = json!(true);
@@ -400,7 +400,7 @@ fn interrupted_node() -> Input {
 }
 
 #[test]
-fn what_an_earlier_boots_interruption_left_is_taken_back_once() {
+fn step_removes_marks_of_an_earlier_boot_once() {
     for cordoned in [true, false] {
         let mut journal = Journal::new(INSTANCE, Some("two".into()));
         journal.leftover = Some(OwnedMarks { cordoned, excluded: cordoned, dated: true, said: true });
@@ -430,7 +430,7 @@ fn what_an_earlier_boots_interruption_left_is_taken_back_once() {
 }
 
 #[test]
-fn a_new_notice_takes_over_what_an_earlier_one_left() {
+fn notice_keeps_marks_of_an_earlier_boot() {
     let mut journal = Journal::new(INSTANCE, Some("two".into()));
     journal.leftover = Some(ALL);
     let mut life = carried_on(journal, T0);
@@ -448,7 +448,7 @@ fn shutdown(seconds: u64) -> Input {
 }
 
 #[test]
-fn a_shutdown_waits_for_the_drain_and_forces_nobody() {
+fn shutdown_waits_for_drain_and_deletes_no_pod() {
     let mut life = started();
     life.take(node(), T0);
     life.take(shutdown(31), T0);
@@ -482,7 +482,7 @@ fn report_of(uid: &str) -> agent::report::NodeEvent {
 }
 
 #[test]
-fn a_shutdown_without_a_node_of_ours_goes_on_at_once() {
+fn shutdown_continues_at_once_when_node_is_absent() {
     for seen in [Input::Node(None), node_with("aws:///us-west-2a/i-0other", |_| {})] {
         let mut life = started();
         life.take(seen, T0);
@@ -493,7 +493,7 @@ fn a_shutdown_without_a_node_of_ours_goes_on_at_once() {
 }
 
 #[test]
-fn the_group_is_told_once_the_node_is_drained_and_again_until_it_hears() {
+fn complete_hook_is_retried_after_drain_until_it_succeeds() {
     let hook = machine::agent::notices::LifecycleHook { hook: "drain".into(), group: None };
     let mut settings = AgentSettings::default();
     settings.notices.auto_scaling.complete = Some(hook);
@@ -516,7 +516,7 @@ fn the_group_is_told_once_the_node_is_drained_and_again_until_it_hears() {
 }
 
 #[test]
-fn metadata_that_fails_for_long_is_said_and_its_return_too() {
+fn metadata_condition_is_false_after_30_s_of_failures() {
     let reach = |problem: Option<&str>| {
         let failed = u32::from(problem.is_some());
         Input::Reach(Reachability { watcher: Watcher::Spot, failed, problem: problem.map(str::to_owned) })
@@ -540,7 +540,7 @@ fn metadata_that_fails_for_long_is_said_and_its_return_too() {
 }
 
 #[test]
-fn metadata_that_fails_for_a_minute_is_ill_health_and_its_return_clears_it() {
+fn health_reports_imds_unreachable_after_one_minute() {
     let reach = |watcher, problem: Option<&str>| {
         Input::Reach(Reachability {
             watcher,

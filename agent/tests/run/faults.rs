@@ -1,4 +1,4 @@
-//! Each way in which the metadata service can go wrong, and that the watch outlives it: the next answer that is right is heard.
+//! Every fault of the metadata service. The watch survives each of them, and reports the next valid response.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::imds::{FakeImds, Fault};
 const SPOT: &str = "meta-data/spot/instance-action";
 const NOTICE: &str = r#"{"action":"terminate","time":"2030-09-18T08:22:00Z"}"#;
 
-/// What is wrong with the first answers.
+/// Fault of the first responses.
 enum Wrong {
     Faults(&'static [Fault]),
     Body(&'static str),
@@ -45,7 +45,7 @@ const ROWS: &[(&str, Wrong)] = &[
 ];
 
 #[tokio::test]
-async fn every_fault_is_outlived() {
+async fn watch_reports_notice_after_every_fault() {
     let mut all = tokio::task::JoinSet::new();
     for (what, wrong) in ROWS {
         all.spawn(async move {
@@ -72,7 +72,7 @@ async fn outlives(wrong: &Wrong) {
     }
     let (told, mut news) = mpsc::channel(4);
     tokio::spawn(watch(imds, told, 7));
-    // A whole turn of the watcher with the fault, then metadata is well again.
+    // One whole round of the watcher has the fault, then the metadata service recovers.
     let mut failed = 0;
     loop {
         match news.recv().await.expect("the watch goes on") {
@@ -99,7 +99,7 @@ async fn outlives(wrong: &Wrong) {
 }
 
 #[tokio::test]
-async fn metadata_answers_over_ipv6_too() {
+async fn imds_reads_metadata_over_ipv6() {
     let Ok(listener) = tokio::net::TcpListener::bind("[::1]:0").await else {
         return skip::report("no IPv6 on loopback");
     };

@@ -1,4 +1,4 @@
-//! Gates around a running agent: each kind of question, asked of real files, sockets and servers, opens when and only when it should.
+//! Gates of a running agent. Each kind of probe, against real files, sockets and servers, opens only when its condition holds.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::api::{Api, until};
 use crate::machine::{INSTANCE, Machine, node};
 
-/// Reason and message of `kerf.sh/Ready`.
+/// Returns reason and message of the condition `kerf.sh/Ready`.
 fn ready(api: &Api) -> Option<(String, String)> {
     let state = api.state();
     let conditions = state.node.as_ref()?["status"]["conditions"].as_array()?.clone();
@@ -36,7 +36,7 @@ async fn opened(api: &Api) {
     until("open gates", || ready(api).filter(|(reason, _)| reason == "GatesOpen")).await;
 }
 
-/// A server that answers with the status that is set, and its port.
+/// Starts a server that responds with the status in `status`; returns its port.
 async fn server(status: &Arc<AtomicU16>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -52,7 +52,7 @@ async fn server(status: &Arc<AtomicU16>) -> u16 {
                 std::future::ready(Ok::<_, Infallible>(response))
             });
             let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            // A client that hangs up is no news.
+            // A disconnect of the client is expected, so the error is dropped.
             drop(connection.await);
         }
     });
@@ -71,7 +71,7 @@ async fn booted(settings: &str) -> (Api, Machine) {
 }
 
 #[tokio::test]
-async fn files_sockets_ports_and_pages_are_asked_for() {
+async fn probes_open_gate_when_file_socket_port_and_page_exist() {
     let status = Arc::new(AtomicU16::new(503));
     let page = server(&status).await;
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -99,7 +99,7 @@ async fn files_sockets_ports_and_pages_are_asked_for() {
 }
 
 #[tokio::test]
-async fn drivers_daemons_and_devices_are_waited_for() {
+async fn gates_wait_for_csi_driver_device_and_daemon_set() {
     let settings = "gates:\n  csiDrivers: [ebs.csi.aws.com]\n  devices: [nvidia.com/gpu]\n  daemonSets:\n  \
                     - {name: proxy, selector: {app.kubernetes.io/name: kube-proxy, tier: node}}\n";
     let (api, _machine) = booted(settings).await;
@@ -130,7 +130,7 @@ async fn drivers_daemons_and_devices_are_waited_for() {
 }
 
 #[tokio::test]
-async fn a_restarted_agent_never_says_closed_of_a_node_that_serves() {
+async fn ready_condition_stays_true_when_agent_restarts() {
     let (api, mut machine) = booted("").await;
     opened(&api).await;
     let said = |api: &Api| {
@@ -155,7 +155,7 @@ async fn a_restarted_agent_never_says_closed_of_a_node_that_serves() {
 }
 
 #[test]
-fn the_network_is_there_when_each_plugin_of_the_first_configuration_is_a_program() {
+fn cni_trouble_returns_none_when_all_plugins_are_executable() {
     let root = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str, mode: u32| {
         use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,5 @@
-//! Never beside the controller: what this agent does about the controller's mark on its Node, and after a time in which it was stopped.
+//! Drain ownership: agent and controller never evict at the same time. The agent respects the controller's mark on its Node,
+//! also after the agent was stopped for some time.
 
 use agent::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
@@ -29,7 +30,7 @@ fn requests(acts: &[AgentAction]) -> Vec<String> {
     short(acts).into_iter().filter(asks).collect()
 }
 
-/// An agent with one pod to go, that a budget holds.
+/// Returns a lifecycle that drains one pod, which a budget blocks.
 fn draining() -> Lifecycle {
     let mut life = started();
     life.take(heard(None), T0);
@@ -46,7 +47,7 @@ fn refuse(life: &mut Lifecycle, second: u64) {
 }
 
 #[test]
-fn a_mark_on_the_node_ends_its_requests_at_once_and_it_says_so() {
+fn drain_stops_and_reports_when_controller_takes_over() {
     let mut life = draining();
     life.take(heard(Some(MARK)), at(1));
     let mut said = String::new();
@@ -59,7 +60,7 @@ fn a_mark_on_the_node_ends_its_requests_at_once_and_it_says_so() {
                     life.take(Input::StatusWritten(true), at(second));
                 }
                 AgentAction::ReadNode(FirstOwner::Read) => life.take(read(at(second), Some(MARK)), at(second)),
-                // It has read the Node a moment ago, and may not ask all the same.
+                // The agent read the Node recently, and still must not evict.
                 AgentAction::Drain(action) => unreachable!("{action:?} at {second}"),
                 _ => {}
             }
@@ -69,7 +70,7 @@ fn a_mark_on_the_node_ends_its_requests_at_once_and_it_says_so() {
 }
 
 #[test]
-fn a_reading_is_good_for_seconds_and_counts_from_its_beginning() {
+fn drain_reads_node_again_when_last_read_is_stale() {
     let mut life = draining();
     let holds = READING_HOLDS.as_secs();
     for second in 1..holds {
@@ -83,9 +84,9 @@ fn a_reading_is_good_for_seconds_and_counts_from_its_beginning() {
     assert_eq!(life.polls_until(at(holds)), at(holds));
 }
 
-/// SIGSTOP, or a machine that slept: nothing is done on the strength of what was true before.
+/// After SIGSTOP or a suspend of the machine, the agent does nothing on the basis of old state.
 #[test]
-fn an_agent_that_was_stopped_reads_node_and_pods_before_it_asks() {
+fn drain_reads_node_and_pods_first_after_a_pause() {
     let mut life = draining();
     settle(&mut life, at(4));
     assert_eq!(requests(&life.step(at(70))), ["list"]);
@@ -96,7 +97,7 @@ fn an_agent_that_was_stopped_reads_node_and_pods_before_it_asks() {
 }
 
 #[test]
-fn a_restart_reads_before_it_asks() {
+fn drain_reads_node_first_after_a_restart() {
     let life = draining();
     let written = serde_json::to_string(life.journal()).unwrap();
     let journal: Journal = serde_json::from_str(&written).unwrap();
@@ -107,7 +108,7 @@ fn a_restart_reads_before_it_asks() {
 }
 
 #[test]
-fn the_drain_is_taken_back_from_a_controller_that_signs_no_more() {
+fn drain_is_taken_back_when_controller_mark_is_stale() {
     let mut life = draining();
     life.take(heard(Some(MARK)), at(1));
     let mut took = None;
@@ -136,9 +137,9 @@ fn the_drain_is_taken_back_from_a_controller_that_signs_no_more() {
     unreachable!("nobody drains this node");
 }
 
-/// A notice of EC2's is no reason to ask beside the controller.
+/// A notice of EC2 does not permit the agent to evict beside the controller.
 #[test]
-fn an_interrupted_node_is_the_controllers_too_once_it_has_signed() {
+fn drain_stays_with_controller_when_notice_arrives() {
     let mut life = draining();
     life.take(heard(Some(MARK)), at(1));
     life.take(spot(at(120)), at(2));
@@ -147,7 +148,7 @@ fn an_interrupted_node_is_the_controllers_too_once_it_has_signed() {
             match act {
                 AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
                 AgentAction::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
-                // It renews its mark every half minute.
+                // The controller renews its mark every 30 s.
                 AgentAction::ReadNode(FirstOwner::Read) => {
                     life.take(read(at(second), Some(&format!("signed {}", second / 30))), at(second))
                 }
@@ -161,7 +162,7 @@ fn an_interrupted_node_is_the_controllers_too_once_it_has_signed() {
 }
 
 #[test]
-fn without_a_sign_of_life_on_the_node_nobody_could_know_of_this_agent() {
+fn drain_waits_when_node_has_no_agent_heartbeat() {
     let mut life = started();
     life.take(heard(None), T0);
     settle(&mut life, T0);
@@ -175,9 +176,9 @@ fn without_a_sign_of_life_on_the_node_nobody_could_know_of_this_agent() {
     assert_eq!(requests(&life.step(at(2))), ["evict a"]);
 }
 
-/// The whole agent: it reads its Node, finds the mark, and leaves pods alone until the mark is gone.
+/// The whole agent: it reads its Node, finds the mark, and evicts no pod until the mark is removed.
 #[tokio::test]
-async fn a_marked_node_is_left_to_the_controller() {
+async fn agent_evicts_nothing_when_node_has_controller_mark() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.write("etc/kerf/agent.yaml", "drain: {loadBalancerLead: 0s}\n");

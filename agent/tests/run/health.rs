@@ -1,4 +1,4 @@
-//! Health around a running agent: from the kernel's word to condition and event, and silence where another agent speaks.
+//! Health of a running agent: from a line of the kernel log to condition and event; no condition where another agent writes it.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn condition(api: &Api, kind: &str) -> Option<Value> {
     conditions.into_iter().find(|it| it["type"] == kind)
 }
 
-/// A machine that booted a minute ago, and whose kernel has given a file system up since.
+/// Returns a machine that booted a minute ago, and whose kernel has shut a file system down since.
 async fn broken() -> (Api, Machine) {
     let (api, machine) = (Api::start().await, Machine::boot().await);
     let boot = jiff::Timestamp::now().as_second() - 60;
@@ -23,7 +23,7 @@ async fn broken() -> (Api, Machine) {
 }
 
 #[tokio::test]
-async fn what_the_kernel_gave_up_is_a_false_condition_and_an_event() {
+async fn health_writes_false_condition_and_event_on_kernel_error() {
     let (api, mut machine) = broken().await;
     api.put_node(node(INSTANCE));
     machine.start();
@@ -46,7 +46,7 @@ async fn what_the_kernel_gave_up_is_a_false_condition_and_an_event() {
 }
 
 #[tokio::test]
-async fn another_agents_conditions_are_left_alone() {
+async fn health_keeps_conditions_of_another_agent() {
     let (api, mut machine) = broken().await;
     let mut object = node(INSTANCE);
     let theirs = json!({"type": "StorageReady", "status": "True", "reason": "StorageIsReady", "message": "Storage is fine",

@@ -1,4 +1,4 @@
-//! The memory of notices by itself: what counts, who leads, what calls what off, and whose clock a deadline follows.
+//! `NoticeStore` alone: relevant notices, their precedence, their cancellation, and the clock of a deadline.
 
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ impl Case {
         self.ledger.read(&NoticeReading { said, heard: None }, WallOffset::default(), now)
     }
 
-    /// Demand, the leading notice's id, the deadline and the moment of force, the moments in seconds from `T0`.
+    /// Returns the action, the id of the leading notice, the deadline and the time of forced deletion; times are seconds from
+    /// `T0`.
     fn stance(&self, now: Millis) -> (NoticeAction, String, Option<u64>, Option<u64>) {
         let terms = NoticeTerms { settings: &self.settings, rebalance: self.rebalance, approved: self.approved };
         let stance = self.ledger.response(&terms, now);
@@ -63,7 +64,7 @@ fn draining(id: &str, deadline: u64, forced: Option<u64>) -> (NoticeAction, Stri
 }
 
 #[test]
-fn the_most_urgent_leads_and_the_nearest_end_counts() {
+fn response_takes_most_urgent_notice_and_earliest_deadline() {
     let mut case = Case::new();
     assert_eq!(case.stance(T0), (NoticeAction::Tell, String::new(), None, None));
     assert!(case.read(NoticeValue::Rebalance { time: T0 }, T0));
@@ -82,7 +83,7 @@ fn the_most_urgent_leads_and_the_nearest_end_counts() {
 }
 
 #[test]
-fn maintenance_waits_for_its_lead_and_is_never_told_too_late_to_act() {
+fn response_drains_when_maintenance_lead_begins() {
     let mut case = Case::new();
     assert!(case.read(reboot(MaintenanceState::Active, 7200), T0));
     let terms = NoticeTerms { settings: &case.settings, rebalance: Rebalance::Ignore, approved: None };
@@ -97,7 +98,7 @@ fn maintenance_waits_for_its_lead_and_is_never_told_too_late_to_act() {
 }
 
 #[test]
-fn a_window_that_moves_takes_its_drain_along() {
+fn response_follows_maintenance_window_when_it_moves() {
     let mut case = Case::new();
     case.read(reboot(MaintenanceState::Active, 1000), T0);
     assert_eq!(case.stance(T0).0, NoticeAction::Drain);
@@ -108,7 +109,7 @@ fn a_window_that_moves_takes_its_drain_along() {
 }
 
 #[test]
-fn maintenance_ends_when_its_entry_says_so_or_stays_away() {
+fn response_ends_when_maintenance_is_canceled_or_absent() {
     for standing in [MaintenanceState::Canceled, MaintenanceState::Completed] {
         let mut case = Case::new();
         case.read(reboot(MaintenanceState::Active, 900), T0);
@@ -131,7 +132,7 @@ fn maintenance_ends_when_its_entry_says_so_or_stays_away() {
 }
 
 #[test]
-fn a_list_that_contradicts_itself_says_one_thing_however_often_it_is_read() {
+fn read_is_stable_when_maintenance_list_contradicts_itself() {
     let entry = |standing, seconds| maintenance("e1", "system-reboot", standing, seconds);
     let (early, late) = (entry(MaintenanceState::Active, 900), entry(MaintenanceState::Active, 1800));
     let over = entry(MaintenanceState::Canceled, 1800);
@@ -153,7 +154,7 @@ fn a_list_that_contradicts_itself_says_one_thing_however_often_it_is_read() {
 }
 
 #[test]
-fn a_spot_notice_is_final_and_only_comes_nearer() {
+fn read_accepts_only_an_earlier_spot_deadline() {
     let mut case = Case::new();
     assert!(case.read(spot(120), T0));
     for later in
@@ -166,7 +167,7 @@ fn a_spot_notice_is_final_and_only_comes_nearer() {
 }
 
 #[test]
-fn a_machine_that_comes_back_from_hibernation_is_free_again() {
+fn pass_removes_notice_when_machine_resumes_from_hibernation() {
     let mut case = Case::new();
     case.read(NoticeValue::Spot { action: "hibernate".into(), time: at(10) }, T0);
     assert!(!case.ledger.pass(at(309)) && case.ledger.pass(at(310)) && !case.ledger.pass(at(311)));
@@ -177,7 +178,7 @@ fn a_machine_that_comes_back_from_hibernation_is_free_again() {
 }
 
 #[test]
-fn recommendations_follow_the_pools_policy() {
+fn response_follows_rebalance_policy_of_nodepool() {
     let mut case = Case::new();
     case.read(NoticeValue::Rebalance { time: T0 }, T0);
     let id = "rebalance-1767268800000";
@@ -197,7 +198,7 @@ fn recommendations_follow_the_pools_policy() {
 }
 
 #[test]
-fn states_of_a_group_that_do_not_mean_an_end_change_nothing() {
+fn read_ignores_scaling_states_without_termination() {
     for state in ["InService", "Standby", "Detached", "Warmed:Stopped", "Pending:Wait", "x"] {
         let mut case = Case::new();
         assert!(!case.read(NoticeValue::Scaling(state.into()), T0), "{state}");
@@ -208,7 +209,7 @@ fn states_of_a_group_that_do_not_mean_an_end_change_nothing() {
 }
 
 #[test]
-fn a_reboot_does_what_was_to_be_done_by_a_reboot() {
+fn rebooted_removes_reboot_maintenance_only() {
     let list = |standing| {
         NoticeValue::Maintenance(vec![
             maintenance("boots", "instance-reboot", standing, 100),
@@ -226,8 +227,9 @@ fn a_reboot_does_what_was_to_be_done_by_a_reboot() {
 }
 
 #[test]
-fn what_is_left_counts_when_clocks_disagree() {
-    // What EC2's clock says, how far ours is set wrong, and how many seconds the drain has; the notice names two minutes.
+fn response_uses_remaining_time_when_clocks_disagree() {
+    // Columns: the time of EC2's clock, the error of the machine's clock in ms, and the seconds left for the drain. The notice
+    // gives two minutes.
     let rows = [
         (None, 0, 120),
         (Some(at(0)), 0, 120),
@@ -239,7 +241,7 @@ fn what_is_left_counts_when_clocks_disagree() {
         (Some(at(0)), -3_600_000, 120),
     ];
     for (heard, set, left) in rows {
-        // The wall shows T0 plus what it is wrong by; the agent's own clock has its own idea of the hour.
+        // The wall clock shows `T0` plus its error; the agent's own clock shows another time.
         let now = at(50_000);
         let truth = i64::try_from(now.0).unwrap_or(0) - i64::try_from(T0.0).unwrap_or(0);
         let wall = WallOffset(set - truth);
@@ -253,7 +255,7 @@ fn what_is_left_counts_when_clocks_disagree() {
 }
 
 #[test]
-fn a_flood_of_maintenance_is_kept_within_bounds() {
+fn read_bounds_the_number_of_maintenance_notices() {
     let mut case = Case::new();
     for turn in 0..200_u64 {
         let name = |index: u64| format!("e{}", turn * 40 + index);

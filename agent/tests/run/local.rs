@@ -1,4 +1,4 @@
-//! What the agent tells on its own machine: status, doctor, metrics and timeline, by the real program.
+//! Reports of the agent on its own machine: status, doctor, metrics and timeline, by the real program.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::api::{Api, until};
 use crate::machine::{INSTANCE, Machine, NAME, node};
 
-/// `kerf-agent` on the machine.
+/// Returns a `kerf-agent` command on the machine.
 fn agent(machine: &Machine, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
     command.args(words).env_remove("NOTIFY_SOCKET").env("KERF_ROOT", machine.root.path());
@@ -29,7 +29,7 @@ async fn status(machine: &Machine) -> Value {
     serde_json::from_str(&output(machine, &["status", "-o", "json"]).await.1).unwrap()
 }
 
-/// A running agent, killed at the end of the test.
+/// Running agent, killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -60,7 +60,7 @@ async fn scrape(address: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
+async fn agent_reports_stages_on_node_socket_and_metrics() {
     let api = Api::start().await;
     let machine = Machine::boot().await;
     machine.join(&api);
@@ -124,7 +124,7 @@ async fn a_start_is_told_by_stages_on_the_node_the_socket_and_the_port() {
 }
 
 #[tokio::test]
-async fn the_status_tells_how_the_machine_is() {
+async fn status_reports_health_of_the_machine() {
     let api = Api::start().await;
     let machine = Machine::boot().await;
     machine.join(&api);
@@ -158,7 +158,7 @@ async fn the_status_tells_how_the_machine_is() {
 }
 
 #[tokio::test]
-async fn an_api_server_that_cannot_be_reached_is_the_phase_until_it_answers() {
+async fn status_reports_error_while_api_server_is_unreachable() {
     let api = Api::start().await;
     let machine = Machine::boot().await;
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -182,7 +182,7 @@ async fn an_api_server_that_cannot_be_reached_is_the_phase_until_it_answers() {
 }
 
 #[tokio::test]
-async fn the_doctor_names_what_is_to_be_mended() {
+async fn doctor_reports_each_problem() {
     let api = Api::start().await;
     let machine = Machine::boot().await;
     machine.join(&api);

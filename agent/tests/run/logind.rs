@@ -1,4 +1,4 @@
-//! The conversation with logind, against a bus that is written from D-Bus's specification and shares no code with ours.
+//! The protocol with logind, against a bus that is written from D-Bus's specification and shares no code with the agent.
 
 use std::io::{IoSlice, Read as _, Write as _, pipe};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// How one connection of the bus behaves.
+/// Behaviour of one connection of the bus.
 #[derive(Clone, Copy)]
 struct Manner {
     refuses_lock: bool,
@@ -27,12 +27,12 @@ struct Manner {
 
 const PLAIN: Manner = Manner { refuses_lock: false, goes_down_already: false, garbage: false, hangs_up: false };
 
-/// A bus with a logind behind it.
+/// D-Bus daemon with a logind.
 struct Bus {
     root: TempDir,
-    /// Emits PrepareForShutdown on the newest connection.
+    /// Sends PrepareForShutdown on the newest connection.
     signals: channel::Sender<bool>,
-    /// A lock was let go.
+    /// Receives one value for each released lock.
     released: channel::Receiver<()>,
 }
 
@@ -64,7 +64,7 @@ impl Bus {
 fn converse(mut stream: UnixStream, manner: Manner, signals: &channel::Receiver<bool>, let_go: &channel::Sender<()>) {
     greet(&mut stream);
     if manner.garbage {
-        // Whether it is read is the other side's business.
+        // The client may already have closed the connection.
         drop(stream.write_all(&[0x6c, 0xff, 0xff, 9, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9]));
         return;
     }
@@ -91,7 +91,7 @@ fn converse(mut stream: UnixStream, manner: Manner, signals: &channel::Receiver<
             drop(writer);
             let let_go = let_go.clone();
             thread::spawn(move || {
-                // Nothing is ever written: this ends when the last copy of the other end is closed.
+                // No byte is ever written: the read ends when the last copy of the other end is closed.
                 drop(reader.read(&mut [0]));
                 let _heard = let_go.send(());
             });
@@ -125,7 +125,7 @@ fn greet(stream: &mut UnixStream) {
     }
 }
 
-/// `None` while nothing comes, `Some(None)` at the end; else the serial and the bytes as text.
+/// Returns `None` while no call arrives, `Some(None)` at the end, else the serial and the bytes as text.
 fn read_call(stream: &mut UnixStream) -> Option<Option<(u32, String)>> {
     let mut head = [0; 16];
     match stream.read(&mut head[..1]) {
@@ -196,7 +196,7 @@ fn send(stream: &UnixStream, bytes: &[u8], descriptor: Option<RawFd>) {
     let descriptors = descriptor.as_slice();
     let rights = [ControlMessage::ScmRights(descriptors)];
     let controls = if descriptors.is_empty() { &[][..] } else { &rights[..] };
-    // The other side may have gone.
+    // The client may already have closed the connection.
     let _sent = sendmsg::<()>(stream.as_raw_fd(), &[IoSlice::new(bytes)], controls, MsgFlags::MSG_NOSIGNAL, None);
 }
 
@@ -222,7 +222,7 @@ async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
 const LASTING: NoticeValue = NoticeValue::Shutdown(Some(Duration::from_secs(30)));
 
 #[tokio::test]
-async fn a_shutdown_is_heard_and_waits_until_it_is_let_go() {
+async fn watch_reports_shutdown_and_holds_lock_until_release() {
     let bus = Bus::start(&[PLAIN]);
     let (delay, mut news) = bus.watch();
     held(&delay).await;
@@ -240,7 +240,7 @@ async fn a_shutdown_is_heard_and_waits_until_it_is_let_go() {
 }
 
 #[tokio::test]
-async fn without_a_lock_it_is_heard_all_the_same() {
+async fn watch_reports_shutdown_when_lock_is_refused() {
     let bus = Bus::start(&[Manner { refuses_lock: true, ..PLAIN }]);
     let (delay, mut news) = bus.watch();
     bus.signals.send(true).unwrap();
@@ -249,7 +249,7 @@ async fn without_a_lock_it_is_heard_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_bus_that_breaks_or_talks_nonsense_is_asked_again() {
+async fn watch_reconnects_when_bus_fails_or_sends_garbage() {
     const WELL: Manner = Manner { goes_down_already: true, ..PLAIN };
     let bus = Bus::start(&[Manner { garbage: true, ..WELL }, Manner { hangs_up: true, ..WELL }, WELL]);
     let (delay, mut news) = bus.watch();
@@ -258,7 +258,7 @@ async fn a_bus_that_breaks_or_talks_nonsense_is_asked_again() {
 }
 
 #[tokio::test]
-async fn without_a_bus_the_watch_goes_on() {
+async fn watch_continues_when_bus_is_absent() {
     let root = tempfile::tempdir().unwrap();
     let (told, mut news) = mpsc::channel(1);
     let watching = tokio::spawn(watch(root.path().to_owned(), Delay::default(), told));

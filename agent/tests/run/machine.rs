@@ -1,4 +1,4 @@
-//! A machine for the whole loop: a root folder as bootstrap leaves it, a scripted metadata service, and the agent in between.
+//! Simulated machine for the whole loop: a root folder as bootstrap leaves it, a scripted metadata service, and the agent.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -26,13 +26,13 @@ use crate::api::Api;
 
 pub const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
 pub const INSTANCE: &str = "i-0123456789abcdef0";
-/// What tells a machine how to join.
+/// NodeConfig with which a machine can join a cluster.
 pub const USER_DATA: &str = include_str!("../minimal-nodeconfig.yaml");
 const SPOT: &str = "meta-data/spot/instance-action";
 
 type Answers = Arc<Mutex<BTreeMap<String, (u16, String)>>>;
 
-/// The machine; its servers and its agent end with it.
+/// Simulated machine; its servers and its agent stop when it is dropped.
 pub struct Machine {
     pub root: TempDir,
     answers: Answers,
@@ -67,7 +67,7 @@ impl Machine {
         machine
     }
 
-    /// As [`Self::boot`], with metadata that tell how to join.
+    /// Boots a machine as [`Self::boot`] does, with the metadata that it needs to join a cluster.
     pub async fn told_to_join() -> Self {
         let machine = Self::boot().await;
         machine.answer("user-data", 200, USER_DATA);
@@ -80,7 +80,7 @@ impl Machine {
         self.answers.lock().unwrap().insert(path.to_owned(), (status, body.to_owned()));
     }
 
-    /// A spot notice that leaves so many seconds, and its deadline.
+    /// Serves a spot notice that leaves `seconds`; returns its deadline.
     pub fn interrupt(&self, seconds: i64) -> String {
         let time = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() + seconds).unwrap();
         self.answer(SPOT, 200, &json!({"action": "terminate", "time": time.to_string()}).to_string());
@@ -112,7 +112,7 @@ impl Machine {
         }
     }
 
-    /// A file that can be run.
+    /// Writes an executable file.
     pub fn program(&self, path: &str) {
         self.write(path, "");
         fs::set_permissions(self.root.path().join(path), fs::Permissions::from_mode(0o755)).unwrap();
@@ -140,17 +140,17 @@ impl Machine {
         assert!(waited.is_ok(), "no agent reports a phase with `{text}`, but `{last}`");
     }
 
-    /// Where its metadata service answers.
+    /// Returns the endpoint of the metadata service.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// A client of its metadata service.
+    /// Returns a client of the metadata service.
     pub fn imds(&self) -> Arc<Imds> {
         Arc::new(Imds::new(&self.endpoint, Duration::from_secs(2)).unwrap())
     }
 
-    /// Starts the agent, as systemd does after it died; the handle waits for its end.
+    /// Starts the agent, as systemd does after the agent died; the returned task ends with the agent.
     pub fn start(&mut self) -> JoinHandle<()> {
         let imds = self.imds();
         let root = self.root.path().to_owned();
@@ -159,7 +159,7 @@ impl Machine {
         agent
     }
 
-    /// Ends the agent between two of its steps, without a word.
+    /// Aborts the agent between two of its steps.
     pub fn kill(&mut self) {
         if let Some(agent) = self.agent.take() {
             agent.abort();
@@ -180,7 +180,7 @@ fn kubeconfig(server: &str) -> String {
     )
 }
 
-/// Our Node as kubelet registers it.
+/// Returns our Node as kubelet registers it.
 pub fn node(instance: &str) -> serde_json::Value {
     json!({
         "metadata": {"name": NAME, "uid": "node-uid"},
@@ -194,7 +194,7 @@ async fn serve(listener: TcpListener, answers: Answers) {
         let answers = Arc::clone(&answers);
         tokio::spawn(async move {
             let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(reply(&request, &answers))));
-            // A client that hangs up is no news.
+            // A disconnect of the client is expected, so the error is dropped.
             drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
     }

@@ -1,4 +1,4 @@
-//! The journal's file: whose it is, and what survives.
+//! The file of the journal: its owner, and the content that survives a boot.
 
 use agent::clock::WallOffset;
 use agent::journal::{Journal, JournalError, OwnedMarks};
@@ -30,7 +30,7 @@ fn with_notice(root: &TempDir) -> Journal {
 }
 
 #[test]
-fn what_was_written_is_read_and_nothing_is_left_beside_it() {
+fn journal_write_leaves_one_file_that_read_returns() {
     let root = machine("one");
     let journal = with_notice(&root);
     assert_eq!(Journal::read(root.path(), "i-1").unwrap(), journal);
@@ -39,7 +39,7 @@ fn what_was_written_is_read_and_nothing_is_left_beside_it() {
 }
 
 #[test]
-fn another_boot_or_instance_starts_afresh() {
+fn journal_read_is_empty_when_boot_or_instance_differs() {
     let root = machine("one");
     with_notice(&root);
     assert_eq!(Journal::read(root.path(), "i-2").unwrap().notices, NoticeStore::default());
@@ -49,7 +49,7 @@ fn another_boot_or_instance_starts_afresh() {
 }
 
 #[test]
-fn a_file_of_no_use_is_named() {
+fn journal_read_names_file_when_content_is_invalid() {
     let root = machine("one");
     with_notice(&root);
     std::fs::write(root.path().join(FILE), "{").unwrap();
@@ -62,10 +62,10 @@ fn a_file_of_no_use_is_named() {
 }
 
 #[test]
-fn a_write_that_fails_leaves_the_old_file() {
+fn journal_write_keeps_old_file_when_it_fails() {
     let root = machine("one");
     let journal = with_notice(&root);
-    // A folder in the way of the new file: even root cannot write to that.
+    // A folder blocks the path of the new file: not even root can write there.
     let draft = format!(".journal.json.kerf-{}", std::process::id());
     std::fs::create_dir(root.path().join(FILE).with_file_name(draft)).unwrap();
     let error = Journal::new("i-1", None).write(root.path()).unwrap_err();
@@ -74,7 +74,7 @@ fn a_write_that_fails_leaves_the_old_file() {
 }
 
 #[test]
-fn another_boot_of_an_interrupted_machine_knows_what_to_clear_away() {
+fn journal_read_returns_leftover_marks_after_a_reboot() {
     let root = machine("one");
     let mut journal = with_notice(&root);
     journal.ours.cordoned = true;

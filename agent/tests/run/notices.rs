@@ -1,4 +1,5 @@
-//! Watching the metadata service: what counts as a notice, what does not, and that nothing ends the watch.
+//! The watch of the metadata service: responses that are notices, responses that are not, and faults, none of which ends the
+//! watch.
 
 use agent::notices::{NoticeReading, NoticeValue, WatchUpdate, Watcher, watch};
 use drain::Millis;
@@ -13,7 +14,7 @@ fn watched(machine: &Machine) -> Receiver<WatchUpdate> {
     news
 }
 
-/// The next thing that is said and not an empty list of maintenance.
+/// Returns the next notice that is not an empty list of maintenance.
 async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
     let next = async {
         loop {
@@ -33,7 +34,7 @@ fn terminate(said: &NoticeValue) -> bool {
 }
 
 #[tokio::test]
-async fn an_on_demand_machine_has_no_interruption_but_all_else() {
+async fn watch_skips_spot_notices_when_life_cycle_is_on_demand() {
     let machine = Machine::boot().await;
     machine.answer("meta-data/instance-life-cycle", 200, "on-demand");
     let mut news = watched(&machine);
@@ -43,7 +44,7 @@ async fn an_on_demand_machine_has_no_interruption_but_all_else() {
             break;
         }
     }
-    // Whatever was asked before the kind was known has been answered; from now on only the rest is asked for.
+    // Requests from before the life cycle was read are finished. From now on the agent requests only the other notices.
     machine.interrupt(120);
     machine.answer("meta-data/autoscaling/target-lifecycle-state", 200, "Terminated");
     for _ in 0..2 {
@@ -52,7 +53,7 @@ async fn an_on_demand_machine_has_no_interruption_but_all_else() {
 }
 
 #[tokio::test]
-async fn an_unknown_kind_of_machine_is_watched() {
+async fn watch_reads_spot_notices_when_life_cycle_is_unknown() {
     for status in [404, 503] {
         let machine = Machine::boot().await;
         machine.answer("meta-data/instance-life-cycle", status, "");
@@ -62,7 +63,7 @@ async fn an_unknown_kind_of_machine_is_watched() {
 }
 
 #[tokio::test]
-async fn all_sources_are_read() {
+async fn watch_reads_all_notice_sources() {
     let machine = Machine::boot().await;
     let rebalance = r#"{"noticeTime":"2026-01-01T12:00:00Z"}"#;
     machine.answer("meta-data/events/recommendations/rebalance", 200, rebalance);

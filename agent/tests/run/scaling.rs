@@ -1,4 +1,4 @@
-//! The one call to AWS: that a machine may go, as the Auto Scaling API has it.
+//! CompleteLifecycleAction, the only call of the agent to the Auto Scaling API: the instance may be terminated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ async fn metadata() -> (FakeImds, Arc<Imds>) {
     (fake, imds)
 }
 
-/// Answers one request, and gives what was asked.
+/// Answers one request; returns the request.
 async fn answer(listener: TcpListener, status: &'static str, body: &'static str) -> String {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut asked = Vec::new();
@@ -61,7 +61,7 @@ async fn told(status: &'static str, body: &'static str, group: Option<&str>) -> 
 }
 
 #[tokio::test]
-async fn the_hook_is_completed_for_the_group_that_the_tag_or_the_settings_name() {
+async fn complete_uses_group_of_settings_or_instance_tag() {
     for (group, expected) in [(None, "the%20group"), (Some("mine"), "mine")] {
         let (done, asked) = told("200 OK", "<CompleteLifecycleActionResponse/>", group).await;
         done.unwrap();
@@ -76,7 +76,7 @@ async fn the_hook_is_completed_for_the_group_that_the_tag_or_the_settings_name()
 }
 
 #[tokio::test]
-async fn a_refusal_names_its_code() {
+async fn complete_names_the_error_code_when_aws_refuses() {
     let body = "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>not you</Message></Error></ErrorResponse>";
     let (done, _) = told("403 Forbidden", body, None).await;
     let error = daemon::error::chain(&done.unwrap_err());
@@ -84,7 +84,7 @@ async fn a_refusal_names_its_code() {
 }
 
 #[tokio::test]
-async fn a_group_that_nobody_names_is_an_error_with_its_cure() {
+async fn complete_names_the_setting_when_group_is_unknown() {
     let (_fake, imds) = metadata().await;
     let hook = LifecycleHook { hook: "drain".into(), group: None };
     let host = Host::new("/nonexistent", "");

@@ -1,5 +1,5 @@
-//! What holds over any sequence of notices, kills, lost answers, clock steps and other people's edits: a small world keeps the Node as
-//! the API server would, and the lifecycle is dropped and read back from its journal's bytes at any step.
+//! Invariants over any sequence of notices, kills, lost responses, clock steps and edits by other clients. A small model keeps
+//! the Node as the API server would. At any step the test drops the lifecycle and reads it again from the bytes of its journal.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,17 +21,17 @@ const LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 #[derive(Clone, Debug)]
 enum Step {
     Read(NoticeValue),
-    /// So many seconds pass.
+    /// A passage of time, in seconds.
     Pass(u64),
-    /// kill -9, and a start from what the disk has.
+    /// `kill -9`, and a start from the journal on disk.
     Kill,
-    /// Somebody sets the wall clock, by so many seconds.
+    /// A change of the wall clock by an operator, in seconds.
     Clock(i64),
-    /// Somebody cordons or uncordons the node.
+    /// A cordon or uncordon of the node by another client.
     Cordon(bool),
-    /// Somebody takes the node out of load balancers, or back.
+    /// An exclusion of the node from load balancers by another client, or its end.
     Exclude(bool),
-    /// The next write is lost: before it is done, or only its answer.
+    /// A loss of the next write: before it is done, or only of its response.
     Lose {
         done: bool,
     },
@@ -42,13 +42,13 @@ struct World {
     disk: Vec<u8>,
     node: Value,
     now: Millis,
-    /// The wall as others see it.
+    /// Offset of the wall clock, in milliseconds.
     wall: i64,
     cordoned_by_others: bool,
     excluded_by_others: bool,
     lose: Option<bool>,
     told: BTreeSet<String>,
-    /// The deadline of the spot notice, from the moment on which it was acted on.
+    /// Deadline of the spot notice, since the lifecycle acted on it.
     spot: Option<Millis>,
 }
 
@@ -95,7 +95,8 @@ impl World {
         self.turn();
     }
 
-    /// Others act when none of our own writes is under way: who came first in the same instant nobody can tell.
+    /// Cordons or uncordons the node for another client, unless a write of the agent owns the cordon. The order of two
+    /// simultaneous writes is undefined.
     fn cordon(&mut self, on: bool) {
         let cordoned = self.node["spec"]["unschedulable"] == true;
         if self.life.journal().ours.cordoned || self.left().cordoned || cordoned == on {
@@ -122,7 +123,7 @@ impl World {
         self.life.journal().leftover.unwrap_or_default()
     }
 
-    /// The Node is heard, the lifecycle steps, its acts are carried out.
+    /// Passes the Node to the lifecycle, runs one step, and performs its actions.
     fn turn(&mut self) {
         self.life.take(Input::Wall(WallOffset(self.wall)), self.now);
         self.life.take(Input::Node(Some(serde_json::from_value(self.node.clone()).unwrap())), self.now);
@@ -161,7 +162,7 @@ impl World {
                 Input::StatusWritten(answered)
             }
             AgentAction::Tell(tiding) => {
-                // The API server refuses an event that it has: an answer that was lost is made good by asking again.
+                // The API server rejects an event that exists: the agent sends an event again when its response was lost.
                 assert!(!arrives || self.told.insert(tiding.key.clone()) || !answered || self.lost_before(&tiding.key));
                 Input::Told(tiding.key, answered)
             }
@@ -170,12 +171,12 @@ impl World {
         self.life.take(answer, self.now);
     }
 
-    /// Told already, but the journal does not know.
+    /// Reports whether the event was sent, but the journal has no record of it.
     fn lost_before(&self, key: &str) -> bool {
         !self.life.journal().told.contains(key)
     }
 
-    /// Before a mark of ours is sent, the disk says that it is ours.
+    /// Asserts that the journal on disk records a mark of the agent before the mark is sent.
     fn check_disk(&self, patch: &Value) {
         let disk = Journal::parse(&self.disk).unwrap();
         assert!(patch["spec"]["unschedulable"] != true || disk.ours.cordoned, "{patch}");
@@ -211,7 +212,7 @@ impl World {
         assert_eq!(drain.map(|drain| drain.settings().deadline), order.map(|order| order.forced));
     }
 
-    /// Every source takes back what it said, and time passes: nothing of ours is left.
+    /// Cancels every notice and lets time pass: no mark of the agent may remain.
     fn settle(&mut self) {
         self.lose = None;
         for said in [
@@ -249,7 +250,7 @@ fn start(journal: Journal, now: Millis) -> Lifecycle {
     life
 }
 
-/// RFC 7396.
+/// Applies a JSON merge patch (RFC 7396).
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(fields) = patch else {
         *target = patch;
@@ -302,7 +303,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn whatever_comes_what_is_ours_is_taken_back_and_what_is_not_stays(
+    fn lifecycle_removes_only_its_own_marks_after_any_sequence(
         steps in proptest::collection::vec(any_step(), 0..60),
     ) {
         let mut world = World::new();
@@ -311,7 +312,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_journal_or_an_error_and_any_journal_can_be_carried_on(
+    fn journal_parse_never_panics_and_lifecycle_accepts_result(
         bytes in proptest::collection::vec(any::<u8>(), 0..300),
         steps in proptest::collection::vec(any_step(), 0..12),
         places in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),

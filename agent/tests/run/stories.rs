@@ -1,5 +1,5 @@
-//! The stories of drains (`crates/drain/tests/stories`) once more, through all that the agent decides: what a termination by Karpenter
-//! is to the controller it is to the agent, to the second, and a notice stays the machine's own affair.
+//! The drain stories (`crates/drain/tests/stories`), run through the whole agent. The agent performs a termination by Karpenter
+//! as the controller does, to the second. Only the agent handles a notice.
 
 use agent::cluster::Node;
 use agent::journal::Journal;
@@ -13,7 +13,7 @@ use super::play::story::{Cause, T0};
 use super::play::world::Player;
 use super::play::{self, Story, Telling};
 
-/// An agent whose API server takes everything at once.
+/// Agent whose API server accepts every write at once.
 struct Agent {
     life: Lifecycle,
     node: Value,
@@ -40,7 +40,7 @@ impl Agent {
         Input::Node(Some(node))
     }
 
-    /// What the world says to an act; a request of the drain is given back.
+    /// Passes the response to an action to the lifecycle; returns the action if it is a request of the drain.
     fn answer(&mut self, act: AgentAction, now: Millis) -> Option<Action> {
         let answer = match act {
             AgentAction::Drain(action) => return Some(action),
@@ -84,7 +84,7 @@ impl Player for Agent {
         if let Some(deadline) = self.notice.take() {
             self.life.take(spot(deadline), now);
         }
-        // The request is followed before pods are heard of.
+        // The agent must begin the drain before it receives pods.
         if self.life.journal().drain.is_none() {
             self.step(now);
         }
@@ -124,6 +124,6 @@ impl Player for Agent {
 }
 
 #[test]
-fn an_agent_ends_every_story_of_a_drain_as_the_controller_does() {
+fn lifecycle_ends_every_drain_story_as_the_controller_does() {
     play::all(play::SHARED, Telling { bless: false, anothers: true }, |_| true, Agent::of);
 }

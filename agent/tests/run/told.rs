@@ -1,4 +1,4 @@
-//! The agent's settings, and where they come from.
+//! Settings of the agent, and their sources.
 
 use agent::policies::{Policies, read};
 use machine::agent::{AgentSettings, MEDIA_TYPE};
@@ -21,7 +21,7 @@ fn with_driver(name: &str) -> AgentSettings {
 }
 
 #[tokio::test]
-async fn user_data_outweighs_the_images_file_and_neither_is_needed() {
+async fn read_prefers_user_data_to_the_file_of_the_image() {
     let machine = Machine::boot().await;
     assert_eq!(told(&machine).await, Policies::default());
     machine.write("etc/kerf/agent.yaml", "gates: {csiDrivers: [image]}");
@@ -33,7 +33,7 @@ async fn user_data_outweighs_the_images_file_and_neither_is_needed() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_said_and_the_next_best_is_followed() {
+async fn read_reports_problem_and_falls_back_when_invalid() {
     let machine = Machine::boot().await;
     machine.write("etc/kerf/agent.yaml", "gates: {csiDrivers: [image]}");
     machine.answer("user-data", 200, &document("gates:\n  csi: [told]"));

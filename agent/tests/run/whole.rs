@@ -22,7 +22,7 @@ fn writes(api: &Api) -> usize {
 }
 
 #[tokio::test]
-async fn gates_open_once_kubeconfig_node_and_cni_are_there() {
+async fn gates_open_when_kubeconfig_node_and_cni_exist() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.start();
@@ -42,7 +42,7 @@ async fn gates_open_once_kubeconfig_node_and_cni_are_there() {
 }
 
 #[tokio::test]
-async fn a_notice_empties_the_node_whatever_the_api_answers() {
+async fn agent_drains_node_on_notice_despite_api_errors() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.join(&api);
@@ -78,7 +78,7 @@ async fn a_notice_empties_the_node_whatever_the_api_answers() {
 }
 
 #[tokio::test]
-async fn a_full_node_is_emptied_over_a_few_connections() {
+async fn agent_drains_110_pods_over_at_most_24_connections() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.join(&api);
@@ -94,7 +94,7 @@ async fn a_full_node_is_emptied_over_a_few_connections() {
 }
 
 #[tokio::test]
-async fn a_pod_that_its_budget_holds_is_forced_before_the_deadline() {
+async fn agent_deletes_blocked_pod_before_the_deadline() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.join(&api);
@@ -103,7 +103,7 @@ async fn a_pod_that_its_budget_holds_is_forced_before_the_deadline() {
     api.state().budget_holds = true;
     machine.start();
     until("the Node's condition", || condition(&api, "kerf.sh/Ready")).await;
-    // 10 s of reserve and 1 s of grace: the switch is some three seconds away.
+    // 10 s of reserve and 1 s of grace period: forced deletion begins in about 3 s.
     machine.interrupt(15);
     let path = "/api/v1/namespaces/default/pods/pod-held";
     until("an eviction", || api.requests(&Method::POST, &format!("{path}/eviction")).pop()).await;
@@ -115,7 +115,7 @@ async fn a_pod_that_its_budget_holds_is_forced_before_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_killed_agent_carries_on_and_tells_nothing_twice() {
+async fn agent_resumes_drain_without_repeated_events_when_killed() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.join(&api);
@@ -130,7 +130,7 @@ async fn a_killed_agent_carries_on_and_tells_nothing_twice() {
     until("the event in the journal", || machine.journal().filter(|it| !it["told"].as_array().unwrap().is_empty()))
         .await;
     machine.kill();
-    // Metadata forgets and fails: what was seen is final all the same.
+    // The metadata service now fails, but a notice that was received is final.
     machine.metadata_fails();
     let told = api.requests(&Method::POST, "/api/v1/namespaces/default/events").len();
     let evicted_a = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction").len();
@@ -146,7 +146,7 @@ async fn a_killed_agent_carries_on_and_tells_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_notice_without_an_api_server_is_in_the_journal_and_acted_on_later() {
+async fn agent_acts_on_saved_notice_when_api_server_appears() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.interrupt(120);
@@ -162,7 +162,7 @@ async fn a_notice_without_an_api_server_is_in_the_journal_and_acted_on_later() {
 }
 
 #[tokio::test]
-async fn another_machines_node_is_left_alone() {
+async fn agent_writes_nothing_when_node_is_another_instance() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.join(&api);
@@ -176,7 +176,7 @@ async fn another_machines_node_is_left_alone() {
 }
 
 #[tokio::test]
-async fn another_machines_journal_is_not_carried_on() {
+async fn agent_ignores_journal_of_another_instance() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.interrupt(120);
@@ -194,7 +194,7 @@ async fn another_machines_journal_is_not_carried_on() {
 }
 
 #[tokio::test]
-async fn a_torn_journal_is_replaced() {
+async fn agent_replaces_journal_when_it_is_truncated() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     machine.write("var/lib/kerf/journal.json", "{\"version\":1,");
@@ -207,7 +207,7 @@ async fn a_torn_journal_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_failed_bootstrap_becomes_an_event_before_there_is_a_node() {
+async fn agent_emits_event_when_bootstrap_failed_without_node() {
     let api = Api::start().await;
     let mut machine = Machine::boot().await;
     let state = r#"{"state":"failed","reason":"the user data holds no NodeConfig","since":"2026-01-01T00:00:00Z"}"#;
@@ -223,7 +223,7 @@ async fn a_failed_bootstrap_becomes_an_event_before_there_is_a_node() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_boot_left_is_let_go_when_bootstrap_is_done() {
+async fn agent_follows_new_kubeconfig_when_bootstrap_is_done() {
     let (old, new) = (Api::start().await, Api::start().await);
     let mut machine = Machine::boot().await;
     let state = r#"{"state":"waiting","reason":"no metadata","since":"2026-01-01T00:00:00Z"}"#;
@@ -238,7 +238,7 @@ async fn what_an_earlier_boot_left_is_let_go_when_bootstrap_is_done() {
     let message = said["message"].as_str().unwrap();
     assert!(message.ends_with(": bootstrap is waiting: no metadata"), "{message}");
     until("the event", || reasons(&old).contains(&"BootstrapWaiting".to_owned()).then_some(())).await;
-    // The old cluster still answers: nothing but bootstrap's own word says that it is the wrong one.
+    // The old cluster still responds: only the state of bootstrap shows that it is the wrong cluster.
     machine.join(&new);
     machine.write(
         "run/kerf/bootstrap.json",

@@ -1,4 +1,4 @@
-//! The client with the machine's role: which tokens it sends, when it makes another, and what it says when it is refused.
+//! The client with the role of the instance: the tokens that it sends, their renewal, and its errors when a token is refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ async fn evict(cluster: &Cluster) -> Result<(), agent::cluster::ClusterError> {
     cluster.evict("default", "pod-a", "a", None, ClockOffset::EVER).await
 }
 
-/// The tokens that were sent with the evictions so far.
+/// Returns the tokens of the evictions so far.
 fn sent(api: &Api) -> Vec<String> {
     let sent = api.requests(&Method::POST, "/api/v1/namespaces/default/pods/pod-a/eviction");
     sent.iter().map(|it| it.authorization.strip_prefix("Bearer ").unwrap_or_default().to_owned()).collect()
@@ -60,7 +60,7 @@ fn judged(token: &str, secret: &str, now: Timestamp) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn a_token_is_minted_instead_of_running_the_cli_and_kept() {
+async fn client_signs_token_without_aws_cli_and_reuses_it() {
     let (api, imds) = (Api::start().await, metadata("one").await);
     api.put_pod("a", 30);
     api.script("a", [status(429), status(429)]);
@@ -74,7 +74,7 @@ async fn a_token_is_minted_instead_of_running_the_cli_and_kept() {
 }
 
 #[tokio::test]
-async fn a_token_that_never_was_good_is_not_sent_twice_and_the_cure_is_named() {
+async fn client_names_the_access_entry_when_token_is_refused() {
     let (api, imds) = (Api::start().await, metadata("one").await);
     api.put_pod("a", 30);
     api.script("a", [status(401)]);
@@ -86,7 +86,7 @@ async fn a_token_that_never_was_good_is_not_sent_twice_and_the_cure_is_named() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_wrong_is_corrected_by_the_servers_and_named() {
+async fn client_corrects_clock_by_date_header_when_refused() {
     let (api, imds) = (Api::start().await, metadata("one").await);
     imds.set(KEYS, document("one", in_hours(60)));
     api.put_pod("a", 30);
@@ -106,7 +106,7 @@ async fn a_clock_that_is_wrong_is_corrected_by_the_servers_and_named() {
 }
 
 #[tokio::test]
-async fn without_a_role_the_sentence_names_the_cure_and_the_next_call_finds_it() {
+async fn client_names_the_instance_profile_when_role_is_absent() {
     let (api, imds) = (Api::start().await, metadata("one").await);
     api.put_pod("a", 30);
     imds.fail(ROLES, &[Fault::Status(404)]);
@@ -119,7 +119,7 @@ async fn without_a_role_the_sentence_names_the_cure_and_the_next_call_finds_it()
 }
 
 #[tokio::test]
-async fn a_command_that_says_more_is_run() {
+async fn client_runs_credentials_command_with_extra_arguments() {
     let (api, imds) = (Api::start().await, metadata("one").await);
     let words = [GET_TOKEN.as_slice(), &["--profile", "other-of-kerf-tests"]].concat();
     let said = client(&api, &imds, &words).node("n").await.unwrap_err().to_string();
@@ -127,7 +127,7 @@ async fn a_command_that_says_more_is_run() {
 }
 
 #[tokio::test]
-async fn keys_near_their_end_are_replaced_and_metadata_out_of_order_does_not_matter_yet() {
+async fn role_renews_keys_before_expiry_and_tolerates_imds_errors() {
     let imds = metadata("one").await;
     let client = Arc::new(Imds::new(&imds.endpoint, Duration::from_secs(2)).unwrap());
     let role = Role::new(client);
@@ -142,7 +142,7 @@ async fn keys_near_their_end_are_replaced_and_metadata_out_of_order_does_not_mat
 }
 
 #[tokio::test]
-async fn the_plugin_prints_what_kubelet_reads() {
+async fn token_command_prints_exec_credential_of_kubelet() {
     let imds = metadata("one").await;
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_kerf-agent"));
     command.args(["token", "--cluster-name", "prod", "--region", "us-west-2", "--imds", &imds.endpoint]);

@@ -1,4 +1,4 @@
-//! The judge itself: what it takes, and each way in which a token can be wrong.
+//! The token verifier alone: the tokens that it accepts, and every error of a token.
 
 use agent::identity::signing::{Keys, Request, Signer};
 use agent::identity::{Audience, token};
@@ -39,7 +39,7 @@ fn signed(audience: &Audience, keys: &Keys) -> String {
 }
 
 #[test]
-fn the_agents_token_is_taken_for_a_quarter_of_an_hour() {
+fn verifier_accepts_agent_token_for_15_minutes() {
     let token = signed(&audience("prod", "us-west-2"), &keys());
     for now in [-300, 0, 60, 900] {
         assert_eq!(heard(&token, after(now)).as_deref(), Ok("ASIAKERF"), "{now}");
@@ -52,7 +52,7 @@ fn the_agents_token_is_taken_for_a_quarter_of_an_hour() {
 }
 
 #[test]
-fn whatever_is_wrong_with_a_token_is_named() {
+fn verifier_names_every_error_of_a_token() {
     let good = signed(&audience("prod", "us-west-2"), &keys());
     let url = String::from_utf8(URL_SAFE_NO_PAD.decode(&good["k8s-aws-v1.".len()..]).unwrap()).unwrap();
     let encoded = |url: &str| format!("k8s-aws-v1.{}", URL_SAFE_NO_PAD.encode(url));

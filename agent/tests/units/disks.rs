@@ -1,4 +1,4 @@
-//! Instance store disks under a real systemd: what their unit mounts is there for everybody, and what it cannot do is reported.
+//! Instance store disks under a real systemd: every unit sees the mounts of the disk unit, and its failures are reported.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,8 +9,8 @@ use super::{BOOTSTRAP, DISKS, USER_DATA, layer};
 use crate::api::until;
 use crate::machine::Machine;
 
-/// What an image's own program does, with memory for disks: it mounts them, moves kubelet's folder there, and does nothing the second
-/// time.
+/// Stand-in for the image's own program, with memory as disks. The program mounts them, moves kubelet's folder there, and does
+/// nothing when run again.
 pub const PROGRAM: &str = r#"#!/bin/sh -e
 mountpoint -q "$3" && exit
 mkdir -p "$3" && mount -t tmpfs -o mode=755 disks "$3"
@@ -18,7 +18,7 @@ echo "$*" > "$3/arguments"
 mkdir "$3/kubelet" && cp -a /var/lib/kubelet/. "$3/kubelet" && mount --bind "$3/kubelet" /var/lib/kubelet
 "#;
 const BROKEN: &str = "#!/bin/sh\necho looking for disks\necho 'mdadm: no array' >&2\nexit 3\n";
-/// A path with a blank, as one word.
+/// Path with a blank, as one argument.
 const STORAGE: &str =
     "  instance: {localStorage: {strategy: RAID0, mountPath: /mnt/fast disks, disabledMounts: [Containerd, SOCI]}}\n";
 
@@ -32,14 +32,14 @@ fn configured() -> String {
     format!("{USER_DATA}{STORAGE}")
 }
 
-/// What a unit's main process sees mounted.
+/// Returns the mounts that the main process of a unit sees.
 fn mounts(system: &System, unit: &str) -> String {
     let output = system.run(&["cat", &format!("/proc/{}/mountinfo", system.property(unit, "MainPID"))]);
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_mounted_for_the_disks_is_there_for_containerd_and_kubelet() {
+async fn disks_unit_mounts_are_visible_to_containerd_and_kubelet() {
     if !System::is_available() {
         return;
     }
@@ -64,7 +64,7 @@ async fn what_is_mounted_for_the_disks_is_there_for_containerd_and_kubelet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() {
+async fn bootstrap_unit_reports_and_retries_when_disks_fail() {
     if !System::is_available() {
         return;
     }
@@ -86,7 +86,7 @@ async fn disks_that_cannot_be_prepared_are_told_in_a_sentence_and_tried_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_bootstrap_writes_once_disks_are_mounted_is_written_there() {
+async fn bootstrap_unit_writes_kubeconfig_to_mounted_disks() {
     if !System::is_available() {
         return;
     }

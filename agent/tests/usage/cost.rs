@@ -1,4 +1,4 @@
-//! The work of a sample, counted in system calls: figures that do not depend on the machine. `make peers` measures the CPU time.
+//! Work of one sample, counted in system calls: numbers that do not depend on the machine. `make peers` measures the CPU time.
 
 use std::fs;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::tree::{Kind, PodTree, Tree, uid};
 
 const LOOKS: u64 = 20;
 
-/// The unit, and what it leaves of its open files for the rest of the agent.
+/// Unit file of the agent. Its limit of open files must leave `OTHERS` files for the rest of the agent.
 const UNIT: &str = include_str!("../../../systemd/kerf-agent.service");
 const OTHERS: usize = 256;
 
-/// The `read` calls of this thread so far; `None` where the kernel does not count them.
+/// Returns the number of `read` calls of this thread so far; `None` where the kernel does not count them.
 fn reads() -> Option<u64> {
     let text = fs::read_to_string("/proc/thread-self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
 }
 
-/// A machine with so many pods of so many containers.
+/// Returns a machine with `pods` pods of `containers` containers each.
 fn tree(pods: usize, containers: usize) -> Tree {
     let mut tree = Tree::new(Kind::Systemd);
     for number in 0..pods {
@@ -31,7 +31,7 @@ fn tree(pods: usize, containers: usize) -> Tree {
     tree
 }
 
-/// Files that stay open between looks.
+/// Returns the number of files that stay open between samples.
 fn kept_open(pods: usize, containers: usize) -> usize {
     let tree = tree(pods, containers);
     let mut sampler = Sampler::new(tree.path(), "/");
@@ -40,7 +40,7 @@ fn kept_open(pods: usize, containers: usize) -> usize {
     open.filter(|path| path.starts_with(tree.path())).count()
 }
 
-/// The `read` calls of one sample and its report; `None` where the kernel does not count them.
+/// Returns the number of `read` calls of one sample and its report; `None` where the kernel does not count them.
 fn reads_per_look(pods: usize) -> Option<u64> {
     let tree = tree(pods, 2);
     let mut sampler = Sampler::new(tree.path(), "/");
@@ -60,7 +60,7 @@ fn reads_per_look(pods: usize) -> Option<u64> {
 }
 
 #[test]
-fn sample_reads_each_open_file_once() {
+fn sampler_reads_each_open_file_once() {
     let (Some(none), Some(full)) = (reads_per_look(0), reads_per_look(110)) else {
         return skip::report("the kernel does not count reads (/proc/thread-self/io)");
     };
@@ -72,7 +72,7 @@ fn sample_reads_each_open_file_once() {
 }
 
 #[test]
-fn all_files_of_a_full_machine_stay_open() {
+fn sampler_keeps_all_files_of_a_full_machine_open() {
     let machine = kept_open(0, 0);
     let (pod, container) = (kept_open(1, 0) - machine, kept_open(1, 1) - kept_open(1, 0));
     assert_eq!((pod, container), (6, 1), "what the unit says of a pod and of a container");

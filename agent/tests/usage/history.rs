@@ -1,4 +1,4 @@
-//! From samples to the report: figures that are right, a size that holds, and a memory that survives.
+//! From samples to the report: correct numbers, a bounded size, and a history that survives a restart.
 
 use std::fs;
 
@@ -22,12 +22,12 @@ fn start() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
-/// A second and a half into the `look`th look.
+/// Returns the time of the sample `look`; samples are 10 s apart.
 fn at(look: u64) -> Timestamp {
     start() + SignedDuration::from_secs((look * 10).cast_signed())
 }
 
-/// Numbers that look random and are the same everywhere.
+/// Pseudo-random numbers, the same on every machine.
 struct Dice(u64);
 
 impl Dice {
@@ -36,7 +36,7 @@ impl Dice {
         (self.0 >> 33) % below.max(1)
     }
 
-    /// Of every order of magnitude below `2^bits`.
+    /// Returns a number of a random order of magnitude below `2^bits`.
     fn magnitude(&mut self, bits: u64) -> u64 {
         let below = 1 << self.roll(bits);
         self.roll(below)
@@ -66,7 +66,7 @@ fn wild_sample(dice: &mut Dice) -> UsageSample {
     UsageSample { pods: pods.collect(), node }
 }
 
-/// As the API server keeps it: with what it adds by itself.
+/// Returns the object as the API server stores it, with the fields that the server adds.
 fn stored(spec: &NodeUsageSpec) -> String {
     let name = "ip-10-100-200-201.ap-southeast-2.compute.internal";
     json!({
@@ -89,7 +89,7 @@ fn stored(spec: &NodeUsageSpec) -> String {
 }
 
 #[test]
-fn the_report_of_110_pods_stays_below_4_kib() {
+fn report_stays_below_4_kib_with_110_pods() {
     let mut largest = 0;
     for seed in 0..6 {
         let mut dice = Dice(seed);
@@ -113,9 +113,9 @@ fn node_sample(cpu: u64, memory: u64) -> NodeSample {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Over less than an hour nothing decays, so the exact percentile is that of the sorted samples.
+    /// Within one hour no sample decays, so the exact percentile is that of the sorted samples.
     #[test]
-    fn what_is_reported_is_what_was_seen(samples in vec((1..8_000_u64, 64..16_000_u64), 20..200)) {
+    fn report_returns_percentiles_and_peaks_of_samples(samples in vec((1..8_000_u64, 64..16_000_u64), 20..200)) {
         let mut history = History::new(start());
         for (look, (millicores, mib)) in (0..).zip(&samples) {
             let pod = PodSample { cpu: Some(millicores * 1_000_000), memory: Some(mib * MIB), ..PodSample::default() };
@@ -147,7 +147,7 @@ proptest! {
 }
 
 #[test]
-fn pressure_throttling_and_kills_are_of_their_windows() {
+fn report_limits_pressure_throttling_and_kills_to_windows() {
     let mut history = History::new(start());
     let calm = PodSample {
         cpu: Some(1),
@@ -184,7 +184,7 @@ fn pressure_throttling_and_kills_are_of_their_windows() {
     assert_eq!(next_day.oom_kills, 0);
 }
 
-/// The moment of the last look, as the report gives it back.
+/// Returns the time of the last sample, as the history stores it.
 fn history_end(history: &History) -> Timestamp {
     let kept = serde_json::to_value(history).unwrap();
     let pods = kept["pods"].as_object().unwrap();
@@ -192,7 +192,7 @@ fn history_end(history: &History) -> Timestamp {
 }
 
 #[test]
-fn without_pressure_figures_none_are_claimed() {
+fn report_omits_pressure_when_it_is_not_measured() {
     let mut history = History::new(start());
     assert_eq!(report(&mut history, INSTANCE, start()), None, "nothing was measured yet");
     let pod = PodSample { cpu: Some(1), memory: Some(1), ..PodSample::default() };
@@ -204,7 +204,7 @@ fn without_pressure_figures_none_are_claimed() {
 }
 
 #[test]
-fn pods_that_went_are_forgotten_and_a_short_absence_is_forgiven() {
+fn history_drops_pods_after_a_long_absence_only() {
     let mut history = History::new(start());
     let sample = |uids: &[usize]| {
         let pod = PodSample { cpu: Some(1), memory: Some(1), ..PodSample::default() };
@@ -229,7 +229,7 @@ fn learned() -> History {
 }
 
 #[test]
-fn a_restart_forgets_nothing_and_says_since_when_it_knows() {
+fn checkpoint_restores_history_after_a_restart() {
     let root = tempfile::tempdir().unwrap();
     let mut history = learned();
     assert!(checkpoint::read(root.path(), INSTANCE, start()).unwrap().is_none(), "there is none yet");
@@ -251,7 +251,7 @@ fn a_restart_forgets_nothing_and_says_since_when_it_knows() {
 }
 
 #[test]
-fn a_file_of_no_use_is_named() {
+fn checkpoint_read_names_file_when_it_is_invalid() {
     let root = tempfile::tempdir().unwrap();
     checkpoint::write(root.path(), INSTANCE, &learned()).unwrap();
     let path = root.path().join("var/lib/kerf/usage.json");

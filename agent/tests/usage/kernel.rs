@@ -1,5 +1,5 @@
-//! The kernel's own cgroups on this machine: a process with a known appetite in a pod's folder. Where none can be made (not root,
-//! no v1 hierarchies, no cgroup at all) the test is skipped.
+//! The kernel's own cgroups on this machine: a process of predictable CPU and memory use in the folder of a pod. The test is
+//! skipped where no cgroup can be made (not root, no v1 hierarchies, no cgroup at all).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use super::tree::uid;
 const CGROUPS: &str = "/sys/fs/cgroup";
 const MIB: u64 = 1 << 20;
 
-/// Folders of one pod in every hierarchy that there is; gone when this is.
+/// Folders of one pod in every existing hierarchy; deleted on drop.
 struct Pod {
     folders: Vec<PathBuf>,
     base: String,
 }
 
 impl Pod {
-    /// `None` where no cgroup can be made.
+    /// Creates the folders; returns `None` where no cgroup can be made.
     fn make() -> Option<Self> {
         let base = format!("kerf-usage-{}", std::process::id());
         let unified = Path::new(CGROUPS).join("cgroup.controllers").exists();
@@ -38,7 +38,7 @@ impl Pod {
         (!pod.folders.is_empty()).then_some(pod)
     }
 
-    /// Starts a glutton inside: it copies zeros for ever, which takes all of a CPU, through a buffer of 48 MiB.
+    /// Starts a process in the cgroup that copies zeros forever. The process uses a whole CPU and a buffer of 48 MiB.
     fn feed(&self) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", "for f in \"$@\"; do echo $$ > $f; done; exec dd if=/dev/zero of=/dev/null bs=48M", "sh"]);
@@ -46,7 +46,7 @@ impl Pod {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Whether it is inside.
+    /// Reports whether the process is in the cgroup.
     fn has(&self, child: &Child) -> bool {
         let inside = |folder: &PathBuf| fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
         self.folders.iter().all(|folder| inside(folder).lines().any(|line| line == child.id().to_string()))
@@ -63,7 +63,7 @@ impl Drop for Pod {
     }
 }
 
-/// User and system time of a process, in ticks of 10 ms.
+/// Returns user and system time of a process, in ticks of 10 ms.
 fn ticks(child: &Child) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -71,14 +71,14 @@ fn ticks(child: &Child) -> u64 {
 }
 
 #[test]
-fn the_kernel_counts_what_a_process_really_takes() {
+fn sampler_measures_cpu_and_memory_of_a_real_process() {
     let Some(pod) = Pod::make() else {
         skip::report("no cgroup can be made here");
         return;
     };
     let mut child = pod.feed();
     let clock = Instant::now();
-    // The buffer is there once it has taken some CPU.
+    // The process has allocated its buffer once it has used some CPU.
     while ticks(&child) < 20 {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -91,7 +91,7 @@ fn the_kernel_counts_what_a_process_really_takes() {
         return;
     };
     let (_, pod) = sample.pods.iter().find(|(it, _)| *it == uid(1)).expect("the pod is found");
-    // Held against the kernel's other account of the same process, whose tick is 10 ms; never against a clock.
+    // The comparison is with the kernel's other account of the same process, whose tick is 10 ms, never with a clock.
     let counted = pod.cpu.unwrap() as f64 * elapsed.as_secs_f64() / 1e9;
     let slack = 0.06 + took * 0.1;
     assert!((counted - took).abs() <= slack, "{counted} s in the cgroup, {took} s of the process");
@@ -102,7 +102,8 @@ fn the_kernel_counts_what_a_process_really_takes() {
     assert!(sample.node.memory.unwrap() > 48 * MIB && sample.node.memory_total > sample.node.memory.unwrap());
 }
 
-/// Looks until the process had half a second of CPU in between; gives that, and the time between.
+/// Takes samples until the process has used half a second of CPU in between. Returns the last sample, the CPU time in seconds,
+/// and the time between the samples.
 fn measure(pod: &Pod, child: &Child, clock: Instant) -> (UsageSample, f64, Duration) {
     let mut sampler = Sampler::new(Path::new("/"), &pod.base);
     let (before, from) = (ticks(child), clock.elapsed());

@@ -1,4 +1,4 @@
-//! The running task against a scripted API server: what it writes, when it must not, and what it keeps.
+//! The running task against a scripted API server: its writes, the cases without a write, and its saved history.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn report(api: &Api) -> Seen {
 }
 
 #[tokio::test]
-async fn a_report_is_applied_whole_once_the_node_is_proven() {
+async fn usage_applies_report_when_node_is_confirmed() {
     let (api, tree) = (Api::start().await, machine());
     let usage = Usage::start(tree.path(), INSTANCE, &settings());
     let last = until("the first figures", || usage.last()).await;
@@ -62,7 +62,7 @@ async fn a_report_is_applied_whole_once_the_node_is_proven() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_said_and_history_goes_on() {
+async fn usage_reports_error_and_keeps_history_when_write_fails() {
     let (api, tree) = (Api::start().await, machine());
     api.state().replies.insert("n".to_owned(), [status(404)].into());
     let usage = Usage::start(tree.path(), INSTANCE, &settings());
@@ -78,7 +78,7 @@ async fn a_refusal_is_said_and_history_goes_on() {
 }
 
 #[tokio::test]
-async fn who_does_not_want_it_gets_nothing() {
+async fn usage_writes_nothing_when_disabled() {
     let (api, tree) = (Api::start().await, machine());
     let usage = Usage::start(tree.path(), INSTANCE, &UsageSettings { enabled: false, ..settings() });
     usage.report_to(Some(destination(&api)));
@@ -88,7 +88,7 @@ async fn who_does_not_want_it_gets_nothing() {
 }
 
 #[test]
-fn settings_are_held_within_their_bounds() {
+fn usage_settings_clamp_period_to_bounds() {
     let every = |seconds| UsageSettings { period: Span::seconds(seconds), ..settings() }.every().as_secs();
     assert_eq!([every(10), every(0), every(3600)], [10, 1, 120]);
     let text = "usage: {period: 30s, cgroupRoot: /kubelet}";

@@ -1,4 +1,4 @@
-//! One look after another: the same figures from every layout, and nothing that a kernel, a vanishing pod or garbage can do.
+//! Consecutive samples: the same numbers from every layout, and robustness against the kernel, vanishing pods and garbage.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A machine of three pods, one of each class.
+/// Returns a machine with three pods, one of each QoS class.
 fn machine(kind: Kind) -> Tree {
     let mut tree = Tree::new(kind);
     tree.node =
@@ -32,7 +32,7 @@ fn machine(kind: Kind) -> Tree {
 }
 
 #[test]
-fn every_layout_tells_the_same() {
+fn sampler_returns_the_same_for_every_cgroup_layout() {
     for kind in KINDS {
         let mut tree = machine(kind);
         let mut sampler = Sampler::new(tree.path(), "/");
@@ -44,7 +44,7 @@ fn every_layout_tells_the_same() {
         );
         assert_eq!((first.node.cpu, first.node.memory, first.node.oom_kills), (None, Some(2000 * MIB), 0), "{kind:?}");
 
-        // Ten seconds: the machine uses 1.5 CPUs, a pod a quarter of one while its second container is throttled.
+        // In ten seconds the machine uses 1.5 CPUs, and a pod uses a quarter of a CPU while its second container is throttled.
         tree.node.cpu_usec += 15_000_000;
         tree.node.oom_kills += 1;
         tree.node.memory_wait += 4_000_000;
@@ -56,7 +56,7 @@ fn every_layout_tells_the_same() {
         pod.containers[1] = Counters { periods: 100, throttled: 60, ..Counters::default() };
         match kind {
             Kind::Systemd | Kind::Cgroupfs => pod.own.oom_kills += 2,
-            // v1 counts each container for itself.
+            // v1 counts OOM kills per container.
             _ => pod.containers[1].oom_kills += 2,
         }
         tree.write();
@@ -78,7 +78,7 @@ fn every_layout_tells_the_same() {
 }
 
 #[test]
-fn pods_are_found_below_kubelets_own_root() {
+fn sampler_finds_pods_below_cgroup_root_of_kubelet() {
     let tree = machine(Kind::Systemd);
     let top = tree.path().join("sys/fs/cgroup");
     fs::create_dir(top.join("mine.slice")).unwrap();
@@ -93,7 +93,7 @@ fn pods_are_found_below_kubelets_own_root() {
 }
 
 #[test]
-fn pods_come_and_go_and_come_back_by_another_class() {
+fn sampler_follows_pods_that_start_end_and_change_class() {
     let mut tree = machine(Kind::Systemd);
     let mut sampler = Sampler::new(tree.path(), "/");
     sampler.look(seconds(0));
@@ -117,7 +117,7 @@ fn pods_come_and_go_and_come_back_by_another_class() {
 }
 
 #[test]
-fn a_pod_that_vanishes_while_it_is_looked_at_is_no_sample() {
+fn sampler_skips_pod_when_its_files_vanish() {
     let tree = machine(Kind::Systemd);
     let mut sampler = Sampler::new(tree.path(), "/");
     let here = tree.memory().join(tree.folder(&uid(2)));
@@ -130,7 +130,7 @@ fn a_pod_that_vanishes_while_it_is_looked_at_is_no_sample() {
 }
 
 #[test]
-fn counters_and_clocks_that_go_back_give_no_figure_and_no_nonsense() {
+fn sampler_omits_cpu_when_counter_or_clock_goes_back() {
     let mut tree = machine(Kind::Cgroupfs);
     let mut sampler = Sampler::new(tree.path(), "/");
     tree.node.cpu_usec = 50_000_000;
@@ -154,7 +154,7 @@ fn counters_and_clocks_that_go_back_give_no_figure_and_no_nonsense() {
 }
 
 #[test]
-fn a_machine_without_cgroups_is_measured_by_proc_alone() {
+fn sampler_reads_proc_alone_when_cgroups_are_absent() {
     let mut tree = machine(Kind::Systemd);
     fs::remove_dir_all(tree.path().join("sys")).unwrap();
     let mut sampler = Sampler::new(tree.path(), "/");
@@ -193,9 +193,9 @@ fn garbage() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever stands in the files and whatever the clocks say: a look ends, and what comes of it can be reported and read.
+    /// Any content of the files and any clock values: a sample ends, and its result can be reported and read.
     #[test]
-    fn garbage_ends_in_figures_or_nothing(
+    fn sampler_and_report_survive_garbage_in_files(
         kind in 0..KINDS.len(),
         rounds in vec((vec((0..400_usize, garbage()), 0..12), any::<u32>(), any::<i32>()), 1..8),
     ) {

@@ -1,4 +1,4 @@
-//! A made-up machine: cgroups in any layout and the files of `/proc`, all counters in our hands.
+//! Artificial machine: cgroups in any layout and the files of `/proc`, with all counters under control of the test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// How the machine keeps its cgroups.
+/// Layout of the machine's cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// v2 with kubelet's systemd driver, as current images.
+    /// v2 with kubelet's systemd driver, as in current images.
     Systemd,
     /// v2 with the cgroupfs driver.
     Cgroupfs,
-    /// v1 with one folder for both CPU controllers, as older images.
+    /// v1 with one folder for both CPU controllers, as in older images.
     V1Together,
-    /// v1 with two.
+    /// v1 with one folder for each CPU controller.
     V1Apart,
-    /// v1, and v2 beside it without controllers.
+    /// v1, and beside it v2 without controllers.
     Hybrid,
 }
 
@@ -37,7 +37,7 @@ pub struct Counters {
     pub io_wait: u64,
 }
 
-/// A pod: its own counters, and those of its containers.
+/// Pod with its own counters and those of its containers.
 #[derive(Clone, Debug)]
 pub struct PodTree {
     pub class: &'static str,
@@ -51,13 +51,13 @@ impl PodTree {
     }
 }
 
-/// The machine.
+/// The artificial machine.
 pub struct Tree {
     pub root: TempDir,
     pub kind: Kind,
     pub node: Counters,
     pub pods: BTreeMap<String, PodTree>,
-    /// Kernels may be built without.
+    /// Support of the kernel for pressure (PSI). Kernels can be built without PSI.
     pub pressure: bool,
 }
 
@@ -87,7 +87,7 @@ impl Tree {
         matches!(self.kind, Kind::Systemd | Kind::Cgroupfs)
     }
 
-    /// A pod's folder below a hierarchy.
+    /// Returns the folder of a pod below a hierarchy.
     pub fn folder(&self, uid: &str) -> String {
         let class = self.pods[uid].class;
         match (self.kind, class) {
@@ -101,7 +101,7 @@ impl Tree {
         }
     }
 
-    /// Where memory is counted, below which the sampler finds pods.
+    /// Returns the folder of the memory hierarchy, in which the sampler finds pods.
     pub fn memory(&self) -> PathBuf {
         if self.is_unified() { self.cgroup() } else { self.cgroup().join("memory") }
     }
@@ -112,7 +112,7 @@ impl Tree {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Writes everything down.
+    /// Writes all files.
     pub fn write(&self) {
         self.write_proc();
         if self.is_unified() {
@@ -207,7 +207,7 @@ fn stall(some: u64) -> String {
     format!("some {averages} total={some}\nfull {averages} total={}\n", some / 2)
 }
 
-/// In place, as the kernel does: whoever has the file open sees the new text.
+/// Writes a file in place, as the kernel does: readers with an open file see the new text.
 pub fn write(path: &Path, text: &str) {
     if fs::write(path, text).is_err() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

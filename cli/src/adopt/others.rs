@@ -1,4 +1,4 @@
-//! The programs of a cluster: the Karpenter that runs now with its settings, and others that would fight Kerf over nodes.
+//! Programs of a cluster: the running Karpenter with its settings, and other programs that conflict with Kerf over nodes.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::report::Finding;
 use super::{is_of, named, text};
 use crate::settings::{HONOURED, LEADER};
 
-/// Variables of Karpenter's that Kerf reads and takes one value of, with what happens to another.
+/// Variables of Karpenter of which Kerf supports one value: name, supported value, and the effect of another value.
 const ONE_VALUE: [(&str, &str, &str); 2] = [
     (
         "ENABLE_ZONAL_SHIFT",
@@ -16,7 +16,7 @@ const ONE_VALUE: [(&str, &str, &str); 2] = [
     ("IGNORE_DRA_REQUESTS", "true", "pods with ResourceClaims are ignored"),
 ];
 
-/// Programs that do a part of Kerf's work: how their images' names end, and what to do.
+/// Programs that do a part of Kerf's work: the last part of their image name, and the action to take.
 const RIVALS: [(&str, &str); 3] = [
     (
         "cluster-autoscaler",
@@ -52,7 +52,7 @@ fn containers(object: &Value) -> impl Iterator<Item = &Value> {
     object.pointer("/spec/template/spec/containers").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The last part of an image's name, without tag and digest.
+/// Returns the last part of an image's name, without tag and digest.
 fn program(container: &Value) -> &str {
     let image = text(container, "/image").split('@').next().unwrap_or_default();
     let name = image.rsplit('/').next().unwrap_or_default();
@@ -65,7 +65,7 @@ fn is_karpenter(container: &Value) -> bool {
         || !image.contains("kerf") && variable(container, "KARPENTER_SERVICE").is_some()
 }
 
-/// A variable's value; empty for one that comes from elsewhere.
+/// Returns a variable's value; empty for a value from `valueFrom`.
 fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a str> {
     variables(container).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
@@ -83,7 +83,7 @@ fn rival(object: &Value) -> Option<Finding> {
     Some(Finding::first(named(object), *why))
 }
 
-/// A Lease that is held by nobody whom the objects show: Kerf would wait, and nobody would know for what.
+/// Reports a Lease whose holder is not among the objects. Kerf would wait for the Lease without a visible reason.
 fn unexplained(lease: &Value, objects: &[&Value]) -> Option<Finding> {
     let holder = text(lease, "/spec/holderIdentity");
     if !is_of(lease, "coordination.k8s.io", "Lease") || text(lease, "/metadata/name") != LEADER || holder.is_empty() {
@@ -103,7 +103,7 @@ fn unexplained(lease: &Value, objects: &[&Value]) -> Option<Finding> {
     (!objects.iter().any(runs_there)).then(|| Finding::change(named(lease), text))
 }
 
-/// Two controllers must not run at once; the Lease sees to it where both ask for the same one.
+/// Reports a running Karpenter. Two controllers must not run at once; a common Lease prevents this.
 fn running(object: &Value, container: &Value) -> Option<Finding> {
     if object["spec"]["replicas"] == 0 {
         return None;
@@ -126,9 +126,9 @@ fn running(object: &Value, container: &Value) -> Option<Finding> {
     Some(Finding::first(named(object), text))
 }
 
-/// Settings that Kerf does not know, or of which it takes one value.
+/// Reports settings that Kerf does not support, or of which it supports one value.
 fn settings(object: &Value, container: &Value) -> Vec<Finding> {
-    /// What the chart sets beside settings.
+    /// Variables that Karpenter's chart sets in addition to settings.
     const CHART: [&str; 2] = ["KUBERNETES_MIN_VERSION", "GOMAXPROCS"];
     let mut findings = Vec::new();
     for (name, value) in variables(container) {

@@ -1,4 +1,4 @@
-//! Pools, classes and claims: what Kerf will write on them, and which it would not use as they are.
+//! NodePools, EC2NodeClasses and NodeClaims: annotations that Kerf will write, and objects that Kerf would reject as they are.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn is_current(object: &Value) -> bool {
     text(object, "/apiVersion").ends_with("/v1")
 }
 
-/// Objects that only older versions read.
+/// Reports objects of versions that Kerf does not support.
 fn older(object: &Value) -> Option<Finding> {
     let api = text(object, "/apiVersion");
     let known = api.ends_with("/v1") || api == "karpenter.sh/v1alpha1";
@@ -68,7 +68,7 @@ fn older(object: &Value) -> Option<Finding> {
     })
 }
 
-/// What `kerf plan` would refuse, the controller would put into a condition.
+/// Reports errors that `kerf plan` would return and the controller would write into a condition.
 fn refused(object: &Value) -> Vec<Finding> {
     let written = serde_json::to_string(object).unwrap_or_default();
     let Err(errors) = input::read_text(&cluster().file, &written) else { return Vec::new() };
@@ -85,14 +85,14 @@ fn classless(pool: &Value, classes: &BTreeMap<&str, &Value>) -> Option<Finding> 
     (!classes.contains_key(name)).then(|| Finding::first(named(pool), text))
 }
 
-/// Hashes of another recipe are written anew, and nothing drifts for that.
+/// Reports hashes of another version. The migration of a hash causes no drift.
 fn restamped(object: &Value, key: &str, ours: &str, claims: usize) -> Option<Finding> {
     let version = object["metadata"]["annotations"][key].as_str().filter(|version| *version != ours)?;
     let with = if claims == 0 { String::new() } else { format!(", with those of its {claims} NodeClaims") };
     Some(Finding::change(named(object), format!("its hash of version {version} is migrated to {ours}{with}")))
 }
 
-/// Machines whose image their class no longer means drift under Karpenter, and under Kerf.
+/// Reports NodeClaims whose image is no longer selected by their class. Such NodeClaims drift under Karpenter and under Kerf.
 fn images(class: &Value, claims: &[&Value]) -> Option<Finding> {
     let known: Vec<&str> = class.pointer("/status/amis")?.as_array()?.iter().map(|ami| text(ami, "/id")).collect();
     let image = |claim: &&&Value| text(claim, "/status/imageID").to_owned();

@@ -1,24 +1,24 @@
-//! What a look at a cluster found, in an order that does not depend on the cluster's.
+//! Findings in a cluster, in an order that does not depend on the cluster's order.
 
 use std::fmt;
 
-/// How much a finding weighs.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// To be mended before Kerf starts.
+    /// Must be fixed before Kerf starts.
     First,
-    /// Will change once Kerf runs, and needs nobody.
+    /// Changes once Kerf runs, and needs no action.
     Change,
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// How much it weighs.
+    /// Severity.
     pub weight: Weight,
-    /// The object.
+    /// Kind and name of the object.
     pub object: String,
-    /// What will be, and what to do where anything is to be done.
+    /// Effect, and the action to take if one is needed.
     pub text: String,
 }
 
@@ -32,10 +32,10 @@ impl Finding {
     }
 }
 
-/// Everything that was found, what is to be mended first.
+/// All findings; those that must be fixed come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Sorted, each once.
+    /// Findings, sorted and without duplicates.
     pub findings: Vec<Finding>,
 }
 
@@ -46,7 +46,7 @@ impl Report {
         Self { findings }
     }
 
-    /// Whether Kerf can start as things are.
+    /// Reports whether Kerf can start without a change.
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.findings.iter().all(|finding| finding.weight != Weight::First)

@@ -1,5 +1,5 @@
-//! What a class that no controller has looked at would come to: images of its family for every architecture, a subnet in
-//! every zone.
+//! Assumed status of a class that no controller has reconciled: images of its family for every architecture, a subnet in every
+//! zone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use cloud::types::Zone;
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
 
-/// A class of which only the name is known.
+/// Returns a class of which only the name is known, with family AL2023.
 pub(crate) fn class(name: &str) -> EC2NodeClass {
     let term = AmiSelectorTerm { alias: Some("al2023@latest".to_owned()), ..AmiSelectorTerm::default() };
     EC2NodeClass::new(name, EC2NodeClassSpec { ami_selector_terms: vec![term], ..EC2NodeClassSpec::default() })
 }
 
-/// Why no machines of the class can be planned.
+/// Returns why no nodes of the class can be planned.
 pub(crate) fn unsupported(class: &EC2NodeClass) -> Option<String> {
     let name = class.metadata.name.as_deref().unwrap_or_default();
     let family = class.spec.resolved_ami_family();
@@ -26,7 +26,7 @@ pub(crate) fn unsupported(class: &EC2NodeClass) -> Option<String> {
         .then(|| format!("EC2NodeClass {name} has family {}, which is not supported yet", family.as_str()))
 }
 
-/// The images that the class's status shows, else those that its family has.
+/// Returns the images of the class's status, else those of its family.
 pub(crate) fn images(class: &EC2NodeClass) -> Vec<ResolvedImage> {
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.amis);
     if !shown.is_empty() {
@@ -62,7 +62,7 @@ fn image(ami: &Ami) -> ResolvedImage {
     ResolvedImage { image, requirements: ami.requirements.clone() }
 }
 
-/// The zones of the subnets that the class's status shows, else every zone of the region.
+/// Returns the zones of the subnets in the class's status, else every zone of the region.
 pub(crate) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<String, Zone> {
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.subnets);
     let mut zones: BTreeMap<String, Zone> = BTreeMap::new();
@@ -78,15 +78,15 @@ pub(crate) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<St
     zones
 }
 
-/// Which id a zone has differs from account to account, so an offering in an assumed zone says none.
+/// Removes empty zone ids. The id of a zone differs between accounts, so an offering in an assumed zone has none.
 pub(crate) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
     for offering in catalogue.types.iter_mut().flat_map(|kind| kind.offerings.iter_mut().chain(&mut kind.unpriced)) {
         offering.labels.retain(|key, value| key != label::ZONE_ID || !value.is_empty());
     }
 }
 
-/// Adds the capacity reservations that the class's status shows. How much of them is left stands nowhere in a cluster's
-/// objects, so each counts as room for one machine, and a sentence says so.
+/// Adds the capacity reservations of the class's status. No object of a cluster holds their remaining capacity, so each counts
+/// as one instance, with a warning.
 pub(crate) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, now: Timestamp) -> Vec<String> {
     let mut told = Vec::new();
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.capacity_reservations);

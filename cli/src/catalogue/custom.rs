@@ -1,4 +1,4 @@
-//! A catalogue from a JSON file: instance types with capacity, overhead, labels and offerings.
+//! Catalogue from a JSON file: instance types with capacity, overhead, labels and offerings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -54,25 +54,25 @@ enum Price {
     Text(String),
 }
 
-/// What a file says that can be bought.
+/// Content of a catalogue file.
 pub struct Custom {
-    /// Types in the order of their names.
+    /// Instance types, sorted by name.
     pub types: Vec<InstanceType>,
-    /// One sentence for every field that does not exist: it may be a typing mistake.
+    /// One warning for every unknown field, which may be a typing mistake.
     pub warnings: Vec<String>,
 }
 
-/// The fields of the format, by the level on which they stand.
+/// Fields of the format, by their level.
 const FIELDS: [(&str, &[&str]); 3] = [
     ("", &["instanceTypes"]),
     ("instanceTypes", &["name", "capacity", "overhead", "labels", "offerings"]),
     ("offerings", &["zone", "capacityType", "price", "available", "reservationID", "reservationCapacity", "labels"]),
 ];
 
-/// Reads a catalogue.
+/// Reads a catalogue from a file.
 ///
 /// # Errors
-/// When the file cannot be read or says something wrong; the field is named.
+/// Returns an error if the file cannot be read or has an invalid value; the message contains the field.
 pub fn read(path: &Path) -> Result<Custom, Failure> {
     let wrong = |problem: String| Failure::usage(format!("{}: {problem}", path.display()));
     let text = std::fs::read_to_string(path)
@@ -81,7 +81,7 @@ pub fn read(path: &Path) -> Result<Custom, Failure> {
     Ok(Custom { types, warnings: unknown_fields(&text) })
 }
 
-/// As [`read`], of a text.
+/// Parses the text of a catalogue, as [`read`] does.
 fn parse(text: &str) -> Result<Vec<InstanceType>, String> {
     let mut source = serde_json::Deserializer::from_str(text);
     let file: File = serde_path_to_error::deserialize(&mut source).map_err(|error| {
@@ -102,7 +102,7 @@ fn parse(text: &str) -> Result<Vec<InstanceType>, String> {
     Ok(types)
 }
 
-/// Fields that the format does not have; the same field of several types is reported once.
+/// Returns warnings for fields outside the format; the same field of several types is reported once.
 fn unknown_fields(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
     strange(&serde_json::from_str(text).unwrap_or_default(), "", &mut found);
@@ -136,13 +136,13 @@ fn instance_type(row: Row, at: &str) -> Result<InstanceType, String> {
         labels.insert(label::canonical(&key).to_owned(), values);
     }
     labels.entry(label::INSTANCE_TYPE.to_owned()).or_insert_with(|| vec![row.name.clone()]);
-    // Nothing else runs on the nodes that Kerf makes.
+    // Kerf launches only Linux nodes.
     labels.entry(label::OS.to_owned()).or_insert_with(|| vec![label::OS_LINUX.to_owned()]);
     let allocatable = allocatable(&capacity, &overhead);
     Ok(InstanceType { name: row.name, labels, capacity, allocatable, offerings, ..InstanceType::default() })
 }
 
-/// Capacity less overhead, and memory also less what huge pages hold.
+/// Returns capacity less overhead; memory also excludes huge pages.
 fn allocatable(capacity: &Resources, overhead: &Resources) -> Resources {
     let mut left = capacity.clone();
     left.subtract(overhead);
@@ -189,14 +189,14 @@ fn offering(sold: Sold, at: &str) -> Result<Offering, String> {
     })
 }
 
-/// Millionths of a dollar, rounded half up; a number such as `5e-7` is written out first.
+/// Converts dollars to millionths of a dollar, rounded half up. An exponent such as in `5e-7` is expanded first.
 fn micro_dollars(number: &Number) -> Option<i64> {
     let text = number.to_string();
     let Some((digits, exponent)) = text.split_once(['e', 'E']) else { return data::scaled(&text, 6) };
     let exponent: i32 = exponent.parse().ok()?;
     match usize::try_from(exponent) {
         Ok(zeros) => data::scaled(digits, zeros.checked_add(6).filter(|scale| *scale < 20)?),
-        // One digit stands before the point.
+        // The mantissa has one digit before the point.
         Err(_) => {
             let zeros = usize::try_from(exponent.unsigned_abs()).ok()?.checked_sub(1)?;
             data::scaled(&format!("0.{}{}", "0".repeat(zeros.min(20)), digits.replace('.', "")), 6)
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_become_millionths() {
+    fn micro_dollars_converts_numbers_to_millionths() {
         let rows =
             [("0.123", 123_000), ("3", 3_000_000), ("1e-7", 0), ("2.5e-5", 25), ("0.0000005", 1), ("1e1", 10_000_000)];
         for (text, expected) in rows {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_field_is_named() {
+    fn parse_reports_the_field_when_its_value_is_invalid() {
         let rows = [
             (
                 r#"{"instanceTypes":[{"name":"a","capacity":{"cpu":"x"},"offerings":[]}]}"#,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_and_null_are_the_same_and_strange_fields_are_named() {
+    fn parse_treats_null_as_absent_and_reports_unknown_fields() {
         let text = r#"{"instanceTypes":[{"name":"a","capacity":{"cpu":4},"overhead":null,"labels":null,"colour":1,"offerings":[
             {"zone":"z","capacityType":"spot","price":1,"available":null,"reservationID":null,"availible":false}]}]}"#;
         let types = parse(text).unwrap();

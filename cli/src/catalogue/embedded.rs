@@ -1,5 +1,4 @@
-//! What EC2 sells in a region as far as the program knows by itself: types, zones and prices, with a word on where each
-//! comes from.
+//! Embedded instance types, zones and prices of a region, with the source of each.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,31 +11,31 @@ use super::{REGIONS, spot};
 use crate::failure::Failure;
 use crate::prices::table::Table;
 
-/// One region as the program knows it.
+/// Embedded data of one region.
 pub(crate) struct EmbeddedCatalogue {
-    /// The region.
+    /// Name of the region.
     pub(crate) region: String,
-    /// Every instance type, also those that the region does not sell, by name.
+    /// All instance types by name, including types that the region does not offer.
     pub(crate) infos: Vec<InstanceTypeInfo>,
-    /// What EC2 does not tell.
+    /// Facts about instance types that EC2's API does not return.
     pub(crate) facts: &'static Facts,
     /// Zones and prices.
     pub(crate) market: OfferingSource,
-    /// The region's zones.
+    /// Zones of the region.
     pub(crate) zones: BTreeSet<String>,
-    /// Where prices come from, for people.
+    /// Source of the prices, for people.
     pub(crate) source: String,
-    /// What deserves a word.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
-    /// Whether spot prices are a guess.
+    /// `true` if spot prices are estimates.
     pub(crate) spot_is_estimated: bool,
 }
 
 impl EmbeddedCatalogue {
-    /// The region with its prices from these files, where they are given.
+    /// Builds the data of a region; prices come from the given files, else from embedded data.
     ///
     /// # Errors
-    /// When the region is not known, or a file cannot be read.
+    /// Returns an error if the region is unknown, or if a file cannot be read.
     pub(crate) fn new(region: &str, prices: Option<&Path>, spot_prices: Option<&Path>) -> Result<Self, Failure> {
         known(region)?;
         let facts = data::facts().map_err(Failure::internal)?;

@@ -1,4 +1,4 @@
-//! Spot prices: a history as the AWS command line prints it, or a fraction of the list price.
+//! Spot prices: a history in the output format of the AWS CLI, or a fraction of the list price.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::input::Objects;
 
-/// What spot costs while no history is given, in thousandths of the list price.
+/// Spot price without a history, in thousandths of the list price.
 pub const SPOT_PER_MILLE: i64 = 400;
 
-/// Products whose prices are those of Linux machines.
+/// Products whose prices are those of Linux instances.
 const PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 #[derive(Deserialize)]
@@ -34,11 +34,11 @@ struct Record {
     timestamp: String,
 }
 
-/// Reads what `aws ec2 describe-spot-price-history` printed: of a type and zone the youngest record counts. Whatever
-/// the history does not name cannot be bought as spot.
+/// Reads the output of `aws ec2 describe-spot-price-history`. Of each type and zone, the most recent record is used. Types and
+/// zones outside the history have no spot offering.
 ///
 /// # Errors
-/// When the file cannot be read, is something else, or names no Linux price.
+/// Returns an error if the file cannot be read, has another format, or contains no Linux price.
 pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
     let cure = "write it with `aws ec2 describe-spot-price-history --output json > FILE`";
     let wrong = |problem: String| Failure::usage(format!("{}: {problem}; {cure}", path.display()));
@@ -56,7 +56,7 @@ pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
             return Err(wrong(format!("SpotPrice of {instance_type}: {spot_price:?} is not a price")));
         };
         let known = youngest.entry((record.instance_type, record.availability_zone)).or_default();
-        // Equal moments: the greater price, so that the order of records says nothing.
+        // For equal timestamps the higher price is used, so that the result does not depend on the order of records.
         *known = known.clone().max((record.timestamp, price));
     }
     if youngest.is_empty() {
@@ -66,7 +66,7 @@ pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
     Ok(youngest.into_iter().map(price).collect())
 }
 
-/// Spot prices as a fraction of the list prices.
+/// Returns spot prices as a fraction of the list prices.
 pub(super) fn estimate(offerings: &[TypeOffering], on_demand: &BTreeMap<String, i64>) -> Vec<SpotPrice> {
     let one = |offering: &TypeOffering| {
         let list = on_demand.get(&offering.instance_type)?;
@@ -76,10 +76,10 @@ pub(super) fn estimate(offerings: &[TypeOffering], on_demand: &BTreeMap<String, 
     offerings.iter().filter_map(one).collect()
 }
 
-/// Says that spot prices are a guess, where a pool allows spot at all.
+/// Returns a warning about estimated spot prices, if any NodePool allows spot.
 pub(super) fn warning(objects: &Objects) -> Option<String> {
     let allows = objects.pools.iter().any(|pool| {
-        // A pool that says nothing of it allows all.
+        // A NodePool without a requirement for the capacity type allows all capacity types.
         pool.spec.template.spec.requirements.iter().filter(|it| it.key == label::CAPACITY_TYPE).all(|it| {
             let named = it.values.iter().any(|value| value == label::CAPACITY_SPOT);
             match it.operator {
@@ -93,7 +93,7 @@ pub(super) fn warning(objects: &Objects) -> Option<String> {
     allows.then(guess)
 }
 
-/// The sentence that says so.
+/// Returns the warning about estimated spot prices.
 pub(crate) fn guess() -> String {
     format!("assuming spot prices of {} % of the on-demand price; use --spot-prices for real ones", SPOT_PER_MILLE / 10)
 }

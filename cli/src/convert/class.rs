@@ -1,24 +1,25 @@
-//! AWSNodeTemplates of v1alpha1 and EC2NodeClasses of any version become EC2NodeClasses of v1 that mean the same.
+//! Conversion of AWSNodeTemplates of v1alpha1 and EC2NodeClasses of any version into EC2NodeClasses of v1 with the same
+//! meaning.
 
 use super::object::Object;
 use super::tree::{Entry, Kind, Node};
 
-/// What newer versions call themselves.
+/// Current `apiVersion` of an EC2NodeClass.
 pub(super) const CURRENT: &str = "karpenter.k8s.aws/v1";
 const TERMS: [&str; 2] = ["spec", "amiSelectorTerms"];
 const FAMILY: [&str; 2] = ["spec", "amiFamily"];
 const HOPS: [&str; 3] = ["spec", "metadataOptions", "httpPutResponseHopLimit"];
-/// As many terms as a list may have.
+/// Maximum number of terms in a list.
 const MOST_TERMS: usize = 30;
 
-/// Selectors of v1alpha1 with the terms that they are now.
+/// Selectors of v1alpha1 with the lists of terms that replace them.
 const SELECTORS: [(&str, &str); 3] = [
     ("subnetSelector", "subnetSelectorTerms"),
     ("securityGroupSelector", "securityGroupSelectorTerms"),
     ("amiSelector", "amiSelectorTerms"),
 ];
 
-/// How old the form is that an object has.
+/// Version of an object's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Age {
     /// AWSNodeTemplate of v1alpha1.
@@ -29,7 +30,7 @@ pub(super) enum Age {
     Current,
 }
 
-/// Brings a class of any version into the form of v1.
+/// Converts a class of any version into the form of v1.
 pub(super) fn modernise(object: &mut Object, age: Age) {
     object.become_kind(CURRENT, "EC2NodeClass");
     templates(object);
@@ -58,7 +59,7 @@ pub(super) fn modernise(object: &mut Object, age: Age) {
     }
 }
 
-/// Launch templates that someone made by hand.
+/// Rejects custom launch templates.
 fn templates(object: &mut Object) {
     for field in ["launchTemplate", "launchTemplateName"] {
         if object.root.at(&["spec", field]).is_some() {
@@ -69,7 +70,7 @@ fn templates(object: &mut Object) {
     }
 }
 
-/// One selector of v1alpha1: all that it says must hold, and values between commas are alternatives.
+/// Converts one selector of v1alpha1. All its fields must match, and values between commas are alternatives.
 fn selector(object: &mut Object, from: &'static str, to: &'static str) {
     let path = format!("spec.{from}");
     let Some(found) = object.root.at(&["spec", from]).filter(|node| node.is_map()) else { return };
@@ -98,7 +99,7 @@ fn selector(object: &mut Object, from: &'static str, to: &'static str) {
     }
 }
 
-/// Values between commas, or those of a list.
+/// Returns the values between commas, or those of a list.
 fn parts(node: &Node) -> Vec<String> {
     let texts: Vec<&str> = match node.scalar() {
         Some(text) => text.split(',').collect(),
@@ -107,7 +108,7 @@ fn parts(node: &Node) -> Vec<String> {
     texts.into_iter().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned).collect()
 }
 
-/// A term for each way to choose one of each field's alternatives.
+/// Returns one term for each combination of the fields' alternatives.
 fn combinations(fields: &[(String, Vec<String>)]) -> Vec<Node> {
     let mut terms = vec![Node::map([])];
     for (key, values) in fields {
@@ -127,7 +128,7 @@ fn extended(term: &Node, key: &str, value: &str) -> Node {
     term
 }
 
-/// Terms that name several ids at once, which tutorials have and no version takes.
+/// Splits terms with several ids into one term per id. Tutorials have such terms, but no version accepts them.
 fn lists_of_ids(object: &mut Object, list: &'static str) {
     let Some(terms) = object.root.at(&["spec", list]).filter(|node| node.is_list()) else { return };
     let several =
@@ -155,7 +156,7 @@ fn lists_of_ids(object: &mut Object, list: &'static str) {
     }
 }
 
-/// Which images machines boot.
+/// Converts the settings for images.
 fn images(object: &mut Object, age: Age) {
     if age == Age::Alpha && object.root.text_at(&FAMILY).is_empty() {
         object.rewrite(&FAMILY, "AL2", "the default of an AWSNodeTemplate");
@@ -197,7 +198,7 @@ fn images(object: &mut Object, age: Age) {
     }
 }
 
-/// Aliases are written in small letters.
+/// Converts aliases to lower case.
 fn aliases(object: &mut Object) {
     let terms = object.root.at(&TERMS).map(Node::items).unwrap_or_default();
     let written: Vec<(usize, String)> = terms
@@ -217,7 +218,7 @@ fn aliases(object: &mut Object) {
     }
 }
 
-/// A family without terms meant its newest image.
+/// Adds the alias of the newest image for a family without terms, which was the default.
 fn newest(object: &mut Object, family: &str) {
     let alias = format!("{}@latest", family.to_lowercase());
     object.changed(&TERMS.join("."), &format!("added alias {alias}, the default of amiFamily {family}"));
@@ -229,7 +230,7 @@ fn newest(object: &mut Object, family: &str) {
     }
 }
 
-/// Ubuntu's images start as those of AL2 do, from another disk.
+/// Converts family Ubuntu to AL2. Ubuntu's images boot like AL2's, with another root device.
 fn ubuntu(object: &mut Object) {
     object.rewrite(&FAMILY, "AL2", "family Ubuntu does not exist any more, its images boot like AL2");
     if object.root.at(&["spec", "blockDeviceMappings"]).is_none() {
@@ -242,7 +243,7 @@ fn ubuntu(object: &mut Object) {
     }
 }
 
-/// Pods reached instance metadata before v1 if nobody said otherwise.
+/// Adds the hop limit of 2, with which pods reached instance metadata by default before v1.
 fn metadata(object: &mut Object, age: Age) {
     let options = object.root.at(&["spec", "metadataOptions"]).filter(|node| node.is_map());
     if age == Age::Alpha && options.is_some_and(|options| options.get("httpTokens").is_none()) {
@@ -255,7 +256,7 @@ fn metadata(object: &mut Object, age: Age) {
     }
 }
 
-/// As whom machines act.
+/// Validates that the class has exactly one of role and instance profile.
 fn role(object: &mut Object) {
     let has = |field: &str| !object.root.text_at(&["spec", field]).is_empty();
     let cure = "set one of them: the role, or the profile of aws.defaultInstanceProfile before v1beta1";

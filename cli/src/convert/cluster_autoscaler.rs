@@ -1,6 +1,7 @@
-//! `kerf convert --from cluster-autoscaler`: node groups as AWS describes them become a NodePool and an EC2NodeClass each.
+//! `kerf convert --from cluster-autoscaler`: a NodePool and an EC2NodeClass for each node group in the output of the AWS CLI.
 //!
-//! A description does not hold everything: what it leaves open, and what a pool has no equal for, is named.
+//! A description is not complete. Settings that the description lacks, and settings without an equivalent in a NodePool, are
+//! reported.
 
 mod group;
 mod managed;
@@ -18,11 +19,11 @@ use super::tree::{Entry, Kind, Node, Tree};
 use crate::input::{self, File, InputError, InputErrors, Place};
 use group::{Group, Need};
 
-/// Makes a pool and a class of each group at `paths`: what `aws autoscaling describe-auto-scaling-groups` and
-/// `aws eks describe-nodegroup` print. `role` is the role of nodes where a description does not name it.
+/// Converts each group at `paths` into a NodePool and an EC2NodeClass. The input is the output of `aws autoscaling
+/// describe-auto-scaling-groups` and `aws eks describe-nodegroup`. `role` is the role of nodes for descriptions that name none.
 ///
 /// # Errors
-/// Everything that is no such description, and groups of which no pool can be made, each with its cure.
+/// Returns input that is no such description, and groups that no NodePool can represent, each with its fix.
 pub fn from_cluster_autoscaler(
     paths: &[PathBuf],
     role: Option<&str>,
@@ -36,7 +37,7 @@ pub fn from_cluster_autoscaler(
             Err(error) => errors.push(error),
         }
     }
-    // A managed group's own Auto Scaling group says less of it.
+    // The Auto Scaling group of a managed node group has less data than the managed group, so the former is dropped.
     let managed: Vec<String> = groups.iter().flat_map(|group: &Group| group.scales.clone()).collect();
     groups.retain(|group| !managed.contains(&group.title));
     for place in 0..groups.len() {
@@ -68,7 +69,7 @@ fn written(groups: &[Group]) -> Result<Converted, InputErrors> {
     if errors.is_empty() { Ok(out) } else { Err(InputErrors::new(errors)) }
 }
 
-/// The groups that a file describes.
+/// Returns the groups that a file describes.
 fn groups_of(file: &File) -> Result<Vec<Group>, InputError> {
     let place = Place::document(&file.name, 0);
     let cure = "use the output of `aws autoscaling describe-auto-scaling-groups --output json` or `aws eks \
@@ -107,7 +108,7 @@ fn class(group: &Group) -> Node {
     object("karpenter.k8s.aws/v1", "EC2NodeClass", group, spec)
 }
 
-/// Bottlerocket keeps its data on a second disk.
+/// Returns the block device mappings. Bottlerocket keeps its data on a second disk.
 fn disks(group: &Group, size: u64) -> Node {
     let disk = |device: &str, size: u64| {
         let ebs = [
@@ -169,7 +170,7 @@ fn need(need: &Need) -> Node {
     Node::map([("key", Node::text(need.key)), ("operator", Node::text(need.operator)), ("values", values)])
 }
 
-/// A map of texts, each value in quotes.
+/// Returns a map of texts, each value in quotes.
 fn texts(map: &std::collections::BTreeMap<String, String>) -> Node {
     let mut node = Node::map([]);
     map.iter().for_each(|(key, value)| node.set(key, quoted(value)));

@@ -1,4 +1,4 @@
-//! Files as they are cut into documents, and put together again around what was changed.
+//! Split of files into documents, and assembly of the output around changed documents.
 
 use super::object::{Object, Remark, Sort};
 use super::retired;
@@ -9,14 +9,14 @@ use crate::input::{self, File, InputError, Place};
 /// A file.
 pub(super) struct SourceText {
     documents: Vec<Document>,
-    /// What the file begins with: a byte order mark or nothing.
+    /// Prefix of the file: a byte order mark or nothing.
     mark: &'static str,
-    /// What stands between two documents.
+    /// Separator between two documents.
     between: &'static str,
     pub(super) errors: Vec<InputError>,
 }
 
-/// What a document holds, as far as files must not mix it.
+/// Kind of a document's content; one output must not mix kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DocumentKind {
     Manifest,
@@ -25,21 +25,21 @@ enum DocumentKind {
     Nothing,
 }
 
-/// What some editors put before everything.
+/// Byte order mark, which some editors add at the start of a file.
 const MARK: &str = "\u{feff}";
 
 /// A document of a file.
 pub(super) struct Document {
     place: Place,
-    /// As it is in the file, from behind its `---` on, retired names replaced.
+    /// Text from the file, from the end of its `---` on, with retired names replaced.
     body: String,
     sort: DocumentKind,
-    /// Its tree, where it holds objects that are converted.
+    /// Parsed tree, if the document has objects that are converted.
     tree: Option<Tree>,
     pub(super) objects: Vec<Object>,
-    /// For each object the item of the List that it is.
+    /// Index in the List's items, for each object.
     items: Vec<Option<usize>>,
-    /// What was said before there were objects.
+    /// Remarks about the document that belong to no object.
     remarks: Vec<Remark>,
 }
 
@@ -48,7 +48,7 @@ impl SourceText {
         let text = file.text.strip_prefix(MARK).unwrap_or(&file.text);
         let mark = if text.len() < file.text.len() { MARK } else { "" };
         let (pieces, between) = pieces(text);
-        // What stands before the first `---` counts as a document only if it says something.
+        // Text before the first `---` counts as a document only if it is not blank.
         let silent = usize::from(pieces.len() > 1 && between == "---" && input::is_blank(&pieces[0].1));
         let mut sheet = Self { documents: Vec::new(), mark, between, errors: Vec::new() };
         for (index, (line, body)) in pieces.into_iter().enumerate() {
@@ -68,12 +68,12 @@ impl SourceText {
         self.documents.iter_mut().flat_map(|document| document.objects.iter_mut())
     }
 
-    /// Adds the file to what comes out.
+    /// Adds the file to the output.
     pub(super) fn write(&self, out: &mut Converted) {
         let changed = self.documents.iter().any(Document::is_changed);
         let bodies: Vec<String> = self.documents.iter().enumerate().map(|(index, it)| it.text(index > 0)).collect();
         let text = match self.between {
-            // Values of JSON need nothing between them, documents of YAML do.
+            // JSON values need no separator, YAML documents do.
             "" if changed => bodies.iter().map(|body| format!("{}\n", body.trim())).collect::<Vec<_>>().join("---\n"),
             between => bodies.join(between),
         };
@@ -92,7 +92,7 @@ impl SourceText {
     }
 }
 
-/// The documents of a file with the number of lines before each, and what stands between them.
+/// Returns the documents of a file with the number of lines before each, and the separator between them.
 fn pieces(text: &str) -> (Vec<(usize, String)>, &'static str) {
     if text.trim_start().starts_with('{') {
         let mut stream = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
@@ -112,7 +112,7 @@ fn pieces(text: &str) -> (Vec<(usize, String)>, &'static str) {
     (input::pieces(text).into_iter().map(|(line, body)| (line, body.to_owned())).collect(), "---")
 }
 
-/// Manifests are applied and values are given to Helm: one output cannot be both.
+/// Reports files of different kinds. Manifests are applied and values are passed to Helm, so one output cannot contain both.
 pub(super) fn mixed(sheets: &[SourceText]) -> Option<InputError> {
     let documents = || sheets.iter().flat_map(|sheet| &sheet.documents).filter(|it| it.sort != DocumentKind::Nothing);
     let first = documents().next()?;
@@ -132,7 +132,7 @@ impl Document {
         Self { place, body, sort, tree: None, objects, items: Vec::new(), remarks: Vec::new() }
     }
 
-    /// Finds out what the document holds; its first line is `line` of the file.
+    /// Detects the document's kind and reads its objects; its first line is `line` of the file.
     fn judge(&mut self, line: usize) -> Result<(), Vec<InputError>> {
         let found = retired::names(&self.body);
         self.renamed(line, &found.hits);
@@ -210,7 +210,7 @@ impl Document {
         Ok(())
     }
 
-    /// The items of a List that are ours; those of a list of one kind need not repeat what they are.
+    /// Reads the items of a List that belong to Karpenter's groups. Items of a typed list may omit `apiVersion` and `kind`.
     fn list(&mut self, tree: Tree) {
         let (api, kind) = (tree.root.text_at(&["apiVersion"]), tree.root.text_at(&["kind"]));
         let own = kind.strip_suffix("List").filter(|own| !own.is_empty());
@@ -235,7 +235,7 @@ impl Document {
         self.objects.iter().any(|object| object.edited)
     }
 
-    /// The document as it comes out; `marked` when it stands behind a `---`.
+    /// Returns the document's output text; `marked` if a `---` precedes it.
     fn text(&self, marked: bool) -> String {
         let (Some(tree), true) = (&self.tree, self.is_changed()) else { return self.body.clone() };
         let mut tree = tree.clone();
@@ -269,7 +269,7 @@ fn is_ours(api_version: &str) -> bool {
     ["karpenter.sh", "karpenter.k8s.aws"].contains(&group) && api_version != "karpenter.sh/v1alpha1"
 }
 
-/// A list of one kind whose items became another one is a plain List.
+/// Changes a typed list into a plain List, because its items have another kind after the conversion.
 fn typed_no_more(root: &mut Node) {
     if root.text_at(&["kind"]) != "List" {
         root.set("kind", Node::text("List"));

@@ -1,18 +1,18 @@
-//! One object on its way from an older form to the present one, with everything that is to be said about it.
+//! An object during its conversion, with its remarks and errors.
 
 use super::tree::{Entry, Node};
 use crate::input::{InputError, Place};
 
-/// What became of a field.
+/// Result of the conversion of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// It says the same in its present form.
+    /// The field has the same meaning in its current form.
     Changed,
-    /// Nothing says the same any more.
+    /// No current field has this meaning.
     Lost,
 }
 
-/// One sentence for people.
+/// One sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Remark {
     pub(super) sort: Sort,
@@ -23,14 +23,14 @@ pub(super) struct Remark {
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) place: Place,
-    /// Kind and name, as errors call it.
+    /// Kind and name, as errors refer to the object.
     pub(super) label: String,
     pub(super) root: Node,
     pub(super) remarks: Vec<Remark>,
     pub(super) faults: Vec<InputError>,
-    /// A document that came out of this one.
+    /// Document that the conversion split off from this one.
     pub(super) beside: Option<Box<Self>>,
-    /// Whether it is written anew.
+    /// `true` if the object is written from its tree.
     pub(super) edited: bool,
 }
 
@@ -41,7 +41,7 @@ impl Object {
         Self { place, label, root, remarks: Vec::new(), faults: Vec::new(), beside: None, edited: false }
     }
 
-    /// Group, version and kind.
+    /// Returns group, version and kind.
     pub(super) fn api(&self) -> (&str, &str, &str) {
         let (group, version) = self.root.text_at(&["apiVersion"]).split_once('/').unwrap_or_default();
         (group, version, self.root.text_at(&["kind"]))
@@ -51,7 +51,7 @@ impl Object {
         self.root.text_at(&["metadata", "name"])
     }
 
-    /// Whether anything was changed.
+    /// Reports whether the object was changed.
     pub(super) fn is_changed(&self) -> bool {
         !self.remarks.is_empty()
     }
@@ -70,23 +70,23 @@ impl Object {
         self.remarks.push(Remark { sort, text });
     }
 
-    /// Notes a change; to be called before it is made, so that the line is still known.
+    /// Records a change. Must be called before the change, while the line of the field is known.
     pub(super) fn changed(&mut self, path: &str, text: &str) {
         self.say(Sort::Changed, path, text);
     }
 
-    /// Notes what has no equal.
+    /// Records a setting without an equivalent.
     pub(super) fn lost(&mut self, path: &str, text: &str) {
         self.say(Sort::Lost, path, text);
     }
 
-    /// Refuses the object for a field.
+    /// Rejects the object because of a field.
     pub(super) fn refuse(&mut self, path: &str, problem: &str, cure: impl Into<String>) {
         let problem = format!("{}: {problem}", self.head(path));
         self.faults.push(InputError::new(&self.place, problem, cure));
     }
 
-    /// An error that someone else found in this object, with the line of its field.
+    /// Adds the line of the field to an error that another validation found in this object.
     pub(super) fn located(&self, error: InputError) -> InputError {
         let line = match self.root.line_of(&error.field) {
             0 => String::new(),
@@ -95,7 +95,7 @@ impl Object {
         InputError { place: self.place.clone(), problem: format!("{line}{}", error.problem), ..error }
     }
 
-    /// Gives a scalar another value.
+    /// Sets a scalar to another value.
     pub(super) fn rewrite(&mut self, path: &[&'static str], value: &str, why: &str) {
         let (Some((key, parents)), shown) = (path.split_last(), path.join(".")) else { return };
         let old = self.root.text_at(path).to_owned();
@@ -105,7 +105,7 @@ impl Object {
         self.root.enter(parents).set(key, Node::text(value));
     }
 
-    /// Moves a field, with the comments around it. What stands at its new place already must say the same.
+    /// Moves a field with its comments. A field that already exists at the new path must have the same value.
     pub(super) fn shift(&mut self, from: &[&'static str], to: &[&'static str]) {
         let (old, new) = (from.join("."), to.join("."));
         let (Some(found), Some((key, parents))) = (self.root.at(from), to.split_last()) else { return };
@@ -121,7 +121,7 @@ impl Object {
         }
     }
 
-    /// Takes out a field that nothing reads any more.
+    /// Removes a field that no version reads any more.
     pub(super) fn drop(&mut self, path: &[&'static str], why: &str) {
         if self.root.at(path).is_some() {
             self.lost(&path.join("."), why);
@@ -129,7 +129,7 @@ impl Object {
         }
     }
 
-    /// Says which API an object is of from now on.
+    /// Sets the object's `apiVersion` and `kind`.
     pub(super) fn become_kind(&mut self, api_version: &'static str, kind: &'static str) {
         if self.root.text_at(&["apiVersion"]) != api_version {
             self.rewrite(&["apiVersion"], api_version, "");
@@ -140,7 +140,7 @@ impl Object {
         }
     }
 
-    /// Takes over what was said of the document that came out of this one.
+    /// Moves the remarks and errors of the split-off document to this object.
     pub(super) fn hear_beside(&mut self) {
         if let Some(beside) = self.beside.as_deref_mut() {
             self.remarks.append(&mut beside.remarks);
@@ -148,7 +148,7 @@ impl Object {
         }
     }
 
-    /// Takes out what an API server writes, once anything else was changed: nobody may apply it again.
+    /// Removes fields that the API server writes, if the object was changed: they must not be applied again.
     pub(super) fn forget_server(&mut self) {
         const OWNED: [&str; 6] =
             ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"];

@@ -1,11 +1,11 @@
-//! Provisioners of v1alpha5 and NodePools of any version become NodePools of v1 that mean the same.
+//! Conversion of Provisioners of v1alpha5 and NodePools of any version into NodePools of v1 with the same meaning.
 
 use api::label;
 
 use super::object::Object;
 use super::tree::{Entry, Kind, Node, Style};
 
-/// What newer versions call themselves.
+/// Current `apiVersion` of a NodePool.
 pub(super) const CURRENT: &str = "karpenter.sh/v1";
 const CLASS_GROUP: &str = "karpenter.k8s.aws";
 const CLASS_KIND: &str = "EC2NodeClass";
@@ -17,7 +17,7 @@ const AFTER: [&str; 3] = ["spec", "disruption", "consolidateAfter"];
 const EXPIRY: [&str; 4] = ["spec", "template", "spec", "expireAfter"];
 const NEVER: &str = "Never";
 
-/// Fields that stood elsewhere once, or that people look for elsewhere.
+/// Fields that an older version had at another path, or that users often write at another path.
 const MOVED: [(&[&str], &[&str]); 13] = [
     (&["spec", "labels"], &["spec", "template", "metadata", "labels"]),
     (&["spec", "annotations"], &["spec", "template", "metadata", "annotations"]),
@@ -34,7 +34,7 @@ const MOVED: [(&[&str], &[&str]); 13] = [
     (&["spec", "kubelet"], &["spec", "template", "spec", "kubelet"]),
 ];
 
-/// Converts a Provisioner. A provider that stands within it comes back as a document of its own.
+/// Converts a Provisioner. Its inline provider is returned as a separate document.
 pub(super) fn provisioner(object: &mut Object, classes: &[String]) -> Option<Node> {
     object.become_kind(CURRENT, "NodePool");
     let inline = object.root.take_at(&["spec", "provider"]);
@@ -54,14 +54,14 @@ pub(super) fn provisioner(object: &mut Object, classes: &[String]) -> Option<Nod
     })
 }
 
-/// Puts these fields first: where nobody wrote an order, that which people know.
+/// Puts these fields first. Fields that the conversion adds get the usual order.
 fn in_order(map: &mut Node, first: &[&str]) {
     if let Kind::Map(fields) = &mut map.kind {
         fields.sort_by_key(|field| first.iter().position(|key| field.key == *key).unwrap_or(first.len()));
     }
 }
 
-/// A Provisioner's reference to its provider.
+/// Converts a Provisioner's reference to its provider.
 fn reference(object: &mut Object, inline: bool) {
     if object.root.at(&["spec", "providerRef"]).is_some() {
         object.shift(&["spec", "providerRef"], &CLASS_REF);
@@ -71,7 +71,7 @@ fn reference(object: &mut Object, inline: bool) {
     }
 }
 
-/// Brings a pool of any version into the form of v1, the forms that never were any included.
+/// Converts a NodePool of any version into the form of v1. Forms that were never valid are included.
 pub(super) fn modernise(object: &mut Object, classes: &[String]) {
     object.become_kind(CURRENT, "NodePool");
     for (from, to) in MOVED {
@@ -99,7 +99,7 @@ pub(super) fn modernise(object: &mut Object, classes: &[String]) {
     }
 }
 
-/// `limits.resources` of Provisioners.
+/// Converts `limits.resources` of a Provisioner.
 fn limits(object: &mut Object) {
     let inner = ["spec", "limits", "resources"];
     if object.root.at(&inner).is_some_and(Node::is_map) {
@@ -114,7 +114,7 @@ fn limits(object: &mut Object) {
     }
 }
 
-/// The lifetimes of Provisioners: seconds since a node became empty, and since it began.
+/// Converts the lifetimes of a Provisioner: seconds since a node became empty, and since its creation.
 fn lifetimes(object: &mut Object) {
     if let Some((seconds, old)) = seconds(object, "ttlSecondsAfterEmpty") {
         object.rewrite(&POLICY, "WhenEmpty", "from ttlSecondsAfterEmpty");
@@ -137,7 +137,7 @@ fn lifetimes(object: &mut Object) {
     object.root.enter(&["spec", "disruption"]).annotate(field, entry);
 }
 
-/// Takes out a number of seconds; what is no number is refused.
+/// Removes and returns a number of seconds; rejects any other value.
 fn seconds(object: &mut Object, field: &'static str) -> Option<(String, Entry)> {
     let path = format!("spec.{field}");
     let found = object.root.at(&["spec", field]).and_then(Node::scalar).map(str::to_owned)?;
@@ -158,7 +158,7 @@ fn consolidation(object: &mut Object) {
     }
 }
 
-/// Group, kind and name of the class, wherever the reference stands.
+/// Completes group, kind and name of the reference to the class at `path`.
 pub(super) fn class_reference(object: &mut Object, path: &[&'static str], classes: &[String]) {
     let shown = path.join(".");
     let found = object.root.at(path).is_some_and(Node::is_map);
@@ -195,7 +195,7 @@ pub(super) fn class_reference(object: &mut Object, path: &[&'static str], classe
     }
 }
 
-/// A grace period under a name that never was one.
+/// Rejects a grace period whose field name was never valid.
 fn grace(object: &mut Object) {
     for path in
         [["spec", "disruption", "maxPodGracePeriod"].as_slice(), &["spec", "template", "spec", "maxPodGracePeriod"]]
@@ -208,7 +208,7 @@ fn grace(object: &mut Object) {
     }
 }
 
-/// What a Provisioner meant where it said nothing.
+/// Adds the defaults of a Provisioner for fields that are not set.
 fn defaults(object: &mut Object) {
     let needs: [(&str, &str, &[&str], &[&str]); 5] = [
         (label::OS, "In", &["linux"], &[]),
@@ -243,11 +243,11 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// Requirements that say which types a pool takes.
+/// Keys of requirements that select instance types.
 const TYPES: [&str; 4] =
     [label::INSTANCE_TYPE, label::INSTANCE_FAMILY, label::INSTANCE_CATEGORY, label::INSTANCE_GENERATION];
 
-/// Keys of requirements and labels.
+/// Returns the keys of requirements and labels.
 fn keys(object: &Object) -> Vec<String> {
     let list = object.root.at(&REQUIREMENTS).map(Node::items).unwrap_or_default();
     let labels = object.root.at(&["spec", "template", "metadata", "labels"]).map(Node::fields).unwrap_or_default();
@@ -255,12 +255,12 @@ fn keys(object: &Object) -> Vec<String> {
     requirements.chain(labels.iter().map(|label| label.key.clone())).collect()
 }
 
-/// Values of requirements are texts, also where they look like numbers.
+/// Returns a scalar in double quotes. Values of requirements are strings, even if they look like numbers.
 pub(super) fn quoted(text: &str) -> Node {
     Node { line: 0, kind: Kind::Scalar(text.to_owned(), Style::Double) }
 }
 
-/// Converts a NodeClaim; `expiry` is what its pool says, where the pool is known.
+/// Converts a NodeClaim; `expiry` is the `expireAfter` of its NodePool, if the NodePool is in the input.
 pub(super) fn claim(object: &mut Object, expiry: Option<&str>) {
     object.become_kind(CURRENT, "NodeClaim");
     object.drop(&["spec", "kubelet"], "kubelet settings belong to the EC2NodeClass");

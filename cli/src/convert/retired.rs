@@ -1,9 +1,9 @@
-//! Names that newer versions write otherwise: labels and annotations in any manifest, metrics in Prometheus rules. They are replaced in
-//! the text, which stays as it is around them.
+//! Retired names: labels and annotations in any manifest, metrics in Prometheus rules. The replacement changes only these
+//! names, not the text around them.
 
 use super::tree::Node;
 
-/// Labels, annotations and fields that have another name now.
+/// Labels, annotations and fields that were renamed.
 const NAMES: [(&str, &str); 4] = [
     ("karpenter.sh/do-not-evict", "karpenter.sh/do-not-disrupt"),
     ("karpenter.sh/do-not-consolidate", "karpenter.sh/do-not-disrupt"),
@@ -11,7 +11,7 @@ const NAMES: [(&str, &str); 4] = [
     ("whenUnsatisfied", "whenUnsatisfiable"),
 ];
 
-/// Metrics that have another name now, without the prefix that all have.
+/// Metrics that were renamed, without the common prefix.
 const METRICS: [(&str, &str); 41] = [
     ("allocation_controller_scheduling_duration_seconds", "scheduler_scheduling_duration_seconds"),
     ("cloudprovider_instance_type_price_estimate", "cloudprovider_instance_type_offering_price_estimate"),
@@ -56,7 +56,7 @@ const METRICS: [(&str, &str); 41] = [
     ("provisioner_usage", "nodepools_usage"),
 ];
 
-/// Metrics that nothing replaces one for one, with what tells the same.
+/// Metrics without a one-to-one replacement, with the fix.
 const GONE: [(&str, &str); 16] = [
     ("consistency_errors", CONSISTENCY),
     ("deprovisioning_replacement_machine_initialized_seconds", TRANSITIONS),
@@ -89,19 +89,19 @@ const LAUNCHED: &str =
 const REGISTERED: &str =
     "write operator_nodeclaim_status_condition_transitions_total{type=\"Registered\", status=\"True\"}";
 const TRANSITIONS: &str = "write operator_nodeclaim_status_condition_transition_seconds{type=\"Initialized\"}";
-/// How all metrics of Karpenter's own begin.
+/// Prefix of all of Karpenter's own metrics.
 const PREFIX: &str = "karpenter_";
 
-/// A text with names replaced.
+/// Text with replaced names.
 pub(super) struct Renamed {
     pub(super) text: String,
     pub(super) hits: Vec<Hit>,
 }
 
-/// One name that was replaced.
+/// One replaced name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
-    /// Lines before it.
+    /// Number of lines before the name.
     pub(super) line: usize,
     pub(super) old: String,
     pub(super) new: String,
@@ -113,7 +113,7 @@ pub(super) fn names(text: &str) -> Renamed {
     replaced(text, |letter| "-_./".contains(letter), |word, _| known(word))
 }
 
-/// Whether a document holds rules of Prometheus.
+/// Reports whether a document contains Prometheus rules.
 pub(super) fn are_rules(root: &Node) -> bool {
     let groups = |node: &Node| {
         node.get("groups").is_some_and(|it| it.items().iter().any(|one| one.value.get("rules").is_some()))
@@ -125,10 +125,10 @@ pub(super) fn are_rules(root: &Node) -> bool {
     }
 }
 
-/// Replaces retired metrics and the label that named their Provisioner.
+/// Replaces retired metrics, and the label `provisioner`.
 ///
 /// # Errors
-/// Metrics that nothing replaces: lines before each, the problem and the cure.
+/// Returns metrics without a replacement: the number of lines before each, the problem and the fix.
 pub(super) fn metrics(text: &str) -> Result<Renamed, Vec<(usize, String, String)>> {
     let mut gone = Vec::new();
     let found = replaced(
@@ -148,7 +148,7 @@ pub(super) fn metrics(text: &str) -> Result<Renamed, Vec<(usize, String, String)
     if gone.is_empty() { Ok(found) } else { Err(gone) }
 }
 
-/// Where a word stands.
+/// Position of a name in the text.
 struct Around<'a> {
     line: usize,
     before: &'a str,
@@ -156,7 +156,7 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// Whether a word stands where queries and templates have labels: `{a="b"}`, `by (a, b)`, `$labels.a`.
+    /// Reports whether the name is a label of a query or template: `{a="b"}`, `by (a, b)`, `$labels.a`.
     fn is_label(&self) -> bool {
         let next = self.after.trim_start();
         let last = self.before.trim_end();
@@ -166,7 +166,7 @@ impl Around<'_> {
     }
 }
 
-/// Looks at each word of a text, of letters, digits and what else belongs to one.
+/// Replaces names in a text. A name consists of ASCII letters, digits and the characters that `belongs` accepts.
 fn replaced(
     text: &str,
     belongs: impl Fn(char) -> bool,
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_of_queries_are_told_from_words() {
+    fn metrics_renames_provisioner_when_it_is_a_label() {
         let rows = [
             (
                 "sum by (provisioner) (karpenter_provisioner_usage{provisioner=\"a\"})",
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_new_is_retired() {
+    fn metrics_table_contains_no_retired_name_as_replacement() {
         for (_, new) in METRICS {
             assert!(METRICS.iter().all(|(old, _)| *old != new) && GONE.iter().all(|(old, _)| *old != new), "{new}");
         }

@@ -1,5 +1,5 @@
-//! A YAML document as a tree that remembers what people wrote around the values: comments, blank lines, quotes, lines. What is changed in
-//! the tree can be written again without losing a word that someone left for the next reader.
+//! A YAML document as a tree that keeps comments, blank lines, quotes and line numbers. A changed tree is written again without
+//! the loss of a comment.
 
 mod read;
 mod write;
@@ -9,46 +9,46 @@ pub(super) use read::{TWICE, read};
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    /// The line in the file, from 1; 0 for what no file holds.
+    /// Line in the file, from 1; 0 for a value that no file contains.
     pub(super) line: usize,
     pub(super) kind: Kind,
 }
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A text as it reads, and how it is written.
+    /// Parsed text of a scalar, and its style in the file.
     Scalar(String, Style),
     List(Vec<Entry>),
     Map(Vec<Entry>),
-    /// A list or a map on one line, such as `[a, b]`.
+    /// A list on one line, such as `[a, b]`.
     FlowList(Vec<Entry>),
     FlowMap(Vec<Entry>),
 }
 
-/// How a scalar is written.
+/// Style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// Without quotes: its looks say whether it is a text, a number or nothing.
+    /// Without quotes: the text itself defines its type, such as string, number or null.
     Plain,
     Single,
     Double,
-    /// A block behind `|`.
+    /// A block after `|`.
     Block,
 }
 
 /// A field of a map, or an element of a list, whose key is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Comments on lines of their own before it, an empty one for a blank line.
+    /// Comments on separate lines before the entry; an empty string for a blank line.
     pub(super) before: Vec<String>,
     pub(super) key: String,
     pub(super) value: Node,
-    /// The comment behind it.
+    /// Comment at the end of the entry's line.
     pub(super) behind: Option<String>,
 }
 
-/// A document: its value, and the comments after everything.
+/// A document: its value, and the comments at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tree {
     pub(super) root: Node,
@@ -62,13 +62,13 @@ impl Entry {
 }
 
 impl Node {
-    /// A text, in quotes where it might be taken for something else.
+    /// Returns a string, in quotes if YAML could read another type.
     pub(super) fn text(text: &str) -> Self {
         let style = if write::is_plain(text) { Style::Plain } else { Style::Double };
         Self { line: 0, kind: Kind::Scalar(text.to_owned(), style) }
     }
 
-    /// A number or another word that means something by its looks.
+    /// Returns a number or another scalar without quotes, whose text defines its type.
     pub(super) fn plain(text: impl ToString) -> Self {
         Self { line: 0, kind: Kind::Scalar(text.to_string(), Style::Plain) }
     }
@@ -83,7 +83,7 @@ impl Node {
         Self { line: 0, kind: Kind::List(entries) }
     }
 
-    /// The fields of a map; none of anything else.
+    /// Returns the fields of a map; empty for other kinds.
     pub(super) fn fields(&self) -> &[Entry] {
         match &self.kind {
             Kind::Map(entries) | Kind::FlowMap(entries) => entries,
@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// The elements of a list; none of anything else.
+    /// Returns the elements of a list; empty for other kinds.
     pub(super) fn items(&self) -> &[Entry] {
         match &self.kind {
             Kind::List(entries) | Kind::FlowList(entries) => entries,
@@ -114,12 +114,12 @@ impl Node {
         matches!(self.kind, Kind::List(_) | Kind::FlowList(_))
     }
 
-    /// Whether nothing is said.
+    /// Reports whether the value is null or empty.
     pub(super) fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar(text, Style::Plain) if ["", "~", "null"].contains(&text.as_str()))
     }
 
-    /// The words of a scalar that says something.
+    /// Returns the text of a scalar that is not null.
     pub(super) fn scalar(&self) -> Option<&str> {
         match &self.kind {
             Kind::Scalar(text, _) if !self.is_null() => Some(text),
@@ -131,12 +131,12 @@ impl Node {
         self.fields().iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
-    /// What stands at a path of fields, such as `["spec", "template"]`.
+    /// Returns the value at a path of fields, such as `["spec", "template"]`.
     pub(super) fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// A scalar at a path of fields; empty where there is none.
+    /// Returns the scalar at a path of fields, or an empty string.
     pub(super) fn text_at(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Self::scalar).unwrap_or_default()
     }
@@ -154,7 +154,7 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.get_mut(key))
     }
 
-    /// The map at a path; maps that are missing on the way are made.
+    /// Returns the map at a path; missing maps on the path are created.
     pub(super) fn enter(&mut self, path: &[&'static str]) -> &mut Self {
         let Some((first, rest)) = path.split_first() else { return self };
         if self.get(first).is_none_or(|node| !node.is_map()) {
@@ -165,12 +165,12 @@ impl Node {
                 let place = entries.iter().position(|entry| entry.key == *first).unwrap_or_default();
                 entries[place].value.enter(rest)
             }
-            // `set` made a map of it.
+            // `set` created a map, so this case cannot occur.
             _ => self,
         }
     }
 
-    /// Gives a field a value; a new field comes last.
+    /// Sets a field; a new field comes last.
     pub(super) fn set(&mut self, key: &str, value: Self) {
         if let Some(known) = self.get_mut(key) {
             let line = known.line;
@@ -181,7 +181,7 @@ impl Node {
         self.push(Entry::new(key, value));
     }
 
-    /// Adds a field or an element as it is.
+    /// Adds a field or an element with its comments.
     pub(super) fn push(&mut self, entry: Entry) {
         match &mut self.kind {
             Kind::Map(entries) | Kind::FlowMap(entries) | Kind::List(entries) | Kind::FlowList(entries) => {
@@ -191,7 +191,7 @@ impl Node {
         }
     }
 
-    /// Gives a field the comments of another one, which it stands for.
+    /// Adds the comments of a replaced field to the field that replaces it.
     pub(super) fn annotate(&mut self, key: &str, old: Entry) {
         if let Kind::Map(entries) | Kind::FlowMap(entries) = &mut self.kind
             && let Some(entry) = entries.iter_mut().find(|entry| entry.key == key)
@@ -204,7 +204,7 @@ impl Node {
         }
     }
 
-    /// Takes a field out, with its comments.
+    /// Removes and returns a field with its comments.
     pub(super) fn take(&mut self, key: &str) -> Option<Entry> {
         match &mut self.kind {
             Kind::Map(entries) | Kind::FlowMap(entries) => {
@@ -215,7 +215,7 @@ impl Node {
         }
     }
 
-    /// Takes a field out of the map at a path, and the maps on the way that are empty then.
+    /// Removes and returns a field of the map at a path. Maps on the path that become empty are removed.
     pub(super) fn take_at(&mut self, path: &[&str]) -> Option<Entry> {
         match path {
             [] => None,
@@ -231,7 +231,7 @@ impl Node {
         }
     }
 
-    /// Whether two values say the same, however they are written.
+    /// Reports whether two values are equal, regardless of their style.
     pub(super) fn says_as(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
             (Kind::Scalar(mine, _), Kind::Scalar(theirs, _)) => mine == theirs,
@@ -247,8 +247,8 @@ impl Node {
         }
     }
 
-    /// The line of what stands at a path as errors write it, such as `spec.taints[0].key` or `metadata.labels[a/b]`; of the nearest
-    /// thing around it where it is missing. 0 where no file holds it.
+    /// Returns the line of a field by its path in errors, such as `spec.taints[0].key` or `metadata.labels[a/b]`. For a missing
+    /// field, returns the line of the nearest parent; 0 if no file contains it.
     pub(super) fn line_of(&self, path: &str) -> usize {
         let (mut node, mut line) = (self, self.line);
         for step in steps(path) {
@@ -264,13 +264,13 @@ impl Node {
     }
 }
 
-/// The fields and numbers of a path.
+/// Splits a path into its fields and indices.
 fn steps(path: &str) -> Vec<String> {
     let mut steps = Vec::new();
     for part in path.split('[') {
         let (inner, rest) = part.split_once(']').map_or((None, part), |(inner, rest)| (Some(inner), rest));
         steps.extend(inner.map(str::to_owned));
-        // A key such as `a/b.c` stands in brackets, so dots part fields here.
+        // A key such as `a/b.c` is in brackets, so dots separate fields here.
         steps.extend(rest.split('.').filter(|step| !step.is_empty()).map(str::to_owned));
     }
     steps
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_errors_are_found() {
+    fn line_of_finds_fields_by_the_path_of_an_error() {
         let text = "spec:\n  template:\n    metadata:\n      labels:\n        a.b/c: d\n  taints:\n    - key: x\n    - key: y\n";
         let tree = read(text, 1).unwrap();
         let rows = [
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_the_last_field_takes_the_map() {
+    fn take_at_removes_the_map_when_its_last_field_is_taken() {
         let mut root = read("a:\n  b:\n    c: 1\nd: 2\n", 1).unwrap().root;
         assert_eq!(root.take_at(&["a", "b", "c"]).unwrap().value.scalar(), Some("1"));
         assert_eq!(root.fields().len(), 1);

@@ -1,9 +1,9 @@
-//! Helm values of older charts become those of chart 1.14, which Kerf's chart takes unchanged.
+//! Conversion of Helm values of older charts into those of chart 1.14, which Kerf's chart accepts unchanged.
 
 use super::object::Object;
 use super::tree::Node;
 
-/// Keys at the top that only values of this chart have together with each other.
+/// Top-level keys by which values of Karpenter's chart are recognized.
 const KNOWN: [&str; 9] = [
     "settings",
     "clusterName",
@@ -16,7 +16,7 @@ const KNOWN: [&str; 9] = [
     "logLevel",
 ];
 
-/// Values that stand elsewhere now.
+/// Values that have another path now.
 const MOVED: [(&[&str], &[&str]); 25] = [
     (&["clusterName"], &["settings", "clusterName"]),
     (&["clusterEndpoint"], &["settings", "clusterEndpoint"]),
@@ -55,7 +55,7 @@ const DENSITY: &str = "use spec.kubelet.maxPods of an EC2NodeClass";
 const POD_ENI: &str = "security groups for pods need no setting";
 const NODE_NAMES: &str = "nodes are always named by the host name of the instance";
 
-/// Values that nothing reads any more.
+/// Values that no version reads any more.
 const GONE: [(&[&str], &str); 20] = [
     (&["aws", "defaultInstanceProfile"], PROFILE),
     (&["settings", "aws", "defaultInstanceProfile"], PROFILE),
@@ -79,10 +79,10 @@ const GONE: [(&[&str], &str); 20] = [
     (&["postInstallHook"], "convert objects of v1beta1 with `kerf convert` instead"),
 ];
 
-/// Where values of a chart that another chart brings along stand.
+/// Key of the values of a subchart.
 const BELOW: &str = "karpenter";
 
-/// Whether a document that is no object is values of Karpenter's chart.
+/// Reports whether a document that is not an object contains values of Karpenter's chart.
 pub(super) fn are_values(root: &Node) -> bool {
     let own = |node: &Node| {
         KNOWN.iter().any(|key| node.get(key).is_some()) || node.at(&["aws", "defaultInstanceProfile"]).is_some()
@@ -90,12 +90,12 @@ pub(super) fn are_values(root: &Node) -> bool {
     own(root) || root.get(BELOW).is_some_and(own)
 }
 
-/// Brings values into the form of chart 1.14.
+/// Converts values into the form of chart 1.14.
 pub(super) fn modernise(object: &mut Object) {
     let below: &[&'static str] = if object.root.get(BELOW).is_some_and(Node::is_map) { &[BELOW] } else { &[] };
     let full = |path: &[&'static str]| [below, path].concat();
     for (from, to) in MOVED {
-        // Only the first of two levels of logging can be kept.
+        // Only the first of two log levels can be kept.
         if from.starts_with(&["logConfig", "logLevel"]) && object.root.at(&full(to)).is_some() {
             continue;
         }

@@ -1,10 +1,10 @@
-//! What a pod asks for, in words.
+//! Constraints of a pod as text.
 
 use planner::{Operator, PodShape, PodTerm, Requirement, Selector, Spread, TolerationOperator};
 
 use crate::plan_report::amounts;
 
-/// One line for each thing that the pod asks for.
+/// Returns one line for each constraint of the pod.
 pub(super) fn lines(shape: &PodShape, claims: &[String]) -> Vec<String> {
     let requests = amounts(&shape.requests).into_iter().filter(|(name, _)| name != "pods");
     let requests: Vec<String> = requests.map(|(name, amount)| format!("{name} {amount}")).collect();
@@ -80,7 +80,7 @@ fn selector(it: Option<&Selector>) -> String {
     }
 }
 
-/// Requirements as one would say them: `key=value`, `key in (a, b)`, `key >= 5`.
+/// Returns requirements in short form: `key=value`, `key in (a, b)`, `key >= 5`.
 pub(super) fn terms(list: &[Requirement]) -> String {
     if list.is_empty() {
         return "any labels".to_owned();

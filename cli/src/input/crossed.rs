@@ -1,4 +1,5 @@
-//! What the API server holds of NodePools and classes by rules between fields, which a schema's types and patterns cannot say.
+//! Validation rules of the API server between fields of NodePools and classes, which a schema's types and patterns cannot
+//! express.
 
 use api::label;
 use serde_json::Value;
@@ -7,10 +8,10 @@ use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
 
-/// Labels of this domain are those that machines have, and no others.
+/// Restricted domain: only the well-known labels of instances are permitted.
 const OF_MACHINES: &str = "karpenter.k8s.aws";
 
-/// Everything that such a rule refuses.
+/// Returns all violations of these rules.
 pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     let spec = &raw.value["spec"];
     match raw.kind {
@@ -25,7 +26,8 @@ pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     }
 }
 
-/// An alias says the family by itself; other images do not, and a family that is named beside an alias must be its own.
+/// Validates `amiFamily`. The field is required without an alias, and must match the family of an alias; Custom is also
+/// permitted.
 fn images(raw: &Raw, spec: &Value) -> Option<InputError> {
     let terms = spec["amiSelectorTerms"].as_array()?;
     let alias = terms.iter().find_map(|term| term["alias"].as_str());
@@ -45,7 +47,7 @@ fn images(raw: &Raw, spec: &Value) -> Option<InputError> {
     }
 }
 
-/// A pool with `replicas` keeps that many nodes, so neither weight nor amounts of resources mean anything.
+/// Validates a static NodePool: `replicas` permits neither a weight nor limits of resources other than nodes.
 fn fixed_size(raw: &Raw, spec: &Value) -> Vec<InputError> {
     if spec["replicas"].is_null() {
         return Vec::new();
@@ -62,7 +64,7 @@ fn fixed_size(raw: &Raw, spec: &Value) -> Vec<InputError> {
     faults
 }
 
-/// A budget opens by a schedule and for a duration, or is always open.
+/// Validates that a budget has both a schedule and a duration, or neither.
 fn windows(raw: &Raw, spec: &Value) -> Vec<InputError> {
     let budgets = spec["disruption"]["budgets"].as_array().into_iter().flatten().enumerate();
     let half = budgets.filter(|(_, budget)| budget["schedule"].is_null() != budget["duration"].is_null());
@@ -73,7 +75,7 @@ fn windows(raw: &Raw, spec: &Value) -> Vec<InputError> {
     half.map(fault).collect()
 }
 
-/// Nobody would ever give a machine another label of Karpenter's own domain.
+/// Rejects unknown labels in Karpenter's own domain, because no instance has them.
 fn keys(raw: &Raw, template: &Value) -> Vec<InputError> {
     let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
     let labels = labels.map(|(key, _)| (key.as_str(), format!("spec.template.metadata.labels[{key}]")));

@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, where it stands, and how to mend it.
+//! Errors in manifests: the problem, its place, and the fix.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::Raw;
 use super::kinds::Kind;
 
-/// Where an object stands.
+/// Place of an object in the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The file as it was named, `-` for standard input.
+    /// Name of the file as given, `-` for standard input.
     pub file: String,
-    /// Which document of the file, from 1; 0 for the file as a whole.
+    /// Number of the document in the file, from 1; 0 for the whole file.
     pub document: usize,
-    /// Which item of the List in that document, from 1; Lists in Lists add a number each.
+    /// Number of the item in the document's List, from 1; each nested List adds a number.
     pub items: Vec<usize>,
 }
 
@@ -40,17 +40,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that cannot be read.
+/// One error in the input.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{}", in_one_line(&format!("{place}: {problem}; {cure}")))]
 pub struct InputError {
-    /// Where.
+    /// Place of the object.
     pub place: Place,
-    /// What is wrong, with the object and the path of the field where there is one.
+    /// Problem, with the object and the path of the field if there is one.
     pub problem: String,
-    /// What to do about it.
+    /// Fix.
     pub cure: String,
-    /// The path of the field, such as `spec.weight`; empty where the fault is in none.
+    /// Path of the field, such as `spec.weight`; empty for an error without a field.
     pub field: Box<str>,
 }
 
@@ -59,7 +59,7 @@ impl InputError {
         Self { place: place.clone(), problem: problem.into(), cure: cure.into(), field: Box::default() }
     }
 
-    /// An error in one field of an object.
+    /// Returns an error in one field of an object.
     pub(crate) fn field(raw: &Raw, path: &str, problem: &str, cure: impl Into<String>) -> Self {
         let Raw { place, kind, .. } = raw;
         let error = Self::new(place, format!("{kind} {}: {path}: {problem}", raw.full_name()), cure);
@@ -67,8 +67,8 @@ impl InputError {
     }
 }
 
-/// The text as one line of a terminal, whatever someone's file or manifest put into it: line ends would look like the next sentence, and
-/// other control characters are orders to the terminal.
+/// Returns the text as one terminal line. Line ends are escaped, because they would look like another message; other control
+/// characters are escaped, because a terminal would execute them.
 pub(crate) fn in_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -77,7 +77,7 @@ pub(crate) fn in_one_line(text: &str) -> String {
     line
 }
 
-/// Everything that cannot be read, in the order of places; never empty.
+/// All errors, sorted by place; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct InputErrors(pub Vec<InputError>);
 
@@ -102,13 +102,13 @@ impl fmt::Display for InputErrors {
 }
 
 impl Raw {
-    /// `namespace/name`, or the name of what has no namespace.
+    /// Returns `namespace/name`, or the name of an object without a namespace.
     pub(crate) fn full_name(&self) -> String {
         if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
     }
 }
 
-/// A name that is no text, such as a bare `12` or `no`.
+/// Returns the error for a name that is not a string, such as a bare `12` or `no`.
 pub(crate) fn not_text(place: &Place, kind: Kind, value: &Value) -> Option<InputError> {
     let written = |field: &&str| !matches!(value["metadata"][*field], Value::Null | Value::String(_));
     let field = ["name", "namespace", "generateName"].into_iter().find(written)?;
@@ -117,17 +117,17 @@ pub(crate) fn not_text(place: &Place, kind: Kind, value: &Value) -> Option<Input
     Some(InputError::new(place, problem, quoted(said)))
 }
 
-/// How to write a text that YAML takes for something else. What stood for `true` or `false` nobody knows any more.
+/// Returns the fix for a string that YAML reads as another type. The original text of `true` and `false` is unknown.
 pub(crate) fn quoted(said: &Value) -> String {
     if said.is_boolean() { "write it in quotes".to_owned() } else { format!("write it in quotes: \"{said}\"") }
 }
 
-/// An object without a name.
+/// Returns the error for an object without a name.
 pub(crate) fn nameless(raw: &Raw) -> InputError {
     InputError::new(&raw.place, format!("{}: metadata.name: missing", raw.kind), "set a name")
 }
 
-/// An object that stands elsewhere in other words.
+/// Returns the error for an object that occurs twice with different content.
 pub(crate) fn twice(raw: &Raw, first: &Place) -> InputError {
     let problem = format!("{} {} is also in {first}, with other content", raw.kind, raw.full_name());
     InputError::new(&raw.place, problem, "remove one of them")

@@ -1,20 +1,20 @@
-//! Which files lie at a path, and what they say.
+//! Files at a path, and their texts.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::error::{InputError, Place};
 
-/// A text with the name that errors call it by.
+/// A text with the file name for errors.
 pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) text: String,
 }
 
-/// Endings of the files that are read in folders; a file that is named itself may have any.
+/// Extensions of the files that are read in folders; a file that is named directly may have any extension.
 const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// The file at `path`, all manifests below the folder at `path`, or standard input for `-`.
+/// Reads the file at `path`, all manifests below the folder at `path`, or standard input for `-`.
 pub(super) fn read(path: &Path, stdin: &mut dyn Read) -> Result<Vec<File>, InputError> {
     if path == Path::new("-") {
         let mut text = String::new();
@@ -34,8 +34,8 @@ pub(super) fn read(path: &Path, stdin: &mut dyn Read) -> Result<Vec<File>, Input
     found.iter().map(|path| one(path)).collect()
 }
 
-/// Manifests below a folder; hidden files and folders are left out, as `ls` does, and links to folders, which may lead
-/// back up.
+/// Collects the manifests below a folder. Hidden files and folders are skipped, as `ls` does. Links to folders are skipped,
+/// because they may form a cycle.
 fn below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     for entry in folder.read_dir().map_err(|error| unreadable(folder, &error))? {
         let entry = entry.map_err(|error| unreadable(folder, &error))?;

@@ -1,4 +1,4 @@
-//! Which kinds a plan looks at, and what to say of the others.
+//! Kinds that a plan depends on, and errors for other kinds.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::{InputError, Place};
 
-/// The kinds that a plan looks at.
+/// Kinds that a plan depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each is the Kubernetes kind of its name")]
 pub enum Kind {
@@ -33,7 +33,7 @@ pub enum Kind {
     PriorityClass,
 }
 
-/// Group, version and whether objects live in namespaces, by kind.
+/// Group, version and scope (`true` for namespaced) of each kind.
 const KNOWN: [(Kind, &str, &str, bool); 21] = [
     (Kind::EC2NodeClass, "karpenter.k8s.aws", "v1", false),
     (Kind::NodePool, "karpenter.sh", "v1", false),
@@ -58,7 +58,7 @@ const KNOWN: [(Kind, &str, &str, bool); 21] = [
     (Kind::PriorityClass, "scheduling.k8s.io", "v1", false),
 ];
 
-/// Kinds of Karpenter before its v1, with their groups; `kerf convert` makes present ones of them.
+/// Kinds of Karpenter before v1, with their groups; `kerf convert` converts them into current kinds.
 const OLDER: [(&str, &str); 4] = [
     ("karpenter.sh", "Provisioner"),
     ("karpenter.sh", "Machine"),
@@ -67,7 +67,7 @@ const OLDER: [(&str, &str); 4] = [
 ];
 
 impl Kind {
-    /// Whether objects of the kind live in namespaces.
+    /// Reports whether objects of the kind are namespaced.
     #[must_use]
     pub fn is_namespaced(self) -> bool {
         KNOWN.iter().any(|(kind, _, _, namespaced)| *kind == self && *namespaced)
@@ -85,20 +85,20 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What to do with a document.
+/// Treatment of a document.
 pub(super) enum Verdict {
-    /// Look at it.
+    /// Use it as an object of this kind.
     Known(Kind),
-    /// Look at each of these.
+    /// Use each of these items.
     List(Vec<Value>),
-    /// Leave it aside; `what` is its kind with its group.
+    /// Ignore it; `what` is its kind with its group.
     Stranger {
-        /// Such as `Service` or `ScaledObject.keda.sh`.
+        /// Kind and group, such as `Service` or `ScaledObject.keda.sh`.
         what: String,
     },
 }
 
-/// Judges a document by its `apiVersion` and `kind`.
+/// Classifies a document by its `apiVersion` and `kind`.
 pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputError> {
     let text = |field: &str| value[field].as_str().filter(|text| !text.is_empty());
     let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
@@ -126,7 +126,7 @@ pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputErro
     }
 }
 
-/// The items of a List; those of a list of one kind need not repeat what they are.
+/// Returns the items of a List. Items of a typed list may omit `apiVersion` and `kind`.
 fn items_of(items: &[Value], api_version: &str, kind: &str) -> Vec<Value> {
     let mut items = items.to_vec();
     let own = kind.strip_suffix("List").filter(|own| !own.is_empty());
@@ -139,7 +139,7 @@ fn items_of(items: &[Value], api_version: &str, kind: &str) -> Vec<Value> {
     items
 }
 
-/// Workloads of a group that is gone, with where they are now.
+/// Returns the current API of a workload from the removed group `extensions`.
 fn moved(group: &str, kind: &str) -> Option<(Kind, String)> {
     let row =
         KNOWN.iter().find(|(known, to, ..)| group == "extensions" && *to == "apps" && known.to_string() == kind)?;

@@ -1,4 +1,4 @@
-//! The objects that a plan looks at, typed.
+//! Objects that a plan depends on, with their types.
 
 use std::sync::Arc;
 
@@ -14,8 +14,7 @@ use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
 
-/// Objects by kind, each list in the order of namespaces and names. Everything has a name, and a namespace where its kind
-/// has one.
+/// Objects by kind, each list sorted by namespace and name. Every object has a name, and a namespace if its kind is namespaced.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "each list holds the kind of its element type")]
 pub struct Objects {
@@ -43,7 +42,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Reads one object into the list of its kind.
+    /// Parses one object and adds it to the list of its kind.
     pub(super) fn add(&mut self, mut raw: Raw) -> Result<(), Vec<InputError>> {
         if raw.kind.is_namespaced() {
             raw.value["metadata"]["namespace"] = Value::from(raw.namespace.clone());
@@ -86,7 +85,7 @@ fn typed<T: DeserializeOwned>(raw: &Raw) -> Result<T, Vec<InputError>> {
     })
 }
 
-/// What helps against the commonest mistake, else where to read what belongs there.
+/// Returns the fix for the most common mistake, else the `kubectl explain` command for the field.
 fn cure(raw: &Raw, path: &str, problem: &str) -> String {
     if problem.contains("expected a string") && !problem.contains("sequence") && !problem.contains("map") {
         return "write the value in quotes".to_owned();
@@ -95,7 +94,7 @@ fn cure(raw: &Raw, path: &str, problem: &str) -> String {
     format!("see `kubectl explain {}.{plain}`", raw.kind.to_string().to_lowercase())
 }
 
-/// The object, unless something is wrong with it that its controller would put into a condition.
+/// Returns the object if it is valid, else the errors that its controller would write into a condition.
 fn valid<T>(raw: &Raw, object: T, validate: impl Fn(&T) -> Vec<validate::Fault>) -> Result<T, Vec<InputError>> {
     let cure = "correct it";
     let faults = validate(&object);

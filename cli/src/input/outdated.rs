@@ -1,5 +1,5 @@
-//! Forms that older versions had, or that tutorials get wrong. The API server would drop most of them without a word to whoever does not
-//! look, so they are refused, with what to write instead.
+//! Fields and values of older versions, and common mistakes of tutorials. The API server drops most of them without a visible
+//! warning, so this module rejects them with the correct form.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
 
-/// Fields that stand elsewhere, by kind, with what to write.
+/// Fields that have another path now, by kind, with the fix.
 const FIELDS: [(Kind, &str, &str); 32] = [
     (Kind::NodePool, "spec.annotations", "write it as spec.template.metadata.annotations"),
     (Kind::NodePool, "spec.consolidation", "write spec.disruption.consolidationPolicy and consolidateAfter"),
@@ -46,7 +46,7 @@ const KUBELET: &str = "write it as spec.kubelet of the EC2NodeClass";
 const GRACE: &str = "write spec.template.spec.terminationGracePeriod";
 const TEMPLATE: &str = "copy the settings of the template into the EC2NodeClass";
 
-/// Fields that a map must have and often has not, by kind, map and field, with what to write.
+/// Required fields that are often missing: kind, map, field, and the fix.
 const MISSING: [(Kind, &str, &str, &str); 4] = [
     (
         Kind::NodePool,
@@ -59,7 +59,7 @@ const MISSING: [(Kind, &str, &str, &str); 4] = [
     (Kind::EC2NodeClass, "spec", "amiSelectorTerms", "write [{alias: al2023@latest}], with your family"),
 ];
 
-/// Values that have another name, by kind and field.
+/// Renamed values, by kind and field.
 const VALUES: [(Kind, &str, &str, &str); 2] = [
     (Kind::NodePool, "spec.disruption.consolidationPolicy", "WhenUnderutilized", "write WhenEmptyOrUnderutilized"),
     (
@@ -70,10 +70,10 @@ const VALUES: [(Kind, &str, &str, &str); 2] = [
     ),
 ];
 
-/// Lists whose terms name one thing each.
+/// Lists whose terms select one object each.
 const TERMS: [&str; 3] = ["subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"];
 
-/// Every such form in an object.
+/// Returns all outdated fields and values of an object.
 pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     let own = FIELDS.iter().filter(|(kind, ..)| *kind == raw.kind);
     let mut faults: Vec<InputError> = own
@@ -95,7 +95,7 @@ pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     faults
 }
 
-/// Terms with several ids at once.
+/// Returns errors for terms with several ids.
 fn terms(raw: &Raw, list: &str) -> Vec<InputError> {
     let items = raw.value["spec"][list].as_array().into_iter().flatten().enumerate();
     let wrong = items.filter(|(_, term)| !term["ids"].is_null());

@@ -1,5 +1,5 @@
-//! Rules of the API server for fields that decide where pods go. The slim objects read them leniently, since in a cluster
-//! the API server has checked them; here nobody has.
+//! Validation rules of the API server for fields that affect scheduling. The slim object types do not validate them, because
+//! the API server already did. Files have not passed that validation.
 
 use serde_json::{Map, Value};
 
@@ -7,13 +7,13 @@ use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
 
-/// Maps from resource names to amounts, wherever they stand.
+/// Names of maps from resource names to amounts, at any path.
 const AMOUNTS: [&str; 7] =
     ["requests", "limits", "capacity", "allocatable", "overhead", "kubeReserved", "systemReserved"];
-/// Lists whose items must say over which label they look at nodes, where their items are terms of pods.
+/// Lists whose items need a topology key, if they are pod affinity terms.
 const TERMS: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// What a field of a list's items must be: the list, the field, whether it must be there, what it may say.
+/// Rules for the fields of list items: list, field, required or not, permitted values.
 const FIELDS: [(&str, &str, bool, Allowed); 13] = [
     ("topologySpreadConstraints", "maxSkew", true, Allowed::From(1)),
     ("topologySpreadConstraints", "minDomains", false, Allowed::From(1)),
@@ -32,13 +32,13 @@ const FIELDS: [(&str, &str, bool, Allowed); 13] = [
 
 #[derive(Clone, Copy)]
 enum Allowed {
-    /// A whole number of at least this.
+    /// A whole number of at least this value.
     From(i64),
-    /// The number of a port; 0 for none.
+    /// A port number; 0 for none.
     Port,
-    /// A text that says something.
+    /// A string that is not empty.
     Text,
-    /// One of these.
+    /// One of these strings.
     OneOf(&'static [&'static str]),
 }
 
@@ -65,7 +65,7 @@ impl Allowed {
     }
 }
 
-/// Everything that the API server would refuse.
+/// Returns all fields that the API server would reject.
 pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     let mut faults: Vec<InputError> = formless(raw).into_iter().collect();
     for part in ["spec", "template", "status"] {
@@ -74,7 +74,7 @@ pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     faults
 }
 
-/// A pod that does not say what it is, or a workload what its pods are.
+/// Rejects a pod without a spec, and a workload without a pod template.
 fn formless(raw: &Raw) -> Option<InputError> {
     const MAKERS: [Kind; 5] = [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
     let (path, cure) = match raw.kind {
@@ -119,13 +119,13 @@ fn list(raw: &Raw, name: &str, items: &[Value], path: &str, faults: &mut Vec<Inp
     }
 }
 
-/// Amounts are quantities that are not negative.
+/// Validates that amounts are quantities and not negative.
 fn check(raw: &Raw, amounts: &Map<String, Value>, path: &str, faults: &mut Vec<InputError>) {
     for (resource, value) in amounts {
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Number(number) => number.to_string(),
-            // A type error, which the typed object tells.
+            // The typed parser reports the type error.
             _ => continue,
         };
         let path = format!("{path}[{resource}]");
@@ -144,7 +144,7 @@ fn check(raw: &Raw, amounts: &Map<String, Value>, path: &str, faults: &mut Vec<I
     }
 }
 
-/// Whether a fraction of it can be asked for; devices and other extended resources come in whole numbers.
+/// Reports whether fractions of a resource are permitted; devices and other extended resources need whole numbers.
 fn is_divisible(resource: &str) -> bool {
     resource.split_once('/').is_none_or(|(domain, _)| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io"))
 }

@@ -1,5 +1,5 @@
-//! What the API server would say of a custom resource: fields that do not exist, values of the wrong type, values that
-//! are not allowed. Patterns and rules between fields are left to `api::validate` and to the API server.
+//! Validation of custom resources against their schema: unknown fields, wrong types, and values that are not permitted. Rules
+//! between fields are left to `api::validate` and to the API server.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,21 +10,21 @@ use super::Raw;
 use super::error::{InputError, quoted};
 use super::kinds::Kind;
 
-/// Paths of fields that the schema does not have; some belong to another version of Karpenter.
+/// Returns the paths of fields that the schema does not have; some belong to another version of Karpenter.
 pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
     let mut walk = Walk::default();
     walk.object(raw);
     walk.unknown
 }
 
-/// Values that the API server would refuse.
+/// Returns errors for values that the API server would reject.
 pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     let mut walk = Walk::default();
     walk.object(raw);
     walk.faults.into_iter().map(|(path, problem, cure)| InputError::field(raw, &path, &problem, cure)).collect()
 }
 
-/// The schemas of the custom resources by kind.
+/// Returns the schema of a custom resource kind.
 fn schema(kind: Kind) -> Option<&'static Value> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
     let all = SCHEMAS.get_or_init(|| {
@@ -40,12 +40,12 @@ fn schema(kind: Kind) -> Option<&'static Value> {
 #[derive(Default)]
 struct Walk {
     unknown: Vec<String>,
-    /// Path, problem, cure.
+    /// Path, problem and fix.
     faults: Vec<(String, String, String)>,
 }
 
 impl Walk {
-    /// Looks at what people write: the specification. The rest is the API server's own.
+    /// Validates the specification. The API server writes the other fields.
     fn object(&mut self, raw: &Raw) {
         let Some(schema) = schema(raw.kind) else { return };
         let (Some(shape), spec) = (schema.pointer("/properties/spec"), &raw.value["spec"]) else { return };
@@ -159,7 +159,7 @@ fn range(least: Option<i64>, most: Option<i64>) -> String {
     }
 }
 
-/// What texts of the patterns that people meet most look like.
+/// Descriptions of the most common patterns.
 const PATTERNS: [(&str, &str); 5] = [
     ("^(([0-9]+(s|m|h))+|Never)$", "write hours, minutes and seconds such as 720h or 1h30m, or Never"),
     ("^([0-9]+(s|m|h))+$", "write hours, minutes and seconds such as 24h or 1h30m"),

@@ -1,5 +1,5 @@
-//! Fields that Kubernetes' own kinds do not have. The slim objects skip what they do not look at, so a misspelt
-//! `nodeSelector` would be lost without a word; here an object is read whole and what did not survive is named.
+//! Unknown fields of Kubernetes' own kinds. The slim object types skip fields that a plan does not use, so a misspelt
+//! `nodeSelector` would be lost without a warning. Here the full object is parsed, and fields that do not survive are reported.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Raw;
 use super::kinds::Kind;
 
-/// Their paths. What an API server has taken (it has a uid) has no such fields.
+/// Returns the paths of unknown fields. An object with a uid comes from an API server and has none.
 pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
     if !raw.value["metadata"]["uid"].is_null() {
         return Vec::new();
@@ -40,12 +40,12 @@ pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
     lost
 }
 
-/// What is left of an object that was read and written again; `None` where it cannot be read, which others tell.
+/// Returns the object after a parse and a second serialization; `None` if it cannot be parsed, which is reported elsewhere.
 fn known<T: DeserializeOwned + Serialize>(written: &Value) -> Option<Value> {
     serde_json::to_value(T::deserialize(written).ok()?).ok()
 }
 
-/// The object with amounts as texts: people write `cpu: 1`, which the API server takes and these types do not.
+/// Returns the object with amounts as strings. Users write `cpu: 1`, which the API server accepts but these types do not.
 fn with_quantities(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields.iter().map(|(name, inner)| (name.clone(), with_texts(name, inner))).collect(),
@@ -85,7 +85,7 @@ fn compare(written: &Value, known: &Value, path: &str, lost: &mut Vec<String>) {
     }
 }
 
-/// Empty values may be left out when an object is written again.
+/// Reports whether a value is not empty. Empty values may be omitted when an object is serialized again.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -1,17 +1,17 @@
-//! Texts become documents: YAML documents between `---` lines, JSON values one after another.
+//! Split of a text into documents: YAML documents between `---` lines, or consecutive JSON values.
 
 use serde_json::Value;
 
 use super::error::{InputError, Place};
 
-/// Every document that says something, and those that cannot be parsed.
+/// Returns every document that is not empty, and errors for documents that cannot be parsed.
 pub(super) fn documents(file: &str, text: &str) -> (Vec<(Place, Value)>, Vec<InputError>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
         match json(file, text) {
             Ok(values) => return (values, Vec::new()),
             Err(error) if file.ends_with(".json") => return (Vec::new(), vec![error]),
-            // Flow-style YAML begins alike.
+            // Flow-style YAML begins in the same way.
             Err(_) => {}
         }
     }
@@ -31,7 +31,7 @@ pub(super) fn documents(file: &str, text: &str) -> (Vec<(Place, Value)>, Vec<Inp
     (values, errors)
 }
 
-/// JSON values one after another.
+/// Parses consecutive JSON values.
 fn json(file: &str, text: &str) -> Result<Vec<(Place, Value)>, InputError> {
     let stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let one = |(index, value): (usize, serde_json::Result<Value>)| {
@@ -42,13 +42,12 @@ fn json(file: &str, text: &str) -> Result<Vec<(Place, Value)>, InputError> {
     stream.enumerate().map(one).collect()
 }
 
-/// No budget: a cluster's objects are many, and who runs the command trusts its files. Aliases stay bounded.
+/// Returns options without a budget: a cluster can have many objects, and the user trusts the files. Aliases remain limited.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! { budget: None }
 }
 
-/// The documents with the number of lines before each. What stands before the first `---` is one only if it says
-/// something.
+/// Returns the documents with the number of lines before each. Text before the first `---` counts only if it is not blank.
 fn split(text: &str) -> Vec<(usize, &str)> {
     let mut documents = pieces(text);
     if documents.len() > 1 && is_blank(documents[0].1) {
@@ -57,8 +56,8 @@ fn split(text: &str) -> Vec<(usize, &str)> {
     documents
 }
 
-/// What stands before, between and after the `---` lines, with the number of lines before each. A `---` inside a text block
-/// is indented, so it ends none. With `---` between them the pieces are the text again.
+/// Returns the text before, between and after the `---` lines, with the number of lines before each piece. A `---` inside a
+/// text block is indented, so it does not end a piece. The pieces, joined by `---`, are the original text.
 pub(crate) fn pieces(text: &str) -> Vec<(usize, &str)> {
     let mut documents = Vec::new();
     let (mut start, mut first_line, mut at) = (0, 0, 0);
@@ -66,7 +65,7 @@ pub(crate) fn pieces(text: &str) -> Vec<(usize, &str)> {
         let marks = line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\n', '\r']));
         if marks {
             documents.push((first_line, &text[start..at]));
-            // What follows the mark on its line belongs to the document.
+            // Text after the mark on the same line belongs to the document.
             (start, first_line) = (at + 3, number);
         }
         at += line.len();
@@ -75,7 +74,7 @@ pub(crate) fn pieces(text: &str) -> Vec<(usize, &str)> {
     documents
 }
 
-/// Whether a document says nothing.
+/// Reports whether a document has only blank lines, comments and directives.
 pub(crate) fn is_blank(document: &str) -> bool {
     document.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line.starts_with("%YAML"))
 }
@@ -83,10 +82,10 @@ pub(crate) fn is_blank(document: &str) -> bool {
 fn unparsable(place: &Place, line_before: usize, error: &serde_saphyr::Error) -> InputError {
     let at = error.location().map(|at| format!("line {}: ", at.line() + line_before as u64));
     let said = error.without_snippet().to_string();
-    // The message counts lines from the document's beginning, people from the file's.
+    // The message counts lines from the start of the document, but users count from the start of the file.
     let said = said.lines().next().unwrap_or_default();
     let said = said.split(" at line ").next().unwrap_or(said);
-    // Advice for programmers is none for people.
+    // The parser's advice is for programmers and is removed.
     let said = [", set ", "; use "].iter().fold(said, |said, advice| said.split(advice).next().unwrap_or(said));
     let said = said.trim_end_matches('.');
     let cure = "correct the line; a template must be rendered first";
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_numbered_as_people_count_them() {
+    fn documents_numbers_nonempty_documents_from_one() {
         let rows: [(&str, &[usize]); 9] = [
             ("a: 1\n", &[1]),
             ("---\na: 1\n", &[1]),
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_document_is_named_with_its_line_and_the_others_are_read() {
+    fn documents_reports_a_broken_document_and_reads_the_others() {
         let (values, errors) = documents("f.yaml", "a: 1\n---\nb: [1\nc: 2\n---\nd: 1\n");
         assert_eq!(values.len(), 2);
         let [error] = errors.as_slice() else { panic!("{errors:?}") };

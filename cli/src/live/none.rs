@@ -1,20 +1,20 @@
-//! What stands for the cluster in a `kerf` that was built without the feature `live`: a sentence with the cure.
+//! Replacement for the cluster access in a `kerf` that was built without the feature `live`: an error with the fix.
 
 use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// What would be read.
+/// Kinds to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveKinds {
-    /// Everything that a check of a cluster looks at.
+    /// All kinds that a check of a cluster needs.
     Everything,
 }
 
 /// Reads nothing.
 ///
 /// # Errors
-/// Always.
+/// Always returns an error.
 pub fn read(_: LiveKinds) -> Result<Vec<Value>, Failure> {
     Err(Failure::usage("this kerf was built without a Kubernetes client (feature live); use files written by kubectl"))
 }
@@ -22,7 +22,7 @@ pub fn read(_: LiveKinds) -> Result<Vec<Value>, Failure> {
 /// Reads nothing.
 ///
 /// # Errors
-/// Always.
+/// Always returns an error.
 pub fn manifests() -> Result<String, Failure> {
     read(LiveKinds::Everything).map(|_| String::new())
 }

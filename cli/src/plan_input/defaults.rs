@@ -1,5 +1,5 @@
-//! Objects that no controller has looked at count as sound: what the API server and the controllers would have written
-//! into them is written here.
+//! Defaults for objects that no controller has reconciled. Such objects count as valid, and get the fields that the API server
+//! and the controllers would write.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::input::Objects;
 use crate::table::counted;
 use crate::workload;
 
-/// Leaves out what a closed gate shuts out, and says what is honoured though its gate is closed by default.
+/// Removes objects whose feature gate is closed, and returns warnings about objects that are used although their gate is closed
+/// by default.
 pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
     let mut warnings = Vec::new();
     let static_pools = objects.pools.iter().filter(|pool| pool.spec.replicas.is_some()).count();
@@ -47,7 +48,7 @@ pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
     warnings
 }
 
-/// Writes what is missing, and says which pools are not used.
+/// Adds missing fields, and returns warnings about NodePools and NodeOverlays that are not used.
 pub(super) fn settle(objects: &mut Objects, now: Timestamp) -> Vec<String> {
     let mut warnings: Vec<String> =
         objects.pools.iter_mut().filter_map(|pool| self::pool(Arc::make_mut(pool), now)).collect();
@@ -84,7 +85,7 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
     }
 }
 
-/// Overlays and buffers that count for nothing, with the reason that their conditions would give.
+/// Returns warnings for overlays and buffers without effect, with the reason from their conditions.
 pub(super) fn unserved(objects: &Objects, built: &SnapshotResult) -> Vec<String> {
     let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.trouble.as_ref()?)));
     let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} is ignored: {trouble}"));
@@ -98,7 +99,7 @@ pub(super) fn unserved(objects: &Objects, built: &SnapshotResult) -> Vec<String>
     overlays.chain(buffers).chain(foreign).collect()
 }
 
-/// Unhealthy nodes that are not replaced for it, because the gate is closed.
+/// Returns a warning for unhealthy nodes that are not replaced because the feature gate is closed.
 pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: &Conditions) -> Option<String> {
     let nodes = built.snapshot.nodes.iter();
     let managed: BTreeSet<&str> =
@@ -118,8 +119,8 @@ pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: 
     (!conditions.gates.node_repair).then(|| format!("Node {who} {told}"))
 }
 
-/// Binds claims that name a volume which is there, as the volume controller does at once; a claim with a status has been
-/// seen by it.
+/// Binds claims that name an existing volume, as the volume controller does immediately. A claim with a status was already
+/// reconciled by it.
 fn claims(objects: &mut Objects) {
     let volumes: BTreeSet<&str> = objects.volumes.iter().map(|volume| volume.name()).collect();
     for claim in &mut objects.volume_claims {
@@ -130,7 +131,7 @@ fn claims(objects: &mut Objects) {
     }
 }
 
-/// Leaves out overlays that their controller refused.
+/// Removes overlays that their controller rejected.
 fn unready_overlays(objects: &mut Objects) -> Vec<String> {
     let refused = |overlay: &NodeOverlay| {
         let conditions = overlay.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -145,7 +146,7 @@ fn unready_overlays(objects: &mut Objects) -> Vec<String> {
     told
 }
 
-/// What kubelet and the node controller would write: a node that is not ready keeps pods off by a taint.
+/// Adds the fields that kubelet and the node controller write: a node that is not ready has a taint that excludes pods.
 fn node(node: &mut Node) {
     if node.status.allocatable.is_empty() {
         node.status.allocatable = node.status.capacity.clone();
@@ -168,7 +169,7 @@ fn node(node: &mut Node) {
     }
 }
 
-/// Every namespace that an object is in exists.
+/// Adds a Namespace for every namespace of a pod.
 fn namespaces(objects: &mut Objects) {
     let known: BTreeSet<&str> = objects.namespaces.iter().map(|space| space.name()).collect();
     let named: BTreeSet<&str> = objects.pods.iter().map(|pod| pod.namespace()).collect();

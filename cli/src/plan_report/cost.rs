@@ -1,4 +1,4 @@
-//! What the fleet costs before and after a plan.
+//! Cost of the fleet before and after a plan.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use planner::{CapacityType, Node};
 
 use crate::plan_input::PlanAnswer;
 
-/// Millionths of a dollar per hour of all nodes whose type is known: as they are, and once everything in the plan is
-/// done, with the nodes gone that were leaving anyway.
+/// Returns the cost in millionths of a dollar per hour of all nodes of known type: now, and after the plan is carried out.
+/// Nodes that are already being removed count only before.
 pub(crate) fn before_and_after(answer: &PlanAnswer) -> (i64, i64) {
     let removed: BTreeSet<&str> =
         answer.plan.moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
@@ -24,8 +24,8 @@ pub(crate) fn before_and_after(answer: &PlanAnswer) -> (i64, i64) {
     (before, after)
 }
 
-/// What a node costs: as the snapshot knows it, else by its labels. A node that Kerf does not manage is on-demand unless
-/// it says otherwise.
+/// Returns the price of a node from the snapshot, else by its labels. An unmanaged node counts as on-demand unless its labels
+/// name another capacity type.
 pub(crate) fn price(answer: &PlanAnswer, node: &Node) -> Option<i64> {
     if let Some(price) = node.price {
         return Some(price.0);

@@ -1,5 +1,5 @@
-//! What a plan takes away: moves with everything that belongs to them, and why each other node stays; and requests that change where
-//! their pods are.
+//! Disruption of a plan: commands with their nodes and replacements, reasons why other nodes are not disrupted, and request
+//! resizes of running pods.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::money::dollars;
 use crate::plan_input::PlanAnswer;
 use crate::table::counted;
 
-/// Moves, nodes that stay, and requests that change.
+/// Commands, nodes that are not disrupted, and request resizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// What EC2 takes first, by name, then in the order in which they were decided.
+    /// Nodes that EC2 interrupts first, by name, then commands in the order of the decisions.
     pub moves: Vec<CommandReport>,
-    /// By name.
+    /// Nodes that are not disrupted, by name.
     pub stays: Vec<StayingNode>,
-    /// By node and pod.
+    /// Request resizes, by node and pod.
     pub resizes: Vec<Resized>,
-    /// Dollars: what moves save, or will, that have room only because requests were lowered.
+    /// Savings in dollars of commands that fit only because requests were lowered.
     pub saving_from_usage: String,
-    /// Pods of pools that pack whose requests stay, by node and pod.
+    /// Pods in NodePools with `kerf.sh/utilization: pack` whose requests do not change, by node and pod.
     pub unpacked: Vec<NotResizedPod>,
 }
 
@@ -34,72 +34,72 @@ pub struct Disruption {
 pub struct Resized {
     /// `namespace/name` of the pod.
     pub pod: String,
-    /// Where it runs and stays.
+    /// Node of the pod, which does not change.
     pub node: String,
-    /// The container's name.
+    /// Name of the container.
     pub container: String,
-    /// What it requests now: quantities of what changes.
+    /// Current requests: quantities of the resources that change.
     pub from: BTreeMap<String, String>,
-    /// What it will request.
+    /// New requests.
     pub to: BTreeMap<String, String>,
-    /// A sentence.
+    /// Reason as a sentence.
     pub why: String,
 }
 
-/// A pod whose requests stay.
+/// A pod whose requests do not change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotResizedPod {
     /// `namespace/name`.
     pub pod: String,
-    /// Where it runs.
+    /// Node of the pod.
     pub node: String,
-    /// A sentence.
+    /// Reason as a sentence.
     pub why: String,
 }
 
-/// Nodes that go together.
+/// Nodes that are removed together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandReport {
-    /// Karpenter's word.
+    /// Karpenter's reason of the disruption.
     pub reason: String,
     /// Names of the Nodes.
     pub nodes: Vec<String>,
-    /// Names of the claims that must be up before.
+    /// Names of the NodeClaims that must be ready before the removal.
     pub replacements: Vec<String>,
-    /// Where the nodes' pods have room then.
+    /// Destinations of the nodes' pods.
     pub pods: Vec<PodPlace>,
-    /// Dollars; negative where the replacements cost more, `null` where a price is not known.
+    /// Savings in dollars per hour; negative if the replacements cost more, `null` if a price is unknown.
     pub saving_per_hour: Option<String>,
-    /// The same in micro-dollars, for tables.
+    /// Savings in micro-dollars, for tables.
     #[serde(skip)]
     pub saving: Option<i64>,
-    /// A sentence.
+    /// Reason as a sentence.
     pub why: String,
 }
 
-/// A pod and the Node or claim that has room for it.
+/// A pod, and the Node or NodeClaim with capacity for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PodPlace {
     /// `namespace/name`.
     pub pod: String,
-    /// The Node's or claim's name.
+    /// Name of the Node or NodeClaim.
     pub to: String,
-    /// Whether a copy is to be up there before the pod is evicted.
+    /// `true` if a copy must be ready at the destination before the pod is evicted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub surge: bool,
 }
 
-/// A node that stays.
+/// A node that is not disrupted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StayingNode {
-    /// The Node's name, or the NodeClaim's while it has no Node.
+    /// Name of the Node, or of the NodeClaim while it has no Node.
     pub node: String,
-    /// A sentence.
+    /// Reason as a sentence.
     pub why: String,
 }
 
-/// What the plan takes away; `names` are those of its launches.
+/// Builds the report of the plan's disruption; `names` are those of its launches.
 pub(super) fn disruption(answer: &PlanAnswer, names: &[String]) -> Disruption {
     let plan = &answer.plan;
     let stays = plan.report.nodes.iter();
@@ -165,7 +165,8 @@ fn moved(answer: &PlanAnswer, it: &PlannedCommand, names: &[String]) -> CommandR
     }
 }
 
-/// Pods that get no place in advance, as the end of a sentence: a node that is unhealthy waits for nobody.
+/// Returns the pods without a planned place, as the end of a sentence. The removal of an unhealthy node does not wait for
+/// places.
 fn left_behind(answer: &PlanAnswer, it: &PlannedCommand) -> String {
     let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
     let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
@@ -173,13 +174,14 @@ fn left_behind(answer: &PlanAnswer, it: &PlannedCommand) -> String {
     left.map(|left| format!("; its {left} are rescheduled after its removal")).unwrap_or_default()
 }
 
-/// How many pods of nodes that go need a place and have none, where `placed` have one; `None` where all have.
+/// Returns the number of pods on removed nodes that need a place and have none, if `placed` pods have one; `None` if all have
+/// one.
 pub(super) fn without_place(going: &[&planner::Node], placed: usize) -> Option<String> {
     let all = going.iter().flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
     Some(all.saturating_sub(placed)).filter(|count| *count > 0).map(|count| counted(count, "pod"))
 }
 
-/// Names of pods that move to a launch, by its position.
+/// Returns the names of pods that move to a launch, by the launch's position.
 pub(super) fn arriving(answer: &PlanAnswer) -> BTreeMap<usize, Vec<String>> {
     let mut pods: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for pod in answer.plan.moves.iter().flat_map(|it| &it.pods) {

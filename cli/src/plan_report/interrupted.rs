@@ -1,5 +1,5 @@
-//! Nodes whose machines EC2 takes: no plan decides that, so no move of the planner's says it. What it comes to is reported like a move:
-//! who goes and when, where the pods have room, and what is bought for them.
+//! Nodes whose instances EC2 interrupts. No command of the planner contains them, because no plan decides their removal. The
+//! report has the form of a command: nodes, time, destinations of pods, and replacements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use super::disruption::{CommandReport, PodPlace, without_place};
 use crate::money::dollars;
 use crate::plan_input::PlanAnswer;
 
-/// The reason of such moves. `removals` does not have them: it is not the plan that takes these nodes away.
+/// Reason of these entries. `removals` excludes these nodes, because the plan does not remove them.
 pub(crate) const INTERRUPTED: &str = "Interrupted";
 
-/// Nodes that go together, since their pods share machines that are bought for them.
+/// Nodes that are reported together, because their pods share new nodes.
 struct InterruptedNode<'a> {
     nodes: Vec<&'a planner::Node>,
     launches: BTreeSet<usize>,
@@ -23,7 +23,7 @@ struct InterruptedNode<'a> {
     why: Vec<String>,
 }
 
-/// One move for each node whose machine is taken, or for several whose pods share new machines; `names` are those of the launches.
+/// Returns one entry for each interrupted node, or for several whose pods share new nodes; `names` are those of the launches.
 pub(super) fn moves(answer: &PlanAnswer, names: &[String]) -> Vec<CommandReport> {
     let mut all: Vec<InterruptedNode<'_>> = Vec::new();
     for (node, why) in taken(answer) {
@@ -40,7 +40,7 @@ pub(super) fn moves(answer: &PlanAnswer, names: &[String]) -> Vec<CommandReport>
     all.into_iter().map(|it| moved(answer, it, names)).collect()
 }
 
-/// Positions of the launches that pods of such nodes go to.
+/// Returns the positions of launches that take pods of interrupted nodes.
 pub(super) fn bought(answer: &PlanAnswer) -> BTreeSet<usize> {
     let launch = |(_, verdict): (usize, &PodVerdict)| match verdict {
         PodVerdict::Launch { launch, .. } => Some(*launch),
@@ -49,7 +49,7 @@ pub(super) fn bought(answer: &PlanAnswer) -> BTreeSet<usize> {
     taken(answer).flat_map(|(node, _)| pods(answer, node)).filter_map(launch).collect()
 }
 
-/// Nodes whose machines are taken, by name, and how that was announced.
+/// Returns the nodes whose instances are interrupted, by name, with the notice.
 fn taken(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Node, String)> {
     let objects: BTreeMap<&str, &Node> =
         answer.cluster.objects.nodes.iter().map(|node| (node.name(), node.as_ref())).collect();
@@ -69,12 +69,12 @@ fn taken(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Node, String)> 
     })
 }
 
-/// RFC 3339, as far as time goes.
+/// Converts a time into a timestamp, limited to the maximum timestamp.
 fn moment(at: Millis) -> Timestamp {
     Timestamp::from_millisecond(at.0).unwrap_or(Timestamp::MAX)
 }
 
-/// The pods that leave a node, by position, and what becomes of each.
+/// Returns the pods that leave a node, by position, with their verdicts.
 fn pods<'a>(answer: &'a PlanAnswer, node: &'a planner::Node) -> impl Iterator<Item = (usize, &'a PodVerdict)> {
     let all = answer.built.snapshot.pods.iter().zip(&answer.plan.report.pods).enumerate();
     let own = all.filter(|(_, (pod, _))| pod.leaving_node.as_ref() == Some(&node.name));
@@ -127,7 +127,7 @@ fn moved(answer: &PlanAnswer, mut it: InterruptedNode<'_>, names: &[String]) -> 
     }
 }
 
-/// What was announced of each node, once for those of which the same was.
+/// Returns the notices of the nodes; nodes with the same notice are grouped.
 fn story(nodes: &[&str], announced: &[String]) -> String {
     let mut told: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (node, why) in nodes.iter().zip(announced) {
@@ -142,7 +142,7 @@ fn story(nodes: &[&str], announced: &[String]) -> String {
     told.into_iter().map(of).collect::<Vec<_>>().join("; ")
 }
 
-/// Millionths of a dollar per hour, fees included; `None` where a price is not known.
+/// Returns the savings in millionths of a dollar per hour, fees included; `None` if a price is unknown.
 fn saving(answer: &PlanAnswer, it: &InterruptedNode<'_>) -> Option<i64> {
     let fee = |pool: Option<&String>| {
         let pool = answer.built.snapshot.pools.iter().find(|one| Some(&one.name) == pool);

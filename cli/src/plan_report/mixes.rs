@@ -1,4 +1,4 @@
-//! Workloads that are split over on-demand and spot: how many of their pods are where once the plan is carried out.
+//! Workloads that are split over on-demand and spot: pods per capacity type after the plan is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use serde::Serialize;
 use crate::plan_input::PlanAnswer;
 use crate::view;
 
-/// One workload that asks for a split.
+/// One workload that requests a split.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SplitReport {
     /// `Kind namespace/name` of the pods' controller.
     pub workload: String,
-    /// How many of its pods never go to spot.
+    /// Number of pods that are never placed on spot.
     pub on_demand_base: u32,
-    /// Of the others, how many of a hundred are to be on spot; `null` where nothing is said.
+    /// Percentage of the other pods for spot; `null` if not set.
     pub spot_share: Option<u8>,
-    /// Pods on demand, on capacity that is reserved too.
+    /// Pods on on-demand or reserved capacity.
     pub on_demand: usize,
-    /// Pods on spot.
+    /// Pods on spot capacity.
     pub spot: usize,
-    /// Pods on nodes that do not say what they are.
+    /// Pods on nodes with an unknown capacity type.
     pub unknown: usize,
     /// Pods without a place.
     pub waiting: usize,
@@ -40,7 +40,7 @@ impl SplitReport {
     }
 }
 
-/// Every workload that asks for a split and has pods, by its name.
+/// Returns every workload that requests a split and has pods, by its name.
 pub(super) fn splits(answer: &PlanAnswer) -> Vec<SplitReport> {
     let snapshot = &answer.built.snapshot;
     let mut all: BTreeMap<&CapacitySplit, SplitReport> = BTreeMap::new();
@@ -72,13 +72,13 @@ pub(super) fn splits(answer: &PlanAnswer) -> Vec<SplitReport> {
     all.into_iter().map(named).collect()
 }
 
-/// How the place of each pod with one is bought; of a claim that may become either, what is likely.
+/// Returns the capacity type of each placed pod's node. A NodeClaim that allows both counts as its likely capacity type.
 fn places(answer: &PlanAnswer) -> BTreeMap<usize, String> {
     let machines = view::launched(answer).into_iter().chain(view::existing(answer));
     machines.flat_map(|it| it.pods.into_iter().map(move |pod| (pod, it.bought.clone()))).collect()
 }
 
-/// The same of pods that run and move, by UID.
+/// Returns the capacity type of the destination for running pods that move, by UID.
 fn moved(answer: &PlanAnswer) -> BTreeMap<&str, String> {
     let launched = view::launched(answer);
     let bought = |to: &Destination| match to {

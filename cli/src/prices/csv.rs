@@ -1,19 +1,19 @@
-//! Comma-separated values in pieces, as a download brings them: quotes, doubled quotes, commas and lines inside quotes.
+//! Incremental CSV parser for a download: quotes, doubled quotes, and commas and line ends inside quotes.
 
-/// Splits bytes into records as they come.
+/// Splits bytes into records as they arrive.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     record: Vec<String>,
     field: Vec<u8>,
     quoted: bool,
-    /// A quote inside quotes: the end of them, or the first of two.
+    /// `true` if a quote inside quotes was read: the end of the quotes, or the first of two.
     quote: bool,
-    /// Something of the present record has been seen.
+    /// `true` if a part of the current record was read.
     begun: bool,
 }
 
 impl Splitter {
-    /// Takes the next piece, and gives every record that it completes to `take`.
+    /// Parses the next piece, and calls `take` with every record that it completes.
     pub(super) fn feed<E>(&mut self, piece: &[u8], mut take: impl FnMut(&[String]) -> Result<(), E>) -> Result<(), E> {
         for byte in piece {
             if self.byte(*byte) {
@@ -25,12 +25,12 @@ impl Splitter {
         Ok(())
     }
 
-    /// Whether the bytes so far end where a record ends.
+    /// Reports whether the bytes so far end at the end of a record.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.begun
     }
 
-    /// Takes one byte; true when a record is complete.
+    /// Parses one byte and returns true if a record is complete.
     fn byte(&mut self, byte: u8) -> bool {
         if self.quoted {
             match (byte, self.quote) {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn records_do_not_depend_on_the_pieces() {
+    fn feed_returns_the_same_records_for_any_piece_size() {
         let text = "a,b,c\r\n\"x, y\",\"say \"\"hi\"\"\",\"two\nlines\"\n,,\n\n\"\",é,z\n";
         let expected =
             [vec!["a", "b", "c"], vec!["x, y", "say \"hi\"", "two\nlines"], vec!["", "", ""], vec!["", "é", "z"]];
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_in_the_middle_is_seen() {
+    fn is_at_rest_returns_false_when_a_record_is_incomplete() {
         for text in ["a,b\nc", "a,b\n\"c", "a,b\nc,"] {
             assert!(!records(text, 3).1, "{text:?}");
         }

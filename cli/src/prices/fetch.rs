@@ -1,4 +1,4 @@
-//! The download: hundreds of megabytes, read as they come and never kept.
+//! Download of the price list: hundreds of megabytes, parsed as they arrive and never stored.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use super::csv::Splitter;
 use super::offers::Offers;
 use crate::failure::{Failure, told};
 
-/// A server that says nothing for this long has gone.
+/// Timeout for a server that sends nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The on-demand prices at `url`, millionths of a dollar per hour by instance type.
+/// Downloads the on-demand prices at `url`, in millionths of a dollar per hour by instance type.
 pub(super) fn fetch(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
     runtime.block_on(download(url, region))
 }
 
 async fn download(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Failure> {
-    // Taken already means that another part of the process chose the same.
+    // An error means that another part of the process installed the same provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(20))

@@ -1,10 +1,10 @@
-//! AWS's offer file of EC2, record by record: which of them is the price of a Linux machine by the hour.
+//! AWS's offer file of EC2: selects the records with hourly prices of Linux instances.
 
 use std::collections::BTreeMap;
 
 use cloud::data;
 
-/// The columns that decide, in the file's words.
+/// Columns that the selection needs, by their names in the file.
 const COLUMNS: [&str; 11] = [
     "TermType",
     "PricePerUnit",
@@ -18,17 +18,17 @@ const COLUMNS: [&str; 11] = [
     "CapacityStatus",
     "Region Code",
 ];
-/// Columns that some files lack, with what they say of ordinary machines; licences, extra software and capacity blocks
-/// have rows of their own.
+/// Columns that some files lack, with the values of ordinary instances. Licences, extra software and capacity blocks have
+/// separate rows.
 const OPTIONAL: [(&str, &[&str]); 3] = [
     ("operation", &["RunInstances"]),
     ("License Model", &["No License required", "NA"]),
     ("MarketOption", &["OnDemand"]),
 ];
-/// What a column must say, for shared machines: one row a column that has only one right answer.
+/// Required values for shared instances: one entry for each column with only one valid value.
 const WANTED: [(usize, &str); 6] = [(0, "OnDemand"), (2, "USD"), (3, "Hrs"), (7, "Linux"), (8, "NA"), (9, "Used")];
 
-/// Where the columns stand in a record.
+/// Positions of the columns in a record.
 #[derive(Clone, Copy, Debug)]
 struct Places {
     columns: [usize; COLUMNS.len()],
@@ -38,17 +38,17 @@ struct Places {
 /// Prices found so far.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
-    /// Known once the heading has come.
+    /// Positions of the columns, set after the header line.
     places: Option<Places>,
     records: u64,
     prices: BTreeMap<String, i64>,
 }
 
 impl Offers {
-    /// Looks at one record.
+    /// Adds the price of one record.
     ///
     /// # Errors
-    /// A sentence when a price cannot be read or belongs to another region.
+    /// Returns a message if a price cannot be read or belongs to another region.
     pub(super) fn record(&mut self, record: &[String], region: &str) -> Result<(), String> {
         self.records += 1;
         let Some(places) = &self.places else {
@@ -72,7 +72,7 @@ impl Offers {
         let (kind, text) = (field(5), field(1));
         let price = data::scaled(text, 6);
         let price = price.ok_or_else(|| format!("record {}: {text:?} of {kind} is not a price", self.records))?;
-        // Zero stands for "not sold so"; of several records of a type the dearest is the one without conditions.
+        // Zero means "not sold in this form". Of several records of a type, the most expensive one has no conditions.
         if price > 0 && !kind.is_empty() {
             let known = self.prices.entry(kind.to_owned()).or_default();
             *known = price.max(*known);
@@ -80,10 +80,10 @@ impl Offers {
         Ok(())
     }
 
-    /// The prices by instance type.
+    /// Returns the prices by instance type.
     ///
     /// # Errors
-    /// A sentence when there are none.
+    /// Returns a message if there are no prices.
     pub(super) fn finish(self) -> Result<BTreeMap<String, i64>, String> {
         match (self.places, self.prices.is_empty()) {
             (None, _) => Err("no header line".to_owned()),
@@ -93,7 +93,8 @@ impl Offers {
     }
 }
 
-/// Bare metal is sold as dedicated, all else as shared.
+/// Reports whether a record describes an instance. Bare metal is sold with dedicated tenancy, all other instances with shared
+/// tenancy.
 fn is_machine(family: &str, tenancy: &str) -> bool {
     matches!(
         (family, tenancy),
@@ -101,7 +102,7 @@ fn is_machine(family: &str, tenancy: &str) -> bool {
     )
 }
 
-/// Where the columns stand, if this is the line of headings; lines about the file come before it.
+/// Returns the positions of the columns if the record is the header line; lines about the file precede it.
 fn heading(record: &[String]) -> Option<Places> {
     let place = |column: &str| record.iter().position(|name| name == column);
     let mut columns = [0; COLUMNS.len()];

@@ -1,4 +1,4 @@
-//! A table of on-demand prices as `kerf prices` writes it and `kerf plan` reads it.
+//! Table of on-demand prices, which `kerf prices` writes and `kerf plan` reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,9 +9,9 @@ use cloud::data::{self, Facts};
 use crate::failure::Failure;
 use crate::money;
 
-/// The region whose prices are embedded.
+/// Region whose prices are embedded.
 const EMBEDDED: &str = "us-east-1";
-/// What the first line of a table begins with; the region follows.
+/// Start of a table's first line; the region follows.
 const TITLE: &str = "# Linux on-demand prices of ";
 const HEADING: &str = "instance_type,usd_per_hour";
 
@@ -20,17 +20,17 @@ const HEADING: &str = "instance_type,usd_per_hour";
 pub struct Table {
     /// Millionths of a dollar per hour, by instance type.
     pub on_demand: BTreeMap<String, i64>,
-    /// Where they come from, for people.
+    /// Source of the prices, for people.
     pub source: String,
     estimated: bool,
 }
 
 impl Table {
-    /// The table in the file, else the one at the usual place, else the embedded one. Types that a file does not name keep
-    /// their embedded price.
+    /// Reads the given file, else the file at the default path, else the embedded prices. Types that a file does not contain
+    /// keep their embedded price.
     ///
     /// # Errors
-    /// When the file was asked for and cannot be read, or any file is damaged or of another region.
+    /// Returns an error if the given file cannot be read, or if any file is invalid or of another region.
     pub fn find(given: Option<&Path>, region: &str, facts: &Facts) -> Result<Self, Failure> {
         let usual = usual_place(region).filter(|path| given.is_none() && path.exists());
         let mut on_demand = facts.on_demand.clone();
@@ -42,7 +42,7 @@ impl Table {
         Ok(Self { on_demand, source: format!("on-demand prices from {}", path.display()), estimated: false })
     }
 
-    /// What deserves a word.
+    /// Returns a warning if the prices are estimates.
     #[must_use]
     pub fn warning(&self, region: &str) -> Option<String> {
         self.estimated.then(|| {
@@ -54,7 +54,7 @@ impl Table {
     }
 }
 
-/// Where the table of a region lies when nobody says otherwise: `$XDG_DATA_HOME/kerf`, else `~/.local/share/kerf`.
+/// Returns the default path of a region's table: in `$XDG_DATA_HOME/kerf`, else in `~/.local/share/kerf`.
 #[must_use]
 pub fn usual_place(region: &str) -> Option<PathBuf> {
     let folder = |key: &str| std::env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -62,7 +62,7 @@ pub fn usual_place(region: &str) -> Option<PathBuf> {
     Some(data.join("kerf").join(format!("prices-{region}.csv")))
 }
 
-/// The text of a table.
+/// Returns the text of a table.
 #[must_use]
 pub fn text(region: &str, prices: &BTreeMap<String, i64>) -> String {
     let mut text = format!("{TITLE}{region}, dollars per hour\n{HEADING}\n");

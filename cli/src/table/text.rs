@@ -1,6 +1,6 @@
-//! Text that fits: colours, cuts and line breaks.
+//! Text layout: colours, truncation and line breaks.
 
-/// Colours, or none.
+/// Colours, enabled or disabled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(pub(crate) bool);
 
@@ -9,17 +9,17 @@ impl Paint {
         if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// Headings.
+    /// Formats a heading.
     pub(crate) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// Names.
+    /// Formats a name.
     pub(crate) fn cyan(self, text: &str) -> String {
         self.with("36", text)
     }
 
-    /// A bar by how full it is: well used, half empty, nearly empty.
+    /// Colours a utilization bar: green from 70 %, yellow from 35 %, else red.
     pub(crate) fn level(self, text: &str, percent: i128) -> String {
         let code = match percent {
             70.. => "32",
@@ -30,7 +30,7 @@ impl Paint {
     }
 }
 
-/// The text, cut with an ellipsis where it is longer than `width`.
+/// Truncates a text that is longer than `width`, with an ellipsis.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -38,7 +38,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// The text in lines of at most `width`, broken at spaces, each after `indent`.
+/// Splits the text at spaces into lines of at most `width`, each after `indent`.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_there_only_where_they_are_wanted() {
+    fn paint_adds_escape_codes_only_when_colours_are_on() {
         assert_eq!(Paint(true).bold("x"), "\u{1b}[1mx\u{1b}[0m");
         assert_eq!(Paint(false).bold("x"), "x");
         assert_ne!(Paint(true).level("x", 80), Paint(true).level("x", 20));
     }
 
     #[test]
-    fn text_is_cut_and_broken_to_fit() {
+    fn fit_truncates_and_wrap_breaks_text_to_the_width() {
         assert_eq!(fit("abcdef", 6), "abcdef");
         assert_eq!(fit("abcdefg", 6), "abcde…");
         assert_eq!(wrap("one two three", 9, "  "), ["  one two", "  three"]);

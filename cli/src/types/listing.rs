@@ -1,4 +1,4 @@
-//! Instance types for programs.
+//! Instance types as structured output for programs.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ struct Sold<'a> {
     reason: Option<String>,
 }
 
-/// All of them.
+/// Returns all listed types.
 pub(super) fn entries(listed: &[Listed]) -> Vec<Entry<'_>> {
     listed.iter().map(|one| entry(&one.kind, &one.quotes)).collect()
 }
@@ -50,12 +50,12 @@ fn entry<'a>(kind: &'a InstanceType, quotes: &'a [Quote]) -> Entry<'a> {
     }
 }
 
-/// Labels that a node gets unless someone asks for others: of several values the first, and none where there is none.
+/// Returns the default labels of a node: the first of several values, and no label without values.
 pub(super) fn labels(kind: &InstanceType) -> BTreeMap<&str, &str> {
     kind.labels.iter().filter_map(|(key, values)| Some((key.as_str(), values.first()?.as_str()))).collect()
 }
 
-/// Amounts as Kubernetes writes them.
+/// Returns amounts as Kubernetes quantities.
 pub(super) fn quantities(resources: &Resources) -> BTreeMap<&str, String> {
     resources.iter().map(|(name, amount)| (name, quantity::text(name, amount))).collect()
 }

@@ -1,36 +1,36 @@
-//! Kubernetes' label selectors as kubectl's users write them: `a=b,c!=d,e in (f,g),h notin (i),j>1,k<2,l,!m`.
+//! Kubernetes' label selectors in kubectl's syntax: `a=b,c!=d,e in (f,g),h notin (i),j>1,k<2,l,!m`.
 
 use planner::{Operator, Requirement, Requirements};
 
-/// What labels must be.
+/// A label selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     list: Vec<Requirement>,
 }
 
 impl Selector {
-    /// Reads a selector; an empty one selects everything.
+    /// Parses a selector; an empty one selects everything.
     ///
     /// # Errors
-    /// A sentence that quotes the term which cannot be read.
+    /// Returns a message that quotes the invalid term.
     pub fn parse(text: &str) -> Result<Self, String> {
         let terms = split(text)?.into_iter().map(str::trim).filter(|term| !term.is_empty());
         Ok(Self { list: terms.map(term).collect::<Result<_, _>>()? })
     }
 
-    /// The keys that it names.
+    /// Returns the keys of the selector.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.list.iter().map(|one| one.key.as_str())
     }
 
-    /// As the planner computes with it.
+    /// Returns the selector as the planner's requirements.
     #[must_use]
     pub fn requirements(&self) -> Requirements {
         self.list.iter().collect()
     }
 }
 
-/// The terms between commas, those inside of parentheses aside.
+/// Splits the text at commas outside parentheses.
 fn split(text: &str) -> Result<Vec<&str>, String> {
     let (mut terms, mut start, mut inside) = (Vec::new(), 0, false);
     for (place, letter) in text.char_indices() {
@@ -82,7 +82,7 @@ fn term(text: &str) -> Result<Requirement, String> {
     Ok(Requirement::new(key_of(text, text)?, Operator::Exists, [""; 0]))
 }
 
-/// The key, under its present name.
+/// Returns the key with its current name.
 fn key_of<'t>(key: &'t str, term: &str) -> Result<&'t str, String> {
     let key = key.trim();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_read() {
+    fn parse_reads_every_form_of_a_term() {
         let one = |key: &str, operator, values: &[&str]| Requirement::new(key, operator, values.iter().copied());
         let rows = [
             ("a=b", one("a", Operator::In, &["b"])),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_quoted() {
+    fn parse_quotes_the_term_when_it_is_invalid() {
         for text in ["a in (b", "a in b)", "a in ((b))", "a of (b)", "a>x", "=b", "a b", "!"] {
             let problem = Selector::parse(text).expect_err(text);
             assert!(problem.contains('"') && problem.contains("write") || problem.contains("whole"), "{problem}");

@@ -1,4 +1,4 @@
-//! Instance types for people: a line each, or everything about one.
+//! Instance types for people: one line each, or all data of a single type.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::money::rounded;
 use crate::table::{Paint, counted, fit, wrap};
 
 const WIDTH: usize = 80;
-/// Longest name of a type.
+/// Maximum length of a type's name.
 const NAME: usize = 19;
-/// Longest name of a device with its count.
+/// Maximum length of a device's name with its count.
 const DEVICES: usize = 14;
 const GIB: i64 = 1 << 30;
 
-/// The whole table.
+/// Returns the complete table.
 pub(super) fn table(found: &Found, colours: bool) -> String {
     let paint = Paint(colours);
     let mut lines = match found.listed.as_slice() {
@@ -57,7 +57,7 @@ fn overview(listed: &[Listed], paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Families together, small ones first.
+/// Returns the sort key: by family, small types first.
 fn order(kind: &InstanceType) -> (String, i64, i64, String) {
     let family = kind.name.split('.').next().unwrap_or_default().to_owned();
     (family, kind.capacity.get(Resources::CPU), kind.capacity.get(Resources::MEMORY), kind.name.clone())
@@ -85,13 +85,13 @@ fn line(one: &Listed, paint: Paint) -> String {
     format!("{} {}", paint.cyan(&format!("{:<NAME$}", fit(&kind.name, NAME))), fit(&rest, WIDTH - NAME - 1))
 }
 
-/// GiB with one decimal, rounded down: what pods get is never more than it says.
+/// Returns GiB with one decimal, rounded down, so that the text never exceeds the allocatable memory.
 fn gib(bytes: i64) -> String {
     let tenths = bytes / (GIB / 10);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// `8 h100`, `2 inferentia2`.
+/// Returns devices with their count, such as `8 h100` or `2 inferentia2`.
 fn devices(kind: &InstanceType) -> String {
     let first = |key: &str| kind.labels.get(key).and_then(|values| values.first());
     let known = [
@@ -102,13 +102,13 @@ fn devices(kind: &InstanceType) -> String {
     named.unwrap_or_default()
 }
 
-/// The lowest price for which it can be had now, in millionths of a dollar per hour.
+/// Returns the lowest price of an available offering, in millionths of a dollar per hour.
 fn cheapest(quotes: &[Quote], capacity_type: CapacityType) -> Option<i64> {
     let had = quotes.iter().filter(|quote| quote.capacity_type == capacity_type && quote.obstacle.is_none());
     had.filter_map(|quote| quote.price).map(|price| price.0).min()
 }
 
-/// Why nothing of it can be had.
+/// Returns why the type has no available offering.
 fn obstacle(one: &Listed) -> Option<String> {
     if one.quotes.iter().any(|quote| quote.obstacle.is_none()) {
         return None;
@@ -122,7 +122,7 @@ fn obstacle(one: &Listed) -> Option<String> {
     })
 }
 
-/// Everything about one type.
+/// Returns all data of one type.
 fn story(one: &Listed, found: &Found, paint: Paint) -> Vec<String> {
     let kind = &one.kind;
     let mut lines = vec![paint.bold(&format!("{} under family {}", kind.name, found.family.as_str()))];

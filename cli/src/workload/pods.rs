@@ -1,4 +1,4 @@
-//! Pods as they would look a second after their making: named, owned, refused by the scheduler for want of a node.
+//! Pods in the state one second after their creation: with a name and an owner, and marked unschedulable by kube-scheduler.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 /// Reason of pods that wait for their scheduling gates.
 const GATED: &str = "SchedulingGated";
 
-/// Who makes pods.
+/// Owner of new pods.
 pub(super) struct Owner<'a> {
     api_version: &'static str,
     kind: &'static str,
@@ -26,7 +26,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// The pod of that name that its owner would make.
+/// Returns the pod of this name that its owner would create.
 pub(super) fn made_from(owner: &Owner<'_>, template: &PodTemplateSpec, name: String) -> Pod {
     let reference = OwnerReference {
         api_version: owner.api_version.to_owned(),
@@ -52,7 +52,7 @@ pub(super) fn made_from(owner: &Owner<'_>, template: &PodTemplateSpec, name: Str
     }
 }
 
-/// Writes what the API server and the scheduler would have written into pods that neither has seen.
+/// Adds the fields that the API server and kube-scheduler would have written into new pods. Returns warnings.
 pub(super) fn complete(pods: &mut [Arc<Pod>], classes: &[Arc<PriorityClass>]) -> Vec<String> {
     let mut warnings = Vec::new();
     for pod in pods.iter_mut().map(Arc::make_mut) {
@@ -71,7 +71,7 @@ pub(super) fn complete(pods: &mut [Arc<Pod>], classes: &[Arc<PriorityClass>]) ->
     warnings
 }
 
-/// The scheduler's word on a pod that it has not seen yet: no node will do, or its gates are closed.
+/// Adds kube-scheduler's condition to a pod without one: unschedulable, or gated by its scheduling gates.
 fn refuse(pod: &mut Pod) {
     let unseen = pod.condition(condition::POD_SCHEDULED).is_none();
     if !unseen || pod.is_bound() || pod.is_terminal() {

@@ -1,4 +1,4 @@
-//! Claims that come with pods: those of a StatefulSet's templates and of ephemeral volumes.
+//! Claims of pods: those of a StatefulSet's templates and of ephemeral volumes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use api::objects::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Gives the pods of a StatefulSet the claims of its templates, `TEMPLATE-POD`, where they are not given.
+/// Adds the claims of a StatefulSet's templates, `TEMPLATE-POD`, to its pods, unless the claims are in the input.
 pub(super) fn of_stateful_set(set: &StatefulSet, pods: &mut [Pod], claims: &mut Vec<Arc<PersistentVolumeClaim>>) {
     let (namespace, name) = super::key(&set.metadata);
     let owns = |pod: &Pod| {
@@ -36,7 +36,7 @@ pub(super) fn of_stateful_set(set: &StatefulSet, pods: &mut [Pod], claims: &mut 
     }
 }
 
-/// Makes the claims of ephemeral volumes, `POD-VOLUME`, of pods that have no node yet, where they are not given.
+/// Adds the claims of ephemeral volumes, `POD-VOLUME`, for pods without a node, unless the claims are in the input.
 pub(super) fn of_pods(pods: &[Arc<Pod>], claims: &mut Vec<Arc<PersistentVolumeClaim>>) {
     let mut known = names(claims);
     for pod in pods.iter().filter(|pod| !pod.is_bound() && !pod.is_terminal()) {

@@ -1,18 +1,19 @@
-//! Commands of other programs on the pages. What needs a cluster, an AWS account or minutes of building is not run, but whatever such a
-//! line says about this repository must hold: targets, paths, values of the chart, parameters of the template, kinds and names of objects.
+//! Commands of other programs on the pages. Commands that need a cluster, an AWS account or minutes of build time are not run.
+//! Their references to this repository are validated: targets, paths, chart values, template parameters, kinds and names of
+//! objects.
 
 use serde_json::Value;
 
 use super::{manifests, names, read, read_file};
 use crate::page::here;
 
-/// Kubernetes' own kinds that the pages ask for, beside those of our definitions.
+/// Kubernetes' own kinds on the pages; Kerf's kinds come from its CRDs.
 const KINDS: [&str; 8] = ["deployment", "deployments", "events", "jobs", "node", "nodes", "pods", "statefulset"];
 
-/// Objects that the chart and the cluster make.
+/// Objects that the chart and the cluster create.
 const MADE: [&str; 1] = ["karpenter"];
 
-/// Fails when the line says something of this repository that does not hold, or is of a program that nobody evaluates.
+/// Validates a line. Panics if a reference to this repository is invalid, or if the program is unknown.
 pub fn judge(line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     paths(line, &words);
@@ -26,13 +27,13 @@ pub fn judge(line: &str) {
     }
 }
 
-/// What an `export` says, by name.
+/// Returns the names and values of an `export`.
 pub fn exported(line: &str) -> Vec<(String, String)> {
     let pairs = line.split_whitespace().skip(1).filter_map(|word| word.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Every variable has been exported.
+/// Asserts that every variable was exported.
 pub fn variables(line: &str, known: &[(&str, &str)]) {
     for rest in line.split('$').skip(1).filter(|rest| rest.starts_with(|it: char| it.is_ascii_uppercase())) {
         let name: String = rest.chars().take_while(|it| it.is_ascii_uppercase() || *it == '_').collect();
@@ -40,7 +41,7 @@ pub fn variables(line: &str, known: &[(&str, &str)]) {
     }
 }
 
-/// Every file of the repository is there.
+/// Asserts that every file of the repository exists.
 fn paths(line: &str, words: &[&str]) {
     let rooms = ["cli", "controller/", "docs/", "examples/", "packer/"];
     for path in words.iter().filter(|word| rooms.iter().any(|room| word.starts_with(room))) {
@@ -48,7 +49,7 @@ fn paths(line: &str, words: &[&str]) {
     }
 }
 
-/// Kinds are known, and objects that are named stand in an example.
+/// Asserts that kinds are known, and that named objects are in an example.
 fn kubectl(line: &str, words: &[&str]) {
     let plain: Vec<&str> = words.iter().skip(1).copied().take_while(|word| !word.starts_with('-')).collect();
     let [verb, rest @ ..] = plain.as_slice() else { panic!("{line}: a verb comes first") };
@@ -66,7 +67,7 @@ fn kubectl(line: &str, words: &[&str]) {
     assert!(object.is_none_or(known), "{line}: no example has this object");
 }
 
-/// Our kinds, in the singular and the plural.
+/// Returns Kerf's kinds, in singular and plural.
 fn definitions() -> Vec<String> {
     let folder = "controller/chart/crds";
     let texts = names(folder).into_iter().map(|name| read(&format!("{folder}/{name}")));
@@ -75,7 +76,7 @@ fn definitions() -> Vec<String> {
     definitions.flat_map(names).collect()
 }
 
-/// The names of all objects in examples.
+/// Returns the names of all objects in examples.
 fn objects_of_examples() -> Vec<String> {
     let folders = names("examples").into_iter().map(|name| here("examples").join(name));
     let texts = folders.flat_map(|folder| manifests(&folder)).map(|path| read_file(&path));
@@ -86,7 +87,7 @@ fn objects_of_examples() -> Vec<String> {
     texts.flat_map(named).collect()
 }
 
-/// Values that are set are values of the chart.
+/// Asserts that all set values exist in the chart.
 fn helm(line: &str, words: &[&str]) {
     let chart: Value = serde_saphyr::from_str(&read("controller/chart/values.yaml")).unwrap();
     for pair in words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1]) {
@@ -96,7 +97,7 @@ fn helm(line: &str, words: &[&str]) {
     }
 }
 
-/// Parameters that are set are parameters of the template.
+/// Asserts that all set parameters exist in the template.
 fn parameters(line: &str, words: &[&str]) {
     let template = read("controller/rights/cloudformation.yaml");
     let set = words.iter().skip_while(|word| **word != "--parameter-overrides").skip(1);

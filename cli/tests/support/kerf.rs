@@ -1,4 +1,4 @@
-//! Runs the built program in a world of its own: no settings from the environment, an empty home folder.
+//! Runs the built program in isolation: no settings from the environment, an empty home folder.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -6,14 +6,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What the program answered.
+/// Output of the program.
 pub struct Answer {
     pub stdout: String,
     pub stderr: String,
     pub code: i32,
 }
 
-/// Runs `kerf ARGUMENTS` in `folder` with `input` on standard input and further `environment`.
+/// Runs `kerf ARGUMENTS` in `folder` with `input` on standard input and additional `environment`.
 pub fn kerf(folder: &Path, arguments: &[&str], input: &str, environment: &[(&str, &str)]) -> Answer {
     let home = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_kerf"))
@@ -27,7 +27,7 @@ pub fn kerf(folder: &Path, arguments: &[&str], input: &str, environment: &[(&str
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that has seen enough may have closed its end.
+    // The program may close its input before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     Answer {

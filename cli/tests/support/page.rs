@@ -1,30 +1,30 @@
-//! A page of the documentation as its reader meets it: blocks of code, and the text that one is followed by.
+//! A page of the documentation: its blocks of code and the text between them.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::path::{Path, PathBuf};
 
-/// A file of the repository.
+/// Returns the path of a file in the repository.
 pub fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
 /// A block of code.
 pub struct Block {
-    /// What the fence says it is written in.
+    /// Language of the fence.
     pub language: String,
-    /// Its lines, the last one ended too.
+    /// Lines of the block, each with a line end.
     pub text: String,
 }
 
 impl Block {
-    /// Its commands, a line that ends in a backslash joined to the next one.
+    /// Returns the commands of the block; a line that ends in a backslash is joined with the next one.
     pub fn commands(&self) -> Vec<String> {
         self.text.replace("\\\n", "").lines().map(str::to_owned).collect()
     }
 }
 
-/// All blocks of a page, in order: every second piece between fences.
+/// Returns all blocks of a page, in order: every second piece between fences.
 pub fn blocks(page: &str) -> Vec<Block> {
     let block = |piece: &str| {
         let (language, text) = piece.split_once('\n').unwrap();
@@ -33,7 +33,7 @@ pub fn blocks(page: &str) -> Vec<Block> {
     page.split("```").skip(1).step_by(2).map(block).collect()
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its content.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in from.read_dir().unwrap().map(Result::unwrap) {

@@ -1,11 +1,11 @@
-//! A line of a page as its reader's shell runs it, with the built program as `kerf` and nothing of this machine's settings.
+//! Runs a line of a page in a shell, with the built program as `kerf` and without settings of this computer.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// Exit code, standard output and standard error of one line, run in a folder that is its home too.
+/// Returns exit code, standard output and standard error of one line. The folder is the working directory and the home folder.
 pub fn run(folder: &Path, line: &str, environment: &[(&str, &str)]) -> (i32, String, String) {
     let program = Path::new(env!("CARGO_BIN_EXE_kerf")).parent().unwrap();
     let output = Command::new("sh")

@@ -1,91 +1,93 @@
-//! Whose hands a node is in. Its agent drains it, and the controller when the agent does not: never both at once, and never neither.
+//! Drain owner of a node: its agent, or the controller if the agent does not drain. Never both at once, and never neither.
 //!
-//! They know of each other by the Node alone. The controller signs there before it asks for any pod, by a *mark* that it renews; the
-//! agent asks for pods only on the strength of a *reading* of the Node without a mark. A reading holds for a few seconds and a request
-//! arrives soon or never, so a while after the mark nothing of the agent's can arrive any more, however long the agent had hung before
-//! it goes on. In the same way a mark that is not renewed is worth nothing after a while, and the agent may take it away. Each writes
-//! only over what it has seen, so it sees what the other did meanwhile, or does nothing.
+//! Agent and controller coordinate only through the Node object. Before the controller evicts a pod, it writes a *mark* to the
+//! Node, and renews the mark later. The agent evicts pods only after a *reading* of the Node without a mark. A reading is valid
+//! for a few seconds, and a request arrives within seconds or never. So a while after the mark, no request of the agent can
+//! arrive any more, even if the agent was blocked for a long time. In the same way, a mark that is not renewed becomes invalid
+//! after a while, and the agent may remove it. Each side writes only on top of the version that it has read. So a write fails
+//! if the other side has changed the Node meanwhile.
 
 use std::time::Duration;
 
 use crate::moment::Millis;
 use crate::state_machine::Drain;
 
-/// An agent asks for no pod on the strength of a reading of its Node that began so long ago.
+/// Validity of a reading, from its start. The agent evicts no pod with an older reading.
 pub const READING_HOLDS: Duration = Duration::from_secs(10);
-/// A request arrives within this time after it was decided, or never: its sender gives up and drops its connection.
+/// Maximum delay between the decision for a request and its arrival. After this time the sender gives up and drops its
+/// connection.
 pub const ARRIVES: Duration = Duration::from_secs(5);
-/// So long after the controller has first seen its mark it asks for the first pod, where the node has an agent: a reading from before
-/// the mark, a request on its strength, and some more for clocks that do not run alike.
+/// Delay between the controller's first sight of its own mark and its first eviction, if the node has an agent. The delay
+/// covers a reading from before the mark, a request that depends on the reading, and a margin for different clocks.
 pub const QUIET: Duration = Duration::from_secs(20);
-/// A controller asks for no pod on the strength of a mark that is older: it signs anew first.
+/// Validity of a mark. The controller evicts no pod with an older mark, but renews the mark first.
 pub const MARK_HOLDS: Duration = Duration::from_secs(30);
-/// An agent that has read the same mark for so long takes it away. A controller that lives renews it sooner, and what one that died has
-/// sent arrived long ago.
+/// Time after which an agent removes a mark that has not changed. A live controller renews its mark sooner, and the requests of
+/// a dead one arrived long ago.
 pub const FORSAKEN: Duration = Duration::from_secs(60);
 
-/// Between two readings that a drain waits for, while they fail and while a mark stands.
+/// Delay before the next reading after a failed one; `LOOK_AT_MARK` applies while a mark exists.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 const LOOK_AT_MARK: Duration = Duration::from_secs(10);
-/// A reading that has not come by then will not.
+/// Time after which a reading without a result counts as failed.
 const LOST: Duration = Duration::from_secs(15);
 
-/// What an agent has read of its Node.
+/// Result of the agent's reading of its Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentReport<'a> {
-    /// The controller's mark, word by word.
+    /// Text of the controller's mark.
     pub mark: Option<&'a str>,
-    /// Whether the Node has ever had a sign of life of an agent. Without one the controller does not wait for anyone.
+    /// `true` if the Node ever had a heartbeat of an agent. Without one, the controller does not wait for an agent.
     pub signed: bool,
 }
 
-/// What an agent has to do before it may ask for a pod.
+/// Action of an agent before it may evict a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FirstOwner {
-    /// Read the Node, from where all writes are seen.
+    /// Read the Node, with a read that sees all earlier writes.
     Read,
-    /// Take the mark off the Node, if it still has these words, and read it.
+    /// Remove the mark from the Node if it still has this text, and read the Node.
     TakeBack(String),
 }
 
-/// What an agent knows of whose hands its node is in. It is not kept anywhere: who has just started reads first.
+/// State of an agent about the drain owner of its node. The state is not stored, so a restarted agent reads the Node first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentLiveness {
-    /// When the reading began that found no mark.
+    /// Start of the latest reading that found no mark.
     clear: Option<Millis>,
     mark: Option<Mark>,
-    /// The Node is being read since then.
+    /// Start of the current reading.
     reading: Option<Millis>,
-    /// Not to be read again before.
+    /// Time of the earliest next reading.
     next: Millis,
 }
 
-/// A mark as an agent has seen it.
+/// A mark as an agent has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     words: String,
-    /// First seen with these words.
+    /// Time at which this text was first read.
     since: Millis,
-    /// Last seen.
+    /// Time at which this text was last read.
     seen: Millis,
-    /// It may be taken away.
+    /// `true` if the agent may remove the mark.
     forsaken: bool,
 }
 
 impl AgentLiveness {
-    /// Until when pods may be asked for, if they may be now.
+    /// Returns the time until which pods may be evicted, or `None` if no pod may be evicted now.
     #[must_use]
     pub fn until(&self, now: Millis) -> Option<Millis> {
         self.clear.map(|began| began + READING_HOLDS).filter(|until| now < *until)
     }
 
-    /// Whether the controller has the drain.
+    /// Reports whether the controller owns the drain.
     #[must_use]
     pub fn is_relieved(&self) -> bool {
         self.mark.is_some()
     }
 
-    /// What to do first, for who wants to ask and may not. It counts as under way.
+    /// Returns the action that an agent needs before it may evict pods, and records it as started.
     pub fn first(&mut self, now: Millis) -> Option<FirstOwner> {
         if self.poll_timeout(now) > now {
             return None;
@@ -95,13 +97,13 @@ impl AgentLiveness {
         Some(forsaken.map_or(FirstOwner::Read, |mark| FirstOwner::TakeBack(mark.words.clone())))
     }
 
-    /// When [`Self::first`] has something to do.
+    /// Returns the time of the next action of [`Self::first`].
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Millis {
         self.reading.map_or(self.next, |since| since + LOST).max(now)
     }
 
-    /// Takes in a reading that began at `began`; `None` came to nothing.
+    /// Processes a reading that began at `began`; `None` for a failed reading.
     pub fn read(&mut self, began: Millis, now: Millis, reading: Option<AgentReport<'_>>) {
         self.reading = None;
         self.next = now + if self.is_relieved() { LOOK_AT_MARK } else { READ_AGAIN };
@@ -120,7 +122,7 @@ impl AgentLiveness {
         }
     }
 
-    /// The Node was seen with this mark: nothing more is asked for.
+    /// Records that the Node had this mark: the agent evicts no more pods.
     pub fn saw(&mut self, words: &str, now: Millis) {
         self.clear = None;
         match &mut self.mark {
@@ -131,8 +133,8 @@ impl AgentLiveness {
 }
 
 impl Drain {
-    /// For a controller whose turn it is: until when it may ask for pods on the strength of the mark that it signed at `signed`. `None`
-    /// asks it to sign first. `agent` says whether the node has ever had a sign of life of an agent.
+    /// Returns the time until which the controller may evict pods with the mark that it wrote at `signed`. `None` requests that
+    /// the controller writes a mark first. `agent` reports that the node ever had a heartbeat of an agent.
     pub fn relieve(&mut self, now: Millis, signed: Option<Millis>, agent: bool) -> Option<Millis> {
         let Some(signed) = signed else {
             (self.quiet, self.signed) = (None, true);
@@ -146,7 +148,8 @@ impl Drain {
         (holds || waits).then_some(until)
     }
 
-    /// The controller signs of its own accord. A mark that it finds without having signed is another one's, by another clock.
+    /// Records that the controller writes a mark on its own initiative. A mark that the controller finds without having written
+    /// one belongs to another controller, with another clock.
     pub fn sign(&mut self) {
         self.signed = true;
     }

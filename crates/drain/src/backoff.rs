@@ -1,11 +1,11 @@
-//! Waits between retries: exponential, and jittered from a seed so that a replay waits the same.
+//! Delays between retries: exponential, with a jitter from a seed so that a replay has the same delays.
 
 use std::time::Duration;
 
 use crate::settings::Settings;
 
-/// The wait after the `attempts`-th refusal (1 is the first) of whatever `id` names: between half and all of the doubled minimum, from
-/// the settings' minimum to `longest`.
+/// Returns the delay after the `attempts`-th refusal (1 is the first) of the pod or budget `id`. The delay is between half of
+/// and the full doubled minimum, from the settings' minimum to `longest`.
 pub(crate) fn wait(settings: &Settings, id: &str, attempts: u32, longest: Duration) -> Duration {
     let doubled = settings.retry_min.saturating_mul(1_u32 << attempts.saturating_sub(1).min(20));
     let full = doubled.min(longest);
@@ -14,7 +14,7 @@ pub(crate) fn wait(settings: &Settings, id: &str, attempts: u32, longest: Durati
     (half + half.saturating_mul(share) / 1024).max(settings.retry_min)
 }
 
-/// FNV-1a over seed, id and attempt, finished by a splitmix step: well spread and the same everywhere.
+/// Returns FNV-1a over seed, id and attempt, finished by a splitmix step: well distributed and identical on every platform.
 fn mix(seed: u64, id: &str, attempts: u32) -> u64 {
     let bytes = seed.to_le_bytes();
     let rounds = attempts.to_le_bytes();

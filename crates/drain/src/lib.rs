@@ -1,11 +1,13 @@
-//! How a node empties: one pure state machine that agent and controller drive alike.
+//! Drain of a node: one pure state machine that agent and controller use.
 //!
-//! Nothing here talks to a cluster or reads a clock. The driver tells it what the node holds ([`Drain::pods`]) and what the API
-//! answered ([`Drain::reply`]), carries out what [`Drain::step`] hands it, and comes back at [`Drain::poll_timeout`].
-//! The state is one serialisable value, so that a journal can carry it over a restart.
+//! The crate neither accesses a cluster nor reads a clock. The driver passes the pods of the node ([`Drain::pods`]) and the
+//! responses of the API server ([`Drain::reply`]). The driver executes the actions of [`Drain::step`], and returns at
+//! [`Drain::poll_timeout`]. The state is one serialisable value, so that a journal can keep it over a restart.
 //!
-//! Deliberately absent: reading PodDisruptionBudgets (a node may not; the Eviction API's answer is the verdict), and ending the
-//! machine (that is EC2's or the controller's).
+//! Deliberately absent:
+//!
+//! - Reads of PodDisruptionBudgets: a node has no permission for them, so the response of the Eviction API decides.
+//! - Termination of the instance, by EC2 or the controller.
 
 mod agent_liveness;
 mod backoff;

@@ -1,18 +1,18 @@
-//! Moments: the drain never reads a clock, so every call brings its own `now` as one of these.
+//! Time of the drain. The drain never reads a clock, so every call has a parameter `now` of this type.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment in milliseconds since the Unix epoch. Wall time rather than monotonic time, because deadlines come from EC2 and
-/// Kubernetes as wall time and must survive a restart. All arithmetic saturates.
+/// A time in milliseconds since the Unix epoch. Wall time instead of monotonic time, because deadlines from EC2 and Kubernetes
+/// are wall time and must survive a restart. All arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// How long after `earlier` this moment is; zero when it is not after it.
+    /// Returns the duration from `earlier` to this time; zero if this time is not later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

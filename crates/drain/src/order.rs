@@ -1,4 +1,4 @@
-//! Who wants the node empty, and by when: a drain follows everybody's request at once, and goes on for as long as one of them stands.
+//! Drain requests: reason and deadline of each. A drain follows all requests at once, and continues while any of them exists.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 use crate::moment::Millis;
 use crate::settings::DaemonSets;
 
-/// One request.
+/// One drain request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DrainOrder {
-    /// Its identity: of a notice by its content, of a request as it was given.
+    /// Identity of the request: derived from the content of a notice, or as given by the requester.
     pub id: String,
-    /// Why, in a few words.
+    /// Reason in a few words.
     pub reason: String,
-    /// When the machine may be gone.
+    /// Time at which the instance may terminate.
     pub deadline: Option<Millis>,
-    /// What shall happen to pods of DaemonSets.
+    /// Treatment of DaemonSet pods.
     pub daemon_sets: DaemonSets,
-    /// Whether the deadline is Karpenter's, and so its arithmetic.
+    /// `true` if the deadline is Karpenter's termination grace period, so Karpenter's rules for deadlines apply.
     pub termination: bool,
 }
 
-/// The requests that stand, by what they come from.
+/// Current requests, by source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DrainOrders(BTreeMap<String, DrainOrder>);
 
 impl DrainOrders {
-    /// What `source` wants from now on; `None` takes its wish back. Returns whether that is news.
+    /// Sets the request of `source`; `None` withdraws it. Returns whether the request changed.
     pub fn set(&mut self, source: &str, order: Option<DrainOrder>) -> bool {
         if self.0.get(source) == order.as_ref() {
             return false;
@@ -41,42 +41,43 @@ impl DrainOrders {
         true
     }
 
-    /// What `source` wants.
+    /// Returns the request of `source`.
     #[must_use]
     pub fn get(&self, source: &str) -> Option<&DrainOrder> {
         self.0.get(source)
     }
 
-    /// Whether nobody wants anything.
+    /// Reports whether there are no requests.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     #[must_use]
     pub fn deadline(&self) -> Option<Millis> {
         self.0.values().filter_map(|order| order.deadline).min()
     }
 
-    /// DaemonSets go when anyone wants them to.
+    /// Returns the treatment of DaemonSet pods: they are evicted if any request requires it.
     #[must_use]
     pub fn daemon_sets(&self) -> DaemonSets {
         self.0.values().map(|order| order.daemon_sets).max().unwrap_or_default()
     }
 
-    /// Whether Karpenter's arithmetic holds: as soon as anyone else wants the node empty, the machine's own rules do.
+    /// Reports whether Karpenter's rules for deadlines apply. Karpenter's rules apply only if all requests are terminations by
+    /// Karpenter; any other request enables the agent's own rules.
     #[must_use]
     pub fn is_termination(&self) -> bool {
         !self.is_empty() && self.0.values().all(|order| order.termination)
     }
 
-    /// Their ids, in the order of their sources.
+    /// Returns the ids of the requests, in the order of their sources.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.values().map(|order| order.id.as_str())
     }
 
-    /// Why, in a few words.
+    /// Returns the reasons in a few words.
     #[must_use]
     pub fn reasons(&self) -> String {
         let reasons: Vec<&str> = self.0.values().map(|order| order.reason.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The little that a drain needs to know of a pod, and what follows from it: its group, or why it is left alone.
+//! Pod data that a drain needs, and the derived group or reason to skip the pod.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::moment::Millis;
 use crate::settings::DaemonSets;
 
-/// A deletion that should have ended this long ago did not happen: kubelet will not report it any more.
+/// Time after the planned end of a deletion at which the pod counts as stuck: kubelet will not report its end any more.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// What general-purpose machines have.
+/// Bytes of memory per core of general-purpose instances.
 const MEMORY_PER_CORE: i64 = 4 << 30;
 
-/// The priority classes whose pods leave last; the API server keeps them for pods that the cluster cannot do without.
+/// Priority classes whose pods leave last; the API server reserves them for pods that the cluster needs.
 const CRITICAL_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
-/// The priority of the lower one.
+/// Priority of the lower class.
 const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 
 /// A pod bound to the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodOnNode {
-    /// `metadata.uid`: the pod's identity; every request carries it as a precondition.
+    /// `metadata.uid`: the pod's identity; every request has it as a precondition.
     pub uid: String,
     /// `metadata.namespace`.
     pub namespace: String,
@@ -30,69 +30,70 @@ pub struct PodOnNode {
     pub name: String,
     /// Kind of the controlling owner (`DaemonSet`, `ReplicaSet`, ...), if it has one.
     pub owner_kind: Option<String>,
-    /// Its priority class is `system-cluster-critical` or `system-node-critical`, or its priority is as high.
+    /// `true` if its priority class is `system-cluster-critical` or `system-node-critical`, or if its priority is as high.
     pub critical: bool,
-    /// `spec.priority`; those of lower priority are asked first.
+    /// `spec.priority`; pods of lower priority are evicted first.
     #[serde(default)]
     pub priority: i32,
-    /// What it requests ([`PodOnNode::size`]); those that are harder to place are asked first.
+    /// Size of its requests ([`PodOnNode::size`]); pods that are harder to place are evicted first.
     #[serde(default)]
     pub size: u64,
-    /// PersistentVolumeClaims among its volumes: while it stays, so do they.
+    /// Number of PersistentVolumeClaims among its volumes; they remain attached while the pod remains.
     #[serde(default)]
     pub claims: u32,
     /// `spec.terminationGracePeriodSeconds`, in seconds.
     pub grace_seconds: u64,
-    /// `status.phase` is `Succeeded` or `Failed`.
+    /// `true` if `status.phase` is `Succeeded` or `Failed`.
     pub terminal: bool,
-    /// `metadata.deletionTimestamp`: when a deletion that somebody asked for shall have ended (request time plus grace).
+    /// `metadata.deletionTimestamp`: planned end of a requested deletion (request time plus grace).
     pub deletion: Option<Millis>,
-    /// It tolerates the taint `karpenter.sh/disrupted`.
+    /// `true` if it tolerates the taint `karpenter.sh/disrupted`.
     pub tolerates_disrupted: bool,
-    /// It mirrors a static pod of kubelet's own.
+    /// `true` if it is the mirror pod of one of kubelet's static pods.
     pub mirror: bool,
-    /// Its annotation `karpenter.sh/do-not-disrupt` holds right now.
+    /// `true` if its annotation `karpenter.sh/do-not-disrupt` is currently in effect.
     pub do_not_disrupt: bool,
 }
 
 impl PodOnNode {
-    /// One figure for requests in thousandths of a core and in bytes: the larger of both, where a core goes with 4 GiB.
+    /// Returns one number for requests in thousandths of a core and in bytes: the larger of both, where one core corresponds to
+    /// 4 GiB.
     #[must_use]
     pub fn size(cpu: i64, memory: i64) -> u64 {
         u64::try_from(cpu.max(memory / (MEMORY_PER_CORE / 1000))).unwrap_or_default()
     }
 
-    /// Whether `spec.priorityClassName` makes a pod critical.
+    /// Reports whether `spec.priorityClassName` makes a pod critical.
     #[must_use]
     pub fn is_critical_class(name: &str) -> bool {
         CRITICAL_CLASSES.contains(&name)
     }
 
-    /// Whether class or priority make a pod critical.
+    /// Reports whether class or priority make a pod critical.
     #[must_use]
     pub fn is_critical(class: &str, priority: i32) -> bool {
         Self::is_critical_class(class) || priority >= CRITICAL_PRIORITY
     }
 
-    /// Its own grace period.
+    /// Returns the pod's own grace period.
     #[must_use]
     pub fn grace(&self) -> Duration {
         Duration::from_secs(self.grace_seconds)
     }
 
-    /// Whether a DaemonSet owns it.
+    /// Reports whether a DaemonSet owns the pod.
     #[must_use]
     pub fn is_daemon(&self) -> bool {
         self.owner_kind.as_deref() == Some("DaemonSet")
     }
 
-    /// Whether nobody makes it anew.
+    /// Reports whether the pod has no owner that would recreate it.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         self.owner_kind.is_none()
     }
 
-    /// The group that it leaves with.
+    /// Returns the group with which the pod is evicted.
     #[must_use]
     pub fn group(&self) -> Group {
         match (self.critical, self.is_daemon()) {
@@ -103,7 +104,7 @@ impl PodOnNode {
         }
     }
 
-    /// Why the drain does not wait for it, if it does not.
+    /// Returns why the drain does not wait for the pod, or `None` if the drain waits.
     #[must_use]
     pub fn skip(&self, daemon_sets: DaemonSets, now: Millis) -> Option<Skip> {
         if self.terminal {
@@ -122,7 +123,7 @@ impl PodOnNode {
     }
 }
 
-/// Groups leave one after another, in this order.
+/// Groups of pods, in the order of their eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Group {
     /// Pods without critical priority that no DaemonSet owns.
@@ -135,22 +136,22 @@ pub enum Group {
     CriticalDaemon,
 }
 
-/// Why a pod is left on the node.
+/// Reason why a pod remains on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Skip {
-    /// It has ended: nothing runs any more.
+    /// The pod has completed: no process runs any more.
     Ended,
     /// A static pod: only kubelet can stop it.
     Mirror,
-    /// It tolerates the disrupted taint: it asked to stay to the end.
+    /// The pod tolerates the disrupted taint: its owner requests that it remains until the end.
     Tolerates,
-    /// A DaemonSet would replace it on this very node.
+    /// A DaemonSet would replace the pod on the same node.
     DaemonSet,
-    /// Its deletion should have ended over a minute ago: nobody will report it.
+    /// The deletion of the pod should have ended over a minute ago, and its end will not be reported.
     Stuck,
-    /// The deadline came before any request for it was accepted.
+    /// The deadline passed before any request for the pod was accepted.
     Deadline,
-    /// The settings say so of pods with do-not-disrupt or without an owner.
+    /// The settings exclude pods with do-not-disrupt or without an owner.
     Policy,
 }
 

@@ -1,4 +1,4 @@
-//! What a drain says about itself: figures for conditions and logs while it lasts, and a report at its end.
+//! Counts for conditions and logs during a drain, and a report at its end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,28 +12,29 @@ use crate::settings::Settings;
 use crate::state_machine::Drain;
 use crate::tracked_pod::{PodState, TrackedPod};
 
-/// Names listed in a sentence.
+/// Maximum number of names in a sentence.
 const NAMED: usize = 3;
 
-/// How far a drain has come, in pods. `waiting`, `blocked` and `leaving` are still on the node and have to go.
+/// Progress of a drain, in pods. `waiting`, `blocked` and `leaving` are still on the node and must leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Nothing asked yet, or a first answer outstanding, or held by do-not-disrupt or an earlier group.
+    /// Pods without a request, pods whose first response is outstanding, and pods that wait for do-not-disrupt or an earlier
+    /// group.
     pub waiting: usize,
-    /// The last request was refused.
+    /// Pods whose last request was refused.
     pub blocked: usize,
-    /// Being deleted, but not gone yet.
+    /// Terminating pods.
     pub leaving: usize,
-    /// Evictions that the API accepted, over the whole drain.
+    /// Accepted evictions of the whole drain.
     pub evicted: usize,
-    /// Deletions that the API accepted, over the whole drain.
+    /// Accepted deletions of the whole drain.
     pub forced: usize,
-    /// On the node, left alone.
+    /// Skipped pods on the node.
     pub skipped: usize,
 }
 
 impl Progress {
-    /// Pods that are still to go.
+    /// Returns the number of pods that must still leave.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.waiting + self.blocked + self.leaving
@@ -70,16 +71,16 @@ impl fmt::Display for Progress {
     }
 }
 
-/// How one pod ended.
+/// Final result for one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PodOutcome {
-    /// Its eviction was accepted: its budget was honoured.
+    /// Evicted: the eviction was accepted, so its budget was respected.
     Evicted,
-    /// It was deleted at its last safe moment, or its deletion was shortened, because the deadline came.
+    /// Deleted at its last safe time, or its deletion was shortened, because of the deadline.
     Forced,
-    /// It was gone before anything was asked: it ended, or someone else deleted it.
+    /// Gone before any request: the pod completed, or another client deleted it.
     Gone,
-    /// It stayed.
+    /// Left on the node.
     Left(Skip),
 }
 
@@ -94,30 +95,30 @@ impl fmt::Display for PodOutcome {
     }
 }
 
-/// How a whole drain went.
+/// Result of a whole drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DrainReport {
     /// Pods whose eviction was accepted.
     pub evicted: usize,
-    /// Pods that were deleted whatever their budget said.
+    /// Pods that were deleted regardless of their budget.
     pub forced: usize,
-    /// Pods that were gone by themselves.
+    /// Pods that disappeared without a request of the drain.
     pub gone: usize,
-    /// Pods that had to go and still run, as `namespace/name`.
+    /// Pods that should have left and still run, as `namespace/name`.
     pub running: Vec<String>,
-    /// Pods that policy or their kind left alone.
+    /// Pods that were skipped because of a policy or their kind.
     pub left: usize,
-    /// How many pods each PodDisruptionBudget (`namespace/name`) refused at least once.
+    /// Number of pods that each PodDisruptionBudget (`namespace/name`) refused at least once.
     pub blocked: BTreeMap<String, usize>,
-    /// Volumes that are still attached.
+    /// Number of volumes that are still attached.
     pub volumes: usize,
-    /// How long it took, in whole seconds.
+    /// Duration in whole seconds.
     pub seconds: u64,
 }
 
 impl Drain {
-    /// How it went, as far as it is known at `now`.
+    /// Returns the report as of `now`.
     #[must_use]
     pub fn report(&self, now: Millis) -> DrainReport {
         let seconds = now.since(self.started).as_secs();
@@ -129,13 +130,13 @@ impl Drain {
         report
     }
 
-    /// The moment at which it may be called over although pods are left: the deadline.
+    /// Reports whether the deadline has passed, after which the drain may end although pods remain.
     #[must_use]
     pub fn is_late(&self, now: Millis) -> bool {
         self.settings.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// How long it has taken.
+    /// Returns the duration of the drain so far.
     #[must_use]
     pub fn lasted(&self, now: Millis) -> Duration {
         now.since(self.started)
@@ -143,7 +144,7 @@ impl Drain {
 }
 
 impl DrainReport {
-    /// Whether everything that had to go is gone.
+    /// Reports whether all pods that should leave have left.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.running.is_empty()

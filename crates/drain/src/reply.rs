@@ -1,4 +1,4 @@
-//! What the API answered to an eviction or a deletion, reduced to what a drain does about it.
+//! Responses of the API server to an eviction or a deletion, reduced to the cases that a drain distinguishes.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::pod::PodOnNode;
 
-/// How the API server names a PodDisruptionBudget in the causes of a 429.
+/// Text before the name of a PodDisruptionBudget in the causes of a 429.
 const BUDGET: &str = "The disruption budget ";
 
-/// The answer to one request.
+/// Response to one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// 200, 201 or 202: the pod has a deletionTimestamp now.
+    /// 200, 201 or 202: the pod now has a deletionTimestamp.
     Accepted,
-    /// 404: the pod is gone.
+    /// 404: the pod does not exist.
     Gone,
-    /// 409: another pod of that name, or an older one, has its place; ours is gone.
+    /// 409: another pod of the same name, newer or older, exists; the requested pod does not.
     Recreated,
-    /// 429: a budget leaves no room, or the API server sheds load.
+    /// 429: a budget allows no disruption, or the API server sheds load.
     Blocked {
         /// The server's `Retry-After`.
         retry_after: Option<Duration>,
-        /// Name of the PodDisruptionBudget, where the server names one.
+        /// Name of the PodDisruptionBudget, if the server returns one.
         budget: Option<String>,
     },
     /// 500 because more than one PodDisruptionBudget selects the pod: no eviction will ever succeed.
     SeveralBudgets,
     /// Any other 5xx.
     ServerError,
-    /// 403: the pod is not on this node any more, or we are not who we were: list again.
+    /// 403: the pod is no longer on this node, or the identity of the client has changed. A new list is needed.
     Forbidden,
-    /// 400 or 422: the request itself is wrong.
+    /// 400 or 422: the request itself is invalid.
     Invalid,
-    /// No answer: no connection, a timeout, a broken body, or credentials not accepted (401).
+    /// No response: no connection, a timeout, an invalid body, or rejected credentials (401).
     Unreachable,
 }
 
 impl Reply {
-    /// Reads a reply off an HTTP status code, the server's message (that of the Status with those of its causes) and its `Retry-After`.
+    /// Converts an HTTP status code, the server's message (of the Status and its causes) and its `Retry-After` into a reply.
     #[must_use]
     pub fn from_status(status: u16, message: &str, retry_after: Option<Duration>) -> Self {
         match status {
@@ -55,7 +55,7 @@ impl Reply {
         }
     }
 
-    /// Why the pod is still there, for the answers after which it is.
+    /// Returns why the pod still exists, or `None` for replies after which it is terminating or gone.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Accepted | Self::Gone | Self::Recreated => None,
@@ -70,40 +70,40 @@ impl Reply {
     }
 }
 
-/// The budget that a 429 speaks of: `The disruption budget NAME needs 3 healthy pods and has 3 currently`.
+/// Returns the budget in the message of a 429: `The disruption budget NAME needs 3 healthy pods and has 3 currently`.
 fn budget(message: &str) -> Option<String> {
     let (_, rest) = message.split_once(BUDGET)?;
     let name = rest.split_whitespace().next()?;
     Some(name.to_owned())
 }
 
-/// Why the last request for a pod achieved nothing.
+/// Reason why the last request for a pod failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Refusal {
-    /// A PodDisruptionBudget leaves no room.
+    /// A PodDisruptionBudget allows no disruption.
     Budget,
-    /// The server asks to come back later, without naming a budget.
+    /// The server requests a later retry, without the name of a budget.
     Busy,
     /// Several PodDisruptionBudgets select the pod.
     SeveralBudgets,
     /// The server failed.
     ServerError,
-    /// The server forbids it.
+    /// The server forbids the request.
     Forbidden,
-    /// The server calls the request malformed.
+    /// The server rejects the request as invalid.
     Invalid,
-    /// Nobody answered.
+    /// The server did not respond.
     Unreachable,
 }
 
-/// A pod whose last request achieved nothing.
+/// A pod whose last request failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused<'a> {
-    /// Which.
+    /// The pod.
     pub pod: &'a PodOnNode,
-    /// Why.
+    /// Reason of the failure.
     pub why: Refusal,
-    /// The budget that the server named, as `namespace/name`.
+    /// Budget that the server returned, as `namespace/name`.
     pub budget: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! What a drain is allowed to do: its deadline, what it keeps back of it, how patient it is, and whom it leaves alone.
+//! Rules of a drain: its deadline, the reserve before it, retry delays, and the pods that it skips.
 
 use std::time::Duration;
 
@@ -7,61 +7,64 @@ use serde::{Deserialize, Serialize};
 use crate::moment::Millis;
 use crate::pod::{PodOnNode, Skip};
 
-/// Whether pods of DaemonSets are drained.
+/// Treatment of DaemonSet pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DaemonSets {
-    /// They stay, critical or not. Right without a taint on the node: their controller would put a new pod in each one's place at
-    /// once. An agent cannot set taints, so this is the default.
+    /// DaemonSet pods are skipped, critical or not. Correct for a node without a taint, where their controller would
+    /// immediately replace each pod on the same node. An agent cannot set taints, so this is the default.
     #[default]
     Skip,
-    /// They go in their own groups, after ordinary and after critical pods. Right behind Karpenter's disrupted taint.
+    /// DaemonSet pods are evicted in separate groups, after ordinary and after critical pods. Correct for a node with
+    /// Karpenter's disrupted taint.
     Drain,
 }
 
-/// What happens to pods that ask for care: those with do-not-disrupt, and those that nobody makes anew.
+/// Treatment of protected pods: those with do-not-disrupt, and those without an owner that would recreate them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BudgetPolicy {
-    /// They are evicted like any other.
+    /// Protected pods are evicted like other pods.
     Evict,
-    /// They stay until the last safe moment and are deleted then.
+    /// Protected pods remain until their last safe time and are then deleted.
     Hold,
-    /// They are never asked; the machine takes them with it.
+    /// Protected pods are never evicted; they end with the instance.
     Leave,
 }
 
-/// The rules of one drain. What a journal of an earlier version does not say is as in the default.
+/// Rules of one drain. Fields that a journal of an earlier version lacks have their default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// When the machine may be gone. Without one nothing is ever forced.
+    /// Time at which the instance may terminate. Without a deadline no pod is ever forced.
     pub deadline: Option<Millis>,
-    /// What is kept back at the end for unmounting and last reports: pods should be gone at `deadline - reserve`.
+    /// Time reserved at the end for unmounts and last reports: pods should be gone at `deadline - reserve`.
     pub reserve: Duration,
-    /// A pod whose own grace period does not fit into the time that there is when it is first seen cannot end as it requests. It is
-    /// evicted with what is left at once, and deleted this long before `deadline - reserve` if its budget still holds it.
+    /// Limit for pods whose own grace period exceeds the time left when they are first seen. Such a pod is evicted immediately
+    /// with the time left as its grace period. A pod that its budget still blocks is deleted this long before `deadline -
+    /// reserve`.
     pub grace_cap: Duration,
-    /// From the moment at which the node is out of load balancers to the first eviction. Never more than a quarter of what a pod can
-    /// spare until its last safe moment.
+    /// Delay between the removal of the node from load balancers and the first eviction. At most a quarter of the time that a
+    /// pod has until its last safe time.
     pub lead: Duration,
-    /// For so long evictions wait for the node to be cordoned and out of load balancers.
+    /// Maximum time for which evictions wait until the node is cordoned and out of load balancers.
     pub patience: Duration,
-    /// This long before its last safe moment a pod does not wait for earlier groups any more, at most half of the time that it has.
+    /// Time before its last safe time at which a pod stops waiting for earlier groups; at most half of the time that the pod
+    /// has.
     pub jump: Duration,
-    /// What happens to pods of DaemonSets.
+    /// Treatment of DaemonSet pods.
     pub daemon_sets: DaemonSets,
-    /// Pods whose annotation `karpenter.sh/do-not-disrupt` holds.
+    /// Treatment of pods whose annotation `karpenter.sh/do-not-disrupt` is in effect.
     pub do_not_disrupt: BudgetPolicy,
-    /// Pods without a controlling owner: nobody makes them anew.
+    /// Treatment of pods without a controlling owner, which are not recreated.
     pub bare: BudgetPolicy,
-    /// Evictions out at the same time, and as many deletions.
+    /// Maximum number of concurrent evictions, and of concurrent deletions.
     pub abreast: usize,
-    /// The first wait after a refusal; it doubles with each further one.
+    /// First delay after a refusal; it doubles with each further one.
     pub retry_min: Duration,
-    /// The longest wait after a refusal.
+    /// Maximum delay after a refusal.
     pub retry_max: Duration,
-    /// The longest wait before one of the pods that a PodDisruptionBudget holds is asked again on behalf of all of them.
+    /// Maximum delay before the next request for one of the pods that a PodDisruptionBudget blocks, on behalf of all of them.
     pub probe_max: Duration,
-    /// For so long, and not past the deadline, a node without pods waits for its volumes to detach.
+    /// Maximum time, not past the deadline, for which a node without pods waits until its volumes detach.
     pub detach: Duration,
     /// Seed of the jitter between retries.
     pub seed: u64,
@@ -90,8 +93,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// For a machine that empties itself, without a deadline yet: 10 s are kept back for unmounting, budgets are honoured until a
-    /// pod's last safe moment.
+    /// Returns the rules for an instance whose own agent drains it, still without a deadline. The reserve for unmounts is 10 s.
+    /// Budgets are respected until a pod's last safe time.
     #[must_use]
     pub fn for_machine(seed: u64) -> Self {
         Self {
@@ -107,35 +110,35 @@ impl Settings {
         }
     }
 
-    /// For an announced end of the machine, such as the two minutes of a spot notice.
+    /// Returns the rules for an announced termination of the instance, such as the two minutes of a spot interruption.
     #[must_use]
     pub fn for_notice(deadline: Millis, seed: u64) -> Self {
         Self { deadline: Some(deadline), ..Self::for_machine(seed) }
     }
 
-    /// For Karpenter's termination, behind its taint: `deadline` is that of the NodeClaim's terminationGracePeriod, if it has one,
-    /// and a pod is deleted early enough to get all of its own grace period.
+    /// Returns the rules for Karpenter's termination, with its taint on the node. `deadline` is that of the NodeClaim's
+    /// terminationGracePeriod, if it has one. A pod is deleted early enough for its full grace period.
     #[must_use]
     pub fn for_termination(deadline: Option<Millis>, seed: u64) -> Self {
         Self { deadline, daemon_sets: DaemonSets::Drain, seed, ..Self::default() }
     }
 
-    /// The same pace by Karpenter's arithmetic: nothing is kept back, nobody goes before its turn, and no policy but Karpenter's says
-    /// whom to leave alone.
+    /// Returns the same rules with Karpenter's handling of deadlines. There is no reserve, and no eviction before the pod's
+    /// group. Only Karpenter's policy for skipped pods applies.
     #[must_use]
     pub fn as_terminating(self) -> Self {
         let Self { reserve, grace_cap, jump, do_not_disrupt, bare, .. } = Self::for_termination(None, self.seed);
         Self { reserve, grace_cap, jump, do_not_disrupt, bare, ..self }
     }
 
-    /// When pods should be gone: the deadline less the reserve.
+    /// Returns the time at which pods should be gone: the deadline minus the reserve.
     #[must_use]
     pub fn end(&self) -> Option<Millis> {
         self.deadline.map(|deadline| deadline - self.reserve)
     }
 
-    /// The last safe moment of a pod that was first seen at `seen`: then it is deleted whatever its budget says. Never without a
-    /// deadline.
+    /// Returns the last safe time of a pod that was first seen at `seen`. At this time the pod is deleted regardless of its
+    /// budget. `None` without a deadline.
     #[must_use]
     pub fn switch(&self, pod: &PodOnNode, seen: Millis) -> Option<Millis> {
         let end = self.end()?;
@@ -143,17 +146,18 @@ impl Settings {
         Some(if whole >= seen { whole } else { end - pod.grace().min(self.grace_cap) })
     }
 
-    /// Whole seconds left to stop in, at least one: zero would make the API forget the pod before kubelet stopped it.
+    /// Returns the whole seconds left for a pod's termination, at least one. With zero, the API server would remove the pod
+    /// before kubelet has stopped it.
     pub(crate) fn seconds_left(&self, now: Millis) -> Option<u64> {
         self.end().map(|end| end.since(now).as_secs().max(1))
     }
 
-    /// Whether policy keeps the pod until its last safe moment.
+    /// Reports whether a policy keeps the pod until its last safe time.
     pub(crate) fn holds(&self, pod: &PodOnNode) -> bool {
         self.cares(pod, BudgetPolicy::Hold)
     }
 
-    /// Why the drain does not wait for the pod, if it does not.
+    /// Returns why the drain does not wait for the pod, or `None` if the drain waits.
     pub(crate) fn skip(&self, pod: &PodOnNode, now: Millis) -> Option<Skip> {
         pod.skip(self.daemon_sets, now).or_else(|| self.cares(pod, BudgetPolicy::Leave).then_some(Skip::Policy))
     }

@@ -1,4 +1,4 @@
-//! The drain itself: which pods it knows, whose turn it is, and what to do next.
+//! State of a drain: its pods, and the next requests.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::step::{Moments, StepContext};
 use crate::tracked_pod::{EvictionAttempt, PodState, RemovalMethod, SHOWS_WITHIN, TrackedPod};
 use crate::volumes::Volumes;
 
-/// Something to do. Each pod has at most one request out; its answer comes back through [`Drain::reply`].
+/// An action of the driver. Each pod has at most one outstanding request; its response is passed to [`Drain::reply`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Create a `policy/v1` Eviction with the UID as a precondition.
@@ -26,10 +26,10 @@ pub enum Action {
         pod: String,
         /// `metadata.uid`, the precondition.
         uid: String,
-        /// `deleteOptions.gracePeriodSeconds`; `None` leaves the pod its own.
+        /// `deleteOptions.gracePeriodSeconds`; `None` keeps the pod's own.
         grace: Option<u64>,
     },
-    /// Delete the pod, whatever its budget says, with the UID as a precondition.
+    /// Delete the pod regardless of its budget, with the UID as a precondition.
     Delete {
         /// `metadata.namespace`.
         namespace: String,
@@ -40,11 +40,11 @@ pub enum Action {
         /// `gracePeriodSeconds`, at least 1.
         grace: u64,
     },
-    /// List the node's pods afresh (no cache) and hand them to [`Drain::pods`].
+    /// List the node's pods without a cache, and pass them to [`Drain::pods`].
     List,
 }
 
-/// The state of one node's drain. Serialise it to carry it over a restart, then call [`Drain::resume`].
+/// State of one node's drain. The state can be serialised over a restart, followed by a call of [`Drain::resume`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
     pub(crate) settings: Settings,
@@ -55,35 +55,36 @@ pub struct Drain {
     pub(crate) volumes: Volumes,
     #[serde(default)]
     pub(crate) started: Millis,
-    /// Since when the node has been cordoned and out of load balancers.
+    /// Time since which the node is cordoned and out of load balancers.
     #[serde(default)]
     closed: Option<Millis>,
-    /// It was called off: nothing more is asked.
+    /// `true` if the drain is withdrawn: it sends no more requests.
     #[serde(default)]
     withdrawn: bool,
-    /// Somebody else may be asking: nothing is asked for now.
+    /// `true` if another drain owner may send requests: this drain currently sends none.
     #[serde(default)]
     held: bool,
-    /// For the same reason nothing is asked before this moment; for a controller, which keeps nothing over its own end.
+    /// Time before which no request is sent, for the same reason. Only a controller uses it, and a controller keeps no state
+    /// over a restart.
     #[serde(skip)]
     pub(crate) quiet: Option<Millis>,
-    /// This controller has signed for it on the node.
+    /// `true` if this controller has written its mark to the node.
     #[serde(skip)]
     pub(crate) signed: bool,
-    /// A list has arrived since the start or the restart.
+    /// `true` if a list has arrived since the start or the restart.
     listed: bool,
-    /// A fresh list is wanted.
+    /// `true` if a new list is needed.
     relist: bool,
-    /// A fresh list was asked for, and has not come.
+    /// `true` if a new list was requested and has not arrived.
     listing: bool,
-    /// When a fresh list was last asked for.
+    /// Time at which a new list was last requested.
     relisted: Millis,
-    /// The latest `now` seen.
+    /// Latest `now` of any call.
     pub(crate) now: Millis,
 }
 
 impl Drain {
-    /// A drain that knows no pods yet: [`Self::step`] is empty until the first [`Self::pods`].
+    /// Creates a drain without pods: [`Self::step`] returns no action until the first [`Self::pods`].
     #[must_use]
     pub fn new(settings: Settings, now: Millis) -> Self {
         Self {
@@ -105,19 +106,19 @@ impl Drain {
         }
     }
 
-    /// The rules it follows.
+    /// Returns the rules of the drain.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// When it began.
+    /// Returns the start of the drain.
     #[must_use]
     pub fn started(&self) -> Millis {
         self.started
     }
 
-    /// Moves the deadline, to an earlier moment only; a later one changes nothing.
+    /// Moves the deadline to an earlier time; a later time has no effect.
     pub fn tighten(&mut self, deadline: Millis) {
         let sooner = self.settings.deadline.is_none_or(|current| deadline < current);
         if sooner {
@@ -125,36 +126,37 @@ impl Drain {
         }
     }
 
-    /// Goes on by these rules, but for what its requests say of deadline and DaemonSets.
+    /// Replaces the rules, except for deadline and DaemonSets, which its drain requests define.
     pub fn govern(&mut self, rules: Settings) {
         let (deadline, daemon_sets) = (self.settings.deadline, self.settings.daemon_sets);
         self.settings = Settings { deadline, daemon_sets, ..rules };
     }
 
-    /// Follows these requests from now on. Without any it is called off: nothing more is asked of anyone, and who was asked leaves.
+    /// Follows these drain requests from now on. Without any request the drain is withdrawn: it evicts no more pods, but pods
+    /// that it has already evicted still leave.
     pub fn follow(&mut self, orders: &DrainOrders) {
         (self.settings.deadline, self.settings.daemon_sets) = (orders.deadline(), orders.daemon_sets());
         self.withdrawn = orders.is_empty();
     }
 
-    /// Whether it was called off.
+    /// Reports whether the drain was withdrawn.
     #[must_use]
     pub fn is_withdrawn(&self) -> bool {
         self.withdrawn
     }
 
-    /// The node is cordoned and out of load balancers; the lead begins with the first call.
+    /// Records that the node is cordoned and out of load balancers; the lead begins with the first call.
     pub fn closed(&mut self, now: Millis) {
         self.tick(now);
         self.closed.get_or_insert(now);
     }
 
-    /// Whether requests wait until someone else is known not to make any.
+    /// Sets whether requests wait until the other drain owner is known to send none.
     pub fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// Whether something is to be asked for of a pod now, be it held or not.
+    /// Reports whether a request for any pod is due now, even if requests are on hold.
     #[must_use]
     pub fn wants(&self, now: Millis) -> bool {
         self.turn(now).is_some_and(|turn| !turn.choose(self.pods.values()).is_empty())
@@ -164,13 +166,14 @@ impl Drain {
         self.held || self.quiet.is_some_and(|quiet| now < quiet)
     }
 
-    /// After a while in which nothing was heard: what is known may be old, so nothing is asked before a fresh list, which is asked for.
+    /// Marks the known state as outdated after a gap without updates: no request is sent before a new list, which is requested.
     pub fn doubt(&mut self, now: Millis) {
         self.resume(now);
         self.relist = true;
     }
 
-    /// After a restart: answers to requests that were out will never come, so nothing is asked until a fresh list shows what they did.
+    /// Continues after a restart. Responses to outstanding requests will never arrive, so no request is sent until a new list
+    /// shows their effect.
     pub fn resume(&mut self, now: Millis) {
         self.tick(now);
         (self.listed, self.relist, self.listing) = (false, false, false);
@@ -179,7 +182,7 @@ impl Drain {
         }
     }
 
-    /// Takes in all pods bound to the node. A pod that is not among them is gone.
+    /// Updates all pods bound to the node. A pod that is missing in the list is gone.
     pub fn pods(&mut self, now: Millis, pods: Vec<PodOnNode>) {
         self.tick(now);
         (self.listed, self.relist, self.listing) = (true, false, false);
@@ -197,25 +200,25 @@ impl Drain {
         self.look_empty(now);
     }
 
-    /// Takes in the names of the volumes that are attached to the node.
+    /// Updates the names of the volumes that are attached to the node.
     pub fn attached(&mut self, now: Millis, volumes: Vec<String>) {
         self.tick(now);
         self.volumes.attached = volumes;
     }
 
-    /// The volumes that were taken in last.
+    /// Returns the volumes of the last update.
     #[must_use]
     pub fn volumes(&self) -> &[String] {
         &self.volumes.attached
     }
 
-    /// Takes in the answer to a request for the pod with this UID. Unknown pods and answers that nobody waits for change nothing.
+    /// Processes the response to a request for the pod with this UID. Unknown pods and unexpected responses have no effect.
     pub fn reply(&mut self, now: Millis, uid: &str, reply: &Reply) {
         self.tick(now);
         let Some(tracked) = self.pods.get_mut(uid) else {
             return;
         };
-        // Admission looks at a cache: a pod that was bound a moment ago may be "not found" and run all the same.
+        // Admission reads from a cache: a pod that was bound very recently may be "not found" and still run.
         self.relist |= matches!(reply, Reply::Forbidden | Reply::Gone | Reply::Recreated);
         if !tracked.reply(&self.settings, reply, now) {
             return;
@@ -229,7 +232,8 @@ impl Drain {
         }
     }
 
-    /// What to do now. Every request in it counts as sent: its answer, or [`Reply::Unreachable`], must come back.
+    /// Returns the current actions. Every request among them counts as sent: its response, or [`Reply::Unreachable`], must
+    /// follow.
     #[must_use]
     pub fn step(&mut self, now: Millis) -> Vec<Action> {
         self.tick(now);
@@ -249,7 +253,8 @@ impl Drain {
         actions
     }
 
-    /// When [`Self::step`] has something to do again if nothing else happens before; `None` waits for news.
+    /// Returns the time of the next call of [`Self::step`] if no other call precedes it; `None` if only a new input can lead to
+    /// an action.
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Option<Millis> {
         if self.relist || !self.due(now).is_empty() {
@@ -262,7 +267,7 @@ impl Drain {
         listing.into_iter().chain(pods).chain(quiet).chain(volumes).filter(|at| *at > now).min()
     }
 
-    /// How far it has come.
+    /// Returns the progress of the drain.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let mut sum = Progress::default();
@@ -272,20 +277,20 @@ impl Drain {
         sum
     }
 
-    /// Whether nothing that has to go is left on the node, by a list that no answer has put in doubt since, and its volumes are detached
-    /// or have had their time.
+    /// Reports whether all pods that must leave have left, and the volumes are detached or have had their time. The list of
+    /// pods must not be outdated by a later response.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_empty() && (!self.detaches() || self.detached_by().is_some_and(|by| self.now >= by))
     }
 
-    /// Whether no pod that has to go is left, by a list that no answer has put in doubt since.
+    /// Reports whether no pod that must leave is left, by a list that no later response has made outdated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.listed && !self.relist && !self.listing && !self.pods.values().any(|tracked| self.waits(tracked))
     }
 
-    /// Whether volumes are attached that no pod has use for, and the drain waits for such.
+    /// Reports whether the drain waits for volumes: more are attached than the remaining pods use.
     #[must_use]
     pub fn detaches(&self) -> bool {
         let stay = |tracked: &&TrackedPod| tracked.present && !tracked.pod.terminal;
@@ -293,13 +298,14 @@ impl Drain {
         !self.settings.detach.is_zero() && self.volumes.exceed(claims.fold(0, u32::saturating_add))
     }
 
-    /// Each pod that it ever knew, with how it ended; `None` has not ended. From the deadline on every pod has an outcome.
+    /// Returns every pod that the drain has seen, with its outcome; `None` without an outcome yet. After the deadline every pod
+    /// has an outcome.
     pub fn outcomes(&self, now: Millis) -> impl Iterator<Item = (&PodOnNode, Option<PodOutcome>)> {
         let pods = self.pods.values();
         pods.map(move |tracked| (&tracked.pod, tracked.outcome(&self.settings, now)))
     }
 
-    /// The pods whose last request was refused.
+    /// Returns the pods whose last request was refused.
     pub fn refusals(&self) -> impl Iterator<Item = Refused<'_>> {
         self.pods.values().filter_map(|tracked| match tracked.state {
             PodState::Refused { why, .. } if tracked.present => {
@@ -313,12 +319,12 @@ impl Drain {
         tracked.waits(&self.settings, self.now)
     }
 
-    /// The requests that are due at `now`.
+    /// Returns the requests that are due at `now`.
     fn due(&self, now: Millis) -> Vec<(String, EvictionAttempt)> {
         self.turn(now).filter(|_| !self.is_quiet(now)).map(|turn| turn.choose(self.pods.values())).unwrap_or_default()
     }
 
-    /// Whose turn it is; nobody's before the first list and after the withdrawal.
+    /// Returns the context of the next requests; `None` before the first list and after the withdrawal.
     fn turn(&self, now: Millis) -> Option<StepContext<'_>> {
         if !self.listed || self.withdrawn {
             return None;
@@ -328,7 +334,7 @@ impl Drain {
         StepContext::new(&self.settings, &self.budgets, self.pods.values(), moments)
     }
 
-    /// Whether a list that was asked for does not come, or one does not show what was accepted long ago.
+    /// Reports whether a requested list is overdue, or whether a list does not show a request that was accepted long ago.
     fn doubts(&self, now: Millis) -> bool {
         let unseen = |tracked: &TrackedPod| {
             let shown = !tracked.present || tracked.pod.deletion.is_some();
@@ -338,13 +344,13 @@ impl Drain {
         waited && (self.listing || self.listed && self.pods.values().any(unseen))
     }
 
-    /// Remembers since when the node has been empty.
+    /// Records since when the node has been empty.
     fn look_empty(&mut self, now: Millis) {
         let empty = self.is_empty();
         self.volumes.emptied = self.volumes.emptied.or(Some(now)).filter(|_| empty);
     }
 
-    /// Volumes are waited for until then.
+    /// Returns the time until which the drain waits for volumes.
     fn detached_by(&self) -> Option<Millis> {
         let patience = self.volumes.emptied? + self.settings.detach;
         Some(self.settings.deadline.map_or(patience, |deadline| patience.min(deadline)))

@@ -1,4 +1,4 @@
-//! Whose turn it is: what a pod's next step depends on beside the pod, and the choice among those that are due.
+//! Selection of the next requests: the context of a pod's next step, and the order of due requests.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,25 +10,25 @@ use crate::pod::Group;
 use crate::settings::Settings;
 use crate::tracked_pod::{EvictionAttempt, NextStep, RemovalMethod, TrackedPod};
 
-/// How far a refusal moves a pod back behind those whose last safe moment is later.
+/// Penalty per refusal: a refused pod moves back behind pods with a later last safe time.
 const STEP_BACK: Duration = Duration::from_millis(250);
 
-/// One look at all pods of a drain.
+/// View of all pods of a drain at one time.
 pub(crate) struct StepContext<'a> {
     pub(crate) settings: &'a Settings,
     budgets: &'a Budgets,
-    /// Budgets on whose behalf a pod is being asked.
+    /// Budgets for which an eviction is outstanding.
     asked: BTreeSet<&'a str>,
-    /// The first group that still has pods to go.
+    /// First group that still has pods that must leave.
     pub(crate) first: Group,
     pub(crate) started: Millis,
-    /// From when on pods may be evicted, as far as the node is concerned.
+    /// Time from which the node's state permits evictions.
     pub(crate) open: Millis,
     pub(crate) relisted: Millis,
     pub(crate) now: Millis,
 }
 
-/// The moments that a turn depends on.
+/// Times that the context depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Moments {
     pub(crate) started: Millis,
@@ -38,7 +38,7 @@ pub(crate) struct Moments {
 }
 
 impl<'a> StepContext<'a> {
-    /// Looks at `pods`; `None` when none of them has to go.
+    /// Creates the context for `pods`; `None` if no pod must leave.
     pub(crate) fn new(
         settings: &'a Settings,
         budgets: &'a Budgets,
@@ -53,12 +53,14 @@ impl<'a> StepContext<'a> {
         Some(Self { settings, budgets, asked, first, started, open, relisted, now })
     }
 
-    /// When a pod that this budget holds may be asked; `None` while another one of its pods is.
+    /// Returns the time at which a pod that this budget blocks may be evicted again; `None` while another of its pods has an
+    /// outstanding request.
     pub(crate) fn probe(&self, budget: &str) -> Option<Millis> {
         (!self.asked.contains(budget)).then(|| self.budgets.next(budget))
     }
 
-    /// The requests to send now, by UID: deletions first, then those who were asked least, and one pod for each budget that refused.
+    /// Returns the requests to send now, by UID: deletions first, then pods with the fewest refusals, and one pod for each
+    /// budget that refused.
     pub(crate) fn choose(&self, pods: impl Iterator<Item = &'a TrackedPod> + Clone) -> Vec<(String, EvictionAttempt)> {
         let mut due: Vec<(&TrackedPod, EvictionAttempt)> =
             pods.clone().filter_map(|tracked| self.due(tracked)).collect();
@@ -73,7 +75,7 @@ impl<'a> StepContext<'a> {
         due.into_iter().map(|(tracked, ask)| (tracked.pod.uid.clone(), ask)).collect()
     }
 
-    /// The earliest moment to come at which a pod has something to ask for.
+    /// Returns the earliest future time at which a pod has a due request.
     pub(crate) fn later(&self, pods: impl Iterator<Item = &'a TrackedPod>) -> Option<Millis> {
         let moments = pods.filter_map(|tracked| match tracked.next(self) {
             NextStep::At(at) => Some(at),
@@ -89,9 +91,10 @@ impl<'a> StepContext<'a> {
         }
     }
 
-    /// Who goes first: who was never refused, by priority and size, or by grace when time is short; then whose last safe moment comes
-    /// first, since a budget lets them go one by one. Each refusal moves a pod back a little, so that nobody starves. Where small pods
-    /// came first, kube-scheduler would spread their successors over the room that large ones need in one piece.
+    /// Returns the order of a request. Pods without a refusal come first, by priority and size, or by grace period if time is
+    /// short. Refused pods follow by their last safe time, because a budget releases them one by one. Each refusal moves a pod
+    /// back a little, so that no pod starves. With small pods first, kube-scheduler would spread their successors over the
+    /// capacity that large pods need in one piece.
     fn rank(&self, tracked: &TrackedPod, how: RemovalMethod) -> impl Ord + use<> {
         let last = tracked.switch(self.settings).unwrap_or_default();
         let refused = (tracked.attempts > 0).then(|| last + STEP_BACK.saturating_mul(tracked.attempts));

@@ -1,4 +1,4 @@
-//! One pod under drain: where its requests stand, and the next thing to ask for, if any.
+//! One pod of a drain: the state of its requests, and its next request.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::reply::{Refusal, Reply};
 use crate::settings::Settings;
 use crate::step::StepContext;
 
-/// An accepted request must show as a deletionTimestamp within this time, or the list is read again.
+/// Time within which an accepted request must show as a deletionTimestamp; otherwise a new list is read.
 pub(crate) const SHOWS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Which of the two requests.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum RemovalMethod {
     Delete,
@@ -31,7 +31,7 @@ impl RemovalMethod {
     }
 }
 
-/// A request to make: `within` is the deadline that its grace respects.
+/// A request to send; `within` is the deadline that its grace period respects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EvictionAttempt {
     pub(crate) how: RemovalMethod,
@@ -39,29 +39,29 @@ pub(crate) struct EvictionAttempt {
     pub(crate) within: Option<Millis>,
 }
 
-/// What comes next for a pod.
+/// Next step of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
-    /// Nothing before there is news.
+    /// No step before new input.
     Idle,
-    /// Something at this moment, which is still to come.
+    /// A step at this future time.
     At(Millis),
-    /// This request, now.
+    /// A request that is due now.
     Due(EvictionAttempt),
 }
 
-/// Where a pod's requests stand.
+/// State of a pod's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PodState {
-    /// Nothing asked.
+    /// No request sent.
     Waiting,
-    /// Asked, no answer yet.
+    /// Request sent, no response yet.
     Asked { how: RemovalMethod, within: Option<Millis> },
-    /// Asked, but the answer was lost with a restart: the next list tells.
+    /// Request sent, but the response was lost with a restart: the next list shows the effect.
     Unheard { how: RemovalMethod, within: Option<Millis> },
-    /// Refused; not to be asked the same again before `next`.
+    /// Request refused; no retry before `next`.
     Refused { how: RemovalMethod, why: Refusal, next: Millis },
-    /// Accepted at `at`.
+    /// Request accepted at `at`.
     Accepted { how: RemovalMethod, at: Millis, within: Option<Millis> },
 }
 
@@ -69,15 +69,15 @@ pub(crate) enum PodState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrackedPod {
     pub(crate) pod: PodOnNode,
-    /// When a list first showed it.
+    /// Time at which a list first contained the pod.
     #[serde(default)]
     pub(crate) seen: Millis,
-    /// The last list still showed it.
+    /// `true` if the last list contained the pod.
     pub(crate) present: bool,
-    /// Refusals so far.
+    /// Number of refusals.
     pub(crate) attempts: u32,
     pub(crate) state: PodState,
-    /// `namespace/name` of the PodDisruptionBudget that refused it last.
+    /// `namespace/name` of the PodDisruptionBudget that refused the pod last.
     #[serde(default)]
     pub(crate) budget: Option<String>,
 }
@@ -87,22 +87,22 @@ impl TrackedPod {
         Self { pod, seen, present: true, attempts: 0, state: PodState::Waiting, budget: None }
     }
 
-    /// Why it is left alone, if it is.
+    /// Returns why the pod is skipped, or `None`.
     pub(crate) fn skip(&self, settings: &Settings, now: Millis) -> Option<Skip> {
         settings.skip(&self.pod, now)
     }
 
-    /// Whether it is on the node and has to go.
+    /// Reports whether the pod is on the node and must leave.
     pub(crate) fn waits(&self, settings: &Settings, now: Millis) -> bool {
         self.present && self.skip(settings, now).is_none()
     }
 
-    /// Whether it is being deleted already, as far as we know.
+    /// Reports whether the pod is known to be terminating.
     pub(crate) fn is_leaving(&self) -> bool {
         self.pod.deletion.is_some() || matches!(self.state, PodState::Accepted { .. })
     }
 
-    /// The request that is out for it.
+    /// Returns the outstanding request of the pod.
     pub(crate) fn asked(&self) -> Option<RemovalMethod> {
         match self.state {
             PodState::Asked { how, .. } => Some(how),
@@ -110,7 +110,7 @@ impl TrackedPod {
         }
     }
 
-    /// The budget on whose behalf it waits or is asked again.
+    /// Returns the budget that blocks the pod, while it waits for a retry or is evicted again.
     pub(crate) fn held_by(&self) -> Option<&str> {
         let by_budget = match self.state {
             PodState::Refused { why, .. } => why == Refusal::Budget,
@@ -120,17 +120,17 @@ impl TrackedPod {
         self.budget.as_deref().filter(|_| by_budget)
     }
 
-    /// Its last safe moment.
+    /// Returns the last safe time of the pod.
     pub(crate) fn switch(&self, settings: &Settings) -> Option<Millis> {
         settings.switch(&self.pod, self.seen)
     }
 
-    /// Whether it has not even its grace period left until its last safe moment.
+    /// Reports whether the time until the pod's last safe time is at most its grace period.
     pub(crate) fn is_urgent(&self, settings: &Settings, now: Millis) -> bool {
         self.switch(settings).is_some_and(|switch| now + self.pod.grace() >= switch)
     }
 
-    /// What to ask for, now or later.
+    /// Returns the next step of the pod.
     pub(crate) fn next(&self, turn: &StepContext<'_>) -> NextStep {
         let now = turn.now;
         if !self.waits(turn.settings, now) || self.asked().is_some() {
@@ -164,7 +164,7 @@ impl TrackedPod {
         moments.into_iter().flatten().filter(|at| *at > turn.now).min().map_or(NextStep::Idle, NextStep::At)
     }
 
-    /// From when on it may be evicted; `None` while something other than time holds it.
+    /// Returns the time from which the pod may be evicted; `None` while a condition other than time blocks it.
     fn evictable(&self, turn: &StepContext<'_>) -> Option<Millis> {
         if turn.settings.holds(&self.pod) {
             return None;
@@ -178,13 +178,13 @@ impl TrackedPod {
         Some(group.max(retry).max(turn.open + self.lead(turn)))
     }
 
-    /// When it does not wait for earlier groups any more.
+    /// Returns the time from which the pod does not wait for earlier groups.
     fn jumps(&self, turn: &StepContext<'_>) -> Option<Millis> {
         let switch = self.switch(turn.settings)?;
         Some(switch - turn.settings.jump.min(switch.since(turn.started) / 2))
     }
 
-    /// How long it waits for the load balancers: at most a quarter of what it can spare.
+    /// Returns how long the pod waits for the load balancers: at most a quarter of its spare time.
     fn lead(&self, turn: &StepContext<'_>) -> Duration {
         let spare = self.switch(turn.settings).map(|switch| switch.since(turn.open.max(self.seen)));
         let whole = turn.settings.end().map(|end| end - self.pod.grace() >= self.seen);
@@ -195,7 +195,7 @@ impl TrackedPod {
         }
     }
 
-    /// Its deletion would end after the deadline, and nobody has asked for a shorter one.
+    /// Reports whether the pod's deletion would end after the deadline, and no shorter deletion was requested.
     fn overstays(&self, settings: &Settings) -> bool {
         let (Some(deadline), Some(end)) = (settings.deadline, self.pod.deletion) else {
             return false;
@@ -216,7 +216,7 @@ impl TrackedPod {
         }
     }
 
-    /// A deletion within what is left, unless one was refused a moment ago.
+    /// Returns a deletion within the time left, unless a deletion was recently refused.
     fn delete(&self, turn: &StepContext<'_>) -> NextStep {
         if let PodState::Refused { how: RemovalMethod::Delete, next, .. } = self.state
             && turn.now < next
@@ -230,7 +230,7 @@ impl TrackedPod {
         NextStep::Due(EvictionAttempt { how: RemovalMethod::Delete, grace, within: turn.settings.deadline })
     }
 
-    /// Takes in an answer; only the answer to an outstanding request counts. Returns whether it did.
+    /// Processes a response. Only the response to an outstanding request has an effect. Returns whether it had.
     pub(crate) fn reply(&mut self, settings: &Settings, reply: &Reply, now: Millis) -> bool {
         let PodState::Asked { how, within } = self.state else {
             return false;
@@ -252,11 +252,11 @@ impl TrackedPod {
         true
     }
 
-    /// When to ask again; after a refused deletion within half of what is left.
+    /// Returns the time of the retry. A refused deletion is retried within half of the time left.
     fn retry_at(&self, settings: &Settings, reply: &Reply, how: RemovalMethod, now: Millis) -> Millis {
         let wait = match reply {
             Reply::Invalid => settings.retry_max,
-            // Its budget sets the pace for all of its pods.
+            // The budget sets the delay for all its pods.
             Reply::Blocked { budget: Some(_), .. } => settings.retry_min,
             _ => backoff::wait(settings, &self.pod.uid, self.attempts, settings.retry_max),
         };
@@ -269,14 +269,14 @@ impl TrackedPod {
         }
     }
 
-    /// The answer is lost; whether the request arrived shows in the next list.
+    /// Records that the response is lost; the next list shows whether the request arrived.
     pub(crate) fn lose_answer(&mut self) {
         if let PodState::Asked { how, within } = self.state {
             self.state = PodState::Unheard { how, within };
         }
     }
 
-    /// Takes in what a list says of the pod.
+    /// Updates the pod from a list.
     pub(crate) fn listed(&mut self, pod: PodOnNode, now: Millis) {
         let newly = pod.deletion.is_some() && self.pod.deletion.is_none();
         self.state = match self.state {
@@ -292,7 +292,7 @@ impl TrackedPod {
         self.pod = pod;
     }
 
-    /// How it ended, if it has.
+    /// Returns the outcome of the pod, if it has one.
     pub(crate) fn outcome(&self, settings: &Settings, now: Millis) -> Option<PodOutcome> {
         match self.state {
             PodState::Accepted { how, .. } => Some(how.outcome()),

@@ -1,21 +1,21 @@
-//! The node's volumes, once its pods are gone: a volume that is still attached when its machine ends cannot be attached elsewhere for
-//! minutes.
+//! Volumes of the node after its pods have left. A volume that is still attached when its instance terminates cannot be
+//! attached to another instance for minutes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Millis;
 
-/// What is known of volumes.
+/// Known state of the volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Volumes {
-    /// Attached to the node as it was last heard; none before it is.
+    /// Volumes attached to the node, as of the last update; empty before the first update.
     pub(crate) attached: Vec<String>,
-    /// Since when no pod has been left that has to go.
+    /// Time since which no pod is left that must leave.
     pub(crate) emptied: Option<Millis>,
 }
 
 impl Volumes {
-    /// Whether more are attached than the pods that stay have use for.
+    /// Reports whether more volumes are attached than the remaining pods use.
     pub(crate) fn exceed(&self, staying: u32) -> bool {
         self.attached.len() > usize::try_from(staying).unwrap_or(usize::MAX)
     }

@@ -1,5 +1,5 @@
-//! Never two at once, and never nobody: agent and controller drain one node by the rules of `hands.rs`, while either hangs, dies and
-//! comes back, their clocks disagree, what they see is old, and every message takes its time.
+//! Drain owner: agent and controller drain one node by the rules of `agent_liveness.rs`. Never two at once, and never neither.
+//! Either of them hangs, dies and restarts, their clocks differ, their views are old, and every message is delayed.
 
 #[path = "hands/world.rs"]
 mod world;
@@ -23,7 +23,7 @@ fn reading(mark: Option<&'static str>) -> Option<AgentReport<'static>> {
 }
 
 #[test]
-fn an_agent_asks_only_on_the_strength_of_a_reading_without_a_mark() {
+fn until_permits_evictions_only_after_a_reading_without_mark() {
     let rows = [
         ("nothing was read", None, false),
         ("no mark", reading(None), true),
@@ -43,7 +43,7 @@ fn an_agent_asks_only_on_the_strength_of_a_reading_without_a_mark() {
 }
 
 #[test]
-fn a_mark_that_is_seen_counts_at_once_and_an_older_reading_does_not_outweigh_it() {
+fn saw_blocks_the_agent_even_if_an_older_reading_had_no_mark() {
     let mut hands = AgentLiveness::default();
     assert_eq!(hands.first(T0), Some(FirstOwner::Read));
     hands.saw("m", at(1));
@@ -55,14 +55,14 @@ fn a_mark_that_is_seen_counts_at_once_and_an_older_reading_does_not_outweigh_it(
 }
 
 #[test]
-fn a_mark_is_taken_away_once_it_has_stood_unchanged_for_long() {
+fn first_removes_a_mark_that_is_unchanged_for_60_seconds() {
     let mut hands = AgentLiveness::default();
     let (mut read, mut taken) = (0, None);
     for second in 0..200 {
         match hands.first(at(second)) {
             Some(FirstOwner::Read) => {
                 read += 1;
-                // Renewed once, half a minute in.
+                // The mark is renewed once, after 30 s.
                 let mark = if second < 30 { "m" } else { "n" };
                 hands.read(at(second), at(second), reading(Some(mark)));
             }
@@ -87,7 +87,7 @@ fn wanting() -> Drain {
 }
 
 #[test]
-fn a_controller_signs_then_waits_then_asks_and_signs_again_while_it_asks() {
+fn relieve_requires_a_mark_and_a_quiet_time_before_evictions() {
     let mut drain = wanting();
     assert_eq!(drain.relieve(T0, None, true), None, "it signs");
     assert!(drain.relieve(at(1), Some(T0), true).is_some());
@@ -102,7 +102,7 @@ fn a_controller_signs_then_waits_then_asks_and_signs_again_while_it_asks() {
 }
 
 #[test]
-fn without_an_agent_nobody_is_waited_for_and_another_controllers_mark_is_signed_over() {
+fn relieve_does_not_wait_when_the_node_has_no_agent() {
     let mut drain = wanting();
     drain.sign();
     assert!(drain.relieve(T0, Some(T0), false).is_some());
@@ -149,9 +149,9 @@ fn any_script() -> impl Strategy<Value = Script> {
 }
 
 proptest! {
-    // That never two ask at once is evaluated at every request: see world.rs.
+    // The world asserts at every request that never two owners send requests at once: see world.rs.
     #[test]
-    fn never_two_at_once_and_the_drain_ends_once_one_of_them_lives(script in any_script()) {
+    fn drain_has_one_owner_at_a_time_and_ends_when_one_survives(script in any_script()) {
         let mut world = World::new(script);
         world.run_until(at(300));
         world.only_one_lives_on();

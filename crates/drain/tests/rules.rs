@@ -1,4 +1,5 @@
-//! The rules one by one: groups, retries, the switch, clamped graces, restarts. A row is a few calls and what they must give.
+//! Rules of a drain: groups, retries, the last safe time, limited grace periods, restarts. Each row is a few calls and their
+//! expected result.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ fn pod(uid: &str) -> PodOnNode {
     }
 }
 
-/// A spot notice, on a node that is in no load balancer.
+/// Returns the rules of a spot interruption, for a node in no load balancer.
 fn notice() -> Settings {
     Settings { lead: Duration::ZERO, patience: Duration::ZERO, ..Settings::for_notice(at(120), 7) }
 }
@@ -32,7 +33,7 @@ fn started(settings: Settings, pods: Vec<PodOnNode>) -> Drain {
     drain
 }
 
-/// Actions as short text: `evict a`, `evict a 30`, `delete a 5`, `list`.
+/// Returns actions as short text: `evict a`, `evict a 30`, `delete a 5`, `list`.
 fn said(actions: &[Action]) -> Vec<String> {
     let one = |action: &Action| match action {
         Action::Evict { uid, grace: None, .. } => format!("evict {uid}"),
@@ -49,7 +50,7 @@ fn deleting(mut pod: PodOnNode, until: Millis) -> PodOnNode {
 }
 
 #[test]
-fn nothing_is_asked_before_the_first_list() {
+fn step_returns_no_action_before_the_first_list() {
     let mut drain = Drain::new(notice(), T0);
     assert!(drain.step(T0).is_empty());
     assert!(!drain.is_done());
@@ -58,7 +59,7 @@ fn nothing_is_asked_before_the_first_list() {
 }
 
 #[test]
-fn only_the_first_group_that_has_pods_is_asked() {
+fn step_evicts_only_the_first_group_that_has_pods() {
     let critical = PodOnNode { critical: true, ..pod("b") };
     let mut drain = started(notice(), vec![pod("a"), critical.clone()]);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
@@ -70,7 +71,7 @@ fn only_the_first_group_that_has_pods_is_asked() {
 }
 
 #[test]
-fn who_requests_most_goes_first_until_time_is_short() {
+fn step_orders_by_size_or_by_grace_when_time_is_short() {
     let sized = |uid: &str, size, grace_seconds| PodOnNode { size, grace_seconds, ..pod(uid) };
     let pods = || vec![sized("a", 100, 28), sized("b", 4000, 27), sized("c", 900, 29)];
     let lower = PodOnNode { priority: -1, ..sized("d", 1, 1) };
@@ -82,12 +83,12 @@ fn who_requests_most_goes_first_until_time_is_short() {
 }
 
 #[test]
-fn sizes_count_memory_as_machines_do() {
+fn size_equates_4_gib_with_one_core() {
     assert_eq!([PodOnNode::size(500, 0), PodOnNode::size(500, 8 << 30), PodOnNode::size(-1, -1)], [500, 2000, 0]);
 }
 
 #[test]
-fn daemon_sets_stay_or_go_after_their_group() {
+fn step_skips_daemon_sets_or_evicts_them_after_their_group() {
     let daemon = PodOnNode { owner_kind: Some("DaemonSet".into()), ..pod("d") };
     let drain = started(notice(), vec![daemon.clone()]);
     assert!(drain.is_done());
@@ -99,7 +100,7 @@ fn daemon_sets_stay_or_go_after_their_group() {
 }
 
 #[test]
-fn what_cannot_or_need_not_go_is_left_with_its_reason() {
+fn outcomes_report_the_reason_when_a_pod_is_skipped() {
     let rows = [
         (PodOnNode { terminal: true, ..pod("p") }, Skip::Ended),
         (PodOnNode { mirror: true, ..pod("p") }, Skip::Mirror),
@@ -118,7 +119,7 @@ fn what_cannot_or_need_not_go_is_left_with_its_reason() {
 }
 
 #[test]
-fn a_blocked_pod_is_asked_again_and_deleted_at_the_switch() {
+fn step_retries_a_blocked_pod_and_deletes_it_at_the_switch() {
     let mut drain = started(notice(), vec![pod("a")]);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
     drain.reply(T0, "a", &Reply::Blocked { retry_after: None, budget: None });
@@ -128,7 +129,7 @@ fn a_blocked_pod_is_asked_again_and_deleted_at_the_switch() {
     assert!(drain.step(T0).is_empty());
     assert_eq!(said(&drain.step(at(1))), ["evict a"]);
     drain.reply(at(1), "a", &Reply::Blocked { retry_after: Some(Duration::from_secs(600)), budget: None });
-    // 120 s, less 10 s of reserve, less the pod's own 20 s.
+    // 120 s minus 10 s of reserve minus the pod's own 20 s.
     assert_eq!(drain.poll_timeout(at(1)), Some(at(90)));
     assert!(drain.step(at(89)).is_empty());
     assert_eq!(said(&drain.step(at(90))), ["delete a 20"]);
@@ -139,7 +140,7 @@ fn a_blocked_pod_is_asked_again_and_deleted_at_the_switch() {
 }
 
 #[test]
-fn retry_after_is_honoured_before_the_switch() {
+fn step_respects_retry_after_before_the_switch() {
     let mut drain = started(notice(), vec![pod("a")]);
     assert_eq!(drain.step(T0).len(), 1);
     drain.reply(T0, "a", &Reply::Blocked { retry_after: Some(Duration::from_secs(40)), budget: None });
@@ -149,7 +150,7 @@ fn retry_after_is_honoured_before_the_switch() {
 }
 
 #[test]
-fn retries_grow_and_stay_within_their_bounds() {
+fn retry_delays_grow_and_respect_their_bounds() {
     let mut drain = started(Settings::default(), vec![pod("a")]);
     let mut now = T0;
     let mut waits = Vec::new();
@@ -168,7 +169,7 @@ fn retries_grow_and_stay_within_their_bounds() {
 }
 
 #[test]
-fn a_long_grace_is_clamped_from_the_start() {
+fn step_limits_the_grace_when_it_exceeds_the_deadline() {
     let long = PodOnNode { grace_seconds: 600, ..pod("a") };
     let mut drain = started(notice(), vec![long]);
     assert_eq!(said(&drain.step(T0)), ["evict a 110"]);
@@ -177,7 +178,7 @@ fn a_long_grace_is_clamped_from_the_start() {
 }
 
 #[test]
-fn without_a_deadline_nothing_is_forced_and_do_not_disrupt_holds() {
+fn step_forces_no_pod_when_there_is_no_deadline() {
     let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
     let mut drain = started(Settings::for_termination(None, 1), vec![held, pod("a")]);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
@@ -189,7 +190,7 @@ fn without_a_deadline_nothing_is_forced_and_do_not_disrupt_holds() {
 }
 
 #[test]
-fn with_a_deadline_do_not_disrupt_ends_at_the_switch() {
+fn step_deletes_do_not_disrupt_pods_at_the_switch() {
     let held = PodOnNode { do_not_disrupt: true, ..pod("h") };
     let mut drain = started(notice(), vec![held]);
     assert!(drain.step(T0).is_empty());
@@ -198,13 +199,13 @@ fn with_a_deadline_do_not_disrupt_ends_at_the_switch() {
 }
 
 #[test]
-fn a_deadline_in_the_past_forces_with_one_second() {
+fn step_deletes_with_one_second_when_the_deadline_passed() {
     let mut drain = started(Settings::for_termination(Some(T0), 1), vec![pod("a")]);
     assert_eq!(said(&drain.step(at(30))), ["delete a 1"]);
 }
 
 #[test]
-fn the_deadline_moves_earlier_only() {
+fn tighten_moves_the_deadline_earlier_only() {
     let mut drain = started(notice(), vec![pod("a")]);
     drain.tighten(at(500));
     assert_eq!(drain.settings().deadline, Some(at(120)));
@@ -213,7 +214,7 @@ fn the_deadline_moves_earlier_only() {
 }
 
 #[test]
-fn a_deletion_that_outlasts_the_deadline_is_shortened_once() {
+fn step_shortens_a_deletion_once_when_it_outlasts_the_deadline() {
     let leaving = deleting(pod("a"), at(600));
     let mut drain = started(notice(), vec![leaving.clone()]);
     assert_eq!(said(&drain.step(T0)), ["delete a 20"]);
@@ -227,10 +228,10 @@ fn a_deletion_that_outlasts_the_deadline_is_shortened_once() {
     assert_eq!(said(&drain.step(T0)), ["delete b 20"], "not any more");
 }
 
-/// A node has five minutes: who needs all of them is deleted at once, who needs one of them after four, and one that would take
-/// longer than the node is given what is left, whatever holds it.
+/// A node has five minutes. A pod with a grace period of five minutes is deleted immediately, one with a grace period of one
+/// minute after four minutes. A pod whose deletion would outlast the node gets the time left, regardless of do-not-disrupt.
 #[test]
-fn every_pod_gets_its_grace_within_the_nodes_own() {
+fn step_gives_each_pod_its_grace_within_the_deadline() {
     let long = PodOnNode { grace_seconds: 300, ..pod("long") };
     let short = PodOnNode { grace_seconds: 60, ..pod("short") };
     let mut drain = started(Settings::for_termination(Some(at(300)), 1), vec![long, short.clone()]);
@@ -246,7 +247,7 @@ fn every_pod_gets_its_grace_within_the_nodes_own() {
 }
 
 #[test]
-fn forbidden_asks_for_a_fresh_list() {
+fn step_requests_a_list_when_the_reply_is_forbidden() {
     let mut drain = started(notice(), vec![pod("a"), pod("b")]);
     assert_eq!(drain.step(T0).len(), 2);
     drain.reply(T0, "a", &Reply::Forbidden);
@@ -259,7 +260,7 @@ fn forbidden_asks_for_a_fresh_list() {
 }
 
 #[test]
-fn a_pod_that_is_gone_is_checked_once_more() {
+fn step_requests_a_list_until_it_arrives_when_a_pod_is_gone() {
     for reply in [Reply::Gone, Reply::Recreated] {
         let mut drain = started(notice(), vec![pod("a")]);
         assert_eq!(said(&drain.step(T0)), ["evict a"]);
@@ -279,7 +280,7 @@ fn a_pod_that_is_gone_is_checked_once_more() {
 }
 
 #[test]
-fn an_accepted_eviction_that_never_shows_is_doubted() {
+fn step_requests_a_list_when_an_eviction_has_no_effect() {
     let mut drain = started(notice(), vec![pod("a")]);
     assert_eq!(drain.step(T0).len(), 1);
     drain.reply(T0, "a", &Reply::Accepted);
@@ -292,7 +293,7 @@ fn an_accepted_eviction_that_never_shows_is_doubted() {
 }
 
 #[test]
-fn a_restart_waits_for_a_list_and_keeps_what_it_learns() {
+fn resume_waits_for_a_list_and_infers_outcomes_from_it() {
     let mut drain = started(notice(), vec![pod("a"), pod("b"), pod("c")]);
     assert_eq!(drain.step(T0).len(), 3);
     drain.resume(at(1));
@@ -304,7 +305,7 @@ fn a_restart_waits_for_a_list_and_keeps_what_it_learns() {
 }
 
 #[test]
-fn after_a_gap_a_list_is_asked_for_until_it_comes_and_nobody_before() {
+fn doubt_requests_a_list_before_any_eviction() {
     let mut drain = started(notice(), vec![pod("a"), pod("b")]);
     assert_eq!(drain.step(T0).len(), 2);
     drain.doubt(at(60));
@@ -317,7 +318,7 @@ fn after_a_gap_a_list_is_asked_for_until_it_comes_and_nobody_before() {
 }
 
 #[test]
-fn who_is_held_asks_nobody_and_says_what_it_would() {
+fn hold_suspends_requests_and_wants_still_reports_them() {
     let mut drain = started(notice(), vec![pod("a")]);
     drain.hold(true);
     assert!(drain.step(T0).is_empty() && drain.wants(T0));
@@ -328,7 +329,7 @@ fn who_is_held_asks_nobody_and_says_what_it_would() {
 }
 
 #[test]
-fn status_codes_become_replies() {
+fn from_status_converts_status_codes_into_replies() {
     let after = Some(Duration::from_secs(10));
     let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     let rows = [

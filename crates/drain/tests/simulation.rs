@@ -1,5 +1,5 @@
-//! What holds of a drain whatever pods, budgets, graces, deadlines and faults it meets: a small API server is emptied from one event to
-//! the next, with the agent killed in between, and every request is checked on its way.
+//! Properties of a drain for any pods, budgets, grace periods, deadlines and faults. A small API server is drained event by
+//! event, with restarts of the agent, and every request is validated.
 
 #![expect(clippy::expect_used, reason = "a failed assumption should fail the test")]
 
@@ -27,7 +27,7 @@ fn order(deadline: Option<Millis>) -> DrainOrder {
     DrainOrder { id: "o".into(), reason: "test".into(), deadline, daemon_sets: DaemonSets::Skip, termination: false }
 }
 
-/// One run's input.
+/// Input of one run.
 #[derive(Clone, Debug)]
 struct Script {
     server: Server,
@@ -78,7 +78,8 @@ fn any_pod() -> impl Strategy<Value = PodOnNode> {
     )
 }
 
-/// A pod, what share of its grace it takes to stop (`None` hangs), which budget it is in, and when it appears.
+/// Generates a pod, the percentage of its grace period that its stop takes (`None` hangs), its budget, and the second of its
+/// creation.
 fn any_held(hangs: f64) -> impl Strategy<Value = (PodOnNode, Option<u8>, u8, u16)> {
     let stops = (proptest::bool::weighted(hangs), 0_u8..120).prop_map(|(hangs, percent)| (!hangs).then_some(percent));
     let from = prop_oneof![6 => Just(0_u16), 1 => 0_u16..90];
@@ -147,7 +148,7 @@ fn any_script(hangs: f64, faults: bool) -> impl Strategy<Value = Script> {
     )
 }
 
-/// A change of mind on the way: another deadline, none, or no request at all.
+/// Generates a change of the request during the drain: another deadline, none, or a withdrawal.
 fn any_turn() -> impl Strategy<Value = (Millis, Event)> {
     let deadline = prop_oneof![
         3 => (0_u64..150).prop_map(|seconds| Some(order(Some(T0 + Duration::from_secs(seconds))))),
@@ -157,7 +158,7 @@ fn any_turn() -> impl Strategy<Value = (Millis, Event)> {
     (0.0_f64..120.0, deadline).prop_map(|(moment, order)| (at(moment), Event::Order(order)))
 }
 
-/// Each case is a whole drain: a quarter of what one run is worth elsewhere.
+/// Each case is a complete drain, so the number of cases is a quarter of the default.
 fn cases() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases / 4, ..config }
@@ -166,9 +167,9 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    // Each request is checked on its way: see client.rs.
+    // The client validates each request: see client.rs.
     #[test]
-    fn at_the_deadline_every_pod_has_its_outcome(script in any_script(0.1, true)) {
+    fn outcomes_are_complete_at_the_deadline(script in any_script(0.1, true)) {
         let deadline = script.deadline;
         let client = script.run();
         if let Some(deadline) = deadline {
@@ -179,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn the_deadline_may_move_and_the_wish_be_withdrawn(
+    fn requests_respect_the_rules_when_orders_change(
         script in any_script(0.1, true),
         turns in proptest::collection::vec(any_turn(), 1..4),
     ) {
@@ -189,22 +190,22 @@ proptest! {
         script.run();
     }
 
-    /// With a server that answers, whoever stops when reported to is gone at the deadline.
+    /// With a responsive server, each pod that stops in time is gone at the deadline.
     #[test]
-    fn a_server_that_answers_leaves_nobody_behind(script in any_script(0.0, false)) {
+    fn drain_removes_all_pods_when_the_server_responds(script in any_script(0.0, false)) {
         let Some(deadline) = script.deadline else { return Ok(()) };
         let rules = script.rules.clone();
         let client = script.run();
         for held in client.server.pods.values().filter(|held| held.goes() && held.pod.owner_kind.is_some()) {
-            // Two round trips and a look at the list before the end, and the pod's one second.
+            // Time for two round trips and a list before the end, and one second for the pod.
             let late = held.from + Duration::from_secs(4) > deadline - rules.reserve;
             assert!(late || held.gone.is_some_and(|gone| gone <= deadline), "{held:?}");
         }
     }
 
-    /// A budget's room is found soon, by whichever of its pods: nobody is forced who might have been evicted.
+    /// A free disruption of a budget is found soon, through any of its pods, so no pod is forced that could be evicted.
     #[test]
-    fn no_budget_has_room_for_long_that_nobody_uses(script in any_script(0.0, false)) {
+    fn drain_uses_free_disruptions_within_1500_milliseconds(script in any_script(0.0, false)) {
         let mut script = script;
         script.rules.lead = Duration::ZERO;
         script.server.pods.retain(|_, held| held.goes() && !held.pod.critical && held.pod.deletion.is_none());
@@ -215,9 +216,9 @@ proptest! {
         assert!(client.idle <= Duration::from_millis(1500), "{:?}", client.idle);
     }
 
-    /// Without budgets the drain ends as soon as its slowest pod.
+    /// Without budgets the drain ends together with its slowest pod.
     #[test]
-    fn nothing_but_the_slowest_pod_takes_time(script in any_script(0.0, false)) {
+    fn drain_ends_with_its_slowest_pod_when_no_budget_exists(script in any_script(0.0, false)) {
         let mut script = script;
         script.rules.lead = Duration::ZERO;
         script.server.pods.retain(|_, held| {
@@ -239,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn thirty_pods_under_a_budget_of_one_leave_a_spot_machine_in_time(
+    fn drain_evicts_thirty_pods_within_a_budget_of_one_in_time(
         graces in proptest::collection::vec(1_u64..30, 30),
         heals in 100_u64..1500,
         latency in 1_u64..80,
@@ -265,7 +266,7 @@ proptest! {
 }
 
 #[test]
-fn a_pod_that_hangs_is_forced_once_and_named_at_the_end() {
+fn drain_forces_a_hanging_pod_once_and_reports_its_budget() {
     let pods = [held((0, (plain("", 20), None, 0, 0))), held((1, (plain("", 5), Some(100), 9, 0)))];
     let budget = Budget { most: 0, heals_in: Duration::ZERO, retry_after: None, disrupted: vec![], peak: 0 };
     let latency = Duration::from_millis(10);

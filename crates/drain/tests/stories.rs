@@ -1,8 +1,9 @@
-//! Stories of drains with blessed endings: every `stories/NAME.txt` is a node in words, `---`, and what is asked of whom, second by
-//! second. What a story expects holds whatever is blessed; `BLESS=1` writes the transcripts anew, to be reviewed like code.
+//! Stories of drains with reviewed transcripts. Every `stories/NAME.txt` contains a node as text, `---`, and the requests of
+//! the drain by time. The expectations of a story hold for every transcript; `BLESS=1` rewrites the transcripts, to be reviewed
+//! like code.
 //!
-//! Here the drain is played as the controller drives it. The agent's tests play the same stories through the whole of an agent's
-//! decisions, and its actions are told in the same words.
+//! The test in this file runs the drain as the controller does. The agent's tests run the same stories through all of the
+//! agent's decisions, and print its actions in the same format.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -15,14 +16,14 @@ use play::story::{Cause, T0};
 use play::world::Player;
 use play::{Story, Telling};
 
-/// A drain and nothing else.
+/// A drain without an agent or controller.
 struct Bare(Drain);
 
 impl Bare {
     fn of(story: &Story) -> Self {
         let settings = match (story.cause, story.deadline) {
             (Cause::Termination, deadline) => Settings::for_termination(deadline, 1),
-            // Of a node that is in no load balancer.
+            // The node is in no load balancer.
             (Cause::Notice | Cause::Wish, deadline) => Settings { deadline, ..Settings::for_machine(1) },
         };
         let mut drain = Drain::new(settings, T0);
@@ -61,7 +62,7 @@ impl Player for Bare {
 }
 
 #[test]
-fn every_story_of_a_drain_ends_as_blessed() {
+fn drain_prints_the_reviewed_transcript_of_each_story() {
     let bless = std::env::var_os("BLESS").is_some();
     play::all(play::SHARED, Telling { bless, anothers: false }, |_| true, Bare::of);
 }

@@ -1,6 +1,6 @@
-//! The agent's own settings: the one document that is ours, in a MIME part beside the NodeConfigs or in a file of the image.
-//! Each of the agent's duties has its section in a file of its own below; what is left out has a sensible default, and an
-//! unknown field is an error that names it.
+//! Settings of the agent: a document of Kerf's own, in a MIME part next to the NodeConfigs or in a file of the image. Each duty
+//! of the agent has its own section, in one of the modules below. Omitted fields have a default, and an unknown field is an
+//! error with its name.
 
 pub mod drain;
 pub mod gates;
@@ -25,32 +25,32 @@ pub const MEDIA_TYPE: &str = "application/kerf.sh-agent+yaml";
 /// Name of the Bottlerocket host container that runs the agent; its `user-data` is the settings in base64.
 pub const HOST_CONTAINER: &str = "kerf-agent";
 
-/// The agent's settings beside its NodeConfig.
+/// Settings of the agent in addition to its NodeConfig.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentSettings {
-    /// Who configures the machine.
+    /// Program that configures the instance.
     pub mode: Mode,
-    /// Where metrics are served.
+    /// Address of the metrics server.
     pub metrics: Listen,
-    /// systemd units that bootstrap restarts, in order, once their files are written.
+    /// systemd units that bootstrap restarts, in order, after their files are written.
     pub units: Vec<String>,
-    /// What a node has to pass before it may serve.
+    /// Gates that a node must pass before it may run pods.
     pub gates: GateSettings,
-    /// What is watched while it serves.
+    /// Health conditions during operation.
     pub health: HealthSettings,
-    /// What is announced of the machine's end.
+    /// Notices about the end of the instance.
     pub notices: NoticeSettings,
-    /// How the node is emptied.
+    /// Rules of drains.
     pub drain: DrainSettings,
-    /// What the machine really uses.
+    /// Measurement of the instance's utilization.
     pub usage: UsageSettings,
 }
 
-/// Reads a settings document, YAML or JSON.
+/// Parses a settings document, YAML or JSON.
 ///
 /// # Errors
-/// [`NodeConfigError`] with line and field.
+/// Returns a [`NodeConfigError`] with line and field.
 pub fn parse(text: &str) -> Result<AgentSettings, NodeConfigError> {
     if text.trim().is_empty() {
         return Ok(AgentSettings::default());

@@ -1,6 +1,6 @@
-//! YAML as people write it for a machine, and JSON as programs do: read once into a tree that knows its places, and from there into any
-//! type, so that an error always says where, and so that types are compiled against one small reader: a general library, compiled anew
-//! for each type, was a sixth of the agent.
+//! YAML and JSON reader. A document is parsed once into a tree with places, and from there into any type, so that an error
+//! always has a place. Types are compiled against one small reader: a general library, compiled again for each type, was a
+//! sixth of the agent.
 
 mod json;
 mod scalar;
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 pub(crate) use tree::Kind;
 pub use tree::Node;
 
-/// Where something stands in YAML, both from 1 on.
+/// Position in YAML, both from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Line.
@@ -24,7 +24,7 @@ pub struct Place {
     pub column: u64,
 }
 
-/// Why a text could not be read.
+/// Error for a text that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(Box<Details>);
 
@@ -35,26 +35,26 @@ struct Details {
     problem: String,
 }
 
-/// Reads one YAML or JSON document.
+/// Parses one YAML or JSON document.
 ///
 /// # Errors
-/// [`Fault`], with its place.
+/// Returns a [`Fault`] with its place.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     typed(&Node::read(text)?)
 }
 
-/// Reads one JSON document.
+/// Parses one JSON document.
 ///
 /// # Errors
-/// [`Fault`]: where it is no JSON, with its place; where it is of another type, with the field alone.
+/// Returns a [`Fault`]: for invalid JSON with its place, for a wrong type with the field only.
 pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, Fault> {
     typed(&serde_json::from_slice(text)?)
 }
 
-/// Reads a document that is a tree already.
+/// Deserializes a document from its tree.
 ///
 /// # Errors
-/// [`Fault`], with its place where the tree has places.
+/// Returns a [`Fault`], with its place if the tree has places.
 pub fn typed<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Fault> {
     T::deserialize(node).map_err(|fault| fault.within("", node.at))
 }
@@ -68,7 +68,7 @@ impl Fault {
         Self(Box::new(Details { at: None, field: String::new(), problem }))
     }
 
-    /// The same, seen from outside of `field`, which stands at `at` and is `[INDEX]` for an element of a list.
+    /// Adds the parent `field` to the error. `at` is the place of the field; `field` is `[INDEX]` for an element of a list.
     fn within(mut self, field: &str, at: Place) -> Self {
         self.0.at.get_or_insert(at);
         let dot = if field.is_empty() || self.0.field.is_empty() || self.0.field.starts_with('[') { "" } else { "." };
@@ -76,19 +76,19 @@ impl Fault {
         self
     }
 
-    /// Where; nought where nobody knows.
+    /// Returns the place; zero if it is unknown.
     #[must_use]
     pub fn place(&self) -> Place {
         self.0.at.unwrap_or_default()
     }
 
-    /// Dotted path of the field; empty when the document itself cannot be read.
+    /// Returns the dotted path of the field; empty if the document itself cannot be parsed.
     #[must_use]
     pub fn field(&self) -> &str {
         &self.0.field
     }
 
-    /// What is wrong there.
+    /// Returns the problem.
     #[must_use]
     pub fn problem(&self) -> &str {
         &self.0.problem

@@ -1,61 +1,61 @@
-//! Expressions that people write for the number of pods of a node: the part of CEL that works on integers and truth
-//! values. CEL's own rules hold: 64 bits, an overflow or a division by zero is an error and never a wrong number, all
-//! types are known before anything is worked out, and `&&` and `||` look past an error that cannot matter.
+//! User-defined expressions for the number of pods of a node: the subset of CEL for integers and booleans. CEL's rules apply.
+//! Numbers have 64 bits, and an overflow or a division by zero is an error, never a wrong number. All types are validated
+//! before the evaluation. `&&` and `||` ignore an error that cannot change the result.
 
 mod parse;
 
 use thiserror::Error;
 
-/// Why an expression has no value.
+/// Reason why an expression has no value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExpressionError {
-    /// It is not well-formed, names what there is not, or mixes types.
+    /// The expression is malformed, has an unknown name, or mixes types.
     #[error("column {column}: {problem}")]
     Malformed {
-        /// 1-based, in characters.
+        /// 1-based column, in characters.
         column: usize,
-        /// What is wrong there.
+        /// Problem at this column.
         problem: String,
     },
-    /// It is longer than anyone's.
+    /// The expression exceeds the maximum length.
     #[error("longer than {limit} characters")]
     TooLong {
-        /// The most that is read.
+        /// Maximum length.
         limit: usize,
     },
-    /// A number left 64 bits.
+    /// A number exceeds 64 bits.
     #[error("integer overflow")]
     Overflow,
-    /// A division by zero, or a remainder.
+    /// A division or remainder by zero.
     #[error("division by zero")]
     DividedByZero,
 }
 
-/// An integer expression over named variables.
+/// An integer expression with named variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression {
     root: Node,
 }
 
 impl Expression {
-    /// Reads an expression whose variables are `names`, all of them integers.
+    /// Parses an expression with the variables `names`, all of them integers.
     ///
     /// # Errors
-    /// [`ExpressionError`] with the column, also for an expression whose value is no integer.
+    /// Returns an [`ExpressionError`] with the column, also for an expression whose value is not an integer.
     pub fn compile(text: &str, names: &[&str]) -> Result<Self, ExpressionError> {
         parse::parse(text, names).map(|root| Self { root })
     }
 
-    /// The value, given one number for each name, in the order of [`Expression::compile`]; a number that is not given is 0.
+    /// Evaluates the expression with one number for each name, in the order of [`Expression::compile`]. A missing number is 0.
     ///
     /// # Errors
-    /// [`ExpressionError::Overflow`] and [`ExpressionError::DividedByZero`].
+    /// Returns [`ExpressionError::Overflow`] and [`ExpressionError::DividedByZero`].
     pub fn evaluate(&self, variables: &[i64]) -> Result<i64, ExpressionError> {
         self.root.value(variables)
     }
 }
 
-/// A part of an expression whose types are known to fit; truth is 1 and falsehood 0.
+/// A part of an expression with valid types; true is 1 and false is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     Number(i64),
@@ -103,7 +103,7 @@ impl Node {
     }
 }
 
-/// The least or greatest of values; whoever reads an expression sees to it that there is one.
+/// Returns the minimum or maximum of values; the parser guarantees that there is at least one.
 fn extreme(of: &[Node], variables: &[i64], choose: fn(i64, i64) -> i64) -> Result<i64, ExpressionError> {
     let mut values = of.iter().map(|node| node.value(variables));
     let first = values.next().unwrap_or(Ok(0))?;
@@ -142,7 +142,7 @@ impl Operator {
     }
 }
 
-/// One side that has the settling value settles it, whatever became of the other.
+/// Returns the settling value if either side has it, even if the other side is an error.
 fn settled_by(settling: i64, left: Value, right: impl FnOnce() -> Value) -> Value {
     match left {
         Ok(left) if left == settling => Ok(settling),

@@ -1,16 +1,16 @@
-//! gzip, RFC 1952, with a limit on the unpacked size.
+//! gzip, RFC 1952, with a limit for the unpacked size.
 
 use std::io::{self, Read as _};
 
 use flate2::read::MultiGzDecoder;
 
-/// The first bytes of each member.
+/// First bytes of each member.
 pub const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Returns the content of all members. Content of more than `most` bytes is cut off after one more byte.
+/// Returns the content of all members. Content of more than `most` bytes is truncated after one more byte.
 ///
 /// # Errors
-/// When a member is cut off or damaged.
+/// Returns an error if a member is truncated or corrupt.
 pub fn unpack(data: &[u8], most: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);

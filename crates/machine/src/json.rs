@@ -1,5 +1,5 @@
-//! JSON for files of a node: keys in order and four spaces deep, whatever features serde_json was built with, so
-//! that the same value is always the same bytes.
+//! JSON for files of a node: sorted keys and an indentation of four spaces, independent of serde_json's features, so that equal
+//! values give equal bytes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize as _;
 use serde_json::Value;
 use serde_json::ser::{PrettyFormatter, Serializer};
 
-/// Returns the same value with the keys of every object in order.
+/// Returns the same value with sorted keys in every object.
 #[must_use]
 pub fn sorted(value: Value) -> Value {
     match value {
@@ -20,12 +20,13 @@ pub fn sorted(value: Value) -> Value {
     }
 }
 
-/// Returns the text of a value: keys in order, one field or element per line, four spaces deep, no line end at the end.
+/// Returns the text of a value: sorted keys, one field or element per line, an indentation of four spaces, and no final line
+/// end.
 #[must_use]
 pub fn pretty(value: &Value) -> String {
     let mut text = Vec::new();
     let mut printer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b"    "));
-    // Writing a value with text keys into memory cannot fail.
+    // Writing a value with string keys into memory cannot fail.
     let _ = sorted(value.clone()).serialize(&mut printer);
     String::from_utf8(text).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! What one machine is: how many pods its network interfaces carry, what kubelet keeps for itself, and the user data
-//! that tells it who it is. Pure, so that what the controller promises and what the node computes are one formula.
+//! Configuration of one instance: its maximum number of pods, kubelet's reservations, and its user data. All code is pure, so
+//! that controller and node compute the same values with the same formulas.
 
 pub mod agent;
 pub mod document;

@@ -1,11 +1,11 @@
-//! Multipart user data, read and written without a mail library: EC2 user data uses one level of multipart/mixed with
-//! text parts, and what we write must be what nodeadm, cloud-init and our own agent read back.
+//! Multipart user data, read and written without a mail library. EC2 user data uses one level of multipart/mixed with text
+//! parts. nodeadm, cloud-init and Kerf's agent must be able to read the output.
 
 use thiserror::Error;
 
 use crate::quote::quote;
 
-/// The boundary that Karpenter writes; kept, so that a rendered document is the same for both.
+/// Karpenter's boundary, so that Kerf and Karpenter render the same document.
 pub const BOUNDARY: &str = "//";
 
 /// One part of a multipart document.
@@ -13,25 +13,25 @@ pub const BOUNDARY: &str = "//";
 pub struct Part {
     /// Header names and values in order, as written.
     pub headers: Vec<(String, String)>,
-    /// The bytes between the blank line and the line end that precedes the next boundary.
+    /// Bytes between the blank line and the line end before the next boundary.
     pub body: Vec<u8>,
 }
 
 impl Part {
-    /// A part whose only header is `Content-Type`.
+    /// Creates a part whose only header is `Content-Type`.
     #[must_use]
     pub fn new(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         Self { headers: vec![("Content-Type".to_owned(), content_type.to_owned())], body: body.into() }
     }
 
-    /// The value of a header by case-insensitive name.
+    /// Returns the value of a header by case-insensitive name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The media type in lower case without parameters; `text/plain` where the part does not say.
+    /// Returns the media type in lower case without parameters; `text/plain` without a `Content-Type`.
     #[must_use]
     pub fn media_type(&self) -> String {
         let value = self.header("Content-Type").unwrap_or("text/plain");
@@ -40,7 +40,7 @@ impl Part {
     }
 }
 
-/// Why a document is not readable, or not writable, multipart.
+/// Reason why a document cannot be read or written as multipart.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MimeError {
     /// A header line without a colon.
@@ -48,27 +48,27 @@ pub enum MimeError {
     Header {
         /// 1-based line of the document.
         line: usize,
-        /// The line, shortened.
+        /// The line, truncated.
         text: String,
     },
-    /// The document is MIME but not multipart, or names no boundary.
+    /// The document is MIME but not multipart, or has no boundary.
     #[error("the MIME headers name no multipart boundary; write `Content-Type: multipart/mixed; boundary=\"//\"`")]
     NoBoundary,
-    /// No line opens a part.
+    /// No line begins a part.
     #[error("no line `--{boundary}` opens a part")]
     NoPart {
-        /// The boundary that the headers name.
+        /// Boundary of the headers.
         boundary: String,
     },
-    /// The closing boundary is missing, as in a document that was cut off.
+    /// The closing boundary is missing, as in a truncated document.
     #[error("the closing line `--{boundary}--` is missing; the document is cut off after line {line}")]
     Unclosed {
-        /// The boundary that the headers name.
+        /// Boundary of the headers.
         boundary: String,
-        /// The last line.
+        /// Last line.
         line: usize,
     },
-    /// A part to be written contains a boundary line.
+    /// A part to write contains a boundary line.
     #[error("part {part} contains the line `{text}`, which would end it early; change that line")]
     BoundaryInBody {
         /// 1-based number of the part.
@@ -78,7 +78,7 @@ pub enum MimeError {
     },
 }
 
-/// Whether `data`, leading white space aside, begins like a MIME document (`MIME-Version:` or `Content-Type:`).
+/// Reports whether `data`, without leading white space, begins like a MIME document (`MIME-Version:` or `Content-Type:`).
 #[must_use]
 pub fn looks_like_mime(data: &[u8]) -> bool {
     let start = data.trim_ascii_start();
@@ -87,10 +87,10 @@ pub fn looks_like_mime(data: &[u8]) -> bool {
         .any(|name| start.get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name.as_bytes())))
 }
 
-/// Reads a multipart document.
+/// Parses a multipart document.
 ///
 /// # Errors
-/// [`MimeError`] with the line, for a document without a boundary, without parts, or without its end.
+/// Returns a [`MimeError`] with the line, for a document without a boundary, without parts, or without its end.
 pub fn parse(data: &[u8]) -> Result<Vec<Part>, MimeError> {
     let mut lines = Lines::new(data);
     lines.skip_blank();
@@ -115,11 +115,11 @@ pub fn parse(data: &[u8]) -> Result<Vec<Part>, MimeError> {
     }
 }
 
-/// Writes `parts` as one multipart/mixed document with boundary [`BOUNDARY`]. Carriage returns are dropped, as
-/// shells on the node would trip over them; each body ends before the line end that precedes its boundary.
+/// Writes `parts` as one multipart/mixed document with boundary [`BOUNDARY`]. Carriage returns are removed, because shells on
+/// the node cannot process them. Each body ends before the line end that precedes its boundary.
 ///
 /// # Errors
-/// [`MimeError::BoundaryInBody`] for a part that contains a boundary line.
+/// Returns [`MimeError::BoundaryInBody`] for a part that contains a boundary line.
 pub fn render(parts: &[Part]) -> Result<Vec<u8>, MimeError> {
     let mut out = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n").into_bytes();
     for (index, part) in parts.iter().enumerate() {
@@ -140,7 +140,7 @@ pub fn render(parts: &[Part]) -> Result<Vec<u8>, MimeError> {
     Ok(out)
 }
 
-/// What a boundary line does; `End` is the end of the data without one.
+/// Kind of a boundary line; `End` is the end of the data without a boundary line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edge {
     Open,
@@ -170,7 +170,7 @@ fn boundary_of(content_type: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// A cursor over lines that knows its line number.
+/// A cursor over lines with the current line number.
 struct Lines<'a> {
     data: &'a [u8],
     at: usize,
@@ -182,7 +182,7 @@ impl<'a> Lines<'a> {
         Self { data, at: 0, number: 0 }
     }
 
-    /// The next line without its end, and where it starts.
+    /// Returns the next line without its line end, and its start.
     fn next(&mut self) -> Option<(usize, &'a [u8])> {
         let start = self.at;
         let rest = self.data.get(start..).filter(|rest| !rest.is_empty())?;
@@ -201,7 +201,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Headers up to and including the blank line; a line that begins with white space continues the one before.
+    /// Parses headers up to and including the blank line; a line that begins with white space continues the previous one.
     fn headers(&mut self) -> Result<Vec<(String, String)>, MimeError> {
         let mut headers: Vec<(String, String)> = Vec::new();
         while let Some((_, line)) = self.next() {
@@ -222,7 +222,7 @@ impl<'a> Lines<'a> {
         Ok(headers)
     }
 
-    /// The bytes up to the next boundary line, without the line end before it, and what that line does.
+    /// Returns the bytes up to the next boundary line, without the line end before it, and the kind of that line.
     fn body(&mut self, boundary: &str) -> (&'a [u8], Edge) {
         let start = self.at;
         while let Some((at, line)) = self.next() {

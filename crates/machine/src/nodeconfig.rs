@@ -1,5 +1,5 @@
-//! `node.eks.aws/v1alpha1` NodeConfig: what EKS calls the description of one machine. The fields and the merge rules
-//! are nodeadm's; unlike nodeadm a misspelt field is named, and an error says its line and field.
+//! `node.eks.aws/v1alpha1` NodeConfig: EKS's description of one instance. Fields and merge rules are those of nodeadm. Unlike
+//! nodeadm, unknown fields are reported, and an error has its line and field.
 
 mod merge;
 mod read;
@@ -19,17 +19,17 @@ pub use merge::{merge_json, merge_toml};
 pub use read::{Parsed, parse, parse_strict};
 pub(crate) use read::{nearest, read_typed};
 
-/// The `apiVersion` of a NodeConfig.
+/// `apiVersion` of a NodeConfig.
 pub const API_VERSION: &str = "node.eks.aws/v1alpha1";
-/// The `kind` of a NodeConfig.
+/// `kind` of a NodeConfig.
 pub const KIND: &str = "NodeConfig";
 
-/// The feature gate that names a node after its instance, not after its private DNS name.
+/// Feature gate: the node is named after its instance id, not after its private DNS name.
 pub const INSTANCE_ID_NODE_NAME: &str = "InstanceIdNodeName";
-/// The feature gate that has images pulled by the SOCI snapshotter, many layers at once.
+/// Feature gate: the SOCI snapshotter pulls images, with many layers in parallel.
 pub const FAST_IMAGE_PULL: &str = "FastImagePull";
 
-/// One NodeConfig document, or several merged.
+/// One NodeConfig document, or several merged ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeConfig {
@@ -42,33 +42,33 @@ pub struct NodeConfig {
     /// Object metadata; has no effect.
     #[serde(default, deserialize_with = "or_default")]
     pub metadata: Map<String, Value>,
-    /// What the machine shall be.
+    /// Desired configuration of the instance.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: NodeConfigSpec,
 }
 
-/// What the machine shall be.
+/// Desired configuration of the instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeConfigSpec {
-    /// The cluster to join.
+    /// Cluster to join.
     #[serde(default, deserialize_with = "or_default")]
     pub cluster: Cluster,
-    /// The container runtime.
+    /// Container runtime.
     #[serde(default, deserialize_with = "or_default")]
     pub containerd: Containerd,
-    /// The machine below Kubernetes.
+    /// Settings of the instance outside Kubernetes.
     #[serde(default, deserialize_with = "or_default")]
     pub instance: Instance,
-    /// kubelet.
+    /// Settings of kubelet.
     #[serde(default, deserialize_with = "or_default")]
     pub kubelet: Kubelet,
-    /// Gate name to state: [`INSTANCE_ID_NODE_NAME`], [`FAST_IMAGE_PULL`].
+    /// State of feature gates by name: [`INSTANCE_ID_NODE_NAME`], [`FAST_IMAGE_PULL`].
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub feature_gates: BTreeMap<String, bool>,
 }
 
-/// The cluster to join; the first four fields are required.
+/// Cluster to join; the first four fields are required.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cluster {
@@ -78,10 +78,10 @@ pub struct Cluster {
     /// URL of the API server.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub api_server_endpoint: String,
-    /// The cluster's CA bundle: base64 of PEM.
+    /// CA bundle of the cluster: base64 of PEM.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub certificate_authority: String,
-    /// Service CIDR, IPv4 or IPv6; gives the cluster DNS address and the IP family.
+    /// Service CIDR, IPv4 or IPv6; defines the cluster DNS address and the IP family.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub cidr: String,
     /// Local cluster on an Outpost.
@@ -92,26 +92,26 @@ pub struct Cluster {
     pub id: String,
 }
 
-/// The container runtime.
+/// Container runtime.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Containerd {
-    /// TOML text to lay over the rendered configuration.
+    /// TOML text that is merged over the rendered configuration.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub config: String,
-    /// Deep-merged over the OCI base runtime specification.
+    /// Fields that are deep-merged over the OCI base runtime specification.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Map::is_empty")]
     pub base_runtime_spec: Map<String, Value>,
 }
 
-/// The machine below Kubernetes.
+/// Settings of the instance outside Kubernetes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance {
     /// Instance store disks.
     #[serde(default, deserialize_with = "or_default")]
     pub local_storage: LocalStorage,
-    /// Service name (or `default` for the whole machine) to environment variables.
+    /// Environment variables by service name (or `default` for the whole instance).
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, BTreeMap<String, String>>,
     /// Name resolution.
@@ -123,30 +123,30 @@ pub struct Instance {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalStorage {
-    /// `RAID0`, `RAID10` or `Mount`; absent leaves the disks alone.
+    /// `RAID0`, `RAID10` or `Mount`; without a strategy the disks are not changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<LocalStorageStrategy>,
-    /// Where disks are mounted.
+    /// Mount point of the disks.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub mount_path: String,
-    /// What is not moved onto the array; without effect where each disk is mounted by itself.
+    /// Folders that are not moved to the array; no effect if each disk is mounted separately.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub disabled_mounts: Vec<DisabledMount>,
 }
 
-/// A folder that stays on the root disk.
+/// A folder that remains on the root disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DisabledMount {
-    /// containerd's images and containers.
+    /// Images and containers of containerd.
     Containerd,
     /// Logs of pods.
     PodLogs,
-    /// The SOCI snapshotter's layers.
+    /// Layers of the SOCI snapshotter.
     #[serde(rename = "SOCI")]
     Soci,
 }
 
-/// What becomes of instance store disks.
+/// Use of instance store disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LocalStorageStrategy {
     /// One striped array for kubelet, containerd and pod logs.
@@ -155,7 +155,7 @@ pub enum LocalStorageStrategy {
     /// One striped and mirrored array.
     #[serde(rename = "RAID10")]
     Raid10,
-    /// Each disk mounted by itself.
+    /// Each disk mounted separately.
     Mount,
 }
 
@@ -172,21 +172,21 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether nothing is asked for.
+    /// Reports whether no setting is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 }
 
-/// kubelet.
+/// Settings of kubelet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Kubelet {
-    /// A `kubelet.config.k8s.io/v1beta1` KubeletConfiguration, laid over the generated one as a drop-in.
+    /// A `kubelet.config.k8s.io/v1beta1` KubeletConfiguration, merged over the generated one as a drop-in.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
-    /// Command line flags, put after all others.
+    /// Command line flags, appended after all others.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// CEL expression for the number of pods.
@@ -194,37 +194,37 @@ pub struct Kubelet {
     pub max_pods_expression: String,
 }
 
-/// A `null` where a value may stand is the same as the field's absence, as in Go.
+/// Deserializes a `null` value as the absence of the field, as Go does.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(input: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 
-/// Why a document is no NodeConfig that a machine can follow.
+/// Reason why a document is not a usable NodeConfig.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodeConfigError {
-    /// Not YAML, or a value of the wrong type.
+    /// The document is not YAML, or a value has the wrong type.
     #[error("line {line}, column {column}{}: {problem}", in_field(field))]
     Unreadable {
         /// 1-based line.
         line: u64,
         /// 1-based column.
         column: u64,
-        /// Dotted path of the field; empty when the document itself cannot be read.
+        /// Dotted path of the field; empty if the document itself cannot be parsed.
         field: String,
-        /// What the reader says.
+        /// Message of the parser.
         problem: String,
     },
-    /// A field that there is not; an error only where documents are read strictly.
+    /// An unknown field; an error only in strict mode.
     #[error("line {line}: {path} is not a NodeConfig field and has no effect; {hint}")]
     UnknownField {
         /// 1-based line.
         line: u64,
         /// Dotted path of the field.
         path: String,
-        /// What it may have been meant to be, or what there is.
+        /// The similar known field, or all known fields.
         hint: String,
     },
-    /// A text inside the document that is no TOML.
+    /// A text inside the document is not TOML.
     #[error("line {line}, {field}: invalid TOML in line {inner_line}: {problem}")]
     NotToml {
         /// 1-based line of the field.
@@ -233,31 +233,31 @@ pub enum NodeConfigError {
         field: &'static str,
         /// 1-based line within the text.
         inner_line: usize,
-        /// What the reader says.
+        /// Message of the parser.
         problem: String,
     },
-    /// YAML, but of something else.
+    /// The document is YAML of another kind.
     #[error("this is {found}, not a {API_VERSION} {KIND}; begin with `apiVersion: {API_VERSION}` and `kind: {KIND}`")]
     WrongKind {
-        /// What it is.
+        /// Kind of the document.
         found: String,
     },
-    /// A required field is absent.
+    /// A required field is missing.
     #[error("{field} is missing; {cure}")]
     Missing {
         /// Dotted path of the field.
         field: &'static str,
-        /// What to write.
+        /// Fix.
         cure: &'static str,
     },
-    /// A field has a value that cannot be used.
+    /// A field has an invalid value.
     #[error("{field} is `{value}`; {cure}")]
     Invalid {
         /// Dotted path of the field.
         field: &'static str,
-        /// What it says, shortened.
+        /// The value, truncated.
         value: String,
-        /// What to write instead.
+        /// Fix.
         cure: &'static str,
     },
 }
@@ -267,22 +267,22 @@ fn in_field(field: &str) -> String {
 }
 
 impl NodeConfig {
-    /// An empty document of the right version and kind.
+    /// Creates an empty document with the correct version and kind.
     #[must_use]
     pub fn new() -> Self {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), ..Self::default() }
     }
 
-    /// Whether a feature gate is on; gates are off by default.
+    /// Reports whether a feature gate is on; gates are off by default.
     #[must_use]
     pub fn gate(&self, name: &str) -> bool {
         self.spec.feature_gates.get(name).copied().unwrap_or_default()
     }
 
-    /// Checks what a machine needs to join: the four cluster fields, readable, and an id on an Outpost.
+    /// Validates the fields that an instance needs to join the cluster: the four cluster fields, and an id on an Outpost.
     ///
     /// # Errors
-    /// [`NodeConfigError::Missing`] or [`NodeConfigError::Invalid`] for the first field that is not usable.
+    /// Returns [`NodeConfigError::Missing`] or [`NodeConfigError::Invalid`] for the first unusable field.
     pub fn validate(&self) -> Result<(), NodeConfigError> {
         let cluster = &self.spec.cluster;
         let required = [
@@ -306,16 +306,16 @@ impl NodeConfig {
 }
 
 impl Cluster {
-    /// Whether this is a local cluster on an Outpost.
+    /// Reports whether this is a local cluster on an Outpost.
     #[must_use]
     pub fn on_outpost(&self) -> bool {
         self.enable_outpost == Some(true)
     }
 
-    /// The CA bundle as bytes of PEM.
+    /// Returns the CA bundle as bytes of PEM.
     ///
     /// # Errors
-    /// [`NodeConfigError::Invalid`] when the field is not base64.
+    /// Returns [`NodeConfigError::Invalid`] if the field is not base64.
     pub fn ca_bundle(&self) -> Result<Vec<u8>, NodeConfigError> {
         let text: String = self.certificate_authority.split_ascii_whitespace().collect();
         STANDARD.decode(text).map_err(|_| NodeConfigError::Invalid {
@@ -325,10 +325,10 @@ impl Cluster {
         })
     }
 
-    /// The address of the cluster's DNS service: host 10 of an IPv4 service CIDR, host `a` of an IPv6 one.
+    /// Returns the address of the cluster's DNS service: host 10 of an IPv4 service CIDR, host `a` of an IPv6 one.
     ///
     /// # Errors
-    /// [`NodeConfigError::Invalid`] when `cidr` is not an address and a prefix length.
+    /// Returns [`NodeConfigError::Invalid`] if `cidr` is not an address and a prefix length.
     pub fn dns_ip(&self) -> Result<IpAddr, NodeConfigError> {
         dns_ip(&self.cidr).ok_or_else(|| NodeConfigError::Invalid {
             field: "spec.cluster.cidr",

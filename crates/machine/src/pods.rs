@@ -1,5 +1,5 @@
-//! Pod density and kubelet's own reservations. The controller promises allocatable resources before a machine exists
-//! and the agent computes them on it: if the two used two formulas, pods would be bound to nodes that refuse them.
+//! Maximum number of pods, and kubelet's reservations. The controller computes allocatable resources before an instance exists,
+//! and the agent computes them on it. With two different formulas, pods would be bound to nodes that reject them.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use thiserror::Error;
 use crate::expression::{Expression, ExpressionError};
 use crate::quote::problem;
 
-/// Pods of a node whose instance type has no known interface limits, and of families without an interface limit.
+/// Number of pods for instance types with unknown interface limits, and for families without an interface limit.
 pub const DEFAULT_MAX_PODS: u32 = 110;
 
-/// Ephemeral storage that kubelet keeps for itself, MiB.
+/// Ephemeral storage that kubelet reserves, in MiB.
 pub const KUBE_RESERVED_EPHEMERAL_STORAGE_MIB: u64 = 1024;
 
 /// Network limits of one instance type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceLimits {
-    /// Interfaces of the default network card, the primary one included.
+    /// Interfaces of the default network card, including the primary one.
     pub interfaces: u32,
-    /// IPv4 addresses of each interface, its own primary one included.
+    /// IPv4 addresses of each interface, including its own primary one.
     pub ipv4_per_interface: u32,
 }
 
-/// Pods that fit when each takes one IPv4 address of an interface: the first address of each interface is its own,
+/// Returns the number of pods if each uses one IPv4 address of an interface. The first address of each interface is its own,
 /// and two host-network pods (the network plugin and kube-proxy) need none.
 ///
-/// `reserved_interfaces` are not for pods: the setting `reserved-enis` plus interfaces used only for EFA on the
-/// default card. No interface left means no pods, never a negative number.
+/// `reserved_interfaces` are unavailable for pods: the setting `reserved-enis` plus interfaces used only for EFA on the default
+/// card. Without a usable interface the result is 0, never negative.
 #[must_use]
 pub fn eni_limited_pods(interfaces: u32, ipv4_per_interface: u32, reserved_interfaces: u32) -> u32 {
     let usable = interfaces.saturating_sub(reserved_interfaces);
@@ -37,25 +37,29 @@ pub fn eni_limited_pods(interfaces: u32, ipv4_per_interface: u32, reserved_inter
     usable.saturating_mul(ipv4_per_interface.saturating_sub(1)).saturating_add(2)
 }
 
-/// CPU that kubelet keeps for itself, millicores: 6 % of the first core, 1 % of the second, 0.5 % of the third and
-/// fourth, 0.25 % of each further one; each band is rounded down.
+/// Returns the CPU that kubelet reserves, in millicores. Each band is rounded down:
+///
+/// - 6 % of the first core
+/// - 1 % of the second core
+/// - 0.5 % of the third and fourth core
+/// - 0.25 % of each further core
 #[must_use]
 pub fn kube_reserved_cpu_millicores(vcpus: u32) -> u64 {
     let band = |from: u32, to: u32| u64::from(vcpus.clamp(from, to) - from);
     band(0, 1) * 60 + band(1, 2) * 10 + band(2, 4) * 5 + band(4, u32::MAX) * 25 / 10
 }
 
-/// Memory that kubelet keeps for itself, MiB.
+/// Returns the memory that kubelet reserves, in MiB.
 ///
-/// `max_pods` is the interface-limited density of the instance type, also where the user asked kubelet for another
-/// number of pods: that is what the node's bootstrap has always done, and what schedulers rely on.
+/// `max_pods` is the interface-limited number of pods of the instance type, even if the user configured another number for
+/// kubelet. EKS's bootstrap has always done this, and schedulers depend on it.
 #[must_use]
 pub fn kube_reserved_memory_mib(max_pods: u32) -> u64 {
     u64::from(max_pods) * 11 + 255
 }
 
-/// The number of pods that a node will admit: the user's `max_pods`, else what its interfaces carry, else
-/// [`DEFAULT_MAX_PODS`]; then no more than `pods_per_core` x `vcpus` where that is set and not zero.
+/// Returns the maximum number of pods of a node: the user's `max_pods`, else the number by its interfaces, else
+/// [`DEFAULT_MAX_PODS`]. A `pods_per_core` that is set and not zero limits the number to `pods_per_core` x `vcpus`.
 #[must_use]
 pub fn max_pods(user: Option<u32>, eni_limited: Option<u32>, pods_per_core: Option<u32>, vcpus: u32) -> u32 {
     let density = user.or(eni_limited).unwrap_or(DEFAULT_MAX_PODS);
@@ -65,19 +69,19 @@ pub fn max_pods(user: Option<u32>, eni_limited: Option<u32>, pods_per_core: Opti
     }
 }
 
-/// What an expression for the number of pods may name.
+/// Variables of an expression for the number of pods.
 const EXPRESSION_NAMES: [&str; 3] = ["default_enis", "ips_per_eni", "max_pods"];
 
-/// The number of pods that a node's bootstrap works out.
+/// Number of pods that a node's bootstrap computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Density {
-    /// Pods.
+    /// Number of pods.
     pub pods: u32,
-    /// Why it is not what the user's expression says.
+    /// Warning if the user's expression is ignored.
     pub warning: Option<String>,
 }
 
-/// Why an expression gives no number of pods.
+/// Reason why an expression gives no number of pods.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 enum DensityError {
     #[error("cannot be evaluated: {0}")]
@@ -88,9 +92,11 @@ enum DensityError {
     NoLimits,
 }
 
-/// The density of a node with these interface limits: what the user's `expression` (empty: none) makes of them, else
-/// what the interfaces carry, else [`DEFAULT_MAX_PODS`]. An expression that gives no number from 1 to 2³¹ - 1 counts as
-/// none, with a warning: a node with the usual density serves better than no node.
+/// Returns the number of pods of a node with these interface limits. The first available value is used: the user's
+/// `expression`, the number by the interfaces, or [`DEFAULT_MAX_PODS`].
+///
+/// An expression must give a number from 1 to 2³¹ - 1. Any other expression is ignored with a warning, because a node with the
+/// default number is better than no node.
 #[must_use]
 pub fn density(limits: Option<InterfaceLimits>, expression: &str) -> Density {
     let usual =
@@ -116,16 +122,16 @@ fn worked_out(expression: &str, limits: InterfaceLimits, usual: u32) -> Result<u
     pods.ok_or(DensityError::OutOfRange(value))
 }
 
-/// Network limits of `instance_type`, from the table that the crate carries (`data/interfaces.csv`: EC2's
-/// DescribeInstanceTypes, and the VPC network plugin's limits for single-card types that it lacks).
+/// Returns the network limits of `instance_type` from the crate's table (`data/interfaces.csv`: EC2's DescribeInstanceTypes,
+/// and the VPC network plugin's limits for single-card types that it lacks).
 ///
-/// For the node, which may not call EC2. A line that cannot be read counts as absent; a test reads them all.
+/// The node uses this function because it has no permission for EC2. An invalid line counts as absent; a test parses all lines.
 #[must_use]
 pub fn interface_limits(instance_type: &str) -> Option<InterfaceLimits> {
     rows().find(|(name, _)| *name == instance_type).map(|(_, limits)| limits)
 }
 
-/// Every instance type of the table with its limits, by name.
+/// Returns every instance type of the table with its limits, by name.
 #[must_use]
 pub fn table() -> BTreeMap<&'static str, InterfaceLimits> {
     rows().collect()

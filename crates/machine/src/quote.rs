@@ -1,13 +1,13 @@
-//! What an error repeats of the text that it is about. Errors end up in systemd's status, conditions and events, where a line end
-//! begins the next field and a long text is cut off: before its cure, if it comes first.
+//! Quotations of input in errors. Errors appear in systemd's status, conditions and events. There, a line end would begin the
+//! next field, and a long text would be truncated before the fix at its end.
 
-/// The text as one line, and no more of it than it takes to find the place.
+/// Returns the text as one line of at most 80 characters, enough to find the place.
 #[must_use]
 pub fn quote(text: &str) -> String {
     shortened(text, 80)
 }
 
-/// The same of what a reader says of a text, which quotes it and has words of its own.
+/// Returns a parser's message as one line of at most 240 characters; the message quotes the text and has words of its own.
 #[must_use]
 pub fn problem(text: &str) -> String {
     shortened(text, 240)
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_of_many_lines_becomes_a_short_one() {
+    fn quote_replaces_line_ends_and_truncates_long_text() {
         assert_eq!(quote("spec.kubelet"), "spec.kubelet");
         assert_eq!(quote("NodeConfig\nREADY=1\r\u{85}"), "NodeConfig READY=1  ");
         assert_eq!(quote(&"é".repeat(80)), "é".repeat(80));

@@ -1,11 +1,11 @@
-//! TOML as nodeadm writes it: keys in order, every table under a header of its own, strings in single quotes. The text
-//! is compared as text where it lies in a cache or in someone's expected files.
+//! TOML in nodeadm's format: sorted keys, every table with its own header, strings in single quotes. The text is compared
+//! literally in caches and in users' expected files.
 
 use std::fmt::Write as _;
 
 use toml::{Table, Value};
 
-/// The text of a table.
+/// Returns the text of a table.
 #[must_use]
 pub fn pretty(table: &Table) -> String {
     let mut text = String::new();
@@ -13,7 +13,7 @@ pub fn pretty(table: &Table) -> String {
     text
 }
 
-/// Values first and then tables. `path` is the table's own, dotted and quoted; empty for the document.
+/// Writes values first and then tables. `path` is the table's own, dotted and quoted; empty for the document.
 fn write_table(text: &mut String, path: &str, table: &Table) {
     let (tables, values): (Vec<_>, Vec<_>) = table.iter().partition(|(_, value)| is_section(value));
     for (key, value) in &values {
@@ -28,7 +28,7 @@ fn write_table(text: &mut String, path: &str, table: &Table) {
     }
 }
 
-/// Whether a value is written under a header: tables, and lists of nothing but tables.
+/// Reports whether a value has its own header: tables, and lists that contain only tables.
 fn is_section(value: &Value) -> bool {
     match value {
         Value::Table(_) => true,
@@ -53,7 +53,7 @@ fn write_section(text: &mut String, path: &str, value: &Value) {
     }
 }
 
-/// A value on one line.
+/// Returns a value on one line.
 fn inline(value: &Value) -> String {
     match value {
         Value::String(string) => quoted(string),
@@ -75,7 +75,7 @@ fn quoted_key(key: &str) -> String {
     if is_bare { key.to_owned() } else { quoted(key) }
 }
 
-/// Between single quotes, where nothing is escaped, unless there is something to escape.
+/// Returns the text in single quotes, which permit no escapes, or in double quotes if a character needs an escape.
 fn quoted(text: &str) -> String {
     if !text.contains(|character: char| character == '\'' || character.is_control()) {
         return format!("'{text}'");

@@ -1,5 +1,5 @@
-//! User data, the only input that an instance gets before it exists: what the controller renders and the agent reads.
-//! Reading accepts whatever EC2 tooling produces (base64, gzip, MIME, plain), bounded, and says what is wrong.
+//! User data, the only input of an instance before its start: the controller renders it and the agent reads it. The parser
+//! accepts the output of all EC2 tools (base64, gzip, MIME, plain) within limits, and reports errors.
 
 mod host_container;
 mod write;
@@ -17,79 +17,79 @@ use crate::quote::quote;
 pub use api::nodeclass::AmiFamily;
 pub use write::{Bootstrap, Document, RenderError, Warning, check_size, encode, render};
 
-/// EC2's limit for user data before base64, bytes.
+/// EC2's limit for user data before base64, in bytes.
 pub const LIMIT: usize = 16_384;
-/// The most that packed user data may unpack to, bytes: a cap on decompression bombs.
+/// Maximum unpacked size of compressed user data, in bytes: a limit for decompression bombs.
 pub const UNPACKED_LIMIT: usize = 1_048_576;
 /// Media type of a NodeConfig part.
 pub const NODE_CONFIG_TYPE: &str = "application/node.eks.aws";
-/// Where Bottlerocket's settings hold the agent's, for people.
+/// Path of the agent's settings in Bottlerocket's settings, for messages.
 const HOST_CONTAINER: &str = "settings.host-containers.kerf-agent.user-data";
 
-/// User data as a machine understands it.
+/// Parsed user data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserData {
     /// All NodeConfigs of the document, merged in order.
     pub config: NodeConfig,
-    /// The last settings part; the defaults without one.
+    /// Last settings part; defaults without one.
     pub agent: AgentSettings,
-    /// What was read over, one sentence each.
+    /// Warnings about ignored content, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Why user data tells a machine nothing.
+/// Reason why user data cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UserDataError {
-    /// Nothing, or white space.
+    /// The user data is empty or white space.
     #[error("user data is empty; write a NodeConfig, plain or as a MIME part {NODE_CONFIG_TYPE}")]
     Empty,
-    /// Bytes that are neither text nor gzip nor base64.
+    /// The bytes are neither text nor gzip nor base64.
     #[error("{what} is neither text nor gzip nor base64: byte {offset} is not UTF-8; check its encoding")]
     NotText {
-        /// What was read.
+        /// Name of the input.
         what: String,
-        /// 0-based offset of the first offending byte.
+        /// 0-based offset of the first invalid byte.
         offset: usize,
     },
-    /// A gzip stream that is damaged.
+    /// A gzip stream is corrupt.
     #[error("{what} is invalid gzip ({problem}); compress it again")]
     Gzip {
-        /// What was read.
+        /// Name of the input.
         what: String,
-        /// What the reader says.
+        /// Message of the decoder.
         problem: String,
     },
-    /// A gzip stream that grows beyond [`UNPACKED_LIMIT`].
+    /// A gzip stream exceeds [`UNPACKED_LIMIT`].
     #[error("{what} unpacks to more than {UNPACKED_LIMIT} bytes, the limit of a NodeConfig")]
     TooLarge {
-        /// What was read.
+        /// Name of the input.
         what: String,
     },
-    /// A broken MIME document.
+    /// A MIME document is invalid.
     #[error("user data is invalid MIME multipart")]
     Mime(#[source] MimeError),
-    /// A NodeConfig or a settings part that cannot be read.
+    /// A NodeConfig or a settings part cannot be parsed.
     #[error("cannot use {what}")]
     Document {
-        /// Which document.
+        /// Name of the document.
         what: String,
         /// Line, field and problem.
         #[source]
         source: NodeConfigError,
     },
-    /// A MIME document without a NodeConfig part.
+    /// A MIME document has no NodeConfig part.
     #[error("user data has no {NODE_CONFIG_TYPE} part, only {found}; add one with a NodeConfig")]
     NoNodeConfig {
-        /// The media types that are there.
+        /// Media types of the document.
         found: String,
     },
 }
 
-/// Reads user data: base64 if it decodes, gzip by its magic, then MIME parts or one NodeConfig document; parts are
-/// unpacked the same way. NodeConfigs merge in order.
+/// Parses user data: base64 if it decodes, gzip by its magic, then MIME parts or one NodeConfig document. Parts are unpacked in
+/// the same way. NodeConfigs merge in order.
 ///
 /// # Errors
-/// [`UserDataError`]; its sources name line and field.
+/// Returns a [`UserDataError`]; its sources have line and field.
 pub fn parse(raw: &[u8]) -> Result<UserData, UserDataError> {
     let data = unpack(raw, "user data")?;
     if data.trim_ascii().is_empty() {
@@ -125,11 +125,11 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
     Err(UserDataError::NoNodeConfig { found: quote(&found.join(", ")) })
 }
 
-/// Only the agent's settings, from user data of any kind, a part of MIME or a host container of Bottlerocket: beside someone else's
-/// bootstrap the rest is not ours to judge. `None` when it has none.
+/// Parses only the agent's settings, from user data of any kind: a part of MIME or a host container of Bottlerocket. The agent
+/// does not validate the rest, which is for another program's bootstrap. Returns `None` without settings.
 ///
 /// # Errors
-/// [`UserDataError`]; its sources name line and field.
+/// Returns a [`UserDataError`]; its sources have line and field.
 pub fn parse_agent(raw: &[u8]) -> Result<Option<AgentSettings>, UserDataError> {
     let data = unpack(raw, "user data")?;
     if !mime::looks_like_mime(&data) {

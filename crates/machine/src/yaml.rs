@@ -1,14 +1,14 @@
-//! A value as YAML for people: blocks, one field or element a line. Only what [`serde_json::Value`] can be; texts that might be taken for
-//! something else are quoted.
+//! Writer of YAML for people: blocks, one field or element per line. Supports only [`serde_json::Value`]; strings that YAML
+//! could read as another type are quoted.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Plain words that YAML, in one of its versions, takes for something else than a text.
+/// Plain words that some version of YAML reads as another type than a string.
 const TAKEN: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
 
-/// The text of a value, in as many lines as it takes, each ended.
+/// Returns the text of a value; each line has a line end.
 #[must_use]
 pub fn text(value: &Value) -> String {
     let mut text = String::new();
@@ -19,7 +19,7 @@ pub fn text(value: &Value) -> String {
     text
 }
 
-/// What stands behind a key or a dash.
+/// Writes the value after a key or a dash.
 fn inner(text: &mut String, value: &Value, depth: usize) {
     let is_block = match value {
         Value::Object(fields) => !fields.is_empty(),
@@ -75,7 +75,7 @@ fn quoted(text: &str) -> String {
             '"' | '\\' => write!(quoted, "\\{character}"),
             '\n' => write!(quoted, "\\n"),
             '\t' => write!(quoted, "\\t"),
-            // Control characters, and what is no character or a byte order mark, must not stand in YAML as they are.
+            // Control characters, noncharacters and byte order marks are not permitted in plain YAML.
             '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{2028}' | '\u{2029}' => {
                 write!(quoted, "\\u{:04x}", u32::from(character))
             }

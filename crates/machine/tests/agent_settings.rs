@@ -1,4 +1,4 @@
-//! The agent's settings: what may be said, and that what may not is refused with its line, field and cure.
+//! Settings of the agent: valid settings are parsed, and invalid ones are rejected with line, field and fix.
 
 use std::error::Error;
 use std::time::Duration;
@@ -28,7 +28,7 @@ health: {period: 30s, diskFullPercent: 90, units: {kubelet: \"\"}}
 ";
 
 #[test]
-fn everything_that_can_be_said_is_understood() {
+fn parse_reads_all_fields() {
     let settings = parse(WHOLE).unwrap();
     let [licence, disk] = settings.gates.probes.as_slice() else { unreachable!("two probes") };
     let page = HttpTarget { host: "127.0.0.1".into(), port: 8080, path: "/healthz?full=1".into() };
@@ -45,7 +45,7 @@ fn everything_that_can_be_said_is_understood() {
 }
 
 #[test]
-fn nothing_said_is_the_default_and_what_is_written_reads_back() {
+fn parse_returns_defaults_and_reads_serialized_settings() {
     for nothing in ["", "  \n", "{}", "gates: {}"] {
         assert_eq!(parse(nothing).unwrap(), AgentSettings::default(), "{nothing:?}");
     }
@@ -57,7 +57,7 @@ fn nothing_said_is_the_default_and_what_is_written_reads_back() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_place_and_cure() {
+fn parse_reports_line_field_and_fix_when_a_value_is_invalid() {
     let probe = |fields: &str| format!("gates:\n  probes:\n  - {{name: p, {fields}}}\n");
     let rows = [
         ("gates: {csi: [a]}".to_owned(), "gates", "csi"),
@@ -87,7 +87,7 @@ fn what_cannot_be_meant_is_refused_with_its_place_and_cure() {
 }
 
 #[test]
-fn settings_travel_in_user_data_and_come_out_whoever_boots_the_machine() {
+fn parse_agent_reads_settings_from_rendered_user_data() {
     let input = Bootstrap {
         cluster_name: "c".into(),
         cluster_cidr: "10.100.0.0/16".into(),
@@ -110,7 +110,7 @@ fn settings_travel_in_user_data_and_come_out_whoever_boots_the_machine() {
 }
 
 #[test]
-fn how_a_node_is_emptied_may_be_said_and_nonsense_is_refused() {
+fn parse_reads_drain_settings_and_rejects_invalid_ones() {
     let text = "drain: {loadBalancerLead: 0s, margin: 15s, doNotDisrupt: leave, barePods: hold, abreast: 4}\n";
     let drain = parse(text).unwrap().drain;
     assert_eq!((drain.load_balancer_lead.0, drain.margin.0), (Duration::ZERO, Duration::from_secs(15)));

@@ -1,5 +1,5 @@
-//! YAML and JSON as they are read here: the same values as the library that the controller writes it with reads, whose word is asked for each
-//! document, and errors that say where and what.
+//! Parser of YAML and JSON. The parser returns the same values as `serde_saphyr`, with which the controller writes YAML.
+//! `serde_saphyr` is the oracle for each document. Errors have place and problem.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const DOCUMENTS: &[&str] = &[
 ];
 
 #[test]
-fn documents_read_as_elsewhere() {
+fn read_returns_the_same_value_as_serde_saphyr() {
     for text in DOCUMENTS {
         let expected: Value = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(read::<Value>(text), Ok(expected), "{text}");
@@ -56,7 +56,7 @@ enum Choice {
 }
 
 #[test]
-fn what_a_type_asks_for_decides() {
+fn read_converts_scalars_into_the_requested_type() {
     for text in [
         "name: 7",
         "name: 0x10",
@@ -71,7 +71,7 @@ fn what_a_type_asks_for_decides() {
 }
 
 #[test]
-fn faults_say_where_and_what() {
+fn read_reports_line_column_field_and_problem() {
     let bomb = format!(
         "a: &a [{}]\nb: &b [{}]\nc: &c [{}]\nd: [{}]\n",
         "x,".repeat(99),
@@ -127,17 +127,17 @@ fn values() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// JSON is YAML, and what the library writes is read as it was meant.
+    /// JSON is YAML, and the output of the library is parsed into the same value.
     #[test]
-    fn what_is_written_reads_back(value in values()) {
+    fn read_returns_the_value_that_was_written(value in values()) {
         assert_eq!(read::<Value>(&value.to_string()), Ok(value.clone()));
         assert_eq!(read_json::<Value>(value.to_string().as_bytes()), Ok(value.clone()));
         assert_eq!(read::<Value>(&serde_saphyr::to_string(&value).unwrap()), Ok(value));
     }
 
-    /// Nonsense is an error or a value, and never another value than elsewhere.
+    /// Random text gives an error or a value, and never another value than the library.
     #[test]
-    fn nonsense_is_judged_as_elsewhere(text in "([a-c0-9.]|[:,\\-\\[\\]{}&*!?|>'\"#~<_ \n]){0,24}") {
+    fn read_agrees_with_serde_saphyr_when_text_is_random(text in "([a-c0-9.]|[:,\\-\\[\\]{}&*!?|>'\"#~<_ \n]){0,24}") {
         if let (Ok(ours), Ok(theirs)) = (read::<Value>(&text), serde_saphyr::from_str::<Value>(&text)) {
             assert_eq!(ours, theirs, "{text:?}");
         }
@@ -160,7 +160,7 @@ enum Tagged {
 }
 
 #[test]
-fn json_reads_as_the_library_reads_it() {
+fn read_json_returns_the_same_value_as_serde_json() {
     let inner = Some(Box::new(Carrying::Two(-3, "7".to_owned())));
     let all = vec![Carrying::Nothing, Carrying::One(u64::MAX), Carrying::Named { share: 1.0, inner }];
     let text = serde_json::to_vec(&all).unwrap();

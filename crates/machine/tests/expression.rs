@@ -1,11 +1,11 @@
-//! The evaluator of expressions: rows of values and of errors, and random expressions against an oracle that works on
-//! their parts in 128 bits and knows nothing of text, types or precedence.
+//! Evaluator of expressions: rows of values and of errors, and random expressions compared with an oracle. The oracle evaluates
+//! their parts in 128 bits, without text, types or precedence.
 
 use machine::expression::{Expression, ExpressionError};
 use proptest::prelude::*;
 
 const NAMES: [&str; 3] = ["default_enis", "ips_per_eni", "max_pods"];
-/// Four interfaces of fifteen addresses carry 58 pods.
+/// Four interfaces of fifteen addresses are enough for 58 pods.
 const VALUES: [i64; 3] = [4, 15, 58];
 
 fn value(text: &str) -> Result<i64, ExpressionError> {
@@ -13,7 +13,7 @@ fn value(text: &str) -> Result<i64, ExpressionError> {
 }
 
 #[test]
-fn values() {
+fn evaluate_returns_the_value_of_each_expression() {
     for (text, expected) in [
         ("417", 417),
         ("0x1F", 31),
@@ -52,7 +52,7 @@ fn values() {
 }
 
 #[test]
-fn errors_of_the_text() {
+fn compile_reports_column_and_problem_when_text_is_invalid() {
     for (text, column, problem) in [
         ("", 1, "a number, a name or `(` is missing at the end"),
         ("1 +", 4, "a number, a name or `(` is missing at the end"),
@@ -86,7 +86,7 @@ fn errors_of_the_text() {
 }
 
 #[test]
-fn errors_of_values() {
+fn evaluate_returns_overflow_and_division_by_zero() {
     for (text, expected) in [
         ("1 / 0", ExpressionError::DividedByZero),
         ("1 % (max_pods - 58)", ExpressionError::DividedByZero),
@@ -103,7 +103,7 @@ fn errors_of_values() {
 }
 
 #[test]
-fn what_nobody_writes_is_refused_and_not_followed_to_its_depth() {
+fn compile_rejects_text_that_is_too_long_or_too_deep() {
     let long = vec!["1"; 600].join("+");
     assert_eq!(value(&long), Err(ExpressionError::TooLong { limit: 1_000 }));
     assert_eq!(value(&vec!["1"; 500].join("+")), Ok(500));
@@ -113,7 +113,7 @@ fn what_nobody_writes_is_refused_and_not_followed_to_its_depth() {
     }
 }
 
-/// The parts of an expression.
+/// Parts of an expression.
 #[derive(Debug, Clone)]
 enum Number {
     Literal(i64),
@@ -148,7 +148,7 @@ impl Number {
         }
     }
 
-    /// `None` for whatever is an error.
+    /// Returns the value; `None` for an error.
     fn oracle(&self) -> Option<i128> {
         let value = match self {
             Self::Literal(literal) => i128::from(*literal),
@@ -251,7 +251,7 @@ fn truths(depth: u32) -> BoxedStrategy<Truth> {
     .boxed()
 }
 
-/// Arithmetic without parentheses, and what precedence makes of it: products first, both from the left.
+/// Returns arithmetic without parentheses, and its value by precedence: products first, both from left to right.
 fn flat(first: i64, rest: &[(char, i64)]) -> (String, Option<i128>) {
     let mut text = first.to_string();
     let (mut sum, mut product, mut sign) = (Some(0), Some(i128::from(first)), 1);
@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_random_expression_is_worth_what_its_parts_are(number in numbers(3)) {
+    fn evaluate_agrees_with_the_oracle_when_numbers_are_random(number in numbers(3)) {
         let text = number.text();
         prop_assume!(text.len() <= 1_000);
         let found = Expression::compile(&text, &NAMES).unwrap().evaluate(&VALUES);
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn precedence_needs_no_parentheses(
+    fn evaluate_respects_precedence_without_parentheses(
         first in -20_i64..20,
         rest in prop::collection::vec((prop::sample::select(vec!['+', '-', '*', '/', '%']), -20_i64..20), 0..8),
     ) {
@@ -293,7 +293,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_a_crash(text in "[-0-9a-z_.()?:<>=!&|+*/%, ]{0,80}|\\PC{0,40}") {
+    fn compile_does_not_panic_when_text_is_random(text in "[-0-9a-z_.()?:<>=!&|+*/%, ]{0,80}|\\PC{0,40}") {
         let _ = value(&text);
     }
 }

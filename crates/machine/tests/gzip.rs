@@ -1,4 +1,4 @@
-//! gzip: what another writer packs is unpacked as it was, in as many members as it likes; what is cut, damaged or too much is not.
+//! gzip: data of another writer is unpacked correctly, in any number of members; truncated, corrupt or too large data is not.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const MOST: usize = 4096;
 
-/// A member with every field that a header may have.
+/// Returns a member with every header field if `decorated`.
 fn packed(content: &[u8], level: u32, decorated: bool) -> Vec<u8> {
     let builder = GzBuilder::new();
     let builder = if decorated {
@@ -27,7 +27,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn members_are_unpacked_one_after_another(
+    fn unpack_concatenates_all_members(
         members in prop::collection::vec((content(), 0_u32..10, any::<bool>()), 1..3),
     ) {
         let data: Vec<u8> = members.iter().flat_map(|(content, level, plain)| packed(content, *level, *plain)).collect();
@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_or_damaged_is_refused(content in content(), decorated in any::<bool>(), at in any::<prop::sample::Index>(), bit in 0_u32..8) {
+    fn unpack_returns_an_error_when_data_is_truncated_or_corrupt(content in content(), decorated in any::<bool>(), at in any::<prop::sample::Index>(), bit in 0_u32..8) {
         let whole = packed(&content, 6, decorated);
         let at = at.index(whole.len());
         if at > 0 {
@@ -44,13 +44,13 @@ proptest! {
         }
         let mut damaged = whole.clone();
         damaged[at] ^= 1_u8 << bit;
-        // Most of a header is nobody's concern: the time, the system, the texts.
+        // Most bytes of a header have no effect: the time, the system, the texts.
         let harmless = unpack(&damaged, MOST).is_ok_and(|unpacked| unpacked == content);
         prop_assert!(harmless || unpack(&damaged, MOST).is_err(), "bit {} of byte {}", bit, at);
     }
 
     #[test]
-    fn anything_else_is_refused_or_small(data in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn unpack_respects_the_limit_when_data_is_random(data in prop::collection::vec(any::<u8>(), 0..200)) {
         let gzip = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0][..], &data].concat();
         for data in [data, gzip] {
             prop_assert!(unpack(&data, MOST).map_or(0, |unpacked| unpacked.len()) <= MOST + 1);
@@ -59,7 +59,7 @@ proptest! {
 }
 
 #[test]
-fn what_unpacks_to_too_much_is_cut_off_one_byte_behind() {
+fn unpack_truncates_one_byte_after_the_limit() {
     for length in [MOST, MOST + 1, MOST * 1000] {
         let unpacked = unpack(&packed(&vec![b'a'; length], 9, false), MOST).map(|unpacked| unpacked.len());
         assert_eq!(unpacked.ok(), Some(length.min(MOST + 1)), "{length}");

@@ -1,4 +1,5 @@
-//! The writers of JSON and YAML: what they write is read back as it was; JSON in one order, at four spaces.
+//! Writers of JSON and YAML: their output is parsed into the same value; JSON has sorted keys and an indentation of four
+//! spaces.
 
 use machine::json::{pretty, sorted};
 use machine::{document, yaml};
@@ -36,14 +37,14 @@ fn values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(value in values()) {
+    fn pretty_writes_json_that_parses_into_the_same_value(value in values()) {
         let text = pretty(&value);
         prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value.clone());
         prop_assert_eq!(pretty(&sorted(value)), text);
     }
 
     #[test]
-    fn yaml_is_read_back(value in values()) {
+    fn text_writes_yaml_that_parses_into_the_same_value(value in values()) {
         let text = yaml::text(&value);
         let read: Value = document::read(&text).map_err(|fault| TestCaseError::fail(format!("{fault}: {text}")))?;
         prop_assert_eq!(read, value);
@@ -51,14 +52,14 @@ proptest! {
 }
 
 #[test]
-fn its_form() {
+fn pretty_sorts_keys_and_indents_by_four_spaces() {
     let value = json!({"b": [1, {"c": []}], "a": {}, "d": "x\"y"});
     let text = "{\n    \"a\": {},\n    \"b\": [\n        1,\n        {\n            \"c\": []\n        }\n    ],\n    \"d\": \"x\\\"y\"\n}";
     assert_eq!(pretty(&value), text);
 }
 
 #[test]
-fn the_form_of_yaml() {
+fn text_writes_one_field_or_element_per_line() {
     let value = json!({"b": [1, {"c": []}, [true]], "a": {}, "d": "no", "e f": "x/y"});
     let text = "a: {}\nb:\n  - 1\n  -\n    c: []\n  -\n    - true\nd: \"no\"\n\"e f\": x/y\n";
     assert_eq!(yaml::text(&value), text);

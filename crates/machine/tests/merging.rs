@@ -1,6 +1,7 @@
-//! Laws of merging NodeConfigs, over random documents: nothing is the neutral element, saying the same twice says it once,
-//! except of flags, which append, and parentheses do not matter, as long as what is an object in one document is not
-//! something else in another: that would replace the first object in one order and be replaced itself in the other.
+//! Laws of the merge of NodeConfigs, with random documents. An empty document is the neutral element. A second merge of the
+//! same document changes nothing, except for flags, which append. The merge is associative if no field is an object in one
+//! document and another type in another. Such a field would replace the first object in one order, and would be replaced itself
+//! in the other order.
 
 use machine::nodeconfig::{NodeConfig, merge_json, merge_toml, parse, parse_strict};
 use machine::tables;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use toml::Table;
 
-/// Few names, so that documents meet.
+/// Generates one of few names, so that documents have common fields.
 fn key() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned)
 }
@@ -30,7 +31,7 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
     prop::collection::btree_map(key(), json(), 0..3).prop_map(|map| map.into_iter().collect())
 }
 
-/// A table without nulls, which TOML does not know.
+/// Generates a table without nulls, which TOML does not support.
 fn table() -> impl Strategy<Value = Table> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(toml::Value::from),
@@ -47,7 +48,7 @@ fn table() -> impl Strategy<Value = Table> {
     prop::collection::btree_map(key(), value, 0..3).prop_map(|map| map.into_iter().collect())
 }
 
-/// The same fields under names that tell objects from everything else.
+/// Renames fields so that objects and other values have different names.
 fn told_apart(fields: Map<String, Value>) -> Map<String, Value> {
     let named = |(key, value)| match value {
         Value::Object(inner) => (format!("object-{key}"), Value::Object(told_apart(inner))),
@@ -64,7 +65,7 @@ fn tables_told_apart(table: Table) -> Table {
     table.into_iter().map(named).collect()
 }
 
-/// A NodeConfig whose free-form parts never disagree on what is an object.
+/// Generates NodeConfigs whose free-form parts agree on which fields are objects.
 fn agreeing() -> impl Strategy<Value = NodeConfig> {
     config().prop_map(|mut config| {
         config.spec.kubelet.config = told_apart(config.spec.kubelet.config);
@@ -75,7 +76,7 @@ fn agreeing() -> impl Strategy<Value = NodeConfig> {
     })
 }
 
-/// A table whose keys and strings need quotes.
+/// Generates a table whose keys and strings need quotes.
 fn odd_table() -> impl Strategy<Value = Table> {
     let odd = "[a-c.'\"\\\\ \t\n\u{1}é#=]{0,4}";
     let leaf = prop_oneof![
@@ -134,18 +135,18 @@ fn merged(first: &NodeConfig, later: &NodeConfig) -> NodeConfig {
 
 proptest! {
     #[test]
-    fn parentheses_do_not_matter(one in agreeing(), two in agreeing(), three in agreeing()) {
+    fn merge_is_associative_when_fields_agree_on_types(one in agreeing(), two in agreeing(), three in agreeing()) {
         prop_assert_eq!(merged(&merged(&one, &two), &three), merged(&one, &merged(&two, &three)));
     }
 
     #[test]
-    fn nothing_changes_nothing(one in config()) {
+    fn merge_with_an_empty_document_changes_nothing(one in config()) {
         prop_assert_eq!(&merged(&one, &NodeConfig::new()), &one);
         prop_assert_eq!(&merged(&NodeConfig::new(), &one), &one);
     }
 
     #[test]
-    fn twice_is_once_except_of_flags(one in config(), two in config()) {
+    fn merge_is_idempotent_except_for_flags(one in config(), two in config()) {
         let once = merged(&one, &two);
         let mut twice = merged(&once, &two);
         let appended = [one.spec.kubelet.flags, two.spec.kubelet.flags.clone(), two.spec.kubelet.flags].concat();
@@ -155,28 +156,28 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(one in config()) {
+    fn parse_reads_a_serialized_node_config(one in config()) {
         let text = serde_json::to_string(&one).unwrap();
         let read = parse(&text).unwrap();
         prop_assert_eq!(read.config, one);
     }
 
     #[test]
-    fn tables_are_read_back_as_they_were(one in odd_table()) {
+    fn pretty_writes_tables_that_parse_into_the_same_value(one in odd_table()) {
         let text = tables::pretty(&one);
         let read: Table = text.parse().map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
         prop_assert_eq!(read, one);
     }
 
     #[test]
-    fn later_json_wins_wherever_it_speaks(one in object(), two in object()) {
+    fn merge_json_prefers_values_of_the_later_object(one in object(), two in object()) {
         let mut both = one.clone();
         merge_json(&mut both, two.clone());
         check_json(&both, &one, &two)?;
     }
 
     #[test]
-    fn later_toml_wins_as_json_does(one in table(), two in table()) {
+    fn merge_toml_gives_the_same_result_as_merge_json(one in table(), two in table()) {
         let as_json = |table: &Table| match serde_json::to_value(table) {
             Ok(Value::Object(fields)) => fields,
             _ => Map::new(),
@@ -188,7 +189,7 @@ proptest! {
     }
 }
 
-/// Says of every key of both where it comes from, which the merge itself does not ask.
+/// Asserts the origin of every key of both objects, independently of the merge.
 fn check_json(
     both: &Map<String, Value>,
     one: &Map<String, Value>,
@@ -211,7 +212,7 @@ fn check_json(
 const HEAD: &str = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n";
 
 #[test]
-fn the_users_wishes_over_an_orchestrators_defaults() {
+fn merge_prefers_the_user_over_an_orchestrator() {
     let orchestrator = "spec:
   cluster: {name: my-cluster, apiServerEndpoint: https://example.com, certificateAuthority: YQ==, cidr: 10.100.0.0/16}
   containerd:
@@ -250,14 +251,14 @@ fn the_users_wishes_over_an_orchestrators_defaults() {
 }
 
 #[test]
-fn text_that_is_no_toml_is_named_with_both_lines() {
+fn parse_reports_both_lines_when_containerd_config_is_invalid() {
     let text = format!("{HEAD}spec:\n  containerd:\n    config: |\n      version = 2\n      [grpc\n");
     let error = parse(&text).unwrap_err().to_string();
     assert!(error.starts_with("line 5, spec.containerd.config: invalid TOML in line 2: "), "{error}");
 }
 
 #[test]
-fn strict_reading_takes_an_unknown_field_for_an_error() {
+fn parse_strict_returns_an_error_when_a_field_is_unknown() {
     for (field, expected) in [
         (
             "spec:\n  kubelet:\n    flag: []\n",
@@ -283,7 +284,7 @@ fn strict_reading_takes_an_unknown_field_for_an_error() {
 }
 
 #[test]
-fn values_that_are_no_choice_are_named() {
+fn parse_reports_the_field_when_an_enum_value_is_unknown() {
     for (field, expected) in [
         ("localStorage: {strategy: RAID5}", "line 4, column 39, spec.instance.localStorage.strategy: "),
         ("localStorage: {disabledMounts: [Soci]}", "line 4, column 46, spec.instance.localStorage.disabledMounts[0]: "),
@@ -294,7 +295,7 @@ fn values_that_are_no_choice_are_named() {
 }
 
 #[test]
-fn the_form_of_tables() {
+fn pretty_writes_sorted_keys_and_table_headers() {
     let table: Table = "
         version = 2
         list = ['a', 1, [true]]

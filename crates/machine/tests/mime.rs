@@ -1,10 +1,11 @@
-//! Multipart documents: what others write is read, what we write reads back, and broken ones say where.
+//! Multipart documents: those of other programs can be parsed, Kerf's own output can be parsed, and invalid ones are reported
+//! with their place.
 
 use machine::mime::{MimeError, Part, looks_like_mime, parse, render};
 use proptest::prelude::{Strategy, any, prop, proptest};
 
 #[test]
-fn a_document_with_continued_headers_preamble_and_crlf() {
+fn parse_reads_continued_headers_preamble_and_crlf() {
     let document = "Content-Type: multipart/mixed;\r\n boundary=\"==b==\"\r\nMIME-Version: 1.0\r\n\r\npreamble\r\n--==b==\r\n\
         Content-Type: Application/node.eks.aws; charset=\"utf-8\"\r\n\r\na: 1\r\nb: 2\r\n--==b==  \r\n\r\nplain\r\n--==b==--\r\nepilogue";
     let parts = parse(document.as_bytes()).unwrap();
@@ -16,7 +17,7 @@ fn a_document_with_continued_headers_preamble_and_crlf() {
 }
 
 #[test]
-fn what_counts_as_mime() {
+fn looks_like_mime_recognizes_header_lines() {
     for (text, expected) in [
         ("MIME-Version: 1.0\n", true),
         ("\n  content-type: multipart/mixed", true),
@@ -29,7 +30,7 @@ fn what_counts_as_mime() {
 }
 
 #[test]
-fn broken_documents_say_where() {
+fn parse_reports_the_line_when_a_document_is_invalid() {
     let head = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n";
     let cut_off = format!("{head}--//\nContent-Type: text/plain\n\nhello\n");
     let no_part = format!("{head}hello\n");
@@ -47,7 +48,7 @@ fn broken_documents_say_where() {
 }
 
 #[test]
-fn a_body_with_a_boundary_line_is_refused() {
+fn render_returns_an_error_when_a_body_has_a_boundary_line() {
     let parts = [Part::new("text/plain", "fine"), Part::new("text/plain", "one\n--// \ntwo")];
     let expected = MimeError::BoundaryInBody { part: 2, text: "--// ".to_owned() };
     assert_eq!(render(&parts).unwrap_err(), expected);
@@ -61,7 +62,7 @@ fn bodies() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 proptest! {
     #[test]
-    fn what_is_rendered_reads_back(bodies in bodies()) {
+    fn parse_reads_what_render_writes(bodies in bodies()) {
         let clean = |body: Vec<u8>| body.into_iter().filter(|byte| *byte != b'\r').collect::<Vec<_>>();
         let parts: Vec<Part> = bodies.into_iter().map(|body| Part::new("text/plain", clean(body))).collect();
         match render(&parts) {
@@ -71,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_never_panics(data in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn parse_does_not_panic_when_data_is_random(data in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut document = b"Content-Type: multipart/mixed; boundary=\"//\"\n\n--//\n".to_vec();
         document.extend_from_slice(&data);
         let _ = parse(&document);

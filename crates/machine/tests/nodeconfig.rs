@@ -1,4 +1,4 @@
-//! NodeConfig documents: fields, merge rules, and errors that say line and field.
+//! NodeConfig documents: fields, merge rules, and errors with line and field.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -17,7 +17,7 @@ fn spec(config: &NodeConfig) -> Value {
 }
 
 #[test]
-fn yaml_and_json_read_the_same() {
+fn parse_reads_the_same_from_yaml_and_json() {
     let yaml = config(
         "spec:\n  cluster: {name: a, enableOutpost: false}\n  kubelet:\n    config:\n      maxPods: 7\n    flags: [--v=2]\n  featureGates: {InstanceIdNodeName: true}\n  containerd:\n",
     );
@@ -31,7 +31,7 @@ fn yaml_and_json_read_the_same() {
 }
 
 #[test]
-fn a_misspelt_field_is_named_with_its_line() {
+fn parse_warns_with_the_line_when_a_field_is_unknown() {
     let text = format!(
         "{HEAD}spec:\n  kubelet:\n    flag: [--v=2]\n    config:\n      anything: goes\n  featureGates:\n    InstanceIDNodeName: true\n"
     );
@@ -42,7 +42,7 @@ fn a_misspelt_field_is_named_with_its_line() {
 }
 
 #[test]
-fn errors_name_line_and_field() {
+fn parse_reports_line_and_field_when_a_value_is_invalid() {
     for (body, line, field) in [
         ("spec:\n  kubelet:\n    flags: --v=2\n", 5, "spec.kubelet.flags"),
         ("spec:\n  cluster:\n    name: a\n    enableOutpost: maybe\n", 6, "spec.cluster.enableOutpost"),
@@ -60,7 +60,7 @@ fn errors_name_line_and_field() {
 }
 
 #[test]
-fn other_documents_are_named() {
+fn parse_reports_the_kind_of_other_documents() {
     for (text, expected) in [
         ("apiVersion: v1\nkind: Pod\n", "this is v1 Pod, not a node.eks.aws/v1alpha1 NodeConfig"),
         ("kind: NodeConfig\n", "this is (no apiVersion) NodeConfig, not"),
@@ -74,7 +74,7 @@ fn other_documents_are_named() {
 }
 
 #[test]
-fn later_documents_win_by_nodeadms_rules() {
+fn merge_follows_the_rules_of_nodeadm() {
     for (what, first, later, merged) in [
         (
             "a value replaces",
@@ -144,7 +144,7 @@ fn later_documents_win_by_nodeadms_rules() {
 }
 
 #[test]
-fn validation_names_the_field_and_the_cure() {
+fn validate_reports_the_field_when_it_is_missing_or_invalid() {
     let full = "name: a, apiServerEndpoint: 'https://a', certificateAuthority: aGVsbG8=, cidr: 10.100.0.0/16";
     let check = |fields: &str| config(&format!("spec: {{cluster: {{{fields}}}}}\n")).validate();
     assert_eq!(check(full), Ok(()));
@@ -162,7 +162,7 @@ fn validation_names_the_field_and_the_cure() {
 }
 
 #[test]
-fn cluster_dns_address() {
+fn dns_ip_returns_the_tenth_address_of_the_service_cidr() {
     for (cidr, expected) in [
         ("10.100.0.0/16", "10.100.0.10"),
         ("172.20.0.0/16", "172.20.0.10"),
@@ -188,7 +188,7 @@ fn fields(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Stri
     prop::collection::btree_map("[a-d]", value, 0..4).prop_map(|fields| fields.into_iter().collect())
 }
 
-/// Every path to something that is not an object, with what stands there.
+/// Returns the path and value of every field that is not an object.
 fn leaves(object: &Map<String, Value>, path: &str) -> Vec<(String, Value)> {
     let leaf = |(key, value): (&String, &Value)| match value {
         Value::Object(inner) if !inner.is_empty() => leaves(inner, &format!("{path}/{key}")),
@@ -199,7 +199,7 @@ fn leaves(object: &Map<String, Value>, path: &str) -> Vec<(String, Value)> {
 
 proptest! {
     #[test]
-    fn a_merge_says_all_that_the_later_says_and_nothing_new(base in objects(), later in objects()) {
+    fn merge_json_keeps_all_later_values_and_adds_none(base in objects(), later in objects()) {
         let mut merged = base.clone();
         merge_json(&mut merged, later.clone());
         let all = Value::Object(merged.clone());

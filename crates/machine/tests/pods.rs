@@ -1,4 +1,4 @@
-//! Density and reservations against published figures of known instance types.
+//! Maximum number of pods and reservations, compared with published values of known instance types.
 
 use machine::pods::{
     InterfaceLimits, density, eni_limited_pods, interface_limits, kube_reserved_cpu_millicores,
@@ -6,7 +6,7 @@ use machine::pods::{
 };
 
 #[test]
-fn interface_limited_density() {
+fn eni_limited_pods_returns_the_published_numbers() {
     for (instance_type, interfaces, ips, reserved, expected) in [
         ("m5.large", 3, 10, 0, 29),
         ("t3.large", 3, 12, 0, 35),
@@ -22,7 +22,7 @@ fn interface_limited_density() {
 }
 
 #[test]
-fn the_carried_table_is_whole_and_agrees_with_the_published_density() {
+fn table_reads_every_row_and_matches_published_numbers() {
     let rows = include_str!("../data/interfaces.csv").lines().count() - 1;
     let table = table();
     assert_eq!(table.len(), rows, "a row of data/interfaces.csv cannot be read");
@@ -36,21 +36,21 @@ fn the_carried_table_is_whole_and_agrees_with_the_published_density() {
 }
 
 #[test]
-fn reserved_cpu_by_band() {
+fn kube_reserved_cpu_decreases_with_each_band_of_cores() {
     for (vcpus, expected) in [(0, 0), (1, 60), (2, 70), (3, 75), (4, 80), (5, 82), (8, 90), (96, 310)] {
         assert_eq!(kube_reserved_cpu_millicores(vcpus), expected, "{vcpus} vCPU");
     }
 }
 
 #[test]
-fn reserved_memory() {
+fn kube_reserved_memory_grows_with_the_number_of_pods() {
     for (pods, expected) in [(0, 255), (10, 365), (35, 640), (58, 893), (110, 1465)] {
         assert_eq!(kube_reserved_memory_mib(pods), expected, "{pods} pods");
     }
 }
 
 #[test]
-fn density_order_of_precedence() {
+fn max_pods_prefers_the_user_then_interfaces_then_the_default() {
     assert_eq!(max_pods(Some(10), Some(35), None, 2), 10);
     assert_eq!(max_pods(None, Some(35), None, 2), 35);
     assert_eq!(max_pods(None, None, None, 2), 110);
@@ -60,7 +60,7 @@ fn density_order_of_precedence() {
 }
 
 #[test]
-fn density_by_expression() {
+fn density_evaluates_the_expression() {
     let limits = |interfaces, ipv4_per_interface| Some(InterfaceLimits { interfaces, ipv4_per_interface });
     for (expression, limits, expected) in [
         ("", limits(3, 6), 17),
@@ -80,7 +80,7 @@ fn density_by_expression() {
 }
 
 #[test]
-fn an_expression_that_gives_no_number_of_pods_is_said_and_not_followed() {
+fn density_ignores_the_expression_when_it_gives_no_valid_number() {
     let limits = Some(InterfaceLimits { interfaces: 3, ipv4_per_interface: 6 });
     for (expression, limits, pods, reason) in [
         ("99 - fake_variable", limits, 17, "cannot be evaluated: column 6: unknown name `fake_variable`"),

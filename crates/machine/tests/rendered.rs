@@ -1,4 +1,5 @@
-//! What every image family is told, case by case: `documents/FAMILY/CASE` is what somebody last reviewed. `BLESS=1` writes them anew.
+//! Rendered user data of every image family, case by case: `documents/FAMILY/CASE` is the reviewed document. `BLESS=1` rewrites
+//! the documents.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 

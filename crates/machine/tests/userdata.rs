@@ -1,4 +1,4 @@
-//! User data in every wrapping that EC2 tooling produces, and bad input.
+//! User data in every encoding that EC2 tools produce, and invalid input.
 
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
@@ -31,7 +31,7 @@ fn chain(error: &dyn Error) -> String {
 }
 
 #[test]
-fn every_wrapping_reads_the_same() {
+fn parse_reads_the_same_from_every_encoding() {
     let plain = named("one").into_bytes();
     let in_mime = |body: Vec<u8>| mime::render(&[Part::new(NODE_CONFIG_TYPE, body)]).unwrap();
     let expected = parse(&plain).unwrap();
@@ -51,7 +51,7 @@ fn every_wrapping_reads_the_same() {
 }
 
 #[test]
-fn parts_merge_in_order_and_other_parts_are_left_alone() {
+fn parse_merges_parts_in_order_and_ignores_other_parts() {
     let document = mime::render(&[
         Part::new(NODE_CONFIG_TYPE, named("one")),
         Part::new("text/x-shellscript", "#!/bin/bash\necho hello\n"),
@@ -70,7 +70,7 @@ fn parts_merge_in_order_and_other_parts_are_left_alone() {
 }
 
 #[test]
-fn bad_input_says_what_is_wrong_and_where() {
+fn parse_reports_problem_and_place_when_input_is_invalid() {
     let noise: Vec<u8> = (0..LIMIT as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8 | 0x80).collect();
     let mut damaged = gzip(named("one").as_bytes());
     let last = damaged.len() - 12;
@@ -109,7 +109,7 @@ fn bad_input_says_what_is_wrong_and_where() {
 }
 
 #[test]
-fn a_yaml_bomb_is_refused() {
+fn parse_returns_an_error_when_yaml_aliases_exceed_the_limit() {
     let mut bomb = format!("{HEAD}a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let refs = vec![format!("*a{}", level - 1); 10].join(", ");
@@ -120,7 +120,7 @@ fn a_yaml_bomb_is_refused() {
 
 proptest! {
     #[test]
-    fn noise_never_panics(data in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn parse_does_not_panic_when_data_is_random(data in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = parse(&data);
         let _ = parse(&gzip(&data));
     }

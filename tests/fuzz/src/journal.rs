@@ -1,4 +1,4 @@
-//! The journal's file: our own, but of an older agent, of another machine's image, or of a disk that lies.
+//! The journal's file. Kerf wrote it, but perhaps an older agent, another machine with the same image, or a faulty disk.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use serde_json::json;
 use crate::Verdict;
 use crate::sentence;
 
-/// The machine of every test.
+/// Instance id of every test.
 pub(crate) const INSTANCE: &str = "i-0abc";
-/// A moment like any other.
+/// An arbitrary moment.
 pub(crate) const NOON: Millis = Millis(1_767_268_800_000);
-/// What a machine's clock may show: nothing at all, now, and far ahead.
+/// Possible times of a machine's clock: unset, now, and far in the future.
 pub(crate) const HOURS: [Timestamp; 3] =
     [Timestamp::UNIX_EPOCH, Timestamp::constant(1_767_268_800, 0), Timestamp::constant(16_725_225_600, 0)];
-/// The most that a few steps may add to a journal, bytes.
+/// Highest number of bytes that a few steps may add to a journal.
 const GROWTH: usize = 64 * 1024;
 
 static NODE: LazyLock<Arc<Node>> = LazyLock::new(|| {
@@ -34,7 +34,7 @@ static NODE: LazyLock<Arc<Node>> = LazyLock::new(|| {
     Arc::new(serde_json::from_value(node).unwrap_or_else(|error| unreachable!("a Node: {error}")))
 });
 
-/// The Node of [`INSTANCE`].
+/// Returns the Node of [`INSTANCE`].
 pub(crate) fn node() -> Arc<Node> {
     Arc::clone(&NODE)
 }
@@ -53,7 +53,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     Verdict::Accepted
 }
 
-/// An agent that begins with this memory goes on: whatever the hour is, and whether its pods are there or not.
+/// Asserts that an agent with this journal continues, at any time, with and without its pods.
 fn carried_on(journal: Journal) {
     let before = written(&journal).len();
     let start = journal.anchor.and_then(|anchor| u64::try_from(anchor).ok()).map_or(NOON, Millis);
@@ -70,7 +70,7 @@ fn carried_on(journal: Journal) {
     assert_eq!(Journal::parse(&after).ok().as_ref(), Some(life.journal()));
 }
 
-/// What the world says to an act: writes succeed, the node holds one pod, and its budget refuses.
+/// Responds to an action: writes succeed, the node has one pod, and its budget refuses the eviction.
 fn answer(life: &mut Lifecycle, act: &AgentAction, now: Millis) {
     let answer = match act {
         AgentAction::PatchNode(_) => Input::NodeWritten(true),

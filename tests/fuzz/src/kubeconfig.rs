@@ -1,4 +1,5 @@
-//! kubelet's kubeconfig, and what its credentials command prints: written by us, by somebody's script, or by another distribution.
+//! kubelet's kubeconfig and the output of its credentials command. Kerf, a user's script or another distribution may have
+//! written them.
 
 use std::path::Path;
 
@@ -29,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     }
 }
 
-/// A token that is accepted has its moments in order, whenever it was asked for.
+/// Asserts that the times of an accepted token are in order, for any current time.
 fn printed(bytes: &[u8]) {
     for now in HOURS {
         if let Ok(token) = credential(bytes, now) {
@@ -39,7 +40,7 @@ fn printed(bytes: &[u8]) {
     }
 }
 
-/// The same access as a kubeconfig with one of everything.
+/// Returns the same access as a kubeconfig with one cluster, context and user.
 fn written(access: &Access) -> String {
     let scheme = if access.tls { "https" } else { "http" };
     let host = if access.host.contains(':') { format!("[{}]", access.host) } else { access.host.clone() };

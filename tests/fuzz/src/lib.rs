@@ -1,8 +1,8 @@
-//! What the agent's readers promise about any bytes at all: one function for each target. A fuzzer looks for bytes that break a
-//! promise (`make fuzz`), a plain test holds what is known (`tests/replay.rs`), and both call these functions and nothing else.
+//! Invariants of the agent's parsers for arbitrary bytes, one function for each target. A fuzzer searches for bytes that
+//! violate an invariant (`make fuzz`). A plain test checks the corpus (`tests/replay.rs`). Both call only these functions.
 //!
-//! A broken promise is a panic. Not crashing is the least of them: what is read can be written and read again, what is followed
-//! stays inside its file, and what is refused is refused in one sentence that fits where people read it.
+//! A violated invariant is a panic. The parsers must not only survive. Accepted input must be writable and readable again,
+//! applied values must stay inside their files, and an error must be one line of limited length.
 
 mod journal;
 mod kubeconfig;
@@ -11,25 +11,25 @@ mod node_config;
 mod sentence;
 mod user_data;
 
-/// What a reader made of the bytes.
+/// Result of a parser for the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It can be used.
+    /// Valid input.
     Accepted,
-    /// It cannot, in the words that people read.
+    /// Invalid input, with the error message.
     Refused(String),
 }
 
-/// One reader, with its promises.
+/// One parser with its invariants.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of its folder below `corpus`.
+    /// Name of the target and of its folder below `corpus`.
     pub name: &'static str,
-    /// Reads the bytes and holds the reader to its promises; panics when one is broken.
+    /// Parses the bytes and checks the invariants; panics on a violation.
     pub check: fn(&[u8]) -> Verdict,
 }
 
-/// All readers of what comes from outside the program.
+/// Parsers of all input from outside the program.
 pub const TARGETS: [Target; 5] = [
     Target { name: "user-data", check: user_data::check },
     Target { name: "node-config", check: node_config::check },
@@ -39,7 +39,7 @@ pub const TARGETS: [Target; 5] = [
 ];
 
 impl Target {
-    /// The target of this name.
+    /// Returns the target with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         TARGETS.into_iter().find(|target| target.name == name)

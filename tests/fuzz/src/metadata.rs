@@ -1,5 +1,5 @@
-//! Bodies of the metadata service. Its path says what a body is, but proxies, emulators and half-sent answers say anything under
-//! any path: each reader gets the same bytes.
+//! Bodies of the metadata service. The path determines the kind of body, but proxies, emulators and truncated responses can
+//! return any bytes under any path. Each parser therefore receives the same bytes.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::Verdict;
 use crate::journal::{HOURS, INSTANCE, NOON, node};
 use crate::sentence;
 
-/// More than any name, state or code of EC2's has.
+/// Longest identifier: longer than any name, state or code of EC2.
 const WORD: usize = 64;
-/// etcd takes a Node of 1.5 MB, and this is not all that is in it.
+/// Highest number of bytes in a patch or journal. etcd accepts a Node of 1.5 MB, and the Node has other content too.
 const STATEMENT: usize = 32 * 1024;
 
 pub(crate) fn check(bytes: &[u8]) -> Verdict {
@@ -35,7 +35,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     if accepted { Verdict::Accepted } else { Verdict::Refused("nothing that metadata says".to_owned()) }
 }
 
-/// Who a machine is becomes part of names, paths and host names.
+/// Checks the identity document, whose fields become parts of names, paths and host names.
 fn identity(bytes: &[u8]) -> bool {
     let Some(read) = IdentityDocument::read(bytes) else { return false };
     for word in [&read.instance_id, &read.instance_type, &read.region, &read.availability_zone] {
@@ -45,7 +45,7 @@ fn identity(bytes: &[u8]) -> bool {
     true
 }
 
-/// Credentials that are accepted can be signed with, at any time.
+/// Checks that accepted credentials can sign at any time.
 fn role(bytes: &[u8]) -> bool {
     match credentials::parse("node", bytes) {
         Err(error) => {
@@ -64,7 +64,7 @@ fn role(bytes: &[u8]) -> bool {
     }
 }
 
-/// A notice is taken in once, is remembered, and what the Node says of it can be written.
+/// Checks that a notice is stored once and remembered, and that the resulting patches of the Node can be written.
 fn noticed(reading: NoticeReading) -> bool {
     let mut ledger = NoticeStore::default();
     ledger.read(&reading, WallOffset::default(), NOON);

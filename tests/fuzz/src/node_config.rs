@@ -1,4 +1,4 @@
-//! NodeConfigs: what a machine shall be, and what bootstrap makes of it.
+//! NodeConfigs, and the plans of bootstrap for them.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -35,7 +35,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     }
 }
 
-/// What was read, written and read again; and laid over nothing.
+/// Asserts that a config is unchanged after writing and reading, and after a merge into an empty config.
 fn survives(config: &NodeConfig) {
     for text in [yaml(config), json(config)] {
         let again = nodeconfig::parse(&text).map(|read| read.config);
@@ -46,7 +46,7 @@ fn survives(config: &NodeConfig) {
     assert_eq!(&sum, config);
 }
 
-/// An error says where it is: in this document, or in which field.
+/// Asserts that an error names a position in this document, or a field.
 fn named(error: &NodeConfigError, text: &str) {
     // YAML ends lines at a carriage return too.
     let lines = text.split(['\n', '\r']).count() as u64;
@@ -62,7 +62,7 @@ fn named(error: &NodeConfigError, text: &str) {
     }
 }
 
-/// What bootstrap makes of it, on a machine of today and on an old one.
+/// Plans the bootstrap on a current machine and on an old one.
 fn followed(config: &NodeConfig) -> Verdict {
     let mut verdict = Verdict::Accepted;
     for facts in [today(config), long_ago(config)] {
@@ -80,7 +80,7 @@ fn followed(config: &NodeConfig) -> Verdict {
     verdict
 }
 
-/// A plan that may be carried out: its files are where they belong, and say what they say in their own syntax.
+/// Asserts that a plan is valid: its files are in permitted places, and each has the syntax of its format.
 fn sound(plan: &BootstrapPlan, config: &NodeConfig) {
     let paths: BTreeSet<&str> = plan.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths.len(), plan.files.len(), "no path twice");
@@ -116,13 +116,13 @@ fn in_its_syntax(file: &PlannedFile, config: &NodeConfig) {
     }
 }
 
-/// No value reaches into the next line, where it would be taken for a setting.
+/// Asserts that no value reaches into the next line, where it would be a setting.
 fn one_entry_a_line(path: &str, text: &str, is_entry: impl Fn(&str) -> bool) {
     let lines: Vec<&str> = text.trim_end_matches('\n').split('\n').collect();
     assert!(lines.iter().all(|line| is_entry(line) && !line.contains(char::is_control)), "{path}: {text:?}");
 }
 
-/// A machine as they are launched now, with a GPU.
+/// Returns the facts of a current machine with a GPU.
 fn today(config: &NodeConfig) -> Facts {
     Facts {
         identity: IdentityDocument {
@@ -149,7 +149,7 @@ fn today(config: &NodeConfig) -> Facts {
     }
 }
 
-/// A machine of years ago, of a type that nobody knows.
+/// Returns the facts of an old machine of an unknown instance type.
 fn long_ago(config: &NodeConfig) -> Facts {
     let now = today(config);
     Facts {
@@ -167,7 +167,7 @@ fn long_ago(config: &NodeConfig) -> Facts {
     }
 }
 
-/// As the controller and `config dump` write it.
+/// Returns YAML as the controller and `config dump` write it.
 pub(crate) fn yaml(value: &impl Serialize) -> String {
     serde_saphyr::to_string(value).unwrap_or_else(|error| unreachable!("what was read can be written: {error}"))
 }

@@ -1,24 +1,25 @@
-//! What is told to people: it goes into systemd's status, a condition and an event, each of them one line with an end.
+//! Messages for users. A message appears in systemd's status, a condition and an event, so it must be one line of limited
+//! length.
 
 use std::error::Error;
 
 use crate::Verdict;
 
-/// A Kubernetes event takes 1024 characters, and has words of its own around these.
+/// Longest message in characters. A Kubernetes event takes 1024 characters, including text around the message.
 const LONGEST: usize = 900;
 
-/// The verdict of a refusal, whose words fit where they are read.
+/// Returns the verdict for an error, and checks its message.
 pub(crate) fn refused(error: &(dyn Error + 'static)) -> Verdict {
     refused_with(daemon::error::chain(error))
 }
 
-/// The same of words that a reader has already.
+/// Returns the verdict for an error message, and checks the message.
 pub(crate) fn refused_with(said: String) -> Verdict {
     hold(&said);
     Verdict::Refused(said)
 }
 
-/// Holds that these words are one line of a bearable length.
+/// Asserts that a message is one line of limited length.
 pub(crate) fn hold(said: &str) {
     assert!(!said.is_empty(), "something is to be said");
     assert!(!said.contains(char::is_control), "one line: {said:?}");

@@ -1,4 +1,4 @@
-//! User data: whatever EC2 hands a machine, which is whatever somebody pasted into a launch template.
+//! User data: arbitrary bytes, because users can paste any text into a launch template.
 
 use machine::agent::{self, AgentSettings};
 use machine::mime::{self, Part};
@@ -9,7 +9,7 @@ use crate::Verdict;
 use crate::node_config::yaml;
 use crate::sentence;
 
-/// The cluster that the controller names.
+/// Name of the controller's cluster.
 const CLUSTER: &str = "the-controllers-own";
 
 pub(crate) fn check(bytes: &[u8]) -> Verdict {
@@ -28,14 +28,14 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     }
 }
 
-/// What was read, written as a document and read again.
+/// Writes the parsed user data as a document and parses it again.
 fn again(read: &UserData) -> Result<(nodeconfig::NodeConfig, AgentSettings), UserDataError> {
     let parts = [Part::new(NODE_CONFIG_TYPE, yaml(&read.config)), Part::new(agent::MEDIA_TYPE, yaml(&read.agent))];
     let document = mime::render(&parts).map_err(UserDataError::Mime)?;
     userdata::parse(&document).map(|read| (read.config, read.agent))
 }
 
-/// Parts that were read are read again as they were, once they are written by us; carriage returns are not kept.
+/// Asserts that parts are the same after writing and parsing again; carriage returns are not kept.
 fn parts_survive(bytes: &[u8]) {
     let Ok(parts) = mime::parse(bytes) else { return };
     let Ok(document) = mime::render(&parts) else { return };
@@ -44,8 +44,8 @@ fn parts_survive(bytes: &[u8]) {
     assert!(again == Ok(parts.into_iter().map(plain).collect()), "{again:?} from {}", document.escape_ascii());
 }
 
-/// Whatever a class's `spec.userData` is: a document that the controller makes of it tells the machine which cluster to join, unless
-/// a part of the user's own cannot be read; and what the user wrote is not lost.
+/// Asserts that a document that the controller renders from any `spec.userData` names the cluster to join. The only exception
+/// is a part of the user that cannot be parsed. The document must also contain the user's text.
 fn the_controllers_word_counts(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     others_name_the_cluster(text);
@@ -64,7 +64,8 @@ fn the_controllers_word_counts(bytes: &[u8]) {
     }
 }
 
-/// The same for the families that no NodeConfig tells: the cluster is named, and Bottlerocket's agent hears what it is told.
+/// Asserts the same for the families without NodeConfig: the document names the cluster, and Bottlerocket's agent receives its
+/// settings.
 fn others_name_the_cluster(text: &str) {
     for family in [AmiFamily::Al2, AmiFamily::Windows2022, AmiFamily::Bottlerocket] {
         assert!(rendered(family, text, None).is_none_or(|document| document.contains(CLUSTER)), "{family:?}");
@@ -75,7 +76,7 @@ fn others_name_the_cluster(text: &str) {
     }
 }
 
-/// The document of a family, unless the user's text is refused, which is told in a sentence.
+/// Renders the document of a family; returns `None` if the user's text is refused, and checks the error message.
 fn rendered(family: AmiFamily, text: &str, agent: Option<&str>) -> Option<String> {
     let wish = Bootstrap {
         cluster_name: CLUSTER.to_owned(),

@@ -1,6 +1,7 @@
-//! What fuzzing has taught, without a fuzzer: every file of the corpus, and inputs that lie near them.
+//! Results of fuzzing, without a fuzzer: every file of the corpus, and mutations of them.
 //!
-//! A file's name says what its reader makes of it: `good-*` is accepted, `bad-*` is refused, and `found-*` broke a promise once.
+//! The prefix of a file name is the expected result: `good-*` is accepted, `bad-*` is refused, and `found-*` once violated an
+//! invariant.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 
-/// The files of a target's folder, by name.
+/// Returns the files in the folder of a target, by name.
 fn corpus(target: Target) -> BTreeMap<String, Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -20,7 +21,7 @@ fn corpus(target: Target) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn every_file_gets_the_verdict_that_its_name_says() {
+fn check_returns_the_verdict_named_by_each_corpus_file() {
     for target in TARGETS {
         let mut counts = BTreeMap::new();
         for (name, bytes) in corpus(target) {
@@ -39,7 +40,7 @@ fn every_file_gets_the_verdict_that_its_name_says() {
     }
 }
 
-/// Bytes that people can read when they break a promise.
+/// Bytes that are printed readably when they violate an invariant.
 struct Input(Vec<u8>);
 
 impl std::fmt::Debug for Input {
@@ -48,13 +49,13 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// One change of a text, at a place and with other bytes that are drawn.
+/// Random mutation of a text.
 #[derive(Clone, Debug)]
 enum Change {
     Cut(Index, u8),
     Put(Index, Vec<u8>),
     Flip(Index, u8),
-    /// A piece of another file of the same corpus.
+    /// Inserts a piece of another file of the same corpus.
     Graft(Index, Index, Index, u8),
 }
 
@@ -111,9 +112,9 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change], files: &[Vec<u8>]) -> Vec<u8>
     bytes
 }
 
-/// Not far: what is far is the fuzzer's.
+/// Mutations are small, because the fuzzer covers large ones.
 #[test]
-fn promises_hold_around_every_file() {
+fn check_holds_for_mutations_of_every_corpus_file() {
     for target in TARGETS {
         let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) };
         let mut runner = TestRunner::new(config);
@@ -128,7 +129,7 @@ fn promises_hold_around_every_file() {
     }
 }
 
-/// Names and versions in a lock file.
+/// Returns the names and versions in a lock file.
 fn locked(path: &str) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -142,7 +143,7 @@ fn locked(path: &str) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn what_is_fuzzed_is_what_ships() {
+fn engine_lock_contains_only_versions_that_ship() {
     let (shipped, fuzzed) = (locked("../../Cargo.lock"), locked("engine/Cargo.lock"));
     let engine = ["kerf-fuzz", "libfuzzer-sys", "arbitrary", "jobserver"];
     for (name, versions) in fuzzed.iter().filter(|(name, _)| !engine.contains(&name.as_str())) {

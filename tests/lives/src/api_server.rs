@@ -1,6 +1,6 @@
-//! An API server in memory: objects in one map, behind as much of its language as the controller speaks. Versions, preconditions,
-//! finalizers, merge patches, a status of its own, evictions under budgets. Every change is told to whoever watches, in order, and every
-//! change can be judged.
+//! API server in memory: one map of objects, with the part of the Kubernetes API that the controller uses. The server supports
+//! versions, preconditions, finalizers, merge patches, a status subresource, and evictions with budgets. Watchers receive every
+//! change in order, and an invariant check can run after every change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -12,26 +12,26 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Kinds in the plural of paths.
+/// Plural of NodeClaims in paths.
 pub const CLAIMS: &str = "nodeclaims";
-/// As above.
+/// Plural of Nodes in paths.
 pub const NODES: &str = "nodes";
-/// As above.
+/// Plural of pods in paths.
 pub const PODS: &str = "pods";
-/// As above.
+/// Plural of PodDisruptionBudgets in paths.
 pub const BUDGETS: &str = "poddisruptionbudgets";
 
-/// How long a pod takes to end unless somebody says otherwise, in seconds.
+/// Default termination grace period of a pod, in seconds.
 const GRACE: i64 = 30;
 
-/// An object, or the last of one that is gone.
+/// New state of an object, or the last state of a deleted object.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Of which kind, in the plural of paths.
+    /// Kind of the object, as the plural in paths.
     pub plural: String,
-    /// As it is, or was.
+    /// Current or last state.
     pub object: Value,
-    /// Whether it is gone.
+    /// Deletion of the object.
     pub gone: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Event {
 pub struct Objects(BTreeMap<(String, String), Value>);
 
 impl Objects {
-    /// All of a kind.
+    /// Returns all objects of a kind.
     pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
         self.of(plural).map(|object| serde_json::from_value(object.clone()).unwrap()).collect()
     }
@@ -50,7 +50,7 @@ impl Objects {
     }
 }
 
-/// Says what is wrong with the cluster after a change, if something is.
+/// Invariant check after a change; returns the violation, if there is one.
 pub type Judge = Box<dyn FnMut(&Objects) -> Option<String> + Send>;
 
 /// The server.
@@ -64,30 +64,30 @@ struct State {
     objects: Objects,
     version: u64,
     watcher: Option<UnboundedSender<Event>>,
-    /// Provider ids that some claim's status ever named.
+    /// Provider ids of the status of all NodeClaims, past and present.
     owned: BTreeSet<String>,
     judge: Option<Judge>,
     faults: Vec<String>,
 }
 
 impl ApiServer {
-    /// One without objects.
+    /// Creates a server without objects.
     #[must_use]
     pub fn new(clock: fn() -> Timestamp) -> Self {
         Self { state: Mutex::default(), clock }
     }
 
-    /// Has every change judged from now on.
+    /// Runs an invariant check after every later change.
     pub fn judged_by(&self, judge: Judge) {
         self.lock().judge = Some(judge);
     }
 
-    /// What the judge has said.
+    /// Returns the violations so far.
     pub fn faults(&self) -> Vec<String> {
         self.lock().faults.clone()
     }
 
-    /// Puts an object there as its author would, with a UID and a moment.
+    /// Creates an object as a client would, with a UID and a creation time.
     pub fn create(&self, plural: &str, mut object: Value) {
         let mut state = self.lock();
         let number = state.version;
@@ -102,7 +102,7 @@ impl ApiServer {
         state.store(plural, object);
     }
 
-    /// Changes an object by a merge patch of all of it. Whoever has gone meanwhile stays gone.
+    /// Changes an object by a merge patch of the whole object. A missing object is not created.
     pub fn change(&self, plural: &str, key: &str, change: &Value) {
         let mut state = self.lock();
         if let Some(mut object) = state.get(plural, key) {
@@ -111,48 +111,48 @@ impl ApiServer {
         }
     }
 
-    /// Deletes an object as a person would.
+    /// Deletes an object as a user would.
     pub fn delete(&self, plural: &str, key: &str) {
         let now = (self.clock)();
-        // Whoever has gone meanwhile needs no deletion.
+        // A missing object needs no deletion.
         let _ = self.lock().delete(plural, key, &json!({}), now);
     }
 
-    /// Removes a pod that has ended, or an object that nobody holds.
+    /// Removes a terminated pod, or an object without finalizers.
     pub fn remove(&self, plural: &str, key: &str) {
         self.lock().remove(plural, key);
     }
 
-    /// All of a kind.
+    /// Returns all objects of a kind.
     #[must_use]
     pub fn all<K: DeserializeOwned>(&self, plural: &str) -> Vec<K> {
         self.lock().objects.all(plural)
     }
 
-    /// One of them, by `namespace/name`.
+    /// Returns one object of a kind, by `namespace/name`.
     #[must_use]
     pub fn get<K: DeserializeOwned>(&self, plural: &str, key: &str) -> Option<K> {
         self.lock().get(plural, key).map(|object| serde_json::from_value(object).unwrap())
     }
 
-    /// Grows with every change.
+    /// Returns the version, which grows with every change.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// The NodeClaims.
+    /// Returns the NodeClaims.
     #[must_use]
     pub fn claims(&self) -> Vec<api::NodeClaim> {
         self.all(CLAIMS)
     }
 
-    /// Provider ids that some claim's status ever named.
+    /// Returns the provider ids of the status of all NodeClaims, past and present.
     pub fn owned(&self) -> BTreeSet<String> {
         self.lock().owned.clone()
     }
 
-    /// Everything there is, and all that happens from now on.
+    /// Returns all objects, and a receiver of all later changes.
     pub fn watch(&self) -> (Vec<Event>, UnboundedReceiver<Event>) {
         let (way_in, way_out) = unbounded_channel();
         let mut state = self.lock();
@@ -188,7 +188,7 @@ impl ApiServer {
     }
 }
 
-/// What a path names.
+/// Parts of a request path.
 struct Route {
     plural: String,
     key: String,
@@ -219,7 +219,7 @@ impl State {
         self.objects.0.get(&(plural.to_owned(), key.to_owned())).cloned()
     }
 
-    /// Stores an object in a new version; one that is to go and that nobody holds is gone.
+    /// Stores an object with a new version; removes it if it is being deleted and has no finalizers.
     fn store(&mut self, plural: &str, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -227,7 +227,7 @@ impl State {
         let place = (plural.to_owned(), key(&object));
         let deleting = !object["metadata"]["deletionTimestamp"].is_null();
         let held = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
-        // Pods are held by their kubelet.
+        // Only their kubelet removes pods.
         let gone = deleting && !held && plural != PODS;
         match gone {
             true => drop(self.objects.0.remove(&place)),
@@ -246,7 +246,7 @@ impl State {
 
     fn tell(&mut self, plural: &str, object: &Value, gone: bool) {
         if let Some(watcher) = &self.watcher {
-            // A dead controller does not listen.
+            // A dead controller does not receive.
             let _ = watcher.send(Event { plural: plural.to_owned(), object: object.clone(), gone });
         }
         if let Some(judge) = &mut self.judge {
@@ -278,7 +278,7 @@ impl State {
         parts.retain(|name, _| (name == "status") == status);
         let before = object.clone();
         merge(&mut object, &part);
-        // What changes nothing makes no new version, and nobody hears of it.
+        // A patch without a change makes no new version and no event.
         if object == before { Ok(object) } else { Ok(self.store(&route.plural, object)) }
     }
 
@@ -303,7 +303,7 @@ impl State {
         Ok(self.store(plural, object))
     }
 
-    /// One of its budget's pods may be gone for each disruption that it allows.
+    /// Evicts a pod if every matching budget allows a disruption.
     fn evict(&mut self, key: &str, body: &Value, now: Timestamp) -> Result<Value, StatusCode> {
         let object = self.get(PODS, key).ok_or(StatusCode::NOT_FOUND)?;
         let pod: api::objects::Pod = serde_json::from_value(object).unwrap();
@@ -319,18 +319,18 @@ impl State {
     }
 }
 
-/// An object's `namespace/name`.
+/// Returns `namespace/name` of an object.
 fn key(object: &Value) -> String {
     let name = object["metadata"]["name"].as_str().unwrap();
     object["metadata"]["namespace"].as_str().map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}"))
 }
 
-/// A moment as the API server writes it.
+/// Returns a time in the format of the API server.
 pub fn text(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// JSON merge patch (RFC 7386).
+/// Applies a JSON merge patch (RFC 7386).
 pub fn merge(base: &mut Value, change: &Value) {
     let Value::Object(changes) = change else {
         base.clone_from(change);
@@ -352,7 +352,7 @@ fn respond(status: StatusCode, body: &Value) -> Response<Body> {
     Response::builder().status(status).header("content-type", "application/json").body(body).unwrap()
 }
 
-/// An answer that says no.
+/// Returns an error response.
 pub fn refused(status: StatusCode) -> Response<Body> {
     let reason = status.canonical_reason().unwrap_or_default();
     let body = json!({

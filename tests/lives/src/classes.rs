@@ -1,4 +1,4 @@
-//! The class of all nodes here, and claims that ask for one of it.
+//! The EC2NodeClass of all nodes here, and NodeClaims for it.
 
 use api::{EC2NodeClass, label};
 use cloud::Cloud;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::life;
 
-/// As it is applied.
+/// Returns the EC2NodeClass as applied.
 #[must_use]
 pub fn default_class() -> Value {
     json!({
@@ -22,7 +22,7 @@ pub fn default_class() -> Value {
     })
 }
 
-/// A claim of the default pool as a plan writes it, the `number`th.
+/// Returns NodeClaim number `number` of the default NodePool, as a plan writes it.
 #[must_use]
 pub fn claim(number: u64, requirements: &[Value]) -> Value {
     json!({
@@ -39,7 +39,7 @@ pub fn claim(number: u64, requirements: &[Value]) -> Value {
     })
 }
 
-/// Teaches a market the class as this cloud resolves it, without an object of it in the cluster.
+/// Resolves the EC2NodeClass with this cloud and adds it to the offerings, without an object in the cluster.
 pub async fn learn(ec2: &dyn Cloud, market: &Offerings) {
     let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
     let (settings, now) = (life::settings(), Timestamp::now());

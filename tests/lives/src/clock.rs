@@ -1,4 +1,4 @@
-//! Clocks that do not run as the machine's does.
+//! Clocks that are independent of the machine's clock.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -8,16 +8,16 @@ use jiff::{SignedDuration, Timestamp};
 
 static BEGIN: LazyLock<(Instant, Timestamp)> = LazyLock::new(|| (Instant::now(), Timestamp::now()));
 
-/// The time as tokio has it: where that is paused, it passes as soon as everybody waits.
+/// Returns the time of tokio's clock. A paused clock advances as soon as all tasks wait.
 #[must_use]
 pub fn of_tokio() -> Timestamp {
-    // First of all, for nothing may have happened before it.
+    // The first access must come before everything else, because no event may be earlier.
     let (begin, moment) = *BEGIN;
     let passed = tokio::time::Instant::now().into_std().saturating_duration_since(begin);
     moment + SignedDuration::try_from(passed).unwrap()
 }
 
-/// The same for the fake of EC2.
+/// Clock of tokio for the fake of EC2.
 pub struct OfTokio;
 
 impl Clock for OfTokio {

@@ -1,4 +1,5 @@
-//! The end of a life at one of its writes, counted over the API server and EC2: before it is taken, or when it was and nobody hears so.
+//! The end of a controller run at one of its writes, counted over the API server and EC2. The write is either not performed, or
+//! performed without a response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,23 +15,23 @@ use tokio::sync::Notify;
 use crate::api_server::ApiServer;
 use crate::way::Way;
 
-/// Calls to EC2 that change nothing.
+/// Prefixes of read-only calls to EC2.
 const QUESTIONS: [&str; 3] = ["Describe", "Get", "List"];
 
-/// When a life ends.
+/// Moment at which a run ends.
 pub struct Death {
-    /// At which write, the first being number 1.
+    /// Number of the write at which the run ends; the first write is 1.
     at: usize,
-    /// Whether that write is still taken.
+    /// Performance of that last write.
     taken: bool,
     writes: AtomicUsize,
     alive: Arc<AtomicBool>,
     came: Notify,
-    /// A call to EC2 is under way whose answer nobody will hear.
+    /// A call to EC2 is in progress whose response must not arrive.
     last_call: AtomicBool,
 }
 
-/// What becomes of a write.
+/// Fate of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Passes,
@@ -39,32 +40,32 @@ enum Fate {
 }
 
 impl Death {
-    /// At this write.
+    /// Ends the run at this write.
     #[must_use]
     pub fn at(at: usize, taken: bool) -> Self {
         let (writes, alive) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(true)));
         Self { at, taken, writes, alive, came: Notify::new(), last_call: AtomicBool::new(false) }
     }
 
-    /// Never.
+    /// Never ends the run.
     #[must_use]
     pub fn never() -> Self {
         Self::at(usize::MAX, true)
     }
 
-    /// True until then.
+    /// Returns a flag that is true until the end of the run.
     #[must_use]
     pub fn alive(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.alive)
     }
 
-    /// How many writes there were.
+    /// Returns the number of writes so far.
     #[must_use]
     pub fn writes(&self) -> usize {
         self.writes.load(Ordering::Acquire)
     }
 
-    /// Waits for it.
+    /// Waits for the end of the run.
     pub async fn comes(&self) {
         self.came.notified().await;
     }
@@ -82,7 +83,7 @@ impl Death {
         self.came.notify_one();
     }
 
-    /// Whoever is dead hears nothing any more.
+    /// Waits forever if the run has ended: a dead controller receives no response.
     async fn unless_dead(&self) {
         if !self.alive.load(Ordering::Acquire) {
             std::future::pending::<()>().await;

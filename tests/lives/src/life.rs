@@ -1,4 +1,5 @@
-//! One life of the controller: all of it but its way to the API server and to EC2, until it is killed between any two steps.
+//! One run of the controller: all of it except the connections to the API server and to EC2. A run can be killed between any
+//! two steps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,35 +37,35 @@ use tokio::task::JoinSet;
 
 use crate::api_server::{ApiServer, Event};
 
-/// What a life finds.
+/// Environment of a run.
 pub struct Place<'a> {
-    /// Its way to EC2.
+    /// Connection to EC2.
     pub cloud: Arc<dyn Cloud>,
     /// The API server.
     pub server: &'a ApiServer,
-    /// Its way to the server.
+    /// Client of the API server.
     pub client: kube::Client,
-    /// What tells it the time.
+    /// Clock of the run.
     pub clock: Clock,
-    /// Says to whoever answers it whether it still lives.
+    /// Flag that is true while the run is alive.
     pub alive: Arc<AtomicBool>,
-    /// Which feature gates are open.
+    /// Enabled feature gates.
     pub gates: Gates,
 }
 
-/// A life.
+/// One run of the controller.
 pub struct Life {
     alive: Arc<AtomicBool>,
     leading: Arc<AtomicBool>,
-    /// What it knows of the cluster.
+    /// View of the cluster.
     pub cluster: Arc<Cluster>,
-    /// What it knows of EC2.
+    /// Offerings of EC2.
     pub market: Arc<Offerings>,
-    /// Its writer.
+    /// Writer of the run.
     pub act: Writer,
     metrics: Arc<Metrics>,
     told: Arc<Mutex<Vec<String>>>,
-    /// What asks for plans, until somebody plans.
+    /// Requests for plans, until a planner takes them.
     asked: Option<UnboundedReceiver<PlanTrigger>>,
     verdicts: Arc<PlanResultStore>,
     notices: Arc<Notices>,
@@ -75,7 +76,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Lists what there is, and can do nothing but keep its index yet.
+    /// Creates a run that lists all objects, and so far only updates its index.
     pub fn awake(place: Place<'_>) -> Self {
         let Place { cloud, server, client, clock, alive, gates } = place;
         let leading = Arc::new(AtomicBool::new(true));
@@ -134,7 +135,7 @@ impl Life {
         }
     }
 
-    /// Looks at things and launches claims, but makes no plans.
+    /// Starts reconcilers and launches of NodeClaims, without planning.
     pub fn works(&mut self) {
         let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
         let launcher =
@@ -145,7 +146,7 @@ impl Life {
         self.gather();
     }
 
-    /// Does all that the controller does.
+    /// Starts everything that the controller does.
     pub fn plans(&mut self, rules: Rules) {
         let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
         let (metrics, notices) = (Arc::clone(&self.metrics), Arc::clone(&self.notices));
@@ -162,22 +163,22 @@ impl Life {
         self.works();
     }
 
-    /// Another task of this life.
+    /// Adds another task to this run.
     pub fn does(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
     }
 
-    /// What a plan does when it has written its claims.
+    /// Enqueues the work that follows a plan's new NodeClaims.
     pub fn gather(&self) {
         self.cluster.queue.add(WorkItem::Gather);
     }
 
-    /// What it has published so far, each event as its reason and message.
+    /// Returns the events so far, each with reason and message.
     pub fn told(&self) -> Vec<String> {
         self.told.lock().unwrap().clone()
     }
 
-    /// Ends it where it stands: nothing that it has under way gets another answer.
+    /// Kills the run at once: no request in progress gets a response.
     pub fn kill(mut self) {
         self.alive.store(false, Ordering::Release);
         self.leading.store(false, Ordering::Release);
@@ -185,7 +186,7 @@ impl Life {
     }
 }
 
-/// What the controller is told of cluster and region.
+/// Returns the settings of cluster and region.
 #[must_use]
 pub fn settings() -> cloud::Settings {
     cloud::Settings {
@@ -199,7 +200,7 @@ pub fn settings() -> cloud::Settings {
     }
 }
 
-/// All that the server has is known, and of what it does not know there is nothing.
+/// Marks every kind as synced. The kinds that the server does not have are empty.
 fn complete(index: &mut Index) -> Triggers {
     index.do_without::<NodeClaim>();
     index.do_without::<Pod>();

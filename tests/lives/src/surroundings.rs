@@ -1,5 +1,5 @@
-//! What else lives in a cluster, as models that look again and again: kubelets on the machines that EC2 has started, kube-scheduler, the
-//! owners of pods and who keeps the books of budgets. None of them knows the controller.
+//! The rest of a cluster, as models that poll: kubelets on the instances that EC2 has started, kube-scheduler, the owners of
+//! pods, and the disruption controller. None of them depends on the controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,59 +14,59 @@ use serde_json::{Value, json};
 
 use crate::api_server::{ApiServer, BUDGETS, NODES, PODS, merge, text};
 
-/// CPUs of a type's size; every kind of machine here has as many.
+/// CPUs by size of an instance type; every family here has the same.
 const SIZES: [(&str, i64); 4] = [("large", 2), ("xlarge", 4), ("2xlarge", 8), ("4xlarge", 16)];
 /// GiB of memory for each CPU; r5 has twice as much.
 const MEMORY: i64 = 4;
 
-/// Pods that somebody wants.
+/// Pods of one owner.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// How many.
+    /// Number of pods.
     pub replicas: usize,
-    /// Thousandths of a CPU that each requests.
+    /// CPU request of each pod, in millicores.
     pub cpu: i64,
-    /// What else their template says.
+    /// Further fields of the pod template.
     pub template: Value,
 }
 
 impl Workload {
-    /// Pods of this size and no other wishes.
+    /// Returns pods with this CPU request and no further fields.
     #[must_use]
     pub fn of(replicas: usize, cpu: i64) -> Self {
         Self { replicas, cpu, template: json!({}) }
     }
 }
 
-/// All of them.
+/// Models of everything in a cluster except the controller.
 pub struct Surroundings {
     /// The API server.
     pub server: Arc<ApiServer>,
-    /// Where machines come from.
+    /// Fake of EC2.
     pub ec2: FakeCloud,
     clock: fn() -> Timestamp,
-    /// By name, which is the label `app` of its pods.
+    /// Workloads by name, which is the label `app` of their pods.
     workloads: Mutex<BTreeMap<String, Workload>>,
     made: Mutex<u64>,
-    /// Grows with every wish.
+    /// Number of calls of `want` so far.
     wishes: AtomicU64,
 }
 
 impl Surroundings {
-    /// Nobody wants anything yet.
+    /// Creates the models without workloads.
     #[must_use]
     pub fn new(server: Arc<ApiServer>, ec2: FakeCloud, clock: fn() -> Timestamp) -> Arc<Self> {
         let (workloads, made, wishes) = (Mutex::default(), Mutex::default(), AtomicU64::default());
         Arc::new(Self { server, ec2, clock, workloads, made, wishes })
     }
 
-    /// Wants pods under a name, or others than before.
+    /// Creates or replaces a workload.
     pub fn want(&self, app: &str, workload: Workload) {
         self.workloads.lock().unwrap().insert(app.to_owned(), workload);
         self.wishes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Lives on for ever.
+    /// Runs the models forever.
     pub async fn live(self: Arc<Self>, pause: Duration) {
         let mut machines = self.ec2.changes();
         let (mut seen, mut next) = (None, None);
@@ -76,7 +76,7 @@ impl Surroundings {
             let wishes = self.wishes.load(Ordering::Acquire);
             if is_due || machines.has_changed().unwrap_or(true) || seen != Some((self.server.version(), wishes)) {
                 machines.mark_unchanged();
-                // What changes meanwhile is seen at the next look.
+                // The next round handles changes that happen during the step.
                 seen = Some((self.server.version(), wishes));
                 self.step();
                 next = self.next_end();
@@ -85,7 +85,7 @@ impl Surroundings {
         }
     }
 
-    /// When the next pod's time is over.
+    /// Returns the time at which the next pod terminates.
     fn next_end(&self) -> Option<Timestamp> {
         let pods = self.server.all::<Pod>(PODS);
         pods.iter().filter_map(|pod| Some(pod.metadata.deletion_timestamp.as_ref()?.0)).min()
@@ -100,7 +100,7 @@ impl Surroundings {
         self.budgets();
     }
 
-    /// A Node for each machine that runs, and no word any more from those that do not.
+    /// Creates a Node for each running instance, and sets the Nodes of terminated instances to NotReady.
     fn machines(&self) {
         let nodes = self.server.all::<Node>(NODES);
         let known: BTreeMap<&str, &Node> = nodes.iter().map(|node| (node.spec.provider_id.as_str(), node)).collect();
@@ -139,7 +139,7 @@ impl Surroundings {
         })
     }
 
-    /// A condition of a Node, whoever says it.
+    /// Sets a condition of a Node.
     pub fn say(&self, node: &str, type_: &str, status: &str) {
         let Some(found) = self.server.get::<Node>(NODES, node) else { return };
         let said = json!({"type": type_, "status": status, "lastTransitionTime": text((self.clock)())});
@@ -149,7 +149,7 @@ impl Surroundings {
         self.server.change(NODES, node, &json!({"status": {"conditions": conditions}}));
     }
 
-    /// Pods whose time is over, and those of Nodes that are gone.
+    /// Removes pods whose grace period is over, and pods of deleted Nodes.
     fn endings(&self) {
         let now = (self.clock)();
         let nodes: BTreeSet<String> =
@@ -163,7 +163,7 @@ impl Surroundings {
         }
     }
 
-    /// As many pods as are wanted, not counting those on their way out.
+    /// Creates and deletes pods until each workload has its replicas; terminating pods do not count.
     fn owners(&self) {
         let workloads = self.workloads.lock().unwrap().clone();
         let pods = self.server.all::<Pod>(PODS);
@@ -197,7 +197,7 @@ impl Surroundings {
         pod
     }
 
-    /// Each pod to a node with room, the one first that it is expected on.
+    /// Binds each pod to a node with free CPU, preferably to its nominated node.
     fn schedule(&self) {
         let pods = self.server.all::<Pod>(PODS);
         let nodes = self.server.all::<Node>(NODES);
@@ -231,7 +231,7 @@ impl Surroundings {
         self.server.change(PODS, &key(pod), &json!({"status": {"conditions": [refused]}}));
     }
 
-    /// What is bound runs.
+    /// Sets bound pods to Running.
     fn run(&self) {
         let pods = self.server.all::<Pod>(PODS);
         for pod in pods.iter().filter(|pod| pod.is_bound() && pod.status.phase != "Running") {
@@ -242,7 +242,7 @@ impl Surroundings {
         }
     }
 
-    /// How many pods may be gone, as the disruption controller counts.
+    /// Updates the allowed disruptions of budgets, as the disruption controller does.
     fn budgets(&self) {
         let pods = self.server.all::<Pod>(PODS);
         for budget in self.server.all::<PodDisruptionBudget>(BUDGETS) {

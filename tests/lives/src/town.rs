@@ -1,4 +1,4 @@
-//! A cluster with its surroundings on tokio's clock, in which lives of the controller follow each other.
+//! Simulated cluster on tokio's clock, with successive runs of the controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,29 +23,29 @@ use crate::life::{Life, Place};
 use crate::surroundings::{Surroundings, Workload};
 use crate::way::client;
 
-/// The types that EC2 sells here.
+/// Instance types of the fake of EC2.
 pub const TYPES: [&str; 6] = ["m5.large", "m5.xlarge", "m5.2xlarge", "c5.xlarge", "c5.2xlarge", "c5.4xlarge"];
-/// Time between two looks of kubelets and of kube-scheduler.
+/// Interval of the models of kubelets and kube-scheduler.
 const LOOK: Duration = Duration::from_millis(100);
-/// Whether something is true that no change of the cluster tells is asked so often.
+/// Longest interval between two checks of `until` without a change of the cluster.
 const LATEST_LOOK: Duration = Duration::from_secs(1);
-/// Generous: nobody waits for it, for the clock runs by itself.
+/// Time limit of `until` in simulated time, which passes at once.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// A cluster with its surroundings.
+/// Simulated cluster.
 pub struct Town {
-    /// Its API server.
+    /// The API server.
     pub server: Arc<ApiServer>,
-    /// Where machines come from.
+    /// Fake of EC2.
     pub ec2: FakeCloud,
-    /// Kubelets, kube-scheduler and owners.
+    /// Kubelets, kube-scheduler and owners of pods.
     pub surroundings: Arc<Surroundings>,
     gates: Gates,
     _tasks: JoinSet<()>,
 }
 
 impl Town {
-    /// One with this pool.
+    /// Creates a cluster with this NodePool.
     #[must_use]
     pub fn new(pool: Value, gates: Gates) -> Self {
         let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(OfTokio).build().unwrap();
@@ -57,13 +57,13 @@ impl Town {
         Self { server, ec2, surroundings, gates, _tasks: tasks }
     }
 
-    /// A life that nothing ends.
+    /// Starts a run of the controller that never ends by itself.
     #[must_use]
     pub fn life(&self) -> Life {
         self.life_until(&Arc::new(Death::never()))
     }
 
-    /// A life until its death.
+    /// Starts a run of the controller that ends at `death`.
     #[must_use]
     pub fn life_until(&self, death: &Arc<Death>) -> Life {
         let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(self.ec2.clone()), Arc::clone(death)));
@@ -80,35 +80,35 @@ impl Town {
         life
     }
 
-    /// Wants pods under a name.
+    /// Creates or replaces a workload.
     pub fn want(&self, app: &str, workload: Workload) {
         self.surroundings.want(app, workload);
     }
 
-    /// The claims.
+    /// Returns the NodeClaims.
     #[must_use]
     pub fn claims(&self) -> Vec<NodeClaim> {
         self.server.claims()
     }
 
-    /// The Nodes.
+    /// Returns the Nodes.
     #[must_use]
     pub fn nodes(&self) -> Vec<Node> {
         self.server.all(NODES)
     }
 
-    /// The pods.
+    /// Returns the pods.
     #[must_use]
     pub fn pods(&self) -> Vec<Pod> {
         self.server.all(PODS)
     }
 
-    /// Waits until something is true, and says what is not when that takes for ever.
+    /// Waits until a condition holds; panics with the last objection after the time limit.
     pub async fn until(&self, what: &str, is: impl Fn(&Self) -> Result<(), String>) {
         let begin = tokio::time::Instant::now();
         let (mut seen, mut looked) = (None, begin);
         loop {
-            // Reading all objects is what such a test takes its time for.
+            // Most of a test's time goes into reading all objects.
             if seen != Some(self.server.version()) || looked.elapsed() >= LATEST_LOOK {
                 (seen, looked) = (Some(self.server.version()), tokio::time::Instant::now());
                 match is(self) {
@@ -121,7 +121,8 @@ impl Town {
         }
     }
 
-    /// Nothing is under way: every claim's node is up, open and its own machine's, and so many pods run.
+    /// Checks that nothing is in progress. Every NodeClaim has an initialized, schedulable node and an instance of its own, and
+    /// `pods` pods run.
     pub fn is_settled(&self, claims: usize, pods: usize) -> Result<(), String> {
         let there = self.claims();
         let up = there.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).count();
@@ -141,7 +142,7 @@ impl Town {
     }
 }
 
-/// A pool of machines of these types, bought on demand, with this `spec.disruption`.
+/// Returns an on-demand NodePool with these instance types and this `spec.disruption`.
 #[must_use]
 pub fn pool(types: &[&str], disruption: Value) -> Value {
     let one_of = |key: &str, values: &[&str]| json!({"key": key, "operator": "In", "values": values});

@@ -1,4 +1,4 @@
-//! A life's way to the API server: on it requests can be late, refused or the last.
+//! Connection of a controller run to the API server, on which requests can be late, refused or the last.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use kube::client::Body;
 
 use crate::api_server::ApiServer;
 
-/// What lies between a life and the API server.
+/// Middleware between a run and the API server.
 pub trait Way: Send + Sync + 'static {
-    /// Has a request answered, if it comes through.
+    /// Passes a request to the server and returns the response, if the request gets through.
     fn pass(&self, server: Arc<ApiServer>, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// Nothing.
+/// Middleware without faults.
 pub struct Straight;
 
 impl Way for Straight {
@@ -23,7 +23,7 @@ impl Way for Straight {
     }
 }
 
-/// A client whose requests go this way.
+/// Returns a client whose requests pass through this middleware.
 #[must_use]
 pub fn client(server: &Arc<ApiServer>, way: Arc<impl Way>) -> kube::Client {
     let server = Arc::clone(server);

@@ -1,4 +1,4 @@
-//! All integration tests of this crate as one program: linking one takes as long as compiling its tests.
+//! Integration tests of this crate as one program. Linking a program takes as long as compiling its tests.
 
 mod moves;
 mod soak;

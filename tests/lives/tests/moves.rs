@@ -1,6 +1,7 @@
-//! Nodes that are replaced, merged, given back and deleted, by the whole controller on a clock of its own. It is killed at each of its
-//! writes in turn, once before that is taken and once when it was and nobody hears so; whoever follows finds only what the cluster shows.
-//! Each time the same has to come about, and at every moment budgets hold and nobody leaves before a place is there.
+//! Nodes that are replaced, merged, removed and deleted by the whole controller on a simulated clock. The tests kill the
+//! controller at each of its writes: once before the write is performed, and once after it without a response. The next run has
+//! only the state of the cluster. Each time the result must be the same. At every moment budgets must hold, and no pod may be
+//! evicted before it has capacity elsewhere.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 #[path = "moves/budgets.rs"]

@@ -1,10 +1,10 @@
-//! Launches under everything at once: every call to EC2 and to the API server may fail, be slow, or lose its answer; pools
-//! run dry; lists are stale; claims come and go; and the controller is killed again and again. In the end every claim has
-//! exactly one instance, every instance a claim, and no launch template is left over.
+//! Launches under all faults at once. Every call to EC2 and to the API server can fail, be slow, or lose its reply, offerings
+//! become unavailable, and lists are stale. NodeClaims are created and deleted, and the controller is killed repeatedly. In the
+//! end every NodeClaim has exactly one instance, every instance has a NodeClaim, and no launch template is left.
 //!
-//! The launcher, the reconciler, the collector and the fake of EC2 are the real ones. The API server is a map that speaks
-//! enough of its language. The clock is paused: it moves on when every task waits, so the result does not depend on the machine.
-//! `make soak` plays 2,000 claims and 20 kills (`KERF_SOAK_CLAIMS`, `KERF_SOAK_KILLS`, `KERF_SOAK_SEED`).
+//! Launcher, reconciler, gc and the fake of EC2 are the real ones. The API server is a map with a part of the Kubernetes API.
+//! The clock is paused and advances when every task waits, so the result does not depend on the machine. `make soak` runs 2,000
+//! NodeClaims and 20 kills (`KERF_SOAK_CLAIMS`, `KERF_SOAK_KILLS`, `KERF_SOAK_SEED`).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
 #[path = "soak/leaks.rs"]
@@ -38,22 +38,22 @@ use trouble::begin;
 
 const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
 const TYPES: [&str; 6] = ["m5.large", "m5.xlarge", "c5.large", "c5.xlarge", "r5.large", "m6i.large"];
-/// Claims that come together.
+/// Number of NodeClaims that are created together.
 const WAVE: u64 = 40;
-/// Time between two looks of the kubelets.
+/// Interval of the kubelet models.
 const KUBELETS: Duration = Duration::from_secs(2);
 
-/// Numbers from the environment, with what a test of every day plays.
+/// Returns a number from the environment, or `usual`, the value of the daily tests.
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// One of `values` for a label.
+/// Returns a requirement that a label has one of `values`.
 fn one_of(key: &str, values: &[&str]) -> Value {
     json!({"key": key, "operator": "In", "values": values})
 }
 
-/// A claim that chance has made choosy.
+/// Returns a NodeClaim with random requirements.
 fn any_claim(number: u64, chance: &Chance) -> Value {
     let mut kinds: Vec<&str> = TYPES.into_iter().filter(|_| chance.one_in(2)).collect();
     kinds.push(TYPES[chance.below(6)]);
@@ -66,7 +66,7 @@ fn any_claim(number: u64, chance: &Chance) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_launched_twice_and_nothing_is_lost() {
+async fn soak_keeps_one_instance_per_nodeclaim_under_all_faults() {
     let (claims, kills) = (number("KERF_SOAK_CLAIMS", 200), number("KERF_SOAK_KILLS", 3));
     let chance = Arc::new(Chance::new(number("KERF_SOAK_SEED", 1)));
     let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(OfTokio);
@@ -89,7 +89,7 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
         tokio::time::sleep(Duration::from_millis(2000 + chance.below(8000) as u64)).await;
         if unresolved {
             classes::learn(&ec2, &life.market).await;
-            // Who found no class looks again a second later.
+            // A reconcile without a resolved EC2NodeClass is repeated after a second.
             tokio::time::sleep(Duration::from_millis(1200)).await;
         }
         for claim in server.claims().iter().filter(|claim| settled(claim) && chance.one_in(30)) {
@@ -107,7 +107,7 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
         ec2.set_quota(capacity_type, None);
     }
     settle(&server).await;
-    // What nobody owns is found within the collector's patience.
+    // The interval of gc and its grace period fit into this time.
     tokio::time::sleep(Duration::from_secs(160)).await;
     settle(&server).await;
     judge(&ec2, &server);
@@ -115,7 +115,7 @@ async fn nothing_is_launched_twice_and_nothing_is_lost() {
     println!("{claims} claims, {killed} kills: {}", trouble::story(&ec2, &chance));
 }
 
-/// A few pools get a number of machines that will not last.
+/// Gives some offerings a small number of instances, so that they become unavailable.
 fn stock_up(ec2: &FakeCloud, chance: &Chance) {
     for _ in 0..4 {
         let pool = Pool::new("spot", TYPES[chance.below(6)], ZONES[chance.below(3)]);
@@ -124,7 +124,7 @@ fn stock_up(ec2: &FakeCloud, chance: &Chance) {
     }
 }
 
-/// The account's quotas come and go: now and then nothing more may be bought one way, whatever is in stock.
+/// Changes the quotas of the account: sometimes one capacity type cannot be launched, regardless of its capacity.
 fn ration(ec2: &FakeCloud, chance: &Chance) {
     for capacity_type in ["spot", "on-demand"] {
         let vcpus = u32::try_from(chance.below(400)).unwrap();
@@ -132,7 +132,7 @@ fn ration(ec2: &FakeCloud, chance: &Chance) {
     }
 }
 
-/// Waits until every claim has its instance or is gone.
+/// Waits until every NodeClaim is launched or deleted.
 async fn settle(server: &ApiServer) {
     for _ in 0..3600 {
         let open: Vec<String> = server.claims().iter().filter(|claim| !settled(claim)).map(name).collect();
@@ -153,7 +153,7 @@ fn name(claim: &api::NodeClaim) -> String {
     claim.metadata.name.clone().unwrap_or_default()
 }
 
-/// Claims and living instances, one to one.
+/// Asserts that NodeClaims and running instances match one to one.
 fn judge(ec2: &FakeCloud, server: &ApiServer) {
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     for claim in server.claims() {
@@ -174,7 +174,7 @@ fn judge(ec2: &FakeCloud, server: &ApiServer) {
     assert!(unowned.is_empty(), "launched although some claim had been launched already: {unowned:?}");
 }
 
-/// Templates are known and used; when nobody uses them any more, all of them go.
+/// Asserts that the templates of all instances exist, and that gc deletes every template once none is in use.
 async fn judge_templates(ec2: &FakeCloud, life: &Life) {
     let used: BTreeSet<String> = ec2.machines().into_iter().map(|machine| machine.template.name).collect();
     let there: BTreeSet<String> = ec2.template_names().into_iter().collect();

@@ -1,8 +1,8 @@
-//! A skipped test must not look like a passed one.
+//! A skipped test must differ from a passed test.
 
 use std::process::Command;
 
-/// Set in the second process, which skips its test.
+/// Variable that is set in the second process, which skips its test.
 const SKIPS: &str = "KERF_TEST_SKIPS";
 
 #[test]

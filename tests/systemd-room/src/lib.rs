@@ -1,7 +1,7 @@
 //! A real systemd with Kerf's real units: PID 1 of its own namespaces on an overlay of this machine's root. Only the network is
-//! shared, so that what runs in it finds the servers of the test on loopback.
+//! shared, so that programs in it can reach the servers of the test on loopback.
 //!
-//! Everything here is for tests, so what should work and does not ends the test with a sentence.
+//! The crate is for tests only, so every unexpected failure is a panic with a message.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption should fail the test")]
 
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use nix::unistd::geteuid;
 use tempfile::TempDir;
 
-/// Leaves out what needs it.
+/// Variable that disables the tests with systemd.
 const LEAVE_OUT: &str = "KERF_WITHOUT_SYSTEMD";
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systemd");
 const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/enter");
-/// How long anything here may take; a boot takes a second or two, unless the machine does much else.
+/// Time limit of every wait. A boot takes one or two seconds, unless the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The running system; it is powered off with this value, and ends with the process that has it.
+/// Running system; powered off on drop, and ended with the process that owns it.
 #[derive(Debug)]
 pub struct System {
     namespaces: Child,
@@ -31,13 +31,13 @@ pub struct System {
     _layer: TempDir,
 }
 
-/// What is laid over the machine's root before it boots.
+/// Files that are laid over the machine's root before the boot.
 pub struct Layer(TempDir);
 
 const OUR_UNITS: [&str; 3] = ["kerf-agent.service", "kerf-agent-bootstrap.service", "kerf-local-disks.service"];
 
 impl Layer {
-    /// A machine of EKS's without anything of Kerf.
+    /// Returns a machine of EKS without Kerf.
     #[must_use]
     pub fn bare() -> Self {
         let layer = Self(tempfile::tempdir().unwrap());
@@ -46,8 +46,8 @@ impl Layer {
         layer
     }
 
-    /// A machine that was started from EKS's image of Amazon Linux: stand-ins for its programs, and units of nodeadm that do what the
-    /// program `usr/bin/nodeadm` says; it says nothing. They are not enabled yet.
+    /// Returns a machine that was started from EKS's image of Amazon Linux. Its programs are stand-ins, and its units of
+    /// nodeadm run the program `usr/bin/nodeadm`, which does nothing. The units are not enabled yet.
     #[must_use]
     pub fn of_eks() -> Self {
         let layer = Self::bare().with_stand_ins();
@@ -61,7 +61,7 @@ impl Layer {
         layer
     }
 
-    /// Kerf's units and the program `agent` as an image has them, and metadata at `imds`.
+    /// Returns Kerf's units and the program `agent` as an image has them, with a metadata service at `imds`.
     #[must_use]
     pub fn new(agent: &Path, imds: &str) -> Self {
         let layer = Self::bare();
@@ -76,7 +76,7 @@ impl Layer {
         layer.with_metadata(imds)
     }
 
-    /// Tells Kerf's units that metadata is at `imds`.
+    /// Sets the endpoint of the metadata service in Kerf's units.
     #[must_use]
     pub fn with_metadata(self, imds: &str) -> Self {
         let environment = format!("[Service]\nEnvironment=AWS_EC2_METADATA_SERVICE_ENDPOINT={imds}\n");
@@ -86,7 +86,7 @@ impl Layer {
         self
     }
 
-    /// With units of the names containerd and kubelet that run and do nothing.
+    /// Adds units containerd and kubelet that run and do nothing.
     #[must_use]
     pub fn with_stand_ins(self) -> Self {
         for name in ["containerd", "kubelet"] {
@@ -102,13 +102,13 @@ impl Layer {
         fs::write(path, text).unwrap();
     }
 
-    /// Writes a file that can be run.
+    /// Writes an executable file.
     pub fn script(&self, path: &str, text: &str) {
         self.write(path, text);
         fs::set_permissions(self.0.path().join(path), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Puts a program there.
+    /// Copies a program into the layer.
     pub fn program(&self, path: &str, from: &Path) {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -118,14 +118,14 @@ impl Layer {
 }
 
 impl System {
-    /// Returns why this machine cannot boot one, `None` where it can.
+    /// Returns the reason why this machine cannot boot a system; `None` if it can.
     #[must_use]
     pub fn obstacle() -> Option<String> {
         static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
         OBSTACLE.get_or_init(find_obstacle).clone()
     }
 
-    /// Whether this machine can boot one. Where it cannot, the calling test is reported as skipped.
+    /// Reports whether this machine can boot a system. On a machine that cannot, the calling test is reported as skipped.
     #[must_use]
     pub fn is_available() -> bool {
         let obstacle = Self::obstacle();
@@ -135,7 +135,7 @@ impl System {
         obstacle.is_none()
     }
 
-    /// Boots with `layer` and waits until systemd is up.
+    /// Boots a system with `layer` and waits until systemd is up.
     #[must_use]
     pub fn boot(layer: Layer) -> Self {
         let group = format!("kerf-systemd-{}-{}", std::process::id(), layer.0.path().file_name().unwrap().display());
@@ -154,7 +154,7 @@ impl System {
         system
     }
 
-    /// Where `path` of the system is, seen from the test.
+    /// Returns the path of the system's `path` on the test's side.
     #[must_use]
     pub fn at(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.init)).join(path)
@@ -167,25 +167,25 @@ impl System {
         fs::write(path, text).unwrap();
     }
 
-    /// Powers it off in good order, and returns when nothing of it runs.
+    /// Powers the system off in order; returns when none of its processes runs.
     pub fn power_off(&self) {
         let _ = self.run(&["systemctl", "poweroff"]);
         self.is_off();
     }
 
-    /// Waits until nothing of it runs: somebody has powered it off.
+    /// Waits until the system is powered off and none of its processes runs.
     pub fn is_off(&self) {
         let gone = format!("/proc/{}/root/proc", self.init);
         wait("the end of systemd", || (!Path::new(&gone).exists()).then_some(()));
     }
 
-    /// Lays the files of a test's machine over those of the system.
+    /// Copies the files of a test's machine over those of the system.
     pub fn take_over(&self, root: &Path) {
         let status = Command::new("cp").arg("-r").arg(root.join(".")).arg(self.at("")).status().unwrap();
         assert!(status.success());
     }
 
-    /// An image of it: the files at `paths`, which another system boots with. Links stay links.
+    /// Returns an image of the system: the files at `paths`, for the boot of another system. Links remain links.
     #[must_use]
     pub fn image(&self, paths: &[&str]) -> Layer {
         let layer = Layer::bare();
@@ -201,20 +201,20 @@ impl System {
         Command::new("nsenter").args(["-t", &self.init.to_string(), "-a"]).args(command).output().unwrap()
     }
 
-    /// Runs `systemctl` and gives what it says; it has to succeed.
+    /// Runs `systemctl`, which must succeed; returns its output.
     pub fn systemctl(&self, arguments: &[&str]) -> String {
         let output = self.run(&[&["systemctl"], arguments].concat());
         assert!(output.status.success(), "systemctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         text(&output)
     }
 
-    /// A property of a unit, as `systemctl show` gives it.
+    /// Returns a property of a unit, as `systemctl show` prints it.
     #[must_use]
     pub fn property(&self, unit: &str, name: &str) -> String {
         self.systemctl(&["show", unit, "--value", "--property", name])
     }
 
-    /// Waits until a unit's property is what is asked for.
+    /// Waits until a property of a unit has the wanted value; returns it.
     pub fn until(&self, unit: &str, name: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         let found = patient(|| {
@@ -224,14 +224,14 @@ impl System {
         found.unwrap_or_else(|| unreachable!("{name} of {unit} stays `{last}`:\n{}", self.log(unit)))
     }
 
-    /// The unit's journal, one JSON object a line.
+    /// Returns the journal of a unit, one JSON object per line.
     #[must_use]
     pub fn journal(&self, unit: &str) -> Vec<serde_json::Value> {
         let output = self.run(&["journalctl", "--unit", unit, "--output", "json", "--no-pager"]);
         String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What systemd itself says about the unit.
+    /// Returns the messages of systemd itself about the unit.
     #[must_use]
     pub fn said_by_systemd(&self, unit: &str) -> Vec<String> {
         let by_init = |entry: &serde_json::Value| entry["_PID"] == "1" && entry["UNIT"] == unit;
@@ -249,7 +249,7 @@ impl Drop for System {
         let _ = self.run(&["systemctl", "poweroff", "--force", "--force"]);
         let _ = self.namespaces.kill();
         let _ = self.namespaces.wait();
-        // systemd's own groups below are empty now; the kernel lets go of them one level at a time.
+        // systemd's own cgroups below are empty now; the kernel releases them one level at a time.
         let _ = patient(|| {
             let groups: Vec<PathBuf> = hierarchies().map(|folder| folder.join(&self.group)).collect();
             groups.iter().for_each(|group| remove_groups(group));
@@ -258,9 +258,9 @@ impl Drop for System {
     }
 }
 
-/// The bus of a system. Debian has its program in another package than its units.
+/// Unit of the system bus. In Debian the program of the bus is in another package than its units.
 const BUS: &str = "/usr/lib/systemd/system/dbus.service";
-/// What a system is made of, and the Debian package that has it.
+/// Programs that a system needs, each with its Debian package.
 const PARTS: [(&str, &str); 4] =
     [("systemd", "systemd"), ("dbus-daemon", "dbus"), ("nsenter", "util-linux"), ("unshare", "util-linux")];
 
@@ -292,7 +292,7 @@ fn find_obstacle() -> Option<String> {
     }
 }
 
-/// Whether a program is on the path, or in a folder where Debian puts programs that are not.
+/// Reports whether a program is on the path, or in a folder where Debian puts programs outside of the path.
 #[must_use]
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -310,14 +310,14 @@ fn remove_groups(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// The child of `unshare`, once the process has become that.
+/// Returns the child of `unshare`, once the process has become `unshare`.
 fn only_child(parent: u32) -> Option<u32> {
     let is_unshare = fs::read_to_string(format!("/proc/{parent}/comm")).ok()?.trim() == "unshare";
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
     children.trim().parse().ok().filter(|_| is_unshare)
 }
 
-/// Where the hierarchies of control groups are mounted.
+/// Returns the mount points of the cgroup hierarchies.
 fn hierarchies() -> impl Iterator<Item = PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let folders: Vec<PathBuf> = mounts
@@ -353,13 +353,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_does_not_outlive_the_test() {
+    fn system_powers_off_when_its_process_ends() {
         if !System::is_available() {
             return;
         }
         let mut system = System::boot(Layer::new(Path::new("/bin/true"), "http://127.0.0.1:1"));
         assert!(system.at("usr/bin/kerf-agent").exists());
-        // As the kernel does for a process that is killed.
+        // The kernel closes the pipe in the same way when a process is killed.
         drop(system.namespaces.stdin.take());
         system.is_off();
     }

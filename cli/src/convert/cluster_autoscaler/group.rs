@@ -1,41 +1,41 @@
-//! What a node group means, wherever its description is from.
+//! Settings of a node group, independent of the origin of its description.
 
 use std::collections::BTreeMap;
 
 use crate::input::{InputError, Place};
 
-/// The images of a group that does not say which: today's.
+/// Image alias of a group whose description names no image: the latest AL2023.
 pub(super) const DEFAULT_ALIAS: &str = "al2023@latest";
 
 /// A node group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) place: Place,
-    /// Its name at AWS.
+    /// Name of the group in AWS.
     pub(super) title: String,
     pub(super) cluster: Option<String>,
-    /// The role of its nodes, without a path.
+    /// Role of its nodes, without a path.
     pub(super) role: Option<String>,
     pub(super) subnets: Vec<String>,
     pub(super) alias: Option<&'static str>,
-    /// Why no image is known, when none can be.
+    /// Reason why no image is known.
     pub(super) imageless: Option<String>,
-    /// GiB of the disk that pods use.
+    /// Size of the disk for pods, in GiB.
     pub(super) disk: Option<u64>,
     pub(super) needs: Vec<Need>,
     pub(super) labels: BTreeMap<String, String>,
-    /// Key, value, effect.
+    /// Taints: key, value, effect.
     pub(super) taints: Vec<(String, String, String)>,
     pub(super) tags: BTreeMap<String, String>,
-    /// Nodes at most.
+    /// Maximum number of nodes.
     pub(super) most: Option<u64>,
-    /// Auto Scaling groups that belong to it.
+    /// Auto Scaling groups that belong to the group.
     pub(super) scales: Vec<String>,
-    /// What has no equal, one sentence each.
+    /// Settings without an equivalent, one sentence each.
     pub(super) lost: Vec<String>,
 }
 
-/// A requirement of its nodes.
+/// A requirement of the group's nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Need {
     pub(super) key: &'static str,
@@ -54,14 +54,14 @@ impl Need {
 }
 
 impl Group {
-    /// The name of its pool: letters that a Kubernetes name may have.
+    /// Returns the name of the group's NodePool, with only characters that a Kubernetes name may have.
     pub(super) fn name(&self) -> String {
         let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
         let name: String = self.title.chars().map(letter).take(63).collect();
         name.trim_matches('-').to_owned()
     }
 
-    /// What a group must say of itself.
+    /// Returns an error for each required setting that the description lacks.
     pub(super) fn faults(&self) -> Vec<InputError> {
         let title = &self.title;
         let fault = |problem: String, cure: &str| InputError::new(&self.place, problem, cure);
@@ -87,7 +87,7 @@ impl Group {
         faults
     }
 
-    /// Two groups whose pools would have one name.
+    /// Returns the error for two groups whose NodePools would have the same name.
     pub(super) fn namesake(&self, other: &Self) -> InputError {
         let problem = format!(
             "{}: its NodePool would have the name {} of the NodePool of {}",
@@ -98,7 +98,7 @@ impl Group {
         InputError::new(&self.place, problem, "convert one of them separately and rename its objects")
     }
 
-    /// Notes how many nodes it keeps and may have.
+    /// Stores the maximum number of nodes, and reports the minimum, which has no equivalent.
     pub(super) fn sizes(&mut self, least: Option<u64>, most: Option<u64>) {
         self.most = most;
         if let Some(least) = least.filter(|least| *least > 0) {
@@ -109,7 +109,7 @@ impl Group {
         }
     }
 
-    /// Notes what its launch template says, which no description of a group holds.
+    /// Reports the settings of the group's launch template, which no description of a group contains.
     pub(super) fn template(&mut self, name: &str) {
         self.lost.push(format!(
             "launch template {name}: its user data, security groups, disks and metadata options are not in this \

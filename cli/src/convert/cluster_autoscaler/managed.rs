@@ -1,4 +1,4 @@
-//! Managed node groups, as `aws eks describe-nodegroup` prints them.
+//! Managed node groups, in the output format of `aws eks describe-nodegroup`.
 
 use api::label;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::group::{Group, Need};
 use crate::input::Place;
 
-/// What kinds of images are called, by how their names begin: their alias, and whether NVIDIA's drivers are named.
+/// Prefixes of `amiType`, with the alias of their images.
 const IMAGES: [(&str, &str); 8] = [
     ("AL2023_", "al2023@latest"),
     ("AL2_", "al2@latest"),
@@ -65,7 +65,7 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
     group
 }
 
-/// What its images are: their family, and for which machines they are made.
+/// Stores the image alias, and adds requirements for the architecture and operating system of the images.
 fn images(group: &mut Group, kind: &str) {
     match IMAGES.iter().find(|(begins, _)| kind.starts_with(begins)) {
         Some((_, alias)) => group.alias = Some(alias),
@@ -77,7 +77,7 @@ fn images(group: &mut Group, kind: &str) {
     group.needs.push(Need::one_of(label::OS, [os]));
 }
 
-/// What a pool has no word for.
+/// Reports settings without an equivalent in a NodePool.
 fn extras(group: &mut Group, value: &Value) {
     if let Some(name) = value["launchTemplate"]["name"].as_str() {
         group.template(name);
@@ -101,7 +101,7 @@ fn extras(group: &mut Group, value: &Value) {
     }
 }
 
-/// The effect of a taint as Kubernetes writes it.
+/// Returns the effect of a taint in Kubernetes' spelling.
 fn effect(written: &str) -> &str {
     match written {
         "NO_SCHEDULE" => "NoSchedule",

@@ -1,4 +1,5 @@
-//! Auto Scaling groups, as `aws autoscaling describe-auto-scaling-groups` prints them, with the tags that the Cluster Autoscaler reads.
+//! Auto Scaling groups, in the output format of `aws autoscaling describe-auto-scaling-groups`, with the tags that the Cluster
+//! Autoscaler reads.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +9,11 @@ use serde_json::Value;
 use super::group::{DEFAULT_ALIAS, Group, Need};
 use crate::input::Place;
 
-/// How tags begin that tell the Cluster Autoscaler what nodes will have.
+/// Prefix of tags that describe future nodes to the Cluster Autoscaler.
 const TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
-/// How the tag begins that names the cluster.
+/// Prefix of the tag with the cluster's name.
 const CLUSTER: &str = "kubernetes.io/cluster/";
-/// Attributes of types that a pool can require, as lower and upper bounds of a label.
+/// Attributes of instance types that a NodePool can require, as lower and upper bounds of a label.
 const ATTRIBUTES: [(&str, &str); 2] = [("VCpuCount", label::INSTANCE_CPU), ("MemoryMiB", label::INSTANCE_MEMORY)];
 
 pub(super) fn group(place: &Place, value: &Value) -> Group {
@@ -49,7 +50,7 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
     group
 }
 
-/// Types by name, by attributes, or those that run.
+/// Adds a requirement for the types: by name, by attributes, or the types of the running instances.
 fn types(group: &mut Group, value: &Value, overrides: &Value) {
     let names = |list: &Value| -> BTreeSet<String> {
         let items = list.as_array().into_iter().flatten();
@@ -87,7 +88,7 @@ fn types(group: &mut Group, value: &Value, overrides: &Value) {
     }
 }
 
-/// How machines are bought.
+/// Adds a requirement for the capacity types.
 fn bought(group: &mut Group, mixed: &Value) {
     let split = &mixed["InstancesDistribution"];
     let base = split["OnDemandBaseCapacity"].as_u64().unwrap_or(0);
@@ -113,7 +114,7 @@ fn bought(group: &mut Group, mixed: &Value) {
     group.needs.push(Need::one_of(label::CAPACITY_TYPE, kinds));
 }
 
-/// Labels and taints of nodes, the cluster's name, and what its owner says of instances.
+/// Stores labels and taints of nodes, the cluster's name, and the user's tags for instances.
 fn tags(group: &mut Group, tags: &Value) {
     for tag in tags.as_array().into_iter().flatten() {
         let (key, value) = (tag["Key"].as_str().unwrap_or_default(), tag["Value"].as_str().unwrap_or_default());
@@ -127,7 +128,7 @@ fn tags(group: &mut Group, tags: &Value) {
     }
 }
 
-/// What a tag tells the Cluster Autoscaler of nodes that are not there yet.
+/// Stores the label or taint that a tag declares for future nodes.
 fn hint(group: &mut Group, hint: &str, value: &str) {
     match hint.split_once('/') {
         Some(("label", key)) => {
@@ -141,7 +142,7 @@ fn hint(group: &mut Group, hint: &str, value: &str) {
     }
 }
 
-/// Tags that AWS, the autoscaler or the controller itself writes.
+/// Reports whether AWS, the Cluster Autoscaler or the controller writes a tag.
 pub(super) fn is_owned(key: &str) -> bool {
     let begins = ["aws:", "eks:", "k8s.io/", CLUSTER, "karpenter.sh/", "karpenter.k8s.aws/"];
     key == "Name" || begins.iter().any(|begin| key.starts_with(begin))

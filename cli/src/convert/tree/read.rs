@@ -1,4 +1,4 @@
-//! Reads a document into a tree. Anchors are carried out where they are used, for a part of a document may move into another one.
+//! Reads a document into a tree. Aliases are expanded, because a part of a document may move into another document.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,19 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StrInput, Structu
 
 use super::{Entry, Kind, Node, Style, Tree};
 
-/// Values of a document, those behind aliases counted each time: nobody's aliases may fill the memory.
+/// Maximum number of values in a document, with those of aliases counted each time. The limit prevents that aliases exhaust the
+/// memory.
 const LARGEST: usize = 200_000;
-/// How deep values may stand in each other, far beyond any manifest.
+/// Maximum nesting depth, far beyond any manifest.
 const DEEPEST: usize = 100;
 
-/// What is said of a key that stands in a map a second time.
+/// Error text for a key that a map contains twice.
 pub(in crate::convert) const TWICE: &str = "is repeated";
 
-/// Why a document cannot be read.
+/// Error for a document that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::convert) struct Unreadable {
-    /// The line in the file, from 1.
+    /// Line in the file, from 1.
     pub(in crate::convert) line: usize,
     pub(in crate::convert) problem: String,
 }
@@ -36,15 +37,15 @@ struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
     lines: Vec<&'a str>,
     first_line: usize,
-    /// Comments that nobody took yet, by line: those on lines of their own, and those behind something.
+    /// Comments that no entry has taken yet, by line: `own` on separate lines, `behind` at the end of a line.
     own: BTreeMap<usize, String>,
     behind: BTreeMap<usize, String>,
     anchors: BTreeMap<usize, Node>,
     nodes: usize,
     depth: usize,
-    /// Whether blank lines belong to the text that was read last, a block that keeps them.
+    /// `true` if blank lines belong to the last scalar, a block that keeps them.
     keeps_blank: bool,
-    /// The event that was looked at and not taken.
+    /// Event that was peeked.
     ahead: Option<(Event<'a>, Span)>,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Reader<'a> {
         Ok(Tree { root: root.unwrap_or(nothing), after })
     }
 
-    /// The next event that is no comment.
+    /// Returns the next event that is not a comment.
     fn next(&mut self) -> Result<(Event<'a>, Span), Unreadable> {
         if let Some(ahead) = self.ahead.take() {
             return Ok(ahead);
@@ -144,7 +145,7 @@ impl<'a> Reader<'a> {
         if self.depth > DEEPEST { Err(fault(line, "nested too deeply")) } else { Ok(()) }
     }
 
-    /// The elements of a list, and whether they stand on one line.
+    /// Returns the elements of a list, and whether they are on one line.
     fn list(&mut self, style: StructureStyle, line: usize) -> Result<(Vec<Entry>, bool), Unreadable> {
         self.deeper(line)?;
         let mut items = Vec::new();
@@ -184,7 +185,7 @@ impl<'a> Reader<'a> {
             };
             let (event, span) = self.next()?;
             let mut value = self.node(event, span)?;
-            // What is wrong with a field is looked for where its name stands.
+            // Errors about a field refer to the line of its key.
             value.line = at + self.first_line - 1;
             let behind = self.behind(style, at)?;
             if key == "<<" && key_style == Style::Plain {
@@ -199,7 +200,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Comments and a blank line before what begins on `line`.
+    /// Returns the comments and the blank line before an entry that begins on `line`.
     fn before(&mut self, line: usize) -> Vec<String> {
         let later = self.own.split_off(&line);
         let comments = std::mem::replace(&mut self.own, later);
@@ -209,7 +210,8 @@ impl<'a> Reader<'a> {
         blank.into_iter().chain(comments.into_values()).collect()
     }
 
-    /// The comment behind what began on `line`, which the parser tells with the event after it.
+    /// Returns the comment at the end of the line of an entry that began on `line`. The parser emits the comment with the next
+    /// event.
     fn behind(&mut self, style: StructureStyle, line: usize) -> Result<Option<String>, Unreadable> {
         if style == StructureStyle::Flow {
             return Ok(None);

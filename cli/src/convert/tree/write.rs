@@ -1,14 +1,14 @@
-//! Writes a tree as YAML for people: two spaces a level, elements of lists one level in, everything else as it was written.
+//! Writes a tree as YAML: two spaces per level, elements of lists indented by one level, and all other style as in the input.
 
 use std::fmt::Write as _;
 
 use super::{Entry, Kind, Node, Style, Tree};
 
-/// Words that YAML, in one of its versions, takes for something else than a text.
+/// Scalars that some version of YAML reads as another type than a string.
 const TAKEN: [&str; 11] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"];
 
 impl Tree {
-    /// The document, each line ended.
+    /// Returns the document; each line has a line end.
     pub(in crate::convert) fn write(&self) -> String {
         let mut out = String::new();
         match &self.root.kind {
@@ -29,7 +29,7 @@ fn line(out: &mut String, depth: usize, text: &str) {
     }
 }
 
-/// Fields of a map; `begun` when the first one's line has begun behind a dash.
+/// Writes the fields of a map; `begun` if a dash already begins the line of the first field.
 fn map(out: &mut String, fields: &[Entry], depth: usize, begun: bool) {
     for (index, entry) in fields.iter().enumerate() {
         if !(begun && index == 0) {
@@ -59,7 +59,7 @@ fn list(out: &mut String, items: &[Entry], depth: usize) {
     }
 }
 
-/// What stands behind a colon or a dash, to the end of its lines.
+/// Writes the value after a colon or a dash, up to the end of its lines.
 fn value(out: &mut String, node: &Node, depth: usize, behind: Option<&str>) {
     let end = behind.map_or_else(String::new, |comment| format!(" {comment}"));
     match &node.kind {
@@ -85,13 +85,14 @@ fn value(out: &mut String, node: &Node, depth: usize, behind: Option<&str>) {
     }
 }
 
-/// Whether a text can stand in a block as it is.
+/// Reports whether a text can be written as a block.
 fn can_be_block(text: &str) -> bool {
     let is_odd = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
     text.contains('\n') && !text.trim().is_empty() && !text.contains(is_odd)
 }
 
-/// The head of a block: whether its first line begins with a space, and how many line ends belong to it.
+/// Returns the header of a block: the indentation indicator, if the first line begins with a space, and the number of line ends
+/// to keep.
 fn head(text: &str) -> String {
     let first = text.lines().find(|line| !line.is_empty()).unwrap_or_default();
     let indent = if first.starts_with([' ', '\t']) || text.starts_with('\n') { "2" } else { "" };
@@ -100,7 +101,7 @@ fn head(text: &str) -> String {
     format!("|{indent}{end}")
 }
 
-/// A value on one line.
+/// Returns a value on one line.
 fn flow(node: &Node, inside: bool) -> String {
     let all = |entries: &[Entry], one: fn(&Entry) -> String| entries.iter().map(one).collect::<Vec<_>>().join(", ");
     match &node.kind {
@@ -133,7 +134,7 @@ fn key(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { double(text) }
 }
 
-/// Whether a text needs no quotes anywhere: it cannot be taken for anything but itself.
+/// Reports whether a text needs no quotes in any position.
 pub(super) fn is_plain(text: &str) -> bool {
     let known = |letter: char| letter.is_ascii_alphanumeric() || "._/-@".contains(letter);
     let is_duration = text.len() > 1
@@ -144,7 +145,7 @@ pub(super) fn is_plain(text: &str) -> bool {
             && !TAKEN.iter().any(|taken| text.eq_ignore_ascii_case(taken))
 }
 
-/// In double quotes, as JSON has them, which YAML reads alike.
+/// Returns the text in double quotes, in JSON's syntax, which YAML reads alike.
 fn double(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
@@ -164,9 +165,9 @@ fn double(text: &str) -> String {
 mod tests {
     use super::super::read;
 
-    /// What is written reads as what was read, and is written the same again.
+    /// The written document has the same values as the input, and a second write gives the same text.
     #[test]
-    fn what_is_written_reads_the_same() {
+    fn write_keeps_values_and_is_idempotent() {
         let texts = [
             "# head\na: 1 # one\n\n# two\nb:\n  - c: [x, \"y\"] # list\n    d: |\n      # no comment\n      text\n  - 'it''s'\n# end\n",
             "a: {b: c, d: [1, 2]}\ne: \"\\u0007 bell\"\nf: |+\n  x\n\n\ng: |2-\n    in\n  out\n",
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn words_around_values_stay() {
+    fn write_keeps_comments_and_blank_lines() {
         let text = "# head\nkind: X # what\n\n# about\nspec:\n  # inner\n  a: 1\n  list: # of things\n    # first\n    - b: 2 # two\n      c: 3\n# end\n";
         assert_eq!(read(text, 1).unwrap().write(), text);
     }

@@ -1,4 +1,5 @@
-//! One node, one API server, one agent, one controller, and what lies between them. Time passes in small ticks.
+//! Simulation of one node, one API server, one agent, one controller, and the messages between them. Time advances in small
+//! ticks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,40 +11,40 @@ use drain::{
 
 pub const T0: Millis = Millis(10_000_000);
 const TICK: Duration = Duration::from_millis(200);
-/// As in `agent/src/run/lifecycle/node_patch.rs` and `controller/src/reconcile/node/drain_owner.rs`.
+/// Same values as in `agent/src/run/lifecycle/node_patch.rs` and `controller/src/reconcile/node/drain_owner.rs`.
 const BEAT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// What goes wrong, for so many seconds.
+/// A fault, with its duration in seconds.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// It is stopped in whatever it does; what it has sent arrives.
+    /// The agent is stopped at any point; requests that it has sent arrive.
     AgentHangs(u64),
-    /// It is killed, and started again after that.
+    /// The agent is killed, and restarts after the duration.
     AgentDies(u64),
     ControllerHangs(u64),
     ControllerDies(u64),
-    /// Its watch lags behind.
+    /// The controller's watch is delayed.
     ControllerSeesOld(u64),
-    /// It believes the agent silent, however often it is heard.
+    /// The controller considers the agent silent, regardless of its heartbeats.
     ControllerIsImpatient(u64),
-    /// The API server takes no write of the agent's to the Node.
+    /// The API server rejects the agent's writes to the Node.
     AgentIsRefused(u64),
 }
 
 #[derive(Clone, Debug)]
 pub struct Script {
     pub faults: Vec<(Millis, Fault)>,
-    /// How long messages take, in milliseconds, one after another and over again.
+    /// Delays of messages in milliseconds, used one after another and repeated.
     pub delays: Vec<u64>,
-    /// How often each pod's budget refuses before it lets it go.
+    /// Number of refusals of each pod's budget before it allows the eviction.
     pub refusals: Vec<u32>,
     pub deadline: Option<Millis>,
     /// Seconds by which the controller's clock is ahead of the agent's.
     pub skew: i64,
-    /// The agent has been heard before the drain begins.
+    /// `true` if the agent sent a heartbeat before the drain begins.
     pub agent_signed: bool,
-    /// Which of the two lives on in the end.
+    /// `true` if the agent survives, `false` if the controller survives.
     pub agent_survives: bool,
 }
 
@@ -56,14 +57,14 @@ enum Who {
 #[derive(Clone, Debug, Default)]
 struct Node {
     version: u64,
-    /// When it was signed, by the controller's clock.
+    /// Time of the mark, by the controller's clock.
     mark: Option<Millis>,
-    /// The agent's last sign of life, by its clock.
+    /// Last heartbeat of the agent, by its clock.
     beat: Option<Millis>,
 }
 
 impl Node {
-    /// The mark as it is written.
+    /// Returns the text of the mark.
     fn words(&self) -> Option<String> {
         self.mark.map(|at| at.0.to_string())
     }
@@ -78,7 +79,7 @@ enum What {
     Sign { at: Millis, version: u64 },
 }
 
-/// A message that somebody has sent: it arrives, its answer comes back, and both together take no longer than [`ARRIVES`].
+/// A message: request and response together take at most [`ARRIVES`].
 #[derive(Clone, Debug)]
 struct Message {
     from: Who,
@@ -86,7 +87,7 @@ struct Message {
     arrives: Millis,
     answered: Millis,
     what: What,
-    /// What came of it, once it has arrived.
+    /// Response, once the request has arrived.
     answer: Option<Answer>,
 }
 
@@ -97,17 +98,17 @@ enum Answer {
     Written(Option<Node>),
 }
 
-/// What both have in common.
+/// Common state of agent and controller.
 struct Program {
     drain: Drain,
-    /// Grows with each start.
+    /// Number of restarts.
     life: u32,
-    /// Dead until then.
+    /// Time until which the program is dead.
     up: Millis,
-    /// Stopped until then.
+    /// Time until which the program is stopped.
     thaws: Millis,
     heard: VecDeque<Answer>,
-    /// Decided and not sent yet: from when on it is sent, and until when it may be.
+    /// Decided requests that are not sent yet: the time at which each is sent, and the time until which it may be sent.
     outbox: Vec<(Millis, Millis, Action)>,
 }
 
@@ -116,7 +117,7 @@ pub struct World {
     script: Script,
     turns: usize,
     node: Node,
-    /// The Node as it was, for who sees old things.
+    /// Earlier versions of the Node, for an old view.
     past: Vec<(Millis, Node)>,
     pods: BTreeMap<String, (PodOnNode, u32)>,
     flying: Vec<Message>,
@@ -129,7 +130,7 @@ pub struct World {
     sees_old: Millis,
     impatient: Millis,
     refused: Millis,
-    /// Nothing goes wrong any more.
+    /// `true` once no more faults occur.
     calm: bool,
 }
 
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// From now on one is dead for good, and nothing more goes wrong with the other.
+    /// Kills one of the two permanently, and ends all faults of the other.
     pub fn only_one_lives_on(&mut self) {
         self.script.faults.clear();
         self.calm = true;
@@ -271,7 +272,7 @@ impl World {
         }
     }
 
-    /// A request leaves its sender, and nobody else has one under way.
+    /// Sends a request, and asserts that no other sender has an outstanding one.
     fn ask(&mut self, from: Who, uid: String, forced: bool) {
         let other = |it: &&Message| it.from != from && matches!(it.what, What::Ask { .. });
         let other = self.flying.iter().find(other);
@@ -340,7 +341,7 @@ impl World {
         self.pods.values().map(|(pod, _)| pod.clone()).collect()
     }
 
-    /// What the clock of one of them shows.
+    /// Returns the time on the clock of one of them.
     fn clock(&self, who: Who) -> Millis {
         let ahead = if who == Who::Controller { self.script.skew * 1000 } else { 0 };
         Millis(self.now.0.saturating_add_signed(ahead))
@@ -423,7 +424,7 @@ impl World {
                 self.program(who).hears(now, pods);
                 continue;
             }
-            // A decision takes its time to become a request, and its maker may hang meanwhile.
+            // A decision becomes a request after a delay, and its sender may hang meanwhile.
             let sent = if self.calm { now } else { now + self.delay() };
             self.program(who).outbox.push((sent, until, action));
         }

@@ -1,5 +1,5 @@
-//! What drives a drain in the simulation: it carries requests to the server and answers back, keeps the journal as the agent does, is
-//! killed at any moment, and checks every single request on its way.
+//! Driver of a drain in the simulation. The driver sends requests to the server, returns the responses, and writes the journal
+//! as the agent does. The driver restarts at any time, and validates every request.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use drain::{Action, Drain, DrainOrder, DrainOrders, Millis, PodOnNode, PodOutcom
 
 use super::server::{Held, Server};
 
-/// What happens beside the drain itself.
+/// Events outside the drain.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The agent is killed and started again a second later.
+    /// The agent is killed and restarts a second later.
     Kill,
-    /// The wish of this moment; `None` withdraws it.
+    /// New drain request; `None` withdraws the request.
     Order(Option<DrainOrder>),
 }
 
@@ -22,23 +22,23 @@ pub struct Client {
     pub server: Server,
     pub drain: Drain,
     pub orders: DrainOrders,
-    /// Everything asked, with its moment.
+    /// All requests, with their time.
     pub log: Vec<(Millis, Action)>,
-    /// When nothing was left to go for the first time.
+    /// First time at which no pod was left that must leave.
     pub done: Option<Millis>,
-    /// Longest stretch in which a budget had room for a pod that might have been evicted and was not.
+    /// Longest time for which a budget had a free disruption for a ready pod without an eviction.
     pub idle: Duration,
     idle_since: Option<Millis>,
     rules: Settings,
     now: Millis,
     events: Vec<(Millis, Event)>,
-    /// Answers under way: when, to whom, what.
+    /// Outstanding responses: time, pod, reply.
     out: Vec<(Millis, Option<String>, Reply)>,
-    /// The journal on the disk, and the pods whose first request it knows of.
+    /// Content of the journal, and pods whose first request it contains.
     journal: String,
     journaled: BTreeSet<String>,
     heard: Option<Vec<PodOnNode>>,
-    /// Refusals: pod, until when it must not be evicted again.
+    /// Refusals: pod, and the time before which it must not be evicted again.
     resting: Vec<(String, Millis)>,
     down_until: Option<Millis>,
 }
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// Runs until `end`, from one moment at which something happens to the next.
+    /// Runs until `end`, from event to event.
     pub fn run(mut self, end: Millis) -> Self {
         let mut turns = 0;
         while self.now <= end {
@@ -124,7 +124,7 @@ impl Client {
     fn restart(&mut self) {
         self.down_until = None;
         self.drain = serde_json::from_str(&self.journal).expect("a drain is restored");
-        // The requests are in the journal of their own, which is written before anything is done about them.
+        // Drain requests have a separate journal, which is written before the drain acts on them.
         self.drain.follow(&self.orders);
         self.drain.resume(self.now);
         (self.heard, self.journaled) = (None, BTreeSet::new());
@@ -190,12 +190,12 @@ impl Client {
         self.log.push((now, action));
     }
 
-    /// The journal is on the disk before what it knows of is done.
+    /// Writes the journal, before the recorded request is sent.
     fn save(&mut self) {
         self.journal = serde_json::to_string(&self.drain).expect("a drain serialises");
     }
 
-    /// What holds of every request.
+    /// Asserts the rules for every request.
     fn check(&self, action: &Action, uid: &str, forced: bool) {
         let now = self.now;
         let to_pod = self.out.iter().filter(|(_, other, _)| other.as_deref() == Some(uid)).count();
@@ -216,7 +216,7 @@ impl Client {
         }
     }
 
-    /// Nobody is forced before the last safe moment, which is worked out here once more.
+    /// Asserts that no pod is forced before its last safe time, which is computed independently here.
     fn check_forced(&self, action: &Action, held: &Held) {
         let deadline = self.orders.deadline().expect("without a deadline nobody is forced");
         let Action::Delete { grace, .. } = action else { return };
@@ -229,7 +229,7 @@ impl Client {
         assert!(self.now >= last || overstays, "{} was forced at {:?}, before {last:?}", held.pod.uid, self.now);
     }
 
-    /// How long a budget has had room for someone who is ready to be evicted and whom nobody asks.
+    /// Measures how long a budget has had a free disruption for a ready pod while no request is outstanding.
     fn watch_idleness(&mut self) {
         let now = self.now;
         let asked = self.out.iter().any(|(_, uid, _)| uid.is_some());
@@ -242,7 +242,7 @@ impl Client {
         self.idle = self.idle.max(self.idle_since.map(|since| now.since(since)).unwrap_or_default());
     }
 
-    /// Outcomes by UID.
+    /// Returns the outcome of a pod by its UID.
     pub fn outcome(&self, uid: &str) -> Option<PodOutcome> {
         self.drain.outcomes(self.now).find(|(pod, _)| pod.uid == uid).and_then(|(_, outcome)| outcome)
     }

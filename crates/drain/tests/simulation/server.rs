@@ -1,29 +1,29 @@
-//! A small API server: pods that end after their grace or never, budgets that heal, stalls, errors. It honours budgets in evictions
-//! and nothing in deletions, as the real one does, and it remembers all that was done to it.
+//! A small API server: pods that end after their grace period or never, budgets that recover, stalls and errors. The server
+//! respects budgets in evictions but not in deletions, as the real API server does, and records all requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use drain::{Action, Millis, PodOnNode, Reply};
 
-/// A pod as the server has it.
+/// A pod on the server.
 #[derive(Clone, Debug)]
 pub struct Held {
     pub pod: PodOnNode,
-    /// Budgets that select it, by their place in the script.
+    /// Budgets that select the pod, by index.
     pub budgets: Vec<usize>,
-    /// How long it takes to stop after SIGTERM; `None` never does, and is not killed either, as with a dead kubelet.
+    /// Time from SIGTERM to the end; `None` never ends and is not killed either, as with a failed kubelet.
     pub stops_in: Option<Duration>,
-    /// When it appears on the node.
+    /// Time at which the pod appears on the node.
     pub from: Millis,
-    /// Gone at this moment.
+    /// Time at which the pod is gone.
     pub gone: Option<Millis>,
-    /// The first moment of its deletion, and whether that was by force.
+    /// Time of its first deletion, and whether the deletion was forced.
     pub ended: Option<(Millis, bool)>,
 }
 
 impl Held {
-    /// Whether a drain without DaemonSets evicts it.
+    /// Reports whether a drain without DaemonSets evicts the pod.
     pub fn goes(&self) -> bool {
         let Self { pod, .. } = self;
         !pod.terminal && !pod.mirror && !pod.tolerates_disrupted && !pod.is_daemon() && !pod.do_not_disrupt
@@ -39,13 +39,13 @@ impl Held {
 pub struct Budget {
     /// `maxUnavailable`.
     pub most: usize,
-    /// How long a replacement takes to become ready.
+    /// Time until a replacement is ready.
     pub heals_in: Duration,
-    /// The server's `Retry-After` when there is no room.
+    /// The server's `Retry-After` if no disruption is allowed.
     pub retry_after: Option<Duration>,
-    /// When each disruption under way is over.
+    /// End of each current disruption.
     pub disrupted: Vec<Millis>,
-    /// The most disruptions by eviction at the same time.
+    /// Maximum number of concurrent disruptions by eviction.
     pub peak: usize,
 }
 
@@ -55,7 +55,7 @@ impl Budget {
     }
 }
 
-/// Between these moments the server takes requests and answers nobody; `acts` says whether it carries them out all the same.
+/// Time in which the server accepts requests but does not respond; `acts` if it executes them nevertheless.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
     pub from: Millis,
@@ -69,14 +69,14 @@ pub struct Server {
     pub pods: BTreeMap<String, Held>,
     pub budgets: Vec<Budget>,
     pub stalls: Vec<Stall>,
-    /// Status codes that the next requests get instead of an answer, in order; 0 is none.
+    /// Status codes that replace the responses to the next requests, in order; 0 for none.
     pub errors: Vec<u16>,
     pub latency: Duration,
-    /// Requests so far.
+    /// Number of requests so far.
     pub requests: usize,
 }
 
-/// How long a client waits for an answer.
+/// Timeout of a client.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Server {
@@ -84,12 +84,12 @@ impl Server {
         self.stalls.iter().copied().find(|stall| stall.from <= now && now < stall.until)
     }
 
-    /// Pods bound to the node.
+    /// Returns the pods bound to the node.
     pub fn list(&self, now: Millis) -> Vec<PodOnNode> {
         self.pods.values().filter(|held| held.is_there(now)).map(|held| held.pod.clone()).collect()
     }
 
-    /// Takes a request that was sent at `now`; its answer and when it arrives.
+    /// Processes a request that was sent at `now`; returns its response with the time of arrival.
     pub fn take(&mut self, action: &Action, now: Millis) -> (Millis, Reply) {
         self.requests += 1;
         let error = self.errors.get(self.requests - 1).copied().filter(|code| *code != 0);
@@ -154,7 +154,7 @@ impl Server {
         Reply::Accepted
     }
 
-    /// The next moment at which something changes by itself.
+    /// Returns the next time at which the state changes without a request.
     pub fn next(&self, now: Millis) -> Option<Millis> {
         let pods = self.pods.values().flat_map(|held| [Some(held.from), held.gone]).flatten();
         let stalls = self.stalls.iter().flat_map(|stall| [stall.from, stall.until]);

@@ -1,10 +1,10 @@
-//! What a story expects of every telling, in words: `BLESS=1` cannot bless a transcript that breaks it.
+//! Expectations of a story, as text: `BLESS=1` cannot accept a transcript that violates them.
 //!
 //! ```text
-//! expect web is evicted at 0s [with 110s]     by its budget's leave; `with` where its grace is cut
-//! expect web is deleted at 240s with 60s      whatever its budget says, once
+//! expect web is evicted at 0s [with 110s]     with the permission of its budget; `with` if its grace period is shortened
+//! expect web is deleted at 240s with 60s      regardless of its budget, once
 //! expect web is refused at 0s
-//! expect web is left alone                    nothing is ever asked of it
+//! expect web is left alone                    no request for it is ever sent
 //! expect web is gone at 30s
 //! expect over at 61s                          expect not over
 //! ```
@@ -12,10 +12,10 @@
 use super::story::{moment, seconds};
 use super::world::{Asked, Outcome, clock};
 
-/// As much as anyone reads.
+/// Maximum number of requests in a message.
 const MANY: usize = 5;
 
-/// The expectations that the outcome breaks.
+/// Returns the expectations that the outcome violates.
 pub fn broken(expected: &[String], outcome: &Outcome) -> Vec<String> {
     let judged = expected.iter().map(|line| (line, judge(&line.split_whitespace().collect::<Vec<_>>(), outcome)));
     judged.filter_map(|(line, judged)| judged.err().map(|why| format!("expected {line}, but {why}"))).collect()
@@ -58,7 +58,7 @@ fn same(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise()) }
 }
 
-/// What was asked of the pod, the first few times.
+/// Returns the first requests for the pod, as text.
 fn of(pod: &str, outcome: &Outcome) -> String {
     let asked: Vec<&Asked> = outcome.asked.iter().filter(|it| it.pod == pod).collect();
     let told = asked.iter().take(MANY).map(|it| {

@@ -1,4 +1,4 @@
-//! Finds the stories of drains and compares what becomes of each with what is blessed, whoever drains.
+//! Finds the stories of drains and compares the result of each with its reviewed transcript, for any kind of driver.
 
 #[path = "expected.rs"]
 mod expected;
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 pub use story::Story;
 use world::Player;
 
-/// Where they are, for all who drain.
+/// Folder of the stories that all drivers share.
 pub const SHARED: &str = "crates/drain/tests/stories";
 const RULE: &str = "---\n";
 
-/// Whose transcripts are compared.
+/// Treatment of the transcripts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Telling {
-    /// They are written anew.
+    /// `true` to rewrite the transcripts.
     pub bless: bool,
-    /// Another drainer told this story: it differs where the pace decides.
+    /// `true` if another driver wrote the transcripts: stories whose result depends on the pace differ.
     pub anothers: bool,
 }
 
-/// Plays all of a folder that `chosen` wants, each with a player of its own.
+/// Runs all stories of a folder that `chosen` accepts, each with its own player.
 pub fn all<P: Player>(folder: &str, telling: Telling, chosen: impl Fn(&Story) -> bool, player: impl Fn(&Story) -> P) {
     let (mut played, mut failed) = (0, Vec::new());
     for file in files(folder) {

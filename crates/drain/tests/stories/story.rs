@@ -1,32 +1,32 @@
-//! A story of a drain in words, a line for each fact:
+//! A story of a drain as text, one line per fact:
 //!
 //! ```text
-//! # what it shows
-//! drain termination [for 300s]      by Karpenter, its terminationGracePeriod if there is one
-//! drain notice for 120s             EC2 takes the machine back
-//! drain request [for 60s]              someone asks for it
-//! budget NAME lets 1 go             a PodDisruptionBudget: so many of its pods may be away at once
+//! # purpose of the story
+//! drain termination [for 300s]      by Karpenter, with its terminationGracePeriod if there is one
+//! drain notice for 120s             EC2 terminates the instance
+//! drain wish [for 60s]              a user requests it
+//! budget NAME lets 1 go             a PodDisruptionBudget: so many of its pods may be unavailable at once
 //! pod NAME [WORDS]                  on the node, of a ReplicaSet, with 30 s of grace, all of which it takes
 //! volume NAME                       attached to the node
-//! at 90s FACT                       a fact of later; also `gone POD`, `detached VOLUME` and `restart` (of who drains)
-//! instance is gone                  what EC2 says, and `kubelet is silent`; for who looks at more than pods
-//! until 300s                        where the story ends
-//! expect WORDS                      what holds whatever is blessed; see expected.rs
+//! at 90s FACT                       a later fact; also `gone POD`, `detached VOLUME` and `restart` (of the driver)
+//! instance is gone                  state in EC2; also `kubelet is silent`; for drivers that use more than pods
+//! until 300s                        end of the story
+//! expect WORDS                      expectation for every transcript; see expected.rs
 //! ```
 //!
-//! Words of a pod: `grace 60s`, `stops in 5s`, `hangs`, `budget NAME`, `priority 10`, `ending until 600s`, `tolerates KEY`, `claims 1`,
-//! `critical`, `daemonset`, `bare`, `static`, `ended`, `held` (do-not-disrupt).
+//! Attributes of a pod: `grace 60s`, `stops in 5s`, `hangs`, `budget NAME`, `priority 10`, `ending until 600s`, `tolerates
+//! KEY`, `claims 1`, `critical`, `daemonset`, `bare`, `static`, `ended`, `held` (do-not-disrupt).
 
 use std::time::Duration;
 
 use drain::{Millis, PodOnNode};
 
-/// The first moment of every story.
+/// Start of every story.
 pub const T0: Millis = Millis(1_767_268_800_000);
 const DISRUPTED: &str = "karpenter.sh/disrupted";
 const GRACE: u64 = 30;
 
-/// On whose behalf the node is emptied.
+/// Origin of the drain request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     Termination,
@@ -34,14 +34,14 @@ pub enum Cause {
     Wish,
 }
 
-/// A pod as the API server has it.
+/// A pod on the API server.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub pod: PodOnNode,
     pub budget: Option<String>,
-    /// How long it takes to stop; `None` never does.
+    /// Time that the pod needs to stop; `None` never stops.
     pub stops: Option<Duration>,
-    /// When it is gone.
+    /// Time at which the pod is gone.
     pub gone: Option<Millis>,
 }
 
@@ -58,18 +58,18 @@ pub enum Fact {
     Is(String, String),
 }
 
-/// All of it.
+/// A complete story.
 #[derive(Clone, Debug)]
 pub struct Story {
     pub cause: Cause,
     pub deadline: Option<Millis>,
-    /// In the order of their moments.
+    /// Facts in the order of their times.
     pub facts: Vec<(Millis, Fact)>,
     pub until: Millis,
     pub expected: Vec<String>,
 }
 
-/// Reads a story.
+/// Parses a story.
 pub fn read(text: &str) -> Result<Story, String> {
     let mut story = Story { cause: Cause::Wish, deadline: None, facts: vec![], until: T0, expected: vec![] };
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
@@ -84,8 +84,8 @@ pub fn read(text: &str) -> Result<Story, String> {
 }
 
 impl Story {
-    /// Whether it depends on how soon someone asks again: who comes first when a budget has room is a matter of pace, in which those
-    /// who drain differ.
+    /// Reports whether the result depends on retry delays: the order of evictions when a budget allows one. Drivers differ in
+    /// these delays.
     pub fn is_of_pace(&self) -> bool {
         self.facts.iter().any(|(_, fact)| matches!(fact, Fact::Budget(_, most) if *most > 0))
     }

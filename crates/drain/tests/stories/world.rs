@@ -1,4 +1,5 @@
-//! Plays a story: a small API server, and someone who drains. Answers come at once, so that what is reported depends on rules alone.
+//! Runs a story with a small API server and a driver of the drain. Responses arrive immediately, so that the result depends
+//! only on rules.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,44 +8,44 @@ use drain::{Action, Millis, PodOnNode, Reply};
 
 use super::story::{Fact, Member, Story, T0};
 
-/// Who drains.
+/// Driver of a drain.
 pub trait Player {
     fn hear(&mut self, now: Millis, pods: Vec<PodOnNode>, volumes: Vec<String>);
     fn reply(&mut self, now: Millis, uid: &str, reply: &Reply);
     fn step(&mut self, now: Millis) -> Vec<Action>;
-    /// When it has something to do again.
+    /// Returns the time of the next action.
     fn next(&self, now: Millis) -> Option<Millis>;
     fn restart(&mut self, now: Millis);
     fn is_done(&self) -> bool;
-    /// Something that is no affair of pods.
+    /// Processes a fact that is not about pods.
     fn learn(&mut self, who: &str, what: &str) {
         unreachable!("nobody here looks whether {who} is {what}");
     }
-    /// What it has done beside asking for pods.
+    /// Returns the actions other than requests for pods.
     fn did(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A request and what came of it.
+/// A request and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub at: Millis,
     pub pod: String,
     pub evicts: bool,
-    /// Whole seconds of grace, where the request names them.
+    /// Grace period in whole seconds, if the request sets it.
     pub grace: Option<u64>,
-    /// Why it was refused.
+    /// Budget that refused the request.
     pub refused: Option<String>,
 }
 
-/// What came of a story.
+/// Result of a story.
 pub struct Outcome {
     /// The transcript.
     pub told: String,
     pub asked: Vec<Asked>,
     pub gone: BTreeMap<String, Millis>,
-    /// When nothing was left to go.
+    /// Time at which no pod was left that must leave.
     pub over: Option<Millis>,
 }
 
@@ -57,7 +58,7 @@ struct World<P> {
     outcome: Outcome,
 }
 
-/// Plays it to its end.
+/// Runs the story to its end.
 pub fn play(story: &Story, player: impl Player) -> Outcome {
     let outcome = Outcome { told: String::new(), asked: vec![], gone: BTreeMap::new(), over: None };
     let (members, budgets) = (BTreeMap::new(), BTreeMap::new());
@@ -78,7 +79,7 @@ pub fn play(story: &Story, player: impl Player) -> Outcome {
     world.close()
 }
 
-/// Seconds since the beginning, with a fraction where there is one.
+/// Returns the seconds since the start, with a fraction if there is one.
 pub fn clock(at: Millis) -> String {
     let millis = at.since(T0).as_millis();
     let (whole, rest) = (millis / 1000, millis % 1000);
@@ -168,7 +169,7 @@ impl<P: Player> World<P> {
         let again = self.outcome.asked.iter().rfind(|asked| asked.pod == pod).is_some_and(|last| {
             last.refused.is_some() && (last.evicts, last.refused.as_ref()) == (evicts, refused.as_ref())
         });
-        // How often someone who is refused asks again is a matter of pace, not of rules.
+        // The number of retries after a refusal depends on delays, not on rules, so only the first refusal is printed.
         if !again {
             self.tell(&format!("{verb} {pod}{with}{but}"));
         }

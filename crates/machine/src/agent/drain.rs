@@ -1,31 +1,33 @@
-//! How the node is emptied: what is kept back of the time that there is, and what happens to pods that ask for care.
+//! Settings of drains: the reserve before the deadline, and the treatment of protected pods.
 
 use serde::{Deserialize, Serialize};
 
 use super::span::Span;
 
-/// The most requests at once.
+/// Maximum number of concurrent requests.
 const MOST_ABREAST: u8 = 64;
 
-/// The rules of every drain of this machine, whoever wants it.
+/// Rules of every drain of this instance, for any requester.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DrainSettings {
-    /// From the moment at which load balancers are asked to leave the node out to the first eviction. It is paid from the time that
-    /// there is: a pod waits for at most a quarter of what it can spare.
+    /// Delay between the request to remove the node from load balancers and the first eviction. The delay counts toward the
+    /// time until the deadline: a pod waits for at most a quarter of its spare time.
     pub load_balancer_lead: Span,
-    /// What is kept back before the deadline: pods should be gone by then, volumes unmounted and last reports sent after it.
+    /// Reserve before the deadline: pods should be gone when it begins. Volumes are unmounted and last reports are sent within
+    /// it.
     pub margin: Span,
-    /// A pod whose grace period is longer than the time that there is gets what is left at once; if its budget holds it, it is deleted
-    /// this long before the margin begins.
+    /// Limit for pods whose grace period is longer than the time left. Such a pod is evicted immediately with the time left as
+    /// its grace period. A pod that its budget still blocks is deleted this long before the margin begins.
     pub least_grace: Span,
-    /// Pods whose annotation `karpenter.sh/do-not-disrupt` holds.
+    /// Treatment of pods whose annotation `karpenter.sh/do-not-disrupt` is in effect.
     pub do_not_disrupt: Care,
-    /// Pods without a controller, which nobody makes anew.
+    /// Treatment of pods without a controller, which are not recreated.
     pub bare_pods: Care,
-    /// Evictions out at the same time.
+    /// Maximum number of concurrent evictions.
     pub abreast: Abreast,
-    /// For so long, and not past the deadline, an empty node waits for its volumes to detach before it calls itself drained.
+    /// Maximum time, not past the deadline, for which an empty node waits until its volumes detach, before it reports that it
+    /// is drained.
     pub detach_volumes: Span,
 }
 
@@ -43,19 +45,20 @@ impl Default for DrainSettings {
     }
 }
 
-/// What happens to pods that ask for care.
+/// Treatment of protected pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Care {
-    /// They are evicted like any other.
+    /// Protected pods are evicted like other pods.
     Evict,
-    /// They stay until the last moment that leaves them their grace period, and are deleted then; without a deadline they stay.
+    /// Protected pods remain until the last time that leaves them their grace period, and are then deleted. Without a deadline
+    /// they remain.
     Hold,
-    /// They are never asked: the machine takes them with it.
+    /// Protected pods are never evicted; they end with the instance.
     Leave,
 }
 
-/// From 1 to 64.
+/// Number of concurrent requests, from 1 to 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Abreast(pub u8);

@@ -1,5 +1,5 @@
-//! Which gates a node has to pass before it may serve. bootstrap, kubelet and CNI are always or by default among them; what else a
-//! node needs is named here.
+//! Gates that a node must pass before it may run pods. The gates for bootstrap and kubelet always exist, and the CNI gate
+//! exists by default. The settings list the other gates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::span::Span;
 
-/// The gates beside bootstrap and kubelet, which every node has.
+/// Gates in addition to bootstrap and kubelet, which every node has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "Unchecked")]
 pub struct GateSettings {
-    /// The network of pods.
+    /// Pod network.
     pub cni: CniGate,
     /// CSI drivers, such as `ebs.csi.aws.com`, that must have registered on this node.
     pub csi_drivers: Vec<String>,
-    /// Extended resources, such as `nvidia.com/gpu`, of which the node must offer more than none.
+    /// Extended resources, such as `nvidia.com/gpu`, of which the node must have more than zero.
     pub devices: Vec<String>,
     /// DaemonSets whose pods on this node must be Ready.
     pub daemon_sets: Vec<DaemonSetGate>,
-    /// Whatever else must be there.
+    /// Custom probes.
     pub probes: Vec<Probe>,
 }
 
-/// When the network of pods counts as there: a configuration, and a program for each plugin that it names.
+/// Condition for the pod network: a configuration, and a binary for each plugin of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CniGate {
@@ -46,13 +46,13 @@ impl Default for CniGate {
     }
 }
 
-/// A DaemonSet, by what its pods have in common: a node may read its own pods, but no DaemonSets.
+/// A DaemonSet, by the labels of its pods: a node has permission to read its own pods, but not DaemonSets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DaemonSetGate {
-    /// What to call it.
+    /// Name for messages.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the DaemonSet.
     #[serde(default = "system")]
     pub namespace: String,
     /// Labels of its pods.
@@ -63,44 +63,44 @@ fn system() -> String {
     "kube-system".to_owned()
 }
 
-/// A question of the user's own.
+/// A custom probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WrittenProbe", into = "WrittenProbe")]
 pub struct Probe {
-    /// What to call it.
+    /// Name for messages.
     pub name: String,
-    /// What is asked.
+    /// Target of the probe.
     pub target: Target,
-    /// Before the first question.
+    /// Delay before the first attempt.
     pub initial_delay: Span,
-    /// Between two questions.
+    /// Interval between two attempts.
     pub period: Span,
-    /// For the answer.
+    /// Timeout of an attempt.
     pub timeout: Span,
-    /// So many good answers in a row open the gate.
+    /// Number of consecutive successes that open the gate.
     pub success_threshold: u32,
-    /// So many bad answers in a row close it.
+    /// Number of consecutive failures that close the gate.
     pub failure_threshold: u32,
 }
 
-/// What a probe asks.
+/// Target of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Whether a file is there.
+    /// A file that must exist.
     File(FileTarget),
-    /// Whether a Unix socket takes a connection.
+    /// A Unix socket that must accept a connection.
     Socket(FileTarget),
-    /// Whether a port takes a connection.
+    /// A port that must accept a connection.
     Tcp(TcpTarget),
-    /// Whether a GET is answered with 2xx or 3xx.
+    /// A GET request that must return 2xx or 3xx.
     Http(HttpTarget),
 }
 
-/// A path on the machine.
+/// A path on the instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileTarget {
-    /// Absolute.
+    /// Absolute path.
     pub path: String,
 }
 
@@ -108,22 +108,22 @@ pub struct FileTarget {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpTarget {
-    /// Name or address; the machine itself without one.
+    /// Name or address; the default is the instance itself.
     #[serde(default = "loopback")]
     pub host: String,
-    /// 1 to 65535.
+    /// Port from 1 to 65535.
     #[serde(deserialize_with = "port")]
     pub port: u16,
 }
 
-/// A page, without TLS.
+/// A URL without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpTarget {
-    /// Name or address; the machine itself without one.
+    /// Name or address; the default is the instance itself.
     #[serde(default = "loopback")]
     pub host: String,
-    /// 1 to 65535.
+    /// Port from 1 to 65535.
     #[serde(deserialize_with = "port")]
     pub port: u16,
     /// Path and query.
@@ -145,7 +145,7 @@ fn top() -> String {
     "/".to_owned()
 }
 
-/// The gates as written; [`GateSettings`] are what has been held against the rules that a type cannot say.
+/// Gates as written; [`GateSettings`] are validated by the rules that types cannot express.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Unchecked {
@@ -178,7 +178,7 @@ impl TryFrom<Unchecked> for GateSettings {
     }
 }
 
-/// Names tell people which gate is closed, so each is said, and said once.
+/// Validates that names are not empty and unique, because messages identify a closed gate by its name.
 fn once<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for name in names {
@@ -197,7 +197,7 @@ fn absolute(field: &str, path: &str) -> Result<(), String> {
     fine.then_some(()).ok_or_else(|| format!("{field}: {path:?} is not an absolute path; begin it with /"))
 }
 
-/// A probe as written: one of the four targets is there.
+/// A probe as written: exactly one of the four targets must be set.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WrittenProbe {
@@ -222,7 +222,7 @@ struct WrittenProbe {
     failure_threshold: u32,
 }
 
-// kubelet's own defaults for probes.
+// The default values are those of kubelet's probes.
 const fn period() -> Span {
     Span::seconds(10)
 }

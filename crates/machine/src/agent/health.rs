@@ -1,4 +1,4 @@
-//! What the agent watches of the machine's health, and when it counts as ill.
+//! Health conditions of the instance, and their thresholds.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use super::span::Span;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HealthSettings {
-    /// `false` leaves the health conditions to somebody else.
+    /// `false` if another program sets the health conditions.
     pub enabled: bool,
-    /// Between two looks at the machine.
+    /// Interval between two checks.
     pub period: Span,
-    /// A file system that is fuller than this, in percent of its bytes or inodes, is full; kubelet has tried to help itself long
-    /// before.
+    /// Threshold in percent of bytes or inodes above which a file system counts as full. kubelet's own garbage collection
+    /// starts long before this value.
     pub disk_full_percent: Percent,
-    /// systemd units without which the node cannot run pods.
+    /// systemd units that the node needs to run pods.
     pub units: HealthUnits,
 }
 
@@ -25,13 +25,13 @@ impl Default for HealthSettings {
     }
 }
 
-/// Names of systemd units; an empty one is not watched.
+/// Names of systemd units; an empty name is not watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct HealthUnits {
-    /// kubelet's.
+    /// Unit of kubelet.
     pub kubelet: String,
-    /// The container runtime's.
+    /// Unit of the container runtime.
     pub runtime: String,
 }
 
@@ -41,7 +41,7 @@ impl Default for HealthUnits {
     }
 }
 
-/// 1 to 100.
+/// Percentage from 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "i64", into = "u8")]
 pub struct Percent(pub u8);

@@ -1,4 +1,4 @@
-//! Who configures the machine, and where the agent may be asked for its metrics.
+//! Program that configures the instance, and the address of the agent's metrics.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,20 +6,20 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Whether bootstrap configures the machine or only looks at what another program does.
+/// Role of the agent at bootstrap: it configures the instance, or observes another program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// Observes where nodeadm is enabled and on Bottlerocket, configures everywhere else.
+    /// Observes if nodeadm is enabled and on Bottlerocket, otherwise configures.
     #[default]
     Auto,
-    /// Configures the machine.
+    /// Configures the instance.
     Bootstrap,
-    /// Writes nothing of the operating system's.
+    /// Writes no file of the operating system.
     Observe,
 }
 
-/// The address that metrics are served on: `127.0.0.1:9192`, or `off`.
+/// Address of the metrics server: `127.0.0.1:9192`, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listen(pub Option<SocketAddr>);
 
@@ -46,7 +46,7 @@ impl Serialize for Listen {
     }
 }
 
-/// A text that is neither an address nor `off`.
+/// Error for a text that is neither an address nor `off`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an address; write 127.0.0.1:9192, or off")]
 pub struct NoAddress(String);

@@ -1,38 +1,38 @@
-//! Which announcements the agent acts on, and how early. Spot interruptions are no choice: they are always acted on.
+//! Notices that the agent handles, and its lead times. Spot interruptions are always handled.
 
 use serde::{Deserialize, Serialize};
 
 use super::span::Span;
 
-/// What to do about announcements.
+/// Treatment of notices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NoticeSettings {
-    /// What a rebalance recommendation does, where the Node's annotation `kerf.sh/rebalance` says nothing.
+    /// Treatment of a rebalance recommendation, unless the Node's annotation `kerf.sh/rebalance` overrides it.
     pub rebalance: Rebalance,
     /// Scheduled maintenance.
     pub maintenance: Maintenance,
     /// Auto Scaling groups.
     pub auto_scaling: AutoScaling,
-    /// A shutdown that only the operating system announces: a stop or an end by the EC2 console or API.
+    /// A shutdown that only the operating system announces: a stop or termination by the EC2 console or API.
     pub shutdown: Shutdown,
 }
 
-/// What to do about a machine at elevated risk.
+/// Treatment of an instance at elevated risk of interruption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Rebalance {
-    /// Nothing but tell.
+    /// Only report it.
     #[default]
     Ignore,
-    /// Take no new pods.
+    /// Cordon the node.
     Cordon,
-    /// Take no new pods, and drain once the controller approves, which it does when there is a place for the pods.
+    /// Cordon the node, and drain it once the controller approves, which it does if the pods have a place.
     Replace,
 }
 
 impl Rebalance {
-    /// The policy of this name.
+    /// Parses the name of a policy.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -48,9 +48,9 @@ impl Rebalance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Maintenance {
-    /// `false` only tells of it.
+    /// `false` only reports it.
     pub enabled: bool,
-    /// The drain begins so long before the window opens.
+    /// Time before the start of the maintenance window at which the drain begins.
     pub lead: Span,
 }
 
@@ -60,16 +60,16 @@ impl Default for Maintenance {
     }
 }
 
-/// An Auto Scaling group that lets the machine go.
+/// Termination of the instance by its Auto Scaling group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AutoScaling {
-    /// `false` leaves it to somebody else.
+    /// `false` if another program handles it.
     pub enabled: bool,
-    /// The drain has so long; keep it below the lifecycle hook's heartbeat time-out, and below two minutes without a hook.
+    /// Time for the drain; keep it below the lifecycle hook's heartbeat timeout, and below two minutes without a hook.
     pub within: Span,
-    /// Tells the group that the machine may go once it is drained: the agent's only call to AWS. It needs
-    /// `autoscaling:CompleteLifecycleAction` in the instance's role.
+    /// Lifecycle hook that the agent completes after the drain, so that the group terminates the instance: the agent's only
+    /// call to AWS. The call needs `autoscaling:CompleteLifecycleAction` in the instance's role.
     pub complete: Option<LifecycleHook>,
 }
 
@@ -85,16 +85,16 @@ impl Default for AutoScaling {
 pub struct LifecycleHook {
     /// `LifecycleHookName`.
     pub hook: String,
-    /// `AutoScalingGroupName`; left out, the instance's tag `aws:autoscaling:groupName` says it, where tags are in the metadata.
+    /// `AutoScalingGroupName`; the default is the instance's tag `aws:autoscaling:groupName`, if tags are in the metadata.
     #[serde(default)]
     pub group: Option<String>,
 }
 
-/// The operating system goes down.
+/// Shutdown of the operating system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Shutdown {
-    /// `false` lets it go on at once, and leaves the pods to kubelet.
+    /// `false` does not delay the shutdown, and leaves the pods to kubelet.
     pub enabled: bool,
 }
 

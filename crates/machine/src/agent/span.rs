@@ -1,17 +1,17 @@
-//! Spans of time in settings, as Kubernetes writes them.
+//! Durations in settings, in Kubernetes' format.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A span such as `30s` or `1m30s`; never negative.
+/// A duration such as `30s` or `1m30s`; never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
 
 impl Span {
-    /// So many seconds.
+    /// Creates a duration of whole seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))

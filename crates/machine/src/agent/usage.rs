@@ -1,4 +1,4 @@
-//! Settings of the usage report.
+//! Settings of the utilization report.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::span::Span;
 
-/// What is measured of the machine, and how often.
+/// Measurement of the instance, and its interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UsageSettings {
-    /// Whether the machine is measured and its NodeUsage written.
+    /// `true` if the instance is measured and its NodeUsage is written.
     pub enabled: bool,
-    /// How often it is measured, from `1s` to `2m`.
+    /// Interval of the measurements, from `1s` to `2m`.
     pub period: Span,
     /// Kubelet's `cgroupRoot`, below which the pods' cgroups are.
     pub cgroup_root: String,
@@ -25,7 +25,8 @@ impl Default for UsageSettings {
 }
 
 impl UsageSettings {
-    /// The period, held within its bounds: faster costs for nothing, slower breaks the promise to report every five minutes.
+    /// Returns the interval within its limits. A shorter interval has a cost without a benefit. A longer one would break the
+    /// guarantee of a report every five minutes.
     #[must_use]
     pub fn every(&self) -> Duration {
         self.period.0.clamp(Duration::from_secs(1), Duration::from_secs(120))

@@ -1,4 +1,4 @@
-//! JSON as the same tree: it has no places, but paths, and types that are read from both are compiled once.
+//! JSON as the same tree, without places but with paths, so that types of both formats are compiled once.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ fn node(kind: Kind) -> Node {
     Node { at: Place::default(), kind }
 }
 
-/// What is no text is plain: its looks say what it is, as in YAML.
+/// Returns a scalar. A value that is not a string is plain: its text defines its type, as in YAML.
 fn scalar(text: String, plain: bool) -> Node {
     node(Kind::Scalar(Scalar { text, plain }))
 }
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for Shape {
         Ok(scalar(number.to_string(), true))
     }
 
-    /// Written so that it is no whole number.
+    /// The debug format keeps a fraction, so that the text is not a whole number.
     fn visit_f64<E>(self, number: f64) -> Result<Node, E> {
         Ok(scalar(format!("{number:?}"), true))
     }

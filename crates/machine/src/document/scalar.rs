@@ -1,22 +1,22 @@
-//! What a scalar means: by its tag where it has one, as text where it is quoted, and else by how it looks. Words of YAML 1.1 such as
-//! `yes` are still booleans, as they are to EKS's nodeadm.
+//! Type of a scalar: by its tag if it has one, a string if it is quoted, otherwise by its text. YAML 1.1 words such as `yes`
+//! are still booleans, as in EKS's nodeadm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use granit_parser::{ScalarStyle, Tag};
 
-/// How the names of YAML's own tags begin.
+/// Prefix of YAML's own tags.
 const TAGS: &str = "tag:yaml.org,2002:";
 
-/// A scalar as it is written, escapes carried out.
+/// A scalar with its escapes resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
-    /// Its looks say what it is.
+    /// `true` if the text defines the type.
     pub(crate) plain: bool,
 }
 
-/// What a scalar is when nobody asks for anything particular.
+/// Type of a scalar if the caller requires no specific type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Meaning<'a> {
     Null,
@@ -34,7 +34,7 @@ pub(super) enum Whole {
 }
 
 impl Scalar {
-    /// What an absent value reads as.
+    /// Returns the value of an absent field.
     pub(super) fn null() -> Self {
         Self { text: String::new(), plain: true }
     }
@@ -56,7 +56,7 @@ impl Scalar {
         self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
 
-    /// Whether it asks for the mapping behind it to be laid below its own.
+    /// Reports whether the key merges the following mapping below the keys of its own mapping.
     pub(super) fn merges(&self) -> bool {
         self.plain && self.text == "<<"
     }
@@ -102,13 +102,13 @@ impl Scalar {
             ".nan" | ".NaN" | ".NAN" => Some(f64::NAN),
             ".inf" | ".Inf" | ".INF" if text.starts_with('-') => Some(f64::NEG_INFINITY),
             ".inf" | ".Inf" | ".INF" => Some(f64::INFINITY),
-            // Rust reads more words as numbers than YAML does.
+            // Rust parses more words as numbers than YAML does.
             _ if unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.') => text.parse().ok(),
             _ => None,
         }
     }
 
-    /// Quotes may leave blanks around what is meant as a number.
+    /// Removes blanks around a number, which quotes may contain.
     fn trimmed(&self) -> &str {
         self.text.trim_matches([' ', '\t', '\r', '\n'])
     }
@@ -120,7 +120,7 @@ fn unpacked(text: &str) -> Result<String, String> {
     String::from_utf8(data).map_err(|_| "the bytes of !!binary are not text".to_owned())
 }
 
-/// Digits in groups of any size; a decimal number does not begin with a zero.
+/// Parses digits in groups of any size; a decimal number does not begin with a zero.
 fn magnitude(digits: &str) -> Option<u64> {
     let (radix, digits) = match digits.get(..2) {
         Some("0x" | "0X") => (16, &digits[2..]),
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_say_what_a_plain_scalar_is() {
+    fn meaning_depends_on_the_text_when_a_scalar_is_plain() {
         let rows = [
             ("", Meaning::Null),
             ("Null", Meaning::Null),

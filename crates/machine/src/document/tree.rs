@@ -1,5 +1,5 @@
-//! A document as a tree in which each node knows its place. Aliases are carried out and merge keys are laid below their mappings, so
-//! that readers see plain mappings; keys that are there twice are errors.
+//! A document as a tree in which each node has its place. Aliases are expanded and merge keys are merged below their mappings,
+//! so that readers get plain mappings. Duplicate keys are errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,11 @@ use granit_parser::{Event, Marker, Options, Parser, Span, StrInput};
 use super::scalar::Scalar;
 use super::{Fault, Place};
 
-/// Nodes of a document, those behind aliases counted each time: user data has 16 KiB, and nobody's aliases may fill the memory.
+/// Maximum number of nodes in a document, with those of aliases counted each time. User data has 16 KiB, and aliases must not
+/// exhaust the memory.
 const LARGEST: usize = 100_000;
 
-/// A value and its place: for an alias, where it is used.
+/// A value and its place: for an alias, the place of its use.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub(crate) at: Place,
@@ -23,11 +24,11 @@ pub struct Node {
 pub(crate) enum Kind {
     Scalar(Scalar),
     List(Vec<Node>),
-    /// In the order in which they are written; merged ones last.
+    /// Fields in the order of the document; merged fields last.
     Map(Vec<(Key, Node)>),
 }
 
-/// The name of a field.
+/// Name of a field.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) at: Place,
@@ -41,7 +42,7 @@ impl Default for Node {
 }
 
 impl Node {
-    /// What a field of a mapping holds.
+    /// Returns the value of a field of a mapping.
     #[must_use]
     pub fn get(&self, field: &str) -> Option<&Self> {
         match &self.kind {
@@ -50,7 +51,7 @@ impl Node {
         }
     }
 
-    /// A text in a mapping within mappings, such as `metadata`, `uid`; empty where there is none.
+    /// Returns the text of a nested field, such as `metadata`, `uid`, or an empty string.
     #[must_use]
     pub fn text_at(&self, path: &[&str]) -> &str {
         let found = path.iter().try_fold(self, |node, field| node.get(field));
@@ -60,7 +61,7 @@ impl Node {
         }
     }
 
-    /// Reads the one document of a text; an empty text is a null.
+    /// Parses the single document of a text; an empty text is null.
     pub(crate) fn read(text: &str) -> Result<Self, Fault> {
         let mut options = Options::default();
         options.set_emit_comments(false);
@@ -179,7 +180,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The fields behind a merge key: of one mapping, or of several, of which earlier ones count more.
+/// Returns the fields of a merge key: of one mapping, or of several, of which earlier ones take precedence.
 fn merged(value: Node) -> Result<Vec<(Key, Node)>, Fault> {
     match value.kind {
         Kind::Map(fields) => Ok(fields),

@@ -1,4 +1,5 @@
-//! From the tree into types. What a type asks for decides: `7` is a text where a text is asked for, and `"7"` a number where a number is.
+//! Deserialization of the tree into types. The requested type decides: `7` is a string if a string is requested, and `"7"` a
+//! number if a number is requested.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -139,7 +140,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         self.deserialize_map(visitor)
     }
 
-    /// A word, or a word with what it carries.
+    /// An enum is a string, or a map with one variant and its value.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -200,7 +201,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     }
 }
 
-/// A choice's word, and what it carries.
+/// An enum's variant, and its value.
 struct Carrying<'a>(&'a (Key, Node));
 
 impl<'de> EnumAccess<'de> for Carrying<'de> {

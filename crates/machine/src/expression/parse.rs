@@ -1,10 +1,10 @@
-//! From the text of an expression to its parts, with every type checked on the way.
+//! Parser of expressions, with validation of all types.
 
 use super::{ExpressionError, Node, Operator};
 
-/// The longest expression; a bound on how deep its parts can be.
+/// Maximum length of an expression; also a limit of its depth.
 const LENGTH_LIMIT: usize = 1_000;
-/// The deepest nesting of parentheses, choices and signs.
+/// Maximum nesting of parentheses, conditionals and signs.
 const DEPTH_LIMIT: usize = 50;
 
 type Function = fn(Vec<Node>) -> Node;
@@ -12,7 +12,7 @@ type Function = fn(Vec<Node>) -> Node;
 const FUNCTIONS: [(&str, Function); 4] =
     [("min", Node::Least), ("max", Node::Greatest), ("math.least", Node::Least), ("math.greatest", Node::Greatest)];
 
-/// Spellings of operators and how strongly they bind; of two that begin alike, the longer comes first.
+/// Operators with their precedence; of two with the same prefix, the longer one comes first.
 const OPERATORS: [(&str, Operator, u8); 13] = [
     ("||", Operator::Or, 1),
     ("&&", Operator::And, 2),
@@ -44,7 +44,7 @@ impl Type {
     }
 }
 
-/// A part with its type and the column where it begins.
+/// A part with its type and its first column.
 struct Typed {
     node: Node,
     of: Type,
@@ -76,7 +76,7 @@ pub(super) fn parse(text: &str, names: &[&str]) -> Result<Node, ExpressionError>
 
 struct Parser<'a> {
     text: &'a str,
-    /// Bytes that are read.
+    /// Number of bytes read.
     at: usize,
     depth: usize,
     names: &'a [&'a str],
@@ -125,7 +125,7 @@ impl<'a> Parser<'a> {
         rest.get(..length).unwrap_or_default()
     }
 
-    /// A choice, or what stands higher.
+    /// Parses a conditional, or an operand of higher precedence.
     fn expression(&mut self) -> Result<Typed, ExpressionError> {
         self.deeper(|parser| {
             let condition = parser.binary(1)?;
@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Operands of operators that bind at least this strongly; equal ones from left to right.
+    /// Parses operands of operators with at least this precedence; equal ones from left to right.
     fn binary(&mut self, least: u8) -> Result<Typed, ExpressionError> {
         let mut left = self.unary()?;
         while let Some((token, operator, strength)) = self.operator(least) {

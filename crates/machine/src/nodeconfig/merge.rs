@@ -1,5 +1,5 @@
-//! How several NodeConfigs become one. The rules are nodeadm's, kept with their asymmetry (a zero value does not
-//! override a typed field but does override inside free-form JSON), because people's user data relies on them.
+//! Merge of several NodeConfigs. The rules are those of nodeadm, including their asymmetry, because existing user data depends
+//! on them. A zero value does not override a typed field, but does override inside free-form JSON.
 
 use serde_json::{Map, Value};
 use toml::Table;
@@ -8,12 +8,11 @@ use super::{Cluster, Containerd, Instance, Kubelet, NodeConfig};
 use crate::tables;
 
 impl NodeConfig {
-    /// Lays `later` over `self`.
+    /// Merges `later` over `self`.
     ///
     /// Typed fields: a value that is not zero replaces. `kubelet.flags` append. `kubelet.config` and
-    /// `containerd.baseRuntimeSpec` merge as JSON, see [`merge_json`]. `instance.environment` merges by service and
-    /// variable, `featureGates` by gate, `containerd.config` as TOML, see [`merge_toml`]. Other lists replace when not
-    /// empty.
+    /// `containerd.baseRuntimeSpec` merge as JSON, see [`merge_json`]. `instance.environment` merges by service and variable,
+    /// `featureGates` by gate, `containerd.config` as TOML, see [`merge_toml`]. Other lists replace if they are not empty.
     pub fn merge(&mut self, later: Self) {
         replace(&mut self.api_version, later.api_version);
         replace(&mut self.kind, later.kind);
@@ -69,7 +68,7 @@ impl Kubelet {
     }
 }
 
-/// Lays one TOML text over another. What is no TOML is replaced: whoever reads a document refuses such text before.
+/// Merges one TOML text over another. Text that is not TOML is replaced; readers of documents reject such text before.
 fn merge_config(base: &mut String, later: String) {
     match (base.parse::<Table>(), later.parse::<Table>()) {
         (Ok(mut merged), Ok(table)) if !base.is_empty() && !later.is_empty() => {
@@ -86,8 +85,8 @@ fn replace<T: Default + PartialEq>(field: &mut T, later: T) {
     }
 }
 
-/// Lays `later` over `base`: objects merge key by key, everything else replaces, arrays and `null`, `""`, `0` and
-/// `false` included.
+/// Merges `later` over `base`: objects merge key by key, all other values replace, including arrays and `null`, `""`, `0` and
+/// `false`.
 pub fn merge_json(base: &mut Map<String, Value>, later: Map<String, Value>) {
     for (key, value) in later {
         match (base.get_mut(&key), value) {
@@ -99,7 +98,7 @@ pub fn merge_json(base: &mut Map<String, Value>, later: Map<String, Value>) {
     }
 }
 
-/// Lays `later` over `base`: tables merge key by key, everything else replaces, arrays included.
+/// Merges `later` over `base`: tables merge key by key, all other values replace, including arrays.
 pub fn merge_toml(base: &mut Table, later: Table) {
     for (key, value) in later {
         match (base.get_mut(&key), value) {

@@ -1,5 +1,5 @@
-//! Reading a NodeConfig so that whoever wrote it can repair it: what the types do not know vanishes from them, so unknown fields are
-//! looked for in the document itself, which knows their places.
+//! Parser of NodeConfigs with helpful errors. Types drop unknown fields, so unknown fields are searched in the document tree,
+//! which has their places.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -8,34 +8,34 @@ use super::{API_VERSION, KIND, NodeConfig, NodeConfigError};
 use crate::document::{self, Fault, Kind, Node, typed};
 use crate::quote::{problem, quote};
 
-/// A NodeConfig as read, with what was read over.
+/// A parsed NodeConfig, with warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     /// The document.
     pub config: NodeConfig,
-    /// One sentence for each unknown field, with its line.
+    /// One warning for each unknown field, with its line.
     pub warnings: Vec<String>,
 }
 
-/// Reads one YAML or JSON document.
+/// Parses one YAML or JSON document.
 ///
 /// # Errors
-/// [`NodeConfigError::Unreadable`] with line, column and field; [`NodeConfigError::WrongKind`] for other documents.
+/// Returns [`NodeConfigError::Unreadable`] with line, column and field; [`NodeConfigError::WrongKind`] for other documents.
 pub fn parse(text: &str) -> Result<Parsed, NodeConfigError> {
     let (config, unknown) = read(text)?;
     Ok(Parsed { config, warnings: unknown.iter().map(NodeConfigError::to_string).collect() })
 }
 
-/// Reads one YAML or JSON document as [`parse`] does, and takes an unknown field for an error.
+/// Parses one YAML or JSON document as [`parse`] does, but an unknown field is an error.
 ///
 /// # Errors
-/// As [`parse`], and [`NodeConfigError::UnknownField`] for the first of them.
+/// Returns the same errors as [`parse`], and [`NodeConfigError::UnknownField`] for the first unknown field.
 pub fn parse_strict(text: &str) -> Result<NodeConfig, NodeConfigError> {
     let (config, unknown) = read(text)?;
     unknown.into_iter().next().map_or(Ok(config), Err)
 }
 
-/// The document, and its unknown fields.
+/// Returns the document, and its unknown fields.
 fn read(text: &str) -> Result<(NodeConfig, Vec<NodeConfigError>), NodeConfigError> {
     let document = Node::read(text)?;
     check_kind(&document)?;
@@ -76,7 +76,7 @@ fn check_kind(document: &Node) -> Result<(), NodeConfigError> {
     Err(NodeConfigError::WrongKind { found })
 }
 
-/// Reads a document of any type; errors say line and field.
+/// Parses a document of any type; errors have line and field.
 pub(crate) fn read_typed<T: DeserializeOwned>(text: &str) -> Result<T, NodeConfigError> {
     Ok(document::read(text)?)
 }
@@ -88,7 +88,7 @@ impl From<Fault> for NodeConfigError {
     }
 }
 
-/// Where a field or an element stands.
+/// Place of a field or an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     /// Dotted path, such as `spec.kubelet.flags[0]`; empty for the document.
@@ -98,7 +98,7 @@ struct Place {
 }
 
 impl Place {
-    /// The places of all fields of a document, in order.
+    /// Returns the places of all fields of a document, in order.
     fn all(root: &Node) -> Vec<Self> {
         let mut places = Vec::new();
         collect(root, "", &mut places);
@@ -130,7 +130,7 @@ fn added<'a>(places: &'a mut Vec<Place>, path: &str, at: document::Place) -> &'a
     places
 }
 
-/// The fields below `path`; `None` where anything may stand.
+/// Returns the known fields below `path`; `None` if any field is permitted.
 fn known_fields(path: &str) -> Option<&'static [&'static str]> {
     Some(match path {
         "" => &["apiVersion", "kind", "metadata", "spec"],
@@ -160,19 +160,19 @@ fn unknown_fields(places: &[Place]) -> Vec<NodeConfigError> {
     unknown
 }
 
-/// The field that was meant where one is spelt nearly alike, else all that there are.
+/// Returns a hint with the similar known field if there is one, else with all known fields.
 fn hint(name: &str, known: &[&str]) -> String {
     nearest(name, known)
         .map_or_else(|| format!("fields here are {}", known.join(", ")), |field| format!("write {field}"))
 }
 
-/// The known name that is spelt nearly like this one, if one is.
+/// Returns the known name that is similar to this one (an edit distance of at most 2), if there is one.
 pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known.iter().map(|field| (distance(&name.to_lowercase(), &field.to_lowercase()), *field));
     near.min().filter(|(distance, _)| *distance <= 2).map(|(_, field)| field)
 }
 
-/// How many characters have to be put in, taken out or changed to make one name of the other.
+/// Returns the edit distance: the number of insertions, deletions and substitutions that change one name into the other.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (i, left) in one.chars().enumerate() {

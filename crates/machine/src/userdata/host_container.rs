@@ -1,10 +1,11 @@
-//! Where Bottlerocket's settings hold the agent's: a host container gets a text of its own, in base64.
+//! Settings of the agent in Bottlerocket's settings: a host container has its own user data, in base64.
 
 use toml::{Table, Value};
 
 use crate::agent::HOST_CONTAINER;
 
-/// What the agent's host container is told, as it is written; `None` where these are no settings of Bottlerocket, or not with an agent.
+/// Returns the user data of the agent's host container, as written. Returns `None` if the text is not Bottlerocket settings, or
+/// has no agent.
 pub(super) fn user_data(data: &[u8]) -> Option<String> {
     let settings: Table = std::str::from_utf8(data).ok()?.parse().ok()?;
     let path = ["settings", "host-containers", HOST_CONTAINER];

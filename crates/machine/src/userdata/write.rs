@@ -1,5 +1,5 @@
-//! Renders user data: the settings for each image family, the resulting document, and what deserves a word. Each family has its form in a
-//! file of its own below.
+//! Renderer of user data: settings for each image family, the resulting document, and warnings. Each module below renders the
+//! format of one family.
 
 mod al2;
 mod al2023;
@@ -21,52 +21,52 @@ use crate::agent;
 
 pub use wrong::{RenderError, Warning};
 
-/// Settings for the instance of one NodeClaim, before they take the form of an image family.
+/// Settings for the instance of one NodeClaim, independent of the image family.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bootstrap {
     /// Name of the EKS cluster.
     pub cluster_name: String,
     /// URL of the API server.
     pub cluster_endpoint: String,
-    /// The cluster's CA bundle: base64 of PEM.
+    /// CA bundle of the cluster: base64 of PEM.
     pub cluster_ca: String,
-    /// Service CIDR, IPv4 or IPv6; only Amazon Linux 2023 needs it.
+    /// Service CIDR, IPv4 or IPv6; needed only for Amazon Linux 2023.
     pub cluster_cidr: String,
-    /// The NodeClaim's labels and its capacity type. Those in Kubernetes' restricted domains are left out when they are written:
-    /// kubelet may not set them, they reach the Node at registration.
+    /// Labels of the NodeClaim and its capacity type. Labels in Kubernetes' restricted domains are omitted in the output:
+    /// kubelet may not set them, and the controller adds them to the Node at registration.
     pub labels: BTreeMap<String, String>,
     /// `spec.taints` and then `spec.startupTaints` of the NodeClaim.
     pub taints: Vec<Taint>,
-    /// Number of pods that kubelet admits; `None` leaves it to `kubelet.max_pods`, and without that to the image.
+    /// Maximum number of pods for kubelet. The default is `kubelet.max_pods`, and without it the image's default.
     pub max_pods: Option<u32>,
-    /// Addresses of the cluster's DNS service where the class names none; empty leaves the choice to the machine.
+    /// Addresses of the cluster's DNS service if the class has none; if empty, the instance chooses.
     pub cluster_dns: Vec<String>,
-    /// The class's `spec.kubelet`.
+    /// `spec.kubelet` of the class.
     pub kubelet: KubeletConfiguration,
     /// `instanceStorePolicy: RAID0`.
     pub raid0: bool,
-    /// Release of the image, such as `1.46.0`, or `latest`; only Bottlerocket asks. `None` when it is not known.
+    /// Release of the image, such as `1.46.0`, or `latest`; used only for Bottlerocket. `None` if it is unknown.
     pub image_release: Option<String>,
-    /// The class's `spec.userData`, in the form that its image family reads.
+    /// `spec.userData` of the class, in the format of its image family.
     pub user_data: Option<String>,
-    /// Present when the class's machines run the agent: its settings, a YAML document of [`crate::agent::AgentSettings`], may be
-    /// empty.
+    /// Settings of the agent, a YAML document of [`crate::agent::AgentSettings`] that may be empty. Present if the instances of
+    /// the class run the agent.
     pub agent: Option<String>,
 }
 
-/// User data as EC2 gets it, but for base64 (see [`encode`]).
+/// User data before its base64 encoding (see [`encode`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document {
     /// The document.
     pub text: String,
-    /// What the class's owner should know; the document is of use all the same.
+    /// Warnings for the owner of the class; the document is valid nevertheless.
     pub warnings: Vec<Warning>,
 }
 
-/// Renders user data for machines of one image family. The same input always gives the same bytes.
+/// Renders user data for instances of one image family. The same input always gives the same bytes.
 ///
 /// # Errors
-/// [`RenderError`], also for a document beyond [`LIMIT`].
+/// Returns a [`RenderError`], also for a document larger than [`LIMIT`].
 pub fn render(family: AmiFamily, input: &Bootstrap) -> Result<Document, RenderError> {
     if let Some(settings) = input.agent_settings() {
         agent::parse(settings).map_err(RenderError::Agent)?;
@@ -85,16 +85,16 @@ pub fn render(family: AmiFamily, input: &Bootstrap) -> Result<Document, RenderEr
     Ok(document)
 }
 
-/// Base64 of rendered user data, as CreateLaunchTemplate wants it.
+/// Encodes rendered user data in base64, as CreateLaunchTemplate requires.
 #[must_use]
 pub fn encode(user_data: &str) -> String {
     STANDARD.encode(user_data)
 }
 
-/// Whether `size` bytes of user data (before base64) fit EC2's limit.
+/// Validates that `size` bytes of user data (before base64) do not exceed EC2's limit.
 ///
 /// # Errors
-/// [`RenderError::TooLarge`].
+/// Returns [`RenderError::TooLarge`].
 pub fn check_size(size: usize) -> Result<(), RenderError> {
     if size > LIMIT { Err(RenderError::TooLarge { size }) } else { Ok(()) }
 }
@@ -106,7 +106,7 @@ impl From<String> for Document {
 }
 
 impl Bootstrap {
-    /// Labels that kubelet may set on its own Node, by key.
+    /// Returns the labels that kubelet may set on its own Node, by key.
     fn node_labels(&self) -> BTreeMap<&str, &str> {
         let mut labels: BTreeMap<&str, &str> =
             self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -115,7 +115,8 @@ impl Bootstrap {
         labels
     }
 
-    /// Taints that the Node is born with: the claim's, and the one that stays until the controller has seen it.
+    /// Returns the initial taints of the Node: those of the NodeClaim, and the taint that the controller removes at
+    /// registration.
     fn node_taints(&self) -> Vec<Taint> {
         let unregistered = Taint::new(taint::UNREGISTERED, taint::NO_EXECUTE);
         let mut all = self.taints.clone();
@@ -129,7 +130,7 @@ impl Bootstrap {
         self.max_pods.or_else(|| self.kubelet.max_pods.and_then(|pods| u32::try_from(pods).ok()))
     }
 
-    /// Addresses of DNS: the class's, else the cluster's.
+    /// Returns the DNS addresses of the class, else those of the cluster.
     fn dns(&self) -> &[String] {
         let own = self.kubelet.cluster_dns.as_deref().filter(|addresses| !addresses.is_empty());
         own.unwrap_or(&self.cluster_dns)
@@ -139,13 +140,13 @@ impl Bootstrap {
         self.user_data.as_deref().unwrap_or_default()
     }
 
-    /// The agent's settings, if there are any.
+    /// Returns the agent's settings, if there are any.
     fn agent_settings(&self) -> Option<&str> {
         self.agent.as_deref().filter(|settings| !settings.trim().is_empty())
     }
 }
 
-/// Whether kubelet may not set the label on its own Node (admission plugin NodeRestriction), by its domain.
+/// Reports whether kubelet may not set the label on its own Node (admission plugin NodeRestriction), by its domain.
 fn is_restricted(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     ["kubernetes.io", "k8s.io", "node-restriction.kubernetes.io"]

@@ -1,4 +1,4 @@
-//! The reviewed documents, and what is said of them.
+//! The reviewed documents, and their warnings.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -77,13 +77,13 @@ fn agent(settings: &str, user_data: &str) -> Bootstrap {
     Bootstrap { agent: Some(settings.to_owned()), ..with(user_data) }
 }
 
-/// Reservations in the user data, and one of them in the class too.
+/// Returns an input with reservations in the user data, and one of them in the class too.
 fn one_reservation() -> Bootstrap {
     let kube_reserved = whole_kubelet().kube_reserved;
     Bootstrap { kubelet: KubeletConfiguration { kube_reserved, ..KubeletConfiguration::default() }, ..with(RESERVED) }
 }
 
-/// Family, case, input, and the beginning of each warning.
+/// Returns rows of family, case, input, and the beginning of each warning.
 fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> {
     use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025};
     let kubelet = || Bootstrap { max_pods: None, kubelet: whole_kubelet(), ..input() };
@@ -173,7 +173,7 @@ fn place(family: AmiFamily, case: &str) -> PathBuf {
 }
 
 #[test]
-fn documents_are_as_reviewed() {
+fn render_returns_the_reviewed_documents() {
     for (family, case, input, warnings) in rows() {
         let (found, place) = (document(family, &input), place(family, case));
         if std::env::var_os("BLESS").is_some() {
@@ -190,7 +190,7 @@ fn documents_are_as_reviewed() {
 }
 
 #[test]
-fn every_document_is_a_case() {
+fn rows_contain_every_document() {
     let expected: BTreeSet<PathBuf> = rows().iter().map(|(family, case, ..)| place(*family, case)).collect();
     let families = folder().read_dir().unwrap().map(|family| family.unwrap().path());
     let found: BTreeSet<PathBuf> =

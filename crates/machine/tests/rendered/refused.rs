@@ -1,4 +1,4 @@
-//! What cannot be written is refused with the field and the cure, before a machine is bought.
+//! Invalid input is rejected with the field and the fix, before an instance is launched.
 
 use machine::mime::{self, Part};
 use machine::userdata::{
@@ -8,7 +8,7 @@ use machine::userdata::{
 use super::support::{chain, document, input, with};
 
 #[test]
-fn refusals_name_the_field_and_the_cure() {
+fn render_reports_field_and_fix_when_input_is_invalid() {
     use AmiFamily::{Al2, Al2023, Bottlerocket, Custom, Windows2022};
     let long = "#".repeat(LIMIT + 1);
     let agent = |settings: &str, user_data: &str| Bootstrap { agent: Some(settings.to_owned()), ..with(user_data) };
@@ -68,7 +68,7 @@ fn refusals_name_the_field_and_the_cure() {
 }
 
 #[test]
-fn a_document_near_the_limit_is_told_and_one_at_the_limit_is_taken() {
+fn render_warns_when_the_size_is_near_the_limit() {
     let warned = |size: usize| document(AmiFamily::Custom, &with(&"x".repeat(size))).warnings;
     assert_eq!(warned(14_745), []);
     assert_eq!(warned(14_746), [Warning::NearLimit { size: 14_746 }]);
@@ -77,9 +77,9 @@ fn a_document_near_the_limit_is_told_and_one_at_the_limit_is_taken() {
     assert_eq!(check_size(LIMIT + 1), Err(RenderError::TooLarge { size: LIMIT + 1 }));
 }
 
-/// What a class may say, and what becomes of it: parts by their types.
+/// Rows: user data of a class, and the media types of the parsed parts.
 #[test]
-fn amazon_linux_recognises_what_the_user_wrote() {
+fn render_detects_the_type_of_user_data_for_amazon_linux() {
     let in_mime = |boundary: &str, types: &[&str]| {
         let parts: Vec<String> =
             types.iter().map(|kind| format!("--{boundary}\nContent-Type: {kind}\n\na: b\n")).collect();
@@ -111,7 +111,7 @@ fn amazon_linux_recognises_what_the_user_wrote() {
             let text = document(family, &with(&user_data)).text;
             let parts = mime::parse(text.as_bytes()).unwrap();
             let found: Vec<String> = parts.iter().map(Part::media_type).collect();
-            // The image of Amazon Linux 2 knows no NodeConfig.
+            // The image of Amazon Linux 2 does not support NodeConfig.
             let plain = family == AmiFamily::Al2 && !mime::looks_like_mime(user_data.as_bytes());
             let types: Vec<&str> = types.iter().map(|kind| if plain { SHELL } else { kind }).collect();
             assert_eq!(found, [types, vec![generated]].concat(), "{family:?}: {user_data:?}");

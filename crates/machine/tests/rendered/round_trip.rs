@@ -1,5 +1,5 @@
-//! Whatever a class and its pool say, the machine reads what the controller wrote: NodeConfigs by the agent's own reader, which merges
-//! as nodeadm does, scripts word by word, settings as TOML.
+//! For any class and NodePool, the instance reads the values that the controller wrote. NodeConfigs are read by the agent's own
+//! parser, which merges as nodeadm does, scripts word by word, and settings as TOML.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn inputs() -> impl Strategy<Value = Bootstrap> {
     )
 }
 
-/// What a class's owner may have written for Amazon Linux, and how many kubelet flags of it are to come out.
+/// Generates user data for Amazon Linux, with the number of its kubelet flags that the result must contain.
 fn user_parts() -> impl Strategy<Value = (Option<String>, usize)> {
     let config = |flags: usize| {
         let flags: Vec<String> = (0..flags).map(|number| format!("--v={number}")).collect();
@@ -100,7 +100,7 @@ fn user_parts() -> impl Strategy<Value = (Option<String>, usize)> {
     ]
 }
 
-/// Labels that kubelet is to set, by what Kubernetes' admission lets it.
+/// Returns the labels that kubelet must set, by Kubernetes' admission rules.
 fn expected_labels(input: &Bootstrap) -> BTreeMap<String, String> {
     let mut labels = input.labels.clone();
     labels.insert("karpenter.sh/do-not-sync-taints".to_owned(), "true".to_owned());
@@ -111,7 +111,7 @@ fn expected_labels(input: &Bootstrap) -> BTreeMap<String, String> {
     labels
 }
 
-/// Taints that the Node is to be born with, as kubelet's command line writes them.
+/// Returns the initial taints of the Node, in the format of kubelet's command line.
 fn expected_taints(input: &Bootstrap) -> Vec<String> {
     let told = |taint: &Taint| match taint.value.as_deref().unwrap_or_default() {
         "" => format!("{}:{}", taint.key, taint.effect),
@@ -122,7 +122,7 @@ fn expected_taints(input: &Bootstrap) -> Vec<String> {
     all
 }
 
-/// Splits a line as POSIX shells do: white space between words, nothing escaped between single quotes.
+/// Splits a line as POSIX shells do: white space between words, no escapes inside single quotes.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     let mut characters = line.chars();
@@ -141,7 +141,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// kubelet's arguments by name, without the quotes around lists.
+/// Returns kubelet's arguments by name, without the quotes around lists.
 fn arguments(text: &str) -> BTreeMap<&str, &str> {
     let pairs = text.split(" --").map(|argument| argument.trim_start_matches("--").split_once('=').unwrap());
     pairs.map(|(name, value)| (name, value.trim_matches('"'))).collect()
@@ -165,7 +165,7 @@ fn holds_arguments(text: &str, input: &Bootstrap) {
 
 proptest! {
     #[test]
-    fn amazon_linux_2023_merges_what_the_class_says_below_what_we_say(
+    fn al2023_merges_user_data_below_the_generated_config(
         input in inputs(),
         (user_data, flags) in user_parts(),
     ) {
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn amazon_linux_2_calls_its_bootstrap_with_what_we_say(input in inputs(), (user_data, _) in user_parts()) {
+    fn al2_calls_its_bootstrap_script_with_all_settings(input in inputs(), (user_data, _) in user_parts()) {
         let before = user_data.as_deref().map_or(0, |text| mime::parse(text.as_bytes()).map_or(1, |parts| parts.len()));
         let input = Bootstrap { user_data, ..input };
         let text = document(AmiFamily::Al2, &input).text;
@@ -228,12 +228,12 @@ proptest! {
     }
 
     #[test]
-    fn windows_calls_its_bootstrap_with_what_we_say(input in inputs(), commands in "[ -;=-~]{0,30}") {
+    fn windows_calls_its_bootstrap_script_with_all_settings(input in inputs(), commands in "[ -;=-~]{0,30}") {
         let text = document(AmiFamily::Windows2022, &Bootstrap { user_data: Some(commands.clone()), ..input.clone() }).text;
         let block = text.strip_prefix("<powershell>\n").and_then(|rest| rest.strip_suffix("\n</powershell>\n")).unwrap();
         assert_eq!(block.lines().count(), 2 + usize::from(!commands.trim().is_empty()));
         assert!(commands.trim().is_empty() || block.starts_with(&format!("{commands}\n")));
-        // PowerShell doubles a quote between quotes.
+        // PowerShell doubles a quote inside quotes.
         let quotes = |text: &str| text.replace('\'', "''");
         let call = block.lines().last().unwrap();
         let name = format!(" -EKSClusterName '{}' -APIServerEndpoint '", quotes(&input.cluster_name));
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn bottlerocket_reads_our_settings_and_keeps_the_users(
+    fn bottlerocket_merges_generated_settings_over_user_settings(
         input in inputs(),
         labels in prop::collection::btree_map("(team|rack|[a-z]{1,3}\\.io/[a-z])", "[a-z]{0,4}", 0..3),
         motd in names(),

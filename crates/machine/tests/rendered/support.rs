@@ -1,4 +1,4 @@
-//! A machine as the rows change it.
+//! Input of the renderer, which the rows change.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use api::nodeclass::KubeletConfiguration;
 use api::{DurationText, Quantity, Taint};
 use machine::userdata::{AmiFamily, Bootstrap, Document, render};
 
-/// A machine of a small cluster whose class says nothing.
+/// Returns the input for an instance of a small cluster whose class has no settings.
 pub fn input() -> Bootstrap {
     Bootstrap {
         cluster_name: "demo".to_owned(),
@@ -29,7 +29,7 @@ pub fn input() -> Bootstrap {
     }
 }
 
-/// The same with the class's own user data.
+/// Returns the same input with the class's own user data.
 pub fn with(user_data: &str) -> Bootstrap {
     Bootstrap { user_data: Some(user_data.to_owned()), ..input() }
 }
@@ -39,7 +39,7 @@ pub fn taint(key: &str, value: &str, effect: &str) -> Taint {
     Taint { value, ..Taint::new(key, effect) }
 }
 
-/// Everything that a class's kubelet block can say.
+/// Returns a kubelet block with all fields.
 pub fn whole_kubelet() -> KubeletConfiguration {
     fn map<T>(pairs: [(&str, &str); 2], value: impl Fn(String) -> T) -> Option<std::collections::BTreeMap<String, T>> {
         Some(pairs.into_iter().map(|(key, text)| (key.to_owned(), value(text.to_owned()))).collect())

@@ -1,4 +1,4 @@
-//! libFuzzer, driving the one target that `KERF_FUZZ_TARGET` names. What a target does with bytes stands in the crate `fuzz`.
+//! libFuzzer with the one target that `KERF_FUZZ_TARGET` names. The crate `fuzz` contains the targets.
 
 #![no_main]
 

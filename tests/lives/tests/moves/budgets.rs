@@ -1,4 +1,4 @@
-//! Budgets hold at every moment of a whole fleet's renewal, not only when moves begin.
+//! Budgets hold at every moment of the replacement of a whole fleet, not only when commands begin.
 
 use lives::surroundings::Workload;
 use lives::town::{Town, pool};
@@ -8,9 +8,9 @@ use super::judge;
 
 const NODES: usize = 12;
 
-/// Twelve nodes drift at once, by budgets of three, of two for drift and of none for what only saves money.
+/// Twelve nodes drift at once, with budgets of three for all reasons, two for drift, and none for consolidation.
 #[tokio::test(start_paused = true)]
-async fn a_fleet_that_drifts_goes_no_faster_than_its_budget_for_drift() {
+async fn drift_respects_the_budget_of_its_reason_at_every_moment() {
     let budgets =
         json!([{"nodes": "3"}, {"nodes": "2", "reasons": ["Drifted"]}, {"nodes": "0", "reasons": ["Underutilized"]}]);
     let town =

@@ -8,7 +8,7 @@ use lives::town::Town;
 use super::judge;
 use super::stories::{ALL, Story};
 
-/// Plays a story whose first life ends at this death, if it comes to that.
+/// Runs a story whose first controller run ends at this death, if the story has that many writes.
 async fn play(story: &Story, death: Death) -> Arc<Death> {
     let (town, death) = (story.settled().await, Arc::new(death));
     town.server.judged_by(judge::of(story.most_disturbed));
@@ -38,7 +38,7 @@ fn judge_the_end(story: &Story, town: &Town) {
     assert_eq!(unowned, [] as [String; 0], "{}: bought for nobody", story.name);
 }
 
-/// All deaths of a story, one after the other.
+/// Runs all deaths of a story, one after the other.
 fn die_everywhere(story: &Story) {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let writes = runtime().block_on(play(story, Death::never())).writes();
@@ -52,21 +52,21 @@ fn die_everywhere(story: &Story) {
 }
 
 #[test]
-fn drifted_nodes_are_replaced_wherever_the_controller_dies() {
+fn drift_replaces_nodes_wherever_the_controller_dies() {
     die_everywhere(&ALL[0]);
 }
 
 #[test]
-fn two_nodes_become_one_wherever_the_controller_dies() {
+fn consolidation_merges_nodes_wherever_the_controller_dies() {
     die_everywhere(&ALL[1]);
 }
 
 #[test]
-fn a_node_is_given_back_wherever_the_controller_dies() {
+fn consolidation_removes_node_wherever_the_controller_dies() {
     die_everywhere(&ALL[2]);
 }
 
 #[test]
-fn a_node_is_emptied_under_its_budget_wherever_the_controller_dies() {
+fn deletion_drains_node_wherever_the_controller_dies() {
     die_everywhere(&ALL[3]);
 }

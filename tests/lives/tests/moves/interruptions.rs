@@ -1,4 +1,4 @@
-//! EC2 takes many machines at once.
+//! Spot interruption of many instances at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use super::judge;
 
 const NODES: usize = 100;
 
-/// A hundred machines get their notice in the same second: all replacements are bought at once, while the old machines still run, and
-/// nobody's budget is broken on the way.
+/// A hundred instances get their notice in the same second. The controller launches all replacements at once, while the old
+/// instances still run, and violates no budget.
 #[tokio::test(start_paused = true)]
-async fn a_hundred_machines_that_go_at_once_are_replaced_by_one_plan() {
+async fn interruption_of_100_nodes_is_replaced_by_one_plan() {
     let disruption = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
     let town = Town::new(pool(&["m5.large"], disruption), Default::default());
     let _life = town.life();
@@ -40,7 +40,7 @@ async fn a_hundred_machines_that_go_at_once_are_replaced_by_one_plan() {
     for machine in town.ec2.machines() {
         assert!(town.ec2.interrupt(&machine.instance.id, deadline));
     }
-    // What their agents say.
+    // Conditions that the agents of these nodes write.
     for node in town.nodes() {
         town.surroundings.say(node.name(), condition::INTERRUPTED, condition::TRUE);
     }

@@ -1,4 +1,4 @@
-//! What must hold after every write, whoever made it.
+//! Invariants that must hold after every write of any client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use api::status::Conditioned;
 use api::{NodeClaim, condition};
 use lives::api_server::{BUDGETS, CLAIMS, Judge, NODES, Objects, PODS};
 
-/// At most so many nodes are disturbed at once, nobody has to leave before a replacement is up, and no budget is broken.
+/// Returns a check: at most `most_disturbed` nodes are disrupted at once, no pod is evicted before its replacement is
+/// initialized, and no budget is violated.
 pub fn of(most_disturbed: usize) -> Judge {
     let mut kept: BTreeSet<String> = BTreeSet::new();
     Box::new(move |objects: &Objects| {
@@ -28,13 +29,13 @@ fn name(claim: &NodeClaim) -> &str {
     claim.metadata.name.as_deref().unwrap()
 }
 
-/// Whether a budget counts it: its instance does not end yet, and it goes or is to go.
+/// Reports whether a NodeClaim counts in a budget: it is being deleted or replaced, and its instance is not terminating yet.
 fn is_disturbed(claim: &NodeClaim) -> bool {
     let goes = claim.metadata.deletion_timestamp.is_some() || claim.replaced_by().is_some();
     goes && !claim.is_true(condition::INSTANCE_TERMINATING)
 }
 
-/// A pod that has to leave a node whose replacements are not all up.
+/// Returns a violation if a pod terminates on a node whose replacements are not all initialized.
 fn early(claims: &[NodeClaim], nodes: &[Node], pods: &[Pod]) -> Option<String> {
     let up: BTreeSet<&str> = claims.iter().filter(|claim| claim.is_true(condition::INITIALIZED)).map(name).collect();
     let waits =
@@ -48,7 +49,7 @@ fn early(claims: &[NodeClaim], nodes: &[Node], pods: &[Pod]) -> Option<String> {
     leaves.map(|pod| format!("{} leaves before what replaces {} is up", pod.name(), held[pod.spec.node_name.as_str()]))
 }
 
-/// A budget of which more pods are gone than it allows, once it had as many as it wants.
+/// Returns a violation if fewer pods are ready than a budget requires, once that number was reached.
 fn broken(budgets: &[PodDisruptionBudget], pods: &[Pod], kept: &mut BTreeSet<String>) -> Option<String> {
     budgets.iter().find_map(|budget| {
         let name = budget.metadata.name.clone().unwrap();
@@ -99,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn it_sees_too_many_that_are_disturbed() {
+    fn invariants_report_too_many_disrupted_nodes() {
         let server = judged(0);
         marked(&server);
         assert!(server.faults()[0].starts_with("1 nodes are disturbed at once, 0 may be"), "{:?}", server.faults());
     }
 
     #[test]
-    fn it_sees_who_leaves_before_a_place_is_there() {
+    fn invariants_report_an_eviction_before_the_replacement() {
         let server = judged(1);
         marked(&server);
         assert_eq!(server.faults(), [] as [String; 0]);
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sees_a_budget_that_is_broken() {
+    fn invariants_report_a_violated_budget() {
         let server = judged(1);
         let selector = json!({"matchLabels": {"app": "web"}});
         let spec = json!({"minAvailable": 2, "selector": selector});

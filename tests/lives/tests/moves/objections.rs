@@ -1,5 +1,5 @@
-//! What changes while a move waits for its time calls it off, and only that move, with its reason; what changes while it waits for its
-//! replacement does too where it would keep the drain from ever ending.
+//! Changes during consolidation. A change during consolidation validation cancels the command of that node only, with its
+//! reason. A change while a replacement starts cancels the command too, if the drain could otherwise never end.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use lives::surroundings::Workload;
 use lives::town::{Town, pool};
 use serde_json::{Value, json};
 
-/// Two nodes whose pods have a cheaper place each, and nobody has begun yet to bring them there.
+/// Returns a cluster with two nodes whose pods each have a cheaper node type, before their commands begin.
 async fn two_that_are_to_go() -> (Town, Life) {
     let disruption = json!({"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]});
     let town = Town::new(pool(&["m5.xlarge"], disruption), Default::default());
@@ -21,14 +21,14 @@ async fn two_that_are_to_go() -> (Town, Life) {
         town.until(app, |town| if running(town, app).is_some() { Ok(()) } else { Err("it waits".to_owned()) }).await;
     }
     town.until("two nodes", |town| town.is_settled(2, 2)).await;
-    // Machines of the other kind cost less: a node each, since none takes both.
+    // Nodes of the other type cost less, and each pod needs one of its own, since none takes both.
     let both = json!({"spec": {"template": {"spec": {"requirements": [
         {"key": api::label::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge", "c5.xlarge"]},
         {"key": api::label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
     ]}}}});
     town.server.change("nodepools", "default", &both);
     town.until("both to be named", |_| {
-        // Node and NodeClaim hear the same.
+        // The Node and its NodeClaim have the same event.
         let told = life.told();
         let named: BTreeSet<&String> =
             told.iter().filter(|it| it.starts_with(reason::CONSOLIDATION_CANDIDATE)).collect();
@@ -39,14 +39,14 @@ async fn two_that_are_to_go() -> (Town, Life) {
     (town, life)
 }
 
-/// The node and the key of the pod of an app, once it runs.
+/// Returns the node and the key of the running pod of an app.
 fn running(town: &Town, app: &str) -> Option<(String, String)> {
     let pods = town.pods();
     let pod = pods.iter().find(|pod| pod.is_ready() && pod.name().starts_with(app))?;
     Some((pod.spec.node_name.clone(), format!("default/{}", pod.name())))
 }
 
-/// The other node's move is carried out, this one's is not.
+/// Waits until the other node is replaced, and asserts that this node is not.
 async fn only_the_other_went(town: &Town, life: &Life, why: &str) {
     let before = running(town, "one").unwrap();
     town.until("the other to go", |town| {
@@ -80,7 +80,7 @@ fn budget_of(app: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_asks_not_to_be_disrupted() {
+async fn consolidation_stops_when_pod_sets_do_not_disrupt() {
     let (town, life) = two_that_are_to_go().await;
     let (_, pod) = running(&town, "one").unwrap();
     town.server.change(PODS, &pod, &json!({"metadata": {"annotations": {annotation::DO_NOT_DISRUPT: "true"}}}));
@@ -88,14 +88,14 @@ async fn a_pod_that_asks_not_to_be_disrupted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_lets_nobody_go() {
+async fn consolidation_stops_when_budget_blocks_the_pod() {
     let (town, life) = two_that_are_to_go().await;
     town.server.create(BUDGETS, budget_of("one"));
     only_the_other_went(&town, &life, "one").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_comes_and_leaves_no_cheaper_place() {
+async fn consolidation_stops_when_new_pod_leaves_no_cheaper_type() {
     let (town, life) = two_that_are_to_go().await;
     let (node, _) = running(&town, "one").unwrap();
     let beside = json!({"spec": {"nodeSelector": {api::label::HOSTNAME: node}}});
@@ -113,9 +113,9 @@ async fn a_pod_that_comes_and_leaves_no_cheaper_place() {
     assert!(told.iter().any(|said| said.starts_with(reason::CONSOLIDATION_REJECTED)), "{told:#?}");
 }
 
-/// Once a replacement is on its way, a pod that may never be evicted would leave its node closed for ever.
+/// With a replacement in progress, a pod that can never be evicted would keep its node unschedulable forever.
 #[tokio::test(start_paused = true)]
-async fn two_budgets_for_one_pod_while_the_replacement_starts() {
+async fn replacement_rolls_back_when_pod_has_two_budgets() {
     let (town, _life) = two_that_are_to_go().await;
     let (node, _) = running(&town, "one").unwrap();
     let is_closed = |town: &Town| {

@@ -1,4 +1,5 @@
-//! Nodes that are sick, with the gate open: how fast they go when two agree, how long when one says so alone, and when none goes.
+//! Repair of unhealthy nodes with the feature gate NodeRepair. The delay is short when two sources agree, long when one source
+//! reports alone, and some nodes are not replaced.
 
 use api::{condition, reason};
 use cloud::InstanceStatus;
@@ -24,7 +25,7 @@ fn repairing() -> Gates {
     Gates { node_repair: true, ..Gates::default() }
 }
 
-/// A node, with its claim and its instance.
+/// Returns a node with its NodeClaim and its instance.
 fn first_node(town: &Town) -> (String, String, String) {
     let claim = town.claims().swap_remove(0);
     let status = claim.status.unwrap();
@@ -32,7 +33,7 @@ fn first_node(town: &Town) -> (String, String, String) {
     (status.node_name, claim.metadata.name.unwrap(), instance)
 }
 
-/// How long it takes from now until the claim begins to go; `None` when it does not within this time.
+/// Returns the time until the NodeClaim is being deleted; `None` if that does not happen within `patience`.
 async fn goes_after(town: &Town, claim: &str, patience: SignedDuration) -> Option<SignedDuration> {
     let begin = of_tokio();
     loop {
@@ -49,7 +50,7 @@ async fn goes_after(town: &Town, claim: &str, patience: SignedDuration) -> Optio
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_kubelet_and_agent_agree_a_node_goes_within_two_minutes() {
+async fn repair_takes_two_minutes_when_kubelet_and_agent_agree() {
     let (town, _life) = fleet(repairing()).await;
     let (node, claim, _) = first_node(&town);
     town.surroundings.say(&node, condition::READY, condition::FALSE);
@@ -60,7 +61,7 @@ async fn where_kubelet_and_agent_agree_a_node_goes_within_two_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_ec2_bears_the_agent_out_a_node_goes_within_two_minutes() {
+async fn repair_takes_two_minutes_when_ec2_and_agent_agree() {
     let (town, _life) = fleet(repairing()).await;
     let (node, claim, instance) = first_node(&town);
     let since = Some(of_tokio().to_string());
@@ -71,17 +72,17 @@ async fn where_ec2_bears_the_agent_out_a_node_goes_within_two_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_called_sick_by_one_alone_has_half_an_hour() {
+async fn repair_takes_30_minutes_when_one_source_reports() {
     let (town, _life) = fleet(repairing()).await;
     let (node, claim, _) = first_node(&town);
     town.surroundings.say(&node, condition::READY, condition::FALSE);
     let took = goes_after(&town, &claim, SignedDuration::from_mins(40)).await.unwrap();
-    // Conditions know whole seconds.
+    // Conditions have a resolution of one second.
     assert!((1799..=1815).contains(&took.as_secs()), "it took {took}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_the_gate_closed_nobody_goes() {
+async fn repair_is_disabled_without_feature_gate() {
     let (town, _life) = fleet(Gates::default()).await;
     let (node, claim, _) = first_node(&town);
     town.surroundings.say(&node, condition::READY, condition::FALSE);
@@ -90,7 +91,7 @@ async fn with_the_gate_closed_nobody_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_a_fifth_of_a_pool_is_hardly_the_machines_fault() {
+async fn repair_is_blocked_when_over_20_percent_are_unhealthy() {
     let (town, life) = fleet(repairing()).await;
     let claims: Vec<String> = town.claims().into_iter().filter_map(|claim| claim.metadata.name).collect();
     for claim in town.claims().iter().take(3) {

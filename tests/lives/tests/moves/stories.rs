@@ -1,4 +1,4 @@
-//! What happens to nodes, told without deaths: a cluster that is settled, what is changed about it, and what has to come of that.
+//! Stories of nodes, without the deaths: a settled cluster, a change of it, and the required result.
 
 use std::collections::BTreeSet;
 
@@ -8,30 +8,30 @@ use lives::surroundings::Workload;
 use lives::town::{Town, pool};
 use serde_json::{Value, json};
 
-/// A story.
+/// One story.
 pub struct Story {
     pub name: &'static str,
-    /// The pool's types and its `spec.disruption`.
+    /// Instance types of the NodePool; below them, its `spec.disruption`.
     types: &'static [&'static str],
     disruption: fn() -> Value,
-    /// Pods under names, by number and thousandths of a CPU; before and, where that is what changes, after.
+    /// Workloads before the change, by name, with number of pods and CPU request in millicores.
     pods: &'static [(&'static str, usize, i64)],
-    /// How many claims they settle on.
+    /// Number of NodeClaims before the change.
     claims: usize,
     change: fn(&Town),
-    /// Nodes, pods and machines ever, in the end.
+    /// Number of nodes and of pods at the end, and total number of instances ever launched.
     pub end: (usize, usize, usize),
-    /// How many nodes may be disturbed at once.
+    /// Highest number of nodes that may be disrupted at once.
     pub most_disturbed: usize,
 }
 
 impl Story {
-    /// The cluster as it is before the change: a first life has settled it and is gone.
+    /// Returns the cluster before the change: a first controller run has settled it and has ended.
     pub async fn settled(&self) -> Town {
         let town = Town::new(pool(self.types, (self.disruption)()), Default::default());
         let life = town.life();
         for (app, replicas, cpu) in self.pods {
-            // One after another, so that each finds the machine that the story has for it.
+            // The workloads are created one after another, so that each gets the node that the story intends.
             town.want(app, Workload::of(*replicas, *cpu));
             let wanted = town.pods().len();
             town.until(app, |town| {
@@ -46,12 +46,12 @@ impl Story {
         town
     }
 
-    /// What happens.
+    /// Changes the cluster.
     pub fn changes(&self, town: &Town) {
         (self.change)(town);
     }
 
-    /// Waits until all has come about.
+    /// Waits until the result is reached.
     pub async fn ends(&self, town: &Town) {
         let (claims, pods, machines) = self.end;
         town.until(self.name, |town| match town.ec2.machines().len() {
@@ -84,7 +84,7 @@ fn only_these(types: &[&str]) -> Value {
     json!({"spec": {"template": {"spec": {"requirements": requirements}}}})
 }
 
-/// All of them.
+/// Every story.
 pub const ALL: [Story; 4] = [
     Story {
         name: "two nodes that drift, one after the other",

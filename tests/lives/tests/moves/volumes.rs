@@ -1,4 +1,4 @@
-//! A machine does not end while a volume is still attached to it, unless its time is over.
+//! No instance is terminated while a volume is attached to it, unless its termination grace period is over.
 
 use api::status::Conditioned;
 use api::{condition, reason};
@@ -42,7 +42,7 @@ fn says(town: &Town, name: &str, type_: &str, wanted: &str) -> Result<(), String
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_machine_ends_when_its_volume_is_detached_and_not_before() {
+async fn termination_waits_until_volume_is_detached() {
     let (town, life) = settled(None).await;
     let name = delete_the_claim(&town).await;
     let waits = condition::VOLUMES_DETACHED;
@@ -66,7 +66,7 @@ async fn the_machine_ends_when_its_volume_is_detached_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_its_time_is_over_the_machine_ends_with_its_volume_attached() {
+async fn termination_ignores_volumes_when_grace_period_is_over() {
     let (town, _life) = settled(Some("5m")).await;
     let begin = of_tokio();
     let name = delete_the_claim(&town).await;

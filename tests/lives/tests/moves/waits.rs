@@ -1,17 +1,18 @@
-//! How long what only saves money waits, by the clock of the town.
+//! Delay of consolidation on the simulated clock.
 
 use lives::clock;
 use lives::surroundings::Workload;
 use lives::town::{Town, pool};
 use serde_json::json;
 
-/// What comes together, Karpenter's validation and the end of a machine; no regular look.
+/// Highest number of seconds: batch window, Karpenter's consolidation validation, and termination of an instance, without a
+/// periodic check.
 const SECONDS: i64 = 1 + 15 + 6;
 
-/// A node is kept for the pods that were promised a place there until they have it, and no longer: for the whole 20 s of a promise it
-/// was taken for a destination, and the pod of the node that was needed was about to go there.
+/// A nomination must end when its pod is bound. Otherwise the node counts as a destination for the whole 20 s of a nomination,
+/// and the pod of the needed node is evicted to it.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_has_its_pods_may_be_judged_at_once() {
+async fn nomination_ends_when_its_pod_is_bound() {
     let town = Town::new(pool(&["m5.large"], json!({"consolidateAfter": "0s"})), Default::default());
     let _life = town.life();
     town.want("web", Workload::of(2, 1500));

@@ -1,4 +1,4 @@
-//! The leaks that the soak found, each by itself and without bad luck.
+//! Leaks that the soak test found, each alone and without other faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,9 +8,10 @@ use jiff::SignedDuration;
 
 use super::stage::Stage;
 
-/// A CreateFleet bought and its reply was lost; the next one, under the same token, is not allowed. What was bought is the claim's.
+/// One CreateFleet call launches and its reply is lost; the next call with the same token is unauthorized. The launched
+/// instance belongs to the NodeClaim.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_does_not_speak_of_the_call_before_it() {
+async fn launch_finds_instance_when_refused_after_a_lost_reply() {
     let stage = Stage::set(SignedDuration::from_secs(10));
     stage.ec2.fail("CreateFleet", 1, Fault::Lost);
     stage.ec2.fail("CreateFleet", 2, Fault::unauthorized());
@@ -19,10 +20,10 @@ async fn a_refusal_does_not_speak_of_the_call_before_it() {
     assert_eq!(stage.ec2.count("CreateFleet"), 2, "the refusal came");
 }
 
-/// A launch is tried for longer than a minute; the call that buys at last is the last deed of its controller. The next one finds a
-/// token that is old and an instance that does not show yet: it is not to launch anew.
+/// A launch is retried for more than a minute, and the controller dies at the call that launches. The next controller finds an
+/// old token and an instance that EC2 does not list yet, and must not launch again.
 #[tokio::test(start_paused = true)]
-async fn a_token_may_be_old_for_its_launch_and_young_for_its_controller() {
+async fn launch_reuses_old_token_when_controller_restarts() {
     let stage = Stage::set(SignedDuration::from_secs(30));
     for call in 1..=5 {
         stage.ec2.fail("CreateFleet", call, Fault::throttled());
@@ -35,7 +36,8 @@ async fn a_token_may_be_old_for_its_launch_and_young_for_its_controller() {
     life.kill();
     let _next = stage.begin().await;
     stage.bought_once().await;
-    // Its reply was lost, so the first controller may ask again before it ends: under the same token, which buys nothing more.
+    // The reply was lost, so the first controller may call again before it dies: with the same token, which launches nothing
+    // more.
     let tokens: BTreeSet<String> = stage.ec2.fleets().into_iter().map(|call| call.client_token).collect();
     assert_eq!(tokens.len(), 1, "somebody launched anew: {tokens:?}");
 }

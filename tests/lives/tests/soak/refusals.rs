@@ -1,4 +1,4 @@
-//! What a launch leaves behind that EC2 refuses: what it had set aside is free again, and whoever has to act hears how.
+//! State after a launch that EC2 refuses: its reserved IP addresses are free again, and an event names the fix.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use jiff::{SignedDuration, Timestamp};
 use super::stage::Stage;
 use super::trouble::addresses_under_way;
 
-/// Generous: it takes milliseconds of the paused clock.
+/// Time limit on the paused clock; the test needs milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn noon() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().unwrap()
 }
 
-/// On a clock that stands, so that time gives nothing back.
+/// The clock of the controller does not advance, so no timeout can free the addresses.
 #[tokio::test(start_paused = true)]
-async fn the_addresses_of_a_refused_launch_are_free_again() {
+async fn refused_launch_frees_its_ip_addresses() {
     let stage = Stage::set(SignedDuration::ZERO);
     for call in 1..=100 {
         stage.ec2.fail("CreateFleet", call, Fault::unauthorized());
@@ -31,10 +31,10 @@ async fn the_addresses_of_a_refused_launch_are_free_again() {
     tokio::time::timeout(LIMIT, story).await.expect("a refused launch keeps its addresses");
 }
 
-/// The account never bought spot, and the controller may not make the role for it: the claim is on-demand a moment later, somebody reads
-/// what to do, and the next claim does not ask for spot at all.
+/// The account has never launched spot, and the controller may not create the service-linked role. The NodeClaim is launched as
+/// on-demand at once, an event names the command to run, and the next NodeClaim does not request spot.
 #[tokio::test(start_paused = true)]
-async fn without_its_role_all_of_spot_is_left_alone_and_the_cure_is_said() {
+async fn launch_avoids_spot_when_service_linked_role_is_missing() {
     let stage = Stage::set(SignedDuration::ZERO);
     stage.ec2.take_spot_role_away();
     let life = stage.begin().await;

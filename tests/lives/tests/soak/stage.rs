@@ -1,4 +1,4 @@
-//! One claim and one controller on an EC2 that does what it is told: for what the soak shows among everything else, by itself.
+//! One NodeClaim and one controller on a scripted EC2, for single cases of the soak test.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ use lives::life::Life;
 use super::trouble;
 use super::{TYPES, claim, judge, one_of, settle};
 
-/// An EC2 and an API server without bad luck.
+/// EC2 and an API server without random faults.
 pub struct Stage {
     pub ec2: FakeCloud,
     server: Arc<ApiServer>,
@@ -24,7 +24,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// EC2 shows what it launched after so long; one claim waits.
+    /// Creates a cluster with one pending NodeClaim. EC2 lists an instance `invisible` after its launch.
     pub fn set(invisible: SignedDuration) -> Self {
         let ec2 = FakeCloud::builder("us-west-2").only_types(&TYPES).clock(OfTokio);
         let ec2 = ec2.invisible_for(invisible).build().unwrap();
@@ -35,7 +35,7 @@ impl Stage {
         stage
     }
 
-    /// A claim with this number waits, for spot or on-demand.
+    /// Creates a NodeClaim with this number, for spot or on-demand.
     pub fn wants(&self, number: u64) {
         let requirements = [one_of(label::INSTANCE_TYPE, &TYPES), one_of(label::CAPACITY_TYPE, &["spot", "on-demand"])];
         self.server.create(CLAIMS, claim(number, &requirements));
@@ -45,19 +45,19 @@ impl Stage {
         trouble::begin(&self.ec2, &self.server, &self.chance).await
     }
 
-    /// The same on another clock.
+    /// Starts a run of the controller with another clock.
     pub async fn begin_at(&self, now: fn() -> Timestamp) -> Life {
         let cloud: Arc<dyn Cloud> = Arc::new(self.ec2.clone());
         let alive = Arc::new(AtomicBool::new(true));
         trouble::on((cloud, &self.ec2), (&self.server, &self.chance), now, alive).await
     }
 
-    /// The claim has an instance, and EC2 launched no other.
+    /// Asserts that the NodeClaim has an instance, and that EC2 launched no other.
     pub async fn bought_once(&self) {
         self.bought_in_all(1).await;
     }
 
-    /// Every claim has an instance, and EC2 launched so many.
+    /// Asserts that every NodeClaim has an instance, and that EC2 launched `machines` instances.
     pub async fn bought_in_all(&self, machines: usize) {
         settle(&self.server).await;
         judge(&self.ec2, &self.server);

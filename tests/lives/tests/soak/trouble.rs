@@ -1,4 +1,4 @@
-//! Lives of the controller under bad luck: calls are slow, refused or never answered.
+//! Runs of the controller with random faults: calls are slow, refused or never answered.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use lives::clock::of_tokio;
 use lives::life::{Life, Place};
 use lives::way::{Way, client};
 
-/// EC2 as a life sees it: slow, refusing, silent; and gone once the life is over.
+/// Faults of EC2 for one run: slow calls, errors and lost replies; no reply after the end of the run.
 struct Trouble {
     alive: Arc<AtomicBool>,
     chance: Arc<Chance>,
@@ -59,7 +59,7 @@ impl Guard for Trouble {
     }
 }
 
-/// The way to the API server. A dead life gets no answers, bad luck loses some.
+/// Faults of the API server for one run: lost replies; no reply after the end of the run.
 struct Rough {
     alive: Arc<AtomicBool>,
     chance: Arc<Chance>,
@@ -81,7 +81,7 @@ impl Way for Rough {
     }
 }
 
-/// Starts one under bad luck: it lists what there is and goes on from there.
+/// Starts a run with random faults. The run lists all objects and continues from there.
 pub async fn begin(ec2: &FakeCloud, server: &Arc<ApiServer>, chance: &Arc<Chance>) -> Life {
     let alive = Arc::new(AtomicBool::new(true));
     let trouble = Trouble { alive: Arc::clone(&alive), chance: Arc::clone(chance) };
@@ -89,7 +89,8 @@ pub async fn begin(ec2: &FakeCloud, server: &Arc<ApiServer>, chance: &Arc<Chance
     on((cloud, ec2), (server, chance), of_tokio, alive).await
 }
 
-/// The same on any cloud, under any clock. The second cloud tells of the class, so that this costs no calls of the first.
+/// Starts a run on any cloud, with any clock. The second cloud resolves the EC2NodeClass, so that this makes no calls to the
+/// first.
 pub async fn on(
     (cloud, informant): (Arc<dyn Cloud>, &dyn Cloud),
     (server, chance): (&Arc<ApiServer>, &Arc<Chance>),
@@ -104,14 +105,14 @@ pub async fn on(
     life
 }
 
-/// How many addresses of the subnets a life counts as taken by launches that subnets do not show yet.
+/// Returns the number of addresses that a run reserves for launches that the subnets do not show yet.
 pub async fn addresses_under_way(life: &Life, ec2: &FakeCloud, now: Timestamp) -> i64 {
     let (_, in_flight) = life.market.knowledge(now);
     let subnets = ec2.subnets(&cloud::Filter::default()).await.unwrap();
     subnets.iter().map(|subnet| in_flight.free_in(&subnet.id, now)).sum()
 }
 
-/// Has the collector look at launch templates as of `now`.
+/// Runs the gc of launch templates as of `now`.
 pub async fn collect_templates(life: &Life, now: Timestamp) {
     for step in instances::unused_templates(&life.cluster, &life.market, now).await {
         assert!(matches!(step, Operation::DeleteLaunchTemplate(_)));
@@ -119,7 +120,7 @@ pub async fn collect_templates(life: &Life, now: Timestamp) {
     }
 }
 
-/// What happened, in a line.
+/// Returns a summary of the run in one line.
 pub fn story(ec2: &FakeCloud, chance: &Chance) -> String {
     let count = |call: &str| ec2.count(call);
     format!(
@@ -132,18 +133,18 @@ pub fn story(ec2: &FakeCloud, chance: &Chance) -> String {
     )
 }
 
-/// The class selects nothing any more: nothing is bought for it until it does.
+/// Makes the EC2NodeClass unresolved: nothing is launched for it until it is resolved again.
 pub fn unresolve(life: &Life) {
     life.market.forget("default");
 }
 
-/// The collector's loop.
+/// Runs the gc of instances in a loop.
 async fn collect(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let Ok(instances) = market.own_instances().await else { continue };
         for step in cluster.read(|index| instances::decide(index, &instances, cluster.now())) {
-            // What fails is decided again at the next look.
+            // A failed step is decided again in the next round.
             let _ = act.run(step).await;
         }
     }

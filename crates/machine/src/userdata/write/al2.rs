@@ -1,11 +1,12 @@
-//! Amazon Linux 2: the user's own content first, then a script that calls the image's `/etc/eks/bootstrap.sh` (aws 2.5).
+//! Amazon Linux 2: the user's own content first, then a script that calls the image's `/etc/eks/bootstrap.sh`.
 
 use std::net::Ipv6Addr;
 
 use super::{Bootstrap, RenderError, arguments, multipart};
 use crate::mime::Part;
 
-/// What is printed is found on the machine and in EC2's console output, which is all there is of a machine that never joins.
+/// The output is written to a log on the instance and to EC2's console output. The console output is all that remains of an
+/// instance that never joins the cluster.
 const HEAD: &str = "#!/bin/bash -xe
 exec > >(tee -a /var/log/user-data.log | logger -t user-data -s 2>/dev/console) 2>&1
 ";
@@ -36,7 +37,7 @@ fn script(input: &Bootstrap) -> String {
     format!("{HEAD}{}\n", words.join(" \\\n"))
 }
 
-/// One word for the shell, whatever is in it.
+/// Quotes any text as one shell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -1,5 +1,5 @@
-//! Amazon Linux 2023: the user's own content first, the generated NodeConfig last, so that nodeadm and our agent let the generated
-//! values win and keep the user's flags (aws 2.6).
+//! Amazon Linux 2023: the user's own content first, the generated NodeConfig last. So the generated values take precedence in
+//! nodeadm and in Kerf's agent, and the user's flags are kept.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
     multipart::write(&parts)
 }
 
-/// A mapping is a NodeConfig, everything else a script.
+/// Returns the content type of user data: a mapping is a NodeConfig, all other text a script.
 fn content_type(user_text: &str) -> &'static str {
     let is_mapping = !user_text.starts_with("#!") && document::read::<Map<String, Value>>(user_text).is_ok();
     if is_mapping { NODE_CONFIG_TYPE } else { multipart::SHELL_SCRIPT }

@@ -1,4 +1,4 @@
-//! kubelet's command line, for the images whose bootstrap is a script (aws 2.5, 2.8).
+//! Command line of kubelet, for images whose bootstrap is a script.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,7 +7,7 @@ use api::Taint;
 
 use super::Bootstrap;
 
-/// kubelet's arguments in a fixed order, lists by key.
+/// Returns kubelet's arguments in a fixed order, lists by key.
 pub(super) fn of_kubelet(input: &Bootstrap) -> String {
     let kubelet = &input.kubelet;
     let taints: Vec<String> = input.node_taints().iter().map(taint).collect();
@@ -45,7 +45,7 @@ fn texts<T>(all: &BTreeMap<String, T>, text: impl Fn(&T) -> &str) -> BTreeMap<&s
     all.iter().map(|(key, value)| (key.as_str(), text(value))).collect()
 }
 
-/// As kubelet reads a taint.
+/// Returns a taint in kubelet's format.
 fn taint(taint: &Taint) -> String {
     let Taint { key, effect, .. } = taint;
     match taint.value() {

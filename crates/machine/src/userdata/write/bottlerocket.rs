@@ -1,5 +1,5 @@
-//! Bottlerocket: the user's settings with ours laid over them, as TOML (aws 2.7). Where the class's kubelet block says nothing the
-//! user's settings count; the cluster, the number of pods and the taints are always ours.
+//! Bottlerocket: Kerf's settings merged over the user's settings, as TOML. Fields that the class's kubelet block does not set
+//! keep the user's values. Kerf always sets the cluster, the number of pods and the taints.
 
 mod known;
 
@@ -16,11 +16,11 @@ use crate::nodeconfig::nearest;
 use crate::quote::{problem, quote};
 use crate::tables;
 
-/// The command that gives the machine's own disks to pods; its name puts it before the user's commands.
+/// Command that gives the instance store disks to pods; its name sorts before the user's commands.
 const STORAGE_COMMAND: &str = "000-mount-instance-storage";
-/// The first release that knows by itself what belongs on the machine's own disks.
+/// First release that binds the directories on the instance store disks without a list.
 const BINDS_BY_ITSELF: [u64; 3] = [1, 46, 0];
-/// Settings that only earlier versions need.
+/// Directories that only earlier releases need in the command.
 const DIRECTORIES: [&str; 3] = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"];
 
 pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
@@ -43,7 +43,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
     Ok(Document { text: tables::pretty(&whole), warnings })
 }
 
-/// The user's settings; everything else there is reported and left out.
+/// Returns the user's settings; other tables are reported and omitted.
 fn user_settings(text: &str, warnings: &mut Vec<Warning>) -> Result<Table, RenderError> {
     let text = text.replace("\r\n", "\n");
     let mut whole: Table = text.parse().map_err(|error: toml::de::Error| {
@@ -57,7 +57,7 @@ fn user_settings(text: &str, warnings: &mut Vec<Warning>) -> Result<Table, Rende
     Ok(settings)
 }
 
-/// The table of this name, which is made where there is none.
+/// Returns the table of this name, and creates it if it is missing.
 fn inner<'a>(table: &'a mut Table, name: &str, path: &str) -> Result<&'a mut Table, RenderError> {
     match table.entry(name).or_insert_with(|| Value::Table(Table::new())) {
         Value::Table(inner) => Ok(inner),
@@ -97,8 +97,8 @@ fn lay_labels(input: &Bootstrap, kubernetes: &mut Table) -> Result<(), RenderErr
     Ok(())
 }
 
-/// The claim's taints in place of the user's: a taint that the planner does not know would have machines launched, again and again, for
-/// pods that can never run on them.
+/// Replaces the user's taints with those of the NodeClaim. With a taint that is unknown to the planner, nodes would be launched
+/// repeatedly for pods that can never run on them.
 fn lay_taints(input: &Bootstrap, kubernetes: &mut Table) -> Result<Option<Warning>, RenderError> {
     let user = std::mem::take(inner(kubernetes, "node-taints", "settings.kubernetes.node-taints")?);
     let mut ours: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -117,14 +117,15 @@ fn lay_taints(input: &Bootstrap, kubernetes: &mut Table) -> Result<Option<Warnin
     Ok((!lost.is_empty()).then(|| Warning::TaintsLeftOut { keys: lost.into_iter().collect() }))
 }
 
-/// Whether all `value:Effect` of the user's entry are the claim's too; a single text is a list of one.
+/// Reports whether the NodeClaim has all `value:Effect` of the user's entry; a single string is a list of one.
 fn is_among(user: &Value, ours: Option<&Vec<String>>) -> bool {
     let wanted: Vec<&Value> = user.as_array().map_or_else(|| vec![user], |values| values.iter().collect());
     let known = |value: &&Value| ours.is_some_and(|ours| ours.iter().any(|one| value.as_str() == Some(one)));
     wanted.iter().all(known)
 }
 
-/// What the class's kubelet block says. `podsPerCore` has no setting, which is why the catalogue does not count with it either.
+/// Sets the fields of the class's kubelet block. Bottlerocket has no setting for `podsPerCore`, so the catalogue does not use
+/// it either.
 fn lay_kubelet(input: &Bootstrap, kubernetes: &mut Table) {
     let kubelet = &input.kubelet;
     let percent = |number: Option<i32>| number.map(|number| Value::from(number.to_string()));
@@ -147,7 +148,7 @@ fn texts<T>(all: &BTreeMap<String, T>, text: impl Fn(&T) -> &str) -> Value {
     Value::Table(all.iter().map(|(key, value)| (key.clone(), Value::from(text(value)))).collect())
 }
 
-/// The command that makes one array of the machine's own disks and puts on it what pods fill.
+/// Returns the command that makes one array of the instance store disks and binds the directories with pod data to it.
 fn storage(release: Option<&str>) -> Table {
     let ephemeral_storage = |words: &[&str]| Value::from([&["apiclient", "ephemeral-storage"], words].concat());
     let bind = match release {
@@ -170,7 +171,8 @@ fn binds_by_itself(release: &str) -> bool {
     numbers.is_some_and(|numbers| numbers.as_slice() >= BINDS_BY_ITSELF.as_slice())
 }
 
-/// The host container that runs the agent: its image is the user's to name, the rest is ours where the user says nothing else.
+/// Completes the host container that runs the agent. The user must set its image; other fields get a default unless the user
+/// sets them.
 fn lay_agent(told: Option<&str>, settings: &mut Table) -> Result<Option<Warning>, RenderError> {
     let path = format!("settings.host-containers.{HOST_CONTAINER}");
     let containers = inner(settings, "host-containers", "settings.host-containers")?;

@@ -1,4 +1,4 @@
-//! The MIME container of both Amazon Linux: the user's parts, then ours.
+//! MIME container for both Amazon Linux families: the user's parts, then Kerf's.
 
 use super::RenderError;
 use crate::mime::{self, Part};
@@ -6,8 +6,8 @@ use crate::mime::{self, Part};
 /// Content type of a shell script.
 pub(super) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
 
-/// The parts of the class's user data: those of a MIME document with all their headers (one that says how its body is encoded is no use
-/// without), else one of the type that `content_type` makes of the text.
+/// Returns the parts of the class's user data. A MIME document keeps all headers of its parts, because a body is unusable
+/// without the header of its encoding. Other text becomes one part with the type that `content_type` returns.
 pub(super) fn of_user(text: &str, content_type: impl Fn(&str) -> &'static str) -> Result<Vec<Part>, RenderError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());

@@ -1,10 +1,10 @@
-//! Windows Server: the user's commands first, then the call of the image's bootstrap script, all in one block of PowerShell (aws 2.8).
+//! Windows Server: the user's commands first, then the call of the image's bootstrap script, all in one block of PowerShell.
 
 use super::{Bootstrap, RenderError, arguments};
 
 const OPEN: &str = "<powershell>";
 const CLOSE: &str = "</powershell>";
-/// Where EKS' images keep the script, below the folder of programs.
+/// Path of the script in EKS' images, below the program folder.
 const SCRIPT: &str = r"Amazon\EKS\Start-EKSBootstrap.ps1";
 
 pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
@@ -34,8 +34,8 @@ fn call(input: &Bootstrap) -> String {
     words.join(" ")
 }
 
-/// The user's commands, and what follows their block: those who wrote the tags themselves meant one block, and may add a setting of
-/// EC2Launch such as `<persist>`.
+/// Returns the user's commands, and the text after their block. User data that already has the tags contains one block,
+/// possibly with a setting of EC2Launch such as `<persist>` after it.
 fn split(text: &str) -> Result<(&str, &str), RenderError> {
     let lower = text.to_ascii_lowercase();
     let start = lower.len() - lower.trim_start().len();
@@ -53,7 +53,7 @@ fn split(text: &str) -> Result<(&str, &str), RenderError> {
     Ok((&text[inner], text[after].trim()))
 }
 
-/// One word for PowerShell, whatever is in it.
+/// Quotes any text as one PowerShell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

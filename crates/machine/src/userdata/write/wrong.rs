@@ -1,4 +1,4 @@
-//! What stands in the way of user data, and what merely deserves a word; each names the field and the cure.
+//! Errors and warnings of the renderer, each with the field and the fix.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::mime::MimeError;
 use crate::nodeconfig::NodeConfigError;
 use crate::userdata::LIMIT;
 
-/// Why user data could not be written.
+/// Reason why user data could not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RenderError {
-    /// The service CIDR is not known yet.
+    /// The service CIDR is still unknown.
     #[error("unknown service CIDR of the cluster; wait for it, or set it")]
     NoCidr,
-    /// The class's user data is a broken MIME document.
+    /// The class's user data is an invalid MIME document.
     #[error("spec.userData of the EC2NodeClass is invalid MIME multipart")]
     UserData(#[source] MimeError),
     /// A part could not be written.
@@ -24,43 +24,43 @@ pub enum RenderError {
     /// The generated NodeConfig could not be written as YAML.
     #[error("the generated NodeConfig is not writable as YAML ({problem})")]
     Yaml {
-        /// What the writer says.
+        /// Message of the writer.
         problem: String,
     },
-    /// The class's user data is not TOML, the form of Bottlerocket's settings.
+    /// The class's user data is not TOML, the format of Bottlerocket's settings.
     #[error(
         "spec.userData of the EC2NodeClass, line {line}: invalid TOML: {problem}; Bottlerocket takes settings as TOML"
     )]
     NotToml {
         /// 1-based line of the user data.
         line: usize,
-        /// What the reader says.
+        /// Message of the parser.
         problem: String,
     },
-    /// A setting that must be a table is none.
+    /// A setting that must be a table has another type.
     #[error("{path} in spec.userData of the EC2NodeClass is {found}; write a table [{path}]")]
     NotATable {
         /// Dotted path of the setting.
         path: String,
-        /// What it is.
+        /// Type of the setting.
         found: &'static str,
     },
-    /// A block of PowerShell that does not end.
+    /// A block of PowerShell does not end.
     #[error("the <powershell> block in spec.userData of the EC2NodeClass does not end; close it, or remove both tags")]
     OpenPowerShell,
     /// A tag inside the user's commands would end the block early.
     #[error("spec.userData of the EC2NodeClass has a second <powershell> tag; EC2Launch runs only one, merge them")]
     InnerPowerShell,
-    /// The agent could not follow its settings.
+    /// The agent's settings are invalid.
     #[error("annotation kerf.sh/agent-settings of the EC2NodeClass")]
     Agent(#[source] NodeConfigError),
-    /// The class has settings for the agent, but its user data is not ours to write.
+    /// The class has settings for the agent, but Kerf does not render user data for family Custom.
     #[error(
         "annotation kerf.sh/agent-settings of the EC2NodeClass: Kerf writes no user data for amiFamily Custom; put the settings into \
          spec.userData as a part {MEDIA_TYPE}"
     )]
     NoAgentPart,
-    /// The class asks for the agent where there is none.
+    /// The class requires the agent for a family that the agent does not support.
     #[error(
         "the agent does not support images of family {family}; use {instead}, or remove the annotations \
          kerf.sh/agent and kerf.sh/agent-settings from the EC2NodeClass"
@@ -68,17 +68,17 @@ pub enum RenderError {
     AgentNotServed {
         /// The family.
         family: &'static str,
-        /// Those that it runs on.
+        /// Supported families.
         instead: &'static str,
     },
-    /// Bottlerocket is to run the agent, but nobody says which image.
+    /// Bottlerocket should run the agent, but the agent's image is not set.
     #[error(
         "agent settings have no effect: set settings.host-containers.{HOST_CONTAINER}.source in spec.userData to \
          the agent's image; if the agent is part of the AMI, write its settings there (/etc/kerf/agent.yaml) and \
          remove the annotation kerf.sh/agent-settings"
     )]
     NoAgentSource,
-    /// EC2 refuses user data of this size.
+    /// The user data exceeds EC2's limit.
     #[error(
         "user data has {size} bytes, the limit of EC2 is {LIMIT}; shorten spec.userData, or download its long part"
     )]
@@ -88,32 +88,32 @@ pub enum RenderError {
     },
 }
 
-/// What the class's owner should know of user data that is of use all the same.
+/// Warning for the owner of the class; the user data is valid nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Warning {
-    /// At least 90 % of what EC2 takes.
+    /// The size is at least 90 % of EC2's limit.
     NearLimit {
         /// Bytes before base64.
         size: usize,
     },
-    /// Taints in the user's settings that pods would not be planned by.
+    /// The user's settings have taints that plans do not consider.
     TaintsLeftOut {
-        /// Their keys, in order.
+        /// Sorted keys of the taints.
         keys: Vec<String>,
     },
-    /// A Kubernetes setting of Bottlerocket that Kerf has not heard of.
+    /// A Kubernetes setting of Bottlerocket is unknown to Kerf.
     UnknownSetting {
-        /// Its name.
+        /// Name of the setting.
         name: String,
-        /// The one that may have been meant.
+        /// Similar known setting.
         nearest: Option<String>,
     },
-    /// A table that Bottlerocket would not take.
+    /// Bottlerocket would reject a table.
     TableLeftOut {
-        /// Its name.
+        /// Name of the table.
         name: String,
     },
-    /// No host container runs the agent, so the AMI must.
+    /// No host container runs the agent, so the agent must be part of the AMI.
     AgentFromImage,
 }
 

@@ -1,6 +1,6 @@
-//! Bottlerocket's Kubernetes settings, so that a misspelt one is reported before a machine refuses to start over it.
+//! Bottlerocket's Kubernetes settings, so that a misspelt setting is reported before an instance fails to start because of it.
 
-/// Names below `settings.kubernetes`, in order.
+/// Sorted names below `settings.kubernetes`.
 pub(super) const SETTINGS: [&str; 59] = [
     "allowed-unsafe-sysctls",
     "api-server",
