@@ -100,7 +100,8 @@ peers-live: prepare-peers-live controlplane ## Compares the controller with the 
 	@$(CARGO_TARGET_DIR)/release/peers live
 
 bless: prepare-bless ## Writes generated files and transcripts anew; review the difference.
-	BLESS=1 cargo test --workspace --locked --test all --test scenarios -- generated:: policy:: transcripts:: how_to:: rights_of_control_planes /
+	BLESS=1 cargo test --workspace --locked --test all -- generated:: policy:: transcripts:: how_to:: rights_of_control_planes
+	BLESS=1 cargo test --workspace --locked --test generated --test scenarios
 
 controlplane: prepare-controlplane ## Builds the real Kubernetes control plane once into the cache.
 	@$(RUN) controlplane "building etcd, kube-apiserver, kube-controller-manager and kube-scheduler" "first time: 4 to 10 minutes" \

@@ -4,7 +4,6 @@
 
 use anyhow::{Context, Result, ensure};
 use api::objects::Node;
-use api::status::Conditioned;
 use api::{DrainSaid, NodeClaim, annotation, condition, reason};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -287,8 +286,14 @@ fn rebalance_drains_node_when_replacement_is_initialized() {
         })
         .await?;
         ensure!(approved.starts_with("rebalance-"), "{approved} is no recommendation's id");
-        let claim = scene.api::<NodeClaim>().get(&replacement).await?;
-        ensure!(claim.is_true(condition::INITIALIZED), "it was approved before {replacement} was up");
+        // The label of the Node permits the approval; the condition of the NodeClaim follows with a write of its own.
+        let node =
+            scene.api::<NodeClaim>().get(&replacement).await?.status.map(|status| status.node_name).unwrap_or_default();
+        ensure!(
+            nodes.get(&node).await?.is_initialized(),
+            "{held} was approved before {replacement} was initialized",
+            held = held.node
+        );
         held.is_gone(scene).await?;
         let refuge = scene.runs("risky").await?;
         let on = scene.only_claim().await?.status.map(|status| status.node_name).unwrap_or_default();

@@ -14,15 +14,13 @@ use world::eventually;
 use super::scene::{LIMIT, Scene, play};
 
 /// Number of failures in a row. Each retry uses the same token, after a longer delay.
-const OFTEN: u64 = 4;
+const OFTEN: usize = 4;
 
 /// Lets CreateFleet fail `times` times with `fault` while a pod is pending. An event of the NodeClaim must contain `said`. In
 /// the end the pod runs on the only instance that was launched.
-fn launch_under(fault: Fault, times: u64, said: &'static str) {
+fn launch_under(fault: Fault, times: usize, said: &'static str) {
     play(async move |scene| {
-        for nth in 1..=times {
-            scene.stage.wire.order("CreateFleet", nth, fault.clone());
-        }
+        scene.stage.wire.order_next("CreateFleet", vec![fault; times]);
         scene.pod("patient", "1", json!({})).await?;
         let claim = eventually("a claim", LIMIT, async || Ok(Some(scene.only_claim().await?))).await?;
         let name = claim.metadata.name.context("no name")?;
@@ -69,8 +67,7 @@ fn launch_finds_instance_by_token_when_reply_is_lost() {
 #[test]
 fn launch_finds_instance_when_refused_after_a_lost_reply() {
     play(async |scene| {
-        scene.stage.wire.order("CreateFleet", 1, Fault::LoseReply);
-        scene.stage.wire.order("CreateFleet", 2, Fault::unauthorized());
+        scene.stage.wire.order_next("CreateFleet", [Fault::LoseReply, Fault::unauthorized()]);
         scene.pod("doubtful", "1", json!({})).await?;
         let claim = eventually("a claim", LIMIT, async || Ok(Some(scene.only_claim().await?))).await?;
         scene.runs("doubtful").await?;
@@ -89,9 +86,7 @@ fn launch_retries_when_create_fleet_is_unauthorized() {
 fn launched_condition_reports_reason_when_launch_fails() {
     play(async |scene| {
         // The third call follows a pause, in which the condition can be read.
-        for nth in 1..=3 {
-            scene.stage.wire.order("CreateFleet", nth, Fault::unauthorized());
-        }
+        scene.stage.wire.order_next("CreateFleet", vec![Fault::unauthorized(); 3]);
         scene.pod("forbidden", "1", json!({})).await?;
         eventually("Launched=Unknown with the reason", LIMIT, async || {
             let claim = scene.only_claim().await?;
@@ -191,8 +186,7 @@ fn pod_event_reports_unavailable_offerings() {
 #[test]
 fn launch_finds_instance_when_controller_crashed() {
     play(async |scene| {
-        scene.stage.wire.order("CreateFleet", 1, Fault::LoseReply);
-        scene.stage.wire.order("CreateFleet", 2, Fault::Slow(Duration::from_secs(60)));
+        scene.stage.wire.order_next("CreateFleet", [Fault::LoseReply, Fault::Slow(Duration::from_secs(60))]);
         scene.pod("orphan", "1", json!({})).await?;
         eventually("the second attempt to hang", LIMIT, async || {
             let launched = scene.launched().len();

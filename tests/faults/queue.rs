@@ -136,9 +136,7 @@ fn queue_deletes_irrelevant_messages() {
 fn queue_receiver_retries_when_access_is_denied() {
     play(async |scene| {
         scene.stage.ec2.create_queue(QUEUE);
-        for nth in 1..=4 {
-            scene.stage.wire.order("ReceiveMessage", nth, Fault::access_denied());
-        }
+        scene.stage.wire.order_next("ReceiveMessage", vec![Fault::access_denied(); 4]);
         eventually("an event with the cure", LIMIT, async || {
             let told = scene.events_on(LEASE).await?;
             ensure!(told.iter().any(|message| message.contains("allow sqs:GetQueueUrl")), "only {told:?}");

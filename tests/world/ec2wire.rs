@@ -117,6 +117,12 @@ impl Ec2Wire {
         lock(&self.shared.script).order(action, nth, fault);
     }
 
+    /// Schedules a fault for each of the next calls of `action`, in order. No call can come between two of them.
+    pub fn order_next(&self, action: &str, faults: impl IntoIterator<Item = Fault>) {
+        let mut script = lock(&self.shared.script);
+        (1..).zip(faults).for_each(|(nth, fault)| script.order(action, nth, fault));
+    }
+
     /// Enables token buckets like those of EC2, full at first; calls beyond them are throttled.
     pub fn limit(&self) {
         *lock(&self.shared.quota) = Some(Quota::full(Instant::now()));
