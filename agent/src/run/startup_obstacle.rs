@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn tiding_reports_waiting_after_patience_of_one_boot() {
+    fn obstacle_reports_waiting_after_patience_of_one_boot() {
         let mut obstacle = StartupObstacle::default();
         let none = BTreeSet::new();
         obstacle.observe(Some(&waiting("no metadata", 100)), at(105));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn tiding_is_limited_when_the_reason_keeps_changing() {
+    fn obstacle_is_limited_when_the_reason_keeps_changing() {
         let mut obstacle = StartupObstacle::default();
         let mut told = BTreeSet::from(["drained-x".to_owned()]);
         let mut events = 0;

@@ -669,7 +669,7 @@ fn deal_completes_a_partial_assignment_unchanged() {
 /// Rows: error codes of a fleet, the unavailable scopes, and the reason of the NodeClaim's condition (`None`: insufficient
 /// capacity).
 #[test]
-fn judge_maps_errors_to_scopes_and_reasons() {
+fn launch_maps_errors_to_scopes_and_reasons() {
     let error = |code: &str| FleetError {
         code: code.to_owned(),
         message: "said so".to_owned(),

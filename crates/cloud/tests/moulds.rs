@@ -282,7 +282,7 @@ async fn choose_uses_one_reservation_kind_and_the_largest_per_zone() {
 }
 
 #[tokio::test]
-async fn judge_marks_the_reservation_when_it_is_exhausted() {
+async fn launch_marks_the_reservation_when_it_is_exhausted() {
     let class = class(json!({})).await;
     let settings = Settings { reserved_capacity: true, ..settings() };
     let types = vec![kind("m5.2xlarge", 0, vec![reserved("us-west-2a", "cr-1", 2, "default")])];
@@ -330,7 +330,7 @@ async fn choose_avoids_a_zone_when_the_placement_group_is_full() {
 }
 
 #[test]
-fn judge_marks_only_the_placement_group_when_it_is_full() {
+fn launch_marks_only_the_placement_group_when_it_is_full() {
     let said = |message: &str, partition| {
         let error = FleetError {
             code: "InsufficientInstanceCapacity".to_owned(),
