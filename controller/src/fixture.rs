@@ -141,7 +141,7 @@ pub fn discovered() -> Value {
 }
 
 /// Returns offerings of the fake EC2, with loaded instance types.
-pub async fn market(fake: &FakeCloud) -> Offerings {
+pub async fn offerings(fake: &FakeCloud) -> Offerings {
     let settings = cloud::Settings {
         cluster_name: "kerf".to_owned(),
         cluster_cidr: "10.100.0.0/16".to_owned(),
@@ -149,16 +149,16 @@ pub async fn market(fake: &FakeCloud) -> Offerings {
         region: "us-west-2".to_owned(),
         ..cloud::Settings::default()
     };
-    let market = Offerings::new(Arc::new(fake.clone()), settings, Gates::default());
-    market.refresh().await.unwrap();
-    market
+    let offerings = Offerings::new(Arc::new(fake.clone()), settings, Gates::default());
+    offerings.refresh().await.unwrap();
+    offerings
 }
 
 /// Resolves an EC2NodeClass with these offerings.
-pub async fn resolution(class: &EC2NodeClass, market: &Offerings) -> Resolution {
-    let queries = nodeclass::queries(class, market.settings());
-    let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), at(60)).await;
-    nodeclass::resolve(class, answers, market.settings(), at(60))
+pub async fn resolution(class: &EC2NodeClass, offerings: &Offerings) -> Resolution {
+    let queries = nodeclass::queries(class, offerings.settings());
+    let answers = nodeclass::fetch(offerings.cloud(), &queries, offerings.memory(), at(60)).await;
+    nodeclass::resolve(class, answers, offerings.settings(), at(60))
 }
 
 /// Returns a NodeOverlay with a high price for every instance type.

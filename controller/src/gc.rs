@@ -3,5 +3,6 @@
 
 pub mod drift;
 pub mod instances;
+mod periodic;
 pub mod profiles;
 pub mod tags;

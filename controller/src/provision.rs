@@ -52,13 +52,13 @@ pub struct Rules {
 /// Provisioner that plans and acts, one pass at a time.
 pub struct Provisioner {
     cluster: Arc<Cluster>,
-    market: Arc<Offerings>,
-    act: Writer,
+    offerings: Arc<Offerings>,
+    writer: Writer,
     metrics: Arc<Metrics>,
-    verdicts: Arc<PlanResultStore>,
+    plan_results: Arc<PlanResultStore>,
     notices: Arc<Notices>,
     rules: Rules,
-    mover: Arc<Disruptor>,
+    disruptor: Arc<Disruptor>,
     resizer: Resizer,
     adviser: Recommender,
     nominations: SharedNominations,
@@ -75,19 +75,19 @@ pub struct Provisioner {
 impl Provisioner {
     /// Creates a provisioner without nominations.
     #[must_use]
-    pub fn new(shared: Shared, act: Writer, mover: Arc<Disruptor>, resizer: Resizer, rules: Rules) -> Self {
-        let Shared { cluster, market, metrics, verdicts, notices, nominations } = shared;
+    pub fn new(shared: Shared, writer: Writer, disruptor: Arc<Disruptor>, resizer: Resizer, rules: Rules) -> Self {
+        let Shared { cluster, offerings, metrics, plan_results, notices, nominations } = shared;
         let (noted, rest, memory) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (gauges, scores, adviser) = (NodeGauges::default(), ConsolidationScores::default(), Recommender::default());
         Self {
             cluster,
-            market,
-            act,
+            offerings,
+            writer,
             metrics,
-            verdicts,
+            plan_results,
             notices,
             rules,
-            mover,
+            disruptor,
             resizer,
             adviser,
             nominations,
@@ -128,7 +128,7 @@ impl Provisioner {
 
     /// Runs one pass and returns the time of the next one.
     async fn pass(&self) -> NextPass {
-        let prepared = |index: &Index| index.is_synced() && self.market.knows(index.classes.keys());
+        let prepared = |index: &Index| index.is_synced() && self.offerings.knows(index.classes.keys());
         if !self.cluster.read(prepared) {
             return NextPass::UNSYNCED;
         }
@@ -136,14 +136,14 @@ impl Provisioner {
         let now = self.cluster.now();
         let (built, generations) =
             self.cluster.read(|index| (self.snapshot(index, now), Generations::from_index(index)));
-        self.market.learn_pools(own_catalogues(&built));
+        self.offerings.learn_pools(own_catalogues(&built));
         let Some((built, plan)) = self.plan(built, started).await else {
             return NextPass::REGULAR;
         };
         let took = started.elapsed();
         let ripe = self.noted.lock().update(&built.snapshot, &plan);
         self.carry_out(&built, &plan, &ripe, now).await;
-        for work in self.verdicts.replace(PlanResults::new(&generations, &built, &plan)) {
+        for work in self.plan_results.replace(PlanResults::new(&generations, &built, &plan)) {
             self.cluster.queue.add(work);
         }
         let rests_until = self.rest().as_ref().map(|(rest, _)| rest.until());
@@ -173,7 +173,7 @@ impl Provisioner {
             self.metrics.add(&metrics::PLAN_FINDINGS, NoLabels, 1.0);
             let kept = checked.sound.as_ref().map_or(0, |plan| plan.moves.len());
             let carried_out = if checked.sound.is_some() { "pods and earlier commands" } else { "nothing" };
-            log::error!(findings = told(&checked.findings).as_str(), carried_out, kept; "plan validation failed");
+            log::error!(findings = finding_text(&checked.findings).as_str(), carried_out, kept; "plan validation failed");
         }
         let plan = checked.sound.map(Arc::new);
         let rest = plan.as_ref().and_then(|plan| Some((PlanCache::new(&built.snapshot, plan)?, Arc::clone(plan))));
@@ -227,7 +227,7 @@ impl Provisioner {
     }
 
     fn catalogues(&self, index: &Index, now: Timestamp) -> BTreeMap<String, Arc<planner::Catalogue>> {
-        let catalogue = |class: &String| Some((class.clone(), self.market.catalogue(class, now)?));
+        let catalogue = |class: &String| Some((class.clone(), self.offerings.catalogue(class, now)?));
         index.classes.keys().filter_map(catalogue).collect()
     }
 
@@ -276,13 +276,13 @@ impl Provisioner {
         for (pod, place) in &order.places {
             self.promise(std::slice::from_ref(pod), place, now);
         }
-        self.mover.begin(order).await;
+        self.disruptor.begin(order).await;
     }
 
     /// Runs independent operations and logs `complaint` for each failure.
     async fn run_each(&self, steps: Vec<Operation>, complaint: &str) {
         for step in steps {
-            if let Err(error) = self.act.run(step).await {
+            if let Err(error) = self.writer.run(step).await {
                 log::warn!(error = daemon::error::chain(&error).as_str(); "{complaint}");
             }
         }
@@ -290,8 +290,8 @@ impl Provisioner {
 
     async fn create(&self, claim: NodeClaim, pods: Vec<String>, now: Timestamp) {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        let pool = nodeclaim::pool(&claim).to_owned();
-        match self.act.run(Operation::CreateClaim(Box::new(claim))).await {
+        let pool = claim.nodepool().to_owned();
+        match self.writer.run(Operation::CreateClaim(Box::new(claim))).await {
             Ok(()) => {
                 self.metrics.add(
                     &metrics::CLAIMS_CREATED,
@@ -339,7 +339,7 @@ fn checked_plan(built: SnapshotResult) -> (SnapshotResult, ValidatedPlan) {
     (built, checked)
 }
 
-fn told(findings: &[planner::Finding]) -> String {
+fn finding_text(findings: &[planner::Finding]) -> String {
     findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

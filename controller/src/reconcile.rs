@@ -39,7 +39,7 @@ use crate::reconcile::nodeclaim::InstanceState;
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, provider_id};
+use crate::state::index::Index;
 use crate::state::nominations::SharedNominations;
 use crate::state::plan_results::PlanResultStore;
 use crate::state::registration_health::{Registration, RegistrationHealth, Registrations};
@@ -52,15 +52,15 @@ const WORKERS: usize = 64;
 /// Dependencies of all reconciles.
 pub struct Reconciler {
     cluster: Arc<Cluster>,
-    market: Arc<Offerings>,
-    act: Writer,
+    offerings: Arc<Offerings>,
+    writer: Writer,
     launcher: Launcher,
-    mover: Arc<Disruptor>,
+    disruptor: Arc<Disruptor>,
     metrics: Arc<Metrics>,
     lookups: DescribeBatcher,
     drains: Mutex<BTreeMap<String, Drain>>,
     registrations: Registrations,
-    verdicts: Arc<PlanResultStore>,
+    plan_results: Arc<PlanResultStore>,
     notices: Arc<Notices>,
     nominations: SharedNominations,
 }
@@ -68,20 +68,20 @@ pub struct Reconciler {
 impl Reconciler {
     /// Creates a reconciler without drains.
     #[must_use]
-    pub fn new(shared: Shared, act: Writer, launcher: Launcher, mover: Arc<Disruptor>) -> Self {
-        let Shared { cluster, market, metrics, verdicts, notices, nominations } = shared;
-        let lookups = DescribeBatcher::new(market.calls());
+    pub fn new(shared: Shared, writer: Writer, launcher: Launcher, disruptor: Arc<Disruptor>) -> Self {
+        let Shared { cluster, offerings, metrics, plan_results, notices, nominations } = shared;
+        let lookups = DescribeBatcher::new(offerings.calls());
         Self {
             cluster,
-            market,
-            act,
+            offerings,
+            writer,
             launcher,
-            mover,
+            disruptor,
             metrics,
             lookups,
             drains: Mutex::default(),
             registrations: Registrations::default(),
-            verdicts,
+            plan_results,
             notices,
             nominations,
         }
@@ -116,7 +116,7 @@ impl Reconciler {
             WorkItem::Overlay(name) => self.overlay(name).await,
             WorkItem::Buffer(key) => self.buffer(key).await,
             WorkItem::Usage(name) => self.usage(name).await,
-            WorkItem::Move(id) => self.mover.reconcile(id).await,
+            WorkItem::Move(id) => self.disruptor.reconcile(id).await,
         };
         result.unwrap_or_else(|error| self.failed(work, &error))
     }
@@ -133,17 +133,17 @@ impl Reconciler {
 
     async fn class(&self, name: &str) -> Result<QueueAction, WriteError> {
         let Some(view) = self.cluster.read(|index| nodeclass::view(index, name, self.cluster.now())) else {
-            self.market.forget(name);
+            self.offerings.forget(name);
             self.metrics.forget(&metrics::USER_DATA_BYTES.series(&metrics::ByNodeClass { nodeclass: name }));
             return Ok(QueueAction::Wait);
         };
-        let decision = nodeclass::decide(&view, &self.market, &self.act).await;
-        self.market.judged(name);
+        let decision = nodeclass::decide(&view, &self.offerings, &self.writer).await;
+        self.offerings.mark_reconciled(name);
         let decision = decision?;
         if let Some(bytes) = decision.user_data {
             self.metrics.set(&metrics::USER_DATA_BYTES, metrics::ByNodeClass { nodeclass: name }, f64::from(bytes));
         }
-        self.act.run_all(decision.steps).await?;
+        self.writer.run_all(decision.steps).await?;
         Ok(QueueAction::After(decision.after))
     }
 
@@ -156,7 +156,7 @@ impl Reconciler {
             self.registrations.reset(&uid);
         }
         view.registrations = self.registrations.verdict(&uid);
-        self.act.run_all(nodepool::decide(&view)).await?;
+        self.writer.run_all(nodepool::decide(&view)).await?;
         Ok(QueueAction::Wait)
     }
 
@@ -168,17 +168,17 @@ impl Reconciler {
         view.notice = self.notices.latest(name);
         view.expected = self.expected(&view);
         if nodeclaim::asks(&view) {
-            view.instance = self.instance(provider_id(&view.claim)).await?;
+            view.instance = self.instance(view.claim.provider_id()).await?;
         }
         let decision = nodeclaim::decide(&view);
         let next = decision.next();
-        let pool = nodeclaim::pool(&view.claim).to_owned();
+        let pool = view.claim.nodepool().to_owned();
         let (owner, registration) = (pool_uid(&view.claim), decision.registration);
         let (disrupted, released) = (decision.disrupted, decision.released);
         if let Some(scope) = decision.short {
-            self.market.interrupted(scope, self.cluster.now());
+            self.offerings.interrupted(scope, self.cluster.now());
         }
-        self.act.run_all(decision.steps).await?;
+        self.writer.run_all(decision.steps).await?;
         if disrupted.is_some() || view.claim.metadata.deletion_timestamp.is_some() {
             self.notices.settle(name);
         }
@@ -227,7 +227,7 @@ impl Reconciler {
             }
         }
         let mut decision = node::decide(&view, &mut drain);
-        let steps = self.act.run_all(decision.steps).await;
+        let steps = self.writer.run_all(decision.steps).await;
         let asked = decision.requests.into_iter().map(|request| self.ask(request));
         for (uid, reply) in join_all(asked).await {
             drain.reply(self.millis(), &uid, &reply);
@@ -253,8 +253,8 @@ impl Reconciler {
         let Some(overlay) = self.cluster.read(|index| index.overlays.get(name).cloned()) else {
             return Ok(QueueAction::Wait);
         };
-        let view = overlay::OverlayView { overlay, finding: self.verdicts.overlay(name), now: self.cluster.now() };
-        self.act.run_all(overlay::decide(&view)).await?;
+        let view = overlay::OverlayView { overlay, finding: self.plan_results.overlay(name), now: self.cluster.now() };
+        self.writer.run_all(overlay::decide(&view)).await?;
         Ok(QueueAction::Wait)
     }
 
@@ -262,15 +262,15 @@ impl Reconciler {
         let Some(buffer) = self.cluster.read(|index| index.buffers.get(key).cloned()) else {
             return Ok(QueueAction::Wait);
         };
-        let view = buffer::BufferView { buffer, finding: self.verdicts.buffer(key), now: self.cluster.now() };
-        self.act.run_all(buffer::decide(&view)).await?;
+        let view = buffer::BufferView { buffer, finding: self.plan_results.buffer(key), now: self.cluster.now() };
+        self.writer.run_all(buffer::decide(&view)).await?;
         Ok(QueueAction::Wait)
     }
 
     async fn usage(&self, name: &str) -> Result<QueueAction, WriteError> {
         let view = self.cluster.read(|index| usage::view(index, name, self.cluster.now()));
         let Some(decision) = view.map(|view| usage::decide(&view)) else { return Ok(QueueAction::Wait) };
-        self.act.run_all(decision.steps).await?;
+        self.writer.run_all(decision.steps).await?;
         Ok(decision.after.map_or(QueueAction::Wait, QueueAction::After))
     }
 
@@ -281,7 +281,7 @@ impl Reconciler {
         if self.millis() >= by {
             return (uid, Reply::Unreachable);
         }
-        let sent = timeout(ARRIVES, self.act.run(step)).await;
+        let sent = timeout(ARRIVES, self.writer.run(step)).await;
         (uid, sent.map_or(Reply::Unreachable, |result| reply(&result)))
     }
 
@@ -334,7 +334,7 @@ fn retry_after(status: &kube::core::Status) -> Option<std::time::Duration> {
 fn pool_view(index: &Index, name: &str, now: Timestamp) -> Option<nodepool::NodePoolView> {
     let pool = Arc::clone(index.pools.get(name)?);
     let claims = index.claims_of_pool(name).map(|claim| {
-        let node = index.nodes_of(provider_id(claim).unwrap_or_default()).first().map(|node| Arc::clone(node));
+        let node = index.nodes_of(claim.provider_id().unwrap_or_default()).first().map(|node| Arc::clone(node));
         (Arc::clone(claim), node)
     });
     Some(nodepool::NodePoolView {
@@ -355,7 +355,7 @@ fn pool_uid(claim: &api::NodeClaim) -> Option<String> {
 
 fn claim_view(index: &Index, name: &str, now: Timestamp) -> Option<nodeclaim::NodeClaimView> {
     let claim = Arc::clone(index.claims.get(name)?);
-    let nodes: Vec<_> = index.nodes_of(provider_id(&claim).unwrap_or_default()).into_iter().cloned().collect();
+    let nodes: Vec<_> = index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter().cloned().collect();
     Some(nodeclaim::NodeClaimView {
         last_pod_event: nodes.first().and_then(|node| index.last_pod_event(node.name())),
         gates: gate_limit(index, &claim, now),
@@ -375,9 +375,9 @@ fn gate_limit(index: &Index, claim: &api::NodeClaim, now: Timestamp) -> Option<n
     let class = index.classes.get(&claim.spec.node_class_ref.name).filter(|_| waiting)?;
     let timeout = class.gate_timeout().ok().flatten()?;
     let pool: Vec<_> = index
-        .claims_of_pool(nodeclaim::pool(claim))
+        .claims_of_pool(claim.nodepool())
         .map(|other| {
-            let node = index.nodes_of(provider_id(other).unwrap_or_default()).into_iter().next();
+            let node = index.nodes_of(other.provider_id().unwrap_or_default()).into_iter().next();
             (other.as_ref(), node.map(AsRef::as_ref))
         })
         .collect();

@@ -71,45 +71,46 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let leading = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
     let probes = Probes::new(&settings, &cluster, &metrics, &leading);
-    let known_market = Arc::clone(&probes.market);
+    let known_market = Arc::clone(&probes.offerings);
     serve_admin(&settings, probes, &mut tasks).await?;
     watch_all(&clients.0, &cluster, settings.gates, &mut tasks);
     tasks.spawn(events::send(clients.0.clone(), outgoing));
 
     let mut lease = lead(&settings, &config, &leading).await?;
-    let market = Arc::new(market(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
-    known_market.get_or_init(|| Arc::clone(&market));
-    tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
+    let offerings = Arc::new(offerings(&settings, &config, &clients.0, Arc::clone(&cloud)).await?);
+    known_market.get_or_init(|| Arc::clone(&offerings));
+    tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)));
     tasks.spawn(cluster_info::follow_version(
         settings.clone(),
         clients.0.clone(),
-        Arc::clone(&market),
+        Arc::clone(&offerings),
         Arc::clone(&cluster),
     ));
-    follow_market(&settings, &clients.0, &cluster, &market, &metrics, &mut tasks);
+    follow_market(&settings, &clients.0, &cluster, &offerings, &metrics, &mut tasks);
     let client = clients.0.clone();
-    let act = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
-    let launcher = launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&market), act.clone(), Arc::clone(&metrics));
+    let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
+    let launcher =
+        launch::Launcher::new(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone(), Arc::clone(&metrics));
     let rules = Rules { window: settings.batch, planning: settings.planning };
     let notices = Arc::new(Notices::default());
     let shared = Shared {
         cluster: Arc::clone(&cluster),
-        market: Arc::clone(&market),
+        offerings: Arc::clone(&offerings),
         metrics: Arc::clone(&metrics),
-        verdicts: Arc::new(PlanResultStore::default()),
+        plan_results: Arc::new(PlanResultStore::default()),
         notices: Arc::clone(&notices),
         nominations: Arc::default(),
     };
-    let resizer = Resizer::new(client, Arc::clone(&cluster), act.clone(), Arc::clone(&metrics));
-    let mover = Arc::new(Disruptor::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
-    let provisioner = Provisioner::new(shared.clone(), act.clone(), Arc::clone(&mover), resizer, rules);
-    tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    tasks.spawn(tags::tag_for_ever(Arc::clone(&cluster), Arc::clone(&market), act.clone()));
-    let heard = NoticeSources { cluster: &cluster, market: &market, notices: &notices, metrics: &metrics };
+    let resizer = Resizer::new(client, Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics));
+    let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
+    let provisioner = Provisioner::new(shared.clone(), writer.clone(), Arc::clone(&disruptor), resizer, rules);
+    tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
+    tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
+    tasks.spawn(profiles::collect_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
+    tasks.spawn(tags::tag_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), writer.clone()));
+    let heard = NoticeSources { cluster: &cluster, offerings: &offerings, notices: &notices, metrics: &metrics };
     listen(&settings, &heard, &mut tasks);
-    tasks.spawn(Arc::new(Reconciler::new(shared, act, launcher, mover)).run());
+    tasks.spawn(Arc::new(Reconciler::new(shared, writer, launcher, disruptor)).run());
     tasks.spawn(provisioner.run(triggers));
 
     let outcome = until_the_end(lease.as_mut()).await;
@@ -126,16 +127,16 @@ fn follow_market(
     settings: &Settings,
     client: &Client,
     cluster: &Arc<Cluster>,
-    market: &Arc<Offerings>,
+    offerings: &Arc<Offerings>,
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<()>,
 ) {
     for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
         let (cluster, metrics) = (Arc::clone(cluster), Arc::clone(metrics));
-        tasks.spawn(Arc::clone(market).follow_prices(capacity_type, settings.isolated_vpc, cluster, metrics));
+        tasks.spawn(Arc::clone(offerings).follow_prices(capacity_type, settings.isolated_vpc, cluster, metrics));
     }
     let namespace = settings.namespace.clone();
-    tasks.spawn(memory_overhead::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(market)));
+    tasks.spawn(memory_overhead::follow(client.clone(), namespace, Arc::clone(cluster), Arc::clone(offerings)));
 }
 
 /// Returns one client for everything, and one for evictions that must not retry by itself.
@@ -194,21 +195,21 @@ impl Kinds<'_> {
 /// Shared state of the sources of notices.
 struct NoticeSources<'a> {
     cluster: &'a Arc<Cluster>,
-    market: &'a Arc<Offerings>,
+    offerings: &'a Arc<Offerings>,
     notices: &'a Arc<Notices>,
     metrics: &'a Arc<Metrics>,
 }
 
 /// Starts the sources of EC2's notices, including the queue if there is one.
 fn listen(settings: &Settings, heard: &NoticeSources<'_>, tasks: &mut JoinSet<()>) {
-    let NoticeSources { cluster, market, notices, metrics } = heard;
-    let all = || (Arc::clone(cluster), Arc::clone(market), Arc::clone(notices), Arc::clone(metrics));
-    let (cluster, market, notices, metrics) = all();
-    tasks.spawn(status_checks::watch_for_ever(cluster, market, notices, metrics));
+    let NoticeSources { cluster, offerings, notices, metrics } = heard;
+    let all = || (Arc::clone(cluster), Arc::clone(offerings), Arc::clone(notices), Arc::clone(metrics));
+    let (cluster, offerings, notices, metrics) = all();
+    tasks.spawn(status_checks::watch_for_ever(cluster, offerings, notices, metrics));
     if let Some(queue) = settings.interruption_queue.clone() {
-        let (cluster, market, notices, metrics) = all();
+        let (cluster, offerings, notices, metrics) = all();
         let controller = lease_object(settings);
-        tasks.spawn(Arc::new(Listener { queue, controller, cluster, market, notices, metrics }).run());
+        tasks.spawn(Arc::new(Listener { queue, controller, cluster, offerings, notices, metrics }).run());
     }
 }
 
@@ -255,7 +256,7 @@ async fn until_the_end(lease: Option<&mut Keeper>) -> anyhow::Result<()> {
     }
 }
 
-async fn market(
+async fn offerings(
     settings: &Settings,
     config: &Config,
     client: &Client,
@@ -269,8 +270,8 @@ async fn market(
         None => cluster_info::served_version(client).await?,
     };
     let facts = crate::capacity::offerings::cluster_facts(settings, config, described.unwrap_or_default(), version);
-    let market = Offerings::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
-    Ok(market.with_class_refresh(settings.class_refresh))
+    let offerings = Offerings::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
+    Ok(offerings.with_class_refresh(settings.class_refresh))
 }
 
 struct Probes {
@@ -278,7 +279,7 @@ struct Probes {
     metrics: Arc<Metrics>,
     leading: Arc<AtomicBool>,
     /// Offerings, set once they exist; the source of prices.
-    market: Arc<OnceLock<Arc<Offerings>>>,
+    offerings: Arc<OnceLock<Arc<Offerings>>>,
     started: Timestamp,
     reexport: NodeConditionMetrics,
     usage: GaugeSet,
@@ -307,7 +308,7 @@ impl Probes {
             cluster: Arc::clone(cluster),
             metrics: Arc::clone(metrics),
             leading: Arc::clone(leading),
-            market: Arc::default(),
+            offerings: Arc::default(),
             started,
             reexport: NodeConditionMetrics::default(),
             usage: GaugeSet::default(),
@@ -320,7 +321,7 @@ impl Probes {
         self.reexport.count(index.nodes.values().map(AsRef::as_ref), &self.metrics);
         self.usage.replace(&self.metrics, usage::samples(index, now));
         if let Some(fleet) = &self.fleet {
-            let prices = |claim: &NodeClaim| self.market.get()?.catalogue_of(claim, now);
+            let prices = |claim: &NodeClaim| self.offerings.get()?.catalogue_of(claim, now);
             fleet.collect(index, &self.cluster.decisions, &prices, &self.metrics, now);
         }
     }

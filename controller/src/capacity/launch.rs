@@ -29,7 +29,7 @@ use crate::metrics::{self, counters};
 use crate::reconcile::queue::QueueAction;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, launch_token};
+use crate::state::index::Index;
 use crate::write::writer::{Operation, Target, WriteError, Writer};
 use nodeclaims::{hold, id, unclaimed, waiting, wants_token};
 use request::ask;
@@ -45,8 +45,8 @@ const WRITES: usize = 16;
 /// Launcher of NodeClaims.
 pub struct Launcher {
     cluster: Arc<Cluster>,
-    market: Arc<Offerings>,
-    act: Writer,
+    offerings: Arc<Offerings>,
+    writer: Writer,
     metrics: Arc<Metrics>,
     /// Start of this process. An earlier process may have called CreateFleet up to this moment, even for an old token.
     began: Timestamp,
@@ -100,9 +100,9 @@ struct LaunchGroup {
 impl Launcher {
     /// Creates a launcher without launches.
     #[must_use]
-    pub fn new(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer, metrics: Arc<Metrics>) -> Self {
+    pub fn new(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer, metrics: Arc<Metrics>) -> Self {
         let began = cluster.now();
-        Self { cluster, market, act, metrics, began, open: Mutex::default() }
+        Self { cluster, offerings, writer, metrics, began, open: Mutex::default() }
     }
 
     /// Groups NodeClaims without a token into fleets and writes the tokens.
@@ -133,7 +133,7 @@ impl Launcher {
                 continue;
             };
             if let Ok(choice) = &choice {
-                self.market.try_out(choice, now);
+                self.offerings.try_out(choice, now);
             }
             // NodeClaims with different requests may still have the same choice.
             let alike =
@@ -154,7 +154,7 @@ impl Launcher {
                 Err(refusal) => {
                     for claim in &members {
                         self.give_token_back(claim).await?;
-                        self.act.run_all(outcome::refused(claim, &refusal, now)).await?;
+                        self.writer.run_all(outcome::refused(claim, &refusal, now)).await?;
                         self.count_given_up(claim, matches!(refusal, LaunchRefusal::InsufficientCapacity(_)));
                     }
                     next = QueueAction::After(REFUSED);
@@ -171,26 +171,26 @@ impl Launcher {
         ask: &LaunchRequest,
         now: Timestamp,
     ) -> Option<Result<LaunchChoice, LaunchRefusal>> {
-        let class = self.market.class(&claim.spec.node_class_ref.name)?;
-        let catalogue = self.market.catalogue_of(claim, now)?;
-        let (shortages, in_flight) = self.market.knowledge(now);
+        let class = self.offerings.class(&claim.spec.node_class_ref.name)?;
+        let catalogue = self.offerings.catalogue_of(claim, now)?;
+        let (shortages, in_flight) = self.offerings.knowledge(now);
         let offer = LaunchOffer {
             class: &class,
             catalogue: &catalogue,
             shortages: &shortages,
             in_flight: &in_flight,
-            settings: self.market.settings(),
+            settings: self.offerings.settings(),
             now,
         };
         Some(cloud::launch::choose(ask, &offer))
     }
 
     async fn give_token_back(&self, claim: &NodeClaim) -> Result<(), WriteError> {
-        if launch_token(claim).is_none() {
+        if claim.launch_token().is_none() {
             return Ok(());
         }
         let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
-        self.act.run(Operation::Patch(Target::Claim(id(claim).name), patch)).await
+        self.writer.run(Operation::Patch(Target::Claim(id(claim).name), patch)).await
     }
 
     /// Writes the token to every NodeClaim and enables the call only then. The call covers the NodeClaims that carry the token.
@@ -205,7 +205,7 @@ impl Launcher {
         let all: Vec<ClaimId> = members.iter().map(|claim| id(claim)).collect();
         let token = Token::new(&choice, &all, now);
         let key = token.to_string();
-        self.market.begin_launch(&token, &choice, all.len(), now);
+        self.offerings.begin_launch(&token, &choice, all.len(), now);
         let open = |request: FleetRequest, state| OpenLaunch {
             choice: Arc::new(choice.clone()),
             request: Arc::new(request),
@@ -218,7 +218,7 @@ impl Launcher {
         let (mut carriers, mut failed) = (Vec::new(), None);
         for chunk in all.chunks(WRITES) {
             let write = async |member: &ClaimId| {
-                self.act.run(Operation::Patch(Target::Claim(member.name.clone()), patch.clone())).await
+                self.writer.run(Operation::Patch(Target::Claim(member.name.clone()), patch.clone())).await
             };
             for (member, written) in chunk.iter().zip(join_all(chunk.iter().map(write)).await) {
                 match written {
@@ -230,7 +230,7 @@ impl Launcher {
         }
         if carriers.is_empty() {
             self.open().remove(&key);
-            self.market.give_up_launch(&token);
+            self.offerings.give_up_launch(&token);
         } else {
             self.open().insert(key.clone(), open(choice.request(&token, &carriers), LaunchState::Ready));
             self.cluster.queue.add(WorkItem::Launch(key));
@@ -273,7 +273,7 @@ impl Launcher {
 
     async fn buy(&self, token: &str, open: &OpenLaunch) -> Result<QueueAction, WriteError> {
         let now = self.cluster.now();
-        let (cloud, templates) = (self.market.cloud(), self.market.templates());
+        let (cloud, templates) = (self.offerings.cloud(), self.offerings.templates());
         match cloud::launch::buy(cloud, templates, &open.choice, &open.request, now).await {
             Ok(answer) => {
                 let verdict = cloud::launch::judge(&answer, &open.choice.within());
@@ -286,7 +286,7 @@ impl Launcher {
                 let scopes = open.choice.scopes();
                 let learned = verdict.shortages.iter().any(|scope| scopes.contains(scope));
                 let served = cloud::launch::served(&answer, &open.choice.within());
-                self.market.end_launch(&Token::read(token), &answer, &served, verdict.shortages, now);
+                self.offerings.end_launch(&Token::read(token), &answer, &served, verdict.shortages, now);
                 log::info!(
                     token = token, asked = open.request.target, launched = answer.instances.len() as i64, refused = answer.errors.len() as i64;
                     "CreateFleet returned"
@@ -312,11 +312,11 @@ impl Launcher {
                 "CreateFleet did not return, retrying with the same client token"
             );
             for claim in &claims {
-                self.act.run_all(outcome::failed(claim, &failure, now)).await?;
+                self.writer.run_all(outcome::failed(claim, &failure, now)).await?;
             }
             return Ok(QueueAction::Retry);
         }
-        self.market.give_up_launch(&Token::read(token));
+        self.offerings.give_up_launch(&Token::read(token));
         if let Some(since) = doubt {
             self.set_state(token, LaunchState::Doubtful(since));
             return Ok(QueueAction::After(NOT_YET));
@@ -361,7 +361,7 @@ impl Launcher {
         match &outcome.failure {
             LaunchFailure::InsufficientCapacity { message } if outcome.learned && !left.is_empty() => {
                 for claim in &left {
-                    self.act.run(outcome::out_of_stock(claim, message)).await?;
+                    self.writer.run(outcome::out_of_stock(claim, message)).await?;
                 }
                 self.choose_anew(token, &left, 0).await
             }
@@ -373,19 +373,19 @@ impl Launcher {
     async fn adopt(&self, claim: &ClaimId, instance: &Instance) -> Result<(), WriteError> {
         let find = |index: &Index| index.claims.get(&claim.name).cloned();
         let Some(before) = self.cluster.read(find) else { return Ok(()) };
-        let catalogue = self.market.catalogue_of(&before, self.cluster.now());
+        let catalogue = self.offerings.catalogue_of(&before, self.cluster.now());
         let kinds = catalogue.as_ref().map(|catalogue| catalogue.types.as_slice()).unwrap_or_default();
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
-        let parts = cloud::claim::describe(instance, kind, self.market.settings());
-        let class = self.market.class(&before.spec.node_class_ref.name);
+        let parts = cloud::claim::describe(instance, kind, self.offerings.settings());
+        let class = self.offerings.class(&before.spec.node_class_ref.name);
         let parts = if request::got_efa(&before, class.as_deref().map(|class| &class.spec)) {
             parts
         } else {
             parts.without_efa()
         };
-        self.act.run(outcome::metadata(&before, &parts, &self.profile(&before))).await?;
+        self.writer.run(outcome::metadata(&before, &parts, &self.profile(&before))).await?;
         let Some(labelled) = self.cluster.read(find) else { return Ok(()) };
-        self.act.run(outcome::launched(&labelled, &parts, self.cluster.now())).await?;
+        self.writer.run(outcome::launched(&labelled, &parts, self.cluster.now())).await?;
         let (name, id, kind) = (claim.name.as_str(), instance.id.as_str(), instance.instance_type.as_str());
         log::info!(nodeclaim = name, instance_id = id, instance_type = kind, zone = instance.zone.as_str(); "launched nodeclaim");
         Ok(())
@@ -394,9 +394,9 @@ impl Launcher {
     /// Returns the instance profile of the NodeClaim's instance: from the launch choice, or after a crash from the
     /// EC2NodeClass.
     fn profile(&self, claim: &NodeClaim) -> String {
-        let token = launch_token(claim).unwrap_or_default();
+        let token = claim.launch_token().unwrap_or_default();
         let chosen = self.open().get(token).and_then(|open| open.choice.templates.first().cloned());
-        let class = || self.market.class(&claim.spec.node_class_ref.name);
+        let class = || self.offerings.class(&claim.spec.node_class_ref.name);
         chosen
             .map(|template| template.instance_profile)
             .or_else(|| class().map(|class| class.instance_profile.clone()))
@@ -421,7 +421,7 @@ impl Launcher {
             open.refusals = refusals.saturating_add(1);
         }
         for claim in claims {
-            self.act.run_all(outcome::failed(claim, failure, self.cluster.now())).await?;
+            self.writer.run_all(outcome::failed(claim, failure, self.cluster.now())).await?;
             self.count_given_up(claim, matches!(failure, LaunchFailure::InsufficientCapacity { .. }));
         }
         Ok(QueueAction::After(pause))
@@ -452,7 +452,7 @@ impl Launcher {
     /// Resumes a launch with an unknown outcome, or one of an earlier process, from the instances in EC2. The last call was not
     /// after `since`.
     async fn resume(&self, claims: &[Arc<NodeClaim>], since: Timestamp) -> Result<QueueAction, WriteError> {
-        let instances = self.market.own_instances().await?;
+        let instances = self.offerings.own_instances().await?;
         let instances = self.cluster.read(|index| unclaimed(index, &instances));
         let held: Vec<HeldInstance> = claims.iter().map(|claim| hold(claim)).collect();
         let now = self.cluster.now();
@@ -471,7 +471,7 @@ impl Launcher {
                 Resume::LaunchAnew(_) if now.duration_since(since) < SETTLE => next = QueueAction::After(NOT_YET),
                 Resume::LaunchAnew(claim) => {
                     let patch = json!({"metadata": {"annotations": {annotation::LAUNCH_TOKEN: null}}});
-                    self.act.run(Operation::Patch(Target::Claim(claim.name), patch)).await?;
+                    self.writer.run(Operation::Patch(Target::Claim(claim.name), patch)).await?;
                 }
             }
         }

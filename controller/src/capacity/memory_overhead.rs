@@ -17,7 +17,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::capacity::offerings::Offerings;
+use crate::capacity::offerings::{MemoryReading, Offerings};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 
@@ -29,19 +29,6 @@ const KEY: &str = "readings.json";
 const LOOK: Duration = Duration::from_secs(10);
 /// Field manager of the writes.
 const MANAGER: &str = "kerf-memory";
-
-/// Memory reading of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryReading {
-    /// Name of the NodeClaim's EC2NodeClass.
-    pub class: String,
-    /// Instance type.
-    pub instance_type: String,
-    /// Image that the node runs.
-    pub image: String,
-    /// Memory in bytes that the kernel reports.
-    pub memory: i64,
-}
 
 /// Returns new readings of registered nodes, by provider id. Provider ids of deleted nodes are removed from `read`.
 #[must_use]
@@ -67,9 +54,9 @@ fn reading(node: &Node, claim: &NodeClaim) -> Option<MemoryReading> {
 }
 
 /// Restores the stored readings, then reads nodes and stores changes, forever.
-pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, market: Arc<Offerings>) {
+pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, offerings: Arc<Offerings>) {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
-    restore(&api, &market).await;
+    restore(&api, &offerings).await;
     let (mut read, mut unkept) = (BTreeSet::new(), false);
     loop {
         tokio::time::sleep(LOOK).await;
@@ -77,19 +64,19 @@ pub async fn follow(client: Client, namespace: String, cluster: Arc<Cluster>, ma
         for (provider_id, reading) in found {
             // While the EC2NodeClass is not resolved, its images are unknown, and the image cannot be compared: read again
             // later.
-            if let Some(news) = market.learn_memory(&reading, cluster.now()) {
+            if let Some(news) = offerings.learn_memory(&reading, cluster.now()) {
                 unkept |= news != cloud::types::MemoryUpdate::Nothing;
                 read.insert(provider_id);
             }
         }
         if unkept {
-            unkept = !keep(&api, &market, cluster.now()).await;
+            unkept = !keep(&api, &offerings, cluster.now()).await;
         }
     }
 }
 
 /// Restores the readings that an earlier process stored.
-async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
+async fn restore(api: &Api<ConfigMap>, offerings: &Offerings) {
     let text = match api.get_opt(NAME).await {
         Ok(found) => found.and_then(|map| map.data?.remove(KEY)),
         Err(error) => {
@@ -102,7 +89,7 @@ async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
     };
     let Some(text) = text else { return };
     match LearnedMemory::read(&text) {
-        Ok(memory) => market.restore_memory(memory),
+        Ok(memory) => offerings.restore_memory(memory),
         Err(error) => {
             log::warn!(
                 configmap = NAME, error = error.to_string().as_str();
@@ -113,10 +100,10 @@ async fn restore(api: &Api<ConfigMap>, market: &Offerings) {
 }
 
 /// Stores the readings and reports whether the write succeeded.
-async fn keep(api: &Api<ConfigMap>, market: &Offerings, now: Timestamp) -> bool {
+async fn keep(api: &Api<ConfigMap>, offerings: &Offerings, now: Timestamp) -> bool {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME},
-        "data": {KEY: market.memory_text(now)},
+        "data": {KEY: offerings.memory_text(now)},
     });
     let written = api.patch(NAME, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&map)).await;
     if let Err(error) = &written {

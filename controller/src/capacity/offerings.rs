@@ -21,8 +21,6 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use planner::Catalogue;
 
-use crate::capacity::memory_overhead::MemoryReading;
-use crate::reconcile::nodeclaim;
 use crate::reconcile::work::WorkItem;
 use crate::settings::{Gates, Settings};
 use crate::state::cluster::Cluster;
@@ -48,6 +46,19 @@ pub struct Offerings {
     state: Mutex<OfferingsState>,
 }
 
+/// Memory reading of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryReading {
+    /// Name of the NodeClaim's EC2NodeClass.
+    pub class: String,
+    /// Instance type.
+    pub instance_type: String,
+    /// Image that the node runs.
+    pub image: String,
+    /// Memory in bytes that the kernel reports.
+    pub memory: i64,
+}
+
 #[derive(Default)]
 struct OfferingsState {
     infos: Arc<Vec<InstanceTypeInfo>>,
@@ -60,7 +71,7 @@ struct OfferingsState {
     in_flight: InFlight,
     classes: BTreeMap<String, ClassOfferings>,
     /// Names of EC2NodeClasses that this process has reconciled, ready or not.
-    judged: BTreeSet<String>,
+    reconciled: BTreeSet<String>,
     /// Kubernetes version of the cluster, if it changed since the start of this process.
     kubernetes: Option<String>,
     /// Fingerprint and time of the last permitted dry run, by EC2NodeClass.
@@ -299,15 +310,15 @@ impl Offerings {
     }
 
     /// Records that an EC2NodeClass was reconciled, with any result.
-    pub fn judged(&self, class: &str) {
-        self.state().judged.insert(class.to_owned());
+    pub fn mark_reconciled(&self, class: &str) {
+        self.state().reconciled.insert(class.to_owned());
     }
 
     /// Reports whether EC2 has returned its instance types, spot prices were requested, and all these EC2NodeClasses were
     /// reconciled. An earlier plan would report NodePools as not ready only because their EC2NodeClass is not reconciled yet.
     pub fn knows<'c>(&self, mut classes: impl Iterator<Item = &'c String>) -> bool {
         let state = self.state();
-        state.version > 0 && state.spot_asked && classes.all(|class| state.judged.contains(class))
+        state.version > 0 && state.spot_asked && classes.all(|class| state.reconciled.contains(class))
     }
 
     /// Reports whether a dry run of the EC2NodeClass with this fingerprint was permitted recently.
@@ -340,7 +351,7 @@ impl Offerings {
         let source = Source {
             infos: &state.infos,
             facts: cloud::data::facts().ok()?,
-            market: &state.prices,
+            offerings: &state.prices,
             shortages: &UnavailableOfferings::default(),
             images: &resolved.images,
         };
@@ -385,7 +396,7 @@ impl Offerings {
             return Some(Arc::clone(catalogue));
         }
         let facts = cloud::data::facts().ok()?;
-        let source = Source { infos, facts, market: prices, shortages, images: &class.resolved.images };
+        let source = Source { infos, facts, offerings: prices, shortages, images: &class.resolved.images };
         let images = image_set(class.resolved.images.iter().map(|image| image.image.id.as_str()));
         let sizes = ClassSettings { learned_memory: learned.for_images(&images, now), ..class.settings.clone() };
         let mut catalogue = cloud::types::catalogue(&source, &sizes, &self.settings, now);
@@ -409,7 +420,7 @@ impl Offerings {
     #[must_use]
     pub fn catalogue_of(&self, claim: &NodeClaim, now: Timestamp) -> Option<Arc<Catalogue>> {
         let own = match &self.state().pools {
-            Some(pools) => pools.get(nodeclaim::pool(claim)).cloned(),
+            Some(pools) => pools.get(claim.nodepool()).cloned(),
             // The first plan restores the price or capacity that the NodeClaim was planned with.
             None if is_overlaid(claim) => return None,
             None => None,
@@ -466,6 +477,14 @@ impl Offerings {
     /// Returns an error if EC2 does not answer.
     pub async fn own_instances(&self) -> Result<Vec<Instance>, CloudError> {
         self.cloud.instances(&cloud::launch::cluster_tags(&self.settings)).await
+    }
+
+    /// Lists the instances of the cluster by provider id.
+    ///
+    /// # Errors
+    /// Returns an error if EC2 does not answer.
+    pub async fn own_instances_by_provider_id(&self) -> Result<BTreeMap<String, Instance>, CloudError> {
+        Ok(self.own_instances().await?.into_iter().map(|instance| (instance.provider_id(), instance)).collect())
     }
 
     fn state(&self) -> MutexGuard<'_, OfferingsState> {

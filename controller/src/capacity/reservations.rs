@@ -8,7 +8,7 @@ use cloud::Instance;
 use kube::api::ObjectMeta;
 use serde_json::json;
 
-use crate::state::index::{Index, provider_id};
+use crate::state::index::Index;
 use crate::write::writer::{Operation, Target};
 
 /// State of a capacity block in the status of an EC2NodeClass shortly before EC2 terminates its instances.
@@ -50,7 +50,7 @@ fn target(claim: &NodeClaim) -> Target {
 
 /// Reports whether the instance runs outside any reservation.
 fn has_lost(claim: &NodeClaim, instances: &BTreeMap<String, Instance>) -> bool {
-    let instance = provider_id(claim).and_then(|id| instances.get(id));
+    let instance = claim.provider_id().and_then(|id| instances.get(id));
     instance.is_some_and(|instance| instance.capacity_reservation_id.is_none() && instance.state == "running")
 }
 
@@ -61,7 +61,7 @@ fn call_on_demand(index: &Index, claim: &NodeClaim) -> Vec<Operation> {
         labels[key] = serde_json::Value::Null;
     }
     let body = json!({"metadata": {"labels": labels}});
-    let nodes = index.nodes_of(provider_id(claim).unwrap_or_default()).into_iter();
+    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default()).into_iter();
     let nodes = nodes.map(|node| Target::Node(node.name().to_owned()));
     std::iter::once(target(claim)).chain(nodes).map(|target| Operation::Patch(target, body.clone())).collect()
 }

@@ -18,8 +18,9 @@ pub use nodepool::{follow_pool, of_pool};
 
 use crate::capacity::offerings::Offerings;
 use crate::capacity::reservations;
+use crate::gc::periodic;
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, provider_id};
+use crate::state::index::Index;
 use crate::write::patches;
 use crate::write::writer::{Operation, Target, Writer};
 
@@ -39,36 +40,27 @@ const OURS: [&str; 7] = [
 ];
 
 /// Compares NodeClaims with EC2 forever.
-pub async fn compare_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
-    loop {
-        tokio::time::sleep(EVERY).await;
-        if !cluster.read(Index::is_synced) {
-            continue;
-        }
-        let instances: BTreeMap<String, Instance> = match market.own_instances().await {
-            Ok(instances) => instances.into_iter().map(|one| (one.provider_id(), one)).collect(),
-            Err(error) => {
-                let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to list instances for drift detection");
-                continue;
-            }
-        };
-        let mut steps = found(&cluster, &market, &instances);
-        steps.extend(cluster.read(|index| reservations::decide(index, &instances)));
-        for step in steps {
+pub async fn compare_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
+    periodic::run_for_ever("drift detection", EVERY, &cluster, async || {
+        let instances = offerings.own_instances_by_provider_id().await?;
+        let mut operations = found(&cluster, &offerings, &instances);
+        operations.extend(cluster.read(|index| reservations::decide(index, &instances)));
+        for operation in operations {
             // The NodeClaim has changed or is deleted: the next comparison handles it.
-            if let Err(error) = act.run(step).await {
+            if let Err(error) = writer.run(operation).await {
                 let error = daemon::error::chain(&error);
                 log::debug!(error = error.as_str(); "failed to update the Drifted condition");
             }
         }
-    }
+        Ok(EVERY)
+    })
+    .await;
 }
 
-fn found(cluster: &Cluster, market: &Offerings, instances: &BTreeMap<String, Instance>) -> Vec<Operation> {
+fn found(cluster: &Cluster, offerings: &Offerings, instances: &BTreeMap<String, Instance>) -> Vec<Operation> {
     let now = cluster.now();
-    let resolved = |class: &str| market.class(class);
-    let catalogue = |claim: &NodeClaim| market.catalogue_of(claim, now);
+    let resolved = |class: &str| offerings.class(class);
+    let catalogue = |claim: &NodeClaim| offerings.catalogue_of(claim, now);
     let world = DriftContext { instances, resolved: &resolved, catalogue: &catalogue };
     cluster.read(|index| decide(index, &world, now))
 }
@@ -112,7 +104,7 @@ fn compare(claim: &NodeClaim, class: &EC2NodeClass, world: &DriftContext<'_>, no
         None => Group::Unknown,
         Some(class) => class.placement_group.as_ref().map_or(Group::None, |group| Group::Id(&group.id)),
     };
-    let instance = provider_id(claim).and_then(|id| world.instances.get(id));
+    let instance = claim.provider_id().and_then(|id| world.instances.get(id));
     match cloud::nodeclass::drift(claim, class, instance, group) {
         Ok(drift) => Some(drift),
         Err(untold) => {

@@ -11,13 +11,14 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::capacity::offerings::Offerings;
+use crate::gc::periodic;
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, launch_token, provider_id};
+use crate::state::index::Index;
 use crate::write::writer::{Operation, Target, Writer};
 
 /// Interval between the first checks. A leaked instance costs money from the first minute.
 const EARLY: Duration = Duration::from_secs(10);
-const EARLY_LOOKS: u32 = 20;
+const EARLY_RUNS: u32 = 20;
 const LATER: Duration = Duration::from_secs(120);
 /// Interval between checks of launch templates. Launch templates cost nothing, and a region permits 5,000 of them.
 const TEMPLATES: Duration = Duration::from_secs(600);
@@ -25,47 +26,38 @@ const TEMPLATES: Duration = Duration::from_secs(600);
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Deletes orphaned resources forever.
-pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
-    let mut looks: u32 = 0;
+pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
+    let mut runs: u32 = 0;
     let mut templates_due = Instant::now();
-    loop {
-        tokio::time::sleep(if looks < EARLY_LOOKS { EARLY } else { LATER }).await;
-        if !cluster.read(Index::is_synced) {
-            continue;
-        }
-        let instances = match market.own_instances().await {
-            Ok(instances) => instances,
-            Err(error) => {
-                let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to list instances, retrying");
-                continue;
-            }
-        };
-        looks = looks.saturating_add(1);
-        let mut steps = cluster.read(|index| decide(index, &instances, cluster.now()));
+    periodic::run_for_ever("garbage collection", EARLY, &cluster, async || {
+        let instances = offerings.own_instances().await?;
+        runs = runs.saturating_add(1);
+        let mut operations = cluster.read(|index| decide(index, &instances, cluster.now()));
         if templates_due <= Instant::now() {
             templates_due = Instant::now() + TEMPLATES;
-            steps.extend(unused_templates(&cluster, &market, cluster.now()).await);
+            operations.extend(unused_templates(&cluster, &offerings, cluster.now()).await);
         }
-        for step in steps {
-            log::info!(operation = step.name(); "deleting orphaned resource");
-            if let Err(error) = act.run(step).await {
+        for operation in operations {
+            log::info!(operation = operation.name(); "deleting orphaned resource");
+            if let Err(error) = writer.run(operation).await {
                 let error = daemon::error::chain(&error);
                 log::warn!(error = error.as_str(); "failed to delete orphaned resource, retrying");
             }
         }
-    }
+        Ok(if runs < EARLY_RUNS { EARLY } else { LATER })
+    })
+    .await;
 }
 
 /// Lists launch templates and returns operations that delete unused ones.
-pub async fn unused_templates(cluster: &Cluster, market: &Offerings, now: Timestamp) -> Vec<Operation> {
-    let tags = cloud::launch::cluster_tags(market.settings());
-    match market.cloud().launch_templates(&tags).await {
+pub async fn unused_templates(cluster: &Cluster, offerings: &Offerings, now: Timestamp) -> Vec<Operation> {
+    let tags = cloud::launch::cluster_tags(offerings.settings());
+    match offerings.cloud().launch_templates(&tags).await {
         Ok(listed) => {
             let classes: BTreeSet<String> = cluster.read(|index| index.classes.keys().cloned().collect());
-            market.templates().verify(&listed, now);
-            let unused = market.templates().unused(&classes, now);
-            market.templates().forget(unused.iter());
+            offerings.templates().verify(&listed, now);
+            let unused = offerings.templates().unused(&classes, now);
+            offerings.templates().forget(unused.iter());
             unused.into_iter().map(Operation::DeleteLaunchTemplate).collect()
         }
         Err(error) => {
@@ -81,10 +73,10 @@ pub async fn unused_templates(cluster: &Cluster, market: &Offerings, now: Timest
 #[must_use]
 pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> Vec<Operation> {
     let mut steps = Vec::new();
-    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
+    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| claim.provider_id()).collect();
     // A NodeClaim that has its instance waits for no other: further instances of its launch are orphaned.
-    let waiting = index.claims.values().filter(|claim| provider_id(claim).is_none());
-    let tokens: BTreeSet<&str> = waiting.filter_map(|claim| launch_token(claim)).collect();
+    let waiting = index.claims.values().filter(|claim| claim.provider_id().is_none());
+    let tokens: BTreeSet<&str> = waiting.filter_map(|claim| claim.launch_token()).collect();
     for instance in instances.iter().filter(|instance| !instance.is_ending()) {
         let id = instance.provider_id();
         let awaited =
@@ -113,7 +105,7 @@ fn is_young(instance: &cloud::Instance, now: Timestamp) -> bool {
 
 /// Reports whether a registered NodeClaim has no instance. A node with condition Ready proves that its instance exists.
 fn is_orphan(index: &Index, claim: &NodeClaim, alive: &BTreeSet<String>, now: Timestamp) -> bool {
-    let Some(id) = provider_id(claim) else { return false };
+    let Some(id) = claim.provider_id() else { return false };
     let registered = api::status::find(claim.conditions(), condition::REGISTERED).filter(|found| found.is_true());
     let settled = registered.is_some_and(|found| now.duration_since(found.last_transition_time.0) >= GRACE);
     let ready = index.nodes_of(id).iter().any(|node| Node::is_ready(node));

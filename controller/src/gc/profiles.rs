@@ -9,6 +9,7 @@ use api::annotation;
 use cloud::nodeclass::{self, Unused};
 
 use crate::capacity::offerings::Offerings;
+use crate::gc::periodic;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::writer::{Operation, Writer};
@@ -16,42 +17,33 @@ use crate::write::writer::{Operation, Writer};
 const EVERY: Duration = Duration::from_secs(30 * 60);
 
 /// Deletes unused instance profiles forever. Does nothing in an isolated VPC, where IAM cannot be reached.
-pub async fn collect_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
-    if market.settings().isolated_vpc {
+pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
+    if offerings.settings().isolated_vpc {
         return;
     }
     let mut unused = Unused::default();
-    loop {
-        tokio::time::sleep(EVERY).await;
-        if !cluster.read(Index::is_synced) {
-            continue;
-        }
-        let path = nodeclass::cluster_path(market.settings());
-        let found = match market.cloud().instance_profiles(&path).await {
-            Ok(found) => found,
-            Err(error) => {
-                let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to list instance profiles, retrying");
-                continue;
-            }
-        };
-        let used = cluster.read(|index| used(index, &market));
+    periodic::run_for_ever("collection of instance profiles", EVERY, &cluster, async || {
+        let path = nodeclass::cluster_path(offerings.settings());
+        let found = offerings.cloud().instance_profiles(&path).await?;
+        let used = cluster.read(|index| used(index, &offerings));
         for profile in unused.sweep(&found, &used, cluster.now()) {
             log::info!(profile = profile.name.as_str(); "deleting unused instance profile");
             let steps = nodeclass::removal(profile).into_iter().map(Operation::Profile).collect();
-            if let Err(error) = act.run_all(steps).await {
+            if let Err(error) = writer.run_all(steps).await {
                 let error = daemon::error::chain(&error);
                 log::warn!(error = error.as_str(); "failed to delete orphaned resource, retrying");
             }
         }
-    }
+        Ok(EVERY)
+    })
+    .await;
 }
 
 /// Returns the profiles that an EC2NodeClass has or will have, or that an instance was launched with.
-fn used(index: &Index, market: &Offerings) -> BTreeSet<String> {
+fn used(index: &Index, offerings: &Offerings) -> BTreeSet<String> {
     let classes = index.classes.values().flat_map(|class| {
         let current = class.status.as_ref().map(|status| status.instance_profile.clone());
-        [current, nodeclass::own_name(class, market.settings())]
+        [current, nodeclass::own_name(class, offerings.settings())]
     });
     let claims = index
         .claims

@@ -12,49 +12,43 @@ use cloud::{Instance, Tags};
 use serde_json::json;
 
 use crate::capacity::offerings::Offerings;
+use crate::gc::periodic;
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, provider_id};
+use crate::state::index::Index;
 use crate::write::writer::{Operation, Target, WriteError, Writer};
 
 /// Interval between checks for nodes without their tags.
-const LOOK: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(10);
 /// Pause after each CreateTags call, which shares its rate limit with urgent calls.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Tag that consoles show as the name of an instance.
 const NAME: &str = "Name";
 
 /// Tags instances forever.
-pub async fn tag_for_ever(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let due = cluster.read(|index| if index.is_synced() { untagged(index) } else { Vec::new() });
+pub async fn tag_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
+    periodic::run_for_ever("tagging", EVERY, &cluster, async || {
+        let due = cluster.read(untagged);
         if due.is_empty() {
-            continue;
+            return Ok(EVERY);
         }
-        let instances = match market.own_instances().await {
-            Ok(instances) => instances,
-            Err(error) => {
-                let error = daemon::error::chain(&error);
-                log::warn!(error = error.as_str(); "failed to list instances for tagging, retrying");
-                continue;
-            }
-        };
-        let known: BTreeMap<String, Instance> = instances.into_iter().map(|one| (one.provider_id(), one)).collect();
+        let known = offerings.own_instances_by_provider_id().await?;
         for claim in due {
-            let Some(instance) = provider_id(&claim).and_then(|id| known.get(id)) else { continue };
-            if let Err(error) = tag(&act, decide(&claim, instance, &market.settings().cluster_name)).await {
+            let Some(instance) = claim.provider_id().and_then(|id| known.get(id)) else { continue };
+            if let Err(error) = tag(&writer, decide(&claim, instance, &offerings.settings().cluster_name)).await {
                 let (name, error) = (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
                 log::warn!(nodeclaim = name, error = error.as_str(); "failed to tag instance, retrying");
             }
         }
-    }
+        Ok(EVERY)
+    })
+    .await;
 }
 
 /// Runs the operations, with a pause after each write to EC2.
-async fn tag(act: &Writer, steps: Vec<Operation>) -> Result<(), WriteError> {
+async fn tag(writer: &Writer, steps: Vec<Operation>) -> Result<(), WriteError> {
     for step in steps {
         let writes_tags = matches!(step, Operation::Tag(..));
-        match act.run(step).await {
+        match writer.run(step).await {
             Err(error) if is_gone(&error) => return Ok(()),
             other => other?,
         }
@@ -131,7 +125,7 @@ mod tests {
     use crate::{fixture, metrics};
 
     /// Returns a writer whose API server answers 404 to each request, and the number of requests.
-    fn act(cloud: &FakeCloud) -> (Writer, Arc<AtomicUsize>) {
+    fn writer(cloud: &FakeCloud) -> (Writer, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let counts = Arc::clone(&asked);
         let unknown = move |_: http::Request<Body>| {
@@ -156,10 +150,10 @@ mod tests {
         let steps = decide(&claim, &Instance { id: "i-0123456789abcdef0".to_owned(), ..Instance::default() }, "kerf");
         let [Operation::Tag(..), Operation::Patch(..)] = &steps[..] else { panic!("{steps:?}") };
         let word = steps[1].clone();
-        let (act, asked) = act(&cloud);
-        tag(&act, steps).await.unwrap();
+        let (writer, asked) = writer(&cloud);
+        tag(&writer, steps).await.unwrap();
         assert_eq!((cloud.count("CreateTags"), asked.load(Ordering::Relaxed)), (1, 0));
-        tag(&act, vec![word]).await.unwrap();
+        tag(&writer, vec![word]).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 1);
     }
 

@@ -79,15 +79,17 @@ pub async fn served_version(client: &Client) -> anyhow::Result<String> {
 }
 
 /// Follows the version of the cluster forever. A new version changes the images of aliases, so all EC2NodeClasses are enqueued.
-pub async fn follow_version(settings: Settings, client: Client, market: Arc<Offerings>, cluster: Arc<Cluster>) {
+pub async fn follow_version(settings: Settings, client: Client, offerings: Arc<Offerings>, cluster: Arc<Cluster>) {
     loop {
         tokio::time::sleep(VERSION).await;
         let found = match settings.eks_control_plane {
-            true => market.cloud().cluster(&settings.cluster_name).await.map(|found| found.version).map_err(Into::into),
+            true => {
+                offerings.cloud().cluster(&settings.cluster_name).await.map(|found| found.version).map_err(Into::into)
+            }
             false => served_version(&client).await,
         };
         match found {
-            Ok(version) if market.follow(&version) => {
+            Ok(version) if offerings.follow(&version) => {
                 log::info!(version = version.as_str(); "cluster version changed");
                 let classes: Vec<String> = cluster.read(|index| index.classes.keys().cloned().collect());
                 classes.into_iter().for_each(|name| cluster.queue.add(WorkItem::Class(name)));

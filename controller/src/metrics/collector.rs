@@ -38,7 +38,7 @@ pub type CatalogueLookup<'a> = &'a dyn Fn(&NodeClaim) -> Option<Arc<Catalogue>>;
 /// Gauges of the cluster, with the series of the last scrape.
 #[derive(Debug)]
 pub struct ClusterMetrics {
-    told: GaugeSet,
+    exported: GaugeSet,
     waits: Waits,
 }
 
@@ -46,7 +46,7 @@ impl ClusterMetrics {
     /// Creates metrics without series. Pods from before `since` are not measured.
     #[must_use]
     pub fn new(since: Timestamp) -> Self {
-        Self { told: GaugeSet::default(), waits: Waits::new(since) }
+        Self { exported: GaugeSet::default(), waits: Waits::new(since) }
     }
 
     /// Updates all metrics.
@@ -58,7 +58,7 @@ impl ClusterMetrics {
         metrics: &Metrics,
         now: Timestamp,
     ) {
-        self.told.replace(metrics, samples(index, decisions, prices, now));
+        self.exported.replace(metrics, samples(index, decisions, prices, now));
         self.waits.observe(index, decisions, metrics);
         let (turned, ended) = index.turns.take();
         conditions::count(turned, ended, metrics);
@@ -218,8 +218,8 @@ fn pools(index: &Index) -> Vec<Sample> {
         let limits = pool.spec.limits.iter().map(|limits| (&metrics::POOL_LIMIT, limits));
         let usage = pool.status.iter().map(|status| (&metrics::POOL_USAGE, &status.resources));
         for (metric, list) in limits.chain(usage) {
-            let told = amounts(list).into_iter();
-            samples.extend(told.map(|(resource, amount)| {
+            let resources = amounts(list).into_iter();
+            samples.extend(resources.map(|(resource, amount)| {
                 Sample::new(
                     metric,
                     metrics::ByResourceTypeNodePool { resource_type: &resource, nodepool: name },

@@ -13,14 +13,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::metrics;
 use crate::reconcile::disruption::CommandKind;
-use crate::reconcile::nodeclaim::pool;
 
 /// Counts the registration of a node.
 pub fn registered(metrics: &Metrics, claim: &NodeClaim) {
     let zone = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::ZONE));
     metrics.add(
         &metrics::NODES_CREATED,
-        metrics::ByNodePoolZone { nodepool: pool(claim), zone: zone.map_or("", String::as_str) },
+        metrics::ByNodePoolZone { nodepool: claim.nodepool(), zone: zone.map_or("", String::as_str) },
         1.0,
     );
 }
@@ -31,14 +30,14 @@ pub fn disrupted(metrics: &Metrics, claim: &NodeClaim, reason: &str) {
     let capacity_type = capacity_type.map_or("", String::as_str);
     metrics.add(
         &metrics::CLAIMS_DISRUPTED,
-        metrics::ByReasonNodePoolCapacityType { reason, nodepool: pool(claim), capacity_type },
+        metrics::ByReasonNodePoolCapacityType { reason, nodepool: claim.nodepool(), capacity_type },
         1.0,
     );
 }
 
 /// Counts a NodeClaim that is gone, with its durations.
 pub fn claim_gone(metrics: &Metrics, claim: &NodeClaim, now: Timestamp) {
-    let pool = pool(claim);
+    let pool = claim.nodepool();
     let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str);
     metrics.add(
         &metrics::CLAIMS_TERMINATED,
@@ -107,7 +106,7 @@ pub fn move_begun(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim
     let (decision, consolidation_type) = (kind.decision(), kind.consolidation());
     let labels = metrics::ByDecisionReasonConsolidationType { decision, reason: &reason, consolidation_type };
     metrics.add(&metrics::DECISIONS, labels, 1.0);
-    for pool in claims.iter().map(|claim| pool(claim)).collect::<BTreeSet<_>>() {
+    for pool in claims.iter().map(|claim| claim.nodepool()).collect::<BTreeSet<_>>() {
         let labels = metrics::ByNodePoolDecisionReasonConsolidationType {
             nodepool: pool,
             decision,
@@ -119,7 +118,7 @@ pub fn move_begun(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim
     for claim in replacements {
         metrics.add(
             &metrics::CLAIMS_CREATED,
-            metrics::ByReasonNodePool { reason: &reason, nodepool: pool(claim) },
+            metrics::ByReasonNodePool { reason: &reason, nodepool: claim.nodepool() },
             1.0,
         );
     }
@@ -131,12 +130,12 @@ pub fn move_done(metrics: &Metrics, kind: &CommandKind, claims: &[Arc<NodeClaim>
 }
 
 /// Counts the removal of a NodeClaim with an unhealthy node, by condition.
-pub fn sick(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
+pub fn unhealthy(metrics: &Metrics, condition: &str, claim: &NodeClaim) {
     let capacity_type = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::CAPACITY_TYPE));
     let image = claim.status.as_ref().map_or("", |status| status.image_id.as_str());
     let labels = metrics::ByConditionNodePoolCapacityTypeImageId {
         condition,
-        nodepool: pool(claim),
+        nodepool: claim.nodepool(),
         capacity_type: capacity_type.map_or("", String::as_str),
         image_id: image,
     };

@@ -81,14 +81,14 @@ mod tests {
         ]);
         let nodes = [node(&closed), node(&ill)];
         reexport.count(nodes.iter().map(AsRef::as_ref), &metrics);
-        let told = |text: &str, line: &str| text.contains(line);
+        let has_line = |text: &str, line: &str| text.contains(line);
         let text = metrics.render();
-        assert!(told(&text, r#"kerf_nodes_gate_closed{nodepool="blue",gate="CNI"} 2.0"#), "{text}");
-        assert!(told(&text, r#"kerf_nodes_gate_closed{nodepool="blue",gate="Probe"} 1.0"#), "{text}");
+        assert!(has_line(&text, r#"kerf_nodes_gate_closed{nodepool="blue",gate="CNI"} 2.0"#), "{text}");
+        assert!(has_line(&text, r#"kerf_nodes_gate_closed{nodepool="blue",gate="Probe"} 1.0"#), "{text}");
         let disk = r#"kerf_nodes_unhealthy{nodepool="blue",condition="StorageReady",reason="DiskFull"} 1.0"#;
-        assert!(told(&text, disk), "{text}");
-        assert!(!told(&text, "DiskPressure") && !told(&text, "KernelIsReady"), "{text}");
+        assert!(has_line(&text, disk), "{text}");
+        assert!(!has_line(&text, "DiskPressure") && !has_line(&text, "KernelIsReady"), "{text}");
         reexport.count(std::iter::empty(), &metrics);
-        assert!(!told(&metrics.render(), "blue"));
+        assert!(!has_line(&metrics.render(), "blue"));
     }
 }

@@ -100,7 +100,7 @@ fn orders(
         Some(DisruptionCommand {
             reason: planned.reason,
             claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
-            sick: match &planned.why {
+            unhealthy: match &planned.why {
                 CommandCause::Sick { condition } => Some(condition.clone()),
                 _ => None,
             },
@@ -150,8 +150,8 @@ fn tell_pods(
 
 /// Returns the dropped preferences as the end of a sentence.
 fn without(dropped: &[Preference]) -> String {
-    let wishes: Vec<String> = dropped.iter().map(ToString::to_string).collect();
-    if wishes.is_empty() { String::new() } else { format!("; dropped: {}", wishes.join(", ")) }
+    let preferences: Vec<String> = dropped.iter().map(ToString::to_string).collect();
+    if preferences.is_empty() { String::new() } else { format!("; dropped: {}", preferences.join(", ")) }
 }
 
 /// Returns the NodePools that the plan did not include, each with its reason, as the end of a sentence.

@@ -15,8 +15,8 @@ use crate::write::events::{Event, ObjectReference};
 /// Returns the events of all problems.
 #[must_use]
 pub fn notes(index: &Index, built: &SnapshotResult) -> Vec<Event> {
-    let told = built.problems.iter().filter(|problem| is_missed(problem, built));
-    let of_objects = told.flat_map(|problem| {
+    let reported = built.problems.iter().filter(|problem| is_missed(problem, built));
+    let of_objects = reported.flat_map(|problem| {
         let objects = problem.about().into_iter().filter_map(|subject| object(index, &subject));
         objects.map(|object| Event::warning(object, problem.reason(), problem.to_string()))
     });

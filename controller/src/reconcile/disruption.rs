@@ -102,7 +102,7 @@ pub fn view(index: &Index, id: &str, now: Timestamp) -> Option<CommandView> {
 }
 
 fn leaver(index: &Index, claim: &Arc<NodeClaim>, now: Timestamp) -> DisruptedClaim {
-    let nodes = index.nodes_of(crate::state::index::provider_id(claim).unwrap_or_default());
+    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
     let node = nodes.first().map(|node| Arc::clone(node));
     let pods = || nodes.iter().take(1).flat_map(|node| index.pods_on(node.name())).filter(|pod| !pod.is_terminal());
     DisruptedClaim {
@@ -183,7 +183,10 @@ fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind)
     if let Some((name, _)) = lost.filter(|_| kind.waits()) {
         return Some(format!("replacement {name} was deleted"));
     }
-    let held = staying.iter().filter(|leaver| heeds(&leaver.claim, kind)).find_map(|leaver| leaver.held_by.clone());
+    let held = staying
+        .iter()
+        .filter(|leaver| respects_blocked_pods(&leaver.claim, kind))
+        .find_map(|leaver| leaver.held_by.clone());
     if held.is_some() {
         return held;
     }
@@ -194,7 +197,7 @@ fn obstacle(view: &CommandView, staying: &[&DisruptedClaim], kind: &CommandKind)
 
 /// Reports whether a blocked pod blocks the command too. Drift and expiration continue if the NodeClaim has a termination grace
 /// period.
-fn heeds(claim: &NodeClaim, kind: &CommandKind) -> bool {
+fn respects_blocked_pods(claim: &NodeClaim, kind: &CommandKind) -> bool {
     let forced = [CommandReason::Drifted, CommandReason::Expired].iter().any(|reason| kind.is(*reason));
     kind.waits() && !(forced && claim.spec.termination_grace_period.is_some())
 }

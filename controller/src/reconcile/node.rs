@@ -16,7 +16,7 @@ use drain::{Drain, Millis, PodOnNode};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::reconcile::nodeclaim::{InstanceState, next_look, pool};
+use crate::reconcile::nodeclaim::{InstanceState, next_look};
 use crate::write::events::{Event, ObjectReference};
 use crate::write::patches;
 use crate::write::writer::{Operation, PodRef, Target};
@@ -327,8 +327,8 @@ pub fn why(view: &NodeView) -> &str {
 fn deadline(view: &NodeView) -> Option<Millis> {
     let annotations = view.claim.as_ref().and_then(|claim| claim.metadata.annotations.as_ref());
     let carried = annotations.and_then(|all| all.get(annotation::TERMINATION_TIMESTAMP)).map(String::as_str);
-    let told = view.node.interruption().and_then(|_| view.node.annotation(annotation::INTERRUPTION_DEADLINE));
-    let moments = [carried, told].into_iter().flatten().filter_map(|text| text.parse::<Timestamp>().ok());
+    let since_time = view.node.interruption().and_then(|_| view.node.annotation(annotation::INTERRUPTION_DEADLINE));
+    let moments = [carried, since_time].into_iter().flatten().filter_map(|text| text.parse::<Timestamp>().ok());
     moments.map(millis).min()
 }
 

@@ -123,8 +123,8 @@ pub fn asks(view: &NodeClaimView) -> bool {
 /// in half a minute, and some in minutes.
 #[must_use]
 pub fn next_look(claim: &NodeClaim, now: Timestamp) -> Duration {
-    let told = api::status::find(claim.conditions(), condition::INSTANCE_TERMINATING).filter(|found| found.is_true());
-    let passed = told.map(|found| now.duration_since(found.last_transition_time.0));
+    let found = api::status::find(claim.conditions(), condition::INSTANCE_TERMINATING).filter(|found| found.is_true());
+    let passed = found.map(|found| now.duration_since(found.last_transition_time.0));
     let passed = passed.and_then(|passed| Duration::try_from(passed).ok()).unwrap_or_default();
     (passed / 8).clamp(SOONEST_LOOK, LATEST_LOOK)
 }
@@ -171,7 +171,7 @@ pub fn decide(view: &NodeClaimView) -> NodeClaimDecision {
 fn ask_for_launch(view: &NodeClaimView, decision: &mut NodeClaimDecision) {
     let created = view.claim.metadata.creation_timestamp.as_ref().map_or(view.now, |time| time.0);
     let patience = time_left(created, STRAGGLER, view.now);
-    match crate::state::index::launch_token(&view.claim) {
+    match view.claim.launch_token() {
         Some(token) => decision.work.push(WorkItem::Launch(token.to_owned())),
         None if patience.is_zero() => decision.work.push(WorkItem::Gather),
         None => decision.wake(patience),
@@ -194,12 +194,6 @@ fn target(claim: &NodeClaim) -> Target {
 
 fn name(claim: &NodeClaim) -> &str {
     claim.metadata.name.as_deref().unwrap_or_default()
-}
-
-/// Returns the name of the NodeClaim's NodePool.
-#[must_use]
-pub fn pool(claim: &NodeClaim) -> &str {
-    claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL)).map_or("", String::as_str)
 }
 
 fn delete(claim: &NodeClaim) -> Operation {

@@ -64,42 +64,46 @@ pub fn view(index: &Index, name: &str, now: Timestamp) -> Option<NodeClassView> 
 ///
 /// # Errors
 /// Returns an error if AWS does not list the resources that the EC2NodeClass leaves behind, or if a write fails.
-pub async fn decide(view: &NodeClassView, market: &Offerings, act: &Writer) -> Result<NodeClassDecision, WriteError> {
+pub async fn decide(
+    view: &NodeClassView,
+    offerings: &Offerings,
+    writer: &Writer,
+) -> Result<NodeClassDecision, WriteError> {
     if view.class.metadata.deletion_timestamp.is_some() {
-        return finalization::decide(view, market).await;
+        return finalization::decide(view, offerings).await;
     }
     if !has_finalizer(&view.class) {
-        return Ok(NodeClassDecision::new(vec![add_finalizer(&view.class)], market.class_refresh()));
+        return Ok(NodeClassDecision::new(vec![add_finalizer(&view.class)], offerings.class_refresh()));
     }
-    let settings = market.settings_of_today();
+    let settings = offerings.settings_of_today();
     let queries = nodeclass::queries(&view.class, &settings);
-    let answers = nodeclass::fetch(market.cloud(), &queries, market.memory(), view.now).await;
+    let answers = nodeclass::fetch(offerings.cloud(), &queries, offerings.memory(), view.now).await;
     let mut resolution = nodeclass::resolve(&view.class, answers, &settings, view.now);
-    complete_profile(view, market, act, &mut resolution).await?;
-    let told = user_data::check(view, &resolution.class, &settings);
-    dry_run::rehearse(view, market, &mut resolution).await;
-    let mut decision = readiness::decide_readiness(view, market, resolution);
-    decision.steps.extend(told.notes);
-    Ok(NodeClassDecision { user_data: told.bytes, ..decision })
+    complete_profile(view, offerings, writer, &mut resolution).await?;
+    let check = user_data::check(view, &resolution.class, &settings);
+    dry_run::rehearse(view, offerings, &mut resolution).await;
+    let mut decision = readiness::decide_readiness(view, offerings, resolution);
+    decision.steps.extend(check.notes);
+    Ok(NodeClassDecision { user_data: check.bytes, ..decision })
 }
 
 /// Completes the instance profile. A refusal by IAM becomes part of the resolution.
 async fn complete_profile(
     view: &NodeClassView,
-    market: &Offerings,
-    act: &Writer,
+    offerings: &Offerings,
+    writer: &Writer,
     resolution: &mut Resolution,
 ) -> Result<(), WriteError> {
     for step in std::mem::take(&mut resolution.profile_steps) {
-        market.memory().forget_profile(step.profile());
+        offerings.memory().forget_profile(step.profile());
         log::info!(
             ec2nodeclass = resolution.class.name.as_str(), profile = step.profile();
             "updating instance profile"
         );
-        match act.run(Operation::Profile(step)).await {
+        match writer.run(Operation::Profile(step)).await {
             Ok(()) => {}
             Err(WriteError::Cloud(error)) => {
-                resolution.profile_failed(&view.class, error, market.settings());
+                resolution.profile_failed(&view.class, error, offerings.settings());
                 return Ok(());
             }
             Err(other) => return Err(other),

@@ -156,9 +156,9 @@ fn judge_daemonsets(pool: &mut NodePool, view: &NodePoolView) {
 /// Reports whether NodePool or EC2NodeClass has changed since the last evaluation of registrations.
 #[must_use]
 pub fn is_renewed(view: &NodePoolView) -> bool {
-    let judged = api::status::find(view.pool.conditions(), condition::NODE_REGISTRATION_HEALTHY);
+    let health = api::status::find(view.pool.conditions(), condition::NODE_REGISTRATION_HEALTHY);
     let pool = view.pool.metadata.generation.unwrap_or_default();
-    judged.is_none_or(|judged| judged.observed_generation != pool) || seen_class(&view.pool) != class_generation(view)
+    health.is_none_or(|health| health.observed_generation != pool) || seen_class(&view.pool) != class_generation(view)
 }
 
 fn seen_class(pool: &NodePool) -> Option<i64> {

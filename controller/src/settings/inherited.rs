@@ -48,13 +48,13 @@ impl Inherited {
     /// Returns one sentence for each request without effect.
     #[must_use]
     pub fn unmet(&self) -> Vec<String> {
-        let wishes = [
+        let unsupported = [
             (self.enable_zonal_shift, "ENABLE_ZONAL_SHIFT has no effect: zonal shifts are not supported yet"),
             (
                 !self.ignore_dra_requests,
                 "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet",
             ),
         ];
-        wishes.iter().filter(|(wished, _)| *wished).map(|(_, sentence)| (*sentence).to_owned()).collect()
+        unsupported.iter().filter(|(is_set, _)| *is_set).map(|(_, sentence)| (*sentence).to_owned()).collect()
     }
 }

@@ -259,7 +259,7 @@ impl Index {
     /// Returns the NodePool of the NodeClaim, if it exists.
     #[must_use]
     pub fn pool_of(&self, claim: &NodeClaim) -> Option<&Arc<NodePool>> {
-        self.pools.get(crate::reconcile::nodeclaim::pool(claim))
+        self.pools.get(claim.nodepool())
     }
 
     /// Returns the command in progress that disrupts the NodeClaim or that created it; see [`api::annotation::REPLACED_BY`].
@@ -288,24 +288,6 @@ impl Index {
     pub fn last_pod_event(&self, node: &str) -> Option<Timestamp> {
         self.pod_events.get(node).copied()
     }
-}
-
-/// Returns the provider id of the NodeClaim's instance, once it was launched.
-#[must_use]
-pub fn provider_id(claim: &NodeClaim) -> Option<&str> {
-    claim.status.as_ref().map(|status| status.provider_id.as_str()).filter(|id| !id.is_empty())
-}
-
-/// Returns the EC2 id of the NodeClaim's instance, once it was launched.
-#[must_use]
-pub fn instance_id(claim: &NodeClaim) -> Option<&str> {
-    provider_id(claim)?.rsplit('/').next()
-}
-
-/// Returns the client token of the CreateFleet call that launches the NodeClaim.
-#[must_use]
-pub fn launch_token(claim: &NodeClaim) -> Option<&str> {
-    claim.metadata.annotations.as_ref()?.get(api::annotation::LAUNCH_TOKEN).map(String::as_str)
 }
 
 #[cfg(test)]

@@ -124,14 +124,14 @@ mod tests {
     #[test]
     fn replace_returns_work_only_when_a_result_changed() {
         let found = |generation| {
-            let judged = AtGeneration { generation, verdict: None };
-            PlanResults { overlays: [("a".to_owned(), judged)].into(), ..PlanResults::default() }
+            let finding = AtGeneration { generation, verdict: None };
+            PlanResults { overlays: [("a".to_owned(), finding)].into(), ..PlanResults::default() }
         };
-        let verdicts = PlanResultStore::default();
-        assert_eq!(verdicts.replace(found(1)), [WorkItem::Overlay("a".to_owned())]);
-        assert_eq!(verdicts.replace(found(1)), []);
-        assert_eq!(verdicts.replace(found(2)), [WorkItem::Overlay("a".to_owned())]);
-        assert_eq!(verdicts.replace(PlanResults::default()), []);
-        assert_eq!(verdicts.overlay("a"), None);
+        let plan_results = PlanResultStore::default();
+        assert_eq!(plan_results.replace(found(1)), [WorkItem::Overlay("a".to_owned())]);
+        assert_eq!(plan_results.replace(found(1)), []);
+        assert_eq!(plan_results.replace(found(2)), [WorkItem::Overlay("a".to_owned())]);
+        assert_eq!(plan_results.replace(PlanResults::default()), []);
+        assert_eq!(plan_results.overlay("a"), None);
     }
 }

@@ -103,17 +103,17 @@ mod tests {
     #[test]
     fn verdict_is_unhealthy_when_two_of_the_last_four_failed() {
         let bad = || Registration::Bad { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
-        let sick = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
+        let unhealthy = RegistrationHealth::Unhealthy { reason: "LaunchFailed".to_owned(), message: "no".to_owned() };
         let good = || Registration::Good;
         let rows = [
             (vec![], RegistrationHealth::Unknown),
             (vec![good()], RegistrationHealth::Healthy),
             (vec![bad()], RegistrationHealth::Unknown),
-            (vec![bad(), bad()], sick.clone()),
-            (vec![good(), bad(), bad()], sick.clone()),
+            (vec![bad(), bad()], unhealthy.clone()),
+            (vec![good(), bad(), bad()], unhealthy.clone()),
             (vec![good(), good(), good(), bad()], RegistrationHealth::Healthy),
             (vec![bad(), bad(), good(), good(), good()], RegistrationHealth::Healthy),
-            (vec![good(), bad(), good(), good(), bad()], sick),
+            (vec![good(), bad(), good(), good(), bad()], unhealthy),
         ];
         for (results, verdict) in rows {
             let mut ring = RegistrationHistory::default();

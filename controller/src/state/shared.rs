@@ -16,11 +16,11 @@ pub struct Shared {
     /// The index, the work queue and the clock.
     pub cluster: Arc<Cluster>,
     /// Instance types, offerings and resolved EC2NodeClasses.
-    pub market: Arc<Offerings>,
+    pub offerings: Arc<Offerings>,
     /// Counters and gauges.
     pub metrics: Arc<Metrics>,
     /// Results of the last plan for NodeOverlays and CapacityBuffers.
-    pub verdicts: Arc<PlanResultStore>,
+    pub plan_results: Arc<PlanResultStore>,
     /// Notices of EC2 for NodeClaims.
     pub notices: Arc<Notices>,
     /// Nominations of pods to nodes.

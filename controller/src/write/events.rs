@@ -271,20 +271,20 @@ mod tests {
         let now = Instant::now();
         let pool = ObjectReference::new("karpenter.sh/v1", "NodePool", &ObjectMeta::default());
         let note = Event::warning(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, "none".to_owned());
-        let told = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
-        assert_eq!(told, [true, false, true]);
+        let published = [0, 59, 61].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
+        assert_eq!(published, [true, false, true]);
     }
 
     #[test]
     fn is_news_repeats_recommendations_once_a_day() {
         let memory = RecentEvents::default();
         let now = Instant::now();
-        let told = [("500m", 0), ("520m", 3600), ("500m", 86_399), ("520m", 86_401)].map(|(figure, after)| {
+        let published = [("500m", 0), ("520m", 3600), ("500m", 86_399), ("520m", 86_401)].map(|(figure, after)| {
             let pod = ObjectReference::new("v1", "Pod", &ObjectMeta::default());
             let note = Event::normal(pod, reason::REQUESTS_ABOVE_USE, figure.to_owned());
             memory.is_news(&note, now + Duration::from_secs(after))
         });
-        assert_eq!(told, [true, false, false, true]);
+        assert_eq!(published, [true, false, false, true]);
     }
 
     #[test]
@@ -293,8 +293,8 @@ mod tests {
         let now = Instant::now();
         let node = ObjectReference::new("v1", "Node", &ObjectMeta::default());
         let note = Event::normal(node, reason::UNCONSOLIDATABLE, "nothing cheaper".to_owned());
-        let told = [0, 899, 901].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
-        assert_eq!(told, [true, false, true]);
+        let published = [0, 899, 901].map(|after| memory.is_news(&note, now + Duration::from_secs(after)));
+        assert_eq!(published, [true, false, true]);
         memory.forget(&note);
         assert!(memory.is_news(&note, now + Duration::from_secs(902)));
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nodepool::{NodeClassRef, default_expire_after};
 use crate::status::{self, Condition, Conditioned};
-use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition};
+use crate::{DurationText, Quantity, Requirement, Taint, annotation, condition, label};
 
 /// Requested properties of one node. Immutable.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,6 +93,30 @@ pub struct NodeClaimStatus {
 }
 
 impl NodeClaim {
+    /// Returns the name of the NodePool, or an empty name without the label.
+    #[must_use]
+    pub fn nodepool(&self) -> &str {
+        self.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL)).map_or("", String::as_str)
+    }
+
+    /// Returns the provider id, once the NodeClaim is launched.
+    #[must_use]
+    pub fn provider_id(&self) -> Option<&str> {
+        self.status.as_ref().map(|status| status.provider_id.as_str()).filter(|id| !id.is_empty())
+    }
+
+    /// Returns EC2's id of the instance, once the NodeClaim is launched.
+    #[must_use]
+    pub fn instance_id(&self) -> Option<&str> {
+        self.provider_id()?.rsplit('/').next()
+    }
+
+    /// Returns the client token of the CreateFleet request that launches the NodeClaim.
+    #[must_use]
+    pub fn launch_token(&self) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(annotation::LAUNCH_TOKEN).map(String::as_str)
+    }
+
     /// Returns the NodeClaims that must be initialized before this one is removed, as listed in the annotation. Returns `None`
     /// if no command removes this one.
     #[must_use]

@@ -40,10 +40,10 @@ pub fn claim(number: u64, requirements: &[Value]) -> Value {
 }
 
 /// Resolves the EC2NodeClass with this cloud and adds it to the offerings, without an object in the cluster.
-pub async fn learn(ec2: &dyn Cloud, market: &Offerings) {
+pub async fn learn(ec2: &dyn Cloud, offerings: &Offerings) {
     let class: EC2NodeClass = serde_json::from_value(default_class()).unwrap();
     let (settings, now) = (life::settings(), Timestamp::now());
     let answers = fetch(ec2, &queries(&class, &settings), &ResolutionCache::default(), now).await;
     let resolution = resolve(&class, answers, &settings, now);
-    market.learn(&class, resolution.class).unwrap();
+    offerings.learn(&class, resolution.class).unwrap();
 }

@@ -60,17 +60,17 @@ pub struct Life {
     /// View of the cluster.
     pub cluster: Arc<Cluster>,
     /// Offerings of EC2.
-    pub market: Arc<Offerings>,
+    pub offerings: Arc<Offerings>,
     /// Writer of the run.
-    pub act: Writer,
+    pub writer: Writer,
     metrics: Arc<Metrics>,
     told: Arc<Mutex<Vec<String>>>,
     /// Requests for plans, until a planner takes them.
     asked: Option<UnboundedReceiver<PlanTrigger>>,
-    verdicts: Arc<PlanResultStore>,
+    plan_results: Arc<PlanResultStore>,
     notices: Arc<Notices>,
     nominations: SharedNominations,
-    mover: Arc<Disruptor>,
+    disruptor: Arc<Disruptor>,
     client: kube::Client,
     tasks: JoinSet<()>,
 }
@@ -87,11 +87,11 @@ impl Life {
         there.into_iter().for_each(|event| hear(&cluster, event, false));
         cluster.change(complete);
         assert!(cluster.read(Index::is_synced));
-        let market = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
+        let offerings = Arc::new(Offerings::new(Arc::clone(&cloud), settings(), gates));
         let metrics = Arc::new(Metrics::new(&metrics::table()));
         let clients = (client.clone(), client.clone());
-        let act = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
-        let mover = Arc::new(Disruptor::new(Arc::clone(&cluster), act.clone(), Arc::clone(&metrics)));
+        let writer = Writer::new(clients, cloud, Arc::clone(&cluster), Arc::clone(&metrics), Arc::clone(&leading));
+        let disruptor = Arc::new(Disruptor::new(Arc::clone(&cluster), writer.clone(), Arc::clone(&metrics)));
         let (mut tasks, told) = (JoinSet::new(), Arc::<Mutex<Vec<String>>>::default());
         let (says, heard) = (Arc::clone(&told), Arc::clone(&cluster));
         tasks.spawn(async move {
@@ -104,21 +104,21 @@ impl Life {
                 hear(&heard, event, true);
             }
         });
-        let (verdicts, notices, nominations) = (Arc::default(), Arc::default(), Arc::default());
+        let (plan_results, notices, nominations) = (Arc::default(), Arc::default(), Arc::default());
         let asked = Some(asked);
         Self {
             alive,
             leading,
             cluster,
-            market,
-            act,
+            offerings,
+            writer,
             metrics,
             told,
             asked,
-            verdicts,
+            plan_results,
             notices,
             nominations,
-            mover,
+            disruptor,
             client,
             tasks,
         }
@@ -127,9 +127,9 @@ impl Life {
     fn shared(&self) -> Shared {
         Shared {
             cluster: Arc::clone(&self.cluster),
-            market: Arc::clone(&self.market),
+            offerings: Arc::clone(&self.offerings),
             metrics: Arc::clone(&self.metrics),
-            verdicts: Arc::clone(&self.verdicts),
+            plan_results: Arc::clone(&self.plan_results),
             notices: Arc::clone(&self.notices),
             nominations: Arc::clone(&self.nominations),
         }
@@ -137,29 +137,35 @@ impl Life {
 
     /// Starts reconcilers and launches of NodeClaims, without planning.
     pub fn works(&mut self) {
-        let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
+        let (cluster, offerings) = (Arc::clone(&self.cluster), Arc::clone(&self.offerings));
         let launcher =
-            Launcher::new(Arc::clone(&cluster), Arc::clone(&market), self.act.clone(), Arc::clone(&self.metrics));
-        self.tasks.spawn(Arc::clone(&market).refresh_for_ever(Arc::clone(&cluster)));
-        let reconciler = Reconciler::new(self.shared(), self.act.clone(), launcher, Arc::clone(&self.mover));
+            Launcher::new(Arc::clone(&cluster), Arc::clone(&offerings), self.writer.clone(), Arc::clone(&self.metrics));
+        self.tasks.spawn(Arc::clone(&offerings).refresh_for_ever(Arc::clone(&cluster)));
+        let reconciler = Reconciler::new(self.shared(), self.writer.clone(), launcher, Arc::clone(&self.disruptor));
         self.tasks.spawn(Arc::new(reconciler).run());
         self.gather();
     }
 
     /// Starts everything that the controller does.
     pub fn plans(&mut self, rules: Rules) {
-        let (cluster, market) = (Arc::clone(&self.cluster), Arc::clone(&self.market));
+        let (cluster, offerings) = (Arc::clone(&self.cluster), Arc::clone(&self.offerings));
         let (metrics, notices) = (Arc::clone(&self.metrics), Arc::clone(&self.notices));
-        let resizer = Resizer::new(self.client.clone(), Arc::clone(&cluster), self.act.clone(), Arc::clone(&metrics));
-        let provisioner = Provisioner::new(self.shared(), self.act.clone(), Arc::clone(&self.mover), resizer, rules);
+        let resizer =
+            Resizer::new(self.client.clone(), Arc::clone(&cluster), self.writer.clone(), Arc::clone(&metrics));
+        let provisioner =
+            Provisioner::new(self.shared(), self.writer.clone(), Arc::clone(&self.disruptor), resizer, rules);
         self.tasks.spawn(provisioner.run(self.asked.take().unwrap()));
         for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
-            let (market, metrics) = (Arc::clone(&market), Arc::clone(&metrics));
-            self.tasks.spawn(market.follow_prices(capacity_type, false, Arc::clone(&cluster), metrics));
+            let (offerings, metrics) = (Arc::clone(&offerings), Arc::clone(&metrics));
+            self.tasks.spawn(offerings.follow_prices(capacity_type, false, Arc::clone(&cluster), metrics));
         }
-        self.tasks.spawn(instances::collect_for_ever(Arc::clone(&cluster), Arc::clone(&market), self.act.clone()));
-        self.tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&market), self.act.clone()));
-        self.tasks.spawn(status_checks::watch_for_ever(cluster, market, notices, metrics));
+        self.tasks.spawn(instances::collect_for_ever(
+            Arc::clone(&cluster),
+            Arc::clone(&offerings),
+            self.writer.clone(),
+        ));
+        self.tasks.spawn(drift::compare_for_ever(Arc::clone(&cluster), Arc::clone(&offerings), self.writer.clone()));
+        self.tasks.spawn(status_checks::watch_for_ever(cluster, offerings, notices, metrics));
         self.works();
     }
 

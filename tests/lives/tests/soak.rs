@@ -88,7 +88,7 @@ async fn soak_keeps_one_instance_per_nodeclaim_under_all_faults() {
         }
         tokio::time::sleep(Duration::from_millis(2000 + chance.below(8000) as u64)).await;
         if unresolved {
-            classes::learn(&ec2, &life.market).await;
+            classes::learn(&ec2, &life.offerings).await;
             // A reconcile without a resolved EC2NodeClass is repeated after a second.
             tokio::time::sleep(Duration::from_millis(1200)).await;
         }

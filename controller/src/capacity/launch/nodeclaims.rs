@@ -8,12 +8,12 @@ use api::{NodeClaim, condition, finalizer};
 use cloud::Instance;
 use cloud::launch::{ClaimId, HeldInstance, Token};
 
-use crate::state::index::{Index, launch_token, provider_id};
+use crate::state::index::Index;
 use crate::write::patches;
 
 /// Returns the instances that no NodeClaim has. The status of a NodeClaim takes precedence over tags.
 pub(super) fn unclaimed(index: &Index, instances: &[Instance]) -> Vec<Instance> {
-    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| provider_id(claim)).collect();
+    let claimed: BTreeSet<&str> = index.claims.values().filter_map(|claim| claim.provider_id()).collect();
     instances.iter().filter(|one| !claimed.contains(one.provider_id().as_str())).cloned().collect()
 }
 
@@ -24,7 +24,7 @@ fn is_waiting(claim: &NodeClaim) -> bool {
 
 /// Reports whether the NodeClaim needs a launch and has no token yet.
 pub(super) fn wants_token(claim: &NodeClaim) -> bool {
-    is_waiting(claim) && launch_token(claim).is_none()
+    is_waiting(claim) && claim.launch_token().is_none()
 }
 
 /// Returns the NodeClaims that wait for the launch with this token.
@@ -44,7 +44,7 @@ pub(super) fn id(claim: &NodeClaim) -> ClaimId {
 pub(super) fn hold(claim: &NodeClaim) -> HeldInstance {
     HeldInstance {
         claim: id(claim),
-        token: Token::read(launch_token(claim).unwrap_or_default()),
-        instance: provider_id(claim).and_then(cloud::claim::instance_id).map(str::to_owned),
+        token: Token::read(claim.launch_token().unwrap_or_default()),
+        instance: claim.provider_id().and_then(cloud::claim::instance_id).map(str::to_owned),
     }
 }

@@ -5,8 +5,6 @@ use api::{NodeClaim, annotation};
 use cloud::launch::LaunchRequest;
 use planner::{Requirements, Resources};
 
-use crate::reconcile::nodeclaim::pool;
-
 /// Reports whether the annotation of the NodeClaim is `true`.
 fn says(claim: &NodeClaim, key: &str) -> bool {
     let annotations = claim.metadata.annotations.as_ref();
@@ -31,7 +29,7 @@ pub(super) fn ask(claim: &NodeClaim) -> LaunchRequest {
         .collect();
     let requirements: Requirements = cloud::types::requirements(&claim.spec.requirements);
     LaunchRequest {
-        pool: pool(claim).to_owned(),
+        pool: claim.nodepool().to_owned(),
         requirements,
         requests,
         labels: claim.metadata.labels.clone().unwrap_or_default(),

@@ -124,8 +124,8 @@ impl Offerings {
 }
 
 /// Returns the seed of a schedule, so that controllers of two clusters do not always send requests at the same moment.
-fn seed(cluster: &str, market: &str) -> u64 {
-    api::hash::fnv1a(cluster.bytes().chain([0]).chain(market.bytes()))
+fn seed(cluster: &str, capacity_type: &str) -> u64 {
+    api::hash::fnv1a(cluster.bytes().chain([0]).chain(capacity_type.bytes()))
 }
 
 #[cfg(test)]
@@ -140,37 +140,36 @@ mod tests {
     use planner::CapacityType;
 
     use super::seed;
-    use crate::capacity::memory_overhead::MemoryReading;
-    use crate::capacity::offerings::Offerings;
+    use crate::capacity::offerings::{MemoryReading, Offerings};
     use crate::metrics;
     use crate::settings::Gates;
 
     const TYPE: &str = "m5.large";
     const ZONE: &str = "us-west-2a";
 
-    fn market() -> (FakeCloud, Offerings) {
+    fn offerings() -> (FakeCloud, Offerings) {
         let fake = FakeCloud::builder("us-west-2").only_types(&[TYPE]).build().unwrap();
         (fake.clone(), Offerings::new(Arc::new(fake), CloudSettings::default(), Gates::default()))
     }
 
-    fn price(market: &Offerings, capacity_type: CapacityType) -> Option<i64> {
-        market.state().prices.price(capacity_type, TYPE, ZONE).map(|price| price.0)
+    fn price(offerings: &Offerings, capacity_type: CapacityType) -> Option<i64> {
+        offerings.state().prices.price(capacity_type, TYPE, ZONE).map(|price| price.0)
     }
 
     #[tokio::test]
     async fn ask_prices_keeps_known_prices_when_a_call_fails() {
-        let (fake, market) = market();
+        let (fake, offerings) = offerings();
         let list = CapacityType::OnDemand;
-        assert_eq!(price(&market, list), Some(96_000), "the embedded table");
+        assert_eq!(price(&offerings, list), Some(96_000), "the embedded table");
         fake.set_on_demand_price(TYPE, Some(90_000));
         fake.fail("GetProducts", 1, Fault::throttled());
-        assert!(market.ask_prices(list, Timestamp::now()).await.is_err());
-        assert_eq!(price(&market, list), Some(96_000));
-        assert_eq!(market.ask_prices(list, Timestamp::now()).await.unwrap().changed, 1);
-        assert_eq!(price(&market, list), Some(90_000));
-        assert_eq!(price(&market, CapacityType::Spot), Some(90_000), "no history yet");
+        assert!(offerings.ask_prices(list, Timestamp::now()).await.is_err());
+        assert_eq!(price(&offerings, list), Some(96_000));
+        assert_eq!(offerings.ask_prices(list, Timestamp::now()).await.unwrap().changed, 1);
+        assert_eq!(price(&offerings, list), Some(90_000));
+        assert_eq!(price(&offerings, CapacityType::Spot), Some(90_000), "no history yet");
         let metrics = Metrics::new(&metrics::table());
-        market.tell_prices(&metrics);
+        offerings.tell_prices(&metrics);
         let text = metrics.render();
         for line in [
             "kerf_prices_source{capacity_type=\"on-demand\",source=\"aws\"} 1.0",
@@ -184,27 +183,27 @@ mod tests {
 
     #[tokio::test]
     async fn knows_returns_true_when_spot_prices_were_requested() {
-        let (fake, market) = market();
-        market.refresh().await.unwrap();
-        assert!(!market.knows([].iter()));
+        let (fake, offerings) = offerings();
+        offerings.refresh().await.unwrap();
+        assert!(!offerings.knows([].iter()));
         fake.fail("DescribeSpotPriceHistory", 1, Fault::server());
-        assert!(market.ask_prices(CapacityType::Spot, Timestamp::now()).await.is_err());
-        assert!(market.knows([].iter()));
+        assert!(offerings.ask_prices(CapacityType::Spot, Timestamp::now()).await.is_err());
+        assert!(offerings.knows([].iter()));
         fake.set_spot_price(TYPE, ZONE, 12_345);
-        assert!(market.ask_prices(CapacityType::Spot, Timestamp::now()).await.unwrap().changed > 0);
-        assert_eq!(price(&market, CapacityType::Spot), Some(12_345));
+        assert!(offerings.ask_prices(CapacityType::Spot, Timestamp::now()).await.unwrap().changed > 0);
+        assert_eq!(price(&offerings, CapacityType::Spot), Some(12_345));
     }
 
     #[test]
     fn learn_memory_returns_none_when_class_is_unknown() {
-        let (_, market) = market();
+        let (_, offerings) = offerings();
         let reading = MemoryReading {
             class: "default".to_owned(),
             instance_type: TYPE.to_owned(),
             image: "ami-1".to_owned(),
             memory: 1 << 30,
         };
-        assert_eq!(market.learn_memory(&reading, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(offerings.learn_memory(&reading, Timestamp::UNIX_EPOCH), None);
     }
 
     #[test]

@@ -13,12 +13,12 @@ use crate::fixture;
 #[tokio::test]
 async fn end_launch_marks_one_offering_unavailable_without_a_call() {
     let fake = FakeCloud::builder("us-west-2").only_types(&["c5.large", "m5.large"]).build().unwrap();
-    let market = fixture::market(&fake).await.with_risk(false);
+    let offerings = fixture::offerings(&fake).await.with_risk(false);
     let class = fixture::class(&fixture::discovered());
-    market.learn(&class, fixture::resolution(&class, &market).await.class).unwrap();
-    let (before, calls) = (market.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), fake.log().len());
+    offerings.learn(&class, fixture::resolution(&class, &offerings).await.class).unwrap();
+    let (before, calls) = (offerings.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), fake.log().len());
     let short = Scope::offering(CapacityType::Spot, "m5.large", "us-west-2a");
-    market.end_launch(&Token::read("kerf-1-2"), &FleetAnswer::default(), &[], vec![short], Timestamp::UNIX_EPOCH);
+    offerings.end_launch(&Token::read("kerf-1-2"), &FleetAnswer::default(), &[], vec![short], Timestamp::UNIX_EPOCH);
     let mut expected = Catalogue::clone(&before);
     let offerings =
         expected.types.iter_mut().filter(|kind| kind.name == "m5.large").flat_map(|kind| &mut kind.offerings);
@@ -26,7 +26,7 @@ async fn end_launch_marks_one_offering_unavailable_without_a_call() {
     let one = struck.next().unwrap();
     assert!(std::mem::replace(&mut one.available, false), "it was for sale");
     assert!(struck.next().is_none());
-    assert_eq!(*market.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), expected);
+    assert_eq!(*offerings.catalogue("default", Timestamp::UNIX_EPOCH).unwrap(), expected);
     assert_eq!(fake.log().len(), calls);
 }
 

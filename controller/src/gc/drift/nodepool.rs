@@ -59,8 +59,8 @@ fn text(requirement: &Requirement) -> String {
 pub fn follow_pool(claim: &mut NodeClaim, pool: Option<&NodePool>, now: Timestamp) {
     let launched = claim.is_true(condition::LAUNCHED);
     let pool = pool.filter(|pool| pool.metadata.deletion_timestamp.is_none());
-    let told = api::status::find(claim.conditions(), condition::DRIFTED);
-    let ours = told.is_some_and(|told| OURS.contains(&told.reason.as_str()));
+    let found = api::status::find(claim.conditions(), condition::DRIFTED);
+    let ours = found.is_some_and(|found| OURS.contains(&found.reason.as_str()));
     match pool.filter(|_| launched).and_then(|pool| of_pool(claim, pool)) {
         Some(drift) => drop(claim.set(condition::DRIFTED, condition::TRUE, drift.reason, &drift.message, now)),
         None if ours && (pool.is_some() || !launched) => drop(claim.clear(condition::DRIFTED, now)),

@@ -22,7 +22,7 @@ pub struct Notices {
 #[derive(Debug)]
 struct Impaired {
     since: BTreeMap<String, Timestamp>,
-    told: Timestamp,
+    checked_at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -62,15 +62,15 @@ impl Notices {
     }
 
     /// Stores the result of status checks at `told`: the start of the failure by instance id. All other instances pass.
-    pub fn witness(&self, since: BTreeMap<String, Timestamp>, told: Timestamp) {
-        *self.checks() = Some(Impaired { since, told });
+    pub fn record_status_checks(&self, since: BTreeMap<String, Timestamp>, checked_at: Timestamp) {
+        *self.checks() = Some(Impaired { since, checked_at });
     }
 
     /// Returns the start of the failure by instance id; empty if the last result is stale. A result after `now`, from before
     /// the clock was set back, is ignored too.
     #[must_use]
     pub fn impaired(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
-        let recent = |found: &&Impaired| found.told <= now && now.duration_since(found.told) < STALE;
+        let recent = |found: &&Impaired| found.checked_at <= now && now.duration_since(found.checked_at) < STALE;
         self.checks().as_ref().filter(recent).map(|found| found.since.clone()).unwrap_or_default()
     }
 
@@ -93,12 +93,12 @@ mod tests {
     fn impaired_ignores_results_when_they_are_three_minutes_old() {
         let notices = Notices::default();
         assert!(notices.impaired(at(0)).is_empty());
-        let sick: std::collections::BTreeMap<_, _> = [("i-1".to_owned(), at(5))].into();
-        notices.witness(sick.clone(), at(60));
+        let impaired: std::collections::BTreeMap<_, _> = [("i-1".to_owned(), at(5))].into();
+        notices.record_status_checks(impaired.clone(), at(60));
         for (now, counts) in [(60, true), (239, true), (240, false), (59, false)] {
-            assert_eq!(notices.impaired(at(now)) == sick, counts, "{now}");
+            assert_eq!(notices.impaired(at(now)) == impaired, counts, "{now}");
         }
-        notices.witness(std::collections::BTreeMap::new(), at(120));
+        notices.record_status_checks(std::collections::BTreeMap::new(), at(120));
         assert!(notices.impaired(at(121)).is_empty(), "it is well again");
     }
 

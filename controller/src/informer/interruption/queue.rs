@@ -23,7 +23,7 @@ use crate::capacity::offerings::Offerings;
 use crate::metrics;
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;
-use crate::state::index::{Index, provider_id};
+use crate::state::index::Index;
 use crate::write::events::{Event, ObjectReference};
 
 /// Number of concurrent receive calls. Each call returns up to ten messages, and the next call waits until all of them are
@@ -52,7 +52,7 @@ pub struct Listener {
     /// Cluster with the NodeClaims of instances.
     pub cluster: Arc<Cluster>,
     /// Offerings with the cloud client.
-    pub market: Arc<Offerings>,
+    pub offerings: Arc<Offerings>,
     /// Store for the notices.
     pub notices: Arc<Notices>,
     /// Metrics of messages.
@@ -88,7 +88,7 @@ pub fn decide(message: &Message, index: &Index) -> MessageDecision {
 
 fn advice(claim: &Arc<NodeClaim>, index: &Index) -> Vec<Event> {
     let kind = NoticeKind::RebalanceRecommendation;
-    let nodes = index.nodes_of(provider_id(claim).unwrap_or_default());
+    let nodes = index.nodes_of(claim.provider_id().unwrap_or_default());
     let objects = std::iter::once(ObjectReference::to(claim.as_ref()))
         .chain(nodes.into_iter().map(|node| ObjectReference::to(node.as_ref())));
     objects.map(|object| Event::normal(object, kind.event(), kind.sentence().to_owned())).collect()
@@ -109,7 +109,7 @@ impl Listener {
     }
 
     async fn receive(self: Arc<Self>, state: Arc<QueueState>) {
-        let cloud = self.market.cloud();
+        let cloud = self.offerings.cloud();
         let (mut url, mut retry) = (None, FIRST_RETRY);
         loop {
             let known = match url.take() {
@@ -176,7 +176,7 @@ impl Listener {
         if receipts.is_empty() {
             return;
         }
-        match self.market.cloud().delete_messages(url, &receipts).await {
+        match self.offerings.cloud().delete_messages(url, &receipts).await {
             Ok(left) => {
                 let deleted = receipts.len().saturating_sub(left.len());
                 self.metrics.add(
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn decide_returns_notices_for_claims_of_the_instances() {
         let index = index(&json!({}));
-        let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
+        let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
         let rows = [
             (message(NoticeKind::SpotInterrupted, &[&id]), given_up(NoticeKind::SpotInterrupted, Some(180))),
             (message(NoticeKind::InstanceStopped, &[&id]), given_up(NoticeKind::InstanceStopped, None)),
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn decide_ignores_nodeclaims_that_are_being_deleted() {
         let index = index(&json!({"metadata": {"deletionTimestamp": at(30).to_string()}}));
-        let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
+        let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
         for kind in [NoticeKind::SpotInterrupted, NoticeKind::RebalanceRecommendation, NoticeKind::InstanceTerminated] {
             assert_eq!(decide(&message(kind, &[&id]), &index), MessageDecision::default(), "{kind:?}");
         }
@@ -299,7 +299,8 @@ mod tests {
     #[test]
     fn turns_to_returns_true_when_the_state_changes() {
         let state = QueueState::default();
-        let told = ["QueueDoesNotExist", "QueueDoesNotExist", "", "", "AccessDenied"].map(|word| state.turns_to(word));
-        assert_eq!(told, [true, false, true, false, true]);
+        let is_reported =
+            ["QueueDoesNotExist", "QueueDoesNotExist", "", "", "AccessDenied"].map(|word| state.turns_to(word));
+        assert_eq!(is_reported, [true, false, true, false, true]);
     }
 }

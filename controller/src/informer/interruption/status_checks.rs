@@ -83,7 +83,7 @@ fn ailments(status: &InstanceStatus, now: Timestamp) -> Vec<NoticeKind> {
 /// Requests status checks forever, unless AWS does not allow them.
 pub async fn watch_for_ever(
     cluster: Arc<Cluster>,
-    market: Arc<Offerings>,
+    offerings: Arc<Offerings>,
     notices: Arc<Notices>,
     metrics: Arc<Metrics>,
 ) {
@@ -93,7 +93,7 @@ pub async fn watch_for_ever(
         if !cluster.read(Index::is_synced) {
             continue;
         }
-        let statuses = match market.cloud().instance_statuses().await {
+        let statuses = match offerings.cloud().instance_statuses().await {
             Ok(statuses) => statuses,
             Err(error) if error.kind == Failure::Unauthorized => {
                 let error = daemon::error::chain(&error);
@@ -110,7 +110,7 @@ pub async fn watch_for_ever(
             }
         };
         let now = cluster.now();
-        notices.witness(impaired(&statuses), now);
+        notices.record_status_checks(impaired(&statuses), now);
         let found = cluster.read(|index| find(&statuses, index, now));
         count(&found, &mut counted, &metrics);
         for finding in found {
@@ -170,7 +170,7 @@ mod tests {
     fn find_reports_checks_when_they_last_and_events_at_once() {
         let mut index = Index::default();
         drop(index.apply(claim(&status(&[cond(condition::LAUNCHED, "True", 0)])).as_ref().clone(), at(0), true));
-        let id = crate::state::index::instance_id(index.claims.values().next().unwrap()).unwrap().to_owned();
+        let id = index.claims.values().next().unwrap().instance_id().unwrap().to_owned();
         let since = |seconds: i64| Some(at(seconds).to_string());
         let event = StatusEvent { code: "instance-stop".to_owned(), ..StatusEvent::default() };
         let well = InstanceStatus { instance: id, ..InstanceStatus::default() };

@@ -75,7 +75,7 @@ async fn watch_reports_an_invalid_object_and_continues() {
     // kube requires a provider although the fake speaks plain HTTP. A second installation has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
-    let (notes, mut told) = EventRecorder::new();
+    let (notes, mut published) = EventRecorder::new();
     let (plan, _triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, notes);
     let watching = tokio::spawn(watch::<Pod>(client, Arc::clone(&cluster)));
@@ -93,7 +93,7 @@ async fn watch_reports_an_invalid_object_and_continues() {
         assert_eq!(a.metadata.resource_version.as_deref(), Some("1"), "the last good version stays");
     });
     for name in ["b", "a", "d"] {
-        let note = told.recv().await.unwrap();
+        let note = published.recv().await.unwrap();
         assert_eq!(note.reason(), api::reason::MALFORMED_OBJECT);
         assert!(note.message().contains("this Pod is invalid"), "{}", note.message());
         assert!(format!("{note:?}").contains(&format!("name: {name:?}")), "{note:?} is not about {name}");

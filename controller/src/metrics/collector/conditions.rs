@@ -34,7 +34,7 @@ pub(super) fn samples(index: &Index, now: Timestamp) -> Vec<Sample> {
 
 /// Returns the objects by condition, the time since the oldest transition, and the duration of the longest termination.
 fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
-    let Some(told) = K::SPEAKER.map(metrics_of) else { return Vec::new() };
+    let Some(conditions) = K::SPEAKER.map(metrics_of) else { return Vec::new() };
     let mut found: BTreeMap<[String; 3], (f64, f64)> = BTreeMap::new();
     let mut slowest = 0.0;
     for object in K::table(index).values() {
@@ -49,21 +49,21 @@ fn of_kind<K: Indexed>(index: &Index, now: Timestamp) -> Vec<Sample> {
     }
     let each = |([kind, status, reason], (count, longest)): (&[String; 3], &(f64, f64))| {
         let labels = ByTypeStatusReason { kind, status, reason };
-        [Sample::new(&told.count, labels, *count), Sample::new(&told.current, labels, *longest)]
+        [Sample::new(&conditions.count, labels, *count), Sample::new(&conditions.current, labels, *longest)]
     };
     let mut samples: Vec<Sample> = found.iter().flat_map(each).collect();
-    samples.push(Sample::new(&told.ending, NoLabels, slowest));
+    samples.push(Sample::new(&conditions.ending, NoLabels, slowest));
     samples
 }
 
 /// Counts transitions of conditions and removed objects.
 pub(super) fn count(turned: Vec<Transition>, ended: Vec<ObjectEnd>, metrics: &Metrics) {
     for turn in turned {
-        let told = metrics_of(turn.speaker);
+        let conditions = metrics_of(turn.speaker);
         let labels = ByTypeStatusReason { kind: &turn.type_, status: &turn.status, reason: &turn.reason };
-        metrics.add(&told.transitions, labels, 1.0);
+        metrics.add(&conditions.transitions, labels, 1.0);
         if let Some((status, seconds)) = &turn.before {
-            metrics.observe(&told.held, ByTypeStatus { kind: &turn.type_, status }, *seconds);
+            metrics.observe(&conditions.held, ByTypeStatus { kind: &turn.type_, status }, *seconds);
         }
     }
     for ObjectEnd { speaker, took } in ended {

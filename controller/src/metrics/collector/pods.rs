@@ -81,14 +81,14 @@ impl<'a> Waiting<'a> {
     }
 
     fn samples(self) -> impl Iterator<Item = Sample> {
-        let told = [
+        let longest_by_metric = [
             (self.unbound, &metrics::UNBOUND),
             (self.unstarted, &metrics::UNSTARTED),
             (self.undecided, &metrics::UNDECIDED),
             (self.placed_unbound, &metrics::PLACED_UNBOUND),
             (self.placed_unstarted, &metrics::PLACED_UNSTARTED),
         ];
-        told.into_iter().flat_map(|(longest, metric)| longest.samples(metric))
+        longest_by_metric.into_iter().flat_map(|(longest, metric)| longest.samples(metric))
     }
 }
 
@@ -118,8 +118,8 @@ impl<'a> Longest<'a> {
     }
 
     fn samples(self, gauge: &Gauge<ByNameNamespace<'_>>) -> impl Iterator<Item = Sample> {
-        let told = self.0.into_iter();
-        told.map(move |(seconds, pod)| {
+        let pods = self.0.into_iter();
+        pods.map(move |(seconds, pod)| {
             Sample::new(gauge, ByNameNamespace { name: pod.name(), namespace: pod.namespace() }, seconds)
         })
     }

@@ -56,7 +56,7 @@ fn of_type(kind: &InstanceType) -> Vec<Sample> {
             units("memory", kind.capacity.get("memory")),
         ),
     ];
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for offering in &kind.offerings {
         let labels = metrics::ByInstanceTypeCapacityTypeZone {
             instance_type: name,
@@ -64,7 +64,7 @@ fn of_type(kind: &InstanceType) -> Vec<Sample> {
             zone: &offering.zone,
         };
         // Several reservations are one offering here: the first one, which is launched first.
-        if told.insert(labels) {
+        if reported.insert(labels) {
             samples.push(Sample::new(&metrics::OFFERING_PRICE, labels, dollars(offering)));
             let available = f64::from(u8::from(offering.available));
             samples.push(Sample::new(&metrics::OFFERING_AVAILABLE, labels, available));

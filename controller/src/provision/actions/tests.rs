@@ -52,7 +52,7 @@ fn outcome(buffer: bool, verdict: PodVerdict) -> PlanActions {
     from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[])
 }
 
-fn told(outcome: &PlanActions) -> Vec<(&str, &str)> {
+fn published(outcome: &PlanActions) -> Vec<(&str, &str)> {
     outcome.notes.iter().map(|note| (note.reason(), note.message())).collect()
 }
 
@@ -72,12 +72,12 @@ fn from_plan_reports_nominations_and_dropped_preferences() {
     ];
     for (dropped, message) in rows {
         let outcome = outcome(false, PodVerdict::Existing { node: node.clone(), why: PlacementReason::Room, dropped });
-        assert_eq!(told(&outcome), [(reason::NOMINATED, message)]);
+        assert_eq!(published(&outcome), [(reason::NOMINATED, message)]);
         assert_eq!(outcome.nominations["node-1"], ["pod-uid"]);
     }
     let outcome = outcome(false, PodVerdict::Launch { launch: 0, why: PlacementReason::Opened, dropped: spread() });
     let name = outcome.launches[0].0.metadata.name.clone().unwrap_or_default();
-    let [(reason::NOMINATED, message)] = told(&outcome)[..] else { panic!("{:?}", outcome.notes) };
+    let [(reason::NOMINATED, message)] = published(&outcome)[..] else { panic!("{:?}", outcome.notes) };
     assert!(
         message.starts_with(&format!("Pod should schedule on: nodeclaim/{name}; dropped: ScheduleAnyway spread")),
         "{message}"
@@ -113,7 +113,7 @@ fn from_plan_reports_barren_nodepools_when_a_pod_is_pending() {
         let plan = Plan { report: report.clone(), ..Plan::default() };
         let snapshot = Snapshot { pods, ..Snapshot::default() };
         let outcome = from_plan(&index, &SnapshotResult { snapshot, ..SnapshotResult::default() }, &plan, &[]);
-        let reasons: Vec<&str> = told(&outcome).into_iter().map(|(reason, _)| reason).collect();
+        let reasons: Vec<&str> = published(&outcome).into_iter().map(|(reason, _)| reason).collect();
         assert_eq!(reasons, vec![reason::NO_COMPATIBLE_INSTANCE_TYPES; expected]);
     }
 }

@@ -37,7 +37,7 @@ fn left_out() -> NodeVerdict {
     NodeVerdict::LeftOut { reason: CommandReason::Empty, finding: "node node-1: goes twice".to_owned() }
 }
 
-fn told(notes: &[Event]) -> Vec<(&str, &str)> {
+fn published(notes: &[Event]) -> Vec<(&str, &str)> {
     notes.iter().map(|note| (note.reason(), note.message())).collect()
 }
 
@@ -80,7 +80,7 @@ fn notes_explain_why_a_node_is_not_disrupted() {
     ];
     for (verdict, reason, message, objects) in rows {
         let notes = notes(&index(), &plan(verdict), &ValidatedCommands::default());
-        assert_eq!(told(&notes), vec![(reason, message); objects]);
+        assert_eq!(published(&notes), vec![(reason, message); objects]);
     }
     let later = NodeVerdict::AfterMove { node: "node-2".to_owned() };
     for silent in
@@ -105,7 +105,7 @@ fn notes_report_candidates_and_rejected_candidates() {
     let candidate = ValidatedCommands { candidates: vec![0], ..ValidatedCommands::default() };
     let message = "Consolidation candidate: node-1 (Empty)";
     let expected = vec![(reason::CONSOLIDATION_CANDIDATE, message); 2];
-    assert_eq!(told(&notes(&index(), &goes, &candidate)), expected);
+    assert_eq!(published(&notes(&index(), &goes, &candidate)), expected);
     let ripe = ValidatedCommands {
         dropped: vec![RejectedCommand {
             reason: CommandReason::Empty,
@@ -116,11 +116,14 @@ fn notes_report_candidates_and_rejected_candidates() {
         ..ValidatedCommands::default()
     };
     let stays = notes(&index(), &plan(NodeVerdict::Nominated), &ripe);
-    assert_eq!(told(&stays), vec![(reason::CONSOLIDATION_REJECTED, "This node stays: nominated for pending pods"); 2]);
+    assert_eq!(
+        published(&stays),
+        vec![(reason::CONSOLIDATION_REJECTED, "This node stays: nominated for pending pods"); 2]
+    );
     let left_out = notes(&index(), &plan(left_out()), &ripe);
     let message =
         "This node stays: empty, but the plan failed its validation and is made again (node node-1: goes twice)";
-    assert_eq!(told(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);
+    assert_eq!(published(&left_out), vec![(reason::CONSOLIDATION_REJECTED, message); 2]);
 }
 
 /// Returns the metrics page after one plan with this verdict for `node-1`.

@@ -70,8 +70,8 @@ fn notes_report_each_problem_on_its_object() {
 fn notes_report_missing_types_when_a_pod_is_pending() {
     let problems = vec![Problem::NoCatalogue { pool: "default".to_owned(), class: "default".to_owned() }];
     let snapshot = Snapshot { pods: vec![planner::Pod::default()], ..Snapshot::default() };
-    let told = notes(&index(), &SnapshotResult { snapshot, problems, ..SnapshotResult::default() });
-    assert_eq!(told.iter().map(Event::reason).collect::<Vec<_>>(), [reason::NO_COMPATIBLE_INSTANCE_TYPES]);
+    let reported = notes(&index(), &SnapshotResult { snapshot, problems, ..SnapshotResult::default() });
+    assert_eq!(reported.iter().map(Event::reason).collect::<Vec<_>>(), [reason::NO_COMPATIBLE_INSTANCE_TYPES]);
 }
 
 #[test]

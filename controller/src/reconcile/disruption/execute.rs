@@ -16,7 +16,7 @@ use crate::write::writer::{WriteError, Writer};
 /// Executor of disruption commands.
 pub struct Disruptor {
     cluster: Arc<Cluster>,
-    act: Writer,
+    writer: Writer,
     metrics: Arc<Metrics>,
     /// Ids of commands that are just being started. A reconcile would mistake them for incomplete commands.
     beginning: Mutex<BTreeSet<String>>,
@@ -25,8 +25,8 @@ pub struct Disruptor {
 impl Disruptor {
     /// Creates an executor without commands.
     #[must_use]
-    pub fn new(cluster: Arc<Cluster>, act: Writer, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, act, metrics, beginning: Mutex::default() }
+    pub fn new(cluster: Arc<Cluster>, writer: Writer, metrics: Arc<Metrics>) -> Self {
+        Self { cluster, writer, metrics, beginning: Mutex::default() }
     }
 
     /// Starts a command. After a failure, the next reconcile or the next plan rolls it back.
@@ -53,7 +53,7 @@ impl Disruptor {
             (begin(index, order, self.cluster.now()), claims.cloned().collect::<Vec<_>>())
         });
         let Some(steps) = steps else { return Ok(()) };
-        self.act.run_all(steps).await?;
+        self.writer.run_all(steps).await?;
         let kind = order.kind();
         log::info!(
             nodeclaims = named(&order.claims).as_str(), reason = kind.reason.as_str(),
@@ -64,8 +64,10 @@ impl Disruptor {
         if !kind.replaces {
             counters::move_done(&self.metrics, &kind, &claims);
         }
-        for (condition, claim) in order.sick.iter().flat_map(|condition| claims.iter().map(move |it| (condition, it))) {
-            counters::sick(&self.metrics, condition, claim);
+        for (condition, claim) in
+            order.unhealthy.iter().flat_map(|condition| claims.iter().map(move |it| (condition, it)))
+        {
+            counters::unhealthy(&self.metrics, condition, claim);
         }
         Ok(())
     }
@@ -80,7 +82,7 @@ impl Disruptor {
         }
         let found = self.cluster.read(|index| view(index, id, self.cluster.now()));
         let Some(decision) = found.map(|view| decide(&view)) else { return Ok(QueueAction::Wait) };
-        self.act.run_all(decision.steps).await?;
+        self.writer.run_all(decision.steps).await?;
         match &decision.end {
             Some(CommandEnd::Done { kind, claims }) => counters::move_done(&self.metrics, kind, claims),
             Some(CommandEnd::RolledBack { kind, why, unready }) => self.rolled_back(id, kind, why, *unready),

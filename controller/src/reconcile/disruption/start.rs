@@ -10,7 +10,8 @@ use planner::CommandReason;
 use serde_json::json;
 
 use super::{
-    CommandKind, DisruptedClaim, close, give_back, heeds, is_going, leaver, name, open, say, target, unsay, why,
+    CommandKind, DisruptedClaim, close, give_back, is_going, leaver, name, open, respects_blocked_pods, say, target,
+    unsay, why,
 };
 use crate::state::index::Index;
 use crate::write::writer::Operation;
@@ -23,7 +24,7 @@ pub struct DisruptionCommand {
     /// Names of the NodeClaims to disrupt.
     pub claims: Vec<String>,
     /// Condition of unhealthy nodes, if it is the reason.
-    pub sick: Option<String>,
+    pub unhealthy: Option<String>,
     /// NodeClaims to create first.
     pub replacements: Vec<NodeClaim>,
     /// Planned nodes for the pods: UID of a pod, and name of a Node or of a replacement.
@@ -60,7 +61,7 @@ pub fn begin(index: &Index, order: &DisruptionCommand, now: Timestamp) -> Option
         order.claims.iter().map(|name| present(index, name, now)).collect::<Option<_>>()?;
     let kind = order.kind();
     let taken = |it: &DisruptedClaim| {
-        it.in_use && kind.is(CommandReason::Empty) || it.held_by.is_some() && heeds(&it.claim, &kind)
+        it.in_use && kind.is(CommandReason::Empty) || it.held_by.is_some() && respects_blocked_pods(&it.claim, &kind)
     };
     if leavers.iter().any(taken) {
         return None;

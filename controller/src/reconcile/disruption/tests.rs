@@ -152,7 +152,7 @@ fn order() -> DisruptionCommand {
     DisruptionCommand {
         reason: CommandReason::Underutilized,
         claims: vec!["old-1".to_owned(), "old-2".to_owned()],
-        sick: None,
+        unhealthy: None,
         replacements: vec![replacement("new-1"), replacement("new-2")],
         places: Vec::new(),
     }

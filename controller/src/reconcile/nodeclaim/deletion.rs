@@ -59,7 +59,7 @@ fn missing_deadline(claim: &NodeClaim) -> Option<Timestamp> {
 }
 
 fn end_instance(view: &NodeClaimView, decision: &mut NodeClaimDecision) {
-    let launched = crate::state::index::instance_id(&view.claim);
+    let launched = view.claim.instance_id();
     match (launched, view.instance) {
         (None, _) | (Some(_), InstanceState::Gone) => release(&view.claim, decision),
         (Some(_), InstanceState::Unknown) => decision.wake(next_look(&view.claim, view.now)),

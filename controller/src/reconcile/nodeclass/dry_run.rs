@@ -8,19 +8,19 @@ use super::NodeClassView;
 use crate::capacity::offerings::Offerings;
 
 /// Asks AWS from time to time whether a launch from the EC2NodeClass is permitted. A missing answer changes nothing.
-pub(super) async fn rehearse(view: &NodeClassView, market: &Offerings, resolution: &mut Resolution) {
-    if market.settings().disable_dry_run || !resolution.is_ready() {
+pub(super) async fn rehearse(view: &NodeClassView, offerings: &Offerings, resolution: &mut Resolution) {
+    if offerings.settings().disable_dry_run || !resolution.is_ready() {
         return;
     }
     let print = resolution.fingerprint(&view.class);
     let name = resolution.class.name.clone();
-    if market.is_tried(&name, print, view.now) {
+    if offerings.is_tried(&name, print, view.now) {
         return;
     }
     let pools: Vec<LaunchRequest> = view.pools.iter().map(|pool| ask(pool)).collect();
-    let Some(probe) = market.probe(&view.class, &resolution.class, &pools, view.now) else { return };
-    match nodeclass::try_out(market.cloud(), &probe).await {
-        Ok(()) => market.tried(&name, print, view.now),
+    let Some(probe) = offerings.probe(&view.class, &resolution.class, &pools, view.now) else { return };
+    match nodeclass::try_out(offerings.cloud(), &probe).await {
+        Ok(()) => offerings.tried(&name, print, view.now),
         Err(failed) => resolution.launch_failed(failed),
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct ClassResources {
     pub(super) profiles: Vec<InstanceProfile>,
 }
 
-pub(super) async fn decide(view: &NodeClassView, market: &Offerings) -> Result<NodeClassDecision, WriteError> {
+pub(super) async fn decide(view: &NodeClassView, offerings: &Offerings) -> Result<NodeClassDecision, WriteError> {
     let nothing = || Ok(NodeClassDecision::new(Vec::new(), DELETING_AGAIN));
     if !has_finalizer(&view.class) {
         return nothing();
@@ -33,17 +33,17 @@ pub(super) async fn decide(view: &NodeClassView, market: &Offerings) -> Result<N
         return Ok(NodeClassDecision::new(vec![waits(view)], DELETING_AGAIN));
     }
     let name = view.class.metadata.name.clone().unwrap_or_default();
-    let estate = estate(view, &name, market).await?;
-    market.forget(&name);
+    let estate = estate(view, &name, offerings).await?;
+    offerings.forget(&name);
     Ok(NodeClassDecision::new(finalize(view, estate), DELETING_AGAIN))
 }
 
-async fn estate(view: &NodeClassView, name: &str, market: &Offerings) -> Result<ClassResources, WriteError> {
-    let settings = market.settings();
-    let templates = market.cloud().launch_templates(&cloud::launch::template_tags(name, settings)).await?;
+async fn estate(view: &NodeClassView, name: &str, offerings: &Offerings) -> Result<ClassResources, WriteError> {
+    let settings = offerings.settings();
+    let templates = offerings.cloud().launch_templates(&cloud::launch::template_tags(name, settings)).await?;
     let profiles = match settings.isolated_vpc {
         true => Vec::new(),
-        false => market.cloud().instance_profiles(&nodeclass::class_path(&view.class, settings)).await?,
+        false => offerings.cloud().instance_profiles(&nodeclass::class_path(&view.class, settings)).await?,
     };
     Ok(ClassResources { templates, profiles })
 }

@@ -25,7 +25,11 @@ const MENDED_BY_ITSELF: [&str; 2] = [reason::UNSUPPORTED_ALIAS, reason::TAG_VALI
 const HOPELESS_AGAIN: Duration = Duration::from_secs(10 * 60);
 
 /// Decides the status from the answers of AWS. A missing answer keeps the known status.
-pub(super) fn decide_readiness(view: &NodeClassView, market: &Offerings, resolution: Resolution) -> NodeClassDecision {
+pub(super) fn decide_readiness(
+    view: &NodeClassView,
+    offerings: &Offerings,
+    resolution: Resolution,
+) -> NodeClassDecision {
     let mut class = EC2NodeClass::clone(&view.class);
     class.initialize(view.now);
     for finding in &resolution.findings {
@@ -43,18 +47,18 @@ pub(super) fn decide_readiness(view: &NodeClassView, market: &Offerings, resolut
     if answered {
         show(&mut class, &resolution, view);
     }
-    let after = again(&resolution, market.class_refresh());
+    let after = again(&resolution, offerings.class_refresh());
     let name = resolution.class.name.clone();
     if ready {
-        if let Err(problem) = market.learn(&view.class, resolution.class) {
+        if let Err(problem) = offerings.learn(&view.class, resolution.class) {
             let reason = reason::NODE_CLASS_NOT_READY;
             class.set_false(condition::VALIDATION_SUCCEEDED, reason, &problem, view.now);
-            market.forget(&name);
+            offerings.forget(&name);
         }
     } else if answered {
-        market.forget(&name);
+        offerings.forget(&name);
     }
-    let hash = market.class_hash(&view.class);
+    let hash = offerings.class_hash(&view.class);
     let mut steps = hashes::OF_CLASS.steps(&view.class.metadata, target(&view.class), &view.claims, &hash);
     steps.extend(status_step(view, &class));
     NodeClassDecision::new(steps, after)

@@ -61,8 +61,8 @@ async fn leaving(claims: usize, isolated_vpc: bool) -> (NodeClassView, Offerings
     let path = nodeclass::class_path(&view.class, &settings);
     let profile = InstanceProfileRequest { name: "made".to_owned(), path, ..InstanceProfileRequest::default() };
     fake.create_instance_profile(&profile).await.unwrap();
-    let market = Offerings::new(Arc::new(fake.clone()), settings, Gates::default());
-    (view, market, fake)
+    let offerings = Offerings::new(Arc::new(fake.clone()), settings, Gates::default());
+    (view, offerings, fake)
 }
 
 /// Rows: number of NodeClaims, whether IAM cannot be reached, and the operations.
@@ -75,8 +75,8 @@ async fn finalization_waits_for_claims_and_keeps_other_classes() {
         (0, true, vec![template, finalizer]),
     ];
     for (claims, isolated, expected) in rows {
-        let (view, market, fake) = leaving(claims, isolated).await;
-        let decision = finalization::decide(&view, &market).await.unwrap();
+        let (view, offerings, fake) = leaving(claims, isolated).await;
+        let decision = finalization::decide(&view, &offerings).await.unwrap();
         assert_eq!(words(&decision.steps), expected, "{claims} claims, isolated: {isolated}");
         let asked_iam = fake.count("ListInstanceProfiles") + fake.count("GetInstanceProfile");
         assert_eq!(asked_iam > 0, claims == 0 && !isolated, "{claims} claims, isolated: {isolated}");
@@ -85,8 +85,8 @@ async fn finalization_waits_for_claims_and_keeps_other_classes() {
 
 #[tokio::test]
 async fn finalization_reports_the_claims_that_it_waits_for() {
-    let (view, market, _) = leaving(7, false).await;
-    let decision = finalization::decide(&view, &market).await.unwrap();
+    let (view, offerings, _) = leaving(7, false).await;
+    let decision = finalization::decide(&view, &offerings).await.unwrap();
     let [Operation::Note(note)] = &decision.steps[..] else { panic!("{:?}", decision.steps) };
     let named = "default-0, default-1, default-2, default-3, default-4";
     assert_eq!(
@@ -100,14 +100,14 @@ async fn finalization_reports_the_claims_that_it_waits_for() {
 #[tokio::test]
 async fn rehearse_repeats_the_dry_run_when_an_annotation_changes() {
     let fake = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).build().unwrap();
-    let market = fixture::market(&fake).await;
+    let offerings = fixture::offerings(&fake).await;
     let mut tried = Vec::new();
     for annotations in [json!({}), json!({}), json!({"try": "again"}), json!({"try": "again"})] {
         let mut change = fixture::discovered();
         fixture::merge(&mut change, &json!({"metadata": {"annotations": annotations}}));
         let view = NodeClassView { class: class(&change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
-        let mut resolution = fixture::resolution(&view.class, &market).await;
-        dry_run::rehearse(&view, &market, &mut resolution).await;
+        let mut resolution = fixture::resolution(&view.class, &offerings).await;
+        dry_run::rehearse(&view, &offerings, &mut resolution).await;
         assert!(resolution.is_ready(), "{resolution:?}");
         tried.push(fake.count("CreateFleet(DryRun)"));
     }
@@ -118,7 +118,7 @@ async fn rehearse_repeats_the_dry_run_when_an_annotation_changes() {
 fn resolution(change: &Value) -> (NodeClassView, Offerings, Resolution) {
     let cloud = FakeCloud::builder("us-west-2").build().unwrap();
     let settings = cloud::Settings { kubernetes: "1.36".to_owned(), ..cloud::Settings::default() };
-    let market = Offerings::new(Arc::new(cloud), settings, Gates::default());
+    let offerings = Offerings::new(Arc::new(cloud), settings, Gates::default());
     let view = NodeClassView { class: class(change), claims: Vec::new(), pools: Vec::new(), now: at(60) };
     let found = nodeclass::Answers {
         subnets: Ok(vec![cloud::Subnet { id: "subnet-1".to_owned(), ..cloud::Subnet::default() }]),
@@ -132,8 +132,8 @@ fn resolution(change: &Value) -> (NodeClassView, Offerings, Resolution) {
             ..InstanceProfile::default()
         }]),
     };
-    let resolution = nodeclass::resolve(&view.class, found, market.settings(), at(60));
-    (view, market, resolution)
+    let resolution = nodeclass::resolve(&view.class, found, offerings.settings(), at(60));
+    (view, offerings, resolution)
 }
 
 /// Rows: the selected image, and the delay of the next reconcile in seconds.
@@ -142,8 +142,8 @@ fn decide_readiness_waits_longer_when_only_a_change_helps() {
     let alias = |alias: &str| json!({"spec": {"amiSelectorTerms": [{"alias": alias}]}});
     let rows = [("nothing found", alias("al2023@latest"), 10), ("no such images", alias("al2@latest"), 600)];
     for (what, change, seconds) in rows {
-        let (view, market, resolution) = resolution(&change);
-        let decision = decide_readiness(&view, &market, resolution);
+        let (view, offerings, resolution) = resolution(&change);
+        let decision = decide_readiness(&view, &offerings, resolution);
         assert_eq!(decision.after.as_secs(), seconds, "{what}");
     }
 }
@@ -152,7 +152,7 @@ fn decide_readiness_waits_longer_when_only_a_change_helps() {
 #[test]
 fn decide_readiness_keeps_the_status_when_aws_fails() {
     let known = json!({"status": {"instanceProfile": "nodes", "subnets": [{"id": "subnet-9", "zone": "a"}]}});
-    let (view, market, mut unanswered) = resolution(&known);
+    let (view, offerings, mut unanswered) = resolution(&known);
     let subnets = |decision: &super::NodeClassDecision| {
         let status = decision.steps.iter().find_map(|step| match step {
             Operation::PatchStatus(_, body) => Some(body["status"].clone()),
@@ -161,11 +161,11 @@ fn decide_readiness_keeps_the_status_when_aws_fails() {
         let status = status.unwrap_or_default();
         (status["subnets"][0]["id"].as_str().map(str::to_owned), status["instanceProfile"].as_str().map(str::to_owned))
     };
-    let answered = decide_readiness(&view, &market, unanswered.clone());
+    let answered = decide_readiness(&view, &offerings, unanswered.clone());
     assert_eq!(subnets(&answered), (Some("subnet-1".to_owned()), Some("nodes".to_owned())));
     let (call, code, message) = ("DescribeImages", String::new(), "no answer".to_owned());
     unanswered.errors.push(cloud::CloudError { call, kind: cloud::ErrorKind::Transport, code, message });
-    assert_eq!(subnets(&decide_readiness(&view, &market, unanswered)).0, Some("subnet-9".to_owned()));
+    assert_eq!(subnets(&decide_readiness(&view, &offerings, unanswered)).0, Some("subnet-9".to_owned()));
 }
 
 /// The owner receives a warning for each NodePool with a problem of its user data, and the size is measured.

@@ -24,14 +24,14 @@ pub(super) struct UserDataCheck {
 
 /// Renders a document for each NodePool of the EC2NodeClass, because NodePools add labels and taints.
 pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Settings) -> UserDataCheck {
-    let mut told = UserDataCheck::default();
-    let Some(image) = class.images.first() else { return told };
+    let mut check = UserDataCheck::default();
+    let Some(image) = class.images.first() else { return check };
     let capacity_type = api::label::CAPACITY_ON_DEMAND;
     let machine = NodeUserData { capacity_type, image_id: &image.image.id, max_pods: PODS };
     for ask in view.pools.iter().map(|pool| dry_run::ask(pool)) {
         let warnings = match user_data::document(class, settings, &ask, machine) {
             Ok(document) => {
-                told.bytes = told.bytes.max(u32::try_from(document.text.len()).ok());
+                check.bytes = check.bytes.max(u32::try_from(document.text.len()).ok());
                 document.warnings.iter().map(ToString::to_string).collect()
             }
             Err(error) => vec![format!("no instance can be launched: {}", daemon::error::chain(&error))],
@@ -40,7 +40,7 @@ pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Sett
             let message = format!("NodePool {}: {warning}", ask.pool);
             Operation::Note(Event::warning(ObjectReference::to(view.class.as_ref()), reason::USER_DATA, message))
         };
-        told.notes.extend(warnings.into_iter().map(note));
+        check.notes.extend(warnings.into_iter().map(note));
     }
-    told
+    check
 }

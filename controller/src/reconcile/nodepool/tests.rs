@@ -205,10 +205,10 @@ fn is_renewed_returns_true_when_the_nodepool_changed() {
         assert_eq!(written(&steps, condition::NODE_REGISTRATION_HEALTHY).unwrap().0, state, "{verdict:?}");
     }
     let steps = decide(&NodePoolView { registrations: RegistrationHealth::Healthy, ..look(&hashed()) });
-    let mut judged = pool(&hashed()).as_ref().clone();
-    judged.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
+    let mut reconciled = pool(&hashed()).as_ref().clone();
+    reconciled.status = serde_json::from_value(body(&steps)["status"].clone()).unwrap();
     let again = |pool: api::NodePool| NodePoolView { pool: Arc::new(pool), ..look(&json!({})) };
-    assert!(!is_renewed(&again(judged.clone())));
-    judged.metadata.generation = Some(7);
-    assert!(is_renewed(&again(judged)));
+    assert!(!is_renewed(&again(reconciled.clone())));
+    reconciled.metadata.generation = Some(7);
+    assert!(is_renewed(&again(reconciled)));
 }

@@ -28,7 +28,7 @@ const CLOSED: Duration = Duration::from_secs(60 * 60);
 pub struct Resizer {
     client: Client,
     cluster: Arc<Cluster>,
-    act: Writer,
+    writer: Writer,
     metrics: Arc<Metrics>,
     state: Mutex<ResizeState>,
 }
@@ -46,8 +46,8 @@ struct ResizeState {
 impl Resizer {
     /// Creates an executor without earlier attempts.
     #[must_use]
-    pub fn new(client: Client, cluster: Arc<Cluster>, act: Writer, metrics: Arc<Metrics>) -> Self {
-        Self { client, cluster, act, metrics, state: Mutex::default() }
+    pub fn new(client: Client, cluster: Arc<Cluster>, writer: Writer, metrics: Arc<Metrics>) -> Self {
+        Self { client, cluster, writer, metrics, state: Mutex::default() }
     }
 
     /// Reports whether pods cannot be resized, so that NodePools with utilization `pack` only observe.
@@ -65,7 +65,7 @@ impl Resizer {
             let pod = self.cluster.read(|index| index.pods.get(&resize.pod).cloned());
             let steps = pod.map(|pod| steps(&pod, resize, now)).unwrap_or_default();
             if !steps.is_empty() && !self.is_closed(now) {
-                let outcome = self.act.run_all(steps).await;
+                let outcome = self.writer.run_all(steps).await;
                 self.record(resize, outcome, now);
             }
         }

@@ -101,15 +101,15 @@ fn note(need: Need) -> Option<Event> {
         (quantity::CPU, need.requested.cpu, need.fitting.cpu),
         (quantity::MEMORY, need.requested.memory, need.fitting.memory),
     ];
-    let told = rows
+    let found = rows
         .into_iter()
         .filter(|(_, asked, fits)| (asked - fits).saturating_mul(1000) > asked.saturating_mul(WORTH_TELLING));
     let text = |(name, asked, fits)| {
         format!("{name} {} instead of {}", quantity::text(name, fits), quantity::text(name, asked))
     };
-    let told: Vec<String> = told.map(text).collect();
-    let message = format!("Recommended requests by utilization: {} (pods evaluated: {})", told.join(", "), need.pods);
-    (!told.is_empty()).then(|| Event::normal(need.object, reason::REQUESTS_ABOVE_USE, message))
+    let found: Vec<String> = found.map(text).collect();
+    let message = format!("Recommended requests by utilization: {} (pods evaluated: {})", found.join(", "), need.pods);
+    (!found.is_empty()).then(|| Event::normal(need.object, reason::REQUESTS_ABOVE_USE, message))
 }
 
 /// Recommender that evaluates at most once per interval.

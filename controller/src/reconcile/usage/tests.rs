@@ -81,8 +81,8 @@ fn decide_deletes_a_stale_report_when_its_node_is_gone() {
 
 #[test]
 fn samples_export_only_valid_reports() {
-    let (index, metrics, told) = (index(1000), Metrics::new(&table()), GaugeSet::default());
-    told.replace(&metrics, samples(&index, at(1000)));
+    let (index, metrics, exported) = (index(1000), Metrics::new(&table()), GaugeSet::default());
+    exported.replace(&metrics, samples(&index, at(1000)));
     let text = metrics.render();
     for line in [
         "kerf_node_usage_cpu_p95_cores{nodepool=\"default\"}",
@@ -91,7 +91,7 @@ fn samples_export_only_valid_reports() {
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
-    told.replace(&metrics, samples(&index, at(1000 + 15 * MINUTE)));
+    exported.replace(&metrics, samples(&index, at(1000 + 15 * MINUTE)));
     let text = metrics.render();
     assert!(!text.contains("kerf_node_usage_cpu_p95_cores{"), "{text}");
     assert!(!text.contains("kerf_node_usage_pressure_ratio{"), "{text}");
@@ -102,7 +102,7 @@ fn samples_export_only_valid_reports() {
 fn node_report_error_contains_the_field_when_invalid() {
     let good = json!({"metadata": {"name": "n"}, "spec": serde_json::to_value(spec()).unwrap()});
     assert!(serde_json::from_value::<NodeReport>(good.clone()).is_ok());
-    for (field, value, told) in [
+    for (field, value, exported) in [
         ("/spec/pods", "Ag", "pods"),
         ("/spec/histograms/cpu", "!", "histograms.cpu"),
         ("/spec/histograms/joint", "!", "histograms.joint"),
@@ -111,7 +111,7 @@ fn node_report_error_contains_the_field_when_invalid() {
         let mut bad = good.clone();
         *bad.pointer_mut(field).unwrap() = json!(value);
         let error = serde_json::from_value::<NodeReport>(bad).unwrap_err().to_string();
-        assert!(error.contains(told), "{field}: {error}");
+        assert!(error.contains(exported), "{field}: {error}");
     }
 }
 

@@ -130,8 +130,8 @@ mod tests {
         turns.note(ConditionOwner::Claim, &[], &[says("Unknown", 10)], at(10));
         turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("Unknown", 10)], at(11));
         turns.note(ConditionOwner::Claim, &[says("Unknown", 10)], &[says("True", 13)], at(14));
-        let told: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
-        assert_eq!(told, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
+        let reported: Vec<_> = turns.take().0.into_iter().map(|turn| (turn.status, turn.before)).collect();
+        assert_eq!(reported, [("Unknown".to_owned(), None), ("True".to_owned(), Some(("Unknown".to_owned(), 3.0)))]);
         assert_eq!(turns.take().0, [], "each is told once");
     }
 

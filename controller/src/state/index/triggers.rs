@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use kube::api::ObjectMeta;
 
-use super::{ConditionOwner, ConditionView, Index, Table, instance_id, key_of, launch_token, provider_id};
+use super::{ConditionOwner, ConditionView, Index, Table, key_of};
 use crate::provision::batcher::{LOOK_AGAIN, PlanTrigger};
 use crate::reconcile::work::{Triggers, WorkItem};
 
@@ -263,11 +263,11 @@ impl Indexed for NodeClaim {
     }
 
     fn changed(index: &mut Index, before: Option<&Self>, after: Option<&Self>, _: Timestamp, _: bool) {
-        index.claims_by_provider.update(before, after, provider_id);
-        index.claims_by_instance.update(before, after, instance_id);
-        index.claims_by_pool.update(before, after, |claim| Some(crate::reconcile::nodeclaim::pool(claim)));
+        index.claims_by_provider.update(before, after, NodeClaim::provider_id);
+        index.claims_by_instance.update(before, after, NodeClaim::instance_id);
+        index.claims_by_pool.update(before, after, |claim| Some(claim.nodepool()));
         index.claims_by_class.update(before, after, |claim| Some(claim.spec.node_class_ref.name.as_str()));
-        index.claims_by_launch.update(before, after, launch_token);
+        index.claims_by_launch.update(before, after, NodeClaim::launch_token);
     }
 
     fn consequences(index: &Index, before: Option<&Self>, after: Option<&Self>) -> Triggers {
@@ -279,12 +279,12 @@ impl Indexed for NodeClaim {
             all.work.extend(ending.map(|class| WorkItem::Class(key_of(class.as_ref()))));
             let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get(label::NODEPOOL));
             all.work.extend(pool.map(|pool| WorkItem::Pool(pool.clone())));
-            let id = provider_id(claim).unwrap_or_default();
+            let id = claim.provider_id().unwrap_or_default();
             all.work.extend(index.nodes_of(id).into_iter().map(|node| WorkItem::Node(key_of(node.as_ref()))));
             all.work.extend(index.move_of(claim).map(|id| WorkItem::Move(id.to_owned())));
         }
         if let Some(claim) = after.filter(|claim| !claim.is_true(condition::LAUNCHED)) {
-            all.work.extend(launch_token(claim).map(|token| WorkItem::Launch(token.to_owned())));
+            all.work.extend(claim.launch_token().map(|token| WorkItem::Launch(token.to_owned())));
         }
         all.work.dedup();
         let leaves = |claim: &Self| claim.metadata.deletion_timestamp.is_some();

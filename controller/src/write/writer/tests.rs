@@ -41,7 +41,7 @@ async fn run_limits_concurrent_writes_but_not_evictions() {
     let (plan, _triggers) = unbounded_channel();
     let cluster = Cluster::new(plan, EventRecorder::new().0);
     let (metrics, leading) = (Arc::new(Metrics::new(&metrics::table())), Arc::new(AtomicBool::new(true)));
-    let act = Writer::new((client, willing()), Arc::new(cloud), cluster, metrics, leading);
+    let writer = Writer::new((client, willing()), Arc::new(cloud), cluster, metrics, leading);
     let steps = [
         Operation::Patch(Target::Node("node-1".to_owned()), json!({})),
         Operation::PatchStatus(Target::Claim("default-1".to_owned()), json!({})),
@@ -49,15 +49,15 @@ async fn run_limits_concurrent_writes_but_not_evictions() {
     ];
     let writes: Vec<_> = steps.iter().cycle().take(2 * REQUESTS_ABREAST).cloned().collect();
     for step in writes {
-        let act = act.clone();
-        tokio::spawn(async move { act.run(step).await });
+        let writer = writer.clone();
+        tokio::spawn(async move { writer.run(step).await });
     }
     // The paused clock advances once all tasks are idle: by then every task with a permit has sent its request.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(asked.load(Ordering::Relaxed), REQUESTS_ABREAST);
 
     let pod = PodRef { namespace: "default".to_owned(), name: "web".to_owned(), uid: "pod-uid".to_owned() };
-    let evicted = tokio::time::timeout(Duration::from_secs(1), act.run(Operation::Evict(pod, None))).await;
+    let evicted = tokio::time::timeout(Duration::from_secs(1), writer.run(Operation::Evict(pod, None))).await;
     evicted.expect("the eviction stands in line").unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), REQUESTS_ABREAST);
 }

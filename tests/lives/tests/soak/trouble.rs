@@ -99,24 +99,24 @@ pub async fn on(
 ) -> Life {
     let client = client(server, Arc::new(Rough { alive: Arc::clone(&alive), chance: Arc::clone(chance) }));
     let mut life = Life::awake(Place { cloud, server, client, clock, alive, gates: Gates::default() });
-    learn(informant, &life.market).await;
-    life.does(collect(Arc::clone(&life.cluster), Arc::clone(&life.market), life.act.clone()));
+    learn(informant, &life.offerings).await;
+    life.does(collect(Arc::clone(&life.cluster), Arc::clone(&life.offerings), life.writer.clone()));
     life.works();
     life
 }
 
 /// Returns the number of addresses that a run reserves for launches that the subnets do not show yet.
 pub async fn addresses_under_way(life: &Life, ec2: &FakeCloud, now: Timestamp) -> i64 {
-    let (_, in_flight) = life.market.knowledge(now);
+    let (_, in_flight) = life.offerings.knowledge(now);
     let subnets = ec2.subnets(&cloud::Filter::default()).await.unwrap();
     subnets.iter().map(|subnet| in_flight.free_in(&subnet.id, now)).sum()
 }
 
 /// Runs the gc of launch templates as of `now`.
 pub async fn collect_templates(life: &Life, now: Timestamp) {
-    for step in instances::unused_templates(&life.cluster, &life.market, now).await {
+    for step in instances::unused_templates(&life.cluster, &life.offerings, now).await {
         assert!(matches!(step, Operation::DeleteLaunchTemplate(_)));
-        life.act.run(step).await.unwrap();
+        life.writer.run(step).await.unwrap();
     }
 }
 
@@ -135,17 +135,17 @@ pub fn story(ec2: &FakeCloud, chance: &Chance) -> String {
 
 /// Makes the EC2NodeClass unresolved: nothing is launched for it until it is resolved again.
 pub fn unresolve(life: &Life) {
-    life.market.forget("default");
+    life.offerings.forget("default");
 }
 
 /// Runs the gc of instances in a loop.
-async fn collect(cluster: Arc<Cluster>, market: Arc<Offerings>, act: Writer) {
+async fn collect(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let Ok(instances) = market.own_instances().await else { continue };
+        let Ok(instances) = offerings.own_instances().await else { continue };
         for step in cluster.read(|index| instances::decide(index, &instances, cluster.now())) {
             // A failed step is decided again in the next round.
-            let _ = act.run(step).await;
+            let _ = writer.run(step).await;
         }
     }
 }

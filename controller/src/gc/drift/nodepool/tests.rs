@@ -107,23 +107,23 @@ fn of_pool_checks_template_first_and_skips_foreign_hashes() {
 /// time.
 #[test]
 fn follow_pool_writes_its_reasons_and_keeps_others() {
-    let told = |reason: &str| {
-        let mut told = cond(condition::DRIFTED, "True", 2);
-        told["reason"] = reason.into();
-        told
+    let drifted = |reason: &str| {
+        let mut drifted = cond(condition::DRIFTED, "True", 2);
+        drifted["reason"] = reason.into();
+        drifted
     };
     let launched = |status: &str| cond(condition::LAUNCHED, status, 1);
     let (ours, theirs) = (reason::NODEPOOL_DRIFTED, reason::AMI_DRIFT);
     let rows = [
         ("fresh", vec![launched("True")], Some(false), None),
         ("changed", vec![launched("True")], Some(true), Some((ours, 60))),
-        ("changed and told", vec![launched("True"), told(ours)], Some(true), Some((ours, 2))),
-        ("changed and drifted before", vec![launched("True"), told(theirs)], Some(true), Some((ours, 2))),
-        ("changed back", vec![launched("True"), told(ours)], Some(false), None),
-        ("as it was, and of another image", vec![launched("True"), told(theirs)], Some(false), Some((theirs, 2))),
+        ("changed and told", vec![launched("True"), drifted(ours)], Some(true), Some((ours, 2))),
+        ("changed and drifted before", vec![launched("True"), drifted(theirs)], Some(true), Some((ours, 2))),
+        ("changed back", vec![launched("True"), drifted(ours)], Some(false), None),
+        ("as it was, and of another image", vec![launched("True"), drifted(theirs)], Some(false), Some((theirs, 2))),
         ("not launched", vec![launched("Unknown")], Some(true), None),
-        ("not launched any more", vec![launched("Unknown"), told(ours)], Some(true), None),
-        ("without its pool", vec![launched("True"), told(ours)], None, Some((ours, 2))),
+        ("not launched any more", vec![launched("Unknown"), drifted(ours)], Some(true), None),
+        ("without its pool", vec![launched("True"), drifted(ours)], None, Some((ours, 2))),
     ];
     for (what, conditions, changed, expected) in rows {
         let mut claim = claim(&fresh(&json!({}), &[json!({"status": {"conditions": conditions}})])).as_ref().clone();

@@ -80,16 +80,20 @@ fn apply_triggers_no_plan_when_only_the_nomination_changes() {
     let mut index = Index::default();
     let refused = || PlanTrigger::Refused { pod: "pod-uid".to_owned(), owner: "pod-uid".to_owned() };
     assert_eq!(index.apply(waiting(), NOW, true).plan, [refused()]);
-    let mut told = waiting();
-    told.metadata.resource_version = Some("6".to_owned());
-    told.status.nominated_node_name = "node-1".to_owned();
-    assert_eq!(index.apply(told.clone(), NOW, true).plan, []);
+    let mut nominated = waiting();
+    nominated.metadata.resource_version = Some("6".to_owned());
+    nominated.status.nominated_node_name = "node-1".to_owned();
+    assert_eq!(index.apply(nominated.clone(), NOW, true).plan, []);
     assert!(index.waiting_pod("pod-uid").is_some_and(|pod| pod.status.nominated_node_name == "node-1"));
-    told.metadata.resource_version = Some("7".to_owned());
-    assert_eq!(index.apply(told.clone(), NOW, true).plan, [PlanTrigger::Again], "kube-scheduler has tried it again");
-    told.metadata.resource_version = Some("8".to_owned());
-    told.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
-    assert_eq!(index.apply(told, NOW, true).plan, [refused()], "it is another pod for a plan");
+    nominated.metadata.resource_version = Some("7".to_owned());
+    assert_eq!(
+        index.apply(nominated.clone(), NOW, true).plan,
+        [PlanTrigger::Again],
+        "kube-scheduler has tried it again"
+    );
+    nominated.metadata.resource_version = Some("8".to_owned());
+    nominated.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    assert_eq!(index.apply(nominated, NOW, true).plan, [refused()], "it is another pod for a plan");
 }
 
 #[test]
