@@ -36,12 +36,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use disruption_plan::{DisruptionPlan, PlannedCommands, Position, disrupted_node};
+use disruption_plan::{DisruptionPlan, PlannedCommands, disrupted_node};
 use eligibility::EligibilityRules;
 use lower_requests::{Lookahead, LowerRequests};
 use remaining_budgets::RemainingBudgets;
 use savings::{SavingsRules, cost_of};
-use simulation::SimulatedCluster;
+use simulation::{Position, SimulatedCluster};
 
 use crate::provision::KnownDomains;
 use crate::{
@@ -87,12 +87,13 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
     let lowering = LowerRequests::new(snapshot, &judge, &resizes);
     let mut ahead = Lookahead::default();
     if !free.is_empty() {
-        let found = relocate((snapshot, &scales), plan, &judge, budgets, &mut free, (&moves, &resizes, &lowering));
+        let (found, possible) =
+            relocate((snapshot, &scales), plan, &judge, budgets, &mut free, (&moves, &resizes, &lowering));
         let first = plan.launches.len();
         moves.extend(found.moves.into_iter().map(|it| it.counted_from(first)));
         plan.launches.extend(found.launches);
         verdicts.extend(found.verdicts);
-        ahead = found.ahead;
+        ahead = possible;
     }
     verdicts.extend(ahead.verdicts);
     let gone: BTreeSet<&str> = moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
@@ -184,7 +185,7 @@ impl<'a> DisruptionPass<'a> {
     }
 }
 
-/// Finds places for pods of candidates, except empty ones.
+/// Finds places for pods of candidates, except empty ones; also returns the commands that lowered requests would allow.
 fn relocate(
     (snapshot, scales): (&Snapshot, &SavingsRules<'_>),
     plan: &Plan,
@@ -192,7 +193,7 @@ fn relocate(
     budgets: RemainingBudgets<'_>,
     free: &mut BTreeMap<CommandReason, Vec<Position>>,
     (going, raised, lowering): (&[PlannedCommand], &[Resize], &LowerRequests<'_>),
-) -> PlannedCommands {
+) -> (PlannedCommands, Lookahead) {
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
         match reason {
@@ -226,13 +227,13 @@ fn relocate(
         let mut left = consolidate::delete_nodes(&mut draft, underutilized);
         left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
         consolidate::exchange(&mut draft, scales, left);
-        let found = PlannedCommands { ahead, ..draft.finish() };
+        let found = draft.finish();
         attempts += 1;
         if found.surprises == KnownDomains::default() {
-            return found;
+            return (found, ahead);
         }
         if attempts == MOST_SURPRISES {
-            return found.forgone();
+            return (found.forgone(), Lookahead::default());
         }
         foreseen.extend(found.surprises);
     }

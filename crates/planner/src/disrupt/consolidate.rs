@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 
 use crate::{BoundPod, CommandReason, MicroDollars, Node, NodeVerdict, Resources, rotation, utilization_limit};
 
-use super::disruption_plan::{DisruptionPlan, Position};
+use super::disruption_plan::DisruptionPlan;
 use super::savings::{SavingsRules, cost_of};
+use super::simulation::Position;
 
 /// Maximum number of nodes that are vacated together.
 const LARGEST_GROUP: usize = 32;

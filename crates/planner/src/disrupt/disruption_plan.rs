@@ -11,18 +11,14 @@ use crate::{
 };
 
 use super::independent_parts::{self, IndependentPart};
-use super::lower_requests::Lookahead;
 use super::remaining_budgets::RemainingBudgets;
 use super::replacement_types::{ReplacementRules, narrow};
 use super::savings::{Savings, SavingsRules, cost_of};
-use super::simulation::SimulatedCluster;
+use super::simulation::{Position, SimulatedCluster};
 
 /// Finding when no command that needs places is made.
 const UNSETTLED: &str =
     "where their pods would go opens a domain that changes where others may, found anew at each attempt";
-
-/// Candidate node, by its position in the snapshot.
-pub(super) type Position = usize;
 
 /// Commands of one simulation.
 pub(super) struct DisruptionPlan<'a> {
@@ -43,8 +39,6 @@ pub(super) struct PlannedCommands {
     pub(super) moves: Vec<PlannedCommand>,
     pub(super) launches: Vec<Launch>,
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
-    /// Possible commands after requests are lowered.
-    pub(super) ahead: Lookahead,
     /// Facts that the next attempt must know from its beginning, if one is needed.
     pub(super) surprises: KnownDomains,
 }
@@ -455,7 +449,7 @@ impl<'a> DisruptionPlan<'a> {
 
     pub(super) fn finish(self) -> PlannedCommands {
         let (launches, surprises) = self.mover.finish();
-        PlannedCommands { moves: self.moves, launches, verdicts: self.verdicts, ahead: Lookahead::default(), surprises }
+        PlannedCommands { moves: self.moves, launches, verdicts: self.verdicts, surprises }
     }
 }
 
@@ -487,7 +481,6 @@ impl PlannedCommands {
             NodeVerdict::Remove(reason) => (position, NodeVerdict::LeftOut { reason, finding: UNSETTLED.to_owned() }),
             verdict => (position, verdict),
         });
-        let (ahead, surprises) = (Lookahead::default(), self.surprises);
-        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), ahead, surprises }
+        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), surprises: self.surprises }
     }
 }

@@ -14,8 +14,9 @@ use crate::{
     Sizing, Snapshot, Stage, Utilization, packing,
 };
 
-use super::disruption_plan::{DisruptionPlan, Position};
+use super::disruption_plan::DisruptionPlan;
 use super::eligibility::EligibilityRules;
+use super::simulation::Position;
 use super::{consolidate, restore_requests};
 
 /// Possible lower requests, by node.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Pool, Snapshot, Stage};
 
-use super::disruption_plan::Position;
 use super::eligibility::EligibilityRules;
 use super::savings::cost_of;
+use super::simulation::Position;
 
 /// Returns the surplus nodes of static NodePools, not counting nodes that are removed anyway. Nodes that expect pods are
 /// excluded.
