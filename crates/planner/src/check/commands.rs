@@ -1,6 +1,10 @@
 //! Disruption commands: each node may be removed for the stated reason, each of its pods has a place, the budgets suffice, and
 //! consolidation saves money.
 
+mod after_commands;
+mod disruption_intervals;
+mod utilization_limits;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
@@ -8,6 +12,8 @@ use crate::{
 };
 
 use super::{Findings, InFlightNodes};
+pub(super) use after_commands::apply_commands;
+pub use after_commands::carried_out;
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     let view = CommandContext { snapshot, plan, in_flight_nodes };
@@ -32,6 +38,8 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlight
     }
     view.launches(findings);
     view.reported(findings);
+    utilization_limits::check(snapshot, plan, findings);
+    disruption_intervals::check(snapshot, plan, findings);
 }
 
 struct CommandContext<'a> {

@@ -1,15 +1,17 @@
 //! Launches: every listed type is available as required and holds all pods together with the DaemonSet overhead.
 
+mod flexibility;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Resources, Snapshot, label};
 
-use super::flexibility::Offered;
 use super::in_flight_node::InFlightNode;
 use super::labels::{first_untolerated, missing_resources, satisfied};
 use super::shared_resources::NodePods;
 use super::{Findings, InFlightNodes};
+use flexibility::Offered;
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     for (position, launch) in plan.launches.iter().enumerate() {
@@ -26,16 +28,16 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlight
     }
 }
 
-pub(super) struct CheckedLaunch<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) pool: &'a Pool,
-    pub(super) launch: &'a Launch,
-    pub(super) in_flight_node: &'a InFlightNode<'a>,
+struct CheckedLaunch<'a> {
+    snapshot: &'a Snapshot,
+    pool: &'a Pool,
+    launch: &'a Launch,
+    in_flight_node: &'a InFlightNode<'a>,
     /// Distinct shapes of its pods.
-    pub(super) shapes: BTreeSet<usize>,
+    shapes: BTreeSet<usize>,
     /// For each of these shapes, the types where its pods fit.
     suited: Vec<(usize, Rc<[bool]>)>,
-    pub(super) subject: String,
+    subject: String,
 }
 
 impl<'a> CheckedLaunch<'a> {
@@ -179,7 +181,7 @@ impl<'a> CheckedLaunch<'a> {
     }
 
     /// Reports whether one pod of each shape alone could have the type now.
-    pub(super) fn could_list(&self, position: usize) -> bool {
+    fn could_list(&self, position: usize) -> bool {
         let (kind, offerings): &(&InstanceType, _) = &self.in_flight_node.kinds[position];
         // The NodePool may leave open which DaemonSet pods run: all of them count.
         let daemons = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Plan, PodShape, Resources, Snapshot, Stage};
 
-use super::excluded_daemons::{ExcludedDaemons, is_running};
 use super::in_flight_node::InFlightNode;
 use super::labels::{first_untolerated, missing_resources};
-use super::node_places::{cordon, domains, meets_requirements};
+use super::node_places::{cordon, domains, is_running, meets_requirements};
 use super::shared_resources::NodePods;
+use super::topology::ExcludedDaemons;
 use super::verdicts::{self, AssignedNode};
 use super::{Findings, InFlightNodes};
 

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::check::Findings;
 use crate::{BoundPod, CommandReason, Node, Plan, Snapshot};
-
-use super::Findings;
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     let leaving = snapshot.nodes.iter().filter(|node| node.leaving.is_some());

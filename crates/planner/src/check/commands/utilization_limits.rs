@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::check::Findings;
 use crate::{
     BoundPod, CommandReason, Destination, Node, Plan, PlannedCommand, PodVerdict, Relocation, Resources, Size,
     Snapshot, Utilization,
 };
-
-use super::Findings;
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     let heeded = |node: &&Node| {

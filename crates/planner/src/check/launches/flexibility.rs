@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::check::Findings;
+use crate::check::labels::{possible, satisfied};
 use crate::{
     CapacityType, InstanceType, MicroDollars, MinValuesPolicy, Offering, Purpose, Requirement, Resources, label,
 };
 
-use super::Findings;
-use super::labels::{possible, satisfied};
-use super::launches::CheckedLaunch;
+use super::CheckedLaunch;
 
 /// Types of one launch with their available offerings.
 pub(super) struct Offered<'a> {

@@ -4,24 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::check::in_flight_node::Certainty;
+use crate::check::node_places::{self, NodePlace};
+use crate::check::{Findings, InFlightNodes, verdicts};
 use crate::{BoundPod, Plan, PodShape, Snapshot, label};
 
 use super::excluded_daemons::ExcludedDaemons;
-use super::node_places::{self, Certainty, NodePlace};
 use super::topology_counts::{AffinityCounts, AntiAffinityCounts, SpreadCounts, TermMatcher};
-use super::{Findings, InFlightNodes, verdicts};
 
 /// Input of the simulated binding.
-pub(super) struct BindingState<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) plan: &'a Plan,
-    pub(super) places: &'a [NodePlace<'a>],
-    pub(super) excluded_daemons: &'a ExcludedDaemons,
+pub(in crate::check) struct BindingState<'a> {
+    pub(in crate::check) snapshot: &'a Snapshot,
+    pub(in crate::check) plan: &'a Plan,
+    pub(in crate::check) places: &'a [NodePlace<'a>],
+    pub(in crate::check) excluded_daemons: &'a ExcludedDaemons,
 }
 
 /// Returns an order in which the plan's pods can be bound: the plan's order, but moved pods, from position `own` on, wait for
 /// each other.
-pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
+pub(in crate::check) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
     let in_flight_nodes = InFlightNodes::new(snapshot, plan);
     let (places, excluded_daemons) =
         (node_places::all(snapshot, plan, &in_flight_nodes), ExcludedDaemons::new(snapshot, &in_flight_nodes.nodes));
@@ -33,7 +34,7 @@ pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usiz
 }
 
 /// Binds all pods and returns the order; pods from position `own` of the snapshot on are moved pods.
-pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
+pub(in crate::check) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
     let BindingState { snapshot, plan, places, excluded_daemons } = *simulation;
     let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
     for pod in 0..snapshot.pods.len() {
