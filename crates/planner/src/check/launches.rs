@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Resources, Snapshot, label};
 
-use super::in_flight_node::InFlightNode;
+use super::in_flight_node::{InFlightNode, UNMENTIONED};
 use super::labels::{first_untolerated, missing_resources, satisfied};
 use super::shared_resources::NodePods;
 use super::{Findings, InFlightNodes};
@@ -98,8 +98,7 @@ impl<'a> CheckedLaunch<'a> {
             let named = own.iter().flat_map(|own| &own.values);
             let beside = named.clone().filter_map(|value| value.parse::<i64>().ok());
             let beside = beside.flat_map(|it| [it.saturating_sub(1), it.saturating_add(1)]).map(|it| it.to_string());
-            let unmentioned = "a value that nobody mentions".to_owned();
-            let some = named.cloned().chain(beside).chain([unmentioned]);
+            let some = named.cloned().chain(beside).chain([UNMENTIONED.to_owned()]);
             let possible = some.map(Some).chain([None]).any(|it| own.iter().all(|own| satisfied(own, it.as_deref())));
             findings.expect(possible, &self.subject, || format!("allows no value of {}", asked.key));
         }
@@ -161,16 +160,16 @@ impl<'a> CheckedLaunch<'a> {
 
     /// Checks host ports and attachments, once for all types with equal limits.
     fn sharing(&self, listed: &[usize], findings: &mut Findings) {
-        let guests = NodePods { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
+        let assigned = NodePods { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
         let ported = |kind: &usize| self.daemons(*kind).filter(|daemon| !daemon.ports.is_empty()).collect();
         for residents in listed.iter().map(ported).collect::<BTreeSet<Vec<&PodShape>>>() {
-            guests.ports(&residents, findings);
+            assigned.ports(&residents, findings);
         }
         let kinds = listed.iter().map(|kind| self.in_flight_node.kinds[*kind].0);
         let limits: BTreeMap<&BTreeMap<String, i64>, &str> =
             kinds.rev().map(|kind| (&kind.attach_limits, kind.name.as_str())).collect();
         for (limits, name) in limits {
-            guests.attachments(None, limits, &format!("type {name} "), findings);
+            assigned.attachments(None, limits, &format!("type {name} "), findings);
         }
     }
 

@@ -116,8 +116,8 @@ fn settle(settled: &mut Snapshot, plan: &Plan) {
             PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => None,
         };
     }
-    for (turn, pod) in plan.report.order.iter().enumerate() {
-        settled.pods[*pod].nominated_after = turn;
+    for (order, pod) in plan.report.order.iter().enumerate() {
+        settled.pods[*pod].nominated_after = order;
     }
 }
 

@@ -36,8 +36,8 @@ pub(in crate::check) fn apply_commands(snapshot: &Snapshot, plan: &Plan) -> (Sna
 }
 
 fn leave(after: &mut Snapshot, it: &PlannedCommand) {
-    for leaver in &it.nodes {
-        let Some(position) = after.nodes.iter().position(|node| node.name == leaver.node) else { continue };
+    for disrupted in &it.nodes {
+        let Some(position) = after.nodes.iter().position(|node| node.name == disrupted.node) else { continue };
         let node = Arc::make_mut(&mut after.nodes[position]);
         node.leaving = Some(Leaving::Deleting);
         let (pool, kind) = (node.pool.clone(), node.instance_type.clone());
@@ -70,8 +70,8 @@ fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
 
 /// Adds pods without a search for places as pending pods.
 fn strand(after: &mut Snapshot, done: &mut Plan, it: &PlannedCommand) {
-    for leaver in &it.nodes {
-        let Some(node) = after.nodes.iter().find(|node| node.name == leaver.node).cloned() else { continue };
+    for disrupted in &it.nodes {
+        let Some(node) = after.nodes.iter().find(|node| node.name == disrupted.node).cloned() else { continue };
         for pod in node.pods.iter().filter(|pod| pod.reschedulable) {
             if take_in(after, &node.name, &pod.uid).is_some() {
                 done.report.pods.push(PodVerdict::Postponed);
