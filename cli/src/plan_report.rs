@@ -157,7 +157,7 @@ fn warnings(answer: &PlanAnswer) -> Vec<String> {
     let told = missing
         .into_iter()
         .map(|(buffer, count)| format!("CapacityBuffer {buffer}: no capacity for {count} of its pods"));
-    let barren = answer.plan.report.barren.iter();
+    let barren = answer.plan.report.pools_without_types.iter();
     let barren = barren.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
     let mut all: Vec<String> = answer.cluster.warnings.iter().cloned().chain(told).chain(barren).collect();
     all.sort();

@@ -101,7 +101,7 @@ fn orders(
             reason: planned.reason,
             claims: planned.nodes.iter().map(|leaver| leaver.claim.clone()).collect(),
             unhealthy: match &planned.why {
-                CommandCause::Sick { condition } => Some(condition.clone()),
+                CommandCause::Unhealthy { condition } => Some(condition.clone()),
                 _ => None,
             },
             replacements: planned.replacements.iter().map(|launch| claims.remove(launch)).collect::<Option<_>>()?,
@@ -199,7 +199,7 @@ fn tell_ignored(index: &Index, built: &SnapshotResult, outcome: &mut PlanActions
 
 /// Adds the events of NodePools without an instance type for any pod. Without pending pods there is no event.
 fn tell_pools(index: &Index, built: &SnapshotResult, plan: &Plan, outcome: &mut PlanActions) {
-    let barren = plan.report.barren.iter().filter(|_| !built.snapshot.pods.is_empty());
+    let barren = plan.report.pools_without_types.iter().filter(|_| !built.snapshot.pods.is_empty());
     for pool in barren.filter_map(|name| index.pools.get(name)) {
         let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
         let pool = ObjectReference::to::<NodePool>(pool.as_ref());

@@ -89,7 +89,7 @@ fn said(index: &Index, name: &str, verdict: &NodeVerdict) -> Option<(&'static st
         | NodeVerdict::AfterMove { .. }
         | NodeVerdict::LeftOut { .. }
         | NodeVerdict::Budget { .. }
-        | NodeVerdict::ManySick { .. }
+        | NodeVerdict::ManyUnhealthy { .. }
         | NodeVerdict::Postponed => None,
     }
 }
@@ -113,11 +113,11 @@ fn blocked_pools(index: &Index, plan: &Plan) -> Vec<Event> {
 /// node, its NodeClaim and the NodePool have an event each.
 fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Event> {
     let many = |(name, verdict): &(String, NodeVerdict)| match verdict {
-        NodeVerdict::ManySick { sick, nodes } => Some((index.nodes.get(name)?, *sick, *nodes)),
+        NodeVerdict::ManyUnhealthy { unhealthy, nodes } => Some((index.nodes.get(name)?, *unhealthy, *nodes)),
         _ => None,
     };
     let mut notes = BTreeSet::new();
-    for (node, sick, nodes) in plan.report.nodes.iter().filter_map(many) {
+    for (node, unhealthy, nodes) in plan.report.nodes.iter().filter_map(many) {
         let pool = node.label(api::label::NODEPOOL).and_then(|pool| index.pools.get(pool));
         let objects = [
             Some(ObjectReference::to::<Node>(node.as_ref())),
@@ -125,7 +125,7 @@ fn blocked_repairs(index: &Index, plan: &Plan) -> Vec<Event> {
             pool.map(|pool| ObjectReference::to::<NodePool>(pool.as_ref())),
         ];
         let message = format!(
-            "More than 20% nodes are unhealthy in the nodepool ({sick} of {nodes}): repair is suspended; look for \
+            "More than 20% nodes are unhealthy in the nodepool ({unhealthy} of {nodes}): repair is suspended; look for \
              a common cause, and delete NodeClaims that should be replaced anyway"
         );
         let note = |object| Event::warning(object, reason::NODE_REPAIR_BLOCKED, message.clone());

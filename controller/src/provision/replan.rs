@@ -100,7 +100,7 @@ fn soonest(built: &SnapshotResult, plan: &Plan) -> Option<i64> {
     });
     let now = built.snapshot.now.0;
     let moments = built.snapshot.nodes.iter().filter(|node| node.leaving.is_none());
-    let moments = moments.flat_map(|node| node.expires.into_iter().chain(node.sick.as_ref().map(|sick| sick.due)));
+    let moments = moments.flat_map(|node| node.expires.into_iter().chain(node.unhealthy.as_ref().map(|it| it.due)));
     named.chain(moments.map(|at| at.0 - now).filter(|left| *left > 0)).min()
 }
 

@@ -6,23 +6,17 @@
 //!
 //! Where the cloud still has a choice (the type of a launch, its zone, its capacity type), a rule must hold for every choice.
 
-mod after_commands;
-mod binding_order;
-mod budgets;
 mod capacity_split;
 mod commands;
-mod disruption_intervals;
-mod excluded_daemons;
-mod flexibility;
 mod in_flight_node;
 mod labels;
 mod launches;
 mod node_places;
 mod nodes;
+mod pool_limits;
 mod resizes;
 mod shared_resources;
-mod topology_counts;
-mod utilization_limits;
+mod topology;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -30,10 +24,10 @@ use std::fmt;
 use std::rc::Rc;
 
 use crate::{Launch, Plan, Snapshot};
-pub use after_commands::carried_out;
-use excluded_daemons::ExcludedDaemons;
+pub use commands::carried_out;
 use in_flight_node::InFlightNode;
 pub use resizes::resized;
+use topology::{BindingState, ExcludedDaemons};
 
 /// Violation of a rule by a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,15 +52,13 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     if findings.0.is_empty() {
         let in_flight_nodes = InFlightNodes::new(snapshot, plan);
         commands::check(snapshot, plan, &in_flight_nodes, &mut findings);
-        utilization_limits::check(snapshot, plan, &mut findings);
-        disruption_intervals::check(snapshot, plan, &mut findings);
         resizes::check(snapshot, plan, &mut findings);
         capacity_split::check(snapshot, plan, &node_places::all(snapshot, plan, &in_flight_nodes), &mut findings);
     }
     if findings.0.is_empty() && plan.moves.is_empty() {
         placed(snapshot, plan, snapshot.pods.len(), &mut findings);
     } else if findings.0.is_empty() {
-        let (after, done) = after_commands::on_paper(snapshot, plan);
+        let (after, done) = commands::apply_commands(snapshot, plan);
         placed(&after, &done, snapshot.pods.len(), &mut findings);
     }
     findings.0
@@ -102,12 +94,9 @@ fn placed(snapshot: &Snapshot, plan: &Plan, own: usize, findings: &mut Findings)
     let excluded_daemons = ExcludedDaemons::new(snapshot, &in_flight_nodes.nodes);
     nodes::check(snapshot, plan, &in_flight_nodes, &excluded_daemons, findings);
     launches::check(snapshot, plan, &in_flight_nodes, findings);
-    budgets::check(snapshot, plan, &in_flight_nodes, findings);
-    binding_order::check(
-        &binding_order::BindingState { snapshot, plan, places: &places, excluded_daemons: &excluded_daemons },
-        own,
-        findings,
-    );
+    pool_limits::check(snapshot, plan, &in_flight_nodes, findings);
+    let state = BindingState { snapshot, plan, places: &places, excluded_daemons: &excluded_daemons };
+    topology::check(&state, own, findings);
 }
 
 struct Findings(Vec<Finding>);

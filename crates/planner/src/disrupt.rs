@@ -36,12 +36,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use disruption_plan::{DisruptionPlan, PlannedCommands, Position, disrupted_node};
+use disruption_plan::{DisruptionPlan, PlannedCommands, disrupted_node};
 use eligibility::EligibilityRules;
 use lower_requests::{Lookahead, LowerRequests};
 use remaining_budgets::RemainingBudgets;
 use savings::{SavingsRules, cost_of};
-use simulation::SimulatedCluster;
+use simulation::{Position, SimulatedCluster};
 
 use crate::provision::KnownDomains;
 use crate::{
@@ -54,48 +54,49 @@ const MOST_SURPRISES: usize = 3;
 
 /// Adds disruption commands to a plan that has placed its pods, and a verdict for every managed node.
 pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
-    let judge = EligibilityRules::new(snapshot, plan);
+    let eligibility = EligibilityRules::new(snapshot, plan);
     let mut free: BTreeMap<CommandReason, Vec<Position>> = BTreeMap::new();
     let mut verdicts: BTreeMap<Position, NodeVerdict> = BTreeMap::new();
     for (position, node) in snapshot.nodes.iter().enumerate().filter(|(_, node)| node.claim.is_some()) {
-        match judge.evaluate(node) {
+        match eligibility.evaluate(node) {
             Ok(reason) => free.entry(reason).or_default().push(position),
             Err(verdict) => {
                 verdicts.insert(position, verdict);
             }
         }
     }
-    let scales = SavingsRules::new(snapshot);
-    let mut going = DisruptionPass {
+    let savings = SavingsRules::new(snapshot);
+    let mut pass = DisruptionPass {
         snapshot,
-        scales: &scales,
+        savings: &savings,
         budgets: RemainingBudgets::new(snapshot),
         moves: Vec::new(),
         verdicts,
     };
-    going.unhealthy(free.remove(&CommandReason::Unhealthy).unwrap_or_default());
-    going.surplus(&judge);
-    free.values_mut().for_each(|nodes| nodes.retain(|node| !going.verdicts.contains_key(node)));
-    for position in going.empty(free.remove(&CommandReason::Empty).unwrap_or_default()) {
+    pass.unhealthy(free.remove(&CommandReason::Unhealthy).unwrap_or_default());
+    pass.surplus(&eligibility);
+    free.values_mut().for_each(|nodes| nodes.retain(|node| !pass.verdicts.contains_key(node)));
+    for position in pass.empty(free.remove(&CommandReason::Empty).unwrap_or_default()) {
         // A node that the budget for empty nodes excludes may be removed for another reason.
-        if let Some(reason) = judge.outdated(&snapshot.nodes[position]) {
+        if let Some(reason) = eligibility.outdated(&snapshot.nodes[position]) {
             free.entry(reason).or_default().push(position);
         }
     }
-    let DisruptionPass { budgets, mut moves, mut verdicts, .. } = going;
+    let DisruptionPass { budgets, mut moves, mut verdicts, .. } = pass;
     let mut resizes = restore_requests::restore_requests(snapshot, plan);
-    let lowering = LowerRequests::new(snapshot, &judge, &resizes);
+    let lowering = LowerRequests::new(snapshot, &eligibility, &resizes);
     let mut ahead = Lookahead::default();
     if !free.is_empty() {
-        let found = relocate((snapshot, &scales), plan, &judge, budgets, &mut free, (&moves, &resizes, &lowering));
+        let (found, possible) =
+            relocate((snapshot, &savings), plan, &eligibility, budgets, &mut free, (&moves, &resizes, &lowering));
         let first = plan.launches.len();
         moves.extend(found.moves.into_iter().map(|it| it.counted_from(first)));
         plan.launches.extend(found.launches);
         verdicts.extend(found.verdicts);
-        ahead = found.ahead;
+        ahead = possible;
     }
     verdicts.extend(ahead.verdicts);
-    let gone: BTreeSet<&str> = moves.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
+    let gone: BTreeSet<&str> = moves.iter().flat_map(|it| &it.nodes).map(|disrupted| disrupted.node.as_str()).collect();
     resizes.extend(ahead.resizes);
     resizes.retain(|resize| !gone.contains(resize.node.as_str()));
     resizes.sort_by(|one, other| {
@@ -112,12 +113,12 @@ pub(crate) fn disrupt(snapshot: &Snapshot, plan: &mut Plan) {
 /// Returns the balance of each NodePool for commands that save money; no balance where the savings are unknown.
 #[must_use]
 pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m PlannedCommand>) -> Vec<Balance> {
-    let scales = SavingsRules::new(snapshot);
+    let savings = SavingsRules::new(snapshot);
     let known: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (node.name.as_str(), node.as_ref())).collect();
     let of_move = |planned: &PlannedCommand| {
         let nodes: Vec<&Node> =
-            planned.nodes.iter().filter_map(|leaver| known.get(leaver.node.as_str()).copied()).collect();
-        planned.saving.map_or_else(Vec::new, |saved| scales.balances(&nodes, saved.0))
+            planned.nodes.iter().filter_map(|disrupted| known.get(disrupted.node.as_str()).copied()).collect();
+        planned.saving.map_or_else(Vec::new, |saved| savings.balances(&nodes, saved.0))
     };
     moves.into_iter().flat_map(of_move).collect()
 }
@@ -125,7 +126,7 @@ pub fn balances<'m>(snapshot: &Snapshot, moves: impl IntoIterator<Item = &'m Pla
 /// Nodes that are removed without a search for places.
 struct DisruptionPass<'a> {
     snapshot: &'a Snapshot,
-    scales: &'a SavingsRules<'a>,
+    savings: &'a SavingsRules<'a>,
     budgets: RemainingBudgets<'a>,
     moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
@@ -141,7 +142,7 @@ impl<'a> DisruptionPass<'a> {
         self.budgets.spend(&[node]);
         self.verdicts.insert(position, NodeVerdict::Remove(reason));
         let (replacements, pods) = (Vec::new(), Vec::new());
-        let saving = self.scales.price_of(node).map(MicroDollars);
+        let saving = self.savings.price_of(node).map(MicroDollars);
         let cost = if reason == CommandReason::Empty { 0 } else { cost_of(node) };
         self.moves.push(PlannedCommand {
             reason,
@@ -156,14 +157,14 @@ impl<'a> DisruptionPass<'a> {
 
     fn unhealthy(&mut self, nodes: Vec<Position>) {
         for position in nodes {
-            let condition = self.node(position).sick.as_ref().map(|sick| sick.condition.clone()).unwrap_or_default();
-            self.remove(position, CommandReason::Unhealthy, CommandCause::Sick { condition });
+            let condition = self.node(position).unhealthy.as_ref().map(|it| it.condition.clone()).unwrap_or_default();
+            self.remove(position, CommandReason::Unhealthy, CommandCause::Unhealthy { condition });
         }
     }
 
-    fn surplus(&mut self, judge: &EligibilityRules<'_>) {
+    fn surplus(&mut self, eligibility: &EligibilityRules<'_>) {
         let goes = |position| matches!(self.verdicts.get(&position), Some(NodeVerdict::Remove(_)));
-        for position in surplus::surplus_nodes(self.snapshot, judge, goes) {
+        for position in surplus::surplus_nodes(self.snapshot, eligibility, goes) {
             self.remove(position, CommandReason::Static, CommandCause::Surplus);
         }
     }
@@ -184,39 +185,40 @@ impl<'a> DisruptionPass<'a> {
     }
 }
 
-/// Finds places for pods of candidates, except empty ones.
+/// Finds places for pods of candidates, except empty ones; also returns the commands that lowered requests would allow.
 fn relocate(
-    (snapshot, scales): (&Snapshot, &SavingsRules<'_>),
+    (snapshot, savings): (&Snapshot, &SavingsRules<'_>),
     plan: &Plan,
-    judge: &EligibilityRules<'_>,
+    eligibility: &EligibilityRules<'_>,
     budgets: RemainingBudgets<'_>,
     free: &mut BTreeMap<CommandReason, Vec<Position>>,
-    (going, raised, lowering): (&[PlannedCommand], &[Resize], &LowerRequests<'_>),
-) -> PlannedCommands {
+    (planned, raised, lowering): (&[PlannedCommand], &[Resize], &LowerRequests<'_>),
+) -> (PlannedCommands, Lookahead) {
     let node = |position: Position| Arc::clone(&snapshot.nodes[position]);
     for (reason, nodes) in free.iter_mut() {
         match reason {
-            CommandReason::Underutilized => consolidate::in_order(nodes, node, scales),
+            CommandReason::Underutilized => consolidate::in_order(nodes, node, savings),
             reason => nodes.sort_by_key(|position| age(&snapshot.nodes[*position], *reason)),
         }
     }
     let all: Vec<Position> = free.values().flatten().copied().collect();
     let simulation = SimulatedCluster::new(snapshot, plan, &all, raised);
-    let gone: BTreeSet<&str> = going.iter().flat_map(|it| &it.nodes).map(|leaver| leaver.node.as_str()).collect();
-    let turns: BTreeMap<&str, usize> =
+    let gone: BTreeSet<&str> =
+        planned.iter().flat_map(|it| &it.nodes).map(|disrupted| disrupted.node.as_str()).collect();
+    let ranks: BTreeMap<&str, usize> =
         all.iter().rev().enumerate().map(|(turn, it)| (snapshot.nodes[*it].name.as_str(), turn + 1)).collect();
     let mut foreseen = KnownDomains::default();
     let mut attempts = 0;
     loop {
         // Pods are placed on nodes that are no candidates, else on the last candidates.
-        let rank = |node: &Node| turns.get(node.name.as_str()).copied().unwrap_or(0);
+        let rank = |node: &Node| ranks.get(node.name.as_str()).copied().unwrap_or(0);
         let prepared = || {
-            let mut draft = DisruptionPlan::new(&simulation, scales, budgets.clone(), rank, &foreseen);
+            let mut draft = DisruptionPlan::new(&simulation, savings, budgets.clone(), rank, &foreseen);
             draft.retire(|node| gone.contains(node.name.as_str()));
             draft.close(|node| node.stage != Stage::Initialized);
             draft.scatter_promised();
-            outdated(&mut draft, free, judge);
-            draft.spare(|node| is_no_place(judge, node));
+            outdated(&mut draft, free, eligibility);
+            draft.spare(|node| is_no_place(eligibility, node));
             draft.apply_utilization_limits();
             draft
         };
@@ -225,14 +227,14 @@ fn relocate(
         let mut draft = prepared();
         let mut left = consolidate::delete_nodes(&mut draft, underutilized);
         left.retain(|(position, _)| !ahead.verdicts.contains_key(position));
-        consolidate::exchange(&mut draft, scales, left);
-        let found = PlannedCommands { ahead, ..draft.finish() };
+        consolidate::exchange(&mut draft, savings, left);
+        let found = draft.finish();
         attempts += 1;
         if found.surprises == KnownDomains::default() {
-            return found;
+            return (found, ahead);
         }
         if attempts == MOST_SURPRISES {
-            return found.forgone();
+            return (found.forgone(), Lookahead::default());
         }
         foreseen.extend(found.surprises);
     }
@@ -240,9 +242,9 @@ fn relocate(
 
 /// Reports whether consolidation moves no pod to a node: a pod was there recently, or the node is too new for a quiet time.
 /// Nodes of NodePools that never consolidate may receive pods.
-fn is_no_place(judge: &EligibilityRules<'_>, node: &Node) -> bool {
-    judge.pool(node).is_some_and(|pool| {
-        matches!(judge.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized))
+fn is_no_place(eligibility: &EligibilityRules<'_>, node: &Node) -> bool {
+    eligibility.pool(node).is_some_and(|pool| {
+        matches!(eligibility.is_quiet(node, pool), Err(NodeVerdict::Quiet { .. } | NodeVerdict::NotInitialized))
     })
 }
 
@@ -261,7 +263,7 @@ fn age(node: &Node, reason: CommandReason) -> (bool, i64, String) {
 fn outdated(
     draft: &mut DisruptionPlan<'_>,
     free: &BTreeMap<CommandReason, Vec<Position>>,
-    judge: &EligibilityRules<'_>,
+    eligibility: &EligibilityRules<'_>,
 ) {
     let of = |reason| free.get(&reason).into_iter().flatten().copied();
     let mut expired: Vec<Position> = of(CommandReason::Expired).collect();
@@ -271,7 +273,7 @@ fn outdated(
         let refused = draft.replace(position, CommandReason::Drifted, CommandCause::Drifted { reason }, false).err();
         let helps =
             |refused: &NodeVerdict| matches!(refused, NodeVerdict::Budget { .. }) || node.termination_grace.is_some();
-        expired.extend(refused.filter(|it| judge.has_expired(node) && helps(it)).map(|_| position));
+        expired.extend(refused.filter(|it| eligibility.has_expired(node) && helps(it)).map(|_| position));
     }
     expired.sort_by_cached_key(|position| age(draft.node(*position), CommandReason::Expired));
     for position in expired {

@@ -96,8 +96,8 @@ pub struct Report {
     /// One verdict per managed node, in the order of the snapshot's nodes.
     pub nodes: Vec<(String, NodeVerdict)>,
     /// NodePools without any available type that satisfies their requirements, independent of the pods. Sorted by name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub barren: Vec<String>,
+    #[serde(default, rename = "barren", skip_serializing_if = "Vec::is_empty")]
+    pub pools_without_types: Vec<String>,
     /// Pods whose NodePool has utilization `Pack` and whose requests are not lowered for another reason than their need, by
     /// node and name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -23,7 +23,7 @@ impl PlanCache {
             return None;
         }
         let latest = Millis(snapshot.now.0.saturating_add(LONGEST));
-        let next = has_more_to_look_at(plan).then(|| rotation::end(snapshot.now));
+        let next = has_later_parts(plan).then(|| rotation::end(snapshot.now));
         let moments = moments(snapshot).chain(next).filter(|at| *at > snapshot.now);
         let until = moments.min().map_or(latest, |first| first.min(latest));
         Some(Self { seen: snapshot.clone(), until })
@@ -79,7 +79,7 @@ fn is_idle(plan: &Plan) -> bool {
 }
 
 /// Reports whether nodes wait for a later part of the rotation.
-fn has_more_to_look_at(plan: &Plan) -> bool {
+fn has_later_parts(plan: &Plan) -> bool {
     plan.report.nodes.iter().any(|(_, verdict)| matches!(verdict, NodeVerdict::ByTurns { .. }))
 }
 
@@ -93,7 +93,7 @@ fn moments(snapshot: &Snapshot) -> impl Iterator<Item = Millis> {
     let of_nodes = snapshot.nodes.iter().flat_map(move |node| {
         let after = node.pool.as_deref().and_then(|pool| quiet_after.get(pool));
         let quiet = node.quiet_since.zip(after).map(|(since, after)| Millis(since.0.saturating_add(*after)));
-        let own = [quiet, node.expires, node.nominated_until, node.sick.as_ref().map(|sick| sick.due)];
+        let own = [quiet, node.expires, node.nominated_until, node.unhealthy.as_ref().map(|it| it.due)];
         let own = own.into_iter().flatten().chain(node.pods.iter().filter_map(moment_of_pod));
         own.chain(node.claim.iter().flat_map(|_| payback::moments(node.created)))
     });

@@ -11,4 +11,4 @@ mod laws;
 mod packing;
 mod plans;
 mod requirements;
-mod turns;
+mod rotation;

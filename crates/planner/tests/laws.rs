@@ -4,8 +4,8 @@
 //! The default number of cases is small, so that the whole package is tested in seconds; `PROPTEST_CASES` sets another one.
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
-#[path = "laws/crowds.rs"]
-mod crowds;
+#[path = "laws/constrained.rs"]
+mod constrained;
 #[path = "laws/first_fit.rs"]
 mod first_fit;
 #[path = "laws/mixed.rs"]
@@ -95,13 +95,13 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn plan_passes_validation(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_passes_validation(Cluster(snapshot) in constrained::constrained()) {
         let found = findings(&snapshot, &plan(&snapshot));
         prop_assert!(found.is_empty(), "{}", found);
     }
 
     #[test]
-    fn plan_is_empty_when_the_previous_plan_is_applied(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_is_empty_when_the_previous_plan_is_applied(Cluster(snapshot) in constrained::constrained()) {
         let first = plan(&snapshot);
         // The next plan places pods of a static NodePool's surplus nodes.
         prop_assume!(first.moves.iter().all(|it| it.reason != CommandReason::Static));
@@ -114,18 +114,18 @@ proptest! {
     }
 
     #[test]
-    fn plan_is_equal_when_the_input_order_differs(Cluster(snapshot) in crowds::crowd(), by in any::<u64>()) {
+    fn plan_is_equal_when_the_input_order_differs(Cluster(snapshot) in constrained::constrained(), by in any::<u64>()) {
         let other = order::shuffled(&snapshot, by);
-        let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
-        let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
-        prop_assert!(told == retold, "{:?}", difference);
+        let (first, second) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
+        let difference = first.lines().zip(second.lines()).find(|(one, other)| one != other);
+        prop_assert!(first == second, "{:?}", difference);
     }
 
     #[test]
-    fn plan_keeps_places_when_an_unrelated_pod_is_added(Cluster(snapshot) in crowds::crowd(), first in any::<bool>()) {
+    fn plan_keeps_places_when_an_unrelated_pod_is_added(Cluster(snapshot) in constrained::constrained(), first in any::<bool>()) {
         let mut before = snapshot;
         before.shapes.iter_mut().for_each(choosy);
-        crowds::unreserved(&mut before);
+        constrained::unreserved(&mut before);
         before.shapes.push(Arc::new(PodShape::default()));
         *before.shapes.last_mut().unwrap() = Arc::new(strangers(&mut before));
         let mut after = before.clone();
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn plan_is_equal_when_an_unschedulable_pod_is_added(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_is_equal_when_an_unschedulable_pod_is_added(Cluster(snapshot) in constrained::constrained()) {
         let mut more = snapshot.clone();
         clusters::giant(&mut more);
         let (before, after) = (plan(&snapshot), plan(&more));
@@ -180,9 +180,9 @@ proptest! {
     #[test]
     fn plan_is_equal_when_the_order_of_split_workloads_differs(Cluster(snapshot) in mixed::mixed(), by in any::<u64>()) {
         let other = order::shuffled(&snapshot, by);
-        let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
-        let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
-        prop_assert!(told == retold, "{:?}", difference);
+        let (first, second) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
+        let difference = first.lines().zip(second.lines()).find(|(one, other)| one != other);
+        prop_assert!(first == second, "{:?}", difference);
     }
 }
 
@@ -249,9 +249,9 @@ proptest! {
     #[test]
     fn plan_commands_are_equal_when_the_input_order_differs(Cluster(snapshot) in outgoing::outgoing(), by in any::<u64>()) {
         let other = order::shuffled(&snapshot, by);
-        let (told, retold) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
-        let difference = told.lines().zip(retold.lines()).find(|(one, other)| one != other);
-        prop_assert!(told == retold, "{:?}", difference);
+        let (first, second) = (order::canonical(&snapshot, &plan(&snapshot)), order::canonical(&other, &plan(&other)));
+        let difference = first.lines().zip(second.lines()).find(|(one, other)| one != other);
+        prop_assert!(first == second, "{:?}", difference);
     }
 }
 
@@ -290,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn plan_costs_no_more_than_first_fit(Cluster(snapshot) in crowds::crowd()) {
+    fn plan_costs_no_more_than_first_fit(Cluster(snapshot) in constrained::constrained()) {
         let mut snapshot = Snapshot { nodes: Vec::new(), daemons: Vec::new(), ..snapshot };
         snapshot.pods.retain(|pod| pod.buffer.is_none() && pod.leaving_node.is_none());
         snapshot.pods.iter_mut().for_each(|pod| pod.claims.clear());

@@ -1,8 +1,8 @@
 //! Properties of every plan, tested on small random clusters.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed assumption should fail the test")]
 
-#[path = "plans/judged.rs"]
-mod judged;
+#[path = "plans/findings.rs"]
+mod findings;
 #[path = "plans/large.rs"]
 mod large;
 #[path = "plans/split.rs"]
@@ -25,10 +25,10 @@ use proptest::{prop_assert, prop_assert_eq};
 
 fn shuffled(snapshot: &Snapshot, by: usize) -> Snapshot {
     let mut other = snapshot.clone();
-    let turn = |length: usize| if length == 0 { 0 } else { by % length };
-    other.pods.rotate_left(turn(snapshot.pods.len()));
-    other.nodes.rotate_left(turn(snapshot.nodes.len()));
-    other.pools.rotate_left(turn(snapshot.pools.len()));
+    let offset = |length: usize| if length == 0 { 0 } else { by % length };
+    other.pods.rotate_left(offset(snapshot.pods.len()));
+    other.nodes.rotate_left(offset(snapshot.nodes.len()));
+    other.pools.rotate_left(offset(snapshot.pools.len()));
     other.daemons.reverse();
     other.nodes.reverse();
     other

@@ -1,15 +1,15 @@
 //! Growth of the planning time with pods, with distinct shapes, and with unschedulable pods.
 
-#[expect(dead_code, reason = "the planner's benchmark has more kinds of crowds than the curve")]
-#[path = "../../../crates/planner/benches/crowd.rs"]
-mod crowd;
+#[expect(dead_code, reason = "the planner's benchmark has more kinds of workloads than the curve")]
+#[path = "../../../crates/planner/benches/workload.rs"]
+mod workload;
 
 use std::time::Duration;
 
 use planner::Snapshot;
 
 use crate::compare::fastest;
-use crowd::Crowd;
+use workload::Workload;
 
 /// Planning times with one row per number of pods and one column per number of shapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Told {
 #[must_use]
 pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
     let point = |pods: usize, shapes: usize| {
-        (shapes <= pods).then(|| tell("", &Crowd::empty().plain(pods, shapes).finish()).took)
+        (shapes <= pods).then(|| tell("", &Workload::empty().plain(pods, shapes).finish()).took)
     };
     let row = |pods: &usize| (*pods, shapes.iter().map(|shapes| point(*pods, *shapes)).collect());
     Curve { shapes: shapes.to_vec(), rows: pods.iter().map(row).collect() }
@@ -47,7 +47,7 @@ pub fn curve(pods: &[usize], shapes: &[usize]) -> Curve {
 /// NodePool that is at its limit.
 #[must_use]
 pub fn strangers(pods: usize) -> Vec<Told> {
-    let placeable = || Crowd::empty().plain(pods, 100.min(pods));
+    let placeable = || Workload::empty().plain(pods, 100.min(pods));
     let lost = pods / 2;
     vec![
         tell("alone", &placeable().finish()),

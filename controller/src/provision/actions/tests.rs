@@ -108,7 +108,11 @@ fn from_plan_reports_barren_nodepools_when_a_pod_is_pending() {
     let now = Timestamp::UNIX_EPOCH;
     let mut index = Index::default();
     drop(index.apply(pool(&json!({})).as_ref().clone(), now, true));
-    let report = Report { pods: vec![PodVerdict::Postponed], barren: vec!["default".to_owned()], ..Report::default() };
+    let report = Report {
+        pods: vec![PodVerdict::Postponed],
+        pools_without_types: vec!["default".to_owned()],
+        ..Report::default()
+    };
     for (pods, expected) in [(Vec::new(), 0), (vec![waiting(false)], 1)] {
         let plan = Plan { report: report.clone(), ..Plan::default() };
         let snapshot = Snapshot { pods, ..Snapshot::default() };

@@ -71,7 +71,7 @@ fn notes_explain_why_a_node_is_not_disrupted() {
             1,
         ),
         (
-            NodeVerdict::ManySick { sick: 3, nodes: 10 },
+            NodeVerdict::ManyUnhealthy { unhealthy: 3, nodes: 10 },
             reason::NODE_REPAIR_BLOCKED,
             "More than 20% nodes are unhealthy in the nodepool (3 of 10): repair is suspended; look for a common \
              cause, and delete NodeClaims that should be replaced anyway",

@@ -25,8 +25,8 @@ fn quiet(remaining: i64) -> NodeVerdict {
 #[test]
 fn next_look_is_due_when_the_first_node_may_be_disrupted() {
     let expiring = |at| built(Node { expires: Some(Millis(at)), ..Node::default() });
-    let sick = Unhealthy { due: Millis(1_004_000), condition: "Ready".to_owned() };
-    let sick = built(Node { sick: Some(sick), ..Node::default() });
+    let unhealthy = Unhealthy { due: Millis(1_004_000), condition: "Ready".to_owned() };
+    let sick = built(Node { unhealthy: Some(unhealthy), ..Node::default() });
     let nothing = || built(Node::default());
     let resting = NodeVerdict::Resting { pod: "default/web".to_owned(), remaining: 6000 };
     let used_up = NodeVerdict::Budget { reason: CommandReason::Empty };

@@ -1,6 +1,10 @@
 //! Disruption commands: each node may be removed for the stated reason, each of its pods has a place, the budgets suffice, and
 //! consolidation saves money.
 
+mod after_commands;
+mod disruption_intervals;
+mod utilization_limits;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
@@ -8,17 +12,19 @@ use crate::{
 };
 
 use super::{Findings, InFlightNodes};
+pub(super) use after_commands::apply_commands;
+pub use after_commands::carried_out;
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     let view = CommandContext { snapshot, plan, in_flight_nodes };
     let mut spent: BTreeMap<&str, u32> = BTreeMap::new();
     for it in &plan.moves {
-        for leaver in &it.nodes {
-            let subject = format!("node {}", leaver.node);
-            match view.node(&leaver.node) {
+        for disrupted in &it.nodes {
+            let subject = format!("node {}", disrupted.node);
+            match view.node(&disrupted.node) {
                 None => findings.add(subject, "goes but is not in the snapshot"),
                 Some(node) => {
-                    findings.expect(Some(&leaver.claim) == node.claim.as_ref(), &subject, || {
+                    findings.expect(Some(&disrupted.claim) == node.claim.as_ref(), &subject, || {
                         "has another claim".to_owned()
                     });
                     view.may_be_removed(node, it, &subject, findings);
@@ -32,6 +38,8 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlight
     }
     view.launches(findings);
     view.reported(findings);
+    utilization_limits::check(snapshot, plan, findings);
+    disruption_intervals::check(snapshot, plan, findings);
 }
 
 struct CommandContext<'a> {
@@ -100,7 +108,7 @@ impl<'a> CommandContext<'a> {
             }
             CommandReason::Drifted => node.drifted.is_some(),
             CommandReason::Expired => node.expires.is_some_and(|at| at <= now),
-            CommandReason::Unhealthy => node.sick.as_ref().is_some_and(|sick| sick.due <= now),
+            CommandReason::Unhealthy => node.unhealthy.as_ref().is_some_and(|it| it.due <= now),
             CommandReason::Static => !dynamic,
         }
     }
@@ -133,7 +141,7 @@ impl<'a> CommandContext<'a> {
     /// Checks that every pod that needs a place has one, on an initialized node that suits it or on the command's own launches.
     fn places(&self, it: &PlannedCommand, findings: &mut Findings) {
         let subject = subject(it);
-        let nodes: Vec<&Node> = it.nodes.iter().filter_map(|leaver| self.node(&leaver.node)).collect();
+        let nodes: Vec<&Node> = it.nodes.iter().filter_map(|disrupted| self.node(&disrupted.node)).collect();
         let mut expected: Vec<&str> = nodes
             .iter()
             .flat_map(|node| &node.pods)
@@ -168,8 +176,8 @@ impl<'a> CommandContext<'a> {
 
     /// Reports whether nodes may be removed although their pods have no place: expired nodes only where their drain ends.
     fn is_forced(&self, it: &PlannedCommand) -> bool {
-        let ends = |leaver: &crate::DisruptedNode| {
-            self.node(&leaver.node).is_some_and(|node| node.termination_grace.is_some())
+        let ends = |disrupted: &crate::DisruptedNode| {
+            self.node(&disrupted.node).is_some_and(|node| node.termination_grace.is_some())
         };
         matches!(it.reason, CommandReason::Unhealthy | CommandReason::Static)
             || it.reason == CommandReason::Expired && it.nodes.iter().all(ends)
@@ -181,8 +189,8 @@ impl<'a> CommandContext<'a> {
         let launched = || it.replacements.iter().filter_map(|position| self.plan.launches.get(*position));
         let static_pools = self.snapshot.pools.iter().filter(|pool| pool.replicas.is_some());
         for pool in static_pools {
-            let own = |leaver: &&crate::DisruptedNode| {
-                self.node(&leaver.node).is_some_and(|node| node.pool.as_ref() == Some(&pool.name))
+            let own = |disrupted: &&crate::DisruptedNode| {
+                self.node(&disrupted.node).is_some_and(|node| node.pool.as_ref() == Some(&pool.name))
             };
             let gone = it.nodes.iter().filter(own).count();
             let come = launched().filter(|launch| launch.pool == pool.name).count();
@@ -202,8 +210,8 @@ impl<'a> CommandContext<'a> {
     fn money(&self, it: &PlannedCommand, findings: &mut Findings) {
         let subject = subject(it);
         let fee = |pool: Option<&String>| self.pool(pool).map_or(0, |pool| pool.node_fee.0);
-        let of_node = |leaver: &crate::DisruptedNode| {
-            let node = self.node(&leaver.node)?;
+        let of_node = |disrupted: &crate::DisruptedNode| {
+            let node = self.node(&disrupted.node)?;
             Some(node.price?.0 + fee(node.pool.as_ref()))
         };
         let before: Option<i64> = it.nodes.iter().map(of_node).sum();
@@ -256,10 +264,10 @@ impl<'a> CommandContext<'a> {
     fn reported(&self, findings: &mut Findings) {
         let managed = self.snapshot.nodes.iter().filter(|it| it.claim.is_some());
         let managed: Vec<&str> = managed.map(|it| it.name.as_str()).collect();
-        let said: Vec<&str> = self.plan.report.nodes.iter().map(|(name, _)| name.as_str()).collect();
-        findings.expect(managed == said, "report", || format!("verdicts for {said:?}, managed are {managed:?}"));
+        let named: Vec<&str> = self.plan.report.nodes.iter().map(|(name, _)| name.as_str()).collect();
+        findings.expect(managed == named, "report", || format!("verdicts for {named:?}, managed are {managed:?}"));
         for (name, verdict) in &self.plan.report.nodes {
-            let goes = |it: &&PlannedCommand| it.nodes.iter().any(|leaver| leaver.node == *name);
+            let goes = |it: &&PlannedCommand| it.nodes.iter().any(|disrupted| disrupted.node == *name);
             let reasons: Vec<CommandReason> = self.plan.moves.iter().filter(goes).map(|it| it.reason).collect();
             let expected = match verdict {
                 NodeVerdict::Remove(reason) => vec![*reason],
@@ -273,6 +281,6 @@ impl<'a> CommandContext<'a> {
 }
 
 fn subject(it: &PlannedCommand) -> String {
-    let nodes: Vec<&str> = it.nodes.iter().map(|leaver| leaver.node.as_str()).collect();
+    let nodes: Vec<&str> = it.nodes.iter().map(|disrupted| disrupted.node.as_str()).collect();
     format!("move of {}", nodes.join(" and "))
 }

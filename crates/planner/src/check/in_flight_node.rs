@@ -7,13 +7,20 @@ use std::rc::Rc;
 use crate::{InstanceType, Launch, Node, Offering, Operator, PodShape, Pool, Requirement, Snapshot, label};
 
 use super::labels::{Labels, alternatives, carries, possible, satisfied};
-use super::node_places::Certainty;
 
 /// Placeholder for a value that no requirement names, and for the name of a new node.
-const UNMENTIONED: &str = "a value that nobody mentions";
+pub(super) const UNMENTIONED: &str = "a value that nobody mentions";
 
 /// Label of one node: its value, or its absence.
 pub(super) type Value = Option<String>;
+
+/// Certainty of a fact while the cloud still has a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Certainty {
+    Never,
+    Maybe,
+    Sure,
+}
 
 /// Claim without an instance: a launch of the plan, or an in-flight claim.
 pub(super) struct InFlightNode<'a> {

@@ -38,20 +38,20 @@ pub(super) fn alternatives(shape: &PodShape) -> Vec<Vec<&Requirement>> {
 
 /// Returns the first hard taint that the pod does not tolerate.
 pub(super) fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
-    let bears = |toleration: &Toleration, taint: &Taint| {
+    let tolerates = |toleration: &Toleration, taint: &Taint| {
         let value = matches!(toleration.operator, crate::TolerationOperator::Exists) || toleration.value == taint.value;
         let key = toleration.key.as_deref().is_none_or(|key| key == taint.key);
         key && value && toleration.effect.is_none_or(|effect| effect == taint.effect)
     };
     taints.iter().find(|taint| {
-        taint.effect != Effect::PreferNoSchedule && !tolerations.iter().any(|toleration| bears(toleration, taint))
+        taint.effect != Effect::PreferNoSchedule && !tolerations.iter().any(|toleration| tolerates(toleration, taint))
     })
 }
 
 /// Returns the resources of which `wanted` exceeds `room`.
-pub(super) fn missing_resources(wanted: &Resources, room: &Resources) -> Vec<String> {
-    let short = wanted.iter().filter(|(name, amount)| *amount > 0 && *amount > room.get(name));
-    short.map(|(name, amount)| format!("{name} {amount} of {}", room.get(name))).collect()
+pub(super) fn missing_resources(wanted: &Resources, available: &Resources) -> Vec<String> {
+    let short = wanted.iter().filter(|(name, amount)| *amount > 0 && *amount > available.get(name));
+    short.map(|(name, amount)| format!("{name} {amount} of {}", available.get(name))).collect()
 }
 
 /// Reports whether the type, the offering or Kubernetes decides this label on a node of the type.

@@ -1,15 +1,17 @@
 //! Launches: every listed type is available as required and holds all pods together with the DaemonSet overhead.
 
+mod flexibility;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::{InstanceType, Launch, Plan, PodShape, Pool, Purpose, Requirement, Resources, Snapshot, label};
 
-use super::flexibility::Offered;
-use super::in_flight_node::InFlightNode;
+use super::in_flight_node::{InFlightNode, UNMENTIONED};
 use super::labels::{first_untolerated, missing_resources, satisfied};
 use super::shared_resources::NodePods;
 use super::{Findings, InFlightNodes};
+use flexibility::Offered;
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlightNodes<'_>, findings: &mut Findings) {
     for (position, launch) in plan.launches.iter().enumerate() {
@@ -26,16 +28,16 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, in_flight_nodes: &InFlight
     }
 }
 
-pub(super) struct CheckedLaunch<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) pool: &'a Pool,
-    pub(super) launch: &'a Launch,
-    pub(super) in_flight_node: &'a InFlightNode<'a>,
+struct CheckedLaunch<'a> {
+    snapshot: &'a Snapshot,
+    pool: &'a Pool,
+    launch: &'a Launch,
+    in_flight_node: &'a InFlightNode<'a>,
     /// Distinct shapes of its pods.
-    pub(super) shapes: BTreeSet<usize>,
+    shapes: BTreeSet<usize>,
     /// For each of these shapes, the types where its pods fit.
     suited: Vec<(usize, Rc<[bool]>)>,
-    pub(super) subject: String,
+    subject: String,
 }
 
 impl<'a> CheckedLaunch<'a> {
@@ -96,8 +98,7 @@ impl<'a> CheckedLaunch<'a> {
             let named = own.iter().flat_map(|own| &own.values);
             let beside = named.clone().filter_map(|value| value.parse::<i64>().ok());
             let beside = beside.flat_map(|it| [it.saturating_sub(1), it.saturating_add(1)]).map(|it| it.to_string());
-            let unmentioned = "a value that nobody mentions".to_owned();
-            let some = named.cloned().chain(beside).chain([unmentioned]);
+            let some = named.cloned().chain(beside).chain([UNMENTIONED.to_owned()]);
             let possible = some.map(Some).chain([None]).any(|it| own.iter().all(|own| satisfied(own, it.as_deref())));
             findings.expect(possible, &self.subject, || format!("allows no value of {}", asked.key));
         }
@@ -159,16 +160,16 @@ impl<'a> CheckedLaunch<'a> {
 
     /// Checks host ports and attachments, once for all types with equal limits.
     fn sharing(&self, listed: &[usize], findings: &mut Findings) {
-        let guests = NodePods { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
+        let assigned = NodePods { snapshot: self.snapshot, subject: &self.subject, pods: &self.launch.pods };
         let ported = |kind: &usize| self.daemons(*kind).filter(|daemon| !daemon.ports.is_empty()).collect();
         for residents in listed.iter().map(ported).collect::<BTreeSet<Vec<&PodShape>>>() {
-            guests.ports(&residents, findings);
+            assigned.ports(&residents, findings);
         }
         let kinds = listed.iter().map(|kind| self.in_flight_node.kinds[*kind].0);
         let limits: BTreeMap<&BTreeMap<String, i64>, &str> =
             kinds.rev().map(|kind| (&kind.attach_limits, kind.name.as_str())).collect();
         for (limits, name) in limits {
-            guests.attachments(None, limits, &format!("type {name} "), findings);
+            assigned.attachments(None, limits, &format!("type {name} "), findings);
         }
     }
 
@@ -179,7 +180,7 @@ impl<'a> CheckedLaunch<'a> {
     }
 
     /// Reports whether one pod of each shape alone could have the type now.
-    pub(super) fn could_list(&self, position: usize) -> bool {
+    fn could_list(&self, position: usize) -> bool {
         let (kind, offerings): &(&InstanceType, _) = &self.in_flight_node.kinds[position];
         // The NodePool may leave open which DaemonSet pods run: all of them count.
         let daemons = self.snapshot.daemons.iter().map(|daemon| &daemon.shape);

@@ -7,17 +7,8 @@ use std::rc::Rc;
 use crate::{Effect, Node, Plan, PodShape, Requirement, Snapshot, Stage, Taint, Toleration, label};
 
 use super::InFlightNodes;
-use super::excluded_daemons::is_running;
-use super::in_flight_node::{InFlightNode, Value, is_satisfied};
+use super::in_flight_node::{Certainty, InFlightNode, Value, is_satisfied};
 use super::labels::{alternatives, first_untolerated, satisfied};
-
-/// Certainty of a fact while the cloud still has a choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Certainty {
-    Never,
-    Maybe,
-    Sure,
-}
 
 /// Node, or launch.
 pub(super) struct NodePlace<'a> {
@@ -206,4 +197,12 @@ pub(super) fn meets_requirements(node: &Node, in_flight_node: Option<&InFlightNo
 /// Reports whether the cloud still decides labels of the node.
 pub(super) fn undecided(node: &Node) -> bool {
     node.stage == Stage::InFlight && !node.requirements.is_empty()
+}
+
+/// Reports whether a pod of the DaemonSet, recognised by its labels, runs on a node already.
+pub(super) fn is_running(node: &Node, daemon: &PodShape) -> bool {
+    node.pods.iter().map(|pod| &pod.shape).any(|shape| {
+        let labels = &shape.labels;
+        shape.namespace == daemon.namespace && daemon.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+    })
 }

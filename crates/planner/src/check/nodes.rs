@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Plan, PodShape, Resources, Snapshot, Stage};
 
-use super::excluded_daemons::{ExcludedDaemons, is_running};
 use super::in_flight_node::InFlightNode;
 use super::labels::{first_untolerated, missing_resources};
-use super::node_places::{cordon, domains, meets_requirements};
+use super::node_places::{cordon, domains, is_running, meets_requirements};
 use super::shared_resources::NodePods;
+use super::topology::ExcludedDaemons;
 use super::verdicts::{self, AssignedNode};
 use super::{Findings, InFlightNodes};
 
@@ -19,17 +19,17 @@ pub(super) fn check(
     excluded_daemons: &ExcludedDaemons,
     findings: &mut Findings,
 ) {
-    let mut guests: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut assigned: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (pod, verdict) in plan.report.pods.iter().enumerate() {
         if let Some(AssignedNode::Node(node)) = verdicts::place(verdict) {
-            guests.entry(node).or_default().push(pod);
+            assigned.entry(node).or_default().push(pod);
         }
     }
     for (node, in_flight_node) in snapshot.nodes.iter().zip(&in_flight_nodes.nodes) {
-        if let Some(pods) = guests.get(node.name.as_str()) {
+        if let Some(pods) = assigned.get(node.name.as_str()) {
             let subject = format!("node {}", node.name);
-            let guests = NodePods { snapshot, subject: &subject, pods };
-            ReceivingNode { snapshot, node, in_flight_node: in_flight_node.as_deref(), excluded_daemons, guests }
+            let assigned = NodePods { snapshot, subject: &subject, pods };
+            ReceivingNode { snapshot, node, in_flight_node: in_flight_node.as_deref(), excluded_daemons, assigned }
                 .check(findings);
         }
     }
@@ -41,22 +41,23 @@ struct ReceivingNode<'a> {
     node: &'a Node,
     in_flight_node: Option<&'a InFlightNode<'a>>,
     excluded_daemons: &'a ExcludedDaemons,
-    guests: NodePods<'a>,
+    assigned: NodePods<'a>,
 }
 
 impl<'a> ReceivingNode<'a> {
     fn check(&self, findings: &mut Findings) {
-        let (node, subject) = (self.node, self.guests.subject);
+        let (node, subject) = (self.node, self.assigned.subject);
         findings.expect(node.leaving.is_none(), subject, || "is leaving and gets pods".to_owned());
         let expired = node.claim.is_some() && node.expires.is_some_and(|at| at <= self.snapshot.now);
         findings.expect(node.stage == Stage::Initialized || !expired, subject, || {
             "has expired before it came up and gets pods".to_owned()
         });
-        for pod in self.guests.pods {
+        for pod in self.assigned.pods {
             let pod = &self.snapshot.pods[*pod];
             let shape = &self.snapshot.shapes[pod.shape];
-            let bears = !node.unschedulable || first_untolerated(&cordon(), &shape.tolerations).is_none();
-            findings.expect(bears, subject, || format!("is cordoned and gets pods that do not bear it: {}", pod.name));
+            let tolerates = !node.unschedulable || first_untolerated(&cordon(), &shape.tolerations).is_none();
+            findings
+                .expect(tolerates, subject, || format!("is cordoned and gets pods that do not bear it: {}", pod.name));
             if let Some(taint) = first_untolerated(&node.taints, &shape.tolerations) {
                 findings.add(subject, format!("pod {} does not bear taint {taint}", pod.name));
             }
@@ -64,10 +65,10 @@ impl<'a> ReceivingNode<'a> {
             findings.expect(fulfils, subject, || format!("pod {} wants other labels", pod.name));
         }
         let daemons: Vec<&PodShape> = self.daemons().collect();
-        self.room(&daemons, findings);
+        self.capacity(&daemons, findings);
         let residents: Vec<&PodShape> = node.pods.iter().map(|pod| pod.shape.as_ref()).chain(daemons).collect();
-        self.guests.ports(&residents, findings);
-        self.guests.attachments(Some(node), &node.attach_limits, "", findings);
+        self.assigned.ports(&residents, findings);
+        self.assigned.attachments(Some(node), &node.attach_limits, "", findings);
     }
 
     /// Returns DaemonSets whose pods certainly run there, now or later; for those that a claim may still attract, the solver is
@@ -83,20 +84,20 @@ impl<'a> ReceivingNode<'a> {
         shapes.filter(comes).map(|(_, shape)| shape)
     }
 
-    fn room(&self, daemons: &[&PodShape], findings: &mut Findings) {
+    fn capacity(&self, daemons: &[&PodShape], findings: &mut Findings) {
         let requests = |pod: &usize| &self.snapshot.shapes[self.snapshot.pods[*pod].shape].requests;
         let mut expected = Resources::default();
         daemons.iter().for_each(|shape| expected.add(&shape.requests));
         let mut wanted = self.node.used.clone();
-        self.guests.pods.iter().for_each(|pod| wanted.add(requests(pod)));
+        self.assigned.pods.iter().for_each(|pod| wanted.add(requests(pod)));
         for (name, amount) in expected.iter() {
             let missing = (amount - self.node.daemon_used.get(name)).max(0);
             wanted.add(&Resources::from_iter([(name, missing)]));
         }
         // Present pods may exceed the node without a fault of the plan; only requested resources count.
-        let asked = |resource: &str| self.guests.pods.iter().any(|pod| requests(pod).get(resource) > 0);
-        let asked: Resources = wanted.iter().filter(|(name, _)| asked(name)).collect();
-        let lacking = missing_resources(&asked, &self.node.allocatable);
-        findings.expect(lacking.is_empty(), self.guests.subject, || format!("is overfull: {}", lacking.join(", ")));
+        let requested = |resource: &str| self.assigned.pods.iter().any(|pod| requests(pod).get(resource) > 0);
+        let requested: Resources = wanted.iter().filter(|(name, _)| requested(name)).collect();
+        let lacking = missing_resources(&requested, &self.node.allocatable);
+        findings.expect(lacking.is_empty(), self.assigned.subject, || format!("is overfull: {}", lacking.join(", ")));
     }
 }

@@ -133,9 +133,9 @@ fn fits(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
             let runs = snapshot.nodes.iter().flat_map(|node| &node.pods).find(|it| it.uid == pod.uid);
             all = runs.iter().fold(all, |all, runs| all.plus(Size::from_resources(&runs.shape.requests)));
         }
-        let there_is = Size::from_resources(&node.allocatable);
-        let fits = |more: i64, all: i64, there_is: i64| more <= 0 || all.saturating_add(more) <= there_is;
-        let both = fits(more.cpu, all.cpu, there_is.cpu) && fits(more.memory, all.memory, there_is.memory);
+        let allocatable = Size::from_resources(&node.allocatable);
+        let fits = |more: i64, all: i64, allocatable: i64| more <= 0 || all.saturating_add(more) <= allocatable;
+        let both = fits(more.cpu, all.cpu, allocatable.cpu) && fits(more.memory, all.memory, allocatable.memory);
         findings
             .expect(both, &format!("node {}", node.name), || format!("has no room for {more:?} that goes up there"));
     }

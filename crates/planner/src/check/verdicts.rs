@@ -47,15 +47,15 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
 /// Checks that verdict and lists agree. A CapacityBuffer pod has no nomination, because it is never bound.
 fn agrees(snapshot: &Snapshot, pod: usize, verdict: &PodVerdict, there: &[String], findings: &mut Findings) {
     let place = place(verdict);
-    let said: Vec<String> = match place {
+    let stated: Vec<String> = match place {
         Some(AssignedNode::Node(node)) => vec![format!("node {node}")],
         Some(AssignedNode::Launch(launch)) => vec![format!("launch {launch}")],
         None => Vec::new(),
     };
-    let keeps_room = snapshot.pods.get(pod).is_some_and(|it| it.buffer.is_some());
-    let unsaid = keeps_room && there.is_empty() && matches!(place, Some(AssignedNode::Node(_)));
-    findings.expect(said == there || unsaid, &name(snapshot, pod), || {
-        format!("the verdict says {said:?}, the plan {there:?}")
+    let is_buffer = snapshot.pods.get(pod).is_some_and(|it| it.buffer.is_some());
+    let unstated = is_buffer && there.is_empty() && matches!(place, Some(AssignedNode::Node(_)));
+    findings.expect(stated == there || unstated, &name(snapshot, pod), || {
+        format!("the verdict says {stated:?}, the plan {there:?}")
     });
     if let Some(AssignedNode::Node(node)) = place {
         let known = snapshot.nodes.iter().any(|it| it.name == node);

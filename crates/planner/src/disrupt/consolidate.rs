@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 
 use crate::{BoundPod, CommandReason, MicroDollars, Node, NodeVerdict, Resources, rotation, utilization_limit};
 
-use super::disruption_plan::{DisruptionPlan, Position};
+use super::disruption_plan::DisruptionPlan;
 use super::savings::{SavingsRules, cost_of};
+use super::simulation::Position;
 
 /// Maximum number of nodes that are vacated together.
 const LARGEST_GROUP: usize = 32;
@@ -28,14 +29,14 @@ const WORTH_SPLITTING: i64 = 250;
 pub(super) fn in_order(
     free: &mut [Position],
     node: impl Fn(Position) -> std::sync::Arc<Node>,
-    scales: &SavingsRules<'_>,
+    savings: &SavingsRules<'_>,
 ) {
     free.sort_by_cached_key(|position| {
         let node = node(*position);
-        let price = i128::from(scales.price_of(&node).unwrap_or(0));
+        let price = i128::from(savings.price_of(&node).unwrap_or(0));
         let ratio = price * i128::from(BoundPod::COST) / i128::from(cost_of(&node).max(1));
         (
-            !(scales.uses_utilization(node.pool.as_deref()) && utilization_limit::is_idle(&node)),
+            !(savings.uses_utilization(node.pool.as_deref()) && utilization_limit::is_idle(&node)),
             Reverse(ratio),
             node.name.clone(),
         )
@@ -58,10 +59,10 @@ pub(super) fn delete_nodes(draft: &mut DisruptionPlan<'_>, free: &[Position]) ->
 }
 
 /// Replaces remaining nodes where that costs less, and sets the verdict of each node.
-pub(super) fn exchange(draft: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>, mut left: Remaining) {
+pub(super) fn exchange(draft: &mut DisruptionPlan<'_>, savings: &SavingsRules<'_>, mut left: Remaining) {
     let mut search = ConsolidationSearch {
         draft,
-        scales,
+        savings,
         wasteful: Vec::new(),
         vacated: 0,
         gone: Positions::new(),
@@ -87,7 +88,7 @@ pub(super) fn exchange(draft: &mut DisruptionPlan<'_>, scales: &SavingsRules<'_>
 
 /// Reports whether a verdict is more specific than the lack of a cheaper way. Such a node waits for another removal, for
 /// kube-scheduler's placement, or for a lower load of other nodes.
-fn says_more(verdict: &NodeVerdict) -> bool {
+fn is_specific(verdict: &NodeVerdict) -> bool {
     matches!(verdict, NodeVerdict::AfterMove { .. } | NodeVerdict::Scattered { .. } | NodeVerdict::AboveCeiling { .. })
 }
 
@@ -100,7 +101,7 @@ type Positions = BTreeSet<Position>;
 /// Search with counted effort.
 struct ConsolidationSearch<'g, 'a> {
     draft: &'g mut DisruptionPlan<'a>,
-    scales: &'g SavingsRules<'g>,
+    savings: &'g SavingsRules<'g>,
     /// Nodes without a single cheaper replacement, whose waste suggests that several cheaper nodes may replace them.
     wasteful: Vec<Position>,
     vacated: usize,
@@ -114,7 +115,7 @@ impl ConsolidationSearch<'_, '_> {
     fn one_by_one(&mut self, left: &mut Remaining) {
         left.retain_mut(|(position, verdict)| {
             let refused = self.replace(*position).err();
-            note(verdict, refused)
+            record(verdict, refused)
         });
     }
 
@@ -124,19 +125,19 @@ impl ConsolidationSearch<'_, '_> {
             return Err(verdict);
         }
         let node = self.draft.node(position);
-        let before = self.scales.price_of(node).unwrap_or(0);
-        let asked = self.scales.required_savings(&[node], &[]);
-        let glance = self.draft.price_bound(&[position]).unwrap_or(i64::MAX);
-        if before.saturating_sub(glance) >= asked {
+        let before = self.savings.price_of(node).unwrap_or(0);
+        let asked = self.savings.required_savings(&[node], &[]);
+        let bound = self.draft.price_bound(&[position]).unwrap_or(i64::MAX);
+        if before.saturating_sub(bound) >= asked {
             return self.evaluate(position);
         }
         if waste(node) >= WORTH_SPLITTING && pods_of(node) > 1 {
             self.wasteful.push(position);
         }
-        if glance >= before {
+        if bound >= before {
             return Err(NodeVerdict::Cheapest { pods: pods_of(node) });
         }
-        Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - glance), asked: MicroDollars(asked) })
+        Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - bound), asked: MicroDollars(asked) })
     }
 
     /// Searches for the cheapest nodes for the pods of one node.
@@ -154,17 +155,17 @@ impl ConsolidationSearch<'_, '_> {
     fn split(&mut self, left: &mut Remaining) {
         let wasteful = std::mem::take(&mut self.wasteful);
         let parts = rotation::parts(&vec![1; wasteful.len()], MOST_SPLITS);
-        let turn = rotation::current_part(self.draft.now(), parts.len());
-        let turn = parts.get(turn).cloned().unwrap_or_default();
-        let now: Positions = wasteful[turn].iter().copied().collect();
+        let part = rotation::current_part(self.draft.now(), parts.len());
+        let part = parts.get(part).cloned().unwrap_or_default();
+        let now: Positions = wasteful[part].iter().copied().collect();
         self.later.extend(wasteful.iter().filter(|position| !now.contains(position)));
         left.retain_mut(|(position, verdict)| {
             if !now.contains(position) {
                 return true;
             }
-            let hindrance = self.draft.blocker(&[*position], CommandReason::Underutilized);
-            let refused = hindrance.map_or_else(|| self.evaluate(*position), Err).err();
-            note(verdict, refused)
+            let blocker = self.draft.blocker(&[*position], CommandReason::Underutilized);
+            let refused = blocker.map_or_else(|| self.evaluate(*position), Err).err();
+            record(verdict, refused)
         });
     }
 
@@ -176,7 +177,7 @@ impl ConsolidationSearch<'_, '_> {
             let node = self.draft.node(*position);
             (node.pool.clone(), Reverse(waste(node)), node.name.clone())
         });
-        let groups: Vec<&[Position]> = wasteful.chunks(LARGEST_GROUP).filter(|group| self.promises(group)).collect();
+        let groups: Vec<&[Position]> = wasteful.chunks(LARGEST_GROUP).filter(|group| self.may_save(group)).collect();
         let efforts: Vec<usize> = groups.iter().map(|group| effort(group.len())).collect();
         let parts = rotation::parts(&efforts, MOST_VACATED);
         let first = parts.get(rotation::current_part(self.draft.now(), parts.len())).map_or(0, |part| part.start);
@@ -186,7 +187,7 @@ impl ConsolidationSearch<'_, '_> {
     }
 
     fn halve(&mut self, group: &[Position]) {
-        if group.len() < 2 || !self.promises(group) {
+        if group.len() < 2 || !self.may_save(group) {
             return;
         }
         if self.vacated + group.len() > MOST_VACATED {
@@ -220,10 +221,10 @@ impl ConsolidationSearch<'_, '_> {
 
     /// Reports whether a group wastes so much that fewer or smaller nodes may be enough: at least half of the price of its
     /// cheapest node.
-    fn promises(&self, group: &[Position]) -> bool {
+    fn may_save(&self, group: &[Position]) -> bool {
         let wasted = |position: &Position| {
             let node = self.draft.node(*position);
-            let price = self.scales.price_of(node).unwrap_or(0);
+            let price = self.savings.price_of(node).unwrap_or(0);
             (price.saturating_mul(waste(node)) / 1000, price)
         };
         let (wasted, least) = group
@@ -235,9 +236,9 @@ impl ConsolidationSearch<'_, '_> {
 }
 
 /// Records the verdict of a node; returns whether the node is still without a solution.
-fn note(verdict: &mut NodeVerdict, refused: Option<NodeVerdict>) -> bool {
+fn record(verdict: &mut NodeVerdict, refused: Option<NodeVerdict>) -> bool {
     let Some(better) = refused else { return false };
-    if !says_more(verdict) {
+    if !is_specific(verdict) {
         *verdict = better;
     }
     true

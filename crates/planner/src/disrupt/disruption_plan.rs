@@ -11,24 +11,20 @@ use crate::{
 };
 
 use super::independent_parts::{self, IndependentPart};
-use super::lower_requests::Lookahead;
 use super::remaining_budgets::RemainingBudgets;
 use super::replacement_types::{ReplacementRules, narrow};
 use super::savings::{Savings, SavingsRules, cost_of};
-use super::simulation::SimulatedCluster;
+use super::simulation::{Position, SimulatedCluster};
 
 /// Finding when no command that needs places is made.
 const UNSETTLED: &str =
     "where their pods would go opens a domain that changes where others may, found anew at each attempt";
 
-/// Candidate node, by its position in the snapshot.
-pub(super) type Position = usize;
-
 /// Commands of one simulation.
 pub(super) struct DisruptionPlan<'a> {
     simulation: &'a SimulatedCluster,
-    scales: &'a SavingsRules<'a>,
-    mover: Relocator<'a>,
+    savings: &'a SavingsRules<'a>,
+    relocator: Relocator<'a>,
     budgets: RemainingBudgets<'a>,
     moves: Vec<PlannedCommand>,
     verdicts: BTreeMap<Position, NodeVerdict>,
@@ -43,8 +39,6 @@ pub(super) struct PlannedCommands {
     pub(super) moves: Vec<PlannedCommand>,
     pub(super) launches: Vec<Launch>,
     pub(super) verdicts: BTreeMap<Position, NodeVerdict>,
-    /// Possible commands after requests are lowered.
-    pub(super) ahead: Lookahead,
     /// Facts that the next attempt must know from its beginning, if one is needed.
     pub(super) surprises: KnownDomains,
 }
@@ -61,19 +55,19 @@ impl<'a> DisruptionPlan<'a> {
     /// nodes.
     pub(super) fn new<K: Ord>(
         simulation: &'a SimulatedCluster,
-        scales: &'a SavingsRules<'a>,
+        savings: &'a SavingsRules<'a>,
         budgets: RemainingBudgets<'a>,
         rank: impl Fn(&Node) -> K,
         foreseen: &KnownDomains,
     ) -> Self {
-        let ceiling =
-            |node: &Node| UtilizationLimit::new(node).filter(|_| scales.uses_utilization(node.pool.as_deref()));
-        let mover = Relocator::new(&simulation.snapshot, &simulation.own, &simulation.uses, rank, ceiling, foreseen);
+        let limit =
+            |node: &Node| UtilizationLimit::new(node).filter(|_| savings.uses_utilization(node.pool.as_deref()));
+        let relocator = Relocator::new(&simulation.snapshot, &simulation.own, &simulation.uses, rank, limit, foreseen);
         let (moves, verdicts, expecting) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         let leaving = simulation.snapshot.nodes.iter().filter(|node| node.leaving.is_some());
         let disturbed =
             leaving.flat_map(|node| protected_workloads(node)).map(|(_, workload)| Arc::clone(workload)).collect();
-        Self { simulation, scales, mover, budgets, moves, verdicts, expecting, disturbed }
+        Self { simulation, savings, relocator, budgets, moves, verdicts, expecting, disturbed }
     }
 
     pub(super) fn node(&self, position: Position) -> &'a Node {
@@ -97,18 +91,18 @@ impl<'a> DisruptionPlan<'a> {
 
     /// Excludes pods from nodes that their measured usage would overload.
     pub(super) fn apply_utilization_limits(&mut self) {
-        self.mover.apply_utilization_limits();
+        self.relocator.apply_utilization_limits();
     }
 
     /// Simulates kube-scheduler's placement of pods with nominations. Must run before the first command.
     pub(super) fn scatter_promised(&mut self) {
-        self.mover.scatter_promised();
+        self.relocator.scatter_promised();
     }
 
-    fn each(&mut self, is_meant: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Relocator<'a>, Position)) {
+    fn each(&mut self, is_selected: impl Fn(&Node) -> bool, mut does: impl FnMut(&mut Relocator<'a>, Position)) {
         for (position, node) in self.simulation.snapshot.nodes.iter().enumerate() {
-            if is_meant(node) {
-                does(&mut self.mover, position);
+            if is_selected(node) {
+                does(&mut self.relocator, position);
             }
         }
     }
@@ -126,7 +120,7 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     /// Returns the verdict against the disruption of some nodes' pods, if another pod of a protected workload moves already.
-    fn unrest(&self, nodes: &[&Node]) -> Option<NodeVerdict> {
+    fn workload_conflict(&self, nodes: &[&Node]) -> Option<NodeVerdict> {
         let mut all = nodes.iter().flat_map(|node| protected_workloads(node));
         let (pod, workload) = all.find(|(_, workload)| self.disturbed.contains(*workload))?;
         Some(NodeVerdict::Disturbed { pod: pod.name.clone(), workload: workload.to_string() })
@@ -138,16 +132,18 @@ impl<'a> DisruptionPlan<'a> {
         if objects.iter().any(|node| self.expecting.contains(&node.name)) {
             return Some(NodeVerdict::Nominated);
         }
-        if reason == CommandReason::Underutilized && nodes.iter().any(|node| self.mover.is_sought(*node)) {
+        if reason == CommandReason::Underutilized && nodes.iter().any(|node| self.relocator.is_sought(*node)) {
             return Some(NodeVerdict::Nominated);
         }
-        if nodes.iter().any(|node| self.mover.is_entangled(*node)) {
+        if nodes.iter().any(|node| self.relocator.is_entangled(*node)) {
             return Some(NodeVerdict::Watched);
         }
-        if let Some(unrest) = self.unrest(&objects).filter(|_| reason == CommandReason::Underutilized) {
-            return Some(unrest);
+        if let Some(workload_conflict) =
+            self.workload_conflict(&objects).filter(|_| reason == CommandReason::Underutilized)
+        {
+            return Some(workload_conflict);
         }
-        if self.mover.is_spent() {
+        if self.relocator.is_spent() {
             return Some(NodeVerdict::Postponed);
         }
         (!self.budgets.allows(&objects, reason)).then_some(NodeVerdict::Budget { reason })
@@ -173,8 +169,8 @@ impl<'a> DisruptionPlan<'a> {
         why: CommandCause,
         force: bool,
     ) -> Result<(), NodeVerdict> {
-        if let Some(hindrance) = self.blocker(&[position], reason) {
-            return Err(hindrance);
+        if let Some(blocker) = self.blocker(&[position], reason) {
+            return Err(blocker);
         }
         match self.search(&[position]) {
             Ok(outcome) => {
@@ -185,7 +181,7 @@ impl<'a> DisruptionPlan<'a> {
                 let nothing = RelocationOutcome { places: Vec::new(), launches: Vec::new() };
                 let saved = self.saved(&[position], &[]);
                 self.note(&[position], reason, why, nothing, saved);
-                self.mover.close(position);
+                self.relocator.close(position);
                 Ok(())
             }
             Err(verdict) => Err(verdict),
@@ -196,11 +192,11 @@ impl<'a> DisruptionPlan<'a> {
     fn search(&mut self, nodes: &[Position]) -> Result<RelocationOutcome, NodeVerdict> {
         let mut verdict = NodeVerdict::Postponed;
         for strategy in STRATEGIES {
-            match self.mover.try_launches(nodes, strategy) {
+            match self.relocator.try_launches(nodes, strategy) {
                 Ok(outcome) => return Ok(outcome),
                 Err(obstacle) => verdict = self.refusal(obstacle),
             }
-            self.mover.undo();
+            self.relocator.undo();
         }
         Err(verdict)
     }
@@ -224,10 +220,10 @@ impl<'a> DisruptionPlan<'a> {
     /// Removes a node whose pods all fit on other nodes, if that saves enough.
     pub(super) fn delete_node(&mut self, position: Position) -> Result<(), NodeVerdict> {
         let nodes = [position];
-        match self.mover.try_existing_nodes(&nodes) {
+        match self.relocator.try_existing_nodes(&nodes) {
             Ok(outcome) => self.settle(&nodes, outcome, CommandCause::RoomElsewhere),
             Err(obstacle) => {
-                self.mover.undo();
+                self.relocator.undo();
                 Err(self.refusal(obstacle))
             }
         }
@@ -237,7 +233,7 @@ impl<'a> DisruptionPlan<'a> {
     pub(super) fn exchange(&mut self, nodes: &[Position]) -> Result<(), RejectedExchange> {
         let mut refused = RejectedExchange { verdict: NodeVerdict::Postponed, parts: Vec::new() };
         for strategy in STRATEGIES {
-            refused.verdict = match self.mover.try_launches(nodes, strategy) {
+            refused.verdict = match self.relocator.try_launches(nodes, strategy) {
                 Ok(outcome) => match self.parts(nodes, &outcome) {
                     None => match self.cheaper(nodes, outcome) {
                         Ok(outcome) => {
@@ -253,7 +249,7 @@ impl<'a> DisruptionPlan<'a> {
                 },
                 Err(obstacle) => self.refusal(obstacle),
             };
-            self.mover.undo();
+            self.relocator.undo();
         }
         Err(refused)
     }
@@ -279,8 +275,8 @@ impl<'a> DisruptionPlan<'a> {
         let nodes: Vec<&Node> = part.nodes.iter().map(|node| self.node(*node)).collect();
         let launches = part.launches.iter().filter_map(|launch| outcome.launches.get(*launch).cloned());
         let launches: Vec<Launch> = launches.collect();
-        let saved = self.price(&nodes).map(|price| price - self.scales.price_of_launches(&launches));
-        saved.is_some_and(|saved| saved >= self.scales.required_savings(&nodes, &launches))
+        let saved = self.price(&nodes).map(|price| price - self.savings.price_of_launches(&launches));
+        saved.is_some_and(|saved| saved >= self.savings.required_savings(&nodes, &launches))
     }
 
     /// Returns the number of launches that the commands so far need.
@@ -292,8 +288,8 @@ impl<'a> DisruptionPlan<'a> {
     fn cheaper(&self, nodes: &[Position], outcome: RelocationOutcome) -> Result<RelocationOutcome, NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
         let before = self.price(&objects).ok_or(NodeVerdict::UnknownPrice)?;
-        let asked = self.scales.required_savings(&objects, &outcome.launches);
-        let now = self.scales.price_of_launches(&outcome.launches);
+        let asked = self.savings.required_savings(&objects, &outcome.launches);
+        let now = self.savings.price_of_launches(&outcome.launches);
         if before - now < asked {
             return Err(NodeVerdict::NotWorthIt { saving: MicroDollars(before - now), asked: MicroDollars(asked) });
         }
@@ -317,7 +313,7 @@ impl<'a> DisruptionPlan<'a> {
             let Destination::Launch(launch) = to else { continue };
             let own = launch.checked_sub(first).and_then(|own| Some((outcome.launches.get(own)?, sums.get_mut(own)?)));
             if let Some((launch, sum)) = own
-                && self.scales.uses_utilization(Some(&launch.pool))
+                && self.savings.uses_utilization(Some(&launch.pool))
             {
                 *sum = sum.plus(self.simulation.seen[*pod]);
             }
@@ -328,19 +324,19 @@ impl<'a> DisruptionPlan<'a> {
     /// Keeps the last trial if it saves enough, else reverts it.
     fn settle(&mut self, nodes: &[Position], outcome: RelocationOutcome, why: CommandCause) -> Result<(), NodeVerdict> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
-        let asked = self.scales.required_savings(&objects, &outcome.launches);
+        let asked = self.savings.required_savings(&objects, &outcome.launches);
         let saved = self.saved(nodes, &outcome.launches);
         let objection = match saved {
             None => Some(NodeVerdict::UnknownPrice),
             Some(saved) => {
-                let objection = self.scales.rejection(&objects, Savings { saved, asked });
+                let objection = self.savings.rejection(&objects, Savings { saved, asked });
                 objection.or_else(|| self.simulated_placement(&objects, Savings { saved, asked }))
             }
         };
         match objection {
             None => self.keep(nodes, CommandReason::Underutilized, why, outcome, saved),
             Some(objection) => {
-                self.mover.undo();
+                self.relocator.undo();
                 Err(objection)
             }
         }
@@ -349,19 +345,19 @@ impl<'a> DisruptionPlan<'a> {
     /// Rejects a command that would no longer save enough after further launches for pods without capacity, as kube-scheduler
     /// places them.
     fn simulated_placement(&mut self, nodes: &[&Node], Savings { saved, asked }: Savings) -> Option<NodeVerdict> {
-        let (pods, price) = self.mover.left_over();
+        let (pods, price) = self.relocator.left_over();
         let saved = saved.saturating_sub(price.unwrap_or(i64::MAX));
-        let objection = (pods > 0).then(|| self.scales.rejection(nodes, Savings { saved, asked })).flatten();
+        let objection = (pods > 0).then(|| self.savings.rejection(nodes, Savings { saved, asked })).flatten();
         objection.map(|_| NodeVerdict::Scattered { pods })
     }
 
     fn price(&self, nodes: &[&Node]) -> Option<i64> {
-        nodes.iter().map(|node| self.scales.price_of(node)).sum()
+        nodes.iter().map(|node| self.savings.price_of(node)).sum()
     }
 
     fn saved(&self, nodes: &[Position], launches: &[Launch]) -> Option<i64> {
         let objects: Vec<&Node> = nodes.iter().map(|node| self.node(*node)).collect();
-        Some(self.price(&objects)? - self.scales.price_of_launches(launches))
+        Some(self.price(&objects)? - self.savings.price_of_launches(launches))
     }
 
     /// Keeps the last trial, unless it conflicts with an earlier command.
@@ -373,7 +369,7 @@ impl<'a> DisruptionPlan<'a> {
         outcome: RelocationOutcome,
         saved: Option<i64>,
     ) -> Result<(), NodeVerdict> {
-        let kept = self.mover.keep(outcome.launches.clone());
+        let kept = self.relocator.keep(outcome.launches.clone());
         kept.map_err(|obstacle| self.refusal(obstacle))?;
         self.note(nodes, reason, why, outcome, saved);
         Ok(())
@@ -425,7 +421,7 @@ impl<'a> DisruptionPlan<'a> {
 
     /// Returns the price of the cheapest single node for all pods of some nodes, as far as their sizes and labels decide.
     pub(super) fn price_bound(&mut self, nodes: &[Position]) -> Option<i64> {
-        self.mover.price_bound(nodes)
+        self.relocator.price_bound(nodes)
     }
 
     /// Returns the number of commands.
@@ -435,12 +431,12 @@ impl<'a> DisruptionPlan<'a> {
 
     /// Adds free capacity to a node that may take pods.
     pub(super) fn widen(&mut self, position: Position, by: Size) {
-        self.mover.widen(position, &by.resources());
+        self.relocator.widen(position, &by.resources());
     }
 
     /// Returns the free CPU and memory of a node; `None` where it takes no pods.
     pub(super) fn left(&self, position: Position) -> Option<Size> {
-        self.mover.left(position)
+        self.relocator.left(position)
     }
 
     /// Removes and returns the commands after the first `count`. No further search for places is possible.
@@ -454,8 +450,8 @@ impl<'a> DisruptionPlan<'a> {
     }
 
     pub(super) fn finish(self) -> PlannedCommands {
-        let (launches, surprises) = self.mover.finish();
-        PlannedCommands { moves: self.moves, launches, verdicts: self.verdicts, ahead: Lookahead::default(), surprises }
+        let (launches, surprises) = self.relocator.finish();
+        PlannedCommands { moves: self.moves, launches, verdicts: self.verdicts, surprises }
     }
 }
 
@@ -487,7 +483,6 @@ impl PlannedCommands {
             NodeVerdict::Remove(reason) => (position, NodeVerdict::LeftOut { reason, finding: UNSETTLED.to_owned() }),
             verdict => (position, verdict),
         });
-        let (ahead, surprises) = (Lookahead::default(), self.surprises);
-        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), ahead, surprises }
+        Self { moves: Vec::new(), launches: Vec::new(), verdicts: verdicts.collect(), surprises: self.surprises }
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct EligibilityRules<'a> {
     expecting: BTreeSet<String>,
     /// NodePools with so many unhealthy nodes that the nodes themselves are hardly the cause: number of unhealthy nodes, and of
     /// all.
-    ailing: BTreeMap<&'a str, (usize, usize)>,
+    mostly_unhealthy: BTreeMap<&'a str, (usize, usize)>,
     /// Required affinity terms of pods with a place in this plan, with their namespaces.
     near: Vec<(&'a str, &'a PodTerm)>,
 }
@@ -24,7 +24,7 @@ impl<'a> EligibilityRules<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, plan: &Plan) -> Self {
         let expecting = expecting(plan);
         let pools = snapshot.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
-        Self { snapshot, pools, expecting, ailing: unhealthy_by_pool(snapshot), near: near(snapshot, plan) }
+        Self { snapshot, pools, expecting, mostly_unhealthy: unhealthy_by_pool(snapshot), near: near(snapshot, plan) }
     }
 
     /// Reports whether a pending pod has its place because of a pod on this node.
@@ -51,11 +51,11 @@ impl<'a> EligibilityRules<'a> {
         if !self.is_terminally_unhealthy(node) {
             return self.evaluate_healthy(node);
         }
-        match self.ailing.get(node.pool.as_deref().unwrap_or_default()) {
+        match self.mostly_unhealthy.get(node.pool.as_deref().unwrap_or_default()) {
             None => Ok(CommandReason::Unhealthy),
-            Some((sick, nodes)) => {
-                self.evaluate_healthy(node).map_err(|_| NodeVerdict::ManySick { sick: *sick, nodes: *nodes })
-            }
+            Some((unhealthy, nodes)) => self
+                .evaluate_healthy(node)
+                .map_err(|_| NodeVerdict::ManyUnhealthy { unhealthy: *unhealthy, nodes: *nodes }),
         }
     }
 
@@ -130,8 +130,8 @@ impl<'a> EligibilityRules<'a> {
 
     /// Reports whether this plan or a recent one assigns pods to this node, or elsewhere because of pods on it.
     pub(super) fn is_expected(&self, node: &Node) -> bool {
-        let promised = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
-        promised || self.expecting.contains(&node.name) || self.is_required_by_pending_pods(node)
+        let nominated = node.nominated_until.is_some_and(|until| until > self.snapshot.now);
+        nominated || self.expecting.contains(&node.name) || self.is_required_by_pending_pods(node)
     }
 
     /// Returns drift or expiration as a reason, independent of the pods on the node.
@@ -147,7 +147,7 @@ impl<'a> EligibilityRules<'a> {
 
     /// Reports whether a node has been unhealthy for longer than its toleration.
     fn is_terminally_unhealthy(&self, node: &Node) -> bool {
-        let due = node.sick.as_ref().is_some_and(|sick| sick.due <= self.snapshot.now);
+        let due = node.unhealthy.as_ref().is_some_and(|unhealthy| unhealthy.due <= self.snapshot.now);
         due && !self.is_expected(node)
     }
 
@@ -211,10 +211,10 @@ fn repacks(pool: &Pool) -> bool {
 fn unhealthy_by_pool(snapshot: &Snapshot) -> BTreeMap<&str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for node in snapshot.nodes.iter().filter(|node| node.claim.is_some() && node.stage != Stage::InFlight) {
-        let (all, sick) = counts.entry(node.pool.as_deref().unwrap_or_default()).or_default();
+        let (all, unhealthy) = counts.entry(node.pool.as_deref().unwrap_or_default()).or_default();
         *all += 1;
-        *sick += usize::from(node.sick.is_some());
+        *unhealthy += usize::from(node.unhealthy.is_some());
     }
-    let many = counts.into_iter().filter(|(_, (all, sick))| *sick > all.div_ceil(5));
-    many.map(|(pool, (all, sick))| (pool, (sick, all))).collect()
+    let many = counts.into_iter().filter(|(_, (all, unhealthy))| *unhealthy > all.div_ceil(5));
+    many.map(|(pool, (all, unhealthy))| (pool, (unhealthy, all))).collect()
 }

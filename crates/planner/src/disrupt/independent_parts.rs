@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::disruption_plan::Position;
+use super::simulation::Position;
 
 /// Nodes that depend on each other because their pods move to the same launch, with the launches that they need.
 pub(super) struct IndependentPart {

@@ -14,8 +14,9 @@ use crate::{
     Sizing, Snapshot, Stage, Utilization, packing,
 };
 
-use super::disruption_plan::{DisruptionPlan, Position};
+use super::disruption_plan::DisruptionPlan;
 use super::eligibility::EligibilityRules;
+use super::simulation::Position;
 use super::{consolidate, restore_requests};
 
 /// Possible lower requests, by node.
@@ -48,11 +49,11 @@ pub(super) struct Lookahead {
 impl<'a> LowerRequests<'a> {
     /// Collects all requests that could be lowered on remaining nodes. For a pod with one resource raised now, a later plan
     /// lowers the other.
-    pub(super) fn new(snapshot: &'a Snapshot, judge: &EligibilityRules<'_>, raised: &[Resize]) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, eligibility: &EligibilityRules<'_>, raised: &[Resize]) -> Self {
         let raised: BTreeSet<&str> = raised.iter().map(|it| it.uid.as_str()).collect();
         let mut all = Self { snapshot, offers: BTreeMap::new(), unpacked: Vec::new() };
         for (position, node) in snapshot.nodes.iter().enumerate() {
-            let packs = judge.pool(node).filter(|pool| pool.disruption.utilization == Utilization::Pack);
+            let packs = eligibility.pool(node).filter(|pool| pool.disruption.utilization == Utilization::Pack);
             let Some(pool) = packs.filter(|_| node.claim.is_some() && node.leaving.is_none()) else { continue };
             if node.stage != Stage::Initialized {
                 continue;
@@ -90,8 +91,8 @@ impl<'a> LowerRequests<'a> {
         consolidate::delete_nodes(&mut draft, &left);
         let moves = draft.withdraw(before);
         let short = |(position, gain): (&Position, &Size)| {
-            let room = draft.left(*position)?;
-            Some((*position, gain.minus(room).max(Size::default()).min(*gain)))
+            let unused = draft.left(*position)?;
+            Some((*position, gain.minus(unused).max(Size::default()).min(*gain)))
         };
         let short: BTreeMap<Position, Size> = widened.iter().filter_map(short).filter(|(_, it)| it.is_any()).collect();
         self.ahead(&moves, &short, &left)
@@ -106,16 +107,16 @@ impl<'a> LowerRequests<'a> {
             let lowered = to.into_iter().filter(|name| position(name).is_some_and(|it| short.contains_key(&it)));
             lowered.map(str::to_owned).collect()
         };
-        let going = moves.iter().flat_map(|it| {
+        let removed = moves.iter().flat_map(|it| {
             let verdict = NodeVerdict::AfterResize { nodes: lowered(it) };
-            it.nodes.iter().filter_map(move |leaver| Some((position(&leaver.node)?, verdict.clone())))
+            it.nodes.iter().filter_map(move |disrupted| Some((position(&disrupted.node)?, verdict.clone())))
         });
         let expecting = left.iter().filter(|position| short.contains_key(position));
         let expecting = expecting.map(|position| (*position, NodeVerdict::Nominated));
         Lookahead {
             resizes: short.iter().flat_map(|(position, short)| self.chosen(*position, *short)).collect(),
             saving: moves.iter().filter_map(|it| it.saving).map(|saving| saving.0).sum(),
-            verdicts: expecting.chain(going).collect(),
+            verdicts: expecting.chain(removed).collect(),
         }
     }
 

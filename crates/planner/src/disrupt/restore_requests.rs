@@ -16,24 +16,24 @@ pub(super) fn restore_requests(snapshot: &Snapshot, plan: &Plan) -> Vec<Resize> 
     let mut all = Vec::new();
     for node in snapshot.nodes.iter().filter(|node| node.leaving.is_none()) {
         let Some(pool) = node.pool.as_deref().and_then(|pool| pools.get(pool)) else { continue };
-        let mut wishes: Vec<RestoreRequest<'_>> =
+        let mut requests: Vec<RestoreRequest<'_>> =
             node.pods.iter().filter_map(|pod| restore_request(node, pool, pod)).collect();
-        if wishes.is_empty() {
+        if requests.is_empty() {
             continue;
         }
         let coming = incoming.get_or_insert_with(|| coming(snapshot, plan)).get(node.name.as_str()).copied();
-        wishes.sort_by_key(|wish| (wish.why, &wish.pod.name, &wish.pod.uid));
-        let mut room = Size::from_resources(&node.allocatable)
+        requests.sort_by_key(|request| (request.why, &request.pod.name, &request.pod.uid));
+        let mut free = Size::from_resources(&node.allocatable)
             .minus(Size::from_resources(&node.used))
             .minus(coming.unwrap_or_default());
-        for wish in wishes {
-            let to = within(wish.sizing, &wish.to, room);
+        for request in requests {
+            let to = within(request.sizing, &request.to, free);
             let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
-            room = room.minus(wish.sizing.gain(together, wish.sizing.requests()));
-            let rested = packing::rests_until(wish.sizing).is_none_or(|until| until <= snapshot.now);
-            let marks = (wish.why == ResizeReason::Pressure || is_refused(wish.sizing)) && rested;
-            let changed = resize(node, wish.pod, wish.sizing, &to, wish.why).map(|it| Resize { marks, ..it });
-            all.extend(changed.or_else(|| marks.then(|| mark(node, wish.pod))));
+            free = free.minus(request.sizing.gain(together, request.sizing.requests()));
+            let rested = packing::rests_until(request.sizing).is_none_or(|until| until <= snapshot.now);
+            let marks = (request.why == ResizeReason::Pressure || is_refused(request.sizing)) && rested;
+            let changed = resize(node, request.pod, request.sizing, &to, request.why).map(|it| Resize { marks, ..it });
+            all.extend(changed.or_else(|| marks.then(|| mark(node, request.pod))));
         }
     }
     all
@@ -72,19 +72,19 @@ fn is_lowered(sizing: &Sizing) -> bool {
 }
 
 /// Returns the part of the request that fits: of CPU and memory each container's share.
-fn within(sizing: &Sizing, to: &[Size], room: Size) -> Vec<Size> {
+fn within(sizing: &Sizing, to: &[Size], free: Size) -> Vec<Size> {
     let from = sizing.requests();
     let together = to.iter().fold(Size::default(), |sum, one| sum.plus(*one));
     let (asked, more) = (sizing.gain(together, from), together.minus(from));
-    let part = |from: i64, to: i64, (asked, room, more): (i64, i64, i64)| match asked <= room {
+    let part = |from: i64, to: i64, (asked, free, more): (i64, i64, i64)| match asked <= free {
         true => to,
         false => {
-            from + i64::try_from(i128::from(to - from) * i128::from(room.max(0)) / i128::from(more.max(1))).unwrap_or(0)
+            from + i64::try_from(i128::from(to - from) * i128::from(free.max(0)) / i128::from(more.max(1))).unwrap_or(0)
         }
     };
     let one = |(container, to): (&crate::ContainerSize, &Size)| Size {
-        cpu: part(container.requests.cpu, to.cpu, (asked.cpu, room.cpu, more.cpu)),
-        memory: part(container.requests.memory, to.memory, (asked.memory, room.memory, more.memory)),
+        cpu: part(container.requests.cpu, to.cpu, (asked.cpu, free.cpu, more.cpu)),
+        memory: part(container.requests.memory, to.memory, (asked.memory, free.memory, more.memory)),
     };
     sizing.containers.iter().zip(to).map(one).collect()
 }

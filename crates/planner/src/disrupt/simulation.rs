@@ -9,6 +9,9 @@ use crate::{
     Snapshot, Stage, ValueSet, label, utilization_limit,
 };
 
+/// Node, by its position in the snapshot.
+pub(super) type Position = usize;
+
 /// Positions of shapes, by address and by the requirement that a split adds.
 type Shapes = BTreeMap<(*const PodShape, Option<Requirement>), usize>;
 
@@ -27,7 +30,7 @@ pub(super) struct SimulatedCluster {
 
 impl SimulatedCluster {
     /// Creates the simulation. `free` are the positions of candidates, `raised` the requests that running pods regain.
-    pub(super) fn new(snapshot: &Snapshot, plan: &Plan, free: &[usize], raised: &[Resize]) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, plan: &Plan, free: &[Position], raised: &[Resize]) -> Self {
         let mut settled = snapshot.clone();
         settle(&mut settled, plan);
         raised.iter().for_each(|resize| raise(&mut settled, resize));
@@ -46,14 +49,14 @@ impl SimulatedCluster {
     }
 
     /// Allows a static NodePool one more node for each of its candidates.
-    fn expect_successor(&mut self, node: usize) {
+    fn expect_successor(&mut self, node: Position) {
         let own = self.snapshot.nodes[node].pool.clone();
         if let Some(pool) = self.snapshot.pools.iter_mut().find(|pool| Some(&pool.name) == own.as_ref()) {
             pool.replicas = pool.replicas.map(|replicas| replicas.max(pool.running) + 1);
         }
     }
 
-    fn take_in(&mut self, position: usize, known: &mut Shapes, sides: &mut SplitBalance<'_>) {
+    fn take_in(&mut self, position: Position, known: &mut Shapes, sides: &mut SplitBalance<'_>) {
         let node = Arc::clone(&self.snapshot.nodes[position]);
         let mut pods: Vec<&BoundPod> = node.pods.iter().filter(|pod| pod.reschedulable).collect();
         pods.sort_by_key(|pod| (&pod.name, &pod.uid));
@@ -113,8 +116,8 @@ fn settle(settled: &mut Snapshot, plan: &Plan) {
             PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => None,
         };
     }
-    for (turn, pod) in plan.report.order.iter().enumerate() {
-        settled.pods[*pod].nominated_after = turn;
+    for (order, pod) in plan.report.order.iter().enumerate() {
+        settled.pods[*pod].nominated_after = order;
     }
 }
 

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use crate::{Node, Pool, Snapshot, Stage};
 
-use super::disruption_plan::Position;
 use super::eligibility::EligibilityRules;
 use super::savings::cost_of;
+use super::simulation::Position;
 
 /// Returns the surplus nodes of static NodePools, not counting nodes that are removed anyway. Nodes that expect pods are
 /// excluded.
 pub(super) fn surplus_nodes<'a>(
     snapshot: &'a Snapshot,
-    judge: &EligibilityRules<'_>,
+    eligibility: &EligibilityRules<'_>,
     goes: impl Fn(Position) -> bool,
 ) -> Vec<Position> {
     let mut by_pool: BTreeMap<&str, Vec<Position>> = BTreeMap::new();
@@ -28,7 +28,7 @@ pub(super) fn surplus_nodes<'a>(
     for (pool, replicas) in replicas {
         let mut own = by_pool.remove(pool).unwrap_or_default();
         let surplus = own.len().saturating_sub(replicas as usize);
-        own.retain(|position| !judge.is_expected(&snapshot.nodes[*position]));
+        own.retain(|position| !eligibility.is_expected(&snapshot.nodes[*position]));
         own.sort_by_cached_key(|position| removal_order(snapshot, &snapshot.nodes[*position]));
         gone.extend(own.into_iter().take(surplus));
     }
@@ -110,8 +110,8 @@ mod tests {
             let pool = Pool { name: "static".to_owned(), replicas: Some(1), ..Pool::default() };
             let nodes = nodes.map(Arc::new).into();
             let snapshot = Snapshot { now: NOW, pools: vec![pool], nodes, ..Snapshot::default() };
-            let judge = EligibilityRules::new(&snapshot, &Plan::default());
-            let gone = surplus_nodes(&snapshot, &judge, |_| false);
+            let eligibility = EligibilityRules::new(&snapshot, &Plan::default());
+            let gone = surplus_nodes(&snapshot, &eligibility, |_| false);
             let names: Vec<&str> = gone.iter().map(|position| snapshot.nodes[*position].name.as_str()).collect();
             assert_eq!(names, [expected], "{what}");
         }

@@ -69,8 +69,8 @@ impl Resources {
 
     /// Reports whether `room` has every amount above zero that `self` requests.
     #[must_use]
-    pub fn fits(&self, room: &Self) -> bool {
-        self.first_lacking(room).is_none()
+    pub fn fits(&self, available: &Self) -> bool {
+        self.first_lacking(available).is_none()
     }
 
     /// Returns how many times `one` fits into these amounts; `u64::MAX` when it requests nothing.
@@ -82,8 +82,8 @@ impl Resources {
 
     /// Returns the first resource, by name, of which `room` has less than `self` requests.
     #[must_use]
-    pub fn first_lacking(&self, room: &Self) -> Option<&str> {
-        self.iter().find(|(name, amount)| *amount > 0 && *amount > room.get(name)).map(|(name, _)| name)
+    pub fn first_lacking(&self, available: &Self) -> Option<&str> {
+        self.iter().find(|(name, amount)| *amount > 0 && *amount > available.get(name)).map(|(name, _)| name)
     }
 }
 

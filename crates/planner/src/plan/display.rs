@@ -244,8 +244,8 @@ impl Display for NodeVerdict {
             Self::Scattered { pods } => simulated_placement(out, *pods),
             Self::SpotToSpot { types } => spot_to_spot(out, *types),
             Self::Unbalanced { score } => unbalanced(out, *score),
-            Self::ManySick { sick, nodes } => {
-                write!(out, "stays: unhealthy, but so are {sick} of {nodes} nodes of its NodePool, more than 20%")
+            Self::ManyUnhealthy { unhealthy, nodes } => {
+                write!(out, "stays: unhealthy, but so are {unhealthy} of {nodes} nodes of its NodePool, more than 20%")
             }
             Self::UnknownPrice => out.write_str("stays: price is unknown"),
             Self::Busy { strain } => write!(out, "stays: above the utilization limit: {strain}"),
@@ -352,7 +352,7 @@ impl Display for CommandCause {
             Self::Cheaper => out.write_str("its pods fit on cheaper nodes"),
             Self::Drifted { reason } => write!(out, "drifted: {reason}"),
             Self::Expired => out.write_str("expired: older than expireAfter"),
-            Self::Sick { condition } => write!(out, "unhealthy: condition {condition}"),
+            Self::Unhealthy { condition } => write!(out, "unhealthy: condition {condition}"),
             Self::Surplus => out.write_str("its static NodePool has more nodes than replicas"),
         }
     }

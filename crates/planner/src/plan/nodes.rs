@@ -70,9 +70,11 @@ pub enum NodeVerdict {
     },
     /// The node is unhealthy and due for repair, but too many nodes of its NodePool are unhealthy at once for a fault of their
     /// own.
-    ManySick {
+    #[serde(rename = "manySick")]
+    ManyUnhealthy {
         /// Number of unhealthy nodes.
-        sick: usize,
+        #[serde(rename = "sick")]
+        unhealthy: usize,
         /// Number of nodes.
         nodes: usize,
     },

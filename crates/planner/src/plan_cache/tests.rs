@@ -69,13 +69,13 @@ fn new_returns_none_when_the_plan_has_actions() {
 #[test]
 fn until_is_the_first_moment_when_time_changes_a_decision() {
     let at = |millis: i64| Some(Millis(NOW + millis));
-    let sick = Unhealthy { due: Millis(NOW + 7), condition: "Ready".to_owned() };
+    let unhealthy = Unhealthy { due: Millis(NOW + 7), condition: "Ready".to_owned() };
     let rows = [
         ("nothing ahead", node(), LONGEST),
         ("expires", Node { expires: at(5), ..node() }, 5),
         ("expired already", Node { expires: at(0), ..node() }, LONGEST),
         ("pods may still come", Node { nominated_until: at(6), ..node() }, 6),
-        ("is given up", Node { sick: Some(sick), ..node() }, 7),
+        ("is given up", Node { unhealthy: Some(unhealthy), ..node() }, 7),
         (
             "stands for longer",
             Node { claim: Some("claim".to_owned()), created: Millis(NOW - 100_000), ..node() },

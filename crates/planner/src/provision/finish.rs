@@ -39,7 +39,7 @@ impl Solver<'_> {
             report: Report {
                 pods: self.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
                 nodes: Vec::new(),
-                barren: self.barren(),
+                pools_without_types: self.barren(),
                 unpacked: Vec::new(),
                 order: std::mem::take(&mut self.order),
                 steps: self.steps,

@@ -23,7 +23,7 @@ fn cheaper(nodes: &[&str], replacements: usize) -> Vec<PlannedCommand> {
 }
 
 /// Validates commands of a plan at this second.
-fn look(validation: &mut Validation, moves: &[PlannedCommand], second: i64) -> ValidatedCommands {
+fn update(validation: &mut Validation, moves: &[PlannedCommand], second: i64) -> ValidatedCommands {
     let plan = Plan { moves: moves.to_vec(), ..Plan::default() };
     validation.update(&at(second), &plan)
 }
@@ -46,11 +46,11 @@ fn update_begins_consolidation_after_15_s_in_every_plan() {
     for reason in [CommandReason::Empty, CommandReason::Underutilized] {
         let mut validation = Validation::default();
         let moves = vec![planned(reason, &["a", "b"], 1)];
-        let first = look(&mut validation, &moves, 0);
+        let first = update(&mut validation, &moves, 0);
         assert_eq!((first.begin.len(), first.candidates, first.next), (0, vec![0], seconds(15)), "{reason}");
-        let second = look(&mut validation, &moves, 9);
+        let second = update(&mut validation, &moves, 9);
         assert_eq!((second.begin.len(), second.candidates.len(), second.next), (0, 0, seconds(6)), "{reason}");
-        let third = look(&mut validation, &moves, 15);
+        let third = update(&mut validation, &moves, 15);
         assert_eq!((third.begin, third.next), (vec![0], None), "{reason}");
     }
 }
@@ -58,7 +58,7 @@ fn update_begins_consolidation_after_15_s_in_every_plan() {
 #[test]
 fn update_begins_other_reasons_at_once() {
     for reason in [CommandReason::Drifted, CommandReason::Expired, CommandReason::Unhealthy, CommandReason::Static] {
-        let ripe = look(&mut Validation::default(), &[planned(reason, &["a"], 1)], 0);
+        let ripe = update(&mut Validation::default(), &[planned(reason, &["a"], 1)], 0);
         assert_eq!((ripe.begin, ripe.candidates), (vec![0], Vec::new()), "{reason}");
     }
 }
@@ -66,24 +66,24 @@ fn update_begins_other_reasons_at_once() {
 #[test]
 fn update_restarts_the_wait_when_one_plan_omits_a_command() {
     let mut validation = Validation::default();
-    drop(look(&mut validation, &cheaper(&["a"], 0), 0));
-    assert_eq!(dropped(&look(&mut validation, &[], 5)), ["a"]);
-    let again = look(&mut validation, &cheaper(&["a"], 0), 10);
+    drop(update(&mut validation, &cheaper(&["a"], 0), 0));
+    assert_eq!(dropped(&update(&mut validation, &[], 5)), ["a"]);
+    let again = update(&mut validation, &cheaper(&["a"], 0), 10);
     assert_eq!((again.begin.len(), again.next), (0, seconds(15)));
     assert_eq!(
-        look(&mut validation, &cheaper(&["a"], 0), 20).begin.len(),
+        update(&mut validation, &cheaper(&["a"], 0), 20).begin.len(),
         0,
         "the first ten seconds count for nothing"
     );
-    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 25).begin, [0]);
+    assert_eq!(update(&mut validation, &cheaper(&["a"], 0), 25).begin, [0]);
 }
 
 #[test]
 fn update_drops_only_the_command_that_changed() {
     let mut validation = Validation::default();
     let both = [cheaper(&["a"], 0), cheaper(&["b"], 0)].concat();
-    drop(look(&mut validation, &both, 0));
-    let ripe = look(&mut validation, &cheaper(&["b"], 0), 15);
+    drop(update(&mut validation, &both, 0));
+    let ripe = update(&mut validation, &cheaper(&["b"], 0), 15);
     assert_eq!((dropped(&ripe), ripe.begin.as_slice()), (vec!["a"], [0].as_slice()));
 }
 
@@ -96,8 +96,8 @@ fn update_compares_nodes_reason_and_replacements_of_a_command() {
     ];
     for (what, other) in others {
         let mut validation = Validation::default();
-        drop(look(&mut validation, &cheaper(&["a", "b"], 2), 0));
-        let ripe = look(&mut validation, &other, 15);
+        drop(update(&mut validation, &cheaper(&["a", "b"], 2), 0));
+        let ripe = update(&mut validation, &other, 15);
         assert_eq!((ripe.begin.len(), ripe.candidates.len()), (0, 1), "{what}");
     }
     let same = [
@@ -107,44 +107,48 @@ fn update_compares_nodes_reason_and_replacements_of_a_command() {
     ];
     for (what, same) in same {
         let mut validation = Validation::default();
-        drop(look(&mut validation, &cheaper(&["a", "b"], 2), 0));
-        assert_eq!(look(&mut validation, &same, 15).begin, [0], "{what}");
+        drop(update(&mut validation, &cheaper(&["a", "b"], 2), 0));
+        assert_eq!(update(&mut validation, &same, 15).begin, [0], "{what}");
     }
 }
 
 #[test]
 fn update_keeps_the_latest_wait_when_nodes_are_recombined() {
     let mut validation = Validation::default();
-    drop(look(&mut validation, &cheaper(&["a"], 0), 0));
-    drop(look(&mut validation, &[cheaper(&["a"], 0), cheaper(&["b"], 0)].concat(), 4));
-    let together = look(&mut validation, &cheaper(&["a", "b"], 1), 10);
+    drop(update(&mut validation, &cheaper(&["a"], 0), 0));
+    drop(update(&mut validation, &[cheaper(&["a"], 0), cheaper(&["b"], 0)].concat(), 4));
+    let together = update(&mut validation, &cheaper(&["a", "b"], 1), 10);
     assert_eq!((together.begin.len(), together.next), (0, seconds(9)));
-    assert_eq!(look(&mut validation, &cheaper(&["a", "b"], 1), 19).begin, [0]);
+    assert_eq!(update(&mut validation, &cheaper(&["a", "b"], 1), 19).begin, [0]);
 }
 
 #[test]
 fn dropped_omits_nodes_when_another_command_has_them() {
     let mut validation = Validation::default();
-    drop(look(&mut validation, &cheaper(&["a", "b"], 1), 0));
-    assert_eq!(dropped(&look(&mut validation, &cheaper(&["a"], 0), 5)), ["b"]);
+    drop(update(&mut validation, &cheaper(&["a", "b"], 1), 0));
+    assert_eq!(dropped(&update(&mut validation, &cheaper(&["a"], 0), 5)), ["b"]);
 }
 
 #[test]
 fn update_begins_again_when_a_begun_command_is_repeated() {
     let mut validation = Validation::default();
-    drop(look(&mut validation, &cheaper(&["a"], 1), 0));
-    assert_eq!(look(&mut validation, &cheaper(&["a"], 1), 15).begin, [0]);
-    assert_eq!(look(&mut validation, &cheaper(&["a"], 1), 16).begin, [0], "the plan contains it still");
-    assert_eq!(look(&mut validation, &[], 17), ValidatedCommands::default());
-    assert_eq!(look(&mut validation, &cheaper(&["a"], 1), 40).begin.len(), 0, "after a rollback it has to wait again");
+    drop(update(&mut validation, &cheaper(&["a"], 1), 0));
+    assert_eq!(update(&mut validation, &cheaper(&["a"], 1), 15).begin, [0]);
+    assert_eq!(update(&mut validation, &cheaper(&["a"], 1), 16).begin, [0], "the plan contains it still");
+    assert_eq!(update(&mut validation, &[], 17), ValidatedCommands::default());
+    assert_eq!(
+        update(&mut validation, &cheaper(&["a"], 1), 40).begin.len(),
+        0,
+        "after a rollback it has to wait again"
+    );
 }
 
 #[test]
 fn update_restarts_the_wait_when_the_clock_is_set_back() {
     let mut validation = Validation::default();
-    drop(look(&mut validation, &cheaper(&["a"], 0), 3600));
-    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 0).next, seconds(15));
-    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 15).begin, [0]);
+    drop(update(&mut validation, &cheaper(&["a"], 0), 3600));
+    assert_eq!(update(&mut validation, &cheaper(&["a"], 0), 0).next, seconds(15));
+    assert_eq!(update(&mut validation, &cheaper(&["a"], 0), 15).begin, [0]);
 }
 
 /// Validates commands of a plan in which a budget excludes other nodes.
@@ -171,9 +175,9 @@ fn update_counts_the_wait_when_only_a_budget_excludes_nodes() {
 #[test]
 fn update_continues_the_wait_when_a_budget_excludes_a_node() {
     let mut validation = Validation::default();
-    drop(look(&mut validation, &cheaper(&["a"], 0), 0));
+    drop(update(&mut validation, &cheaper(&["a"], 0), 0));
     drop(beside(&mut validation, &[], &["a"], 5));
-    assert_eq!(look(&mut validation, &cheaper(&["a"], 0), 15).begin, [0]);
+    assert_eq!(update(&mut validation, &cheaper(&["a"], 0), 15).begin, [0]);
 }
 
 #[test]

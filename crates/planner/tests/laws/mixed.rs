@@ -6,13 +6,13 @@ use planner::{CapacitySplit, CapacityType, Operator, Plan, PodShape, PodVerdict,
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option};
 
-use super::crowds;
+use super::constrained;
 use crate::clusters::Cluster;
 
 /// Returns clusters in which pods of one shape are a workload, and most workloads have a base, a share or both.
 pub fn mixed() -> impl Strategy<Value = Cluster> {
     let said = collection::vec(option::weighted(0.7, (0u32..4, option::of(0u8..=100))), 6);
-    (crowds::crowd(), said, any::<bool>()).prop_map(|(Cluster(mut snapshot), said, both_sides)| {
+    (constrained::constrained(), said, any::<bool>()).prop_map(|(Cluster(mut snapshot), said, both_sides)| {
         split(&mut snapshot, &said);
         if both_sides {
             let says_nothing_of_it = |it: &Requirement| it.key != label::CAPACITY_TYPE;

@@ -12,7 +12,7 @@ use planner::{
 use proptest::prelude::{Strategy, any};
 use proptest::{collection, option, sample};
 
-use super::crowds;
+use super::constrained;
 use crate::clusters::{Cluster, NOW};
 
 /// Random part of a running pod: its blocker, its workload with a minimum interval between disruptions, its disruption cost,
@@ -65,7 +65,7 @@ fn terms() -> impl Strategy<Value = Terms> {
 pub fn outgoing() -> impl Strategy<Value = Cluster> {
     let extras = (collection::vec(hold(), 12), collection::vec(state(), 5), collection::vec(terms(), 3));
     let whole = (any::<bool>(), proptest::bool::weighted(0.7), any::<bool>());
-    (crowds::crowd(), extras, whole).prop_map(|(Cluster(mut snapshot), (holds, states, terms), whole)| {
+    (constrained::constrained(), extras, whole).prop_map(|(Cluster(mut snapshot), (holds, states, terms), whole)| {
         let (spot_to_spot, calm, dear) = whole;
         snapshot.policy.spot_to_spot = spot_to_spot;
         if calm {
@@ -102,7 +102,7 @@ fn waste(snapshot: &mut Snapshot) {
     for node in &mut snapshot.nodes {
         let node = Arc::make_mut(node);
         node.price = node.price.map(|price| MicroDollars(4 * price.0));
-        (node.drifted, node.expires, node.sick, node.nominated_until) = (None, None, None, None);
+        (node.drifted, node.expires, node.unhealthy, node.nominated_until) = (None, None, None, None);
         node.do_not_disrupt = false;
     }
 }
@@ -116,11 +116,11 @@ fn agree(pool: &mut Pool, (policy, [empty, underutilized, drifted, expired], wor
     disruption.utilization = if uses_utilization { Utilization::Observe } else { Utilization::Ignore };
 }
 
-fn suffer(node: &mut Node, (drifted, expires, ends, sick, usage): State) {
+fn suffer(node: &mut Node, (drifted, expires, ends, unhealthy, usage): State) {
     node.drifted = drifted.map(|since| Drifted { since: Millis(since), reason: "AMIDrift".to_owned() });
     node.expires = expires.map(Millis);
     node.termination_grace = ends.then_some(60_000);
-    node.sick = sick.map(|due| Unhealthy { due: Millis(due), condition: "Ready".to_owned() });
+    node.unhealthy = unhealthy.map(|due| Unhealthy { due: Millis(due), condition: "Ready".to_owned() });
     let used = |(cpu, pressed, lately): (i64, bool, i64)| Usage {
         cpu,
         memory: 1,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use planner::Requirement;
 use proptest::prelude::Strategy;
 
-use super::crowds::crowd;
+use super::constrained::constrained;
 use crate::clusters::{ARCH, CPUS, Cluster};
 
 /// Returns clusters that are small enough to try every way. A DaemonSet pod in only some zones of a type counts for all of
 /// them, so such DaemonSets are removed.
 pub fn tiny() -> impl Strategy<Value = Cluster> {
-    crowd().prop_map(|Cluster(mut snapshot)| {
+    constrained().prop_map(|Cluster(mut snapshot)| {
         snapshot.pods.retain(|pod| pod.leaving_node.is_some() || pod.buffer.is_some() || pod.name.as_str() < "pod-05");
         snapshot.pods.truncate(6);
         snapshot.nodes.truncate(3);

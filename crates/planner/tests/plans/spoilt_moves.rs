@@ -13,11 +13,11 @@ fn amounts(cpu: i64) -> Resources {
 }
 
 fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
-    let room = Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, 64 << 30), (Resources::PODS, 20)]);
+    let resources = Resources::from_iter([(Resources::CPU, cpu), (Resources::MEMORY, 64 << 30), (Resources::PODS, 20)]);
     InstanceType {
         name: name.to_owned(),
-        capacity: room.clone(),
-        allocatable: room,
+        capacity: resources.clone(),
+        allocatable: resources,
         offerings: vec![Offering {
             zone: "a".to_owned(),
             capacity_type: CapacityType::OnDemand,
@@ -144,9 +144,9 @@ fn check_reports_nothing_for_the_unchanged_plan() {
     let snapshot = cluster();
     let decided = plan(&snapshot);
     assert_eq!(check(&snapshot, &decided), Vec::new());
-    let told: Vec<(&str, usize, usize)> =
+    let listed: Vec<(&str, usize, usize)> =
         decided.moves.iter().map(|it| (it.nodes[0].node.as_str(), it.replacements.len(), it.pods.len())).collect();
-    assert_eq!(told, [("spare", 0, 1), ("large", 1, 1)]);
+    assert_eq!(listed, [("spare", 0, 1), ("large", 1, 1)]);
 }
 
 #[test]
@@ -211,9 +211,9 @@ fn with_moves_passes_validation_for_each_count() {
         let part = whole.clone().with_moves(count, "move of large: is too bold");
         assert_eq!((part.moves.len(), part.launches.len()), (count, launches));
         assert_eq!(check(&snapshot, &part), Vec::new());
-        let told = "stays: underutilized, but the plan failed its validation and is made again (move of large: is too \
+        let expected = "stays: underutilized, but the plan failed its validation and is made again (move of large: is too \
                     bold)";
-        let left_out = part.report.nodes.iter().filter(|(_, verdict)| verdict.to_string() == told);
+        let left_out = part.report.nodes.iter().filter(|(_, verdict)| verdict.to_string() == expected);
         assert_eq!(left_out.count(), 2 - count);
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn node(
             problems,
         ),
         drifted: drifted(machine),
-        sick: machine
+        unhealthy: machine
             .node
             .filter(|_| scene.input.settings.node_repair)
             .and_then(|node| sick(node, scene.impaired_since(machine))),

@@ -199,7 +199,7 @@ fn sick_is_set_only_when_node_repair_is_enabled() {
     let sick = |node_repair| {
         let nodes = vec![machine("n1", json!({"status": {"conditions": silent}}))];
         let settings = Settings { node_repair, ..Settings::default() };
-        Cluster { settings, ..with(nodes, vec![]) }.build().snapshot.nodes[0].sick.clone()
+        Cluster { settings, ..with(nodes, vec![]) }.build().snapshot.nodes[0].unhealthy.clone()
     };
     let expected = Unhealthy { due: millis("2026-01-01T11:30:00Z"), condition: "Ready".to_owned() };
     assert_eq!((sick(true), sick(false)), (Some(expected), None));

@@ -20,14 +20,14 @@ const ZONES: [&str; 3] = ["test-zone-1", "test-zone-2", "test-zone-3"];
 
 /// A snapshot under construction.
 #[derive(Clone)]
-pub struct Crowd {
+pub struct Workload {
     snapshot: Snapshot,
     shapes: BTreeMap<PodShape, usize>,
     draws: u64,
 }
 
-impl Crowd {
-    /// Nobody yet; one pool with all types.
+impl Workload {
+    /// Returns a cluster without pods, with one NodePool of all types.
     pub fn empty() -> Self {
         let well_known = [label::ZONE, label::CAPACITY_TYPE, label::INSTANCE_TYPE, "kubernetes.io/arch"];
         let mut snapshot = Snapshot {

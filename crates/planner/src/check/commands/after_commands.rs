@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::check::topology;
 use crate::{
     CommandReason, Destination, Leaving, Millis, Nomination, PlacementReason, Plan, PlannedCommand, Pod, PodVerdict,
     Relocation, Resources, Snapshot,
@@ -11,15 +12,15 @@ use crate::{
 /// Returns the snapshot and the plan after all commands of the plan. Moved pods come last in the order. If possible,
 /// kube-scheduler could bind them in this order after all of their nodes are removed at once.
 pub fn carried_out(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
-    let (after, mut done) = on_paper(snapshot, plan);
+    let (after, mut done) = apply_commands(snapshot, plan);
     if done.report.order.len() > plan.report.order.len() {
-        done.report.order = super::binding_order::possible(&after, &done, snapshot.pods.len());
+        done.report.order = topology::possible(&after, &done, snapshot.pods.len());
     }
     (after, done)
 }
 
 /// Returns the same with the moved pods in the order of their commands.
-pub(super) fn on_paper(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
+pub(in crate::check) fn apply_commands(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
     let (mut after, mut done) = (snapshot.clone(), plan.clone());
     done.moves.clear();
     for it in &plan.moves {
@@ -35,8 +36,8 @@ pub(super) fn on_paper(snapshot: &Snapshot, plan: &Plan) -> (Snapshot, Plan) {
 }
 
 fn leave(after: &mut Snapshot, it: &PlannedCommand) {
-    for leaver in &it.nodes {
-        let Some(position) = after.nodes.iter().position(|node| node.name == leaver.node) else { continue };
+    for disrupted in &it.nodes {
+        let Some(position) = after.nodes.iter().position(|node| node.name == disrupted.node) else { continue };
         let node = Arc::make_mut(&mut after.nodes[position]);
         node.leaving = Some(Leaving::Deleting);
         let (pool, kind) = (node.pool.clone(), node.instance_type.clone());
@@ -69,8 +70,8 @@ fn relocate(after: &mut Snapshot, done: &mut Plan, it: &Relocation) {
 
 /// Adds pods without a search for places as pending pods.
 fn strand(after: &mut Snapshot, done: &mut Plan, it: &PlannedCommand) {
-    for leaver in &it.nodes {
-        let Some(node) = after.nodes.iter().find(|node| node.name == leaver.node).cloned() else { continue };
+    for disrupted in &it.nodes {
+        let Some(node) = after.nodes.iter().find(|node| node.name == disrupted.node).cloned() else { continue };
         for pod in node.pods.iter().filter(|pod| pod.reschedulable) {
             if take_in(after, &node.name, &pod.uid).is_some() {
                 done.report.pods.push(PodVerdict::Postponed);

@@ -3,16 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::check::Findings;
 use crate::{BoundPod, CommandReason, Node, Plan, Snapshot};
-
-use super::Findings;
 
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
     let leaving = snapshot.nodes.iter().filter(|node| node.leaving.is_some());
     let mut disturbed: BTreeSet<&str> =
         leaving.flat_map(|node| workloads(node)).map(|(_, workload)| workload).collect();
     for it in &plan.moves {
-        let named = |node: &&Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
+        let named = |node: &&Node| it.nodes.iter().any(|disrupted| disrupted.node == node.name);
         let nodes = || snapshot.nodes.iter().map(AsRef::as_ref).filter(named);
         if it.reason == CommandReason::Underutilized {
             for (pod, workload) in nodes().flat_map(workloads) {

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::check::in_flight_node::{Certainty, Value};
+use crate::check::labels::{Labels, satisfied};
+use crate::check::node_places::NodePlace;
 use crate::{PodShape, PodTerm, Selector, Snapshot, Spread};
-
-use super::in_flight_node::Value;
-use super::labels::{Labels, satisfied};
-use super::node_places::{Certainty, NodePlace};
 
 /// Pods by the value of a label of their place.
 #[derive(Default)]

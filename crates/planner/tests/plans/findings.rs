@@ -343,7 +343,7 @@ const SOUND: [(&str, Spoil); 20] = [
         let node = Arc::make_mut(&mut snapshot.nodes[0]);
         node.pods.extend(["x", "y", "z"].map(with_volume));
     }),
-    ("a pod that ends counts for nobody", |snapshot, _| {
+    ("a terminating pod does not count", |snapshot, _| {
         bound(snapshot, 0, labelled("database"));
         bound(snapshot, 0, labelled("web"));
         bound(snapshot, 0, PodShape { apart: vec![term(label::ZONE, "database")], ..labelled("hermit") });

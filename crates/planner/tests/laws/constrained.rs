@@ -158,7 +158,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 }
 
 /// Returns clusters with all of these constraints.
-pub fn crowd() -> impl Strategy<Value = Cluster> {
+pub fn constrained() -> impl Strategy<Value = Cluster> {
     let bound = collection::vec((any::<usize>(), any::<usize>(), proptest::bool::weighted(0.2)), 0..6);
     let buffers = rarely(0usize..3);
     let claims = collection::vec(0usize..6, 12);

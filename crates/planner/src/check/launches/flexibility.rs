@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::check::Findings;
+use crate::check::labels::{possible, satisfied};
 use crate::{
     CapacityType, InstanceType, MicroDollars, MinValuesPolicy, Offering, Purpose, Requirement, Resources, label,
 };
 
-use super::Findings;
-use super::labels::{possible, satisfied};
-use super::launches::CheckedLaunch;
+use super::CheckedLaunch;
 
 /// Types of one launch with their available offerings.
 pub(super) struct Offered<'a> {
@@ -44,8 +44,8 @@ impl<'a> Offered<'a> {
         let subject = &self.launch.subject;
         findings.expect(rows.is_sorted(), subject, || format!("types are not cheapest first: {rows:?}"));
         let real = self.listed.iter().filter_map(|(_, offerings)| cheapest(offerings)).min();
-        let said = self.launch.launch.price;
-        findings.expect(real == Some(said), subject, || format!("says {said:?}, the cheapest is {real:?}"));
+        let stated = self.launch.launch.price;
+        findings.expect(real == Some(stated), subject, || format!("says {stated:?}, the cheapest is {real:?}"));
     }
 
     /// Checks that the flexibility that the NodePool requires remains; where it was reduced, only as far as necessary.

@@ -3,20 +3,19 @@
 
 use std::collections::BTreeMap;
 
+use crate::check::Findings;
 use crate::{
     BoundPod, CommandReason, Destination, Node, Plan, PlannedCommand, PodVerdict, Relocation, Resources, Size,
     Snapshot, Utilization,
 };
 
-use super::Findings;
-
 pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
-    let heeded = |node: &&Node| {
+    let limited = |node: &&Node| {
         let pool = snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref());
         node.usage.is_some() && pool.is_some_and(|pool| pool.disruption.utilization != Utilization::Ignore)
     };
-    let heeded: BTreeMap<&str, &Node> =
-        snapshot.nodes.iter().map(AsRef::as_ref).filter(heeded).map(|node| (node.name.as_str(), node)).collect();
+    let limited: BTreeMap<&str, &Node> =
+        snapshot.nodes.iter().map(AsRef::as_ref).filter(limited).map(|node| (node.name.as_str(), node)).collect();
     let runs: BTreeMap<&str, &BoundPod> =
         snapshot.nodes.iter().flat_map(|node| &node.pods).map(|pod| (pod.uid.as_str(), pod)).collect();
     let mut sums = planned(snapshot, plan, &runs);
@@ -28,7 +27,7 @@ pub(super) fn check(snapshot: &Snapshot, plan: &Plan, findings: &mut Findings) {
             }
         }
         if it.reason == CommandReason::Underutilized {
-            saves(it, &heeded, &sums, findings);
+            saves(it, &limited, &sums, findings);
             launched(snapshot, plan, it, &runs, findings);
         }
     }
@@ -52,8 +51,8 @@ fn used_by(pod: &BoundPod) -> Size {
     pod.used.unwrap_or(Size::from_resources(&pod.shape.requests))
 }
 
-fn saves(it: &PlannedCommand, heeded: &BTreeMap<&str, &Node>, sums: &BTreeMap<&str, Size>, findings: &mut Findings) {
-    for node in it.nodes.iter().filter_map(|leaver| heeded.get(leaver.node.as_str())) {
+fn saves(it: &PlannedCommand, limited: &BTreeMap<&str, &Node>, sums: &BTreeMap<&str, Size>, findings: &mut Findings) {
+    for node in it.nodes.iter().filter_map(|disrupted| limited.get(disrupted.node.as_str())) {
         let usage = node.usage.unwrap_or_default();
         let busy =
             usage.pressed.is_some() || is_reached(Size { cpu: usage.cpu, memory: usage.memory }, &node.allocatable);
@@ -64,7 +63,7 @@ fn saves(it: &PlannedCommand, heeded: &BTreeMap<&str, &Node>, sums: &BTreeMap<&s
         Destination::Launch(_) => None,
     };
     for name in it.pods.iter().filter_map(to) {
-        let Some(node) = heeded.get(name.as_str()) else { continue };
+        let Some(node) = limited.get(name.as_str()) else { continue };
         let usage = node.usage.unwrap_or_default();
         let sum = sums.get(name.as_str()).copied().unwrap_or_default().plus(usage.newcomers);
         let all = Size { cpu: usage.cpu, memory: usage.memory }.plus(sum);
@@ -89,19 +88,19 @@ fn launched(
         let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
         let Some(pool) = pool.filter(|pool| pool.disruption.utilization != Utilization::Ignore) else { continue };
         let own = it.pods.iter().filter(|pod| pod.to == Destination::Launch(*position));
-        let seen = own.filter_map(|pod| runs.get(pod.uid.as_str())?.used).fold(Size::default(), Size::plus);
+        let measured = own.filter_map(|pod| runs.get(pod.uid.as_str())?.used).fold(Size::default(), Size::plus);
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
         for kind in types.iter().filter(|kind| launch.instance_types.contains(&kind.name)) {
-            findings.expect(!is_reached(seen, &kind.allocatable), &format!("launch {position}"), || {
-                format!("would be busy as {} with {seen:?}", kind.name)
+            findings.expect(!is_reached(measured, &kind.allocatable), &format!("launch {position}"), || {
+                format!("would be busy as {} with {measured:?}", kind.name)
             });
         }
     }
 }
 
 /// Reports whether the usage reaches four fifths of a node's CPU or memory.
-fn is_reached(used: Size, there_is: &Resources) -> bool {
-    let there_is = Size::from_resources(there_is);
-    let reached = |used: i64, there_is: i64| i128::from(used) * 5 >= i128::from(there_is) * 4;
-    reached(used.cpu, there_is.cpu) || reached(used.memory, there_is.memory)
+fn is_reached(used: Size, allocatable: &Resources) -> bool {
+    let allocatable = Size::from_resources(allocatable);
+    let reached = |used: i64, allocatable: i64| i128::from(used) * 5 >= i128::from(allocatable) * 4;
+    reached(used.cpu, allocatable.cpu) || reached(used.memory, allocatable.memory)
 }

@@ -4,24 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::check::in_flight_node::Certainty;
+use crate::check::node_places::{self, NodePlace};
+use crate::check::{Findings, InFlightNodes, verdicts};
 use crate::{BoundPod, Plan, PodShape, Snapshot, label};
 
 use super::excluded_daemons::ExcludedDaemons;
-use super::node_places::{self, Certainty, NodePlace};
 use super::topology_counts::{AffinityCounts, AntiAffinityCounts, SpreadCounts, TermMatcher};
-use super::{Findings, InFlightNodes, verdicts};
 
 /// Input of the simulated binding.
-pub(super) struct BindingState<'a> {
-    pub(super) snapshot: &'a Snapshot,
-    pub(super) plan: &'a Plan,
-    pub(super) places: &'a [NodePlace<'a>],
-    pub(super) excluded_daemons: &'a ExcludedDaemons,
+pub(in crate::check) struct BindingState<'a> {
+    pub(in crate::check) snapshot: &'a Snapshot,
+    pub(in crate::check) plan: &'a Plan,
+    pub(in crate::check) places: &'a [NodePlace<'a>],
+    pub(in crate::check) excluded_daemons: &'a ExcludedDaemons,
 }
 
 /// Returns an order in which the plan's pods can be bound: the plan's order, but moved pods, from position `own` on, wait for
 /// each other.
-pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
+pub(in crate::check) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usize> {
     let in_flight_nodes = InFlightNodes::new(snapshot, plan);
     let (places, excluded_daemons) =
         (node_places::all(snapshot, plan, &in_flight_nodes), ExcludedDaemons::new(snapshot, &in_flight_nodes.nodes));
@@ -33,28 +34,28 @@ pub(super) fn possible(snapshot: &Snapshot, plan: &Plan, own: usize) -> Vec<usiz
 }
 
 /// Binds all pods and returns the order; pods from position `own` of the snapshot on are moved pods.
-pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
+pub(in crate::check) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Findings) -> Vec<usize> {
     let BindingState { snapshot, plan, places, excluded_daemons } = *simulation;
-    let mut stands: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut positions: BTreeMap<usize, usize> = BTreeMap::new();
     for pod in 0..snapshot.pods.len() {
-        stands.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
+        positions.extend(position(snapshot, plan, pod).map(|position| (pod, position)));
     }
     let mut sorted = plan.report.order.clone();
     sorted.sort_unstable();
-    if !sorted.iter().eq(stands.keys()) {
+    if !sorted.iter().eq(positions.keys()) {
         findings.add("report", "its order does not name every placed pod once");
         return plan.report.order.clone();
     }
     let (mut shapes, bound) = shapes(snapshot);
     let daemons = shapes.len()..shapes.len() + snapshot.daemons.len();
     shapes.extend(snapshot.daemons.iter().map(|daemon| &daemon.shape));
-    let owners: BTreeSet<usize> = stands.keys().map(|pod| snapshot.pods[*pod].shape).collect();
-    let standing = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
-    let mut census = TopologyCounts::new(&TermMatcher { snapshot, shapes: &shapes }, &owners, &standing, places);
-    let coming = coming(snapshot, &census, excluded_daemons, daemons);
-    bound.iter().for_each(|(position, shape)| census.add(*shape, *position, true));
-    coming.iter().for_each(|it| census.add(it.shape, it.position, it.surely));
-    let mut binder = Binder { snapshot, stands: &stands, census, order: Vec::new() };
+    let owners: BTreeSet<usize> = positions.keys().map(|pod| snapshot.pods[*pod].shape).collect();
+    let present = owners.iter().copied().chain(bound.iter().map(|it| it.1)).chain(daemons.clone()).collect();
+    let mut counts = TopologyCounts::new(&TermMatcher { snapshot, shapes: &shapes }, &owners, &present, places);
+    let coming = coming(snapshot, &counts, excluded_daemons, daemons);
+    bound.iter().for_each(|(position, shape)| counts.add(*shape, *position, true));
+    coming.iter().for_each(|it| counts.add(it.shape, it.position, it.surely));
+    let mut binder = Binder { snapshot, positions: &positions, counts, order: Vec::new() };
     // CapacityBuffer pods are never bound, so no rule may rely on them.
     let is_buffer = |pod: &usize| snapshot.pods[*pod].buffer.is_some();
     let (firm, moving): (Vec<usize>, Vec<usize>) = plan.report.order.iter().partition(|pod| **pod < own);
@@ -62,7 +63,7 @@ pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Fi
     real.into_iter().for_each(|pod| binder.bind(pod, findings));
     binder.bind_in_order(moving, findings);
     buffers.into_iter().for_each(|pod| binder.bind(pod, findings));
-    binder.census.settled(&stands, &coming, snapshot, findings);
+    binder.counts.settled(&positions, &coming, snapshot, findings);
     binder.order
 }
 
@@ -70,8 +71,8 @@ pub(super) fn check(simulation: &BindingState<'_>, own: usize, findings: &mut Fi
 struct Binder<'a, 's> {
     snapshot: &'a Snapshot,
     /// Position of each pod among the places.
-    stands: &'s BTreeMap<usize, usize>,
-    census: TopologyCounts<'a>,
+    positions: &'s BTreeMap<usize, usize>,
+    counts: TopologyCounts<'a>,
     /// Bound pods, in order.
     order: Vec<usize>,
 }
@@ -85,7 +86,7 @@ impl Binder<'_, '_> {
     }
 
     fn place(&mut self, pod: usize) {
-        self.census.add(self.snapshot.pods[pod].shape, self.stands[&pod], true);
+        self.counts.add(self.snapshot.pods[pod].shape, self.positions[&pod], true);
         self.order.push(pod);
     }
 
@@ -106,7 +107,7 @@ impl Binder<'_, '_> {
     }
 
     fn faults(&self, pod: usize) -> Vec<String> {
-        self.census.faults(self.snapshot.pods[pod].shape, self.stands[&pod])
+        self.counts.faults(self.snapshot.pods[pod].shape, self.positions[&pod])
     }
 }
 
@@ -123,13 +124,13 @@ struct ArrivingDaemons {
 /// runs on its node before the plan's first pod.
 fn coming(
     snapshot: &Snapshot,
-    census: &TopologyCounts<'_>,
+    counts: &TopologyCounts<'_>,
     excluded_daemons: &ExcludedDaemons,
     shapes: Range<usize>,
 ) -> Vec<ArrivingDaemons> {
-    let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| census.sees(*shape)).collect();
+    let seen: Vec<(usize, usize)> = shapes.enumerate().filter(|(_, shape)| counts.sees(*shape)).collect();
     let mut all = Vec::new();
-    for (position, place) in census.places.iter().enumerate() {
+    for (position, place) in counts.places.iter().enumerate() {
         for (daemon, shape) in
             seen.iter().filter(|(daemon, _)| !excluded_daemons.contains(*daemon, |key| place.values(key)))
         {
@@ -185,19 +186,19 @@ impl<'a> TopologyCounts<'a> {
     /// Creates the counts. `owners` are the shapes of pods that the plan places, `standing` those of all pods in the final
     /// state.
     fn new(
-        sight: &TermMatcher<'a>,
+        matcher: &TermMatcher<'a>,
         owners: &BTreeSet<usize>,
-        standing: &BTreeSet<usize>,
+        present: &BTreeSet<usize>,
         places: &'a [NodePlace<'a>],
     ) -> Self {
         let (mut near, mut apart, mut even) = (Vec::new(), Vec::new(), Vec::new());
-        for owner in standing {
-            let shape = sight.shapes[*owner];
-            apart.extend(shape.apart.iter().map(|term| (*owner, sight.apart(shape, term))));
+        for owner in present {
+            let shape = matcher.shapes[*owner];
+            apart.extend(shape.apart.iter().map(|term| (*owner, matcher.apart(shape, term))));
             if owners.contains(owner) {
                 let hard = shape.spread.iter().filter(|spread| spread.hard);
-                even.extend(hard.map(|spread| (*owner, sight.even(shape, spread, places))));
-                near.extend((!shape.near.is_empty()).then(|| (*owner, sight.near(shape))));
+                even.extend(hard.map(|spread| (*owner, matcher.even(shape, spread, places))));
+                near.extend((!shape.near.is_empty()).then(|| (*owner, matcher.near(shape))));
             }
         }
         Self { places, near, apart, even }
@@ -242,21 +243,21 @@ impl<'a> TopologyCounts<'a> {
     /// Checks that no launch leaves a domain open on which the rules of a pod there depend.
     fn settled(
         &self,
-        stands: &BTreeMap<usize, usize>,
+        positions: &BTreeMap<usize, usize>,
         coming: &[ArrivingDaemons],
         snapshot: &Snapshot,
         findings: &mut Findings,
     ) {
-        let mut guests: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-        for (pod, position) in stands.iter().filter(|(_, position)| self.places[**position].node.is_none()) {
-            guests.entry(*position).or_default().insert(snapshot.pods[*pod].shape);
+        let mut assigned: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (pod, position) in positions.iter().filter(|(_, position)| self.places[**position].node.is_none()) {
+            assigned.entry(*position).or_default().insert(snapshot.pods[*pod].shape);
         }
         for it in coming {
-            if let Some(guests) = guests.get_mut(&it.position) {
-                guests.insert(it.shape);
+            if let Some(assigned) = assigned.get_mut(&it.position) {
+                assigned.insert(it.shape);
             }
         }
-        for (position, shapes) in guests {
+        for (position, shapes) in assigned {
             let place = &self.places[position];
             let keys: BTreeSet<&str> = shapes.iter().flat_map(|shape| self.keys(*shape, position)).collect();
             for key in keys.into_iter().filter(|key| *key != label::HOSTNAME) {

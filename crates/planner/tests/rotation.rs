@@ -11,7 +11,7 @@ use planner::{Operator, label};
 
 const NOW: i64 = 1_800_000_000_000;
 /// Time for which plans cover the same part: more than the 15 s for which every plan must contain a command.
-const TURN: i64 = 30_000;
+const PART: i64 = 30_000;
 const POOL: &str = "karpenter.sh/nodepool";
 const PAIR: [&str; 2] = ["b-0", "b-1"];
 
@@ -20,11 +20,11 @@ fn amounts(cpu: i64, pods: i64) -> Resources {
 }
 
 fn kind(name: &str, cpu: i64, price: i64) -> InstanceType {
-    let room = amounts(cpu, 20);
+    let resources = amounts(cpu, 20);
     InstanceType {
         name: name.to_owned(),
-        capacity: room.clone(),
-        allocatable: room,
+        capacity: resources.clone(),
+        allocatable: resources,
         offerings: vec![Offering {
             zone: "a".to_owned(),
             capacity_type: CapacityType::OnDemand,
@@ -88,8 +88,8 @@ fn cluster(now: i64) -> Snapshot {
 #[test]
 fn plan_merges_nodes_when_rotation_reaches_them() {
     let mut merged = Vec::new();
-    for turn in 0..4 {
-        let snapshot = cluster(NOW + turn * TURN);
+    for part in 0..4 {
+        let snapshot = cluster(NOW + part * PART);
         let decided = plan(&snapshot);
         assert_eq!(check(&snapshot, &decided), Vec::new());
         let leavers = decided.moves.iter().flat_map(|it| &it.nodes);
@@ -97,17 +97,17 @@ fn plan_merges_nodes_when_rotation_reaches_them() {
         goes.sort_unstable();
         let verdict = |name: &str| decided.report.nodes.iter().find(|(node, _)| node == name).unwrap().1.clone();
         if goes.is_empty() {
-            assert!(PAIR.iter().all(|name| verdict(name) == NodeVerdict::ByTurns { pods: 2 }), "turn {turn}");
+            assert!(PAIR.iter().all(|name| verdict(name) == NodeVerdict::ByTurns { pods: 2 }), "part {part}");
             let rest = PlanCache::new(&snapshot, &decided).unwrap();
-            assert_eq!(rest.until(), Millis(NOW + (turn + 1) * TURN), "turn {turn}");
+            assert_eq!(rest.until(), Millis(NOW + (part + 1) * PART), "part {part}");
         } else {
-            assert_eq!(goes, PAIR, "turn {turn}");
+            assert_eq!(goes, PAIR, "part {part}");
             assert_eq!(verdict(PAIR[0]), NodeVerdict::Remove(CommandReason::Underutilized));
         }
         merged.push(!goes.is_empty());
         // All plans during one part are equal, so a command that was found can pass validation.
-        let later = Snapshot { now: Millis(snapshot.now.0 + TURN - 1), ..snapshot.clone() };
-        assert_eq!(plan(&later), decided, "turn {turn}");
+        let later = Snapshot { now: Millis(snapshot.now.0 + PART - 1), ..snapshot.clone() };
+        assert_eq!(plan(&later), decided, "part {part}");
     }
     assert!(merged.contains(&true) && merged.contains(&false), "{merged:?}");
 }
@@ -122,5 +122,5 @@ fn plan_needs_no_rotation_when_the_cluster_is_small() {
     let others: Vec<_> =
         decided.report.nodes.iter().filter(|(_, verdict)| *verdict != NodeVerdict::Cheapest { pods: 1 }).collect();
     assert!(others.is_empty(), "{others:?}");
-    assert!(PlanCache::new(&snapshot, &decided).unwrap().until() > Millis(NOW + 4 * TURN));
+    assert!(PlanCache::new(&snapshot, &decided).unwrap().until() > Millis(NOW + 4 * PART));
 }

@@ -4,24 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::check::in_flight_node::{InFlightNode, Value};
+use crate::check::node_places::domains;
 use crate::{BoundPod, Node, PodShape, PodTerm, Snapshot};
 
-use super::in_flight_node::{InFlightNode, Value};
-use super::node_places::domains;
 use super::topology_counts::means;
 
 /// For each DaemonSet, the label values of nodes that exclude its pods.
-pub(super) struct ExcludedDaemons(Vec<BTreeMap<String, BTreeSet<Value>>>);
+pub(in crate::check) struct ExcludedDaemons(Vec<BTreeMap<String, BTreeSet<Value>>>);
 
 impl ExcludedDaemons {
     /// Finds the excluded domains. `nodes` are the possible results of the snapshot's nodes without an instance.
-    pub(super) fn new(snapshot: &Snapshot, nodes: &[Option<Rc<InFlightNode<'_>>>]) -> Self {
+    pub(in crate::check) fn new(snapshot: &Snapshot, nodes: &[Option<Rc<InFlightNode<'_>>>]) -> Self {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
         Self(daemons.map(|daemon| excluded_domains(snapshot, nodes, daemon)).collect())
     }
 
     /// Reports whether the pod of a DaemonSet is excluded, with any of the possible values of each label.
-    pub(super) fn contains(&self, daemon: usize, values: impl Fn(&str) -> Rc<BTreeSet<Value>>) -> bool {
+    pub(in crate::check) fn contains(&self, daemon: usize, values: impl Fn(&str) -> Rc<BTreeSet<Value>>) -> bool {
         self.0[daemon].iter().any(|(key, barred)| {
             let possible = values(key);
             !possible.is_empty() && possible.is_subset(barred)
@@ -62,12 +62,4 @@ fn apart(snapshot: &Snapshot, one: &PodShape, other: &PodShape) -> Vec<String> {
         terms.map(|term| term.key.clone()).collect::<Vec<String>>()
     };
     [of(one, other), of(other, one)].concat()
-}
-
-/// Reports whether a pod of the DaemonSet, recognised by its labels, runs on a node already.
-pub(super) fn is_running(node: &Node, daemon: &PodShape) -> bool {
-    node.pods.iter().map(|pod| &pod.shape).any(|shape| {
-        let labels = &shape.labels;
-        shape.namespace == daemon.namespace && daemon.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-    })
 }
