@@ -15,8 +15,6 @@ mod pod;
 mod ports;
 mod priority;
 mod report;
-mod requests;
-mod resize;
 mod selector;
 mod storage;
 mod surge;
@@ -33,16 +31,16 @@ pub use eviction::Unevictable;
 pub use namespace::Namespace;
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
+pub use pod::container::{Container, ContainerPort, ContainerStatus, ResizePolicy, ResourceRequirements};
+pub use pod::requests::pod_requests;
+pub use pod::resize::{InvalidRequested, Requested};
 pub use pod::{
-    Container, ContainerPort, EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim,
-    PodSpec, PodStatus, ResourceRequirements, SchedulingGate, Toleration, TopologySpreadConstraint, Volume,
-    VolumeClaimTemplate,
+    EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim, PodSpec, PodStatus,
+    SchedulingGate, Toleration, TopologySpreadConstraint, Volume, VolumeClaimTemplate,
 };
 pub use ports::HostPort;
 pub use priority::{PriorityClass, priority_of};
 pub use report::NodeReport;
-pub use requests::pod_requests;
-pub use resize::{ContainerStatus, InvalidRequested, Requested, ResizePolicy};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use storage::{
     AwsElasticBlockStore, CSINode, CSINodeDriver, CSINodeSpec, ClaimRef, CsiSource, EBS_DRIVER, IN_TREE_EBS,

@@ -1,6 +1,7 @@
 //! Ports that a pod occupies on its node, with the defaults of the API server.
 
-use super::pod::{Container, ContainerPort, PodSpec};
+use super::pod::PodSpec;
+use super::pod::container::{Container, ContainerPort};
 
 /// Port that a pod occupies on its node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::ResourceList;
-use super::pod::{Container, PodSpec, ResourceRequirements};
+use super::PodSpec;
+use super::container::{Container, ResourceRequirements};
+use crate::objects::ResourceList;
 use crate::quantity::{CPU, InvalidQuantity, MEMORY};
 
 /// Amounts by resource: millicores for CPU, whole units for all others.

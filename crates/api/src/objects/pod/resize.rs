@@ -6,71 +6,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::nullable;
-use super::pod::{Container, Pod, PodSpec, ResourceRequirements};
-use super::requests::{Amounts, amounts};
-use super::{ResourceList, pod_requests};
+use super::container::{Container, ResourceRequirements};
+use super::requests::{Amounts, amounts, pod_requests};
+use super::{Pod, PodSpec};
+use crate::objects::ResourceList;
 use crate::quantity::{CPU, InvalidQuantity, MEMORY};
 use crate::{Quantity, annotation, condition};
 
-/// Value of a resize policy that restarts the container.
-const RESTART: &str = "RestartContainer";
 /// Reason of kubelet on a pod whose resize its node can never grant.
 const INFEASIBLE: &str = "Infeasible";
-
-/// Resources whose change restarts the container. The API server writes a policy into every container, so only these two flags
-/// are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<Policy>", into = "Vec<Policy>")]
-pub struct ResizePolicy {
-    /// True if a change of CPU restarts the container.
-    pub cpu: bool,
-    /// True if a change of memory restarts the container.
-    pub memory: bool,
-}
-
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Policy {
-    resource_name: String,
-    restart_policy: String,
-}
-
-impl From<Vec<Policy>> for ResizePolicy {
-    fn from(all: Vec<Policy>) -> Self {
-        let restarts = |name: &str| all.iter().any(|it| it.resource_name == name && it.restart_policy == RESTART);
-        Self { cpu: restarts(CPU), memory: restarts(MEMORY) }
-    }
-}
-
-impl From<ResizePolicy> for Vec<Policy> {
-    fn from(own: ResizePolicy) -> Self {
-        let named = [(CPU, own.cpu), (MEMORY, own.memory)].into_iter().filter(|(_, restarts)| *restarts);
-        named.map(|(name, _)| Policy { resource_name: name.to_owned(), restart_policy: RESTART.to_owned() }).collect()
-    }
-}
-
-impl ResizePolicy {
-    /// Reports whether no change restarts the container.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        !self.cpu && !self.memory
-    }
-}
-
-/// Resources that kubelet has allocated to a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerStatus {
-    /// Name of the container.
-    pub name: String,
-    /// Resources that kubelet has reserved for the container.
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
-    pub allocated_resources: ResourceList,
-    /// Resources with which the container runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<ResourceRequirements>,
-}
 
 /// CPU and memory requests of a pod's containers before Kerf lowered them, by container name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -285,25 +229,5 @@ mod tests {
             assert_eq!(pod.is_guaranteed(), expected, "{:?}", pod.spec);
         }
         assert!(!Pod::default().is_guaranteed());
-    }
-
-    #[test]
-    fn resize_policy_keeps_only_restarts() {
-        let policy = |cpu: &str, memory: &str| {
-            let one = |name: &str, policy: &str| json!({"resourceName": name, "restartPolicy": policy});
-            json!({"name": "web", "resizePolicy": [one("cpu", cpu), one("memory", memory)]})
-        };
-        let rows = [
-            (policy("NotRequired", "NotRequired"), (false, false)),
-            (policy("NotRequired", "RestartContainer"), (false, true)),
-            (policy("RestartContainer", "NotRequired"), (true, false)),
-            (json!({"name": "web", "resizePolicy": null}), (false, false)),
-        ];
-        for (value, expected) in rows {
-            let read: Container = serde_json::from_value(value).unwrap();
-            assert_eq!((read.resize_policy.cpu, read.resize_policy.memory), expected);
-            let again: Container = serde_json::from_value(serde_json::to_value(&read).unwrap()).unwrap();
-            assert_eq!(again, read);
-        }
     }
 }
