@@ -204,8 +204,8 @@ fn what_pages_name_is_there() {
 fn what_pages_watch_is_told_by_the_programs() {
     let lists = [
         ("metric", read("docs/metrics.md"), '`'),
-        ("event", read("crates/api/src/reason.rs"), '"'),
-        ("condition", read("crates/api/src/condition.rs"), '"'),
+        ("event", read("crates/api/src/names/reason.rs"), '"'),
+        ("condition", read("crates/api/src/names/condition.rs"), '"'),
         ("alert", read("docs/runbook.md"), '\n'),
     ];
     for path in pages() {

@@ -1,11 +1,18 @@
 //! Custom resource definitions as values, in their published form.
 
+mod schema;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube_core::CustomResourceExt;
 use serde_json::Value;
 
-use crate::schema::{complete, kind};
-use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, NodeUsage};
+use crate::resources::capacitybuffer::CapacityBuffer;
+use crate::resources::nodeclaim::NodeClaim;
+use crate::resources::nodeclass::EC2NodeClass;
+use crate::resources::nodeoverlay::NodeOverlay;
+use crate::resources::nodepool::NodePool;
+use crate::resources::nodeusage::NodeUsage;
+use schema::{complete, kind};
 
 /// Returns every custom resource definition with all of its schema rules, sorted by file name.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::annotation::{ON_DEMAND_BASE, SPOT_SHARE};
+use crate::names::annotation::{ON_DEMAND_BASE, SPOT_SHARE};
 
 /// Split of a workload as one of its pods requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

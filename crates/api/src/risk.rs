@@ -4,8 +4,8 @@
 
 use std::fmt;
 
+use crate::names::{annotation, condition, reason};
 use crate::objects::Node;
-use crate::{annotation, condition, reason};
 
 const REPLACE: &str = "replace";
 

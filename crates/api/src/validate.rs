@@ -11,8 +11,11 @@ use std::fmt;
 pub use buffer::capacity_buffer;
 pub use overlay::node_overlay;
 
-use crate::label::{self, CAPACITY_TYPE, NODEPOOL};
-use crate::{NodePool, Operator, Requirement, Taint, annotation, taint};
+use crate::names::label::{CAPACITY_TYPE, NODEPOOL};
+use crate::names::{annotation, label};
+use crate::resources::nodepool::NodePool;
+use crate::resources::requirement::{Operator, Requirement};
+use crate::resources::taint::{self, Taint};
 
 /// Problem of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! PodDisruptionBudgets, with the fields that Kerf uses.
 
+pub(super) mod unevictable;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -7,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
 
-use super::Pod;
 use super::meta::slim;
+use super::pod::Pod;
 use super::selector::LabelSelector;
 
 /// Value of `unhealthyPodEvictionPolicy`: pods that are not ready may always be evicted.

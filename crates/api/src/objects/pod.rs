@@ -1,12 +1,16 @@
 //! Pods, with the fields that Kerf uses, and functions that interpret their state for scheduling.
 
 pub(super) mod container;
+mod do_not_disrupt;
+pub(super) mod priority;
 pub(super) mod requests;
 pub(super) mod resize;
+pub(super) mod surge;
+pub(super) mod template;
 
 use std::collections::BTreeMap;
 
-use container::{Container, ContainerStatus, ResourceRequirements};
+use container::{Container, ContainerStatus, HostPort, ResourceRequirements};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube_derive::Resource;
@@ -16,9 +20,9 @@ use super::ResourceList;
 use super::affinity::Affinity;
 use super::meta::{nullable, slim};
 use super::selector::LabelSelector;
-use super::storage::AwsElasticBlockStore;
-use super::volume::PersistentVolumeClaimSpec;
-use crate::{Taint, annotation, condition, reason, taint};
+use super::volume::{AwsElasticBlockStore, PersistentVolumeClaimSpec};
+use crate::names::{annotation, condition, reason};
+use crate::resources::taint::{self, Taint};
 
 /// Pod.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,6 +93,20 @@ pub struct PodSpec {
     /// True if the pod uses the network of its node.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
+}
+
+impl PodSpec {
+    /// Returns the ports that the pod occupies on its node, sorted and without duplicates. Ports of containers and sidecars
+    /// count. Other init containers have ended before the pod serves.
+    #[must_use]
+    pub fn host_ports(&self) -> Vec<HostPort> {
+        let sidecars = self.init_containers.iter().filter(|container| container.is_sidecar());
+        let ports = self.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
+        let mut occupied: Vec<_> = ports.filter_map(|port| port.on_node(self.host_network)).collect();
+        occupied.sort();
+        occupied.dedup();
+        occupied
+    }
 }
 
 /// Toleration of taints.

@@ -1,8 +1,7 @@
 //! Runtime validation of CapacityBuffers.
 
 use super::Fault;
-use crate::CapacityBufferSpec;
-use crate::capacitybuffer::SCALABLE_KINDS;
+use crate::resources::capacitybuffer::{CapacityBufferSpec, SCALABLE_KINDS};
 
 /// Returns all problems of a CapacityBuffer; empty if it is valid.
 #[must_use]

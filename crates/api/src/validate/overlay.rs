@@ -1,8 +1,10 @@
 //! Runtime validation of NodeOverlays.
 
 use super::{Fault, NodePoolKey, annotation_fault, numbered, requirement_faults, told};
-use crate::quantity::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
-use crate::{NodeOverlay, Operator, Requirement, annotation};
+use crate::names::annotation;
+use crate::resources::nodeoverlay::NodeOverlay;
+use crate::resources::requirement::{Operator, Requirement};
+use crate::units::quantity::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 
 /// Resources that only EC2 defines.
 const GIVEN: [&str; 4] = [CPU, MEMORY, EPHEMERAL_STORAGE, PODS];

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::objects::ResourceList;
 use crate::objects::meta::nullable;
-use crate::quantity::{CPU, MEMORY};
+use crate::units::quantity::{CPU, MEMORY};
 
 /// Value of a resize policy that restarts the container.
 const RESTART: &str = "RestartContainer";
@@ -63,6 +63,35 @@ pub struct ContainerPort {
     /// Protocol: `TCP`, `UDP` or `SCTP`. Empty means TCP.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub protocol: String,
+}
+
+impl ContainerPort {
+    /// Returns the port of the node that this port occupies, with the defaults of the API server. With the host network, every
+    /// port of the pod is a port of the node.
+    #[must_use]
+    pub fn on_node(&self, host_network: bool) -> Option<HostPort> {
+        let number = match self.host_port {
+            0 if host_network => self.container_port,
+            specified => specified,
+        };
+        let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+        (number > 0).then(|| HostPort {
+            ip: or(&self.host_ip, "0.0.0.0"),
+            protocol: or(&self.protocol, "TCP"),
+            port: number,
+        })
+    }
+}
+
+/// Port that a pod occupies on its node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    /// Address of the node; `0.0.0.0` for all.
+    pub ip: String,
+    /// Protocol: `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+    /// Port, 1 to 65535.
+    pub port: i32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]

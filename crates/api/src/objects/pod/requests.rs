@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::PodSpec;
 use super::container::{Container, ResourceRequirements};
 use crate::objects::ResourceList;
-use crate::quantity::{CPU, InvalidQuantity, MEMORY};
+use crate::units::quantity::{CPU, InvalidQuantity, MEMORY};
 
 /// Amounts by resource: millicores for CPU, whole units for all others.
 pub(super) type Amounts = BTreeMap<String, i64>;

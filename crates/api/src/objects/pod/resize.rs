@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::container::{Container, ResourceRequirements};
 use super::requests::{Amounts, amounts, pod_requests};
 use super::{Pod, PodSpec};
+use crate::names::{annotation, condition};
 use crate::objects::ResourceList;
-use crate::quantity::{CPU, InvalidQuantity, MEMORY};
-use crate::{Quantity, annotation, condition};
+use crate::units::quantity::{self, CPU, InvalidQuantity, MEMORY, Quantity};
 
 /// Reason of kubelet on a pod whose resize its node can never grant.
 const INFEASIBLE: &str = "Infeasible";
@@ -156,7 +156,7 @@ impl Pod {
 fn raise(list: &mut ResourceList, resource: &str, least: Option<i64>) {
     let Some((present, least)) = list.get_mut(resource).zip(least) else { return };
     if present.amount(resource).is_ok_and(|present| present < least) {
-        *present = Quantity(crate::quantity::text(resource, least));
+        *present = Quantity(quantity::text(resource, least));
     }
 }
 
