@@ -3,10 +3,10 @@
 //! The controller and the agent both compile against this crate, so it holds no policy and does no I/O. Its functions translate
 //! text, compare values and describe schemas. The current time is a parameter.
 
+pub mod capacity_split;
 pub mod crds;
 pub mod drain;
 pub mod hash;
-pub mod mix;
 mod names;
 pub mod objects;
 mod resources;
@@ -15,9 +15,9 @@ mod units;
 pub mod usage;
 pub mod validate;
 
+pub use capacity_split::{InvalidSplit, RequestedSplit};
 pub use crds::crds;
-pub use drain::{DrainRequest, DrainSaid, DrainTaken};
-pub use mix::{InvalidMix, MixSaid};
+pub use drain::{DrainProgress, DrainRequest, DrainTaken};
 pub use names::{annotation, condition, finalizer, label, reason};
 pub use resources::capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use resources::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
@@ -32,7 +32,7 @@ pub use resources::taint::Taint;
 pub use resources::{
     capacitybuffer, nodeclaim, nodeclass, nodeoverlay, nodepool, nodeusage, requirement, status, taint,
 };
-pub use risk::RiskSaid;
+pub use risk::RebalanceRisk;
 pub use units::duration::DurationText;
 pub use units::price::PriceChange;
 pub use units::quantity::Quantity;

@@ -99,7 +99,7 @@ pub const SURGED: &str = "kerf.sh/surged";
 /// Annotation of a NodeOverlay: work of its instance types, as a factor such as `1.15`.
 pub const PERFORMANCE: &str = "kerf.sh/performance";
 
-/// Annotation or label of a pod: number of pods of its workload that never run on spot, such as `2`; see [`crate::mix`].
+/// Annotation or label of a pod: number of pods of its workload that never run on spot, such as `2`; see [`crate::capacity_split`].
 pub const ON_DEMAND_BASE: &str = "kerf.sh/on-demand-base";
 /// Annotation or label of a pod: share of the workload's other pods on spot, such as `70%`.
 pub const SPOT_SHARE: &str = "kerf.sh/spot-share";

@@ -63,7 +63,7 @@ pub const ACCELERATED_HARDWARE_READY: &str = "AcceleratedHardwareReady";
 pub const AGENT_READY: &str = "kerf.sh/Ready";
 /// Node: EC2 has announced the end of the instance. The message contains `deadline=<RFC 3339>`.
 pub const INTERRUPTED: &str = "kerf.sh/Interrupted";
-/// Node: True once the agent has drained the node, False during the drain. [`crate::DrainSaid`] parses the beginning of the
+/// Node: True once the agent has drained the node, False during the drain. [`crate::DrainProgress`] parses the beginning of the
 /// message.
 pub const NODE_DRAINED: &str = "kerf.sh/Drained";
 /// Node: EC2 has scheduled maintenance that is not due yet. The message contains `notBefore=` and `drain=` (RFC 3339).

@@ -125,8 +125,8 @@ impl Node {
     /// may keep running for hours.
     #[must_use]
     pub fn interruption(&self) -> Option<&NodeCondition> {
-        let told = self.condition(condition::INTERRUPTED)?;
-        (told.status == condition::TRUE && told.reason != reason::REBALANCE_RECOMMENDATION).then_some(told)
+        let reported = self.condition(condition::INTERRUPTED)?;
+        (reported.status == condition::TRUE && reported.reason != reason::REBALANCE_RECOMMENDATION).then_some(reported)
     }
 
     /// Reports whether the NodeClaim of this Node was matched to it.

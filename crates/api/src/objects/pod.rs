@@ -380,7 +380,7 @@ impl Pod {
 
     /// Reports whether the scheduler has not considered the pod yet.
     #[must_use]
-    pub fn is_unjudged(&self) -> bool {
+    pub fn is_awaiting_scheduler(&self) -> bool {
         self.condition(condition::POD_SCHEDULED).is_none()
             && !self.is_bound()
             && !self.is_terminal()

@@ -75,10 +75,10 @@ impl StorageClass {
     /// the first by name.
     #[must_use]
     pub fn is_default(&self) -> bool {
-        let says = |key: &str| self.metadata.annotations.as_ref()?.get(key);
+        let annotation_value = |key: &str| self.metadata.annotations.as_ref()?.get(key);
         [annotation::DEFAULT_STORAGE_CLASS, annotation::BETA_DEFAULT_STORAGE_CLASS]
             .iter()
-            .any(|key| says(key).is_some_and(|value| value == annotation::TRUE))
+            .any(|key| annotation_value(key).is_some_and(|value| value == annotation::TRUE))
     }
 
     /// Returns the name of the driver that attaches volumes of the class. EBS classes that preceded CSI drivers are translated.

@@ -203,7 +203,7 @@ impl Job {
     /// Returns the desired number of pods now. A suspended or ended Job has none. Otherwise the number is limited by the
     /// parallelism and by the completions that are still needed.
     #[must_use]
-    pub fn pods_wanted(&self) -> i32 {
+    pub fn desired_pods(&self) -> i32 {
         let ended = |c: &JobCondition| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True";
         if self.spec.suspend || self.status.conditions.iter().any(ended) {
             return 0;

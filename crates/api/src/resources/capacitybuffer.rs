@@ -124,19 +124,19 @@ impl CapacityBufferSpec {
     ///
     /// # Errors
     /// Returns an error with the text if a limit is not a quantity.
-    pub fn pods_wanted(
+    pub fn desired_pods(
         &self,
         scalable: Option<i32>,
         requests: &BTreeMap<String, i64>,
     ) -> Result<Option<i32>, InvalidQuantity> {
         let share = scalable.zip(self.percentage).map(|(replicas, percent)| share(replicas, percent));
-        let asked = self.replicas.max(share);
-        let room = self.room(requests)?;
-        Ok(asked.map_or(room, |asked| Some(room.map_or(asked, |room| asked.min(room)).max(0))))
+        let requested = self.replicas.max(share);
+        let limit = self.pods_within_limits(requests)?;
+        Ok(requested.map_or(limit, |requested| Some(limit.map_or(requested, |limit| requested.min(limit)).max(0))))
     }
 
     /// Returns the number of pods that fit into the limits. Limits on resources that the pod does not request are ignored.
-    fn room(&self, requests: &BTreeMap<String, i64>) -> Result<Option<i32>, InvalidQuantity> {
+    fn pods_within_limits(&self, requests: &BTreeMap<String, i64>) -> Result<Option<i32>, InvalidQuantity> {
         let mut least = None;
         for (resource, limit) in self.limits.iter().flatten() {
             let limit = limit.amount(resource)?;
@@ -160,14 +160,14 @@ mod tests {
 
     use super::*;
 
-    fn wanted(spec: &Value, scalable: Option<i32>) -> Option<i32> {
+    fn desired(spec: &Value, scalable: Option<i32>) -> Option<i32> {
         let spec: CapacityBufferSpec = serde_json::from_value(spec.clone()).unwrap();
         let requests = BTreeMap::from([("cpu".to_owned(), 1500), ("memory".to_owned(), 1 << 30)]);
-        spec.pods_wanted(scalable, &requests).unwrap()
+        spec.desired_pods(scalable, &requests).unwrap()
     }
 
     #[test]
-    fn pods_wanted_combines_replicas_percentage_and_limits() {
+    fn desired_pods_combines_replicas_percentage_and_limits() {
         let rows = [
             ("a number", json!({ "replicas": 3 }), None, Some(3)),
             ("none", json!({ "replicas": 0 }), None, Some(0)),
@@ -186,7 +186,7 @@ mod tests {
             ("nothing at all", json!({}), Some(5), None),
         ];
         for (name, spec, scalable, expected) in rows {
-            assert_eq!(wanted(&spec, scalable), expected, "{name}");
+            assert_eq!(desired(&spec, scalable), expected, "{name}");
         }
     }
 

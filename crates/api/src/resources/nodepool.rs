@@ -222,8 +222,8 @@ impl NodePool {
     #[must_use]
     pub fn template_requirements(&self) -> Vec<Requirement> {
         let mut all = self.spec.template.spec.requirements.clone();
-        let silent = !all.iter().any(|asked| label::canonical(&asked.key) == label::CAPACITY_TYPE);
-        if self.spec.replicas.is_some() && silent {
+        let unconstrained = !all.iter().any(|requirement| label::canonical(&requirement.key) == label::CAPACITY_TYPE);
+        if self.spec.replicas.is_some() && unconstrained {
             all.push(Requirement::new(label::CAPACITY_TYPE, Operator::In, [label::CAPACITY_ON_DEMAND]));
         }
         all

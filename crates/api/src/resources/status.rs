@@ -72,13 +72,18 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
 
 /// Sets a condition of a kind without a root condition, such as a CapacityBuffer. The condition keeps its position, and its
 /// transition time changes only with its status. Returns whether anything changed.
-pub fn set_plain(conditions: &mut Vec<Condition>, wanted: Wanted<'_>, generation: i64, now: Timestamp) -> bool {
-    let old = conditions.iter_mut().find(|c| c.type_ == wanted.type_);
+pub fn set_plain(
+    conditions: &mut Vec<Condition>,
+    desired: DesiredCondition<'_>,
+    generation: i64,
+    now: Timestamp,
+) -> bool {
+    let old = conditions.iter_mut().find(|c| c.type_ == desired.type_);
     let transition = match &old {
-        Some(old) if old.status == wanted.status => old.last_transition_time.0,
+        Some(old) if old.status == desired.status => old.last_transition_time.0,
         _ => whole_seconds(now),
     };
-    let next = wanted.condition(generation, transition);
+    let next = desired.condition(generation, transition);
     match old {
         Some(old) if *old == next => return false,
         Some(old) => *old = next,
@@ -140,8 +145,8 @@ pub trait Conditioned {
 
     /// Sets a condition and recomputes the root condition. Returns whether anything changed.
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> bool {
-        let wanted = Wanted { type_, status, reason, message };
-        self.subject(now).set(self.conditions_mut(), wanted, now)
+        let desired = DesiredCondition { type_, status, reason, message };
+        self.subject(now).set(self.conditions_mut(), desired, now)
     }
 
     /// Removes an independent condition. Root and dependent conditions are never removed. Returns whether anything changed.
@@ -152,7 +157,7 @@ pub trait Conditioned {
 
 /// Desired state of a condition.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct DesiredCondition<'a> {
     /// Type of the condition.
     pub type_: &'a str,
     /// Status: `True`, `False` or `Unknown`.
@@ -163,7 +168,7 @@ pub struct Wanted<'a> {
     pub message: &'a str,
 }
 
-impl Wanted<'_> {
+impl DesiredCondition<'_> {
     fn condition(self, generation: i64, transition: Timestamp) -> Condition {
         Condition {
             type_: self.type_.to_owned(),
@@ -195,24 +200,24 @@ impl Subject {
         let mut changed = false;
         for type_ in std::iter::once(&condition::READY).chain(self.dependents) {
             if find(conditions, type_).is_none() {
-                let wanted = Wanted {
+                let desired = DesiredCondition {
                     type_,
                     status: condition::UNKNOWN,
                     reason: reason::AWAITING_RECONCILIATION,
                     message: "object is awaiting reconciliation",
                 };
-                changed |= self.set(conditions, wanted, now);
+                changed |= self.set(conditions, desired, now);
             }
         }
         changed
     }
 
     /// Sets a condition, sorts the list and recomputes the root condition. Returns whether anything changed.
-    pub fn set(&self, conditions: &mut Vec<Condition>, wanted: Wanted<'_>, now: Timestamp) -> bool {
-        if !self.replace(conditions, wanted, now) {
+    pub fn set(&self, conditions: &mut Vec<Condition>, desired: DesiredCondition<'_>, now: Timestamp) -> bool {
+        if !self.replace(conditions, desired, now) {
             return false;
         }
-        if wanted.type_ != condition::READY {
+        if desired.type_ != condition::READY {
             self.set_root(conditions, now);
         }
         true
@@ -228,13 +233,13 @@ impl Subject {
         true
     }
 
-    fn replace(&self, conditions: &mut Vec<Condition>, wanted: Wanted<'_>, now: Timestamp) -> bool {
-        let old = find(conditions, wanted.type_);
-        let next = self.next(old, wanted, now);
+    fn replace(&self, conditions: &mut Vec<Condition>, desired: DesiredCondition<'_>, now: Timestamp) -> bool {
+        let old = find(conditions, desired.type_);
+        let next = self.next(old, desired, now);
         if old == Some(&next) {
             return false;
         }
-        conditions.retain(|c| c.type_ != wanted.type_);
+        conditions.retain(|c| c.type_ != desired.type_);
         if self.deleting {
             for other in conditions.iter_mut() {
                 other.observed_generation = self.generation;
@@ -245,13 +250,13 @@ impl Subject {
         true
     }
 
-    fn next(&self, old: Option<&Condition>, wanted: Wanted<'_>, now: Timestamp) -> Condition {
+    fn next(&self, old: Option<&Condition>, desired: DesiredCondition<'_>, now: Timestamp) -> Condition {
         let transition = match old {
-            Some(old) if old.status == wanted.status => old.last_transition_time.0,
-            None if self.is_dependent(wanted.type_) => whole_seconds(self.created),
+            Some(old) if old.status == desired.status => old.last_transition_time.0,
+            None if self.is_dependent(desired.type_) => whole_seconds(self.created),
             _ => whole_seconds(now),
         };
-        wanted.condition(self.generation, transition)
+        desired.condition(self.generation, transition)
     }
 
     fn set_root(&self, conditions: &mut Vec<Condition>, now: Timestamp) {
@@ -263,8 +268,8 @@ impl Subject {
             (false, true) => (condition::FALSE, reason::UNHEALTHY_DEPENDENTS),
             (false, false) => (condition::UNKNOWN, reason::RECONCILING_DEPENDENTS),
         };
-        let wanted = Wanted { type_: condition::READY, status, reason, message: &message };
-        self.replace(conditions, wanted, now);
+        let desired = DesiredCondition { type_: condition::READY, status, reason, message: &message };
+        self.replace(conditions, desired, now);
     }
 
     /// Returns the dependents that keep the root condition from `True`, the latest transition first.

@@ -73,11 +73,13 @@ impl Pod {
         match own {
             [] => None,
             [only] => {
-                let stays = only.wants_all_to_stay() && !only.lets_go(self) && (!surges || only.blocks_for_ever());
+                let stays = only.requires_all_pods()
+                    && !only.allows_eviction(self)
+                    && (!surges || only.never_allows_eviction());
                 stays.then(|| Unevictable::Budget {
                     budget: only.full_name(),
-                    why: only.why_all_stay(),
-                    cure: cure(only.blocks_for_ever(), self.can_surge()),
+                    why: only.blocking_setting(),
+                    cure: cure(only.never_allows_eviction(), self.can_surge()),
                 })
             }
             several => {
@@ -125,7 +127,7 @@ mod tests {
 
     /// Rows: specification of the budget, number of its pods, and true if all of them must stay. Percentages are rounded up.
     #[test]
-    fn wants_all_to_stay_compares_min_available_with_pods() {
+    fn requires_all_pods_compares_min_available_with_pods() {
         let rows = [
             (json!({"minAvailable": 1}), 1, true),
             (json!({"minAvailable": 1}), 2, false),
@@ -152,9 +154,9 @@ mod tests {
         ];
         for (spec, pods, expected) in rows {
             let none = json!({"disruptionsAllowed": 0, "expectedPods": pods, "currentHealthy": pods});
-            assert_eq!(budget("b", spec.clone(), none).wants_all_to_stay(), expected, "{spec} of {pods}");
+            assert_eq!(budget("b", spec.clone(), none).requires_all_pods(), expected, "{spec} of {pods}");
             let some = json!({"disruptionsAllowed": 1, "expectedPods": pods, "currentHealthy": pods});
-            assert!(!budget("b", spec.clone(), some).wants_all_to_stay(), "{spec}: who allows one keeps not all");
+            assert!(!budget("b", spec.clone(), some).requires_all_pods(), "{spec}: one allowed disruption");
         }
     }
 
@@ -165,13 +167,13 @@ mod tests {
             json!({"minAvailable": 1}),
             json!({"expectedPods": 1, "currentHealthy": 1, "desiredHealthy": 1}),
         );
-        let never = budget("nobody", json!({"maxUnavailable": 0}), json!({"expectedPods": 3}));
+        let never = budget("never", json!({"maxUnavailable": 0}), json!({"expectedPods": 3}));
         let spare = budget("spare", json!({"minAvailable": 1}), json!({"expectedPods": 2, "disruptionsAllowed": 1}));
         let cure = "add a replica, or set maxUnavailable: 1";
         let of_single =
             format!("PodDisruptionBudget shop/db allows no disruption: minAvailable is 1 and there is 1 pod; {cure}");
         let of_never =
-            "PodDisruptionBudget shop/nobody allows no disruption: maxUnavailable is 0; set maxUnavailable: 1";
+            "PodDisruptionBudget shop/never allows no disruption: maxUnavailable is 0; set maxUnavailable: 1";
         let both = "the API server evicts no pod that several PodDisruptionBudgets select (shop/db and shop/spare); change them so that one selects it";
         let rows = [
             (vec![], false, None),
@@ -191,10 +193,10 @@ mod tests {
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "db", "uid": "rs", "controller": true});
         let metadata = json!({"name": "db-0", "labels": {"pod-template-hash": "7d9"}, "ownerReferences": [owner]});
         let deployed = pod("Running", "True", metadata, json!({}));
-        let told = |own| deployed.unevictable(&[own], false, now()).map(|it| it.to_string()).unwrap_or_default();
+        let message = |own| deployed.unevictable(&[own], false, now()).map(|it| it.to_string()).unwrap_or_default();
         let copy = "add a replica, set maxUnavailable: 1, or start a copy first (annotation kerf.sh/surge)";
-        assert_eq!(told(&single), of_single.replace(cure, copy));
-        assert_eq!(told(&never), of_never);
+        assert_eq!(message(&single), of_single.replace(cure, copy));
+        assert_eq!(message(&never), of_never);
         let several = runs().unevictable(&[&spare, &single], false, now());
         assert_eq!(several.map(|it| it.budgets().to_vec()), Some(vec!["shop/db".to_owned(), "shop/spare".to_owned()]));
     }
@@ -221,7 +223,7 @@ mod tests {
             ("has never run", pod("Pending", "False", named(), json!({})), "IfHealthyBudget", false),
             ("has ended", pod("Succeeded", "False", named(), json!({})), "IfHealthyBudget", false),
             ("ends", pod("Running", "True", ending, json!({})), "IfHealthyBudget", false),
-            ("asks to stay itself", pod("Running", "True", annotated, json!({})), "IfHealthyBudget", false),
+            ("is do-not-disrupt", pod("Running", "True", annotated, json!({})), "IfHealthyBudget", false),
             ("stays on a node that goes", pod("Running", "True", named(), bears), "IfHealthyBudget", false),
         ];
         for (what, pod, policy, expected) in rows {

@@ -91,12 +91,12 @@ mod tests {
             ("", Some("11:00"), false, None, true),
         ];
         let time = |time: &str| format!("2026-01-01T{time}:00Z");
-        for (text, started, protects, until, told) in rows {
+        for (text, started, protects, until, reported) in rows {
             let pod = pod(json!({"karpenter.sh/do-not-disrupt": text}), started.map(time).as_deref());
             let now = at("2026-01-01T12:00:00Z");
             assert_eq!(pod.is_do_not_disrupt(now), protects, "{text} {started:?}");
             assert_eq!(pod.protected_until(now), until.map(|it| at(&time(it))), "{text} {started:?}");
-            assert_eq!(pod.misread_do_not_disrupt(), told.then_some(text), "{text}");
+            assert_eq!(pod.misread_do_not_disrupt(), reported.then_some(text), "{text}");
         }
         assert_eq!(pod(json!({}), None).misread_do_not_disrupt(), None);
     }

@@ -65,8 +65,8 @@ fn requested(resources: &ResourceRequirements) -> Result<Amounts, InvalidQuantit
 /// Replaces the sums by the requests of the pod as a whole, which Kubernetes supports only for CPU, memory and huge pages.
 fn replace(total: &mut Amounts, whole: &ResourceRequirements) -> Result<(), InvalidQuantity> {
     let of_pod = |name: &String| name == CPU || name == MEMORY || name.starts_with("hugepages-");
-    let asked = amounts(&whole.requests)?;
-    total.extend(asked.into_iter().filter(|(name, _)| of_pod(name)));
+    let requests = amounts(&whole.requests)?;
+    total.extend(requests.into_iter().filter(|(name, _)| of_pod(name)));
     for (name, amount) in amounts(&whole.limits)? {
         if of_pod(&name) && !total.contains_key(&name) {
             total.insert(name, amount);

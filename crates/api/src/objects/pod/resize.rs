@@ -120,8 +120,8 @@ impl Pod {
             self.spec.containers.iter().map(|it| (it.name.as_str(), it)).collect();
         let more = |own: &ResourceList, known: &ResourceList| {
             own.iter().any(|(resource, amount)| {
-                let asked = known.get(resource).and_then(|asked| asked.amount(resource).ok());
-                amount.amount(resource).ok() > asked
+                let requested = known.get(resource).and_then(|requested| requested.amount(resource).ok());
+                amount.amount(resource).ok() > requested
             })
         };
         self.status.container_statuses.retain(|status| {

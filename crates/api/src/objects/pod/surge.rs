@@ -43,15 +43,15 @@ impl fmt::Display for Surged {
 
 impl Pod {
     /// Reports whether a copy of the pod must be ready before its eviction. The annotation `kerf.sh/surge` of the pod decides.
-    /// Without a valid annotation the pod gets a copy if `pool_asks` is true and the pod is `alone` in its ReplicaSet. A pod
+    /// Without a valid annotation the pod gets a copy if `pool_requests` is true and the pod is `alone` in its ReplicaSet. A pod
     /// that cannot have a copy never gets one.
-    pub fn surges(&self, pool_asks: bool, alone: impl FnOnce() -> bool) -> bool {
-        let asked = match self.annotation(annotation::SURGE) {
+    pub fn surges(&self, pool_requests: bool, alone: impl FnOnce() -> bool) -> bool {
+        let requested = match self.annotation(annotation::SURGE) {
             Some(annotation::TRUE) => true,
             Some(annotation::FALSE) => false,
-            _ => pool_asks && alone(),
+            _ => pool_requests && alone(),
         };
-        asked && self.can_surge()
+        requested && self.can_surge()
     }
 
     /// Returns the value of the annotation `kerf.sh/surge` if it is neither `true` nor `false`.
@@ -78,24 +78,24 @@ impl Pod {
     /// no claims, because their volumes would still be attached to its node. Its required anti-affinity may match its own
     /// labels only by host name, because the copy runs on another host.
     pub(crate) fn can_surge(&self) -> bool {
-        let lives = !self.is_terminating() && !self.is_terminal();
-        lives
+        let is_running = !self.is_terminating() && !self.is_terminal();
+        is_running
             && self.replica_set().is_some()
             && !self.has_claims()
-            && !self.keeps_away().any(|term| self.is_meant(term))
+            && !self.anti_affinity_terms().any(|term| self.is_matched_by(term))
     }
 
     fn has_claims(&self) -> bool {
         self.spec.volumes.iter().any(|it| it.persistent_volume_claim.is_some() || it.ephemeral.is_some())
     }
 
-    fn keeps_away(&self) -> impl Iterator<Item = &PodAffinityTerm> {
+    fn anti_affinity_terms(&self) -> impl Iterator<Item = &PodAffinityTerm> {
         let terms = self.spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
         let terms = terms.into_iter().flat_map(|apart| &apart.required);
         terms.filter(|term| term.topology_key != label::HOSTNAME)
     }
 
-    fn is_meant(&self, term: &PodAffinityTerm) -> bool {
+    fn is_matched_by(&self, term: &PodAffinityTerm) -> bool {
         let labels = self.metadata.labels.clone().unwrap_or_default();
         term.label_selector.as_ref().is_some_and(|selector| selector.matches(&labels))
     }
@@ -122,22 +122,22 @@ mod tests {
 
     #[test]
     fn surges_follows_the_pod_before_the_pool() {
-        let says = |word: &str| json!({"annotations": {"kerf.sh/surge": word}});
+        let annotated = |word: &str| json!({"annotations": {"kerf.sh/surge": word}});
         let rows = [
             (json!({}), false, true, false),
             (json!({}), true, true, true),
             (json!({}), true, false, false),
-            (says("true"), false, false, true),
-            (says("false"), true, true, false),
-            (says("yes"), false, true, false),
-            (says("yes"), true, true, true),
+            (annotated("true"), false, false, true),
+            (annotated("false"), true, true, false),
+            (annotated("yes"), false, true, false),
+            (annotated("yes"), true, true, true),
         ];
-        for (metadata, pool_asks, alone, expected) in rows {
+        for (metadata, pool_requests, alone, expected) in rows {
             let pod = pod(metadata.clone(), json!({}));
-            assert_eq!(pod.surges(pool_asks, || alone), expected, "{metadata} {pool_asks} {alone}");
+            assert_eq!(pod.surges(pool_requests, || alone), expected, "{metadata} {pool_requests} {alone}");
         }
-        assert_eq!(pod(says("yes"), json!({})).misread_surge(), Some("yes"));
-        assert_eq!(pod(says("false"), json!({})).misread_surge(), None);
+        assert_eq!(pod(annotated("yes"), json!({})).misread_surge(), Some("yes"));
+        assert_eq!(pod(annotated("false"), json!({})).misread_surge(), None);
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             ("keeps to one a host", json!({}), apart(label::HOSTNAME, "web"), true),
             ("keeps to one a zone", json!({}), apart(label::ZONE, "web"), false),
             ("keeps away from others", json!({}), apart(label::ZONE, "db"), true),
-            ("nobody's", json!({"ownerReferences": []}), json!({}), false),
+            ("without an owner", json!({"ownerReferences": []}), json!({}), false),
             ("a bare ReplicaSet's", json!({"labels": {"app": "web"}}), json!({}), false),
             ("on its way out", json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({}), false),
         ];

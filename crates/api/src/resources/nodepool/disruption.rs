@@ -197,7 +197,7 @@ impl NodePool {
     /// Returns an error if the annotation is neither `true` nor `false`.
     pub fn surges(&self) -> Result<bool, DisruptionFault> {
         match self.annotation(annotation::SURGE) {
-            None | Some("false") => Ok(false),
+            None | Some(annotation::FALSE) => Ok(false),
             Some(annotation::TRUE) => Ok(true),
             Some(text) => Err(DisruptionFault::Surge(text.to_owned())),
         }
@@ -206,7 +206,7 @@ impl NodePool {
     /// Returns all invalid disruption settings, each once.
     #[must_use]
     pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
-        let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, said)| said.err());
+        let of_budgets = self.budgets(0, Timestamp::UNIX_EPOCH).filter_map(|(_, limit)| limit.err());
         let money = [self.min_saving().err(), self.min_saving_per_pod().err(), self.warm_up().err()];
         let packing = [self.pack_margin().err(), self.pack_floor().err(), self.pack_min_history().err()];
         let words = [self.utilization().err(), self.surges().err()].into_iter().chain(packing);
@@ -294,8 +294,8 @@ mod tests {
         ];
         for (annotations, now, expected) in rows {
             let pool = pool(budget.clone(), annotations);
-            let said: Vec<_> = pool.budgets(7, now.parse().unwrap()).map(|(_, said)| said).collect();
-            assert_eq!(said, [Ok(Some(2)), Ok(expected)], "{now}");
+            let limits: Vec<_> = pool.budgets(7, now.parse().unwrap()).map(|(_, limit)| limit).collect();
+            assert_eq!(limits, [Ok(Some(2)), Ok(expected)], "{now}");
             assert_eq!(pool.disruption_faults(), []);
         }
     }
@@ -312,8 +312,8 @@ mod tests {
             {"nodes": "5", "schedule": "@daily", "duration": "-8h"},
         ]);
         let faulty = pool(budgets, json!({}));
-        let said: Vec<bool> = faulty.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, said)| said.is_ok()).collect();
-        assert_eq!(said, [true, false, false, false, false, false, false]);
+        let valid: Vec<bool> = faulty.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, limit)| limit.is_ok()).collect();
+        assert_eq!(valid, [true, false, false, false, false, false, false]);
         let daily = json!({"nodes": "5", "schedule": "@daily", "duration": "8h"});
         let annotations = json!({
             "kerf.sh/budget-timezone": "Berlin", "kerf.sh/consolidation-min-saving": "5",
@@ -322,8 +322,8 @@ mod tests {
             "kerf.sh/pack-margin": "20", "kerf.sh/pack-floor": "0%", "kerf.sh/pack-min-history": "400h",
         });
         let annotated = pool(json!([daily, {"nodes": "3"}, daily]), annotations);
-        let said: Vec<_> = annotated.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, said)| said.ok()).collect();
-        assert_eq!(said, [None, Some(Some(3)), None]);
+        let limits: Vec<_> = annotated.budgets(7, Timestamp::UNIX_EPOCH).map(|(_, limit)| limit.ok()).collect();
+        assert_eq!(limits, [None, Some(Some(3)), None]);
         let rows = [
             "budgets[1] allows no disruption: \"some\" is neither",
             "budgets[2] allows no disruption: \"8\" is not the day of the week",
@@ -355,12 +355,12 @@ mod tests {
             "kerf.sh/consolidation-min-saving": "2.5%", "kerf.sh/consolidation-min-saving-per-pod": "0.005",
             "kerf.sh/utilization": "pack", "kerf.sh/consolidation-warm-up": "10m",
         });
-        let said = pool(json!([]), annotations);
-        assert_eq!((said.min_saving(), said.min_saving_per_pod()), (Ok(Some(25)), Ok(Some(5000))));
-        assert_eq!(said.warm_up(), Ok(Some(600_000_000_000)));
-        assert_eq!(said.utilization(), Ok(Utilization::Pack));
-        let silent = pool(json!([]), json!({}));
-        assert_eq!((silent.min_saving(), silent.min_saving_per_pod()), (Ok(None), Ok(None)));
-        assert_eq!((silent.utilization(), silent.warm_up()), (Ok(Utilization::Observe), Ok(None)));
+        let annotated = pool(json!([]), annotations);
+        assert_eq!((annotated.min_saving(), annotated.min_saving_per_pod()), (Ok(Some(25)), Ok(Some(5000))));
+        assert_eq!(annotated.warm_up(), Ok(Some(600_000_000_000)));
+        assert_eq!(annotated.utilization(), Ok(Utilization::Pack));
+        let default = pool(json!([]), json!({}));
+        assert_eq!((default.min_saving(), default.min_saving_per_pod()), (Ok(None), Ok(None)));
+        assert_eq!((default.utilization(), default.warm_up()), (Ok(Utilization::Observe), Ok(None)));
     }
 }

@@ -117,7 +117,7 @@ impl Schedule {
             weekdays,
             both: any_day || any_weekday,
         };
-        if schedule.comes() { Ok(schedule) } else { Err(InvalidSchedule::Never { text: text.to_owned() }) }
+        if schedule.has_matches() { Ok(schedule) } else { Err(InvalidSchedule::Never { text: text.to_owned() }) }
     }
 
     /// Reports whether the schedule began less than `lasts` ago, in the local time of the zone.
@@ -155,7 +155,7 @@ impl Schedule {
     }
 
     /// Reports whether any of its months has any of its days. Weekdays occur in every month.
-    fn comes(&self) -> bool {
+    fn has_matches(&self) -> bool {
         let fits = |(number, length): (u32, &u32)| {
             self.months & 1 << (number + 1) != 0 && (1..=*length).any(|day| self.days & 1 << day != 0)
         };

@@ -172,17 +172,17 @@ fn condition_deserializes_without_reason() {
 #[test]
 fn set_plain_sets_conditions_without_root() {
     let mut conditions = Vec::new();
-    let wanted = |type_, status, reason| Wanted { type_, status, reason, message: "" };
+    let desired = |type_, status, reason| DesiredCondition { type_, status, reason, message: "" };
     let rows = [
-        (wanted("A", FALSE, "One"), 1, 10, true, "A=False One @10 g1"),
-        (wanted("B", TRUE, "One"), 1, 11, true, "A=False One @10 g1, B=True One @11 g1"),
-        (wanted("A", FALSE, "One"), 1, 12, false, "A=False One @10 g1, B=True One @11 g1"),
-        (wanted("A", FALSE, "Two"), 1, 13, true, "A=False Two @10 g1, B=True One @11 g1"),
-        (wanted("A", TRUE, "Two"), 1, 14, true, "A=True Two @14 g1, B=True One @11 g1"),
-        (wanted("B", TRUE, "One"), 2, 15, true, "A=True Two @14 g1, B=True One @11 g2"),
+        (desired("A", FALSE, "One"), 1, 10, true, "A=False One @10 g1"),
+        (desired("B", TRUE, "One"), 1, 11, true, "A=False One @10 g1, B=True One @11 g1"),
+        (desired("A", FALSE, "One"), 1, 12, false, "A=False One @10 g1, B=True One @11 g1"),
+        (desired("A", FALSE, "Two"), 1, 13, true, "A=False Two @10 g1, B=True One @11 g1"),
+        (desired("A", TRUE, "Two"), 1, 14, true, "A=True Two @14 g1, B=True One @11 g1"),
+        (desired("B", TRUE, "One"), 2, 15, true, "A=True Two @14 g1, B=True One @11 g2"),
     ];
-    for (wanted, generation, second, changed, expected) in rows {
-        assert_eq!(set_plain(&mut conditions, wanted, generation, at(second)), changed, "{expected}");
+    for (desired, generation, second, changed, expected) in rows {
+        assert_eq!(set_plain(&mut conditions, desired, generation, at(second)), changed, "{expected}");
         let shown: Vec<_> = conditions.iter().map(line).collect();
         assert_eq!(shown.join(", "), expected);
     }

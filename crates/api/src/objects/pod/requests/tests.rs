@@ -9,7 +9,7 @@ fn needs(spec: &Value) -> Value {
     json!(pod_requests(&spec).unwrap())
 }
 
-fn asks(requests: &Value) -> Value {
+fn container(requests: &Value) -> Value {
     json!({ "resources": { "requests": requests } })
 }
 
@@ -23,7 +23,7 @@ fn pod_requests_adds_containers_and_overhead() {
         (json!({}), json!({})),
         (json!({ "containers": null }), json!({})),
         (
-            json!({ "containers": [asks(&json!({ "cpu": "1" })), asks(&json!({ "cpu": "500m", "memory": "1Gi" }))] }),
+            json!({ "containers": [container(&json!({ "cpu": "1" })), container(&json!({ "cpu": "500m", "memory": "1Gi" }))] }),
             json!({ "cpu": 1500, "memory": 1_073_741_824 }),
         ),
         (
@@ -35,7 +35,7 @@ fn pod_requests_adds_containers_and_overhead() {
             json!({ "cpu": 1000, "memory": 1024 }),
         ),
         (
-            json!({ "containers": [asks(&json!({ "cpu": "1" }))], "overhead": { "cpu": "250m", "memory": "10" } }),
+            json!({ "containers": [container(&json!({ "cpu": "1" }))], "overhead": { "cpu": "250m", "memory": "10" } }),
             json!({ "cpu": 1250, "memory": 10 }),
         ),
     ];
@@ -46,20 +46,24 @@ fn pod_requests_adds_containers_and_overhead() {
 
 #[test]
 fn pod_requests_counts_init_containers_and_sidecars() {
-    let main = asks(&json!({ "cpu": "1" }));
+    let main = container(&json!({ "cpu": "1" }));
     let rows = [
-        ("small init", json!([asks(&json!({ "cpu": "500m" }))]), 1000),
-        ("large init", json!([asks(&json!({ "cpu": "3" }))]), 3000),
-        ("inits run one after another", json!([asks(&json!({ "cpu": "2" })), asks(&json!({ "cpu": "3" }))]), 3000),
+        ("small init", json!([container(&json!({ "cpu": "500m" }))]), 1000),
+        ("large init", json!([container(&json!({ "cpu": "3" }))]), 3000),
+        (
+            "inits run one after another",
+            json!([container(&json!({ "cpu": "2" })), container(&json!({ "cpu": "3" }))]),
+            3000,
+        ),
         ("a sidecar is added", json!([sidecar(&json!({ "cpu": "2" }))]), 3000),
         (
             "an init before the sidecar runs alone",
-            json!([asks(&json!({ "cpu": "3" })), sidecar(&json!({ "cpu": "2" }))]),
+            json!([container(&json!({ "cpu": "3" })), sidecar(&json!({ "cpu": "2" }))]),
             3000,
         ),
         (
             "an init after the sidecar runs beside it",
-            json!([sidecar(&json!({ "cpu": "2" })), asks(&json!({ "cpu": "3" }))]),
+            json!([sidecar(&json!({ "cpu": "2" })), container(&json!({ "cpu": "3" }))]),
             5000,
         ),
     ];
@@ -83,7 +87,7 @@ fn pod_requests_prefers_requests_of_the_whole_pod() {
             json!({ "cpu": 1000, "memory": 4 }),
         ),
         (
-            "its limit stands for a request that nobody made",
+            "its limit stands for a request that is absent",
             json!({ "limits": { "cpu": "9", "hugepages-2Mi": "2Mi" } }),
             json!({ "cpu": 1000, "memory": 10, "hugepages-2Mi": 2_097_152 }),
         ),
@@ -94,7 +98,7 @@ fn pod_requests_prefers_requests_of_the_whole_pod() {
         ),
     ];
     for (name, resources, expected) in rows {
-        let main = asks(&json!({ "cpu": "1", "memory": "10" }));
+        let main = container(&json!({ "cpu": "1", "memory": "10" }));
         let spec = json!({ "containers": [main], "resources": resources });
         assert_eq!(needs(&spec), expected, "{name}");
     }
@@ -102,7 +106,7 @@ fn pod_requests_prefers_requests_of_the_whole_pod() {
 
 #[test]
 fn pod_requests_reports_invalid_quantities() {
-    let spec = json!({ "containers": [asks(&json!({ "cpu": "lots" }))] });
+    let spec = json!({ "containers": [container(&json!({ "cpu": "lots" }))] });
     let spec: PodSpec = serde_json::from_value(spec).unwrap();
     let error = pod_requests(&spec).unwrap_err();
     assert!(error.to_string().contains("\"lots\""), "{error}");

@@ -6,18 +6,18 @@ use crate::names::annotation::{ON_DEMAND_BASE, SPOT_SHARE};
 
 /// Split of a workload as one of its pods requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MixSaid {
+pub struct RequestedSplit {
     /// Number of the workload's pods that never run on spot; 0 if absent.
     pub on_demand_base: u32,
     /// Percentage of the other pods on spot; `None` if absent.
     pub spot_share: Option<u8>,
     /// Invalid values, which count as absent.
-    pub faults: Vec<InvalidMix>,
+    pub faults: Vec<InvalidSplit>,
 }
 
 /// Error for an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidMix {
+pub enum InvalidSplit {
     /// Base that is not a number of pods.
     #[error("{ON_DEMAND_BASE}: {text:?} is not a number of pods: write a whole number such as \"2\"")]
     Base {
@@ -32,30 +32,30 @@ pub enum InvalidMix {
     },
 }
 
-impl MixSaid {
+impl RequestedSplit {
     /// Reads the annotations of a pod. A label with the same key replaces an absent annotation. A label value cannot contain a
     /// percent sign, so a share may omit it.
     #[must_use]
     pub fn from_pod(pod: &ObjectMeta) -> Self {
-        let mut said = Self::default();
+        let mut split = Self::default();
         if let Some(text) = value(pod, ON_DEMAND_BASE) {
             match count(text) {
-                Some(base) => said.on_demand_base = base,
-                None => said.faults.push(InvalidMix::Base { text: text.to_owned() }),
+                Some(base) => split.on_demand_base = base,
+                None => split.faults.push(InvalidSplit::Base { text: text.to_owned() }),
             }
         }
         if let Some(text) = value(pod, SPOT_SHARE) {
             match percentage(text) {
-                Some(share) => said.spot_share = Some(share),
-                None => said.faults.push(InvalidMix::Share { text: text.to_owned() }),
+                Some(share) => split.spot_share = Some(share),
+                None => split.faults.push(InvalidSplit::Share { text: text.to_owned() }),
             }
         }
-        said
+        split
     }
 
     /// Reports whether the pod requests a split.
     #[must_use]
-    pub fn asks(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.on_demand_base > 0 || self.spot_share.is_some()
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn mix_from_pod_reads_counts_and_percentages() {
+    fn split_from_pod_reads_counts_and_percentages() {
         let rows = [
             ("2", "70%", 2, Some(70), 0),
             ("0", "0%", 0, Some(0), 0),
@@ -102,28 +102,29 @@ mod tests {
             (" 2", "70 %", 0, None, 2),
         ];
         for (base, share, on_demand_base, spot_share, faults) in rows {
-            let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, base), (SPOT_SHARE, share)], &[]));
-            assert_eq!((said.on_demand_base, said.spot_share), (on_demand_base, spot_share), "{base} {share}");
-            assert_eq!(said.faults.len(), faults, "{base} {share}");
-            assert_eq!(said.asks(), faults == 0, "{base} {share}");
+            let split = RequestedSplit::from_pod(&pod(&[(ON_DEMAND_BASE, base), (SPOT_SHARE, share)], &[]));
+            assert_eq!((split.on_demand_base, split.spot_share), (on_demand_base, spot_share), "{base} {share}");
+            assert_eq!(split.faults.len(), faults, "{base} {share}");
+            assert_eq!(split.is_present(), faults == 0, "{base} {share}");
         }
     }
 
     #[test]
-    fn mix_from_pod_reads_labels_when_annotations_are_absent() {
-        let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "3")], &[(ON_DEMAND_BASE, "5"), (SPOT_SHARE, "40")]));
-        assert_eq!((said.on_demand_base, said.spot_share), (3, Some(40)));
-        assert_eq!(MixSaid::from_pod(&ObjectMeta::default()), MixSaid::default());
-        let zero = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "0")], &[]));
-        assert!(!zero.asks() && zero.faults.is_empty());
+    fn split_from_pod_reads_labels_when_annotations_are_absent() {
+        let split =
+            RequestedSplit::from_pod(&pod(&[(ON_DEMAND_BASE, "3")], &[(ON_DEMAND_BASE, "5"), (SPOT_SHARE, "40")]));
+        assert_eq!((split.on_demand_base, split.spot_share), (3, Some(40)));
+        assert_eq!(RequestedSplit::from_pod(&ObjectMeta::default()), RequestedSplit::default());
+        let zero = RequestedSplit::from_pod(&pod(&[(ON_DEMAND_BASE, "0")], &[]));
+        assert!(!zero.is_present() && zero.faults.is_empty());
     }
 
     #[test]
-    fn mix_faults_name_the_key_and_a_valid_value() {
-        let said = MixSaid::from_pod(&pod(&[(ON_DEMAND_BASE, "two"), (SPOT_SHARE, "0.7")], &[]));
-        let told: Vec<String> = said.faults.iter().map(ToString::to_string).collect();
+    fn split_faults_name_the_key_and_a_valid_value() {
+        let split = RequestedSplit::from_pod(&pod(&[(ON_DEMAND_BASE, "two"), (SPOT_SHARE, "0.7")], &[]));
+        let messages: Vec<String> = split.faults.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            messages,
             [
                 r#"kerf.sh/on-demand-base: "two" is not a number of pods: write a whole number such as "2""#,
                 r#"kerf.sh/spot-share: "0.7" is not a share: write a whole percentage from "0%" to "100%""#,
