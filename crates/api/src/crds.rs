@@ -40,14 +40,14 @@ pub fn file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
 }
 
-#[expect(clippy::expect_used, reason = "types and laws are constants; the tests call this")]
+#[expect(clippy::expect_used, reason = "types and schema rules are constants; the tests call this")]
 fn published(crd: &CustomResourceDefinition) -> Value {
     let name = crd.metadata.name.as_deref().unwrap_or_default();
     let derived = serde_json::to_value(crd).expect("a definition is JSON");
-    complete(derived, &kind(name)).expect("laws name fields that exist")
+    complete(derived, &kind(name)).expect("schema rules name fields that exist")
 }
 
-#[expect(clippy::expect_used, reason = "types and laws are constants; the tests call this")]
+#[expect(clippy::expect_used, reason = "types and schema rules are constants; the tests call this")]
 fn typed(value: Value) -> CustomResourceDefinition {
-    serde_json::from_value(value).expect("laws are OpenAPI schemas")
+    serde_json::from_value(value).expect("definitions are OpenAPI schemas")
 }

@@ -2,7 +2,7 @@
 //! rules of the kind are applied. One table for each kind lists its rules in the order of its fields.
 
 mod capacitybuffer;
-mod laws;
+mod common_rules;
 mod nodeclaim;
 mod nodeclass;
 mod nodeoverlay;
@@ -12,16 +12,16 @@ mod nodeusage;
 use serde_json::{Map, Value, json};
 
 /// Schema rule: keywords for the schema at one path.
-pub(crate) struct Law {
+pub(crate) struct SchemaRule {
     /// Steps from the root: field names, `[]` for the items of a list, `{}` for the values of a map.
     path: String,
     /// Keywords and their values, which replace derived keywords. The value `null` removes a keyword.
     keywords: Value,
 }
 
-/// Returns a schema rule for a path, for example `spec.template.spec.taints.[]`.
-pub(crate) fn law(path: impl Into<String>, keywords: Value) -> Law {
-    Law { path: path.into(), keywords }
+/// Returns a schema rule that sets keywords at a path, for example `spec.template.spec.taints.[]`.
+pub(crate) fn set(path: impl Into<String>, keywords: Value) -> SchemaRule {
+    SchemaRule { path: path.into(), keywords }
 }
 
 /// Column of `kubectl get`: name, type, JSON path of the value, and priority: 0 for always, 1 for `-o wide` only.
@@ -29,13 +29,13 @@ pub(crate) type Column = (&'static str, &'static str, &'static str, u8);
 
 /// Schema rules and columns of one kind.
 pub(crate) struct Kind {
-    laws: Vec<Law>,
+    rules: Vec<SchemaRule>,
     columns: &'static [Column],
 }
 
 /// Error for a rule whose path the derived schema does not have: the rules and the types disagree.
 #[derive(Debug, thiserror::Error)]
-#[error("schema has no {path:?}: correct the law or the field that it speaks of")]
+#[error("schema has no {path:?}: correct the schema rule or its field")]
 pub(crate) struct UnknownPath {
     path: String,
 }
@@ -46,8 +46,8 @@ pub(crate) fn complete(mut crd: Value, kind: &Kind) -> Result<Value, UnknownPath
     for version in versions.and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
             strip(schema);
-            for law in &kind.laws {
-                apply(schema, law)?;
+            for rule in &kind.rules {
+                apply(schema, rule)?;
             }
         }
         version["additionalPrinterColumns"] = kind.columns.iter().map(column).collect();
@@ -66,15 +66,15 @@ fn column((name, type_, path, priority): &Column) -> Value {
 /// Returns the schema rules and columns of a kind, by the name of its definition.
 pub(crate) fn kind(name: &str) -> Kind {
     match name {
-        "nodepools.karpenter.sh" => Kind { laws: nodepool::laws(), columns: nodepool::COLUMNS },
-        "nodeclaims.karpenter.sh" => Kind { laws: nodeclaim::laws(), columns: nodeclaim::COLUMNS },
-        "ec2nodeclasses.karpenter.k8s.aws" => Kind { laws: nodeclass::laws(), columns: nodeclass::COLUMNS },
-        "nodeoverlays.karpenter.sh" => Kind { laws: nodeoverlay::laws(), columns: nodeoverlay::COLUMNS },
-        "nodeusages.kerf.sh" => Kind { laws: nodeusage::laws(), columns: nodeusage::COLUMNS },
+        "nodepools.karpenter.sh" => Kind { rules: nodepool::schema_rules(), columns: nodepool::COLUMNS },
+        "nodeclaims.karpenter.sh" => Kind { rules: nodeclaim::schema_rules(), columns: nodeclaim::COLUMNS },
+        "ec2nodeclasses.karpenter.k8s.aws" => Kind { rules: nodeclass::schema_rules(), columns: nodeclass::COLUMNS },
+        "nodeoverlays.karpenter.sh" => Kind { rules: nodeoverlay::schema_rules(), columns: nodeoverlay::COLUMNS },
+        "nodeusages.kerf.sh" => Kind { rules: nodeusage::schema_rules(), columns: nodeusage::COLUMNS },
         "capacitybuffers.autoscaling.x-k8s.io" => {
-            Kind { laws: capacitybuffer::laws(), columns: capacitybuffer::COLUMNS }
+            Kind { rules: capacitybuffer::schema_rules(), columns: capacitybuffer::COLUMNS }
         }
-        _ => Kind { laws: Vec::new(), columns: &[] },
+        _ => Kind { rules: Vec::new(), columns: &[] },
     }
 }
 
@@ -104,14 +104,14 @@ fn strip(schema: &mut Value) {
     }
 }
 
-fn apply(root: &mut Value, law: &Law) -> Result<(), UnknownPath> {
-    let unknown = || UnknownPath { path: law.path.clone() };
+fn apply(root: &mut Value, rule: &SchemaRule) -> Result<(), UnknownPath> {
+    let unknown = || UnknownPath { path: rule.path.clone() };
     let mut place = root;
-    for step in law.path.split('.') {
+    for step in rule.path.split('.') {
         place = descend(place, step).ok_or_else(unknown)?;
     }
     let target = place.as_object_mut().ok_or_else(unknown)?;
-    for (keyword, value) in law.keywords.as_object().unwrap_or(&Map::new()) {
+    for (keyword, value) in rule.keywords.as_object().unwrap_or(&Map::new()) {
         match value {
             Value::Null => target.remove(keyword),
             value => target.insert(keyword.clone(), value.clone()),

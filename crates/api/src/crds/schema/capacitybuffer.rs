@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::laws::{conditions, rule, rules};
-use super::{Column, Law, law};
+use super::common_rules::{cel_rule, cel_rules, conditions};
+use super::{Column, SchemaRule, set};
 use crate::resources::capacitybuffer::ACTIVE_CAPACITY;
 
 /// Columns of `kubectl get`.
@@ -18,28 +18,28 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// Returns the schema rules of CapacityBuffer beyond the types of its fields.
-pub(super) fn laws() -> Vec<Law> {
-    let whole = rules([
-        rule(
+pub(super) fn schema_rules() -> Vec<SchemaRule> {
+    let whole = cel_rules([
+        cel_rule(
             "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
             "'podTemplateRef' needs 'replicas' or 'limits': they say how many pods",
         ),
-        rule(
+        cel_rule(
             "!(has(self.podTemplateRef) && has(self.scalableRef))",
             "'podTemplateRef' and 'scalableRef' exclude each other",
         ),
     ]);
-    let mut laws = vec![
-        law("spec", whole),
-        law("spec.provisioningStrategy", json!({ "default": ACTIVE_CAPACITY })),
-        law("spec.podTemplateRef.name", json!({ "minLength": 1 })),
-        law("spec.scalableRef.kind", json!({ "minLength": 1 })),
-        law("spec.scalableRef.name", json!({ "minLength": 1 })),
-        law("spec.replicas", json!({ "minimum": 0 })),
-        law("spec.percentage", json!({ "minimum": 0 })),
-        law("status.podTemplateRef.name", json!({ "minLength": 1 })),
-        law("status.conditions", json!({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"] })),
+    let mut rules = vec![
+        set("spec", whole),
+        set("spec.provisioningStrategy", json!({ "default": ACTIVE_CAPACITY })),
+        set("spec.podTemplateRef.name", json!({ "minLength": 1 })),
+        set("spec.scalableRef.kind", json!({ "minLength": 1 })),
+        set("spec.scalableRef.name", json!({ "minLength": 1 })),
+        set("spec.replicas", json!({ "minimum": 0 })),
+        set("spec.percentage", json!({ "minimum": 0 })),
+        set("status.podTemplateRef.name", json!({ "minLength": 1 })),
+        set("status.conditions", json!({ "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"] })),
     ];
-    laws.extend(conditions(&["lastTransitionTime", "message", "reason", "status", "type"]));
-    laws
+    rules.extend(conditions(&["lastTransitionTime", "message", "reason", "status", "type"]));
+    rules
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::laws::{Keys, conditions, lifetimes, node_class_ref, requirements, rule, rules, taints};
-use super::{Column, Law, law};
+use super::common_rules::{Keys, cel_rule, cel_rules, conditions, lifetimes, node_class_ref, requirements, taints};
+use super::{Column, SchemaRule, set};
 
 /// Columns of `kubectl get`.
 pub(super) const COLUMNS: &[Column] = &[
@@ -21,18 +21,18 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// Returns the schema rules of NodeClaim beyond the types of its fields.
-pub(super) fn laws() -> Vec<Law> {
-    let mut laws = vec![
-        law("spec", json!({ "required": ["nodeClassRef", "requirements"] })),
-        law("spec", rules([rule("self == oldSelf", "spec is immutable")])),
+pub(super) fn schema_rules() -> Vec<SchemaRule> {
+    let mut rules = vec![
+        set("spec", json!({ "required": ["nodeClassRef", "requirements"] })),
+        set("spec", cel_rules([cel_rule("self == oldSelf", "spec is immutable")])),
     ];
-    laws.extend(node_class_ref("spec.nodeClassRef"));
-    laws.extend(requirements("spec.requirements", Keys::OfClaim));
-    laws.extend(taints("spec.taints"));
-    laws.extend(taints("spec.startupTaints"));
-    laws.extend(lifetimes("spec"));
+    rules.extend(node_class_ref("spec.nodeClassRef"));
+    rules.extend(requirements("spec.requirements", Keys::OfClaim));
+    rules.extend(taints("spec.taints"));
+    rules.extend(taints("spec.startupTaints"));
+    rules.extend(lifetimes("spec"));
     // Earlier versions wrote conditions without a reason. If the API server refused their status, their instances would be
     // orphaned.
-    laws.extend(conditions(&["lastTransitionTime", "status", "type"]));
-    laws
+    rules.extend(conditions(&["lastTransitionTime", "status", "type"]));
+    rules
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::laws::{Keys, compared_rule, conditions, key_laws, listed_rule, rule, rules};
-use super::{Column, Law, law};
+use super::common_rules::{Keys, cel_rule, cel_rules, compared_rule, conditions, key_rules, listed_rule};
+use super::{Column, SchemaRule, set};
 
 /// Columns of `kubectl get`.
 pub(super) const COLUMNS: &[Column] = &[
@@ -13,35 +13,35 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// Returns the schema rules of NodeOverlay beyond the types of its fields.
-pub(super) fn laws() -> Vec<Law> {
+pub(super) fn schema_rules() -> Vec<SchemaRule> {
     const REQUIREMENTS: &str = "spec.requirements";
-    let mut laws = vec![
-        law("spec", json!({ "required": ["requirements"] })),
-        law(
+    let mut rules = vec![
+        set("spec", json!({ "required": ["requirements"] })),
+        set(
             "spec",
-            rules([rule(
+            cel_rules([cel_rule(
                 "!has(self.price) || !has(self.priceAdjustment)",
                 "'price' and 'priceAdjustment' exclude each other",
             )]),
         ),
-        law(REQUIREMENTS, json!({ "maxItems": 100, "x-kubernetes-list-type": "atomic" })),
-        law(REQUIREMENTS, rules([listed_rule("In"), listed_rule("NotIn"), compared_rule()])),
-        law("spec.price", json!({ "pattern": r"^\d+(\.\d+)?$" })),
-        law(
+        set(REQUIREMENTS, json!({ "maxItems": 100, "x-kubernetes-list-type": "atomic" })),
+        set(REQUIREMENTS, cel_rules([listed_rule("In"), listed_rule("NotIn"), compared_rule()])),
+        set("spec.price", json!({ "pattern": r"^\d+(\.\d+)?$" })),
+        set(
             "spec.priceAdjustment",
             json!({ "pattern": r"^(([+-]{1}(\d*\.?\d+))|(\+{1}\d*\.?\d+%)|(^(-\d{1,2}(\.\d+)?%)$)|(-100%))$" }),
         ),
-        law(
+        set(
             "spec.capacity",
-            rules([rule(
+            cel_rules([cel_rule(
                 "self.all(x, !(x in ['cpu', 'memory', 'ephemeral-storage', 'pods']))",
                 "capacity may not replace cpu, memory, ephemeral-storage or pods",
             )]),
         ),
-        law("spec.weight", json!({ "minimum": 1, "maximum": 10_000 })),
+        set("spec.weight", json!({ "minimum": 1, "maximum": 10_000 })),
     ];
     // An overlay may apply to one NodePool only, so the key of the NodePool is allowed as in a NodeClaim.
-    laws.extend(key_laws(REQUIREMENTS, Keys::OfClaim));
-    laws.extend(conditions(&["lastTransitionTime", "message", "reason", "status", "type"]));
-    laws
+    rules.extend(key_rules(REQUIREMENTS, Keys::OfClaim));
+    rules.extend(conditions(&["lastTransitionTime", "message", "reason", "status", "type"]));
+    rules
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::laws::{rule, rules};
-use super::{Column, Law, law};
+use super::common_rules::{cel_rule, cel_rules};
+use super::{Column, SchemaRule, set};
 
 /// Columns of `kubectl get`.
 pub(super) const COLUMNS: &[Column] = &[
@@ -22,22 +22,22 @@ pub(super) const COLUMNS: &[Column] = &[
 const TEXT: &str = "^[A-Za-z0-9_-]*$";
 
 /// Returns the schema rules of NodeUsage beyond the types of its fields.
-pub(super) fn laws() -> Vec<Law> {
-    let mut laws = vec![
+pub(super) fn schema_rules() -> Vec<SchemaRule> {
+    let mut rules = vec![
         // The spec has one owner. Without `atomic`, `managedFields` would take a third of the object.
-        law("spec", json!({ "x-kubernetes-map-type": "atomic" })),
-        law("spec", rules([rule("self.since <= self.measuredAt", "'since' may not be after 'measuredAt'")])),
-        law("spec.instance", json!({ "pattern": "^i-[0-9a-f]{1,32}$", "maxLength": 34 })),
-        law("spec.pods", json!({ "pattern": TEXT, "maxLength": 16_384 })),
-        law("spec.throttled", json!({ "minimum": 0, "maximum": 1000, "format": null })),
-        law("spec.oomKills", json!({ "minimum": 0, "format": null })),
+        set("spec", json!({ "x-kubernetes-map-type": "atomic" })),
+        set("spec", cel_rules([cel_rule("self.since <= self.measuredAt", "'since' may not be after 'measuredAt'")])),
+        set("spec.instance", json!({ "pattern": "^i-[0-9a-f]{1,32}$", "maxLength": 34 })),
+        set("spec.pods", json!({ "pattern": TEXT, "maxLength": 16_384 })),
+        set("spec.throttled", json!({ "minimum": 0, "maximum": 1000, "format": null })),
+        set("spec.oomKills", json!({ "minimum": 0, "format": null })),
     ];
     for histogram in ["cpu", "memory", "joint"] {
-        laws.push(law(format!("spec.histograms.{histogram}"), json!({ "pattern": TEXT, "maxLength": 1024 })));
+        rules.push(set(format!("spec.histograms.{histogram}"), json!({ "pattern": TEXT, "maxLength": 1024 })));
     }
     for share in ["cpu", "memory", "memoryFull", "io", "ioFull"] {
         let bounds = json!({ "minimum": 0, "maximum": 1000, "format": null });
-        laws.push(law(format!("spec.pressure.{share}"), bounds));
+        rules.push(set(format!("spec.pressure.{share}"), bounds));
     }
-    laws
+    rules
 }

@@ -5,33 +5,33 @@
 
 use serde_json::{Value, json};
 
-use super::super::laws::{rule, rules};
-use super::super::{Law, law};
+use super::super::common_rules::{cel_rule, cel_rules};
+use super::super::{SchemaRule, set};
 use crate::resources::nodeclass::AmiFamily;
 
-pub(super) fn laws() -> Vec<Law> {
-    let mut laws = vec![
-        law(
+pub(super) fn schema_rules() -> Vec<SchemaRule> {
+    let mut rules = vec![
+        set(
             "spec.placementGroupSelector",
-            rules([rule(
+            cel_rules([cel_rule(
                 "has(self.name) != has(self.id)",
                 "exactly one of 'name' and 'id' must be set in placementGroupSelector",
             )]),
         ),
-        law("spec.placementGroupSelector.name", json!({ "minLength": 1 })),
-        law("spec.placementGroupSelector.id", json!({ "pattern": "^pg-[0-9a-z]+$" })),
+        set("spec.placementGroupSelector.name", json!({ "minLength": 1 })),
+        set("spec.placementGroupSelector.id", json!({ "pattern": "^pg-[0-9a-z]+$" })),
     ];
-    laws.extend(subnets());
-    laws.extend(security_groups());
-    laws.extend(capacity_reservations());
-    laws.extend(amis());
-    laws
+    rules.extend(subnets());
+    rules.extend(security_groups());
+    rules.extend(capacity_reservations());
+    rules.extend(amis());
+    rules
 }
 
 /// Returns the schema rules of a list of terms: its size, at least one field of `needed` in each term, and the rules in `more`.
-fn terms(field: &str, least: u32, needed: &[&str], more: Vec<Value>) -> Vec<Law> {
+fn terms(field: &str, least: u32, needed: &[&str], more: Vec<Value>) -> Vec<SchemaRule> {
     let any = needed.iter().map(|name| format!("has(x.{name})")).collect::<Vec<_>>().join(" || ");
-    let mut all = vec![rule(
+    let mut all = vec![cel_rule(
         format!("self.all(x, {any})"),
         format!("expected at least one, got none, {needed:?}").replace('"', "'"),
     )];
@@ -42,83 +42,86 @@ fn terms(field: &str, least: u32, needed: &[&str], more: Vec<Value>) -> Vec<Law>
         size["minItems"] = json!(least);
     }
     vec![
-        law(&path, size),
-        law(&path, rules(all)),
-        law(
+        set(&path, size),
+        set(&path, cel_rules(all)),
+        set(
             format!("{path}.[].tags"),
-            rules([rule("self.all(k, k != '' && self[k] != '')", "empty tag keys or values are not supported")]),
+            cel_rules([cel_rule(
+                "self.all(k, k != '' && self[k] != '')",
+                "empty tag keys or values are not supported",
+            )]),
         ),
-        law(format!("{path}.[].tags"), json!({ "maxProperties": 20 })),
+        set(format!("{path}.[].tags"), json!({ "maxProperties": 20 })),
     ]
 }
 
-fn subnets() -> Vec<Law> {
-    let exclusive = rule(
+fn subnets() -> Vec<SchemaRule> {
+    let exclusive = cel_rule(
         "!self.all(x, has(x.id) && has(x.tags))",
         "'id' is mutually exclusive, cannot be set with other fields in a subnet selector term",
     );
-    let mut laws = terms("subnetSelectorTerms", 1, &["tags", "id"], vec![exclusive]);
-    laws.push(law("spec.subnetSelectorTerms.[].id", json!({ "pattern": "subnet-[0-9a-z]+" })));
-    laws
+    let mut rules = terms("subnetSelectorTerms", 1, &["tags", "id"], vec![exclusive]);
+    rules.push(set("spec.subnetSelectorTerms.[].id", json!({ "pattern": "subnet-[0-9a-z]+" })));
+    rules
 }
 
-fn security_groups() -> Vec<Law> {
+fn security_groups() -> Vec<SchemaRule> {
     let exclusive = vec![
-        rule(
+        cel_rule(
             "!self.all(x, has(x.id) && (has(x.tags) || has(x.name)))",
             "'id' is mutually exclusive, cannot be set with other fields in a security group selector term",
         ),
-        rule(
+        cel_rule(
             "!self.all(x, has(x.name) && (has(x.tags) || has(x.id)))",
             "'name' is mutually exclusive, cannot be set with other fields in a security group selector term",
         ),
     ];
-    let mut laws = terms("securityGroupSelectorTerms", 1, &["tags", "id", "name"], exclusive);
-    laws.push(law("spec.securityGroupSelectorTerms.[].id", json!({ "pattern": "sg-[0-9a-z]+" })));
-    laws
+    let mut rules = terms("securityGroupSelectorTerms", 1, &["tags", "id", "name"], exclusive);
+    rules.push(set("spec.securityGroupSelectorTerms.[].id", json!({ "pattern": "sg-[0-9a-z]+" })));
+    rules
 }
 
-fn capacity_reservations() -> Vec<Law> {
+fn capacity_reservations() -> Vec<SchemaRule> {
     const FIELD: &str = "capacityReservationSelectorTerms";
-    let exclusive = rule(
+    let exclusive = cel_rule(
         "self.size() == 0 || !self.all(x, has(x.id) && (has(x.tags) || has(x.ownerID) || has(x.instanceMatchCriteria)))",
         "'id' is mutually exclusive, cannot be set with other fields in a capacity reservation selector term",
     );
-    let mut laws = terms(FIELD, 0, &["tags", "id", "instanceMatchCriteria"], vec![exclusive]);
+    let mut rules = terms(FIELD, 0, &["tags", "id", "instanceMatchCriteria"], vec![exclusive]);
     let path = format!("spec.{FIELD}.[]");
-    laws.extend([
-        law(format!("{path}.id"), json!({ "pattern": "^cr-[0-9a-z]+$" })),
-        law(format!("{path}.ownerID"), json!({ "pattern": "^[0-9]{12}$" })),
-        law(format!("{path}.instanceMatchCriteria"), json!({ "enum": ["open", "targeted"] })),
+    rules.extend([
+        set(format!("{path}.id"), json!({ "pattern": "^cr-[0-9a-z]+$" })),
+        set(format!("{path}.ownerID"), json!({ "pattern": "^[0-9]{12}$" })),
+        set(format!("{path}.instanceMatchCriteria"), json!({ "enum": ["open", "targeted"] })),
     ]);
-    laws
+    rules
 }
 
-fn amis() -> Vec<Law> {
+fn amis() -> Vec<SchemaRule> {
     const FIELD: &str = "amiSelectorTerms";
     let exclusive = vec![
-        rule(
+        cel_rule(
             "!self.exists(x, has(x.id) && (has(x.alias) || has(x.tags) || has(x.name) || has(x.owner)))",
             "'id' is mutually exclusive, cannot be set with other fields in an AMI selector term",
         ),
-        rule(
+        cel_rule(
             "!self.exists(x, has(x.alias) && (has(x.id) || has(x.tags) || has(x.name) || has(x.owner)))",
             "'alias' is mutually exclusive, cannot be set with other fields in an AMI selector term",
         ),
-        rule(
+        cel_rule(
             "!(self.exists(x, has(x.alias)) && self.size() != 1)",
             "'alias' is mutually exclusive, cannot be set with other AMI selector terms",
         ),
     ];
     let needed = ["tags", "id", "name", "alias", "ssmParameter"];
-    let mut laws = terms(FIELD, 1, &needed, exclusive);
+    let mut rules = terms(FIELD, 1, &needed, exclusive);
     let path = format!("spec.{FIELD}.[]");
-    laws.extend([
-        law(format!("{path}.alias"), json!({ "maxLength": 30, "pattern": "^[a-zA-Z0-9]+@.+$" })),
-        law(format!("{path}.alias"), rules(alias_rules())),
-        law(format!("{path}.id"), json!({ "pattern": "ami-[0-9a-z]+" })),
+    rules.extend([
+        set(format!("{path}.alias"), json!({ "maxLength": 30, "pattern": "^[a-zA-Z0-9]+@.+$" })),
+        set(format!("{path}.alias"), cel_rules(alias_rules())),
+        set(format!("{path}.id"), json!({ "pattern": "ami-[0-9a-z]+" })),
     ]);
-    laws
+    rules
 }
 
 fn alias_rules() -> [Value; 2] {
@@ -132,11 +135,11 @@ fn alias_rules() -> [Value; 2] {
     let all = names(false);
     let windows = names(true);
     [
-        rule(
+        cel_rule(
             format!("self.find('^[^@]+') in {all:?}"),
             format!("family is not supported, must be one of the following: {all:?}").replace('"', "'"),
         ),
-        rule(
+        cel_rule(
             format!("self.find('^[^@]+') in {windows:?} ? self.find('[^@]+$') == 'latest' : true"),
             "windows families may only specify version 'latest'",
         ),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Law, law};
+use super::{SchemaRule, set};
 use crate::names::label::{AWS_DOMAIN, AWS_WELL_KNOWN, CAPACITY_TYPE, HOSTNAME, KARPENTER_DOMAIN, NODEPOOL, domain};
 use crate::resources::taint::EFFECTS;
 
@@ -19,12 +19,12 @@ pub(super) const DURATION_OR_NEVER: &str = r"^(([0-9]+(s|m|h))+|Never)$";
 pub(super) const DURATION: &str = r"^([0-9]+(s|m|h))+$";
 
 /// Returns a CEL rule with its error message.
-pub(super) fn rule(expression: impl Into<String>, message: impl Into<String>) -> Value {
+pub(super) fn cel_rule(expression: impl Into<String>, message: impl Into<String>) -> Value {
     json!({ "rule": expression.into(), "message": message.into() })
 }
 
 /// Returns the schema keyword for CEL rules, with these rules.
-pub(super) fn rules(rules: impl IntoIterator<Item = Value>) -> Value {
+pub(super) fn cel_rules(rules: impl IntoIterator<Item = Value>) -> Value {
     json!({ "x-kubernetes-validations": rules.into_iter().collect::<Vec<_>>() })
 }
 
@@ -41,13 +41,13 @@ pub(super) enum Keys {
 pub(super) fn label_key_rules(keys: Keys) -> Vec<Value> {
     key_conditions("x", keys)
         .into_iter()
-        .map(|(condition, message)| rule(format!("self.all(x, {condition})"), message))
+        .map(|(condition, message)| cel_rule(format!("self.all(x, {condition})"), message))
         .collect()
 }
 
 /// Returns the rules for a single label key.
 fn requirement_key_rules(keys: Keys) -> Vec<Value> {
-    key_conditions("self", keys).into_iter().map(|(condition, message)| rule(condition, message)).collect()
+    key_conditions("self", keys).into_iter().map(|(condition, message)| cel_rule(condition, message)).collect()
 }
 
 fn key_conditions(key: &str, keys: Keys) -> Vec<(String, String)> {
@@ -74,30 +74,30 @@ fn refused(key: &str, label: &str) -> (String, String) {
 }
 
 /// Returns the schema rules of a list of requirements.
-pub(super) fn requirements(path: &str, keys: Keys) -> Vec<Law> {
-    let counted = rule(
+pub(super) fn requirements(path: &str, keys: Keys) -> Vec<SchemaRule> {
+    let counted = cel_rule(
         "self.all(x, x.operator == 'In' && has(x.minValues) ? has(x.values) && x.values.size() >= x.minValues : true)",
         "requirements with 'minValues' must have at least that many values",
     );
-    let mut laws = vec![
-        law(path, json!({ "maxItems": 100, "x-kubernetes-list-type": "atomic" })),
-        law(path, rules([listed_rule("In"), compared_rule(), counted])),
-        law(format!("{path}.[].minValues"), json!({ "minimum": 1, "maximum": 50 })),
+    let mut rules = vec![
+        set(path, json!({ "maxItems": 100, "x-kubernetes-list-type": "atomic" })),
+        set(path, cel_rules([listed_rule("In"), compared_rule(), counted])),
+        set(format!("{path}.[].minValues"), json!({ "minimum": 1, "maximum": 50 })),
     ];
-    laws.extend(key_laws(path, keys));
-    laws
+    rules.extend(key_rules(path, keys));
+    rules
 }
 
 /// Returns the schema rules of the keys in a list of requirements.
-pub(super) fn key_laws(path: &str, keys: Keys) -> [Law; 2] {
+pub(super) fn key_rules(path: &str, keys: Keys) -> [SchemaRule; 2] {
     let key = format!("{path}.[].key");
     let text = json!({ "maxLength": 316, "pattern": QUALIFIED_NAME });
-    [law(key.as_str(), text), law(key.as_str(), rules(requirement_key_rules(keys)))]
+    [set(key.as_str(), text), set(key.as_str(), cel_rules(requirement_key_rules(keys)))]
 }
 
 /// Returns the rule that a requirement with a list operator has at least one value.
 pub(super) fn listed_rule(operator: &str) -> Value {
-    rule(
+    cel_rule(
         format!("self.all(x, x.operator == '{operator}' ? has(x.values) && x.values.size() != 0 : true)"),
         format!("requirements with operator '{operator}' must have a value defined"),
     )
@@ -105,58 +105,58 @@ pub(super) fn listed_rule(operator: &str) -> Value {
 
 /// Returns the rule that a requirement with an integer comparison has exactly one integer.
 pub(super) fn compared_rule() -> Value {
-    rule(
+    cel_rule(
         "self.all(x, x.operator in ['Gt', 'Lt', 'Gte', 'Lte'] ? has(x.values) && x.values.size() == 1 && int(x.values[0]) >= 0 : true)",
         "requirements with operator 'Gt', 'Lt', 'Gte' or 'Lte' must have exactly one value, an integer of at least 0",
     )
 }
 
 /// Returns the schema rules of a list of taints.
-pub(super) fn taints(path: &str) -> Vec<Law> {
+pub(super) fn taints(path: &str) -> Vec<SchemaRule> {
     vec![
-        law(path, json!({ "x-kubernetes-list-type": "atomic" })),
-        law(format!("{path}.[]"), json!({ "required": ["effect", "key"] })),
-        law(format!("{path}.[].key"), json!({ "minLength": 1, "pattern": QUALIFIED_NAME })),
-        law(format!("{path}.[].effect"), json!({ "enum": EFFECTS })),
-        law(format!("{path}.[].value"), json!({ "pattern": QUALIFIED_NAME_OR_EMPTY })),
-        law(format!("{path}.[].timeAdded"), json!({ "format": "date-time" })),
+        set(path, json!({ "x-kubernetes-list-type": "atomic" })),
+        set(format!("{path}.[]"), json!({ "required": ["effect", "key"] })),
+        set(format!("{path}.[].key"), json!({ "minLength": 1, "pattern": QUALIFIED_NAME })),
+        set(format!("{path}.[].effect"), json!({ "enum": EFFECTS })),
+        set(format!("{path}.[].value"), json!({ "pattern": QUALIFIED_NAME_OR_EMPTY })),
+        set(format!("{path}.[].timeAdded"), json!({ "format": "date-time" })),
     ]
 }
 
 /// Returns the schema rules of the reference to a node class, without the rules for immutability.
-pub(super) fn node_class_ref(path: &str) -> Vec<Law> {
-    let not_empty = |field: &str| rules([rule("self != ''", format!("{field} may not be empty"))]);
+pub(super) fn node_class_ref(path: &str) -> Vec<SchemaRule> {
+    let not_empty = |field: &str| cel_rules([cel_rule("self != ''", format!("{field} may not be empty"))]);
     vec![
-        law(format!("{path}.group"), json!({ "pattern": "^[^/]*$" })),
-        law(format!("{path}.group"), not_empty("group")),
-        law(format!("{path}.kind"), not_empty("kind")),
-        law(format!("{path}.name"), not_empty("name")),
+        set(format!("{path}.group"), json!({ "pattern": "^[^/]*$" })),
+        set(format!("{path}.group"), not_empty("group")),
+        set(format!("{path}.kind"), not_empty("kind")),
+        set(format!("{path}.name"), not_empty("name")),
     ]
 }
 
 /// Returns the schema rules of the two durations in NodeClaims and in templates of NodePools.
-pub(super) fn lifetimes(path: &str) -> Vec<Law> {
+pub(super) fn lifetimes(path: &str) -> Vec<SchemaRule> {
     vec![
-        law(format!("{path}.terminationGracePeriod"), json!({ "pattern": DURATION })),
-        law(format!("{path}.expireAfter"), json!({ "pattern": DURATION_OR_NEVER, "default": "720h" })),
+        set(format!("{path}.terminationGracePeriod"), json!({ "pattern": DURATION })),
+        set(format!("{path}.expireAfter"), json!({ "pattern": DURATION_OR_NEVER, "default": "720h" })),
     ]
 }
 
 /// Returns the schema rules of the conditions in a status. `required` lists the mandatory fields of each condition.
-pub(super) fn conditions(required: &[&str]) -> Vec<Law> {
+pub(super) fn conditions(required: &[&str]) -> Vec<SchemaRule> {
     let path = "status.conditions.[]";
     vec![
-        law(path, json!({ "required": required })),
-        law(
+        set(path, json!({ "required": required })),
+        set(
             format!("{path}.type"),
             json!({
                 "maxLength": 316,
                 "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
             }),
         ),
-        law(format!("{path}.status"), json!({ "enum": ["True", "False", "Unknown"] })),
-        law(format!("{path}.message"), json!({ "maxLength": 32768 })),
-        law(format!("{path}.reason"), json!({ "maxLength": 1024 })),
-        law(format!("{path}.observedGeneration"), json!({ "minimum": 0 })),
+        set(format!("{path}.status"), json!({ "enum": ["True", "False", "Unknown"] })),
+        set(format!("{path}.message"), json!({ "maxLength": 32768 })),
+        set(format!("{path}.reason"), json!({ "maxLength": 1024 })),
+        set(format!("{path}.observedGeneration"), json!({ "minimum": 0 })),
     ]
 }
