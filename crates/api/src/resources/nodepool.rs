@@ -1,7 +1,6 @@
 //! NodePool (`karpenter.sh/v1`): constraints for the launch of nodes, and rules for their disruption.
 
 mod disruption;
-mod packing;
 pub mod performance;
 pub mod schedule;
 

@@ -34,7 +34,7 @@ fn spec() -> Vec<SchemaRule> {
             "must specify amiFamily if amiSelectorTerms does not contain an alias",
         ),
     ];
-    whole.extend(AmiFamily::ALIASES.map(family_of_alias));
+    whole.extend(AmiFamily::ALIASES.map(|(alias, family)| alias_rule(alias, family)));
     let not_empty = |field: &str| cel_rules([cel_rule("self != ''", format!("{field} cannot be empty"))]);
     vec![
         set("spec", cel_rules(whole)),
@@ -45,7 +45,7 @@ fn spec() -> Vec<SchemaRule> {
     ]
 }
 
-fn family_of_alias((alias, family): (&str, AmiFamily)) -> Value {
+fn alias_rule(alias: &str, family: AmiFamily) -> Value {
     let family = family.as_str();
     cel_rule(
         format!(

@@ -1,6 +1,6 @@
 //! Evaluation of a NodePool's disruption block and of the annotations that extend it. The results are budgets at one moment,
-//! minimum savings of a command, and the use of utilization reports. Invalid values are reported, and the valid ones still
-//! apply.
+//! minimum savings of a command, the use of utilization reports, and the limits for lowering requests. Invalid values are
+//! reported, and the valid ones still apply.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +10,10 @@ use super::{Budget, DisruptionReason, NodePool};
 use crate::names::annotation;
 use crate::units::duration::{self, InvalidSpan};
 use crate::units::price::{InvalidPrice, InvalidShare, micro_dollars, share};
+
+const NANOS_PER_HOUR: i64 = 3_600_000_000_000;
+/// Maximum hours of history that reports count.
+const MOST_HOURS: i64 = 255;
 
 type Zone = Result<TimeZone, DisruptionFault>;
 
@@ -203,6 +207,36 @@ impl NodePool {
         }
     }
 
+    /// Returns the margin above the utilization of a pod, in thousandths; `None` if not set.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is not a percentage.
+    pub fn pack_margin(&self) -> Result<Option<u32>, DisruptionFault> {
+        self.annotation(annotation::PACK_MARGIN).map(share).transpose().map_err(DisruptionFault::PackMargin)
+    }
+
+    /// Returns the lower bound of a lowered request relative to the request, in thousandths; `None` if not set.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is not a percentage of at least 1 %.
+    pub fn pack_floor(&self) -> Result<Option<u32>, DisruptionFault> {
+        let Some(text) = self.annotation(annotation::PACK_FLOOR) else { return Ok(None) };
+        let floor = share(text).ok().filter(|floor| *floor >= 10);
+        floor.map(Some).ok_or_else(|| DisruptionFault::PackFloor(text.to_owned()))
+    }
+
+    /// Returns the hours of history that a pod must have, rounded up; `None` if not set.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is not a duration of 1 to 255 hours.
+    pub fn pack_min_history(&self) -> Result<Option<u32>, DisruptionFault> {
+        let Some(text) = self.annotation(annotation::PACK_MIN_HISTORY) else { return Ok(None) };
+        let nanos = duration::nanos(text).ok().filter(|nanos| *nanos >= NANOS_PER_HOUR);
+        let hours = nanos.map(|nanos| nanos / NANOS_PER_HOUR + i64::from(nanos % NANOS_PER_HOUR > 0));
+        let hours = hours.filter(|hours| *hours <= MOST_HOURS).and_then(|hours| u32::try_from(hours).ok());
+        hours.map(Some).ok_or_else(|| DisruptionFault::PackMinHistory(text.to_owned()))
+    }
+
     /// Returns all invalid disruption settings, each once.
     #[must_use]
     pub fn disruption_faults(&self) -> Vec<DisruptionFault> {
@@ -362,5 +396,28 @@ mod tests {
         let default = pool(json!([]), json!({}));
         assert_eq!((default.min_saving(), default.min_saving_per_pod()), (Ok(None), Ok(None)));
         assert_eq!((default.utilization(), default.warm_up()), (Ok(Utilization::Observe), Ok(None)));
+    }
+
+    #[test]
+    fn pack_settings_read_annotations() {
+        let rows = [
+            (json!({}), None, None, None),
+            (
+                json!({
+                    "kerf.sh/pack-margin": "12.5%", "kerf.sh/pack-floor": "1%", "kerf.sh/pack-min-history": "90m",
+                }),
+                Some(125),
+                Some(10),
+                Some(2),
+            ),
+            (json!({"kerf.sh/pack-floor": "100%", "kerf.sh/pack-min-history": "255h"}), None, Some(1000), Some(255)),
+        ];
+        for (annotations, margin, floor, history) in rows {
+            let pool = pool(json!([]), annotations);
+            assert_eq!(
+                (pool.pack_margin(), pool.pack_floor(), pool.pack_min_history()),
+                (Ok(margin), Ok(floor), Ok(history))
+            );
+        }
     }
 }
