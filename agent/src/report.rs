@@ -2,7 +2,7 @@
 //! sent twice.
 
 use api::hash::fnv1a;
-use api::{DrainSaid, RiskSaid, annotation, condition, label, reason};
+use api::{DrainProgress, RebalanceRisk, annotation, condition, label, reason};
 use drain::{Drain, DrainOrders, Millis};
 use jiff::Timestamp;
 use machine::agent::notices::Rebalance;
@@ -70,7 +70,7 @@ pub fn interrupted(order: &OrderRecord, drain: Option<&Drain>, wall: WallOffset)
 #[must_use]
 pub fn at_risk(entry: &StoredNotice, policy: Rebalance) -> ConditionUpdate {
     let since = rfc3339(entry.notice.time);
-    let said = RiskSaid { id: entry.notice.id.clone(), replace: policy == Rebalance::Replace };
+    let said = RebalanceRisk { id: entry.notice.id.clone(), replace: policy == Rebalance::Replace };
     let next = if said.replace { "drain starts when its replacement is approved" } else { "no drain yet" };
     ConditionUpdate {
         kind: condition::INTERRUPTED,
@@ -152,7 +152,7 @@ pub fn drained(
     };
     let ids = orders.ids().map(str::to_owned).collect();
     let left = drain.progress().remaining();
-    let said = DrainSaid { ids, evicted: report.evicted, forced: report.forced, left };
+    let said = DrainProgress { ids, evicted: report.evicted, forced: report.forced, left };
     let since = rfc3339(wall.wall_time(drain.started()));
     let message = format!("{said} since={since}; {words}");
     ConditionUpdate { kind: condition::NODE_DRAINED, status, reason: reason.to_owned(), message }

@@ -215,5 +215,5 @@ fn job(objects: &Objects, known: &WorkloadIndex, job: &Job, made: &mut Made) {
     for key in ["batch.kubernetes.io/job-name", "job-name"] {
         labels.entry(key.to_owned()).or_insert_with(|| owner.name.to_owned());
     }
-    made.numbered(&owner, &template, count(seen.pods_wanted()).saturating_sub(covered));
+    made.numbered(&owner, &template, count(seen.desired_pods()).saturating_sub(covered));
 }

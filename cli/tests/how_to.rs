@@ -204,8 +204,8 @@ fn pages_name_only_existing_files() {
 fn pages_name_only_metrics_events_and_conditions_that_exist() {
     let lists = [
         ("metric", read("docs/metrics.md"), '`'),
-        ("event", read("crates/api/src/reason.rs"), '"'),
-        ("condition", read("crates/api/src/condition.rs"), '"'),
+        ("event", read("crates/api/src/names/reason.rs"), '"'),
+        ("condition", read("crates/api/src/names/condition.rs"), '"'),
         ("alert", read("docs/runbook.md"), '\n'),
     ];
     for path in pages() {

@@ -114,7 +114,7 @@ impl Provisioner {
                     None => return,
                 },
                 () = tokio::time::sleep_until(batch.wakes(looks.due())) => {
-                    self.cluster.read(|index| batch.hold(|pod| index.is_unjudged(pod)));
+                    self.cluster.read(|index| batch.hold(|pod| index.is_awaiting_scheduler(pod)));
                     if batch.wakes(looks.due()) > Instant::now() {
                         continue;
                     }

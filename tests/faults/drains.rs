@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 use api::objects::Node;
-use api::{DrainSaid, NodeClaim, annotation, condition, reason};
+use api::{DrainProgress, NodeClaim, annotation, condition, reason};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
@@ -75,7 +75,7 @@ impl Held {
         eventually(&format!("the agent to say {what}"), LIMIT, async || {
             let node = scene.api::<Node>().get(&self.node).await?;
             let said = node.condition(condition::NODE_DRAINED).context("it says nothing of a drain")?;
-            let asked = DrainSaid::parse(&said.message).ids.iter().any(|id| id.starts_with("termination-"));
+            let asked = DrainProgress::parse(&said.message).ids.iter().any(|id| id.starts_with("termination-"));
             ensure!(asked && says(&said.message), "{}", said.message);
             Ok(Some(said.message.clone()))
         })

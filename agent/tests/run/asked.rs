@@ -5,7 +5,7 @@ use std::time::Duration;
 use agent::cluster::Node;
 use agent::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
-use api::DrainSaid;
+use api::DrainProgress;
 use drain::{Action, Millis, PodOnNode, Reply};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn drain_annotation_is_acknowledged_in_the_same_step() {
     let acts = settle(&mut life, T0);
     let (status, reason, message) = said(&acts).expect("an acknowledgement");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "Draining"));
-    assert_eq!(DrainSaid::parse(&message).ids, ["d-1"]);
+    assert_eq!(DrainProgress::parse(&message).ids, ["d-1"]);
     let patch = acts.iter().find_map(|act| if let AgentAction::PatchNode(patch) = act { Some(patch) } else { None });
     let patch = patch.expect("a patch");
     assert_eq!(patch["spec"]["unschedulable"], true);
@@ -61,7 +61,10 @@ fn drain_annotation_is_acknowledged_in_the_same_step() {
     let acts: Vec<AgentAction> = (3..9).flat_map(|second| settle(&mut life, at(second))).collect();
     let (status, reason, message) = acts.chunks(1).filter_map(said).next_back().expect("the outcome");
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Drained"), "{message}");
-    assert_eq!(DrainSaid::parse(&message), DrainSaid { ids: vec!["d-1".into()], evicted: 1, forced: 0, left: 0 });
+    assert_eq!(
+        DrainProgress::parse(&message),
+        DrainProgress { ids: vec!["d-1".into()], evicted: 1, forced: 0, left: 0 }
+    );
     assert!(short(&acts).contains(&"tell Drained".to_owned()));
 }
 
@@ -168,7 +171,7 @@ fn drain_takes_deadline_of_notice_and_reports_both_ids() {
     life.take(spot(at(120)), at(1));
     let acts: Vec<AgentAction> = (1..5).flat_map(|second| settle(&mut life, at(second))).collect();
     let (_, _, message) = acts.chunks(1).filter_map(said).next_back().expect("an answer");
-    let ids = DrainSaid::parse(&message).ids;
+    let ids = DrainProgress::parse(&message).ids;
     assert!(ids.len() == 2 && ids.contains(&"d-1".to_owned()), "{ids:?}");
     let drain = life.journal().drain.as_ref().expect("a drain");
     assert_eq!(drain.settings().deadline, Some(at(120)));
@@ -292,7 +295,10 @@ async fn drain_evicts_one_by_one_when_budget_allows_one() {
     machine.start();
     let done = until("the end", || condition(&api).filter(|it| it["status"] == "True")).await;
     let message = done["message"].as_str().expect("a message");
-    assert_eq!(DrainSaid::parse(message), DrainSaid { ids: vec!["d-1".into()], evicted: 30, forced: 0, left: 0 });
+    assert_eq!(
+        DrainProgress::parse(message),
+        DrainProgress { ids: vec!["d-1".into()], evicted: 30, forced: 0, left: 0 }
+    );
     assert!(message.contains("blocked by PodDisruptionBudget default/all"), "{message}");
     let state = api.state();
     let deleted = state.seen.iter().filter(|it| it.method == Method::DELETE).count();

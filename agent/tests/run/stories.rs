@@ -72,7 +72,7 @@ fn request(story: &Story) -> DrainRequest {
         deadline,
         daemon_sets: termination,
         termination,
-        asked: None,
+        requested_at: None,
     }
 }
 

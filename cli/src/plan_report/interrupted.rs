@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::objects::Node;
-use api::{RiskSaid, condition, reason};
+use api::{RebalanceRisk, condition, reason};
 use jiff::Timestamp;
 use planner::{Leaving, MicroDollars, Millis, PodVerdict};
 
@@ -60,7 +60,7 @@ fn taken(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Node, String)> 
             Leaving::Interrupted { deadline: Some(at) } => format!("instance terminates at {} ({word})", moment(*at)),
             Leaving::Interrupted { deadline: None } => format!("instance terminates at an unknown time ({word})"),
             Leaving::Deleting => {
-                RiskSaid::wants_replacement(object)?;
+                RebalanceRisk::requested_replacement(object)?;
                 let word = reason::REBALANCE_RECOMMENDATION;
                 format!("instance may be interrupted ({word}), removed once its pods have ready nodes")
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::objects::Node;
 use api::status::Conditioned;
-use api::{DrainSaid, NodeClaim, condition, label};
+use api::{DrainProgress, NodeClaim, condition, label};
 use daemon::metric::Metrics;
 use drain::Progress;
 use jiff::Timestamp;
@@ -77,7 +77,7 @@ pub fn node_gone(metrics: &Metrics, node: &Node, drained: bool, now: Timestamp) 
 }
 
 /// Counts the outcome of a node's drain, by the controller and the agent.
-pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress, agents: Option<&DrainSaid>) {
+pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress, agents: Option<&DrainProgress>) {
     let forced = ours.forced > 0 || agents.is_some_and(|said| said.forced > 0);
     let outcome = match (drained, forced) {
         (false, _) => "cut_short",
@@ -92,7 +92,7 @@ pub fn drain_ended(metrics: &Metrics, node: &Node, drained: bool, ours: Progress
 }
 
 /// Counts pods that the controller and the agent drained from a removed node.
-pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Option<&DrainSaid>) {
+pub fn pods_drained(metrics: &Metrics, reason: &str, ours: Progress, agents: Option<&DrainProgress>) {
     let by_agent = agents.map_or(0, |said| said.evicted + said.forced);
     let pods = u32::try_from(ours.evicted + ours.forced + by_agent).unwrap_or(u32::MAX);
     if pods > 0 {
@@ -165,7 +165,7 @@ mod tests {
     use crate::fixture::{at, claim, node};
     use crate::metrics::table;
     use crate::reconcile::disruption::CommandKind;
-    use api::DrainSaid;
+    use api::DrainProgress;
     use drain::Progress;
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         claim_gone(&metrics, &claim(&deleted), at(13));
         node_gone(&metrics, &node(&deleted), true, at(15));
         let ours = Progress { evicted: 2, forced: 1, ..Progress::default() };
-        let agents = DrainSaid { evicted: 4, ..DrainSaid::default() };
+        let agents = DrainProgress { evicted: 4, ..DrainProgress::default() };
         pods_drained(&metrics, "Drifted", ours, Some(&agents));
         pods_drained(&metrics, "Empty", Progress::default(), None);
         drain_ended(&metrics, &node(&deleted), true, ours, None);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::objects::{Node, Pod};
 use api::status::Conditioned;
-use api::{NodeClaim, NodePool, RiskSaid, annotation, reason};
+use api::{NodeClaim, NodePool, RebalanceRisk, annotation, reason};
 use planner::{CommandCause, Destination, Plan, PodVerdict, Preference, Purpose};
 use serde_json::json;
 use snapshot::{Problem, SnapshotResult};
@@ -217,7 +217,7 @@ fn approvals(index: &Index, built: &SnapshotResult, plan: &Plan) -> Vec<Operatio
         |(position, pod): (usize, &planner::Pod)| pod.leaving_node.clone().filter(|_| !placed.contains(&position));
     let waiting: BTreeSet<String> = built.snapshot.pods.iter().enumerate().filter_map(waits).collect();
     let approve = |node: &Arc<Node>| {
-        let risk = RiskSaid::from_node(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
+        let risk = RebalanceRisk::from_node(node).filter(|risk| risk.replace && !risk.is_approved(node))?;
         let annotations = json!({annotation::REPLACEMENT_APPROVED: risk.id});
         let patch = json!({"metadata": {"annotations": annotations}});
         (!waiting.contains(node.name())).then(|| Operation::Patch(Target::Node(node.name().to_owned()), patch))

@@ -88,8 +88,8 @@ impl Batcher {
 
     /// Extends the window for the last arrived pod that kube-scheduler has not tried. While kube-scheduler keeps up, no such
     /// pod exists.
-    pub fn hold(&mut self, is_unjudged: impl Fn(&str) -> bool) {
-        let last = self.arrivals.iter().rfind(|(pod, _)| is_unjudged(pod));
+    pub fn hold(&mut self, is_awaiting_scheduler: impl Fn(&str) -> bool) {
+        let last = self.arrivals.iter().rfind(|(pod, _)| is_awaiting_scheduler(pod));
         self.last_new = self.last_new.max(last.map(|(_, at)| *at));
     }
 

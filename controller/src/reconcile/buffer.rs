@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::capacitybuffer::{CapacityBufferStatus, LocalObjectRef};
-use api::status::{Wanted, set_plain};
+use api::status::{DesiredCondition, set_plain};
 use api::{CapacityBuffer, condition, reason};
 use jiff::Timestamp;
 
@@ -35,7 +35,7 @@ pub fn decide(view: &BufferView) -> Vec<Operation> {
     let mut status = view.buffer.status.clone().unwrap_or_default();
     tell_size(&mut status, &finding.verdict, &view.buffer);
     for (type_, truth, reason, message) in [resolution(&finding.verdict), provisioning(&finding.verdict)] {
-        let wanted = Wanted { type_, status: truth, reason, message: &message };
+        let wanted = DesiredCondition { type_, status: truth, reason, message: &message };
         set_plain(&mut status.conditions, wanted, generation, view.now);
     }
     let target = Target::Buffer {

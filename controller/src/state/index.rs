@@ -190,7 +190,7 @@ impl Index {
 
     /// Reports whether kube-scheduler has not tried the pod with this UID yet.
     #[must_use]
-    pub fn is_unjudged(&self, uid: &str) -> bool {
+    pub fn is_awaiting_scheduler(&self, uid: &str) -> bool {
         self.unjudged.contains_key(uid)
     }
 

@@ -30,8 +30,8 @@ pub struct DrainRequest {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub termination: bool,
     /// Time of the request. The requester may drain the node itself if the agent does not acknowledge in time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Timestamp>,
+    #[serde(default, rename = "asked", skip_serializing_if = "Option::is_none")]
+    pub requested_at: Option<Timestamp>,
 }
 
 /// Error for an invalid drain request.
@@ -101,7 +101,7 @@ fn json(value: &impl Serialize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// Beginning of the message of [`crate::condition::NODE_DRAINED`], before the first `;`, as pairs of the form `key=value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DrainSaid {
+pub struct DrainProgress {
     /// Ids of the requests that the drain follows.
     pub ids: Vec<String>,
     /// Number of pods whose eviction was accepted.
@@ -112,26 +112,26 @@ pub struct DrainSaid {
     pub left: usize,
 }
 
-impl DrainSaid {
+impl DrainProgress {
     /// Parses a message. Missing values are empty or zero.
     #[must_use]
     pub fn parse(message: &str) -> Self {
-        let mut said = Self::default();
+        let mut progress = Self::default();
         let words = message.split(';').next().unwrap_or_default().split_whitespace();
         for (key, value) in words.filter_map(|word| word.split_once('=')) {
             match key {
-                "for" => said.ids = value.split(',').map(str::to_owned).collect(),
-                "evicted" => said.evicted = value.parse().unwrap_or_default(),
-                "forced" => said.forced = value.parse().unwrap_or_default(),
-                "left" => said.left = value.parse().unwrap_or_default(),
+                "for" => progress.ids = value.split(',').map(str::to_owned).collect(),
+                "evicted" => progress.evicted = value.parse().unwrap_or_default(),
+                "forced" => progress.forced = value.parse().unwrap_or_default(),
+                "left" => progress.left = value.parse().unwrap_or_default(),
                 _ => {}
             }
         }
-        said
+        progress
     }
 }
 
-impl fmt::Display for DrainSaid {
+impl fmt::Display for DrainProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ids, evicted, forced, left } = self;
         write!(f, "for={} evicted={evicted} forced={forced} left={left}", ids.join(","))
@@ -150,7 +150,7 @@ mod tests {
             deadline: Some(Timestamp::UNIX_EPOCH),
             daemon_sets: true,
             termination: true,
-            asked: None,
+            requested_at: None,
         };
         let text = request.to_string();
         let expected = concat!(
@@ -183,15 +183,18 @@ mod tests {
         ];
         for (text, problem) in rows {
             let read = DrainRequest::parse(text);
-            let said = read.err().map_or_else(String::new, |error| error.to_string());
-            assert!(said.contains(problem) && said.is_empty() == problem.is_empty(), "{text}: {said}");
+            let message = read.err().map_or_else(String::new, |error| error.to_string());
+            assert!(message.contains(problem) && message.is_empty() == problem.is_empty(), "{text}: {message}");
         }
     }
 
     #[test]
-    fn drain_said_parse_stops_at_the_first_semicolon() {
-        let said = DrainSaid { ids: vec!["a".into(), "b".into()], evicted: 3, forced: 1, left: 2 };
-        assert_eq!(DrainSaid::parse(&format!("{said}; blocked by PodDisruptionBudget x=y evicted=9")), said);
-        assert_eq!(DrainSaid::parse("nothing of the kind"), DrainSaid::default());
+    fn drain_progress_parse_stops_at_the_first_semicolon() {
+        let progress = DrainProgress { ids: vec!["a".into(), "b".into()], evicted: 3, forced: 1, left: 2 };
+        assert_eq!(
+            DrainProgress::parse(&format!("{progress}; blocked by PodDisruptionBudget x=y evicted=9")),
+            progress
+        );
+        assert_eq!(DrainProgress::parse("nothing of the kind"), DrainProgress::default());
     }
 }

@@ -3,49 +3,37 @@
 //! The controller and the agent both compile against this crate, so it holds no policy and does no I/O. Its functions translate
 //! text, compare values and describe schemas. The current time is a parameter.
 
-pub mod annotation;
-pub mod capacitybuffer;
-pub mod condition;
+pub mod capacity_split;
 pub mod crds;
 pub mod drain;
-pub mod duration;
-pub mod finalizer;
 pub mod hash;
-pub mod label;
-pub mod mix;
-pub mod nodeclaim;
-pub mod nodeclass;
-pub mod nodeoverlay;
-pub mod nodepool;
-pub mod nodeusage;
+mod names;
 pub mod objects;
-pub mod performance;
-pub mod price;
-pub mod quantity;
-pub mod reason;
-pub mod requirement;
+mod resources;
 pub mod risk;
-pub mod schedule;
-mod schema;
-pub mod status;
-pub mod taint;
+mod units;
 pub mod usage;
 pub mod validate;
 
-pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
+pub use capacity_split::{InvalidSplit, RequestedSplit};
 pub use crds::crds;
-pub use drain::{DrainRequest, DrainSaid, DrainTaken};
-pub use duration::DurationText;
-pub use mix::{InvalidMix, MixSaid};
-pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
-pub use nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
-pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement};
-pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
-pub use nodeusage::{NodeUsage, NodeUsageSpec};
-pub use performance::PerformanceFactors;
-pub use price::PriceChange;
-pub use quantity::Quantity;
-pub use requirement::{Operator, Requirement};
-pub use risk::RiskSaid;
-pub use status::Condition;
-pub use taint::Taint;
+pub use drain::{DrainProgress, DrainRequest, DrainTaken};
+pub use names::{annotation, condition, finalizer, label, reason};
+pub use resources::capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
+pub use resources::nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+pub use resources::nodeclass::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
+pub use resources::nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement};
+pub use resources::nodepool::performance::PerformanceFactors;
+pub use resources::nodepool::{NodePool, NodePoolSpec, NodePoolStatus, performance, schedule};
+pub use resources::nodeusage::{NodeUsage, NodeUsageSpec};
+pub use resources::requirement::{Operator, Requirement};
+pub use resources::status::Condition;
+pub use resources::taint::Taint;
+pub use resources::{
+    capacitybuffer, nodeclaim, nodeclass, nodeoverlay, nodepool, nodeusage, requirement, status, taint,
+};
+pub use risk::RebalanceRisk;
+pub use units::duration::DurationText;
+pub use units::price::PriceChange;
+pub use units::quantity::Quantity;
+pub use units::{duration, price, quantity};

@@ -4,61 +4,54 @@
 //! `metadata.managedFields`. Never write such an object back as a whole: patch it.
 
 mod affinity;
-mod daemonset;
-mod eviction;
 mod meta;
 mod namespace;
 mod node;
 mod pdb;
-mod peace;
 mod pod;
-mod ports;
-mod priority;
 mod report;
-mod requests;
-mod resize;
 mod selector;
 mod storage;
-mod surge;
-mod template;
 mod volume;
 mod workload;
+
+use std::collections::BTreeMap;
 
 pub use affinity::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodAffinityTerm, PreferredSchedulingTerm,
     WeightedPodAffinityTerm,
 };
-pub use daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
-pub use eviction::Unevictable;
 pub use namespace::Namespace;
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
+pub use pdb::unevictable::Unevictable;
 pub use pdb::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
+pub use pod::container::{Container, ContainerPort, ContainerStatus, HostPort, ResizePolicy, ResourceRequirements};
+pub use pod::priority::{PriorityClass, priority_of};
+pub use pod::requests::pod_requests;
+pub use pod::resize::{InvalidRequested, Requested};
+pub use pod::surge::Surged;
+pub use pod::template::{PodTemplate, PodTemplateSpec};
 pub use pod::{
-    Container, ContainerPort, EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim,
-    PodSpec, PodStatus, ResourceRequirements, SchedulingGate, Toleration, TopologySpreadConstraint, Volume,
-    VolumeClaimTemplate,
+    EphemeralVolume, PersistentVolumeClaimSource, Pod, PodCondition, PodResourceClaim, PodSpec, PodStatus,
+    SchedulingGate, Toleration, TopologySpreadConstraint, Volume, VolumeClaimTemplate,
 };
-pub use ports::HostPort;
-pub use priority::{PriorityClass, priority_of};
 pub use report::NodeReport;
-pub use requests::pod_requests;
-pub use resize::{ContainerStatus, InvalidRequested, Requested, ResizePolicy};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use storage::{
-    AwsElasticBlockStore, CSINode, CSINodeDriver, CSINodeSpec, ClaimRef, CsiSource, EBS_DRIVER, IN_TREE_EBS,
-    OtherSource, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus, StorageClass, TopologySelectorLabel,
-    TopologySelectorTerm, VolumeNodeAffinity, VolumeNodeResources,
+    CSINode, CSINodeDriver, CSINodeSpec, IN_TREE_EBS, StorageClass, TopologySelectorLabel, TopologySelectorTerm,
+    VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeNodeResources,
 };
-pub use surge::Surged;
-pub use template::{PodTemplate, PodTemplateSpec};
 pub use volume::{
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, VolumeAttachment,
-    VolumeAttachmentSource, VolumeAttachmentSpec,
+    AwsElasticBlockStore, ClaimRef, CsiSource, EBS_DRIVER, OtherSource, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec, PersistentVolumeStatus,
+    VolumeNodeAffinity,
 };
 pub use workload::{
-    Deployment, Job, JobCondition, JobSpec, JobStatus, ReplicaSet, ReplicatedSpec, StatefulSet, StatefulSetOrdinals,
-    StatefulSetSpec,
+    DaemonSet, DaemonSetSpec, DaemonSetStatus, Deployment, Job, JobCondition, JobSpec, JobStatus, ReplicaSet,
+    ReplicatedSpec, StatefulSet, StatefulSetOrdinals, StatefulSetSpec,
 };
 
+use crate::units::quantity::Quantity;
+
 /// Quantities by resource, as text.
-pub type ResourceList = std::collections::BTreeMap<String, crate::Quantity>;
+pub type ResourceList = BTreeMap<String, Quantity>;

@@ -4,14 +4,14 @@
 
 use std::fmt;
 
+use crate::names::{annotation, condition, reason};
 use crate::objects::Node;
-use crate::{annotation, condition, reason};
 
 const REPLACE: &str = "replace";
 
 /// Beginning of the message before the drain begins, as pairs of the form `key=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RiskSaid {
+pub struct RebalanceRisk {
     /// Id of the recommendation.
     pub id: String,
     /// True if the agent waits for a replacement and drains the node after its approval. Otherwise the agent only reports the
@@ -19,24 +19,24 @@ pub struct RiskSaid {
     pub replace: bool,
 }
 
-impl RiskSaid {
+impl RebalanceRisk {
     /// Returns the recommendation that the agent of the Node reports. Returns `None` if there is none, or if EC2 has announced
     /// an interruption.
     #[must_use]
     pub fn from_node(node: &Node) -> Option<Self> {
-        let said = node.condition(condition::INTERRUPTED).filter(|said| said.status == condition::TRUE)?;
-        if said.reason != reason::REBALANCE_RECOMMENDATION {
+        let reported = node.condition(condition::INTERRUPTED).filter(|reported| reported.status == condition::TRUE)?;
+        if reported.reason != reason::REBALANCE_RECOMMENDATION {
             return None;
         }
-        let words = said.message.split_whitespace().map_while(|word| word.split_once('='));
+        let words = reported.message.split_whitespace().map_while(|word| word.split_once('='));
         let word = |key| words.clone().find(|(name, _)| *name == key).map(|(_, value)| value);
         Some(Self { id: word("id")?.to_owned(), replace: word("policy") == Some(REPLACE) })
     }
 
     /// Returns the id of the recommendation for which the Node is to be replaced, approved or not.
     #[must_use]
-    pub fn wants_replacement(node: &Node) -> Option<String> {
-        Self::from_node(node).filter(|said| said.replace).map(|said| said.id)
+    pub fn requested_replacement(node: &Node) -> Option<String> {
+        Self::from_node(node).filter(|risk| risk.replace).map(|risk| risk.id)
     }
 
     /// Reports whether the replacement has been approved.
@@ -46,7 +46,7 @@ impl RiskSaid {
     }
 }
 
-impl fmt::Display for RiskSaid {
+impl fmt::Display for RebalanceRisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let policy = if self.replace { " policy=replace" } else { "" };
         write!(f, "id={}{policy}", self.id)
@@ -60,34 +60,34 @@ mod tests {
     use super::*;
 
     fn node(status: &str, reason: &str, message: &str) -> Node {
-        let said = json!({"type": condition::INTERRUPTED, "status": status, "reason": reason, "message": message});
+        let reported = json!({"type": condition::INTERRUPTED, "status": status, "reason": reason, "message": message});
         let node = json!({
             "metadata": {"name": "n", "annotations": {annotation::REPLACEMENT_APPROVED: "rebalance-1"}},
-            "status": {"conditions": [said]},
+            "status": {"conditions": [reported]},
         });
         serde_json::from_value(node).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     #[test]
-    fn risk_said_reads_messages_of_the_agent() {
-        let risk = reason::REBALANCE_RECOMMENDATION;
+    fn rebalance_risk_reads_messages_of_the_agent() {
+        let recommended = reason::REBALANCE_RECOMMENDATION;
         for replace in [true, false] {
-            let said = RiskSaid { id: "rebalance-1".into(), replace };
-            let node = node("True", risk, &format!("{said} EC2 sees policy=replace"));
-            let read = RiskSaid::from_node(&node);
+            let risk = RebalanceRisk { id: "rebalance-1".into(), replace };
+            let node = node("True", recommended, &format!("{risk} EC2 sees policy=replace"));
+            let read = RebalanceRisk::from_node(&node);
             assert_eq!(read.as_ref().map(|read| read.id.as_str()), Some("rebalance-1"));
             assert!(read.is_some_and(|read| read.replace == replace && read.is_approved(&node)));
         }
-        let other = RiskSaid { id: "rebalance-2".into(), replace: true };
-        let asks = node("True", risk, &other.to_string());
-        assert_eq!(RiskSaid::wants_replacement(&asks).as_deref(), Some("rebalance-2"));
-        assert!(!other.is_approved(&asks), "an approval is for one recommendation");
+        let other = RebalanceRisk { id: "rebalance-2".into(), replace: true };
+        let requested = node("True", recommended, &other.to_string());
+        assert_eq!(RebalanceRisk::requested_replacement(&requested).as_deref(), Some("rebalance-2"));
+        assert!(!other.is_approved(&requested), "an approval is for one recommendation");
         let quiet = [
-            node("False", risk, "id=rebalance-1 policy=replace"),
+            node("False", recommended, "id=rebalance-1 policy=replace"),
             node("True", reason::SPOT_INTERRUPTION, "id=rebalance-1 policy=replace"),
-            node("True", risk, "policy=replace"),
-            node("True", risk, "id=rebalance-1 EC2 sees an elevated risk"),
+            node("True", recommended, "policy=replace"),
+            node("True", recommended, "id=rebalance-1 EC2 sees an elevated risk"),
         ];
-        assert!(quiet.iter().all(|node| RiskSaid::wants_replacement(node).is_none()));
+        assert!(quiet.iter().all(|node| RebalanceRisk::requested_replacement(node).is_none()));
     }
 }

@@ -11,8 +11,11 @@ use std::fmt;
 pub use buffer::capacity_buffer;
 pub use overlay::node_overlay;
 
-use crate::label::{self, CAPACITY_TYPE, NODEPOOL};
-use crate::{NodePool, Operator, Requirement, Taint, annotation, taint};
+use crate::names::label::{CAPACITY_TYPE, NODEPOOL};
+use crate::names::{annotation, label};
+use crate::resources::nodepool::NodePool;
+use crate::resources::requirement::{Operator, Requirement};
+use crate::resources::taint::{self, Taint};
 
 /// Problem of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,11 +64,11 @@ fn numbered<'a, T>(list: &'a str, items: impl Iterator<Item = T> + 'a) -> impl I
 }
 
 fn annotation_fault(key: &str, error: &(dyn Error + 'static)) -> Fault {
-    Fault::new(format!("metadata.annotations[{key}]"), format!("annotation {key:?}: {}", told(error)))
+    Fault::new(format!("metadata.annotations[{key}]"), format!("annotation {key:?}: {}", error_chain(error)))
 }
 
 /// Returns an error with its causes, as one sentence.
-fn told(error: &(dyn Error + 'static)) -> String {
+fn error_chain(error: &(dyn Error + 'static)) -> String {
     std::iter::successors(Some(error), |error| (*error).source())
         .map(ToString::to_string)
         .collect::<Vec<_>>()
@@ -106,21 +109,21 @@ fn taint_faults<'a>(taints: impl Iterator<Item = (String, &'a Taint)>) -> Vec<Fa
     let mut seen = BTreeSet::new();
     for (path, taint) in taints {
         let Taint { key, effect, .. } = taint;
-        let mut say = |field: &str, problem: String| found.push(Fault::new(format!("{path}{field}"), problem));
+        let mut add = |field: &str, problem: String| found.push(Fault::new(format!("{path}{field}"), problem));
         if key.is_empty() {
-            say(".key", "a taint has no key".to_owned());
+            add(".key", "a taint has no key".to_owned());
         } else if !is_qualified_name(key) {
-            say(".key", format!("taint key {key:?} is not a qualified name"));
+            add(".key", format!("taint key {key:?} is not a qualified name"));
         }
         if !taint.value().is_empty() && !is_qualified_name(taint.value()) {
             let value = taint.value();
-            say(".value", format!("taint {key:?} has the invalid value {value:?}"));
+            add(".value", format!("taint {key:?} has the invalid value {value:?}"));
         }
         if !effect.is_empty() && !taint::EFFECTS.contains(&effect.as_str()) {
-            say(".effect", format!("taint {key:?} has the unknown effect {effect:?}"));
+            add(".effect", format!("taint {key:?} has the unknown effect {effect:?}"));
         }
         if !seen.insert((key, effect)) {
-            say("", format!("taint {key}:{effect} is there more than once"));
+            add("", format!("taint {key}:{effect} is there more than once"));
         }
     }
     found

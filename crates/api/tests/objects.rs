@@ -190,7 +190,7 @@ fn blocks_for_ever_matches_budgets_that_allow_nothing() {
     for (spec, expected) in rows {
         let budget = json!({ "metadata": {}, "spec": spec, "status": { "disruptionsAllowed": 0 } });
         let budget: PodDisruptionBudget = serde_json::from_value(budget).unwrap();
-        assert_eq!(budget.blocks_for_ever(), expected, "{:?}", budget.spec);
+        assert_eq!(budget.never_allows_eviction(), expected, "{:?}", budget.spec);
     }
 }
 

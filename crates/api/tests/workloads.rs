@@ -153,7 +153,7 @@ fn workloads_read_replicas_and_templates() {
 }
 
 #[test]
-fn pods_wanted_is_zero_when_the_job_has_ended() {
+fn desired_pods_is_zero_when_the_job_has_ended() {
     let ended = json!([{ "type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     let rows = [
         ("nothing said", json!({}), json!({}), 1),
@@ -169,7 +169,7 @@ fn pods_wanted_is_zero_when_the_job_has_ended() {
     ];
     for (name, spec, status, expected) in rows {
         let job: Job = read(&json!({ "metadata": {}, "spec": spec, "status": status }));
-        assert_eq!(job.pods_wanted(), expected, "{name}");
+        assert_eq!(job.desired_pods(), expected, "{name}");
     }
 }
 

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use api::objects::Pod;
-use api::{InvalidMix, annotation};
+use api::{InvalidSplit, annotation};
 
 use crate::Problem;
 use crate::rescheduling::full_name;
 
 /// Returns the annotation problems of a pod; `mix` has those of its workload's split.
-pub(crate) fn of_pod(pod: &Pod, mix: Vec<InvalidMix>) -> Vec<Problem> {
+pub(crate) fn of_pod(pod: &Pod, mix: Vec<InvalidSplit>) -> Vec<Problem> {
     if pod.is_terminal() || pod.is_terminating() || pod.metadata.annotations.is_none() && mix.is_empty() {
         return Vec::new();
     }

@@ -215,7 +215,7 @@ fn one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodSha
     };
     let unread = |error: api::quantity::InvalidQuantity| BufferError::Quantity { text: error.text };
     let requests = pod_requests(&template.spec).map_err(unread)?;
-    let replicas = spec.pods_wanted(scalable, &requests).map_err(unread)?.ok_or(BufferError::NoSize)?;
+    let replicas = spec.desired_pods(scalable, &requests).map_err(unread)?.ok_or(BufferError::NoSize)?;
     let size = BufferSize {
         replicas,
         pod_template: named.and_then(|template| template.name.clone()),

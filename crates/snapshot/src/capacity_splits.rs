@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::objects::Pod;
-use api::{InvalidMix, MixSaid};
+use api::{InvalidSplit, RequestedSplit};
 use planner::CapacitySplit;
 
 use crate::rescheduling::{full_name, uid};
@@ -12,11 +12,11 @@ use crate::rescheduling::{full_name, uid};
 ///
 /// The workload is the pod's controller. For a Deployment this is the ReplicaSet, so each revision has its own split. A pod
 /// without controller is its own workload.
-pub(crate) fn of_pod(pod: &Pod) -> (Option<Arc<CapacitySplit>>, Vec<InvalidMix>) {
+pub(crate) fn of_pod(pod: &Pod) -> (Option<Arc<CapacitySplit>>, Vec<InvalidSplit>) {
     if pod.is_terminal() || pod.is_daemon() || pod.is_static() {
         return (None, Vec::new());
     }
-    let said = MixSaid::from_pod(&pod.metadata);
+    let said = RequestedSplit::from_pod(&pod.metadata);
     let mix = || {
         let (workload, owner) = match pod.controller() {
             Some(owner) => (format!("{} {}/{}", owner.kind, pod.namespace(), owner.name), owner.uid.clone()),
@@ -24,5 +24,5 @@ pub(crate) fn of_pod(pod: &Pod) -> (Option<Arc<CapacitySplit>>, Vec<InvalidMix>)
         };
         Arc::new(CapacitySplit { workload, owner, on_demand_base: said.on_demand_base, spot_share: said.spot_share })
     };
-    (said.asks().then(mix), said.faults)
+    (said.is_present().then(mix), said.faults)
 }

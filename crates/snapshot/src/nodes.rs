@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::objects::Node;
-use api::{Condition, NodeClaim, RiskSaid, annotation, condition, label, reason, status, taint};
+use api::{Condition, NodeClaim, RebalanceRisk, annotation, condition, label, reason, status, taint};
 use jiff::Timestamp;
 use planner::Leaving;
 
@@ -157,7 +157,7 @@ impl<'a> NodeSource<'a> {
     pub(crate) fn leaving(&self) -> Option<Leaving> {
         let node_goes = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
         let claim_goes = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
-        let replaced = self.node.is_some_and(|node| RiskSaid::wants_replacement(node).is_some())
+        let replaced = self.node.is_some_and(|node| RebalanceRisk::requested_replacement(node).is_some())
             || self.claim.is_some_and(|claim| claim.replaced_by().is_some());
         self.interruption().or((node_goes || claim_goes || replaced).then_some(Leaving::Deleting))
     }

@@ -121,8 +121,12 @@ impl PdbIndex {
             change.namespaces.insert(name(budget).0);
         }
         let answers = |budget: &PodDisruptionBudget| {
-            let goes = (budget.lets_ready_go(), budget.lets_unready_go(), budget.lets_go_beside_a_copy());
-            (goes, budget.blocks_for_ever(), budget.wants_all_to_stay().then(|| budget.why_all_stay()))
+            let goes = (
+                budget.allows_ready_eviction(),
+                budget.allows_unready_eviction(),
+                budget.allows_eviction_beside_copy(),
+            );
+            (goes, budget.never_allows_eviction(), budget.requires_all_pods().then(|| budget.blocking_setting()))
         };
         if answers(&former) != answers(budget) {
             change.pods.extend(&guard.pods);

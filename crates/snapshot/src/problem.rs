@@ -145,7 +145,7 @@ pub enum Problem {
         /// Number of other pods of the workload with this value.
         others: usize,
         /// Error of the annotation.
-        error: api::InvalidMix,
+        error: api::InvalidSplit,
     },
     /// A Node's annotation `karpenter.sh/do-not-disrupt` cannot be parsed and protects nothing.
     #[error(

@@ -49,7 +49,7 @@ impl<'a> Sorting<'a> {
             match waits(pod, records) {
                 Some(reason) => self.ignore(record, reason),
                 None if pod.is_unschedulable() => self.plan(record, None),
-                None if pod.is_unjudged() => {
+                None if pod.is_awaiting_scheduler() => {
                     let comes_with = refusing.contains(pod.spec.scheduler_name.as_str()) && self.has_just_come(pod);
                     if comes_with || refused.contains(&likeness(record)) {
                         self.plan(record, None);

@@ -309,7 +309,7 @@ impl State {
         let pod: api::objects::Pod = serde_json::from_value(object).unwrap();
         let budgets = self.objects.all::<api::objects::PodDisruptionBudget>(BUDGETS);
         for mut budget in budgets.into_iter().filter(|budget| budget.selects(&pod)) {
-            if !budget.lets_go(&pod) {
+            if !budget.allows_eviction(&pod) {
                 return Err(StatusCode::TOO_MANY_REQUESTS);
             }
             budget.status.disruptions_allowed -= 1;

@@ -2,7 +2,7 @@
 //! budgets.
 
 use api::objects::{PodDisruptionBudget, Unevictable};
-use api::{DurationText, InvalidMix, reason};
+use api::{DurationText, InvalidSplit, reason};
 use daemon::metric::Series;
 use jiff::Timestamp;
 use planner::{Pool, Snapshot};
@@ -37,8 +37,11 @@ fn notes_report_each_problem_on_its_object() {
     let pool = index.pools.values().next().unwrap();
     let web = index.pods.values().next().unwrap();
     let name = || node.name().to_owned();
-    let split =
-        |pod: &str| Problem::Mix { pod: pod.to_owned(), others: 2, error: InvalidMix::Base { text: "two".to_owned() } };
+    let split = |pod: &str| Problem::Mix {
+        pod: pod.to_owned(),
+        others: 2,
+        error: InvalidSplit::Base { text: "two".to_owned() },
+    };
     let expire_after = Problem::Claim {
         claim: claim.metadata.name.clone().unwrap(),
         field: "spec.expireAfter",

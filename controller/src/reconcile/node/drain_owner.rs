@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use api::objects::Node;
-use api::{DrainRequest, DrainSaid, DrainTaken, annotation, condition, reason};
+use api::{DrainProgress, DrainRequest, DrainTaken, annotation, condition, reason};
 use drain::{Drain, Millis};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -49,7 +49,7 @@ pub(super) fn whose(view: &NodeView) -> DrainOwner {
 }
 
 fn asked(view: &NodeView, wanted: &DrainRequest, standing: &DrainRequest, silence: SignedDuration) -> DrainOwner {
-    let since = view.now.duration_since(standing.asked.unwrap_or(Timestamp::MIN));
+    let since = view.now.duration_since(standing.requested_at.unwrap_or(Timestamp::MIN));
     let ours = |why: &str| DrainOwner::Ours(why.to_owned());
     let same = (standing.deadline, standing.termination) == (wanted.deadline, wanted.termination);
     match answer(&view.node, &standing.id) {
@@ -89,7 +89,7 @@ pub(super) fn patience(view: &NodeView) -> Option<Duration> {
         DrainOwner::Agent => {
             let standing = standing(&view.node)?;
             match answer(&view.node, &standing.id) {
-                None => ACKNOWLEDGES - view.now.duration_since(standing.asked?),
+                None => ACKNOWLEDGES - view.now.duration_since(standing.requested_at?),
                 Some(_) => SILENCE_DRAINING - view.now.duration_since(last_agent_report(&view.node)?),
             }
         }
@@ -101,14 +101,15 @@ pub(super) fn patience(view: &NodeView) -> Option<Duration> {
 /// Returns the request for an agent on this node. The time of the first request is kept.
 pub(super) fn request(view: &NodeView) -> DrainRequest {
     let id = id(view);
-    let asked = standing(&view.node).filter(|standing| standing.id == id).and_then(|standing| standing.asked);
+    let requested_at =
+        standing(&view.node).filter(|standing| standing.id == id).and_then(|standing| standing.requested_at);
     DrainRequest {
         id,
         reason: super::why(view).to_owned(),
         deadline: super::deadline(view).and_then(|at| Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()),
         daemon_sets: true,
         termination: true,
-        asked: Some(asked.unwrap_or(view.now)),
+        requested_at: Some(requested_at.unwrap_or(view.now)),
     }
 }
 
@@ -129,10 +130,10 @@ pub(super) fn is_heard(view: &NodeView) -> bool {
 
 /// Returns the agent's report about the requested drain.
 #[must_use]
-pub fn drain_condition(node: &Node) -> Option<DrainSaid> {
+pub fn drain_condition(node: &Node) -> Option<DrainProgress> {
     let standing = standing(node)?;
     let found = node.condition(condition::NODE_DRAINED)?;
-    Some(DrainSaid::parse(&found.message)).filter(|said| said.ids.contains(&standing.id))
+    Some(DrainProgress::parse(&found.message)).filter(|said| said.ids.contains(&standing.id))
 }
 
 enum AgentReply {
@@ -142,7 +143,7 @@ enum AgentReply {
 
 fn answer(node: &Node, id: &str) -> Option<AgentReply> {
     let found = node.condition(condition::NODE_DRAINED)?;
-    let ours = DrainSaid::parse(&found.message).ids.iter().any(|said| said == id);
+    let ours = DrainProgress::parse(&found.message).ids.iter().any(|said| said == id);
     let drains = found.status == condition::FALSE && found.reason == reason::DRAINING;
     ours.then_some(if drains { AgentReply::Drains } else { AgentReply::Over })
 }

@@ -252,7 +252,7 @@ fn decide_requests_the_drain_when_an_agent_is_live() {
         assert_eq!((request.is_some(), signature(&decision).is_none()), (listens, listens), "{heard:?}");
         let Some(request) = request.and_then(|text| DrainRequest::parse(&text).ok()) else { continue };
         assert_eq!(request.id, "termination-node-uid");
-        assert_eq!((request.deadline, request.asked), (Some(at(400)), Some(at(300))));
+        assert_eq!((request.deadline, request.requested_at), (Some(at(400)), Some(at(300))));
         assert!(request.daemon_sets && request.termination);
     }
 }
@@ -371,7 +371,7 @@ fn decide_asks_again_when_deadline_changes_or_request_is_gone() {
         assert!(decision.requests.is_empty());
         let request = body(&decision.steps)["metadata"]["annotations"][annotation::DRAIN].as_str().unwrap().to_owned();
         let request = DrainRequest::parse(&request).unwrap();
-        assert_eq!((request.deadline, request.asked), (Some(at(400)), Some(at(since))));
+        assert_eq!((request.deadline, request.requested_at), (Some(at(400)), Some(at(since))));
     }
 }
 

@@ -96,10 +96,10 @@ impl Indexed for Pod {
         if let Some(pod) = after.filter(|pod| pod.is_unschedulable()) {
             index.waiting.insert(uid(pod), key_of(pod));
         }
-        if let Some(gone) = before.filter(|pod| pod.is_unjudged()) {
+        if let Some(gone) = before.filter(|pod| pod.is_awaiting_scheduler()) {
             index.unjudged.remove(&uid(gone));
         }
-        if let Some(pod) = after.filter(|pod| pod.is_unjudged()) {
+        if let Some(pod) = after.filter(|pod| pod.is_awaiting_scheduler()) {
             index.unjudged.insert(uid(pod), key_of(pod));
         }
         if live && let Some(node) = event_node(before, after) {
@@ -144,7 +144,7 @@ fn may_go_soon(index: &Index, claim: &NodeClaim) -> bool {
 /// Returns the plan trigger of a pod's change.
 fn asked_for(before: Option<&Pod>, after: &Pod) -> Option<PlanTrigger> {
     let owner = || after.controller().map_or_else(|| uid(after), |owner| owner.uid.clone());
-    if before.is_none() && after.is_unjudged() {
+    if before.is_none() && after.is_awaiting_scheduler() {
         return Some(PlanTrigger::Another { pod: uid(after), owner: owner() });
     }
     if !after.is_unschedulable() || is_told_only(before, after) {

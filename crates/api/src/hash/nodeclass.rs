@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::fnv::bytes;
-use crate::EC2NodeClass;
-use crate::nodeclass::{
-    BlockDeviceMapping, ConnectionTracking, CpuOptions, InstanceStorePolicy, KubeletConfiguration, MetadataOptions,
-    NetworkInterface, PlacementGroupSelector,
+use crate::resources::nodeclass::{
+    BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClass, InstanceStorePolicy, KubeletConfiguration,
+    MetadataOptions, NetworkInterface, PlacementGroupSelector,
 };
 
 /// Version of the hash. Hashes of another version are migrated, never compared.
@@ -82,6 +81,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::resources::nodeclass::EC2NodeClassSpec;
 
     /// Name of a change, and the change.
     type Row = (&'static str, fn(&mut Value));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn ec2_node_class_hash_includes_the_certificate_bundle() {
-        let class = EC2NodeClass::new("a", crate::EC2NodeClassSpec::default());
+        let class = EC2NodeClass::new("a", EC2NodeClassSpec::default());
         assert_ne!(ec2_node_class(&class, None), ec2_node_class(&class, Some("ca")));
     }
 }

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::fnv::{bytes, map, number, structure, text, unordered};
-use crate::duration::InvalidDuration;
-use crate::nodepool::{NodeClaimTemplateSpec, NodeClassRef, TemplateMeta};
-use crate::{DurationText, NodePool, Taint};
+use crate::resources::nodepool::{NodeClaimTemplateSpec, NodeClassRef, NodePool, TemplateMeta};
+use crate::resources::taint::Taint;
+use crate::units::duration::{DurationText, InvalidDuration};
 
 /// Version of the hash, as Karpenter writes it.
 pub const NODEPOOL_VERSION: &str = "v3";

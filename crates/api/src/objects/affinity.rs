@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::nullable;
 use super::selector::LabelSelector;
-use crate::Requirement;
+use crate::resources::requirement::Requirement;
 
 /// Affinity of a pod to nodes and to other pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
 
 use super::meta::slim;
-use crate::label;
+use crate::names::label;
 
 /// Namespace.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ResourceList;
 use super::meta::{nullable, slim};
-use crate::{Taint, condition, label, reason};
+use crate::names::{annotation, condition, label, reason};
+use crate::resources::taint::Taint;
 
 /// Node.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,8 +125,8 @@ impl Node {
     /// may keep running for hours.
     #[must_use]
     pub fn interruption(&self) -> Option<&NodeCondition> {
-        let told = self.condition(condition::INTERRUPTED)?;
-        (told.status == condition::TRUE && told.reason != reason::REBALANCE_RECOMMENDATION).then_some(told)
+        let reported = self.condition(condition::INTERRUPTED)?;
+        (reported.status == condition::TRUE && reported.reason != reason::REBALANCE_RECOMMENDATION).then_some(reported)
     }
 
     /// Reports whether the NodeClaim of this Node was matched to it.
@@ -144,5 +145,18 @@ impl Node {
     #[must_use]
     pub fn has_taint(&self, key: &str, effect: &str) -> bool {
         self.spec.taints.iter().any(|t| t.key == key && t.effect == effect)
+    }
+
+    /// Reports whether the Node itself is do-not-disrupt. On a Node only `true` counts, because a duration would have no start.
+    #[must_use]
+    pub fn is_do_not_disrupt(&self) -> bool {
+        self.annotation(annotation::DO_NOT_DISRUPT) == Some(annotation::TRUE)
+    }
+
+    /// Returns the value of the annotation `karpenter.sh/do-not-disrupt` if it is neither `true` nor `false`. Such a value
+    /// protects nothing.
+    #[must_use]
+    pub fn misread_do_not_disrupt(&self) -> Option<&str> {
+        self.annotation(annotation::DO_NOT_DISRUPT).filter(|text| ![annotation::TRUE, annotation::FALSE].contains(text))
     }
 }

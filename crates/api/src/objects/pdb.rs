@@ -1,5 +1,7 @@
 //! PodDisruptionBudgets, with the fields that Kerf uses.
 
+pub(super) mod unevictable;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -7,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
 
-use super::Pod;
 use super::meta::slim;
+use super::pod::Pod;
 use super::selector::LabelSelector;
 
 /// Value of `unhealthyPodEvictionPolicy`: pods that are not ready may always be evicted.
@@ -76,46 +78,46 @@ impl PodDisruptionBudget {
 
     /// Reports whether a ready pod of the budget may be evicted now.
     #[must_use]
-    pub fn lets_ready_go(&self) -> bool {
+    pub fn allows_ready_eviction(&self) -> bool {
         self.status.disruptions_allowed > 0
     }
 
     /// Reports whether a pod of the budget that is not ready may be evicted now. Such an eviction takes no healthy pod away.
     /// The API server allows the eviction while enough pods are healthy, or always with `AlwaysAllow`.
     #[must_use]
-    pub fn lets_unready_go(&self) -> bool {
+    pub fn allows_unready_eviction(&self) -> bool {
         let status = &self.status;
-        self.lets_ready_go()
+        self.allows_ready_eviction()
             || self.spec.unhealthy_pod_eviction_policy.as_deref() == Some(ALWAYS_ALLOW)
             || status.desired_healthy > 0 && status.current_healthy >= status.desired_healthy
     }
 
     /// Reports whether the eviction of this pod of the budget would be allowed now.
     #[must_use]
-    pub fn lets_go(&self, pod: &Pod) -> bool {
-        if pod.is_ready() { self.lets_ready_go() } else { self.lets_unready_go() }
+    pub fn allows_eviction(&self, pod: &Pod) -> bool {
+        if pod.is_ready() { self.allows_ready_eviction() } else { self.allows_unready_eviction() }
     }
 
     /// Reports whether the eviction of a pod of the budget would be allowed once a copy of the pod is ready.
     #[must_use]
-    pub fn lets_go_beside_a_copy(&self) -> bool {
-        !self.blocks_for_ever() && self.status.current_healthy >= self.status.desired_healthy
+    pub fn allows_eviction_beside_copy(&self) -> bool {
+        !self.never_allows_eviction() && self.status.current_healthy >= self.status.desired_healthy
     }
 
     /// Reports whether the budget allows no eviction while its workload has no more pods than now, because all of them must
     /// stay available. Percentages are rounded up, as in the disruption controller. While the pods are not counted yet, the
-    /// result is that of [`PodDisruptionBudget::blocks_for_ever`].
+    /// result is that of [`PodDisruptionBudget::never_allows_eviction`].
     #[must_use]
-    pub fn wants_all_to_stay(&self) -> bool {
+    pub fn requires_all_pods(&self) -> bool {
         let expected = i64::from(self.status.expected_pods);
         let stay = self.spec.min_available.as_ref().and_then(|value| amount(value, expected));
         let all = expected > 0 && stay.is_some_and(|stay| stay >= expected);
-        !self.lets_ready_go() && (self.blocks_for_ever() || all)
+        !self.allows_ready_eviction() && (self.never_allows_eviction() || all)
     }
 
     /// Returns the setting of the budget that requires all of its pods to stay, as the end of a sentence.
     #[must_use]
-    pub fn why_all_stay(&self) -> String {
+    pub fn blocking_setting(&self) -> String {
         let pods = self.status.expected_pods;
         match (&self.spec.max_unavailable, &self.spec.min_available) {
             (Some(gone), _) => format!("maxUnavailable is {}", text(gone)),
@@ -134,7 +136,7 @@ impl PodDisruptionBudget {
 
     /// Reports whether the budget can never allow an eviction: no pod may be unavailable, or all pods must be available.
     #[must_use]
-    pub fn blocks_for_ever(&self) -> bool {
+    pub fn never_allows_eviction(&self) -> bool {
         let unavailable = self.spec.max_unavailable.as_ref().map(text);
         let available = self.spec.min_available.as_ref().map(text);
         matches!(unavailable.as_deref(), Some("0" | "0%")) || available.as_deref() == Some("100%")

@@ -1,7 +1,16 @@
 //! Pods, with the fields that Kerf uses, and functions that interpret their state for scheduling.
 
+pub(super) mod container;
+mod do_not_disrupt;
+pub(super) mod priority;
+pub(super) mod requests;
+pub(super) mod resize;
+pub(super) mod surge;
+pub(super) mod template;
+
 use std::collections::BTreeMap;
 
+use container::{Container, ContainerStatus, HostPort, ResourceRequirements};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube_derive::Resource;
@@ -10,11 +19,10 @@ use serde::{Deserialize, Serialize};
 use super::ResourceList;
 use super::affinity::Affinity;
 use super::meta::{nullable, slim};
-use super::resize::{ContainerStatus, ResizePolicy};
 use super::selector::LabelSelector;
-use super::storage::AwsElasticBlockStore;
-use super::volume::PersistentVolumeClaimSpec;
-use crate::{Taint, annotation, condition, reason, taint};
+use super::volume::{AwsElasticBlockStore, PersistentVolumeClaimSpec};
+use crate::names::{annotation, condition, reason};
+use crate::resources::taint::{self, Taint};
 
 /// Pod.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -87,65 +95,18 @@ pub struct PodSpec {
     pub host_network: bool,
 }
 
-/// Container of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Container {
-    /// Name of the container.
-    pub name: String,
-    /// Requests and limits of the container.
-    pub resources: ResourceRequirements,
-    /// Ports. A port with a host port occupies that port of the node.
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<ContainerPort>,
-    /// Restart policy of the container. `Always` on an init container makes it a sidecar.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub restart_policy: Option<String>,
-    /// Resources whose change requires a restart of the container.
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "ResizePolicy::is_empty")]
-    pub resize_policy: ResizePolicy,
-}
-
-impl Container {
-    /// Reports whether this init container keeps running beside the containers.
+impl PodSpec {
+    /// Returns the ports that the pod occupies on its node, sorted and without duplicates. Ports of containers and sidecars
+    /// count. Other init containers have ended before the pod serves.
     #[must_use]
-    pub fn is_sidecar(&self) -> bool {
-        self.restart_policy.as_deref() == Some("Always")
+    pub fn host_ports(&self) -> Vec<HostPort> {
+        let sidecars = self.init_containers.iter().filter(|container| container.is_sidecar());
+        let ports = self.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
+        let mut occupied: Vec<_> = ports.filter_map(|port| port.on_node(self.host_network)).collect();
+        occupied.sort();
+        occupied.dedup();
+        occupied
     }
-}
-
-/// Requests and limits of a container or pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourceRequirements {
-    /// Requested amounts.
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
-    pub requests: ResourceList,
-    /// Maximum amounts. A limit is the default of an absent request.
-    #[serde(deserialize_with = "nullable", skip_serializing_if = "ResourceList::is_empty")]
-    pub limits: ResourceList,
-}
-
-/// Port of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerPort {
-    /// Port of the pod.
-    pub container_port: i32,
-    /// Port of the node; 0 for none.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub host_port: i32,
-    /// Address of the node; empty for all.
-    #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
-    pub host_ip: String,
-    /// Protocol: `TCP`, `UDP` or `SCTP`. Empty means TCP.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub protocol: String,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_zero(value: &i32) -> bool {
-    *value == 0
 }
 
 /// Toleration of taints.
@@ -419,7 +380,7 @@ impl Pod {
 
     /// Reports whether the scheduler has not considered the pod yet.
     #[must_use]
-    pub fn is_unjudged(&self) -> bool {
+    pub fn is_awaiting_scheduler(&self) -> bool {
         self.condition(condition::POD_SCHEDULED).is_none()
             && !self.is_bound()
             && !self.is_terminal()

@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::meta::slim;
-use crate::nodeusage::NodeUsageSpec;
+use crate::resources::nodeusage::NodeUsageSpec;
 use crate::usage::Usage;
 
 /// Utilization of a node as its agent reported it. Parsing fails with the name of the field if the report is invalid.

@@ -5,8 +5,8 @@ use kube_derive::Resource;
 use serde::{Deserialize, Serialize};
 
 use super::meta::{nullable, slim};
+use super::pod::template::PodTemplateSpec;
 use super::selector::LabelSelector;
-use super::template::PodTemplateSpec;
 use super::volume::PersistentVolumeClaim;
 
 /// Deployment, which owns ReplicaSets, which own its pods.
@@ -107,6 +107,40 @@ impl StatefulSetSpec {
     }
 }
 
+/// DaemonSet.
+#[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[resource(inherit = "k8s_openapi::api::apps::v1::DaemonSet", crates(kube_core = "::kube_core"))]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSet {
+    /// Metadata without managed fields.
+    #[serde(deserialize_with = "slim")]
+    pub metadata: ObjectMeta,
+    /// Specification of the DaemonSet.
+    pub spec: DaemonSetSpec,
+    /// Observed state of the DaemonSet.
+    pub status: DaemonSetStatus,
+}
+
+/// Specification of a DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSetSpec {
+    /// Selector of its pods.
+    pub selector: LabelSelector,
+    /// Template of its pods.
+    pub template: PodTemplateSpec,
+}
+
+/// Observed state of a DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonSetStatus {
+    /// Number of nodes that should run one of its pods.
+    pub desired_number_scheduled: i32,
+    /// Number of nodes that run one of its pods, ready.
+    pub number_ready: i32,
+}
+
 /// Job.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[resource(inherit = "k8s_openapi::api::batch::v1::Job", crates(kube_core = "::kube_core"))]
@@ -169,7 +203,7 @@ impl Job {
     /// Returns the desired number of pods now. A suspended or ended Job has none. Otherwise the number is limited by the
     /// parallelism and by the completions that are still needed.
     #[must_use]
-    pub fn pods_wanted(&self) -> i32 {
+    pub fn desired_pods(&self) -> i32 {
         let ended = |c: &JobCondition| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True";
         if self.spec.suspend || self.status.conditions.iter().any(ended) {
             return 0;

@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn starts_follow_the_published_formula() {
         for n in 0..BUCKETS {
-            let wanted = 1e7 * (1.05_f64.powi(i32::from(n)) - 1.0) / 0.05;
+            let expected = 1e7 * (1.05_f64.powi(i32::from(n)) - 1.0) / 0.05;
             let found = STARTS[usize::from(n)] as f64;
-            assert!((found - wanted).abs() <= 1.0 + wanted * 1e-9, "bucket {n}: {found} instead of {wanted}");
+            assert!((found - expected).abs() <= 1.0 + expected * 1e-9, "bucket {n}: {found} instead of {expected}");
         }
         assert!(STARTS[175] > 1_000_000_000_000 && STARTS[174] < 1_000_000_000_000);
     }

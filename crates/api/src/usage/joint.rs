@@ -61,8 +61,8 @@ impl Joint {
     /// `per_mille` of the time. Returns `None` if there are no samples.
     #[must_use]
     pub fn percentile(&self, per_mille: u16) -> Option<u16> {
-        let wanted = per_mille.min(1000);
-        let step = (1..=SIDE).find(|step| self.time_below(*step, *step).is_some_and(|time| time >= wanted))?;
+        let target = per_mille.min(1000);
+        let step = (1..=SIDE).find(|step| self.time_below(*step, *step).is_some_and(|time| time >= target))?;
         Some((step * 1000).div_ceil(SIDE))
     }
 

@@ -6,8 +6,8 @@ use super::histogram::Histogram;
 use super::joint::Joint;
 use super::pods::{PodId, PodUsage, decode_pods};
 use super::wire::InvalidText;
-use crate::nodeusage::{Figures, NodeUsageSpec, Pressure};
-use crate::quantity::{CPU, InvalidQuantity, MEMORY};
+use crate::resources::nodeusage::{Figures, NodeUsageSpec, Pressure};
+use crate::units::quantity::{CPU, InvalidQuantity, MEMORY, Quantity};
 
 /// Age at which a report is stale. Agents report at least every five minutes, so three reports are missing at this age.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(15);
@@ -177,7 +177,7 @@ impl Usage {
 
 fn amounts(resource: &'static str, figures: &Figures) -> Result<Amounts, InvalidReport> {
     let amount =
-        |quantity: &crate::Quantity| quantity.amount(resource).map_err(|error| InvalidReport::Figure(resource, error));
+        |quantity: &Quantity| quantity.amount(resource).map_err(|error| InvalidReport::Figure(resource, error));
     Ok(Amounts {
         p50: amount(&figures.p50)?,
         p95: amount(&figures.p95)?,

@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn worth_doubles_in_a_day() {
         for (hour, worth) in WORTH.iter().enumerate() {
-            let wanted = 1024.0 * 2_f64.powf(hour as f64 / 24.0);
-            assert!((*worth as f64 - wanted).abs() <= 0.5, "hour {hour}");
+            let expected = 1024.0 * 2_f64.powf(hour as f64 / 24.0);
+            assert!((*worth as f64 - expected).abs() <= 0.5, "hour {hour}");
         }
     }
 }

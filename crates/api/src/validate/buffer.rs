@@ -1,8 +1,7 @@
 //! Runtime validation of CapacityBuffers.
 
 use super::Fault;
-use crate::CapacityBufferSpec;
-use crate::capacitybuffer::SCALABLE_KINDS;
+use crate::resources::capacitybuffer::{CapacityBufferSpec, SCALABLE_KINDS};
 
 /// Returns all problems of a CapacityBuffer; empty if it is valid.
 #[must_use]
@@ -23,13 +22,13 @@ pub fn capacity_buffer(spec: &CapacityBufferSpec) -> Vec<Fault> {
 fn reference_faults(spec: &CapacityBufferSpec) -> Vec<Fault> {
     let mut found = Vec::new();
     let sized = spec.replicas.is_some() || spec.limits.is_some();
-    let mut say = |path: &str, problem: &str| found.push(Fault::new(path, problem));
+    let mut add = |path: &str, problem: &str| found.push(Fault::new(path, problem));
     match (&spec.pod_template_ref, &spec.scalable_ref) {
-        (None, None) => say("spec", "neither podTemplateRef nor scalableRef says which pods are to come"),
-        (Some(_), Some(_)) => say("spec", "podTemplateRef and scalableRef exclude each other"),
-        (Some(_), None) if !sized => say("spec.podTemplateRef", "podTemplateRef needs replicas or limits"),
+        (None, None) => add("spec", "neither podTemplateRef nor scalableRef says which pods are to come"),
+        (Some(_), Some(_)) => add("spec", "podTemplateRef and scalableRef exclude each other"),
+        (Some(_), None) if !sized => add("spec.podTemplateRef", "podTemplateRef needs replicas or limits"),
         (None, Some(_)) if !sized && spec.percentage.is_none() => {
-            say("spec.scalableRef", "scalableRef needs percentage, replicas or limits");
+            add("spec.scalableRef", "scalableRef needs percentage, replicas or limits");
         }
         _ => {}
     }

@@ -1,8 +1,10 @@
 //! Runtime validation of NodeOverlays.
 
-use super::{Fault, NodePoolKey, annotation_fault, numbered, requirement_faults, told};
-use crate::quantity::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
-use crate::{NodeOverlay, Operator, Requirement, annotation};
+use super::{Fault, NodePoolKey, annotation_fault, error_chain, numbered, requirement_faults};
+use crate::names::annotation;
+use crate::resources::nodeoverlay::NodeOverlay;
+use crate::resources::requirement::{Operator, Requirement};
+use crate::units::quantity::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
 
 /// Resources that only EC2 defines.
 const GIVEN: [&str; 4] = [CPU, MEMORY, EPHEMERAL_STORAGE, PODS];
@@ -29,20 +31,20 @@ fn price_faults(overlay: &NodeOverlay) -> Vec<Fault> {
     if overlay.spec.price.is_some() && overlay.spec.price_adjustment.is_some() {
         found.push(Fault::new("spec", "price and priceAdjustment exclude each other"));
     }
-    found.extend(overlay.price_change().err().map(|error| Fault::new("spec", told(&error))));
+    found.extend(overlay.price_change().err().map(|error| Fault::new("spec", error_chain(&error))));
     found
 }
 
 fn capacity_faults(overlay: &NodeOverlay) -> Vec<Fault> {
     let mut found = Vec::new();
     for (resource, quantity) in overlay.spec.capacity.iter().flatten() {
-        let mut say = |problem| found.push(Fault::new(format!("spec.capacity[{resource}]"), problem));
+        let mut add = |problem| found.push(Fault::new(format!("spec.capacity[{resource}]"), problem));
         if GIVEN.contains(&resource.as_str()) {
-            say(format!("capacity may not replace {resource}, which the machine's type states"));
+            add(format!("capacity may not replace {resource}, which the machine's type states"));
         }
         match quantity.amount(resource) {
-            Err(error) => say(format!("capacity of {resource}: {error}")),
-            Ok(amount) if amount < 0 => say(format!("capacity of {resource} is negative")),
+            Err(error) => add(format!("capacity of {resource}: {error}")),
+            Ok(amount) if amount < 0 => add(format!("capacity of {resource} is negative")),
             Ok(_) => {}
         }
     }

@@ -62,7 +62,7 @@ fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
 fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp) -> Vec<String> {
     let passes = match own {
         [] => true,
-        [only] => only.lets_go(pod) || surges && only.lets_go_beside_a_copy(),
+        [only] => only.allows_eviction(pod) || surges && only.allows_eviction_beside_copy(),
         _ => false,
     };
     if passes || pod.has_never_run() || !pod.is_evictable(now) {

@@ -111,12 +111,12 @@ fn apply_triggers_by_owner_when_pods_arrive_or_are_refused() {
         index.apply(owned("a", fresh), NOW, true).plan,
         [PlanTrigger::Another { pod: "a".to_owned(), owner: owner() }]
     );
-    assert!(index.is_unjudged("a") && index.waits("a") && !index.has_waiting_pods());
+    assert!(index.is_awaiting_scheduler("a") && index.waits("a") && !index.has_waiting_pods());
     let refused = serde_json::to_value(waiting().status).unwrap();
     let mut again = owned("a", refused.clone());
     again.metadata.resource_version = Some("6".to_owned());
     drop(index.apply(again, NOW, true));
-    assert!(!index.is_unjudged("a"), "it has been refused since");
+    assert!(!index.is_awaiting_scheduler("a"), "it has been refused since");
     let trigger = PlanTrigger::Refused { pod: "b".to_owned(), owner: owner() };
     assert_eq!(index.apply(owned("b", refused), NOW, true).plan, [trigger]);
 }

@@ -1,0 +1,11 @@
+//! Custom resources, and the types of fields that they share: requirements, taints and conditions.
+
+pub mod capacitybuffer;
+pub mod nodeclaim;
+pub mod nodeclass;
+pub mod nodeoverlay;
+pub mod nodepool;
+pub mod nodeusage;
+pub mod requirement;
+pub mod status;
+pub mod taint;

@@ -1,0 +1,179 @@
+//! EC2NodeClass (`karpenter.k8s.aws/v1`): EC2 settings for the launch of nodes.
+
+mod ami;
+mod kubelet;
+mod launch;
+mod selectors;
+mod status;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use ami::{Alias, AmiFamily};
+pub use kubelet::KubeletConfiguration;
+pub use launch::{
+    BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, InstanceStorePolicy, InterfaceType,
+    MetadataOptions, NetworkInterface, Toggle, TokensRequirement, VolumeType,
+};
+pub use selectors::{
+    AmiSelectorTerm, CapacityReservationSelectorTerm, PlacementGroupSelector, SecurityGroupSelectorTerm,
+    SubnetSelectorTerm,
+};
+pub use status::{Ami, CapacityReservation, EC2NodeClassStatus, SecurityGroup, Subnet};
+
+use super::status::{Condition, Conditioned};
+use crate::names::{annotation, condition};
+use crate::units::duration::{self, InvalidDuration};
+
+/// EC2 settings for the launch of nodes: network, image, user data, disks and IAM role.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "karpenter.k8s.aws",
+    version = "v1",
+    kind = "EC2NodeClass",
+    plural = "ec2nodeclasses",
+    shortname = "ec2nc",
+    shortname = "ec2ncs",
+    category = "karpenter",
+    status = "EC2NodeClassStatus",
+    derive = "PartialEq",
+    doc = "EC2 settings for the launch of nodes.",
+    crates(kube_core = "::kube_core")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct EC2NodeClassSpec {
+    /// Terms that select subnets. A subnet is used if any term matches.
+    pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
+    /// Terms that select security groups. A security group is used if any term matches.
+    pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
+    /// Terms that select capacity reservations, which are used first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacity_reservation_selector_terms: Vec<CapacityReservationSelectorTerm>,
+    /// Placement group for the launch of instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_group_selector: Option<PlacementGroupSelector>,
+    /// True if instances receive a public IPv4 address. Absent: the setting of the subnet.
+    #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
+    pub associate_public_ip_address: Option<bool>,
+    /// Number of IP prefixes of the primary network interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip_prefix_count: Option<i32>,
+    /// Terms that select images. An image is used if any term matches.
+    pub ami_selector_terms: Vec<AmiSelectorTerm>,
+    /// Image family, which defines the format of user data. Absent: the family of the alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ami_family: Option<AmiFamily>,
+    /// Custom part of the user data, in the format of the image family.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<String>,
+    /// IAM role of the instances. An instance profile is created for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Existing instance profile of the instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_profile: Option<String>,
+    /// Tags of all EC2 resources of a launch.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// Settings of kubelet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubelet: Option<KubeletConfiguration>,
+    /// Block devices. Absent: the defaults of the image family.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub block_device_mappings: Vec<BlockDeviceMapping>,
+    /// Network interfaces. Absent: one interface, or those that a request for EFA needs. An empty list is not the same as an
+    /// absent one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_interfaces: Option<Vec<NetworkInterface>>,
+    /// Policy for instance store disks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_store_policy: Option<InstanceStorePolicy>,
+    /// True if CloudWatch receives metrics every minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detailed_monitoring: Option<bool>,
+    /// Settings of the instance metadata service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_options: Option<MetadataOptions>,
+    /// Timeouts of idle connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_tracking: Option<ConnectionTracking>,
+    /// CPU options.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_options: Option<CpuOptions>,
+    /// Context, which is passed to EC2 Fleet unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+}
+
+impl EC2NodeClassSpec {
+    /// Returns the alias that selects the images, if there is one and it is valid.
+    #[must_use]
+    pub fn alias(&self) -> Option<Alias> {
+        self.ami_selector_terms.iter().find_map(|term| Alias::parse(term.alias.as_deref()?))
+    }
+
+    /// Returns the image family: the explicit one, otherwise that of the alias, otherwise Custom.
+    #[must_use]
+    pub fn resolved_ami_family(&self) -> AmiFamily {
+        self.ami_family.or_else(|| self.alias().map(|alias| alias.family)).unwrap_or(AmiFamily::Custom)
+    }
+}
+
+impl EC2NodeClass {
+    /// Reports whether the images of this EC2NodeClass contain the Kerf agent.
+    #[must_use]
+    pub fn has_agent(&self) -> bool {
+        self.annotation(annotation::AGENT) == Some(annotation::AGENT_ENABLED)
+    }
+
+    /// Returns the settings of the agent, a YAML document.
+    #[must_use]
+    pub fn agent_settings(&self) -> Option<&str> {
+        self.annotation(annotation::AGENT_SETTINGS)
+    }
+
+    /// Returns how long the gates of a registered node may stay closed. `None` means without limit.
+    ///
+    /// # Errors
+    /// Returns an error if the annotation is not a positive duration or `Never`.
+    pub fn gate_timeout(&self) -> Result<Option<std::time::Duration>, InvalidDuration> {
+        let text = self.annotation(annotation::GATE_TIMEOUT).filter(|text| *text != duration::NEVER);
+        let read = |text: &str| {
+            let nanos = duration::nanos(text)?;
+            let positive = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
+            positive.map(std::time::Duration::from_nanos).ok_or_else(|| InvalidDuration { text: text.to_owned() })
+        };
+        text.map(read).transpose()
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+impl Conditioned for EC2NodeClass {
+    const DEPENDENTS: &'static [&'static str] = &[
+        condition::AMIS_READY,
+        condition::SUBNETS_READY,
+        condition::SECURITY_GROUPS_READY,
+        condition::INSTANCE_PROFILE_READY,
+        condition::PLACEMENT_GROUP_READY,
+        condition::VALIDATION_SUCCEEDED,
+    ];
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |s| &s.conditions)
+    }
+
+    fn conditions_mut(&mut self) -> &mut Vec<Condition> {
+        &mut self.status.get_or_insert_default().conditions
+    }
+}
