@@ -6,8 +6,8 @@ use api::{Quantity, label, quantity};
 use planner::{CapacityType, InstanceType, Resources};
 
 use crate::calls::Instance;
-use crate::launch::EFA;
 use crate::settings::Settings;
+use crate::types::EFA;
 
 /// The fields of a NodeClaim that its instance determines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,8 +25,10 @@
 
 mod addresses;
 mod assignment;
+mod candidate;
 mod choice;
 mod create_fleet;
+mod probe;
 mod reserved;
 mod template;
 mod templates;
@@ -35,7 +37,7 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{Taint, annotation, label};
+use api::{Taint, label};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, Requirements, Resources};
 use thiserror::Error;
@@ -43,30 +45,20 @@ use thiserror::Error;
 use crate::calls::{FleetConfig, FleetRequest, LaunchTemplateRequest, Tags};
 use crate::nodeclass::ResolvedClass;
 use crate::settings::Settings;
+use crate::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
 use crate::unavailable_offerings::{Scope, UnavailableOfferings, family_class};
+use crate::user_data::NodeRegistration;
 
 pub use addresses::InFlight;
 pub use assignment::{Assignment, HeldInstance, Resume, deal, resume};
 pub use choice::choose;
 pub use create_fleet::{BuyError, buy};
+pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};
 pub use reserved::ReservationKind;
 pub use templates::Templates;
-pub(crate) use token::fingerprint;
 pub use token::{SETTLE, Token};
 pub use verdict::{FleetVerdict, LaunchFailure, Within, judge, judge_error, served};
 
-/// Tag key of the owning NodeClaim's name.
-pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
-/// Tag key of the owning NodeClaim's UID.
-pub const NODE_CLAIM_UID_TAG: &str = "kerf.sh/nodeclaim-uid";
-/// Tag key of the launch token; the NodeClaim's annotation has the same key.
-pub const LAUNCH_TOKEN_TAG: &str = annotation::LAUNCH_TOKEN;
-/// Tag key of the cluster's name.
-pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
-/// Name prefix of launch templates.
-pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
-/// Resource name of EFA interfaces.
-pub const EFA: &str = "vpc.amazonaws.com/efa";
 /// Maximum number of instance types per fleet, cheapest first.
 pub const MAX_TYPES: usize = 60;
 /// Maximum number of instances per fleet. More NodeClaims are split into several fleets.
@@ -92,6 +84,14 @@ pub struct LaunchRequest {
     pub overlay_priced: bool,
     /// True if the plan lowered `minValues` to the available number of values. Then `minValues` do not block the launch.
     pub min_values_relaxed: bool,
+}
+
+impl LaunchRequest {
+    /// Returns the labels and taints with which the node registers.
+    #[must_use]
+    pub fn registration(&self) -> NodeRegistration<'_> {
+        NodeRegistration { labels: &self.labels, taints: &self.taints, startup_taints: &self.startup_taints }
+    }
 }
 
 /// The state that a choice depends on, besides the request.
@@ -226,22 +226,4 @@ impl LaunchChoice {
 #[must_use]
 pub fn ownership_tags(claim: &ClaimId) -> Tags {
     [(NODE_CLAIM_TAG.to_owned(), claim.name.clone()), (NODE_CLAIM_UID_TAG.to_owned(), claim.uid.clone())].into()
-}
-
-/// Returns the tags that select every instance of the cluster, in all NodePools.
-#[must_use]
-pub fn cluster_tags(settings: &Settings) -> Tags {
-    [
-        (CLUSTER_TAG.to_owned(), settings.cluster_name.clone()),
-        (label::NODEPOOL.to_owned(), "*".to_owned()),
-        (label::EC2_NODE_CLASS.to_owned(), "*".to_owned()),
-    ]
-    .into()
-}
-
-/// Returns the tags that select every launch template of an EC2NodeClass.
-#[must_use]
-pub fn template_tags(class: &str, settings: &Settings) -> Tags {
-    [(CLUSTER_TAG.to_owned(), settings.cluster_name.clone()), (label::EC2_NODE_CLASS.to_owned(), class.to_owned())]
-        .into()
 }

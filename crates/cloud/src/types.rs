@@ -10,7 +10,7 @@ mod offerings;
 mod reserved;
 
 use jiff::Timestamp;
-use planner::{Catalogue, InstanceType, Requirements};
+use planner::{Catalogue, InstanceType};
 
 use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
@@ -18,8 +18,8 @@ use crate::nodeclass::ResolvedImage;
 use crate::settings::Settings;
 use crate::unavailable_offerings::UnavailableOfferings;
 
-pub use capacity::{allocatable, capacity};
-pub use class::{ClassError, ClassSettings, Threshold, Zone};
+pub use capacity::{EFA, allocatable, capacity};
+pub use class::{ClassError, ClassSettings, Threshold};
 pub use compatibility::{Incompatible, unfit};
 pub use labels::{is_exotic, labels};
 pub use memory::{BELIEVED, LearnedMemory, MemoryUpdate, image_set};
@@ -90,32 +90,4 @@ pub fn listing(
         ..InstanceType::default()
     };
     (kind, quotes)
-}
-
-/// Converts requirements into those of the planner; deprecated keys become the current ones.
-#[must_use]
-pub fn requirements(list: &[api::Requirement]) -> Requirements {
-    let mut all = Requirements::default();
-    for one in list {
-        all.add(&requirement(one));
-    }
-    all
-}
-
-fn requirement(one: &api::Requirement) -> planner::Requirement {
-    planner::Requirement {
-        key: api::label::canonical(&one.key).to_owned(),
-        operator: match one.operator {
-            api::Operator::In => planner::Operator::In,
-            api::Operator::NotIn => planner::Operator::NotIn,
-            api::Operator::Exists => planner::Operator::Exists,
-            api::Operator::DoesNotExist => planner::Operator::DoesNotExist,
-            api::Operator::Gt => planner::Operator::Gt,
-            api::Operator::Lt => planner::Operator::Lt,
-            api::Operator::Gte => planner::Operator::Gte,
-            api::Operator::Lte => planner::Operator::Lte,
-        },
-        values: one.values.clone(),
-        min_values: one.min_values.and_then(|count| u32::try_from(count).ok()),
-    }
 }

@@ -7,11 +7,11 @@ use api::{EC2NodeClass, label};
 use base64::Engine as _;
 use cloud::fake::{CapacityOutage, FakeCloud, Fault, ManualClock};
 use cloud::launch::{
-    BuyError, ClaimId, HeldInstance, InFlight, LAUNCH_TOKEN_TAG, LaunchChoice, LaunchFailure, LaunchOffer,
-    LaunchRefusal, LaunchRequest, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, Resume, SETTLE, Templates, Token, Within, buy,
-    choose, cluster_tags, deal, judge, resume, served, template_tags,
+    BuyError, ClaimId, HeldInstance, InFlight, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal, LaunchRequest,
+    Resume, SETTLE, Templates, Token, Within, buy, choose, deal, judge, probe, resume, served, try_out,
 };
-use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, probe, queries, resolve, try_out};
+use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, queries, resolve};
+use cloud::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, cluster_tags, template_tags};
 use cloud::types::{self, ClassSettings, OfferingSource, Source};
 use cloud::unavailable_offerings::{FamilyClass, Scope, UnavailableOfferings};
 use cloud::{Cloud, FleetAnswer, FleetError, FleetRequest, Instance, Settings, Tags, data};

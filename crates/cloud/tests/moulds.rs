@@ -111,7 +111,7 @@ fn ask(requirements: &Value, requests: &[(&str, i64)]) -> LaunchRequest {
     let listed: Vec<api::Requirement> = serde_json::from_value(requirements.clone()).unwrap();
     LaunchRequest {
         pool: "general".to_owned(),
-        requirements: cloud::types::requirements(&listed),
+        requirements: cloud::requirements(&listed),
         requests: requests.iter().copied().collect(),
         ..LaunchRequest::default()
     }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use api::label;
 use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
-use cloud::nodeclass::ResolvedImage;
+use cloud::nodeclass::{ResolvedImage, Zone};
 use cloud::prices::PriceBook;
-use cloud::types::{self, ClassSettings, Incompatible, OfferingSource, Quote, Source, Threshold, Unavailable, Zone};
+use cloud::types::{self, ClassSettings, Incompatible, OfferingSource, Quote, Source, Threshold, Unavailable};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
 use jiff::Timestamp;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use api::nodeclass::AmiFamily;
 use api::{label, quantity};
-use cloud::nodeclass::ResolvedImage;
-use cloud::types::{self, ClassSettings, OfferingSource, Source, Threshold, Zone};
+use cloud::nodeclass::{ResolvedImage, Zone};
+use cloud::types::{self, ClassSettings, OfferingSource, Source, Threshold};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Image, InstanceTypeInfo, Settings, SpotPrice, data};
 use jiff::{SignedDuration, Timestamp};

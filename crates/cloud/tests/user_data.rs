@@ -60,7 +60,7 @@ fn told(class: &ResolvedClass) -> Result<Document, RenderError> {
         ..LaunchRequest::default()
     };
     let machine = NodeUserData { capacity_type: label::CAPACITY_SPOT, image_id: "ami-1", max_pods: 58 };
-    document(class, &settings(), &ask, machine)
+    document(class, &settings(), ask.registration(), machine)
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{EC2NodeClass, EC2NodeClassSpec};
-use cloud::nodeclass::ResolvedImage;
-use cloud::types::{ClassSettings, OfferingSource as Prices, Source, Zone, catalogue};
+use cloud::nodeclass::{ResolvedImage, Zone};
+use cloud::types::{ClassSettings, OfferingSource as Prices, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, data};
 use jiff::Timestamp;

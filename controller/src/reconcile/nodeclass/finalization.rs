@@ -40,7 +40,7 @@ pub(super) async fn decide(view: &NodeClassView, market: &Offerings) -> Result<N
 
 async fn estate(view: &NodeClassView, name: &str, market: &Offerings) -> Result<ClassResources, WriteError> {
     let settings = market.settings();
-    let templates = market.cloud().launch_templates(&cloud::launch::template_tags(name, settings)).await?;
+    let templates = market.cloud().launch_templates(&cloud::tags::template_tags(name, settings)).await?;
     let profiles = match settings.isolated_vpc {
         true => Vec::new(),
         false => market.cloud().instance_profiles(&nodeclass::class_path(&view.class, settings)).await?,

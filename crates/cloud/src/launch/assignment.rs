@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::{ClaimId, LAUNCH_TOKEN_TAG, NODE_CLAIM_UID_TAG, Token};
+use super::{ClaimId, Token};
 use crate::calls::Instance;
+use crate::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_UID_TAG};
 
 /// A NodeClaim whose launch has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,28 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::label;
-use planner::{
-    CapacityType, InstanceType, MicroDollars, MinValuesPolicy, Offer as TypeOffer, Offering, Reservation, Resources,
-};
+use planner::{CapacityType, InstanceType, MinValuesPolicy, Offer as TypeOffer, Offering, Reservation, Resources};
 
+use super::candidate::{Candidate, capacity_type, drop_dear_spot, drop_exotic, drop_tried};
 use super::reserved::{self, ReservationKind};
 use super::template::{self, TemplateSource};
-use super::{EFA, LaunchChoice, LaunchOffer, LaunchRefusal, LaunchRequest, MAX_TYPES};
+use super::{LaunchChoice, LaunchOffer, LaunchRefusal, LaunchRequest, MAX_TYPES};
 use crate::calls::{FleetConfig, FleetOverride, LaunchTemplateRequest, Placement, Subnet};
-use crate::types::is_exotic;
-
-/// An instance type that the NodeClaim may launch, with its compatible available offerings.
-pub(super) struct Candidate<'a> {
-    pub(super) kind: &'a InstanceType,
-    pub(super) offerings: Vec<&'a Offering>,
-}
-
-impl Candidate<'_> {
-    fn cheapest(&self, capacity_type: Option<CapacityType>) -> Option<MicroDollars> {
-        let wanted = |offering: &&&Offering| capacity_type.is_none_or(|wanted| offering.capacity_type == wanted);
-        self.offerings.iter().filter(wanted).map(|offering| offering.price).min()
-    }
-}
+use crate::types::EFA;
 
 /// Chooses the pools and templates for a NodeClaim.
 ///
@@ -133,49 +119,6 @@ fn asked_amounts(requests: &Resources) -> Resources {
     requests.iter().filter(|(name, _)| *name != Resources::NODES).collect()
 }
 
-/// Drops bare-metal and accelerated types unless nothing else is left.
-fn drop_exotic(candidates: &mut Vec<Candidate<'_>>) {
-    if candidates.iter().any(|candidate| !is_exotic(&candidate.kind.labels)) {
-        candidates.retain(|candidate| !is_exotic(&candidate.kind.labels));
-    }
-}
-
-/// Returns reserved if available, else spot, else on-demand. The requirements have already removed all others.
-fn capacity_type(candidates: &[Candidate<'_>]) -> CapacityType {
-    let all = candidates.iter().flat_map(|candidate| &candidate.offerings);
-    all.map(|offering| offering.capacity_type).min().unwrap_or(CapacityType::OnDemand)
-}
-
-/// Drops spot offerings that cost more than the cheapest on-demand offering of the set. If all of them do, spot remains: the
-/// NodeClaim may exclude on-demand for reasons other than price.
-fn drop_dear_spot(candidates: &mut Vec<Candidate<'_>>) {
-    let cheapest = candidates.iter().filter_map(|candidate| candidate.cheapest(Some(CapacityType::OnDemand))).min();
-    let Some(limit) = cheapest else { return };
-    if !candidates.iter().any(|one| one.cheapest(Some(CapacityType::Spot)).is_some_and(|price| price <= limit)) {
-        return;
-    }
-    for candidate in candidates.iter_mut() {
-        candidate.offerings.retain(|offering| offering.capacity_type != CapacityType::Spot || offering.price <= limit);
-    }
-    candidates.retain(|candidate| candidate.cheapest(Some(CapacityType::Spot)).is_some());
-}
-
-/// Drops pools that another launch is probing, unless nothing else is left.
-fn drop_tried(candidates: &mut Vec<Candidate<'_>>, offer: &LaunchOffer<'_>) {
-    let free = |candidate: &Candidate<'_>, offering: &Offering| {
-        let (capacity_type, kind) = (offering.capacity_type, candidate.kind.name.as_str());
-        !offer.shortages.is_on_trial(capacity_type, kind, &offering.zone, offer.now)
-    };
-    if !candidates.iter().any(|one| one.offerings.iter().any(|offering| free(one, offering))) {
-        return;
-    }
-    for candidate in candidates.iter_mut() {
-        let left = candidate.offerings.iter().copied().filter(|offering| free(candidate, offering)).collect();
-        candidate.offerings = left;
-    }
-    candidates.retain(|candidate| !candidate.offerings.is_empty());
-}
-
 /// Reports whether `minValues` hold as requested.
 ///
 /// The plan may have lowered them. If they break only now, at the limit of [`MAX_TYPES`] or because capacity has changed, the
@@ -206,17 +149,6 @@ fn check_min_values(ask: &LaunchRequest, candidates: &[Candidate<'_>]) -> Result
         }
     }
     Ok(())
-}
-
-impl<'a> Candidate<'a> {
-    /// Returns the values of one label that the candidate can still have.
-    fn values(&self, key: &str) -> Vec<&'a str> {
-        match key {
-            label::ZONE => self.offerings.iter().map(|offering| offering.zone.as_str()).collect(),
-            label::CAPACITY_TYPE => self.offerings.iter().map(|offering| offering.capacity_type.as_str()).collect(),
-            key => self.kind.labels.get(key).into_iter().flatten().map(String::as_str).collect(),
-        }
-    }
 }
 
 /// Groups the candidates by launch template and lists the pools of each template.

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use thiserror::Error;
 
-use super::{LaunchChoice, TEMPLATE_PREFIX, Templates};
+use super::{LaunchChoice, Templates};
 use crate::calls::{Cloud, FleetAnswer, FleetRequest};
 use crate::error::{CloudError, ErrorKind};
+use crate::tags::TEMPLATE_PREFIX;
 
 /// The step at which a launch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

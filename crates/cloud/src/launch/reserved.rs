@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use api::label;
 use planner::{CapacityType, Offering};
 
-use super::choice::Candidate;
+use super::candidate::Candidate;
 
 /// Kind of the reservation of an offering. A launch uses only one kind, because EC2 needs a different request for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,14 +6,15 @@ use machine::userdata::{self, RenderError};
 use planner::CapacityType;
 
 use super::reserved::ReservationKind;
-use super::token::fingerprint;
-use super::{CLUSTER_TAG, EFA, LaunchOffer, LaunchRequest, TEMPLATE_PREFIX};
+use super::{LaunchOffer, LaunchRequest};
 use crate::calls::{
     ConnectionTracking, InterfaceKind, LaunchTemplateRequest, NetworkInterface, Placement, ReservationSpecification,
     Tags,
 };
 use crate::family;
 use crate::settings::Settings;
+use crate::tags::{CLUSTER_TAG, TEMPLATE_PREFIX, fingerprint};
+use crate::types::EFA;
 use crate::user_data::{self, NodeUserData};
 
 /// Resource name whose request enables Nitro Enclaves.
@@ -42,7 +43,7 @@ pub(super) fn request(
     let class = offer.class;
     let TemplateSource { image_id, max_pods, efa, reservation } = mould;
     let machine = NodeUserData { capacity_type: capacity_type.as_str(), image_id, max_pods };
-    let text = user_data::render(class, offer.settings, ask, machine)?;
+    let text = user_data::render(class, offer.settings, ask.registration(), machine)?;
     let market = reservation.and_then(|(_, kind)| kind.market_type());
     let mut template = LaunchTemplateRequest {
         name: String::new(),

@@ -2,7 +2,7 @@
 
 use api::nodeclass::{Alias, AmiFamily};
 
-use super::images::Variant;
+use super::variant::Variant;
 
 /// An SSM parameter that may hold an image, with the variants that the image is for.
 pub(super) struct Parameter {

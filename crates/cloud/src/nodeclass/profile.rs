@@ -12,8 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::Finding;
 use crate::calls::{InstanceProfile, InstanceProfileRequest, Tags};
 use crate::error::{CloudError, ErrorKind};
-use crate::launch::CLUSTER_TAG;
 use crate::settings::Settings;
+use crate::tags::{CLUSTER_TAG, fingerprint};
 
 /// Time that a profile is kept after its last use. A launch that chose it earlier may still be in flight.
 const PROTECTED: SignedDuration = SignedDuration::from_hours(1);
@@ -83,7 +83,7 @@ fn bare(role: &str) -> &str {
 pub fn own_name(class: &EC2NodeClass, settings: &Settings) -> Option<String> {
     let role = class.spec.role.as_deref().filter(|role| !role.is_empty())?;
     let meta = &class.metadata;
-    let hash = crate::launch::fingerprint(&(&settings.region, &meta.name, &meta.uid, bare(role)));
+    let hash = fingerprint(&(&settings.region, &meta.name, &meta.uid, bare(role)));
     Some(format!("{}_{hash}", settings.cluster_name))
 }
 

@@ -6,10 +6,9 @@ use api::EC2NodeClass;
 use api::nodeclass::{Alias, AmiSelectorTerm, CapacityReservationSelectorTerm, EC2NodeClassSpec};
 use jiff::Timestamp;
 
-use super::alias;
-use super::images::Variant;
 use super::memory::{Keep, ResolutionCache};
-use super::profile;
+use super::variant::Variant;
+use super::{alias, profile};
 use crate::calls::{
     Call, CapacityReservation, Cloud, Filter, Image, InstanceProfile, PlacementGroup, PlacementGroupQuery,
     ReservationFilter, SecurityGroup, Subnet, Tags,

@@ -9,6 +9,8 @@ use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::settings::Settings;
 
+/// Resource name of EFA interfaces.
+pub const EFA: &str = "vpc.amazonaws.com/efa";
 const MIB: i64 = 1 << 20;
 /// Index of the network card with the primary interface.
 const DEFAULT_CARD: i32 = 0;
@@ -38,7 +40,7 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
         let first = info.accelerators.first().map_or(0, |one| one.count);
         device("aws.amazon.com/neuroncore", first * info.neuron_cores_per_device);
     }
-    device(crate::launch::EFA, efa(info, class));
+    device(EFA, efa(info, class));
     if class.family.is_windows() {
         let listed = facts.ipv4_per_interface.get(&info.name).copied().unwrap_or(0);
         device("vpc.amazonaws.com/PrivateIPv4Address", listed.saturating_sub(1));

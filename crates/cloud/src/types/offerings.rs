@@ -7,9 +7,10 @@ use api::label;
 use jiff::Timestamp;
 use planner::{CapacityType, MicroDollars, Offering};
 
+use super::ClassSettings;
 use super::compatibility::Incompatible;
-use super::{ClassSettings, Zone};
 use crate::calls::{InstanceTypeInfo, SpotPrice, TypeOffering};
+use crate::nodeclass::Zone;
 use crate::prices::{Origin, PriceBook};
 use crate::unavailable_offerings::UnavailableOfferings;
 

@@ -183,7 +183,7 @@ async fn add_reservations_adds_offerings_to_the_catalogue() {
         let reservation = offering.reservation.as_ref().unwrap();
         (reservation.id.clone(), reservation.remaining, offering.available)
     };
-    let sizes = resolved.sizes(&class).unwrap();
+    let sizes = ClassSettings::from_resolved(&class, &resolved).unwrap();
     let offerings = offers(&sizes);
     let expected = [("cr-1", 2, true), ("cr-2", 0, false), ("cr-3", 2, false), ("cr-6", 2, false)];
     let offered: Vec<(String, u32, bool)> = offerings.iter().map(told).collect();
