@@ -7,8 +7,9 @@ use std::path::Path;
 use api::nodeclass::AmiFamily;
 use api::{EC2NodeClass, NodePool, Operator, label};
 use cloud::launch::LaunchRequest;
+use cloud::nodeclass::user_data;
 use cloud::types::{self, ClassSettings};
-use cloud::{Settings, data, user_data};
+use cloud::{Settings, data};
 use planner::Resources;
 
 use crate::args::{Cluster, UserData};

@@ -97,7 +97,7 @@ async fn signal_agent(scene: &Scene, node: &str, signal: Signal) -> Result<()> {
 
 async fn instance_of(scene: &Scene, node: &str) -> Result<String> {
     let node = scene.api::<Node>().get(node).await?;
-    Ok(cloud::claim::instance_id(&node.spec.provider_id).context("a node without an instance")?.to_owned())
+    Ok(cloud::launch::claim::instance_id(&node.spec.provider_id).context("a node without an instance")?.to_owned())
 }
 
 /// What the node's agent would say after a day on which the pod used [`USED`].

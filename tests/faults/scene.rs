@@ -264,6 +264,6 @@ fn is_of(name: &str, owner: &str) -> bool {
 /// The instance that a claim was launched as.
 pub fn instance_of(claim: &NodeClaim) -> Result<String> {
     let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
-    let found = cloud::claim::instance_id(provider_id).map(str::to_owned);
+    let found = cloud::launch::claim::instance_id(provider_id).map(str::to_owned);
     found.with_context(|| format!("NodeClaim {} has no instance, its provider ID is {provider_id:?}", claim.name_any()))
 }

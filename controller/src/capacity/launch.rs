@@ -376,7 +376,7 @@ impl Launcher {
         let catalogue = self.market.catalogue_of(&before, self.cluster.now());
         let kinds = catalogue.as_ref().map(|catalogue| catalogue.types.as_slice()).unwrap_or_default();
         let kind = kinds.iter().find(|kind| kind.name == instance.instance_type);
-        let parts = cloud::claim::describe(instance, kind, self.market.settings());
+        let parts = cloud::launch::claim::describe(instance, kind, self.market.settings());
         let class = self.market.class(&before.spec.node_class_ref.name);
         let parts = if request::got_efa(&before, class.as_deref().map(|class| &class.spec)) {
             parts

@@ -11,7 +11,7 @@ mod clock;
 mod controls;
 mod events;
 mod faults;
-mod find;
+mod filter;
 mod fleet;
 mod placement;
 mod profiles;
@@ -25,13 +25,12 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::calls::{Call, FleetRequest, SpotPrice, Subnet};
-use crate::error::CloudError;
+use crate::calls::{Call, CloudError, FleetRequest, SpotPrice, Subnet};
 
 pub use builder::{Builder, IMAGE_VERSION, own_image};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use faults::{Fault, Input, Logged};
-pub use find::{ACCOUNT, AMAZON};
+pub use filter::{ACCOUNT, AMAZON};
 pub use state::{CapacityOutage, FakeInstance, Pool, Timing};
 
 use events::FakeEvent;

@@ -27,6 +27,7 @@ mod addresses;
 mod assignment;
 mod candidate;
 mod choice;
+pub mod claim;
 mod create_fleet;
 mod probe;
 mod reserved;
@@ -44,10 +45,10 @@ use thiserror::Error;
 
 use crate::calls::{FleetConfig, FleetRequest, LaunchTemplateRequest, Tags};
 use crate::nodeclass::ResolvedClass;
+use crate::nodeclass::user_data::NodeRegistration;
 use crate::settings::Settings;
 use crate::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
 use crate::unavailable_offerings::{Scope, UnavailableOfferings, family_class};
-use crate::user_data::NodeRegistration;
 
 pub use addresses::InFlight;
 pub use assignment::{Assignment, HeldInstance, Resume, deal, resume};
@@ -55,6 +56,7 @@ pub use choice::choose;
 pub use create_fleet::{BuyError, buy};
 pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};
 pub use reserved::ReservationKind;
+pub use template::{block_devices, metadata_options};
 pub use templates::Templates;
 pub use token::{SETTLE, Token};
 pub use verdict::{FleetVerdict, LaunchFailure, Within, judge, judge_error, served};

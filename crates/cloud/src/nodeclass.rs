@@ -4,12 +4,13 @@
 //! [`queries`] and [`resolve`] are pure; [`fetch`] only sends the queries.
 
 mod alias;
+mod cache;
 mod drift;
 mod images;
-mod memory;
 mod profile;
 mod queries;
 mod reserved;
+pub mod user_data;
 mod validate;
 mod variant;
 
@@ -20,15 +21,14 @@ use api::duration::InvalidDuration;
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
 use api::{EC2NodeClass, condition, nodeclass, reason};
 
-use crate::calls::{CapacityReservation, InstanceProfile, PlacementGroup, SecurityGroup, Subnet};
-use crate::error::CloudError;
+use crate::calls::{CapacityReservation, CloudError, InstanceProfile, PlacementGroup, SecurityGroup, Subnet};
 use crate::settings::Settings;
 use crate::tags::fingerprint;
 use jiff::Timestamp;
 
+pub use cache::{Keep, ResolutionCache};
 pub use drift::{Drift, DriftUnknown, Group, drift};
 pub use images::ResolvedImage;
-pub use memory::{Keep, ResolutionCache};
 pub use profile::{ProfilePlan, ProfileStep, Unused, class_path, cluster_path, own_name, removal};
 pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
 pub use reserved::is_expiring;

@@ -7,6 +7,7 @@ mod compatibility;
 mod labels;
 mod memory;
 mod offerings;
+pub mod prices;
 mod reserved;
 
 use jiff::Timestamp;

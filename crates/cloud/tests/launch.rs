@@ -744,10 +744,10 @@ async fn describe_returns_the_claim_fields_of_an_instance() {
     world.buy(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims)).await.unwrap();
     let instance = world.alive().remove(0);
     let kind = world.catalogue.types.iter().find(|kind| kind.name == instance.instance_type);
-    let parts = cloud::claim::describe(&instance, kind, &world.settings);
+    let parts = cloud::launch::claim::describe(&instance, kind, &world.settings);
     assert_eq!(parts.provider_id, format!("aws:///{}/{}", instance.zone, instance.id));
-    assert_eq!(cloud::claim::instance_id(&parts.provider_id), Some(instance.id.as_str()));
-    assert_eq!(cloud::claim::instance_id("kind://x/i-1"), None);
+    assert_eq!(cloud::launch::claim::instance_id(&parts.provider_id), Some(instance.id.as_str()));
+    assert_eq!(cloud::launch::claim::instance_id("kind://x/i-1"), None);
     let expected = [
         (label::INSTANCE_TYPE, instance.instance_type.as_str()),
         (label::ZONE, instance.zone.as_str()),
@@ -762,6 +762,6 @@ async fn describe_returns_the_claim_fields_of_an_instance() {
     }
     assert!(parts.labels[label::ZONE_ID].starts_with("usw2-az"));
     assert!(parts.allocatable["cpu"].millis().unwrap() < parts.capacity["cpu"].millis().unwrap());
-    let unknown = cloud::claim::describe(&instance, None, &world.settings);
+    let unknown = cloud::launch::claim::describe(&instance, None, &world.settings);
     assert!(unknown.capacity.is_empty() && unknown.labels.contains_key(label::ZONE));
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use api::label;
 use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
 use cloud::nodeclass::{ResolvedImage, Zone};
-use cloud::prices::PriceBook;
+use cloud::types::prices::PriceBook;
 use cloud::types::{self, ClassSettings, Incompatible, OfferingSource, Quote, Source, Threshold, Unavailable};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
@@ -121,7 +121,7 @@ fn tenancy_label_is_default_unless_requested() {
     let instance = Instance { instance_type: kind.name.clone(), ..Instance::default() };
     let mut several = kind.clone();
     several.labels.insert("example.com/either".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
-    let labels = cloud::claim::describe(&instance, Some(&several), &Settings::default()).labels;
+    let labels = cloud::launch::claim::describe(&instance, Some(&several), &Settings::default()).labels;
     assert_eq!(labels.get(label::INSTANCE_TENANCY).map(String::as_str), Some("default"));
     assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
 }
@@ -144,7 +144,7 @@ fn describe_returns_on_demand_when_reservation_is_not_targeted() {
             ..Instance::default()
         };
         let settings = Settings { reserved_capacity: open, ..Settings::default() };
-        let labels = cloud::claim::describe(&instance, Some(&kind("m5.large", &class())), &settings).labels;
+        let labels = cloud::launch::claim::describe(&instance, Some(&kind("m5.large", &class())), &settings).labels;
         let told = |key: &str| labels.get(key).map(String::as_str);
         assert_eq!(told(label::CAPACITY_TYPE), Some(expected), "{preference:?}, open {open}");
         let reserved = (expected == "reserved").then_some("cr-1");
@@ -155,7 +155,7 @@ fn describe_returns_on_demand_when_reservation_is_not_targeted() {
 #[test]
 fn without_efa_removes_efa_from_the_claim() {
     let kind = kind("m6idn.32xlarge", &class());
-    let parts = cloud::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
+    let parts = cloud::launch::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
     assert!(parts.capacity.contains_key(EFA) && parts.allocatable.contains_key(EFA));
     let parts = parts.without_efa();
     assert!(!parts.capacity.contains_key(EFA) && !parts.allocatable.contains_key(EFA));

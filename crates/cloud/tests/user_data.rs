@@ -3,11 +3,11 @@
 
 use api::nodeclass::AmiFamily;
 use api::{EC2NodeClass, Taint, label};
+use cloud::Settings;
 use cloud::fake::{FakeCloud, ManualClock, own_image};
-use cloud::launch::LaunchRequest;
+use cloud::launch::{LaunchRequest, block_devices, metadata_options};
+use cloud::nodeclass::user_data::{NodeUserData, document};
 use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, queries, resolve};
-use cloud::user_data::{NodeUserData, document};
-use cloud::{Settings, family};
 use jiff::Timestamp;
 use machine::userdata::{Document, RenderError, Warning};
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ async fn document_uses_bottlerocket_release_of_alias_or_image_name() {
 #[tokio::test]
 async fn block_devices_default_by_family_unless_the_class_lists_some() {
     let devices = async |family: AmiFamily, spec: &Value| {
-        let disks = family::block_devices(&class(family, spec, &json!({}), "").await.spec, family);
+        let disks = block_devices(&class(family, spec, &json!({}), "").await.spec, family);
         disks.into_iter().map(|disk| (disk.device, disk.size_gib, disk.volume_type, disk.encrypted)).collect::<Vec<_>>()
     };
     let usual = |device: &str, size: u32| (device.to_owned(), Some(size), Some("gp3".to_owned()), Some(true));
@@ -154,7 +154,7 @@ async fn metadata_omits_ipv6_in_regions_without_support() {
         (json!({}), "us-isob-west-1", None),
     ] {
         let spec = class(AmiFamily::Al2023, &json!({"metadataOptions": options}), &json!({}), "").await.spec;
-        let options = family::metadata(&spec, region);
+        let options = metadata_options(&spec, region);
         assert_eq!(options.http_protocol_ipv6.as_deref(), expected, "{region}");
         assert_eq!((options.http_endpoint.as_str(), options.http_tokens.as_str()), ("enabled", "required"));
         assert_eq!(options.hop_limit, 1);

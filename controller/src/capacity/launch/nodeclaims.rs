@@ -45,6 +45,6 @@ pub(super) fn hold(claim: &NodeClaim) -> HeldInstance {
     HeldInstance {
         claim: id(claim),
         token: Token::read(launch_token(claim).unwrap_or_default()),
-        instance: provider_id(claim).and_then(cloud::claim::instance_id).map(str::to_owned),
+        instance: provider_id(claim).and_then(cloud::launch::claim::instance_id).map(str::to_owned),
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cloud::CloudError;
-use cloud::prices::{EMBEDDED_REGION, NoPrices, Origin, PriceUpdate, Schedule};
+use cloud::types::prices::{EMBEDDED_REGION, NoPrices, Origin, PriceUpdate, Schedule};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -35,7 +35,7 @@ impl Offerings {
         let name = capacity_type.as_str();
         let region = &self.settings.region;
         self.tell_prices(&metrics);
-        if capacity_type == CapacityType::OnDemand && !cloud::prices::has_pricing_api(region, isolated_network) {
+        if capacity_type == CapacityType::OnDemand && !cloud::types::prices::has_pricing_api(region, isolated_network) {
             log::info!(
                 region = region.as_str(), table = EMBEDDED_REGION;
                 "no Pricing API in this partition, using embedded on-demand prices"

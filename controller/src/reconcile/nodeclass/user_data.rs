@@ -4,7 +4,7 @@
 use api::reason;
 use cloud::Settings;
 use cloud::nodeclass::ResolvedClass;
-use cloud::user_data::{self, NodeUserData};
+use cloud::nodeclass::user_data::{self, NodeUserData};
 
 use super::{NodeClassView, dry_run};
 use crate::write::events::{Event, ObjectReference};

@@ -1,8 +1,7 @@
 //! Cases for launch templates, fleets and instances.
 
 use super::{Result, Stage, check, ok};
-use crate::calls::{FleetRequest, Tags};
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{CloudError, ErrorKind, FleetRequest, Tags};
 
 const TYPE: &str = "m5.large";
 const OTHER_TYPE: &str = "c5.large";

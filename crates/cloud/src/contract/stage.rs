@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{Abilities, check, ok};
 use crate::calls::{
-    Cloud, Filter, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest, Subnet, Tags,
+    Cloud, ErrorKind, Filter, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest,
+    Subnet, Tags,
 };
-use crate::error::ErrorKind;
 
 /// Number of polls, and pause between them, before a case fails because an expected state did not appear.
 const LOOKS: u32 = 100;

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::FakeCloud;
 use super::clock::{Clock, SystemClock};
-use super::find::{ACCOUNT, AMAZON};
+use super::filter::{ACCOUNT, AMAZON};
 use super::state::{FakeState, Timing, scramble};
 use crate::calls::{
     CapacityReservation, ClusterDescription, Image, PlacementGroup, SecurityGroup, SpotPrice, Subnet, Tags,

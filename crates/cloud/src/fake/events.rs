@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::find::ACCOUNT;
+use super::filter::ACCOUNT;
 
 /// An event of an instance.
 #[derive(Clone, Copy)]

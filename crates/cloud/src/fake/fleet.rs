@@ -7,10 +7,9 @@ use super::faults::refuse;
 use super::placement;
 use super::state::{FakeInstance, FakeState, Pool};
 use crate::calls::{
-    FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest,
-    RunInstancesProbe,
+    CloudError, ErrorKind, FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance,
+    LaunchTemplateRequest, RunInstancesProbe,
 };
-use crate::error::{CloudError, ErrorKind};
 
 const CALL: &str = "CreateFleet";
 

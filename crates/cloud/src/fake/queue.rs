@@ -7,8 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::faults::refuse;
 use super::{FakeCloud, Input};
-use crate::calls::QueueMessage;
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{CloudError, ErrorKind, QueueMessage};
 
 /// Visibility timeout of a received message.
 const HIDDEN: SignedDuration = SignedDuration::from_secs(20);

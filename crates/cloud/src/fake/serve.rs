@@ -6,14 +6,13 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::faults::refuse;
 use super::state::FakeState;
-use super::{FakeCloud, Input, find, fleet, queue};
+use super::{FakeCloud, Input, filter, fleet, queue};
 use crate::calls::{
-    Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
-    InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest,
-    OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
-    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+    Call, CapacityReservation, Cloud, CloudError, ClusterDescription, ErrorKind, Filter, FleetAnswer, FleetRequest,
+    Image, Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate,
+    LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
+    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
-use crate::error::{CloudError, ErrorKind};
 
 impl Cloud for FakeCloud {
     fn instance_types(&self) -> Call<'_, Vec<InstanceTypeInfo>> {
@@ -34,32 +33,32 @@ impl Cloud for FakeCloud {
 
     fn subnets<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Subnet>> {
         self.call("DescribeSubnets", Input::Filter(filter.clone()), |state, _| {
-            Ok(state.subnets.iter().filter(|subnet| find::subnet(filter, subnet)).cloned().collect())
+            Ok(state.subnets.iter().filter(|subnet| filter::subnet(filter, subnet)).cloned().collect())
         })
     }
 
     fn security_groups<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<SecurityGroup>> {
         self.call("DescribeSecurityGroups", Input::Filter(filter.clone()), |state, _| {
-            Ok(state.security_groups.iter().filter(|group| find::security_group(filter, group)).cloned().collect())
+            Ok(state.security_groups.iter().filter(|group| filter::security_group(filter, group)).cloned().collect())
         })
     }
 
     fn images<'a>(&'a self, filter: &'a Filter) -> Call<'a, Vec<Image>> {
         self.call("DescribeImages", Input::Filter(filter.clone()), |state, _| {
-            Ok(state.images.iter().filter(|image| find::image(filter, image)).cloned().collect())
+            Ok(state.images.iter().filter(|image| filter::image(filter, image)).cloned().collect())
         })
     }
 
     fn capacity_reservations<'a>(&'a self, filter: &'a ReservationFilter) -> Call<'a, Vec<CapacityReservation>> {
         self.call("DescribeCapacityReservations", Input::Reservations(filter.clone()), |state, _| {
             let active = state.reservations.iter().filter(|one| one.state == "active");
-            Ok(active.filter(|one| find::reservation(filter, one)).cloned().collect())
+            Ok(active.filter(|one| filter::reservation(filter, one)).cloned().collect())
         })
     }
 
     fn placement_group<'a>(&'a self, query: &'a PlacementGroupQuery) -> Call<'a, Option<PlacementGroup>> {
         self.call("DescribePlacementGroups", Input::PlacementGroup(query.clone()), |state, _| {
-            Ok(state.placement_groups.iter().find(|group| find::placement_group(query, group)).cloned())
+            Ok(state.placement_groups.iter().find(|group| filter::placement_group(query, group)).cloned())
         })
     }
 
@@ -70,7 +69,7 @@ impl Cloud for FakeCloud {
     fn launch_templates<'a>(&'a self, tags: &'a Tags) -> Call<'a, Vec<LaunchTemplate>> {
         self.call("DescribeLaunchTemplates", Input::Tags(tags.clone()), |state, _| {
             let all = state.templates.values().map(|(template, _)| template);
-            Ok(all.filter(|template| find::tagged(&template.tags, tags)).cloned().collect())
+            Ok(all.filter(|template| filter::tagged(&template.tags, tags)).cloned().collect())
         })
     }
 

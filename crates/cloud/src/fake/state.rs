@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::events::{FakeEvent, envelope};
 use super::faults::{Logged, Script};
-use super::find;
+use super::filter;
 use super::profiles::Profiles;
 use super::queue::Queues;
 use crate::calls::{
@@ -252,7 +252,7 @@ impl FakeState {
         let shown = |machine: &&FakeInstance| {
             machine.visible(now, self.timing)
                 && machine.instance.state != "terminated"
-                && find::tagged(&machine.instance.tags, tags)
+                && filter::tagged(&machine.instance.tags, tags)
         };
         self.machines.values().filter(shown).map(|machine| machine.instance.clone()).collect()
     }

@@ -4,8 +4,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use super::{LaunchChoice, Templates};
-use crate::calls::{Cloud, FleetAnswer, FleetRequest};
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{Cloud, CloudError, ErrorKind, FleetAnswer, FleetRequest};
 use crate::tags::TEMPLATE_PREFIX;
 
 /// The step at which a launch failed.

@@ -4,8 +4,7 @@ use api::{condition, reason};
 use planner::{CapacityType, Operator, Requirement, Requirements};
 
 use super::{ClaimId, LaunchChoice, LaunchOffer, LaunchRequest, Token, choose};
-use crate::calls::{Cloud, FleetRequest, LaunchTemplateRequest, RunInstancesProbe, Subnet};
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{Cloud, CloudError, ErrorKind, FleetRequest, LaunchTemplateRequest, RunInstancesProbe, Subnet};
 use crate::nodeclass::{Finding, Resolution, ResolvedClass};
 
 /// The calls to check.

@@ -1,26 +1,30 @@
 //! Launch templates: the shared settings of all instances with one image and one maximum number of pods.
 
 use api::label;
-use api::nodeclass::{InterfaceType, Toggle};
+use api::nodeclass::{AmiFamily, BlockDeviceMapping, EC2NodeClassSpec, InterfaceType, Toggle, TokensRequirement};
 use machine::userdata::{self, RenderError};
 use planner::CapacityType;
 
 use super::reserved::ReservationKind;
 use super::{LaunchOffer, LaunchRequest};
 use crate::calls::{
-    ConnectionTracking, InterfaceKind, LaunchTemplateRequest, NetworkInterface, Placement, ReservationSpecification,
-    Tags,
+    BlockDevice, ConnectionTracking, InterfaceKind, LaunchTemplateRequest, MetadataOptions, NetworkInterface,
+    Placement, ReservationSpecification, Tags,
 };
-use crate::family;
+use crate::nodeclass::user_data::{self, NodeUserData};
 use crate::settings::Settings;
 use crate::tags::{CLUSTER_TAG, TEMPLATE_PREFIX, fingerprint};
 use crate::types::EFA;
-use crate::user_data::{self, NodeUserData};
 
 /// Resource name whose request enables Nitro Enclaves.
 const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
 const DEFAULT_TENANCY: &str = "default";
 const DEDICATED: &str = "dedicated";
+const GIB: i64 = 1 << 30;
+
+/// Regions whose EC2 does not support the IPv6 endpoint of IMDS. A request in these regions must omit the option.
+const WITHOUT_METADATA_IPV6: [&str; 6] =
+    ["us-iso-east-1", "us-iso-west-1", "us-isob-east-1", "us-isob-west-1", "us-isof-south-1", "us-isof-east-1"];
 
 /// Properties that determine a launch template, besides the EC2NodeClass and the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,8 +55,8 @@ pub(super) fn request(
         instance_profile: class.instance_profile.clone(),
         security_group_ids: class.security_groups.iter().map(|group| group.id.clone()).collect(),
         user_data: userdata::encode(&text),
-        block_devices: family::block_devices(&class.spec, class.family),
-        metadata: family::metadata(&class.spec, &offer.settings.region),
+        block_devices: block_devices(&class.spec, class.family),
+        metadata: metadata_options(&class.spec, &offer.settings.region),
         associate_public_ip: class.spec.associate_public_ip_address,
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
         network_interfaces: interfaces(offer, efa),
@@ -67,6 +71,65 @@ pub(super) fn request(
     };
     template.name = format!("{TEMPLATE_PREFIX}{}", fingerprint(&template));
     Ok(template)
+}
+
+/// Returns the block devices of the EC2NodeClass, or the defaults of the AMI family if it lists none.
+#[must_use]
+pub fn block_devices(spec: &EC2NodeClassSpec, family: AmiFamily) -> Vec<BlockDevice> {
+    if !spec.block_device_mappings.is_empty() {
+        return spec.block_device_mappings.iter().map(block_device).collect();
+    }
+    let usual: &[(&str, u32)] = match family {
+        AmiFamily::Al2 | AmiFamily::Al2023 => &[("/dev/xvda", 20)],
+        // The first volume is for the operating system; the second is for container images, logs and pod data.
+        AmiFamily::Bottlerocket => &[("/dev/xvda", 4), ("/dev/xvdb", 20)],
+        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => &[("/dev/sda1", 50)],
+        AmiFamily::Custom => &[],
+    };
+    usual.iter().map(|(device, size_gib)| usual_disk(device, *size_gib)).collect()
+}
+
+fn usual_disk(device: &str, size_gib: u32) -> BlockDevice {
+    BlockDevice {
+        device: device.to_owned(),
+        size_gib: Some(size_gib),
+        volume_type: Some("gp3".to_owned()),
+        encrypted: Some(true),
+        delete_on_termination: Some(true),
+        ..BlockDevice::default()
+    }
+}
+
+fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
+    let ebs = mapping.ebs.clone().unwrap_or_default();
+    let number = |amount: Option<i64>| amount.and_then(|amount| u32::try_from(amount).ok());
+    let gib = |bytes: i64| (bytes + GIB - 1) / GIB;
+    BlockDevice {
+        device: mapping.device_name.clone().unwrap_or_default(),
+        size_gib: number(ebs.volume_size.and_then(|size| size.units().ok()).map(gib)),
+        volume_type: ebs.volume_type.map(|kind| kind.as_str().to_owned()),
+        encrypted: ebs.encrypted,
+        iops: number(ebs.iops),
+        throughput: number(ebs.throughput),
+        kms_key_id: ebs.kms_key_id,
+        snapshot_id: ebs.snapshot_id,
+        delete_on_termination: ebs.delete_on_termination,
+        initialization_rate: ebs.volume_initialization_rate.and_then(|rate| u32::try_from(rate).ok()),
+    }
+}
+
+/// Returns the IMDS options. Absent fields have the defaults of the CRD schema.
+#[must_use]
+pub fn metadata_options(spec: &EC2NodeClassSpec, region: &str) -> MetadataOptions {
+    let said = spec.metadata_options.clone().unwrap_or_default();
+    let toggle = |toggle: Option<Toggle>, default: Toggle| toggle.unwrap_or(default).as_str().to_owned();
+    MetadataOptions {
+        http_endpoint: toggle(said.http_endpoint, Toggle::Enabled),
+        http_protocol_ipv6: (!WITHOUT_METADATA_IPV6.contains(&region))
+            .then(|| toggle(said.http_protocol_ipv6, Toggle::Disabled)),
+        hop_limit: said.http_put_response_hop_limit.and_then(|hops| u32::try_from(hops).ok()).unwrap_or(1),
+        http_tokens: said.http_tokens.unwrap_or(TokensRequirement::Required).as_str().to_owned(),
+    }
 }
 
 /// Returns the network interfaces: those of the EC2NodeClass, else one per requested EFA, else an empty list.

@@ -4,8 +4,7 @@ use api::reason;
 use planner::CapacityType;
 
 use super::Reservations;
-use crate::calls::{FleetAnswer, FleetError};
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{CloudError, ErrorKind, FleetAnswer, FleetError};
 use crate::unavailable_offerings::{Scope, family_class};
 
 /// Error codes of insufficient capacity, for which another offering may succeed.

@@ -10,8 +10,7 @@ use api::{EC2NodeClass, condition, label, reason};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Finding;
-use crate::calls::{InstanceProfile, InstanceProfileRequest, Tags};
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{CloudError, ErrorKind, InstanceProfile, InstanceProfileRequest, Tags};
 use crate::settings::Settings;
 use crate::tags::{CLUSTER_TAG, fingerprint};
 

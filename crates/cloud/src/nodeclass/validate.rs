@@ -7,9 +7,9 @@ use api::nodeclass::AmiFamily;
 use api::{annotation, condition, label, reason};
 use machine::userdata::RenderError;
 
+use super::user_data::{self, NodeRegistration, NodeUserData};
 use super::{AGENT_SETTINGS_INVALID, Finding, ResolvedClass, USER_DATA_INVALID};
 use crate::settings::Settings;
-use crate::user_data::{self, NodeRegistration, NodeUserData};
 
 /// Tag keys that Kerf sets itself.
 const RESERVED_TAGS: [&str; 4] =

@@ -9,9 +9,9 @@ use planner::{CapacityType, MicroDollars, Offering};
 
 use super::ClassSettings;
 use super::compatibility::Incompatible;
+use super::prices::{Origin, PriceBook};
 use crate::calls::{InstanceTypeInfo, SpotPrice, TypeOffering};
 use crate::nodeclass::Zone;
-use crate::prices::{Origin, PriceBook};
 use crate::unavailable_offerings::UnavailableOfferings;
 
 /// Zones and prices of one region.

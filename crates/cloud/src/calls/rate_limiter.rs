@@ -17,8 +17,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::error::{CloudError, ErrorKind};
-use crate::guard::Guard;
+use super::guard::Guard;
+use super::{CloudError, ErrorKind};
 use bucket::Bucket;
 pub use bucket::Rate;
 

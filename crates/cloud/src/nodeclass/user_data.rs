@@ -7,7 +7,7 @@ use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
 use api::{EC2NodeClass, Taint, label, taint};
 use machine::userdata::{self, Bootstrap, Document, RenderError};
 
-use crate::nodeclass::ResolvedClass;
+use super::ResolvedClass;
 use crate::settings::Settings;
 
 /// Properties of an instance that are known before its launch.

@@ -266,7 +266,7 @@ async fn terminate_batcher_shares_calls_when_ids_are_concurrent() {
     request.target = 30;
     let ids: Vec<String> =
         world.cloud.create_fleet(&request).await.unwrap().instances.into_iter().map(|one| one.id).collect();
-    let ends = cloud::terminate_batcher::TerminateBatcher::new(Arc::clone(&world.cloud));
+    let ends = cloud::batcher::TerminateBatcher::new(Arc::clone(&world.cloud));
     let answers = futures::future::join_all(ids[..20].iter().map(|id| ends.end(id))).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert!(world.ec2.count("TerminateInstances") <= 2, "{} calls", world.ec2.count("TerminateInstances"));
@@ -289,7 +289,7 @@ async fn describe_batcher_shares_calls_when_ids_are_concurrent() {
     request.target = 999;
     let launched = world.cloud.create_fleet(&request).await.unwrap().instances;
     let ids: Vec<&str> = launched.iter().map(|one| one.id.as_str()).chain(["i-unknown"]).collect();
-    let looks = cloud::describe_batcher::DescribeBatcher::new(Arc::clone(&world.cloud));
+    let looks = cloud::batcher::DescribeBatcher::new(Arc::clone(&world.cloud));
     for round in 1..=30 {
         let answers = futures::future::join_all(ids.iter().map(|id| looks.instance(id))).await;
         for (id, answer) in ids.iter().zip(answers) {

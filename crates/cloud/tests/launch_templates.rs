@@ -411,6 +411,6 @@ fn block_devices_round_volume_sizes_up_to_gib() {
     }))
     .unwrap();
     let sizes: Vec<Option<u32>> =
-        cloud::family::block_devices(&spec, spec.resolved_ami_family()).into_iter().map(|one| one.size_gib).collect();
+        cloud::launch::block_devices(&spec, spec.resolved_ami_family()).into_iter().map(|one| one.size_gib).collect();
     assert_eq!(sizes, [Some(19), Some(20), Some(1)]);
 }
