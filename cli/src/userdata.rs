@@ -7,8 +7,9 @@ use std::path::Path;
 use api::nodeclass::AmiFamily;
 use api::{EC2NodeClass, NodePool, Operator, label};
 use cloud::launch::LaunchRequest;
+use cloud::nodeclass::user_data;
 use cloud::types::{self, ClassSettings};
-use cloud::{Settings, data, user_data};
+use cloud::{Settings, data};
 use planner::Resources;
 
 use crate::args::{Cluster, UserData};
@@ -46,7 +47,7 @@ pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<RenderedUserData,
     }
     notes.extend(misfit(pool, wish, &settings)?);
     let capacity_type = wish.capacity_type.map_or_else(|| capacity_type(pool), |wish| wish.as_str());
-    let document = user_data::of_class(class, &settings, &ask(pool), capacity_type, pods)
+    let document = user_data::of_class(class, &settings, ask(pool).registration(), capacity_type, pods)
         .map_err(|error| at(error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))))?;
     notes.extend(document.warnings.iter().map(|warning| format!("EC2NodeClass {name}: {warning}")));
     let text = if wish.base64 { machine::userdata::encode(&document.text) + "\n" } else { document.text };
@@ -123,7 +124,7 @@ fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Optio
     let facts = data::facts().map_err(Failure::internal)?;
     let labels = types::labels(info, facts, settings);
     let list = pool.template_requirements();
-    let wanted = types::requirements(&list);
+    let wanted = cloud::requirements(&list);
     let refuses = |requirement: &&api::Requirement| {
         let key = label::canonical(&requirement.key);
         let own = labels.get(key).filter(|_| key != label::REGION);
@@ -140,7 +141,7 @@ fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Optio
 
 /// Returns the capacity type that a launch prefers: spot if the NodePool allows it.
 fn capacity_type(pool: &NodePool) -> &'static str {
-    let requirements = types::requirements(&pool.template_requirements());
+    let requirements = cloud::requirements(&pool.template_requirements());
     let allows = |value: &str| requirements.get(label::CAPACITY_TYPE).is_none_or(|set| set.allows(Some(value)));
     let all = [label::CAPACITY_SPOT, label::CAPACITY_ON_DEMAND, label::CAPACITY_RESERVED];
     all.into_iter().find(|value| allows(value)).unwrap_or(label::CAPACITY_ON_DEMAND)

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use api::condition;
 use api::objects::Pod;
 use api::status::Conditioned;
-use cloud::describe_batcher::DescribeBatcher;
+use cloud::batcher::DescribeBatcher;
 use daemon::metric::Metrics;
 use drain::{ARRIVES, Drain, Millis, Reply};
 use futures::future::join_all;

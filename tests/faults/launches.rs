@@ -131,7 +131,10 @@ fn instance_gets_name_tags_when_node_registers() {
 #[test]
 fn launch_uses_on_demand_when_spot_is_unavailable() {
     play(async |scene| {
-        scene.stage.ec2.dry_up(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
+        scene
+            .stage
+            .ec2
+            .start_outage(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
         let zone = json!({label::ZONE: "us-west-2c"});
         scene.pod("thirsty", "1", zone).await?;
         let claim = eventually("a claim", LIMIT, async || Ok(Some(scene.only_claim().await?))).await?;
@@ -170,7 +173,10 @@ fn launch_recreates_template_when_it_was_deleted() {
 fn pod_event_reports_unavailable_offerings() {
     play(async |scene| {
         let wanted = "m5.2xlarge".to_owned();
-        scene.stage.ec2.dry_up(CapacityOutage { instance_type: Some(wanted.clone()), ..CapacityOutage::default() });
+        scene
+            .stage
+            .ec2
+            .start_outage(CapacityOutage { instance_type: Some(wanted.clone()), ..CapacityOutage::default() });
         scene.pod("picky", "1", json!({label::INSTANCE_TYPE: wanted})).await?;
         scene.pod("modest", "1", json!({})).await?;
         let message = scene.told("picky", reason::FAILED_SCHEDULING, "are unavailable").await?;

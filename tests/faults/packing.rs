@@ -98,7 +98,7 @@ async fn signal_agent(scene: &Scene, node: &str, signal: Signal) -> Result<()> {
 
 async fn instance_of(scene: &Scene, node: &str) -> Result<String> {
     let node = scene.api::<Node>().get(node).await?;
-    Ok(cloud::claim::instance_id(&node.spec.provider_id).context("a node without an instance")?.to_owned())
+    Ok(cloud::launch::claim::instance_id(&node.spec.provider_id).context("a node without an instance")?.to_owned())
 }
 
 /// Writes the NodeUsage that the agent would write after a day in which the pod used [`USED`].

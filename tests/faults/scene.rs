@@ -97,7 +97,7 @@ impl Scene {
     /// Deletes the objects of the last test in the regular way; those of earlier tests must be gone by now.
     async fn clear(&mut self) -> Result<()> {
         let at_once = DeleteParams::default().grace_period(0);
-        self.stage.ec2.end_droughts();
+        self.stage.ec2.end_outages();
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
@@ -264,6 +264,6 @@ fn is_of(name: &str, owner: &str) -> bool {
 /// Returns the instance id of a NodeClaim.
 pub fn instance_of(claim: &NodeClaim) -> Result<String> {
     let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
-    let found = cloud::claim::instance_id(provider_id).map(str::to_owned);
+    let found = cloud::launch::claim::instance_id(provider_id).map(str::to_owned);
     found.with_context(|| format!("NodeClaim {} has no instance, its provider ID is {provider_id:?}", claim.name_any()))
 }

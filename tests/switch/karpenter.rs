@@ -268,7 +268,7 @@ impl<'a> Karpenter<'a> {
         for told in [label::REGISTERED, label::INITIALIZED] {
             ensure!(node.label(told) == Some("true"), "its Node lacks the label {told}");
         }
-        let instance = cloud::claim::instance_id(&status.provider_id).context("no instance")?;
+        let instance = cloud::launch::claim::instance_id(&status.provider_id).context("no instance")?;
         let machine = self.stage.ec2.machine(instance).context("EC2 does not know its instance")?;
         let mut expected = own_tags();
         expected.insert(label::NODEPOOL.to_owned(), "default".to_owned());

@@ -7,7 +7,7 @@ use api::nodeclass::{Ami, AmiFamily, AmiSelectorTerm};
 use api::{EC2NodeClass, EC2NodeClassSpec, Operator, Requirement, label};
 use cloud::Image;
 use cloud::nodeclass::ResolvedImage;
-use cloud::types::Zone;
+use cloud::nodeclass::Zone;
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, MicroDollars, Offering, Reservation};
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use api::{EC2NodeClass, NodeClaim, annotation};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cloud::launch::{InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Templates, Token};
-use cloud::nodeclass::{LaunchProbe, ResolutionCache, ResolvedClass};
-use cloud::prices::PriceBook;
+use cloud::launch::{InFlight, LaunchChoice, LaunchOffer, LaunchProbe, LaunchRequest, Templates, Token};
+use cloud::nodeclass::{ResolutionCache, ResolvedClass};
 use cloud::settings::Settings as CloudSettings;
+use cloud::types::prices::PriceBook;
 use cloud::types::{ClassSettings, LearnedMemory, MemoryUpdate, OfferingSource as Prices, Source, image_set};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
@@ -298,7 +298,7 @@ impl Offerings {
     /// # Errors
     /// Returns a message if the kubelet settings are invalid.
     pub fn learn(&self, class: &EC2NodeClass, resolved: ResolvedClass) -> Result<(), String> {
-        let settings = resolved.sizes(class).map_err(|error| daemon::error::chain(&error))?;
+        let settings = ClassSettings::from_resolved(class, &resolved).map_err(|error| daemon::error::chain(&error))?;
         let mut state = self.state();
         let known = state.classes.get(&resolved.name);
         if known.is_some_and(|known| *known.resolved == resolved && known.settings == settings) {
@@ -343,7 +343,7 @@ impl Offerings {
         pools: &[LaunchRequest],
         now: Timestamp,
     ) -> Option<LaunchProbe> {
-        let settings = resolved.sizes(class).ok()?;
+        let settings = ClassSettings::from_resolved(class, resolved).ok()?;
         let state = self.state();
         if state.version == 0 {
             return None;
@@ -365,7 +365,7 @@ impl Offerings {
             settings: &self.settings,
             now,
         };
-        cloud::nodeclass::probe(pools, &offer)
+        cloud::launch::probe(pools, &offer)
     }
 
     /// Removes an EC2NodeClass that is deleted or not ready, so that nothing is launched for it.
@@ -468,7 +468,7 @@ impl Offerings {
 
     /// Records that a launch had no result.
     pub fn give_up_launch(&self, token: &Token) {
-        self.state().in_flight.give_back(token);
+        self.state().in_flight.release(token);
     }
 
     /// Returns every instance that carries the tags of this cluster.
@@ -476,7 +476,7 @@ impl Offerings {
     /// # Errors
     /// Returns an error if EC2 does not answer.
     pub async fn own_instances(&self) -> Result<Vec<Instance>, CloudError> {
-        self.cloud.instances(&cloud::launch::cluster_tags(&self.settings)).await
+        self.cloud.instances(&cloud::tags::cluster_tags(&self.settings)).await
     }
 
     /// Lists the instances of the cluster by provider id.

@@ -51,7 +51,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, 
 
 /// Lists launch templates and returns operations that delete unused ones.
 pub async fn unused_templates(cluster: &Cluster, offerings: &Offerings, now: Timestamp) -> Vec<Operation> {
-    let tags = cloud::launch::cluster_tags(offerings.settings());
+    let tags = cloud::tags::cluster_tags(offerings.settings());
     match offerings.cloud().launch_templates(&tags).await {
         Ok(listed) => {
             let classes: BTreeSet<String> = cluster.read(|index| index.classes.keys().cloned().collect());
@@ -80,7 +80,7 @@ pub fn decide(index: &Index, instances: &[cloud::Instance], now: Timestamp) -> V
     for instance in instances.iter().filter(|instance| !instance.is_ending()) {
         let id = instance.provider_id();
         let awaited =
-            instance.tags.get(cloud::launch::LAUNCH_TOKEN_TAG).is_some_and(|token| tokens.contains(token.as_str()));
+            instance.tags.get(cloud::tags::LAUNCH_TOKEN_TAG).is_some_and(|token| tokens.contains(token.as_str()));
         if claimed.contains(id.as_str()) || awaited || is_young(instance, now) {
             continue;
         }

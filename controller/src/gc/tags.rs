@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition};
-use cloud::launch::{CLUSTER_TAG, ClaimId, ownership_tags};
+use cloud::launch::{ClaimId, ownership_tags};
+use cloud::tags::CLUSTER_TAG;
 use cloud::{Instance, Tags};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::primitives::DateTimeFormat;
 use aws_sdk_ec2::types as ec2;
-use cloud::describe_batcher::MOST;
+use cloud::batcher::MAX_DESCRIBED;
 use cloud::{CloudError, Instance, Tags};
 
 use crate::failure::failure;
@@ -24,7 +24,7 @@ pub(crate) async fn list(client: &Client, tags: &Tags) -> Result<Vec<Instance>, 
 /// Returns instances by id. Ids are a filter: as a direct parameter, one deleted id would be an error for all.
 pub(crate) async fn by_id(client: &Client, ids: &[String]) -> Result<Vec<Instance>, CloudError> {
     let mut found = Vec::new();
-    for some in ids.chunks(MOST) {
+    for some in ids.chunks(MAX_DESCRIBED) {
         let filter = tags::filter("instance-id", some.iter().map(String::as_str));
         found.extend(pages(client, vec![filter]).await?);
     }

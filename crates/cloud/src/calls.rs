@@ -1,10 +1,14 @@
-//! The AWS API calls that Kerf makes, with EC2's names for types and fields.
+//! The AWS API calls that Kerf makes, with EC2's names for types and fields, and their batching and rate limits.
 
+pub mod batcher;
 mod cluster;
+mod error;
+pub mod guard;
 mod launch;
 mod placement;
 mod profile;
 mod queue;
+pub mod rate_limiter;
 mod status;
 
 use std::collections::BTreeMap;
@@ -13,9 +17,8 @@ use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::CloudError;
-
 pub use cluster::ClusterDescription;
+pub use error::{CloudError, ErrorKind};
 pub use launch::{
     BlockDevice, ConnectionTracking, FleetAnswer, FleetConfig, FleetError, FleetInstance, FleetOverride, FleetRequest,
     InterfaceKind, LaunchTemplateRequest, MetadataOptions, NetworkInterface, Placement, ReservationSpecification,

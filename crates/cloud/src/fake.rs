@@ -11,13 +11,13 @@ mod clock;
 mod controls;
 mod events;
 mod faults;
-mod find;
+mod filter;
 mod fleet;
-mod places;
+mod placement;
 mod profiles;
 mod queue;
 mod serve;
-mod world;
+mod state;
 
 use std::sync::Arc;
 
@@ -25,23 +25,22 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::calls::{Call, FleetRequest, SpotPrice, Subnet};
-use crate::error::CloudError;
+use crate::calls::{Call, CloudError, FleetRequest, SpotPrice, Subnet};
 
 pub use builder::{Builder, IMAGE_VERSION, own_image};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use faults::{Fault, Input, Logged};
-pub use find::{ACCOUNT, AMAZON};
-pub use world::{CapacityOutage, FakeInstance, Pool, Timing};
+pub use filter::{ACCOUNT, AMAZON};
+pub use state::{CapacityOutage, FakeInstance, Pool, Timing};
 
 use events::FakeEvent;
 use faults::no_answer;
-use world::World;
+use state::FakeState;
 
 /// The fake; clones share their state.
 #[derive(Clone)]
 pub struct FakeCloud {
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<FakeState>>,
     clock: Arc<dyn Clock>,
     revision: watch::Sender<u64>,
     /// Counter of messages sent to queues, for tasks that wait for a message.
@@ -55,8 +54,8 @@ impl FakeCloud {
         Builder::new(region)
     }
 
-    fn new(world: World, clock: Arc<dyn Clock>) -> Self {
-        Self { world: Arc::new(Mutex::new(world)), clock, revision: watch::Sender::new(0), sent: watch::Sender::new(0) }
+    fn new(state: FakeState, clock: Arc<dyn Clock>) -> Self {
+        Self { state: Arc::new(Mutex::new(state)), clock, revision: watch::Sender::new(0), sent: watch::Sender::new(0) }
     }
 
     /// Subscribes to a counter of instance changes. After a change, read [`Self::machines`].
@@ -125,54 +124,54 @@ impl FakeCloud {
     /// Terminates an instance without an API call of Kerf, as an operator or a hardware failure does. Returns false if it has
     /// already ended.
     pub fn kill(&self, id: &str) -> bool {
-        let (mut world, now) = self.at_present();
-        let ended = world.shut_down(id, now);
-        drop(world);
+        let (mut state, now) = self.at_present();
+        let ended = state.shut_down(id, now);
+        drop(state);
         self.announce(ended);
         ended
     }
 
     /// Limits the capacity of a pool to a number of instances; `None` removes the limit.
     pub fn set_stock(&self, pool: Pool, left: Option<u32>) {
-        let (mut world, _) = self.at_present();
+        let (mut state, _) = self.at_present();
         match left {
-            Some(left) => world.stock.insert(pool, left),
-            None => world.stock.remove(&pool),
+            Some(left) => state.stock.insert(pool, left),
+            None => state.stock.remove(&pool),
         };
     }
 
     /// Limits the vCPUs that the account may run at once with `capacity_type`; `None` removes the limit.
     pub fn set_quota(&self, capacity_type: &str, vcpus: Option<u32>) {
-        let (mut world, _) = self.at_present();
+        let (mut state, _) = self.at_present();
         match vcpus {
-            Some(vcpus) => world.quotas.insert(capacity_type.to_owned(), vcpus),
-            None => world.quotas.remove(capacity_type),
+            Some(vcpus) => state.quotas.insert(capacity_type.to_owned(), vcpus),
+            None => state.quotas.remove(capacity_type),
         };
     }
 
-    /// Removes the capacity of pools until [`Self::end_droughts`].
-    pub fn dry_up(&self, drought: CapacityOutage) {
-        self.at_present().0.droughts.push(drought);
+    /// Removes the capacity of pools until [`Self::end_outages`].
+    pub fn start_outage(&self, outage: CapacityOutage) {
+        self.at_present().0.outages.push(outage);
     }
 
     /// Ends all capacity outages; limits of pools remain.
-    pub fn end_droughts(&self) {
-        self.at_present().0.droughts.clear();
+    pub fn end_outages(&self) {
+        self.at_present().0.outages.clear();
     }
 
     /// Sets the number of free addresses of a subnet.
     pub fn set_free_addresses(&self, subnet_id: &str, free: u32) {
-        let (mut world, _) = self.at_present();
-        if let Some(subnet) = world.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
+        let (mut state, _) = self.at_present();
+        if let Some(subnet) = state.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
             subnet.free_addresses = free;
         }
     }
 
     /// Sets one spot price, in millionths of a dollar per hour.
     pub fn set_spot_price(&self, instance_type: &str, zone: &str, micro_dollars: i64) {
-        let (mut world, _) = self.at_present();
-        world.spot_prices.retain(|price| price.instance_type != instance_type || price.zone != zone);
-        world.spot_prices.push(SpotPrice {
+        let (mut state, _) = self.at_present();
+        state.spot_prices.retain(|price| price.instance_type != instance_type || price.zone != zone);
+        state.spot_prices.push(SpotPrice {
             instance_type: instance_type.to_owned(),
             zone: zone.to_owned(),
             micro_dollars,
@@ -218,12 +217,12 @@ impl FakeCloud {
     }
 
     /// Applies the changes that are due and returns the locked state with the current time.
-    fn at_present(&self) -> (MutexGuard<'_, World>, Timestamp) {
+    fn at_present(&self) -> (MutexGuard<'_, FakeState>, Timestamp) {
         let now = self.clock.now();
-        let mut world = self.world.lock();
-        let changed = world.advance(now);
+        let mut state = self.state.lock();
+        let changed = state.advance(now);
         self.announce(changed);
-        (world, now)
+        (state, now)
     }
 
     fn announce(&self, changed: bool) {
@@ -233,14 +232,14 @@ impl FakeCloud {
         }
     }
 
-    fn notice(&self, id: &str, told: FakeEvent<'_>, publish: impl FnOnce(&mut FakeInstance, Timestamp)) -> bool {
-        let (mut world, now) = self.at_present();
-        let machine = world.machines.get_mut(id).filter(|machine| !machine.instance.is_ending());
+    fn notice(&self, id: &str, event: FakeEvent<'_>, publish: impl FnOnce(&mut FakeInstance, Timestamp)) -> bool {
+        let (mut state, now) = self.at_present();
+        let machine = state.machines.get_mut(id).filter(|machine| !machine.instance.is_ending());
         let found = machine.map(|machine| publish(machine, now)).is_some();
         if found {
-            world.tell(id, told, now);
+            state.send_event(id, event, now);
         }
-        drop(world);
+        drop(state);
         self.announce(found);
         found
     }
@@ -250,7 +249,7 @@ impl FakeCloud {
         &'a self,
         call: &'static str,
         input: Input,
-        serve: impl FnOnce(&mut World, Timestamp) -> Result<T, CloudError> + Send + 'a,
+        serve: impl FnOnce(&mut FakeState, Timestamp) -> Result<T, CloudError> + Send + 'a,
     ) -> Call<'a, T> {
         Box::pin(async move { self.serve(call, input, serve) })
     }
@@ -260,20 +259,20 @@ impl FakeCloud {
         &self,
         call: &'static str,
         input: Input,
-        serve: impl FnOnce(&mut World, Timestamp) -> Result<T, CloudError>,
+        serve: impl FnOnce(&mut FakeState, Timestamp) -> Result<T, CloudError>,
     ) -> Result<T, CloudError> {
-        let (mut world, now) = self.at_present();
-        let fault = world.script.strike(call);
-        world.log.push(Logged { call, at: now, input, fault: fault.clone() });
-        let before = world.changes;
+        let (mut state, now) = self.at_present();
+        let fault = state.script.strike(call);
+        state.log.push(Logged { call, at: now, input, fault: fault.clone() });
+        let before = state.changes;
         let answer = match fault {
-            None => serve(&mut world, now),
-            Some(Fault::Lost) => serve(&mut world, now).and(Err(no_answer(call))),
+            None => serve(&mut state, now),
+            Some(Fault::Lost) => serve(&mut state, now).and(Err(no_answer(call))),
             Some(Fault::Dropped) => Err(no_answer(call)),
             Some(Fault::Error { kind, code, message }) => Err(CloudError { call, kind, code, message }),
         };
-        let changed = before != world.changes;
-        drop(world);
+        let changed = before != state.changes;
+        drop(state);
         self.announce(changed);
         answer
     }

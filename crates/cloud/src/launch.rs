@@ -10,9 +10,9 @@
 //! 3. [`LaunchChoice::request`] creates the request. The token is its client token and a tag of every instance, so the
 //!    instances can be found after any outcome. A fleet for one NodeClaim also has tags with the NodeClaim's name and UID. All
 //!    instances of a fleet have the same tags, so instances of a shared fleet get [`ownership_tags`] when they are nodes.
-//! 4. [`buy`] creates the launch templates and the fleet. A call with an unknown outcome is retried with the **same request**,
+//! 4. [`create_fleet`] creates the launch templates and the fleet. A call with an unknown outcome is retried with the **same request**,
 //!    and EC2 returns the same answer. Other parameters need a new token, because EC2 refuses the old one.
-//! 5. [`deal`] assigns the instances to the NodeClaims. An instance with a NodeClaim's UID belongs to that NodeClaim. The other
+//! 5. [`assign`] assigns the instances to the NodeClaims. An instance with a NodeClaim's UID belongs to that NodeClaim. The other
 //!    instances in the order of their ids go to the other NodeClaims in the order of their names. Instances that a status
 //!    already names are not assigned again. The assignment is deterministic.
 //! 6. A NodeClaim without an instance because of insufficient capacity chooses again at once, without the unavailable
@@ -25,8 +25,11 @@
 
 mod addresses;
 mod assignment;
+mod candidate;
 mod choice;
+pub mod claim;
 mod create_fleet;
+mod probe;
 mod reserved;
 mod template;
 mod templates;
@@ -35,38 +38,29 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{Taint, annotation, label};
+use api::{Taint, label};
 use jiff::Timestamp;
 use planner::{CapacityType, Catalogue, Requirements, Resources};
 use thiserror::Error;
 
 use crate::calls::{FleetConfig, FleetRequest, LaunchTemplateRequest, Tags};
 use crate::nodeclass::ResolvedClass;
+use crate::nodeclass::user_data::NodeRegistration;
 use crate::settings::Settings;
+use crate::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
 use crate::unavailable_offerings::{Scope, UnavailableOfferings, family_class};
 
 pub use addresses::InFlight;
-pub use assignment::{Assignment, HeldInstance, Resume, deal, resume};
+pub use assignment::{Assignment, HeldInstance, Resume, assign, resume};
 pub use choice::choose;
-pub use create_fleet::{BuyError, buy};
+pub use create_fleet::{CreateFleetError, create_fleet};
+pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};
 pub use reserved::ReservationKind;
+pub use template::{block_devices, metadata_options};
 pub use templates::Templates;
-pub(crate) use token::fingerprint;
 pub use token::{SETTLE, Token};
-pub use verdict::{FleetVerdict, LaunchFailure, Within, judge, judge_error, served};
+pub use verdict::{FleetVerdict, LaunchFailure, Within, interpret, interpret_error, served};
 
-/// Tag key of the owning NodeClaim's name.
-pub const NODE_CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
-/// Tag key of the owning NodeClaim's UID.
-pub const NODE_CLAIM_UID_TAG: &str = "kerf.sh/nodeclaim-uid";
-/// Tag key of the launch token; the NodeClaim's annotation has the same key.
-pub const LAUNCH_TOKEN_TAG: &str = annotation::LAUNCH_TOKEN;
-/// Tag key of the cluster's name.
-pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
-/// Name prefix of launch templates.
-pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
-/// Resource name of EFA interfaces.
-pub const EFA: &str = "vpc.amazonaws.com/efa";
 /// Maximum number of instance types per fleet, cheapest first.
 pub const MAX_TYPES: usize = 60;
 /// Maximum number of instances per fleet. More NodeClaims are split into several fleets.
@@ -92,6 +86,14 @@ pub struct LaunchRequest {
     pub overlay_priced: bool,
     /// True if the plan lowered `minValues` to the available number of values. Then `minValues` do not block the launch.
     pub min_values_relaxed: bool,
+}
+
+impl LaunchRequest {
+    /// Returns the labels and taints with which the node registers.
+    #[must_use]
+    pub fn registration(&self) -> NodeRegistration<'_> {
+        NodeRegistration { labels: &self.labels, taints: &self.taints, startup_taints: &self.startup_taints }
+    }
 }
 
 /// The state that a choice depends on, besides the request.
@@ -226,22 +228,4 @@ impl LaunchChoice {
 #[must_use]
 pub fn ownership_tags(claim: &ClaimId) -> Tags {
     [(NODE_CLAIM_TAG.to_owned(), claim.name.clone()), (NODE_CLAIM_UID_TAG.to_owned(), claim.uid.clone())].into()
-}
-
-/// Returns the tags that select every instance of the cluster, in all NodePools.
-#[must_use]
-pub fn cluster_tags(settings: &Settings) -> Tags {
-    [
-        (CLUSTER_TAG.to_owned(), settings.cluster_name.clone()),
-        (label::NODEPOOL.to_owned(), "*".to_owned()),
-        (label::EC2_NODE_CLASS.to_owned(), "*".to_owned()),
-    ]
-    .into()
-}
-
-/// Returns the tags that select every launch template of an EC2NodeClass.
-#[must_use]
-pub fn template_tags(class: &str, settings: &Settings) -> Tags {
-    [(CLUSTER_TAG.to_owned(), settings.cluster_name.clone()), (label::EC2_NODE_CLASS.to_owned(), class.to_owned())]
-        .into()
 }

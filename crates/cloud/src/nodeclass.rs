@@ -4,14 +4,15 @@
 //! [`queries`] and [`resolve`] are pure; [`fetch`] only sends the queries.
 
 mod alias;
+mod cache;
 mod drift;
 mod images;
-mod memory;
-mod probe;
 mod profile;
 mod queries;
 mod reserved;
+pub mod user_data;
 mod validate;
+mod variant;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,20 +21,18 @@ use api::duration::InvalidDuration;
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec};
 use api::{EC2NodeClass, condition, nodeclass, reason};
 
-use crate::calls::{CapacityReservation, InstanceProfile, PlacementGroup, SecurityGroup, Subnet};
-use crate::error::CloudError;
-use crate::launch::fingerprint;
+use crate::calls::{CapacityReservation, CloudError, InstanceProfile, PlacementGroup, SecurityGroup, Subnet};
 use crate::settings::Settings;
-use crate::types::{ClassError, ClassSettings, Zone};
+use crate::tags::fingerprint;
 use jiff::Timestamp;
 
+pub use cache::{Keep, ResolutionCache};
 pub use drift::{Drift, DriftUnknown, Group, drift};
-pub use images::{ResolvedImage, Variant};
-pub use memory::{Keep, ResolutionCache};
-pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};
+pub use images::ResolvedImage;
 pub use profile::{ProfilePlan, ProfileStep, Unused, class_path, cluster_path, own_name, removal};
 pub use queries::{Answers, FoundImages, ImageQuery, Queries, fetch, queries};
 pub use reserved::is_expiring;
+pub use variant::Variant;
 
 /// Condition reason: an annotation of the EC2NodeClass for the agent is invalid.
 pub const AGENT_SETTINGS_INVALID: &str = "AgentSettingsInvalid";
@@ -67,6 +66,15 @@ impl Finding {
     pub fn is_good(&self) -> bool {
         self.status == condition::TRUE
     }
+}
+
+/// A zone of an EC2NodeClass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// Zone id, such as `usw2-az1`.
+    pub id: String,
+    /// Ids of the EC2NodeClass's subnets in the zone that have free addresses.
+    pub subnets: Vec<String>,
 }
 
 /// An EC2NodeClass with everything that a launch needs.
@@ -107,15 +115,6 @@ impl ResolvedClass {
             zone.subnets.extend((subnet.free_addresses > 0).then(|| subnet.id.clone()));
         }
         zones
-    }
-
-    /// Returns the settings that determine the capacity of the EC2NodeClass's instances.
-    ///
-    /// # Errors
-    /// When a quantity or a threshold of the EC2NodeClass cannot be parsed.
-    pub fn sizes(&self, class: &EC2NodeClass) -> Result<ClassSettings, ClassError> {
-        let placement_strategy = self.placement_group.as_ref().map(|group| group.strategy.clone());
-        Ok(ClassSettings { placement_strategy, ..ClassSettings::new(class, self.zones())? })
     }
 
     /// Returns the first image that runs on an instance type with these labels.
@@ -190,12 +189,12 @@ impl Resolution {
         self.validate(settings);
     }
 
-    /// Records the failure of a launch probe. The previous condition remains if AWS gave no definite answer.
-    pub fn launch_failed(&mut self, failed: ProbeFailure) {
+    /// Records a failed launch probe: its condition, or its error without one. The previous condition then remains.
+    pub fn launch_failed(&mut self, failure: Result<Finding, CloudError>) {
         self.findings.retain(|finding| finding.condition != condition::VALIDATION_SUCCEEDED);
-        match failed.verdict(&self.class) {
-            Some(finding) => self.findings.push(finding),
-            None => self.errors.push(failed.error),
+        match failure {
+            Ok(finding) => self.findings.push(finding),
+            Err(error) => self.errors.push(error),
         }
     }
 

@@ -7,10 +7,11 @@ mod compatibility;
 mod labels;
 mod memory;
 mod offerings;
+pub mod prices;
 mod reserved;
 
 use jiff::Timestamp;
-use planner::{Catalogue, InstanceType, Requirements};
+use planner::{Catalogue, InstanceType};
 
 use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
@@ -18,8 +19,8 @@ use crate::nodeclass::ResolvedImage;
 use crate::settings::Settings;
 use crate::unavailable_offerings::UnavailableOfferings;
 
-pub use capacity::{allocatable, capacity};
-pub use class::{ClassError, ClassSettings, Threshold, Zone};
+pub use capacity::{EFA, allocatable, capacity};
+pub use class::{ClassError, ClassSettings, Threshold};
 pub use compatibility::{Incompatible, unfit};
 pub use labels::{is_exotic, labels};
 pub use memory::{BELIEVED, LearnedMemory, MemoryUpdate, image_set};
@@ -34,7 +35,7 @@ pub struct Source<'a> {
     /// Facts from the data files.
     pub facts: &'a Facts,
     /// Prices and zones.
-    pub market: &'a OfferingSource,
+    pub offerings: &'a OfferingSource,
     /// Unavailable offerings.
     pub shortages: &'a UnavailableOfferings,
     /// Images of the EC2NodeClass; without images every offering is unavailable.
@@ -76,8 +77,8 @@ pub fn listing(
     labels.extend(class.system_labels(info));
     let (capacity, allocatable) = capacity::sizes(info, source.facts, class, settings);
     let imageless = || (!source.images.iter().any(|image| image.fits(&labels))).then_some(Unavailable::NoImage);
-    let standing = unfit(info, class).map(Unavailable::Unfit).or_else(imageless);
-    let quotes = source.market.quotes(info, class, source.shortages, standing.as_ref(), now);
+    let common = unfit(info, class).map(Unavailable::Unfit).or_else(imageless);
+    let quotes = source.offerings.quotes(info, class, source.shortages, common.as_ref(), now);
     let (priced, unpriced): (Vec<&Quote>, Vec<&Quote>) = quotes.iter().partition(|quote| quote.price.is_some());
     let offerings = |quotes: Vec<&Quote>| quotes.into_iter().map(Quote::offering).collect();
     let kind = InstanceType {
@@ -90,32 +91,4 @@ pub fn listing(
         ..InstanceType::default()
     };
     (kind, quotes)
-}
-
-/// Converts requirements into those of the planner; deprecated keys become the current ones.
-#[must_use]
-pub fn requirements(list: &[api::Requirement]) -> Requirements {
-    let mut all = Requirements::default();
-    for one in list {
-        all.add(&requirement(one));
-    }
-    all
-}
-
-fn requirement(one: &api::Requirement) -> planner::Requirement {
-    planner::Requirement {
-        key: api::label::canonical(&one.key).to_owned(),
-        operator: match one.operator {
-            api::Operator::In => planner::Operator::In,
-            api::Operator::NotIn => planner::Operator::NotIn,
-            api::Operator::Exists => planner::Operator::Exists,
-            api::Operator::DoesNotExist => planner::Operator::DoesNotExist,
-            api::Operator::Gt => planner::Operator::Gt,
-            api::Operator::Lt => planner::Operator::Lt,
-            api::Operator::Gte => planner::Operator::Gte,
-            api::Operator::Lte => planner::Operator::Lte,
-        },
-        values: one.values.clone(),
-        min_values: one.min_values.and_then(|count| u32::try_from(count).ok()),
-    }
 }

@@ -2,10 +2,10 @@
 
 mod fake;
 mod launch;
-mod moulds;
+mod launch_templates;
 mod nodeclass;
-mod pace;
 mod policy;
+mod rate_limiter;
 mod sizes;
 mod types;
 mod user_data;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use api::label;
 use api::nodeclass::{AmiFamily, InterfaceType, NetworkInterface};
-use cloud::nodeclass::ResolvedImage;
-use cloud::prices::PriceBook;
-use cloud::types::{self, ClassSettings, Incompatible, OfferingSource, Quote, Source, Threshold, Unavailable, Zone};
+use cloud::nodeclass::{ResolvedImage, Zone};
+use cloud::types::prices::PriceBook;
+use cloud::types::{self, ClassSettings, Incompatible, OfferingSource, Quote, Source, Threshold, Unavailable};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, Instance, InstanceTypeInfo, Settings, data};
 use jiff::Timestamp;
@@ -46,7 +46,7 @@ fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec
     let source = Source {
         infos: std::slice::from_ref(info),
         facts,
-        market: &market,
+        offerings: &market,
         shortages: &UnavailableOfferings::default(),
         images: &images,
     };
@@ -121,9 +121,9 @@ fn tenancy_label_is_default_unless_requested() {
     let instance = Instance { instance_type: kind.name.clone(), ..Instance::default() };
     let mut several = kind.clone();
     several.labels.insert("example.com/either".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
-    let labels = cloud::claim::describe(&instance, Some(&several), &Settings::default()).labels;
+    let labels = cloud::launch::claim::describe(&instance, Some(&several), &Settings::default()).labels;
     assert_eq!(labels.get(label::INSTANCE_TENANCY).map(String::as_str), Some("default"));
-    assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
+    assert!(!labels.contains_key("example.com/either"), "the value is ambiguous");
 }
 
 /// Rows: the reservation preference of the launch, whether the feature gate is enabled, and the capacity type.
@@ -144,18 +144,18 @@ fn describe_returns_on_demand_when_reservation_is_not_targeted() {
             ..Instance::default()
         };
         let settings = Settings { reserved_capacity: open, ..Settings::default() };
-        let labels = cloud::claim::describe(&instance, Some(&kind("m5.large", &class())), &settings).labels;
-        let told = |key: &str| labels.get(key).map(String::as_str);
-        assert_eq!(told(label::CAPACITY_TYPE), Some(expected), "{preference:?}, open {open}");
+        let labels = cloud::launch::claim::describe(&instance, Some(&kind("m5.large", &class())), &settings).labels;
+        let value = |key: &str| labels.get(key).map(String::as_str);
+        assert_eq!(value(label::CAPACITY_TYPE), Some(expected), "{preference:?}, open {open}");
         let reserved = (expected == "reserved").then_some("cr-1");
-        assert_eq!(told(label::CAPACITY_RESERVATION_ID), reserved, "{preference:?}, open {open}");
+        assert_eq!(value(label::CAPACITY_RESERVATION_ID), reserved, "{preference:?}, open {open}");
     }
 }
 
 #[test]
 fn without_efa_removes_efa_from_the_claim() {
     let kind = kind("m6idn.32xlarge", &class());
-    let parts = cloud::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
+    let parts = cloud::launch::claim::describe(&Instance::default(), Some(&kind), &Settings::default());
     assert!(parts.capacity.contains_key(EFA) && parts.allocatable.contains_key(EFA));
     let parts = parts.without_efa();
     assert!(!parts.capacity.contains_key(EFA) && !parts.allocatable.contains_key(EFA));
@@ -196,8 +196,8 @@ fn unfit_returns_the_reason_when_the_type_is_incompatible() {
         assert_eq!(types::unfit(&info(name), &class), expected, "{name}");
         let (kind, quotes) = listing(&info(name), &class);
         assert!(expected.is_none() || kind.offerings.iter().all(|offering| !offering.available), "{name}");
-        let told = |quote: &Quote| quote.obstacle == expected.clone().map(Unavailable::Unfit);
-        assert!(expected.is_none() || quotes.iter().all(told), "{name}");
+        let value = |quote: &Quote| quote.obstacle == expected.clone().map(Unavailable::Unfit);
+        assert!(expected.is_none() || quotes.iter().all(value), "{name}");
     }
 }
 
@@ -277,7 +277,8 @@ fn listing_of(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, 
     market.set_offerings(vec![sold("us-east-1b"), sold("us-east-1a")]);
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let infos = std::slice::from_ref(info);
-    let source = Source { infos, facts, market: &market, shortages: &UnavailableOfferings::default(), images: &images };
+    let source =
+        Source { infos, facts, offerings: &market, shortages: &UnavailableOfferings::default(), images: &images };
     let zone = |name: &str| (name.to_owned(), Zone { id: name.to_owned(), subnets: vec!["subnet-1".to_owned()] });
     let class = ClassSettings { zones: ["us-east-1b", "us-east-1a"].map(zone).into(), ..class.clone() };
     types::listing(info, &source, &class, &Settings { region: "us-east-1".to_owned(), ..Settings::default() }, NOW)

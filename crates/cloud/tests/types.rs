@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use api::nodeclass::AmiFamily;
 use api::{label, quantity};
-use cloud::nodeclass::ResolvedImage;
-use cloud::types::{self, ClassSettings, OfferingSource, Source, Threshold, Zone};
+use cloud::nodeclass::{ResolvedImage, Zone};
+use cloud::types::{self, ClassSettings, OfferingSource, Source, Threshold};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{Image, InstanceTypeInfo, Settings, SpotPrice, data};
 use jiff::{SignedDuration, Timestamp};
@@ -219,7 +219,7 @@ fn offerings_follow_zones_prices_capacity_and_images() {
         let source = Source {
             infos: &infos,
             facts: data::facts().unwrap(),
-            market,
+            offerings: market,
             shortages,
             images: std::slice::from_ref(&image),
         };

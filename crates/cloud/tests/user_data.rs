@@ -3,11 +3,11 @@
 
 use api::nodeclass::AmiFamily;
 use api::{EC2NodeClass, Taint, label};
+use cloud::Settings;
 use cloud::fake::{FakeCloud, ManualClock, own_image};
-use cloud::launch::LaunchRequest;
+use cloud::launch::{LaunchRequest, block_devices, metadata_options};
+use cloud::nodeclass::user_data::{NodeUserData, document};
 use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, queries, resolve};
-use cloud::user_data::{NodeUserData, document};
-use cloud::{Settings, family};
 use jiff::Timestamp;
 use machine::userdata::{Document, RenderError, Warning};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ async fn class(family: AmiFamily, spec: &Value, annotations: &Value, image: &str
     resolve(&class, answers, &settings(), now).class
 }
 
-fn told(class: &ResolvedClass) -> Result<Document, RenderError> {
+fn rendered(class: &ResolvedClass) -> Result<Document, RenderError> {
     let ask = LaunchRequest {
         labels: [("team".to_owned(), "a".to_owned()), (label::ZONE.to_owned(), "z".to_owned())].into(),
         taints: vec![Taint::new("dedicated", "NoSchedule")],
@@ -60,7 +60,7 @@ fn told(class: &ResolvedClass) -> Result<Document, RenderError> {
         ..LaunchRequest::default()
     };
     let machine = NodeUserData { capacity_type: label::CAPACITY_SPOT, image_id: "ami-1", max_pods: 58 };
-    document(class, &settings(), &ask, machine)
+    document(class, &settings(), ask.registration(), machine)
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn document_has_cluster_labels_taints_and_pods_per_family() {
     for family in FAMILIES {
         let user_data = if family == AmiFamily::Bottlerocket { "settings.motd = 'mine'" } else { "echo mine" };
         let class = class(family, &json!({"userData": user_data}), &json!({}), "").await;
-        let Document { text, warnings } = told(&class).unwrap();
+        let Document { text, warnings } = rendered(&class).unwrap();
         assert_eq!(warnings, [], "{family:?}");
         if family == AmiFamily::Custom {
             assert_eq!(text, user_data, "to the byte");
@@ -81,7 +81,7 @@ async fn document_has_cluster_labels_taints_and_pods_per_family() {
             assert!(text.contains(part), "{family:?}: {part} is not in {text}");
         }
         assert!(!text.contains(label::ZONE), "{family:?}: kubelet may not set it");
-        assert!(!text.contains("agent-not-ready"), "{family:?}: nobody would lift it");
+        assert!(!text.contains("agent-not-ready"), "{family:?}: no agent would remove it");
         let at = |what: &str| text.find(what).unwrap();
         assert!(at("dedicated") < at("cni.example.com/wait") || family == AmiFamily::Bottlerocket);
     }
@@ -93,18 +93,18 @@ async fn document_configures_the_agent_by_family() {
     let container = "[settings.host-containers.kerf-agent]\nsource = 'example.com/agent:1'\n";
     for (family, user_data) in [(AmiFamily::Al2023, ""), (AmiFamily::Bottlerocket, container)] {
         let class = class(family, &json!({"userData": user_data}), &annotations, "").await;
-        let text = told(&class).unwrap().text;
+        let text = rendered(&class).unwrap().text;
         assert!(text.contains("kerf.sh/agent-not-ready"), "{family:?}");
         let read = machine::userdata::parse_agent(text.as_bytes()).unwrap().unwrap();
         assert_eq!(read.units, ["kubelet.service"], "{family:?}");
     }
     for family in [AmiFamily::Al2, AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025] {
         let class = class(family, &json!({}), &json!({"kerf.sh/agent": "enabled"}), "").await;
-        let error = told(&class).unwrap_err();
+        let error = rendered(&class).unwrap_err();
         assert!(matches!(error, RenderError::AgentNotServed { .. }), "{error}");
     }
     let plain = class(AmiFamily::Bottlerocket, &json!({}), &json!({"kerf.sh/agent": "enabled"}), "").await;
-    assert_eq!(told(&plain).unwrap().warnings, [Warning::AgentFromImage]);
+    assert_eq!(rendered(&plain).unwrap().warnings, [Warning::AgentFromImage]);
 }
 
 #[tokio::test]
@@ -120,14 +120,14 @@ async fn document_uses_bottlerocket_release_of_alias_or_image_name() {
     ] {
         spec["instanceStorePolicy"] = json!("RAID0");
         let class = class(AmiFamily::Bottlerocket, &spec, &json!({}), image).await;
-        assert_eq!(told(&class).unwrap().text.contains("--dirs"), explicit, "{spec}, {image}");
+        assert_eq!(rendered(&class).unwrap().text.contains("--dirs"), explicit, "{spec}, {image}");
     }
 }
 
 #[tokio::test]
 async fn block_devices_default_by_family_unless_the_class_lists_some() {
     let devices = async |family: AmiFamily, spec: &Value| {
-        let disks = family::block_devices(&class(family, spec, &json!({}), "").await.spec, family);
+        let disks = block_devices(&class(family, spec, &json!({}), "").await.spec, family);
         disks.into_iter().map(|disk| (disk.device, disk.size_gib, disk.volume_type, disk.encrypted)).collect::<Vec<_>>()
     };
     let usual = |device: &str, size: u32| (device.to_owned(), Some(size), Some("gp3".to_owned()), Some(true));
@@ -154,7 +154,7 @@ async fn metadata_omits_ipv6_in_regions_without_support() {
         (json!({}), "us-isob-west-1", None),
     ] {
         let spec = class(AmiFamily::Al2023, &json!({"metadataOptions": options}), &json!({}), "").await.spec;
-        let options = family::metadata(&spec, region);
+        let options = metadata_options(&spec, region);
         assert_eq!(options.http_protocol_ipv6.as_deref(), expected, "{region}");
         assert_eq!((options.http_endpoint.as_str(), options.http_tokens.as_str()), ("enabled", "required"));
         assert_eq!(options.hop_limit, 1);

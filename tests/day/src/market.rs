@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::{EC2NodeClass, EC2NodeClassSpec};
-use cloud::nodeclass::ResolvedImage;
-use cloud::types::{ClassSettings, OfferingSource as Prices, Source, Zone, catalogue};
+use cloud::nodeclass::{ResolvedImage, Zone};
+use cloud::types::{ClassSettings, OfferingSource as Prices, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Image, data};
 use jiff::Timestamp;
@@ -186,8 +186,13 @@ fn on_demand(sizes: &[&str]) -> anyhow::Result<Catalogue> {
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
     let class = ClassSettings::new(&class, ZONES.iter().map(zone).collect())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
-    let source =
-        Source { infos: &infos, facts, market: &prices, shortages: &UnavailableOfferings::default(), images: &images };
+    let source = Source {
+        infos: &infos,
+        facts,
+        offerings: &prices,
+        shortages: &UnavailableOfferings::default(),
+        images: &images,
+    };
     let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
     let mut found = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
     for kind in &mut found.types {

@@ -101,7 +101,8 @@ async fn reports(told: &mut Told, claims: &[NodeClaim]) -> Result<()> {
             let status = claim.status.as_ref().context("a claim without status")?;
             let usage = usages.get_opt(&status.node_name).await?;
             let usage = usage.with_context(|| format!("{} has not reported yet", status.node_name))?;
-            let instance = cloud::claim::instance_id(&status.provider_id).context("a claim without an instance")?;
+            let instance =
+                cloud::launch::claim::instance_id(&status.provider_id).context("a claim without an instance")?;
             ensure!(usage.spec.instance == instance, "{} reports for {}", status.node_name, usage.spec.instance);
             let used = usage.spec.cpu.p95.amount("cpu")?;
             ensure!(used >= SEEN, "{} has seen {used} thousandths of a CPU in use", status.node_name);

@@ -50,7 +50,7 @@ pub async fn find(told: &Told, node: &str) -> Result<Victim> {
         .with_context(|| format!("{node} has no NodeClaim"))?;
     let provider_id = claim.status.as_ref().map(|status| status.provider_id.as_str()).unwrap_or_default();
     let instance =
-        cloud::claim::instance_id(provider_id).with_context(|| format!("{node} has no instance"))?.to_owned();
+        cloud::launch::claim::instance_id(provider_id).with_context(|| format!("{node} has no instance"))?.to_owned();
     Ok(Victim { node: node.to_owned(), claim: claim.name_any(), instance })
 }
 

@@ -108,7 +108,7 @@ async fn launch(told: &mut Told) -> Result<()> {
     };
     teller.line("spot is preferred", spot).await?;
     let tagged = async {
-        for key in [label::NODEPOOL, label::EC2_NODE_CLASS, "eks:eks-cluster-name", cloud::launch::LAUNCH_TOKEN_TAG] {
+        for key in [label::NODEPOOL, label::EC2_NODE_CLASS, "eks:eks-cluster-name", cloud::tags::LAUNCH_TOKEN_TAG] {
             ensure!(fleet.tags.contains_key(key), "no tag {key} among {:?}", fleet.tags.keys());
         }
         Ok(())

@@ -45,6 +45,6 @@ pub(super) fn hold(claim: &NodeClaim) -> HeldInstance {
     HeldInstance {
         claim: id(claim),
         token: Token::read(claim.launch_token().unwrap_or_default()),
-        instance: claim.provider_id().and_then(cloud::claim::instance_id).map(str::to_owned),
+        instance: claim.provider_id().and_then(cloud::launch::claim::instance_id).map(str::to_owned),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition, reason};
-use cloud::claim::ClaimParts;
+use cloud::launch::claim::ClaimParts;
 use cloud::launch::{LaunchChoice, LaunchFailure, LaunchRefusal};
 use cloud::{FleetAnswer, FleetRequest, Instance};
 use daemon::metric::Metrics;

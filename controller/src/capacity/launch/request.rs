@@ -15,7 +15,7 @@ fn says(claim: &NodeClaim, key: &str) -> bool {
 /// lists network interfaces, which then define those of the type.
 pub(super) fn got_efa(claim: &NodeClaim, class: Option<&EC2NodeClassSpec>) -> bool {
     let listed = class.is_some_and(|class| class.network_interfaces.is_some());
-    listed || claim.spec.resources.requests.contains_key(cloud::launch::EFA)
+    listed || claim.spec.resources.requests.contains_key(cloud::types::EFA)
 }
 
 /// Converts a NodeClaim into a launch request.
@@ -27,7 +27,7 @@ pub(super) fn ask(claim: &NodeClaim) -> LaunchRequest {
         .iter()
         .map(|(name, amount)| (name.clone(), amount.amount(name).unwrap_or(0)))
         .collect();
-    let requirements: Requirements = cloud::types::requirements(&claim.spec.requirements);
+    let requirements: Requirements = cloud::requirements(&claim.spec.requirements);
     LaunchRequest {
         pool: claim.nodepool().to_owned(),
         requirements,
@@ -54,7 +54,7 @@ mod tests {
         let listed = json!([{"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}]);
         let rows = [
             (json!({}), Value::Null, false),
-            (json!({cloud::launch::EFA: "1"}), Value::Null, true),
+            (json!({cloud::types::EFA: "1"}), Value::Null, true),
             (json!({}), listed, true),
         ];
         for (requests, interfaces, expected) in rows {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cloud::CloudError;
-use cloud::prices::{EMBEDDED_REGION, NoPrices, Origin, PriceUpdate, Schedule};
+use cloud::types::prices::{EMBEDDED_REGION, NoPrices, Origin, PriceUpdate, Schedule};
 use daemon::metric::Metrics;
 use jiff::Timestamp;
 use planner::CapacityType;
@@ -35,7 +35,7 @@ impl Offerings {
         let name = capacity_type.as_str();
         let region = &self.settings.region;
         self.tell_prices(&metrics);
-        if capacity_type == CapacityType::OnDemand && !cloud::prices::has_pricing_api(region, isolated_network) {
+        if capacity_type == CapacityType::OnDemand && !cloud::types::prices::has_pricing_api(region, isolated_network) {
             log::info!(
                 region = region.as_str(), table = EMBEDDED_REGION;
                 "no Pricing API in this partition, using embedded on-demand prices"
@@ -60,7 +60,7 @@ impl Offerings {
             let wait = match answer {
                 Ok(learned) => {
                     log::info!(
-                        capacity_type = name, prices = learned.told as i64, changed = learned.changed as i64;
+                        capacity_type = name, prices = learned.reported as i64, changed = learned.changed as i64;
                         "loaded prices"
                     );
                     if learned.changed > 0 {
@@ -100,9 +100,9 @@ impl Offerings {
 
     /// Exports source, time and number of prices as metrics.
     fn tell_prices(&self, metrics: &Metrics) {
-        let standings = self.state().prices.prices().standings();
+        let standings = self.state().prices.prices().statuses();
         for standing in standings {
-            let name = standing.market.as_str();
+            let name = standing.capacity_type.as_str();
             for word in Origin::WORDS {
                 let is = f64::from(u8::from(word == standing.origin.as_str()));
                 metrics.set(

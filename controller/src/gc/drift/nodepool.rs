@@ -33,8 +33,8 @@ fn template(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
 /// node would lack the label too.
 fn requirements(claim: &NodeClaim, pool: &NodePool) -> Option<Drift> {
     // A NodeClaim may list many instance types: its requirements are parsed only if a label is missing.
-    let asked_for = LazyCell::new(|| cloud::types::requirements(&claim.spec.requirements));
-    let asked = cloud::types::requirements(&pool.spec.template.spec.requirements);
+    let asked_for = LazyCell::new(|| cloud::requirements(&claim.spec.requirements));
+    let asked = cloud::requirements(&pool.spec.template.spec.requirements);
     let stands = |key: &str| claim.metadata.labels.as_ref()?.get(key).map(String::as_str);
     let drifted = |(key, set): &(&str, &ValueSet)| match stands(key) {
         None => !set.allows(None) && !asked_for.get(key).is_some_and(|known| known.is_subset(set)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::condition;
 use cloud::Instance;
-use cloud::launch::LAUNCH_TOKEN_TAG;
+use cloud::tags::LAUNCH_TOKEN_TAG;
 use serde_json::{Value, json};
 
 use super::decide;

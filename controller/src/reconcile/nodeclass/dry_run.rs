@@ -2,7 +2,7 @@
 
 use api::NodePool;
 use cloud::launch::LaunchRequest;
-use cloud::nodeclass::{self, Resolution};
+use cloud::nodeclass::Resolution;
 
 use super::NodeClassView;
 use crate::capacity::offerings::Offerings;
@@ -19,9 +19,9 @@ pub(super) async fn rehearse(view: &NodeClassView, offerings: &Offerings, resolu
     }
     let pools: Vec<LaunchRequest> = view.pools.iter().map(|pool| ask(pool)).collect();
     let Some(probe) = offerings.probe(&view.class, &resolution.class, &pools, view.now) else { return };
-    match nodeclass::try_out(offerings.cloud(), &probe).await {
+    match cloud::launch::try_out(offerings.cloud(), &probe).await {
         Ok(()) => offerings.tried(&name, print, view.now),
-        Err(failed) => resolution.launch_failed(failed),
+        Err(failed) => failed.record(resolution),
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn ask(pool: &NodePool) -> LaunchRequest {
     let template = &pool.spec.template;
     LaunchRequest {
         pool: pool.metadata.name.clone().unwrap_or_default(),
-        requirements: cloud::types::requirements(&pool.template_requirements()),
+        requirements: cloud::requirements(&pool.template_requirements()),
         labels: template.metadata.labels.clone().unwrap_or_default(),
         taints: template.spec.taints.clone().unwrap_or_default(),
         startup_taints: template.spec.startup_taints.clone().unwrap_or_default(),

@@ -40,7 +40,7 @@ pub(super) async fn decide(view: &NodeClassView, offerings: &Offerings) -> Resul
 
 async fn estate(view: &NodeClassView, name: &str, offerings: &Offerings) -> Result<ClassResources, WriteError> {
     let settings = offerings.settings();
-    let templates = offerings.cloud().launch_templates(&cloud::launch::template_tags(name, settings)).await?;
+    let templates = offerings.cloud().launch_templates(&cloud::tags::template_tags(name, settings)).await?;
     let profiles = match settings.isolated_vpc {
         true => Vec::new(),
         false => offerings.cloud().instance_profiles(&nodeclass::class_path(&view.class, settings)).await?,

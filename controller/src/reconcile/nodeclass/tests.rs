@@ -53,7 +53,7 @@ async fn leaving(claims: usize, isolated_vpc: bool) -> (NodeClassView, Offerings
     for name in ["default", "other"] {
         let request = LaunchTemplateRequest {
             name: format!("karpenter.k8s.aws/{name}"),
-            tags: cloud::launch::template_tags(name, &settings),
+            tags: cloud::tags::template_tags(name, &settings),
             ..LaunchTemplateRequest::default()
         };
         fake.create_launch_template(&request).await.unwrap();

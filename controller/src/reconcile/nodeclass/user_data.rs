@@ -4,7 +4,7 @@
 use api::reason;
 use cloud::Settings;
 use cloud::nodeclass::ResolvedClass;
-use cloud::user_data::{self, NodeUserData};
+use cloud::nodeclass::user_data::{self, NodeUserData};
 
 use super::{NodeClassView, dry_run};
 use crate::write::events::{Event, ObjectReference};
@@ -29,7 +29,7 @@ pub(super) fn check(view: &NodeClassView, class: &ResolvedClass, settings: &Sett
     let capacity_type = api::label::CAPACITY_ON_DEMAND;
     let machine = NodeUserData { capacity_type, image_id: &image.image.id, max_pods: PODS };
     for ask in view.pools.iter().map(|pool| dry_run::ask(pool)) {
-        let warnings = match user_data::document(class, settings, &ask, machine) {
+        let warnings = match user_data::document(class, settings, ask.registration(), machine) {
             Ok(document) => {
                 check.bytes = check.bytes.max(u32::try_from(document.text.len()).ok());
                 document.warnings.iter().map(ToString::to_string).collect()

@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 
 use super::FakeCloud;
 use super::clock::{Clock, SystemClock};
-use super::find::{ACCOUNT, AMAZON};
-use super::world::{Timing, World, scramble};
+use super::filter::{ACCOUNT, AMAZON};
+use super::state::{FakeState, Timing, scramble};
 use crate::calls::{
     CapacityReservation, ClusterDescription, Image, PlacementGroup, SecurityGroup, SpotPrice, Subnet, Tags,
 };
@@ -232,7 +232,7 @@ impl Builder {
             .collect::<Vec<_>>();
         let here: std::collections::BTreeSet<_> = offerings.iter().map(|offering| &offering.instance_type).collect();
         let types = all.iter().filter(|(name, _)| here.contains(name)).map(|(name, info)| (name.clone(), info.clone()));
-        let mut world = World {
+        let mut state = FakeState {
             types: types.collect(),
             region: self.region,
             seed: self.seed,
@@ -245,18 +245,18 @@ impl Builder {
             reservations: self.reservations,
             placement_groups: self.placement_groups,
             clusters: [(self.cluster.clone(), described(&self.kubernetes))].into(),
-            ..World::default()
+            ..FakeState::default()
         };
-        world.profiles.roles.extend(self.roles);
+        state.profiles.roles.extend(self.roles);
         for (name, role) in self.profiles {
-            world.profiles.put(&name, role);
+            state.profiles.put(&name, role);
         }
-        world.on_demand = listed(&world)?;
-        world.offerings = offerings;
+        state.on_demand = listed(&state)?;
+        state.offerings = offerings;
         if self.spot_prices {
-            world.spot_prices = spot_prices(&world, self.seed)?;
+            state.spot_prices = spot_prices(&state, self.seed)?;
         }
-        Ok(FakeCloud::new(world, self.clock))
+        Ok(FakeCloud::new(state, self.clock))
     }
 
     fn furnish(&mut self) {
@@ -347,17 +347,17 @@ fn described(kubernetes: &str) -> ClusterDescription {
 }
 
 /// Returns the embedded prices of the existing types.
-fn listed(world: &World) -> Result<BTreeMap<String, i64>, DataError> {
+fn listed(state: &FakeState) -> Result<BTreeMap<String, i64>, DataError> {
     let prices = &data::facts()?.on_demand;
-    Ok(world.types.keys().filter_map(|name| Some((name.clone(), *prices.get(name)?))).collect())
+    Ok(state.types.keys().filter_map(|name| Some((name.clone(), *prices.get(name)?))).collect())
 }
 
 /// Returns spot prices of 30 to 45 % of the on-demand price, by type and zone, stable for a seed.
-fn spot_prices(world: &World, seed: u64) -> Result<Vec<SpotPrice>, DataError> {
+fn spot_prices(state: &FakeState, seed: u64) -> Result<Vec<SpotPrice>, DataError> {
     let prices = &data::facts()?.on_demand;
     let mut found = Vec::new();
-    for (index, offering) in world.offerings.iter().enumerate() {
-        let spot = world
+    for (index, offering) in state.offerings.iter().enumerate() {
+        let spot = state
             .types
             .get(&offering.instance_type)
             .is_some_and(|info| info.usage_classes.iter().any(|class| class == "spot"));

@@ -1,4 +1,5 @@
-//! Test controls of everything except instances: prices, reservations, placement groups, roles, status checks, the cluster.
+//! Test controls of everything except instances: prices, reservations, placement groups, roles, status checks, the cluster,
+//! queues and their events.
 
 use super::FakeCloud;
 use crate::calls::{
@@ -8,10 +9,10 @@ use crate::calls::{
 impl FakeCloud {
     /// Sets one on-demand price, in millionths of a dollar per hour; `None` removes the type from the price list.
     pub fn set_on_demand_price(&self, instance_type: &str, micro_dollars: Option<i64>) {
-        let (mut world, _) = self.at_present();
+        let (mut state, _) = self.at_present();
         match micro_dollars {
-            Some(price) => world.on_demand.insert(instance_type.to_owned(), price),
-            None => world.on_demand.remove(instance_type),
+            Some(price) => state.on_demand.insert(instance_type.to_owned(), price),
+            None => state.on_demand.remove(instance_type),
         };
     }
 
@@ -23,9 +24,9 @@ impl FakeCloud {
 
     /// Adds a reservation, or replaces the one with the same id.
     pub fn set_reservation(&self, reservation: CapacityReservation) {
-        let (mut world, _) = self.at_present();
-        world.reservations.retain(|one| one.id != reservation.id);
-        world.reservations.push(reservation);
+        let (mut state, _) = self.at_present();
+        state.reservations.retain(|one| one.id != reservation.id);
+        state.reservations.push(reservation);
     }
 
     /// Returns the current reservation in any state.
@@ -36,9 +37,9 @@ impl FakeCloud {
 
     /// Adds a placement group, or replaces the one with the same id.
     pub fn set_placement_group(&self, group: PlacementGroup) {
-        let (mut world, _) = self.at_present();
-        world.placement_groups.retain(|one| one.id != group.id);
-        world.placement_groups.push(group);
+        let (mut state, _) = self.at_present();
+        state.placement_groups.retain(|one| one.id != group.id);
+        state.placement_groups.push(group);
     }
 
     /// Creates a role, so that instance profiles can use it.
@@ -75,5 +76,35 @@ impl FakeCloud {
     /// Sets the EKS description of a cluster.
     pub fn set_cluster(&self, name: &str, cluster: ClusterDescription) {
         self.at_present().0.clusters.insert(name.to_owned(), cluster);
+    }
+
+    /// Creates a rule that sends the future events of instances to a queue; `None` removes the rule.
+    pub fn events_to(&self, queue: Option<&str>) {
+        self.at_present().0.event_queue = queue.map(str::to_owned);
+    }
+
+    /// Creates an empty queue if it does not exist.
+    pub fn create_queue(&self, name: &str) {
+        self.at_present().0.queues.create(name);
+    }
+
+    /// Deletes a queue with its messages.
+    pub fn remove_queue(&self, name: &str) {
+        self.at_present().0.queues.remove(name);
+    }
+
+    /// Sends a message. Returns false if the queue does not exist.
+    pub fn send(&self, queue: &str, body: &str) -> bool {
+        let (mut state, now) = self.at_present();
+        let sent = state.queues.send(queue, body, now);
+        drop(state);
+        self.sent.send_modify(|count| *count += 1);
+        sent
+    }
+
+    /// Returns the number of messages in a queue that are not deleted, hidden ones included.
+    #[must_use]
+    pub fn queue_length(&self, name: &str) -> usize {
+        self.at_present().0.queues.len(name)
     }
 }

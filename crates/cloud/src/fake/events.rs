@@ -3,9 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::FakeCloud;
-use super::find::ACCOUNT;
-use super::world::World;
+use super::filter::ACCOUNT;
 
 /// An event of an instance.
 #[derive(Clone, Copy)]
@@ -19,8 +17,8 @@ pub(super) enum FakeEvent<'a> {
 }
 
 /// Returns the message in EventBridge's envelope.
-fn envelope(region: &str, number: u64, instance: &str, told: FakeEvent<'_>, now: Timestamp) -> String {
-    let (kind, detail) = match told {
+pub(super) fn envelope(region: &str, number: u64, instance: &str, event: FakeEvent<'_>, now: Timestamp) -> String {
+    let (kind, detail) = match event {
         FakeEvent::SpotInterruption => {
             ("EC2 Spot Instance Interruption Warning", json!({"instance-id": instance, "instance-action": "terminate"}))
         }
@@ -41,21 +39,4 @@ fn envelope(region: &str, number: u64, instance: &str, told: FakeEvent<'_>, now:
         "detail": detail,
     });
     message.to_string()
-}
-
-impl World {
-    /// Sends an event to the queue of the rule, if the rule exists. A missing queue receives nothing.
-    pub(super) fn tell(&mut self, instance: &str, told: FakeEvent<'_>, now: Timestamp) {
-        let Some(queue) = self.event_queue.clone() else { return };
-        self.made += 1;
-        let message = envelope(&self.region, self.made, instance, told, now);
-        self.queues.send(&queue, &message, now);
-    }
-}
-
-impl FakeCloud {
-    /// Creates a rule that sends the future events of instances to a queue; `None` removes the rule.
-    pub fn events_to(&self, queue: Option<&str>) {
-        self.at_present().0.event_queue = queue.map(str::to_owned);
-    }
 }

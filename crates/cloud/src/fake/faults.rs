@@ -3,10 +3,9 @@
 use jiff::Timestamp;
 
 use crate::calls::{
-    Filter, FleetRequest, InstanceProfileRequest, LaunchTemplateRequest, PlacementGroupQuery, ReservationFilter,
-    RunInstancesProbe, Tags,
+    CloudError, ErrorKind, Filter, FleetRequest, InstanceProfileRequest, LaunchTemplateRequest, PlacementGroupQuery,
+    ReservationFilter, RunInstancesProbe, Tags,
 };
-use crate::error::{CloudError, ErrorKind};
 
 /// A fault of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,12 @@
 use jiff::Timestamp;
 
 use super::faults::refuse;
-use super::places;
-use super::world::{FakeInstance, Pool, World};
+use super::placement;
+use super::state::{FakeInstance, FakeState, Pool};
 use crate::calls::{
-    FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest,
-    RunInstancesProbe,
+    CloudError, ErrorKind, FleetAnswer, FleetError, FleetInstance, FleetOverride, FleetRequest, Instance,
+    LaunchTemplateRequest, RunInstancesProbe,
 };
-use crate::error::{CloudError, ErrorKind};
 
 const CALL: &str = "CreateFleet";
 
@@ -22,48 +21,48 @@ struct Candidate<'a> {
 }
 
 /// Launches the available part of the fleet and stores the answer under the client token.
-pub(super) fn create(world: &mut World, request: &FleetRequest, now: Timestamp) -> Result<FleetAnswer, CloudError> {
-    if let Some((before, answer)) = world.fleets.get(&request.client_token) {
+pub(super) fn create(state: &mut FakeState, request: &FleetRequest, now: Timestamp) -> Result<FleetAnswer, CloudError> {
+    if let Some((before, answer)) = state.fleets.get(&request.client_token) {
         if before == request {
             return Ok(answer.clone());
         }
         let message = format!("the client token {} came with other parameters before", request.client_token);
         return Err(refuse(CALL, ErrorKind::IdempotencyMismatch, "IdempotentParameterMismatch", message));
     }
-    let mut candidates = candidates(world, request)?;
+    let mut candidates = candidates(state, request)?;
     candidates.sort_by(|a, b| a.key().cmp(&b.key()));
-    let mut answer = FleetAnswer { fleet_id: world.new_id("fleet"), ..FleetAnswer::default() };
+    let mut answer = FleetAnswer { fleet_id: state.new_id("fleet"), ..FleetAnswer::default() };
     for candidate in &candidates {
         let left = request.target - u32::try_from(answer.instances.len()).unwrap_or(request.target);
         if left == 0 {
             break;
         }
-        fill(world, request, candidate, left, now, &mut answer);
+        fill(state, request, candidate, left, now, &mut answer);
     }
     if !request.client_token.is_empty() {
-        world.fleets.insert(request.client_token.clone(), (request.clone(), answer.clone()));
+        state.fleets.insert(request.client_token.clone(), (request.clone(), answer.clone()));
     }
     Ok(answer)
 }
 
 /// Validates a fleet request as EC2 does before a dry run reports the permission.
-pub(super) fn rehearse(world: &World, request: &FleetRequest) -> Result<(), CloudError> {
-    candidates(world, request).map(drop)
+pub(super) fn rehearse(state: &FakeState, request: &FleetRequest) -> Result<(), CloudError> {
+    candidates(state, request).map(drop)
 }
 
 /// Validates RunInstances with a launch template as EC2 does before a dry run reports the permission.
-pub(super) fn probe(world: &World, probe: &RunInstancesProbe) -> Result<(), CloudError> {
+pub(super) fn probe(state: &FakeState, probe: &RunInstancesProbe) -> Result<(), CloudError> {
     const CALL: &str = "RunInstances(DryRun)";
-    if !world.templates.contains_key(&probe.launch_template) {
+    if !state.templates.contains_key(&probe.launch_template) {
         let name = &probe.launch_template;
         let message = format!("The specified launch template, with template name {name}, does not exist.");
         return Err(refuse(CALL, ErrorKind::NotFound, "InvalidLaunchTemplateName.NotFoundException", message));
     }
-    if !world.subnets.iter().any(|subnet| subnet.id == probe.subnet_id) {
+    if !state.subnets.iter().any(|subnet| subnet.id == probe.subnet_id) {
         let message = format!("The subnet ID '{}' does not exist", probe.subnet_id);
         return Err(refuse(CALL, ErrorKind::NotFound, "InvalidSubnetID.NotFound", message));
     }
-    if !world.types.contains_key(&probe.instance_type) {
+    if !state.types.contains_key(&probe.instance_type) {
         let message = format!("Invalid value '{}' for InstanceType.", probe.instance_type);
         return Err(refuse(CALL, ErrorKind::Invalid, "InvalidParameterValue", message));
     }
@@ -87,7 +86,7 @@ impl Candidate<'_> {
     }
 }
 
-fn candidates<'a>(world: &World, request: &'a FleetRequest) -> Result<Vec<Candidate<'a>>, CloudError> {
+fn candidates<'a>(state: &FakeState, request: &'a FleetRequest) -> Result<Vec<Candidate<'a>>, CloudError> {
     let invalid = |message: &str| Err(refuse(CALL, ErrorKind::Invalid, "InvalidParameterValue", message.to_owned()));
     if request.target == 0 {
         return invalid("TotalTargetCapacity must be at least 1");
@@ -100,7 +99,7 @@ fn candidates<'a>(world: &World, request: &'a FleetRequest) -> Result<Vec<Candid
     }
     let mut candidates = Vec::new();
     for config in &request.configs {
-        let Some((_, template)) = world.templates.get(&config.launch_template) else {
+        let Some((_, template)) = state.templates.get(&config.launch_template) else {
             let message = format!(
                 "The specified launch template, with template name {}, does not exist.",
                 config.launch_template
@@ -118,64 +117,64 @@ fn candidates<'a>(world: &World, request: &'a FleetRequest) -> Result<Vec<Candid
 
 /// Launches up to `left` instances from one pool.
 fn fill(
-    world: &mut World,
+    state: &mut FakeState,
     request: &FleetRequest,
     candidate: &Candidate<'_>,
     left: u32,
     now: Timestamp,
     answer: &mut FleetAnswer,
 ) {
-    let room = match room(world, candidate) {
-        Ok(room) => room.min(left),
+    let count = match launchable(state, candidate) {
+        Ok(count) => count.min(left),
         Err(error) => {
             answer.errors.push(*error);
             return;
         }
     };
-    if let Some(stock) = world.stock.get_mut(&candidate.pool) {
-        *stock -= room;
+    if let Some(stock) = state.stock.get_mut(&candidate.pool) {
+        *stock -= count;
     }
-    if let Some(subnet) = world.subnets.iter_mut().find(|subnet| subnet.id == candidate.choice.subnet_id) {
-        subnet.free_addresses -= room;
+    if let Some(subnet) = state.subnets.iter_mut().find(|subnet| subnet.id == candidate.choice.subnet_id) {
+        subnet.free_addresses -= count;
     }
-    for _ in 0..room {
-        answer.instances.push(launch(world, request, candidate, now));
+    for _ in 0..count {
+        answer.instances.push(launch(state, request, candidate, now));
     }
 }
 
 /// Returns the number of instances, at least one, that the pool and its subnet can launch, or EC2's error.
-fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>> {
+fn launchable(state: &FakeState, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>> {
     let pool = &candidate.pool;
-    if !world.offered(&pool.instance_type, &pool.zone) {
+    if !state.offered(&pool.instance_type, &pool.zone) {
         let message = format!(
             "Your requested instance type ({}) is not supported in your requested Availability Zone ({}).",
             pool.instance_type, pool.zone
         );
         return Err(candidate.refused("Unsupported", &message));
     }
-    let info = world.types.get(&pool.instance_type);
+    let info = state.types.get(&pool.instance_type);
     if info.is_some_and(|info| !info.usage_classes.contains(&pool.capacity_type)) {
         let message = format!("The instance type {} is not sold as {}.", pool.instance_type, pool.capacity_type);
         return Err(candidate.refused("Unsupported", &message));
     }
-    let subnet = world.subnets.iter().find(|subnet| subnet.id == candidate.choice.subnet_id);
+    let subnet = state.subnets.iter().find(|subnet| subnet.id == candidate.choice.subnet_id);
     let Some(subnet) = subnet.filter(|subnet| subnet.zone == pool.zone) else {
         let message = format!("The subnet ID '{}' does not exist in {}", candidate.choice.subnet_id, pool.zone);
         return Err(candidate.refused("InvalidSubnetID.NotFound", &message));
     };
-    check_image(world, candidate)?;
-    let placed = places::grouped(world, &candidate.template, &pool.zone);
+    check_image(state, candidate)?;
+    let placed = placement::grouped(state, &candidate.template, &pool.zone);
     let placed = placed.map_err(|(code, message)| candidate.refused(code, &message))?.unwrap_or(u32::MAX);
-    let reserved = places::reserved(world, &candidate.template, pool);
+    let reserved = placement::reserved(state, &candidate.template, pool);
     if let Some(reserved) = reserved.map_err(|(code, message)| candidate.refused(code, &message))? {
         return Ok(reserved.min(placed).min(subnet.free_addresses));
     }
-    if pool.capacity_type == "spot" && world.without_spot_role {
+    if pool.capacity_type == "spot" && state.without_spot_role {
         let message =
             "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.";
         return Err(candidate.refused("AuthFailure.ServiceLinkedRoleCreationNotPermitted", message));
     }
-    let quota = world.quota_of(pool).unwrap_or(u32::MAX);
+    let quota = state.quota_of(pool).unwrap_or(u32::MAX);
     if quota == 0 {
         return Err(match pool.capacity_type.as_str() {
             "spot" => candidate.refused("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded"),
@@ -184,7 +183,7 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
             }
         });
     }
-    let stock = world.stock_of(pool).unwrap_or(u32::MAX).min(quota);
+    let stock = state.stock_of(pool).unwrap_or(u32::MAX).min(quota);
     if stock == 0 {
         return Err(candidate
             .refused("InsufficientInstanceCapacity", "There is no capacity available that matches your request."));
@@ -196,12 +195,12 @@ fn room(world: &World, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>
     Ok(stock.min(subnet.free_addresses).min(placed))
 }
 
-fn check_image(world: &World, candidate: &Candidate<'_>) -> Result<(), Box<FleetError>> {
+fn check_image(state: &FakeState, candidate: &Candidate<'_>) -> Result<(), Box<FleetError>> {
     let id = candidate.image_id();
-    let Some(image) = world.images.iter().find(|image| image.id == id) else {
+    let Some(image) = state.images.iter().find(|image| image.id == id) else {
         return Err(candidate.refused("InvalidAMIID.NotFound", &format!("The image id '[{id}]' does not exist")));
     };
-    let info = world.types.get(&candidate.pool.instance_type);
+    let info = state.types.get(&candidate.pool.instance_type);
     if info.is_some_and(|info| !info.architectures.contains(&image.architecture)) {
         let message = format!(
             "The architecture '{}' of the specified AMI does not match the instance type '{}'",
@@ -218,9 +217,9 @@ impl Candidate<'_> {
     }
 }
 
-fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, now: Timestamp) -> FleetInstance {
-    let id = world.new_id("i");
-    let (network, host, net) = (world.network, world.made % 256, world.made / 256 % 256);
+fn launch(state: &mut FakeState, request: &FleetRequest, candidate: &Candidate<'_>, now: Timestamp) -> FleetInstance {
+    let id = state.new_id("i");
+    let (network, host, net) = (state.network, state.made % 256, state.made / 256 % 256);
     let image_id = candidate.image_id().to_owned();
     let instance = Instance {
         id: id.clone(),
@@ -231,15 +230,15 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
         image_id: image_id.clone(),
         spot: request.capacity_type == "spot",
         launched: now.to_string(),
-        private_dns_name: format!("ip-10-{network}-{net}-{host}.{}.compute.internal", world.region),
+        private_dns_name: format!("ip-10-{network}-{net}-{host}.{}.compute.internal", state.region),
         private_ip: format!("10.{network}.{net}.{host}"),
         security_group_ids: candidate.template.security_group_ids.clone(),
-        capacity_reservation_id: places::occupy(world, &candidate.template, &candidate.pool),
+        capacity_reservation_id: placement::occupy(state, &candidate.template, &candidate.pool),
         capacity_reservation_preference: preference(&candidate.template),
         placement_partition: candidate.template.placement.partition,
         tags: request.tags.clone(),
     };
-    let architecture = world.images.iter().find(|image| image.id == image_id).map(|image| image.architecture.clone());
+    let architecture = state.images.iter().find(|image| image.id == image_id).map(|image| image.architecture.clone());
     let machine = FakeInstance {
         instance,
         architecture: architecture.unwrap_or_default(),
@@ -250,8 +249,8 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
         launched: now,
         ended: None,
     };
-    world.machines.insert(id.clone(), machine);
-    world.changes += 1;
+    state.machines.insert(id.clone(), machine);
+    state.changes += 1;
     FleetInstance {
         id,
         instance_type: candidate.pool.instance_type.clone(),
@@ -264,6 +263,6 @@ fn launch(world: &mut World, request: &FleetRequest, candidate: &Candidate<'_>, 
 
 /// Returns the capacity reservation preference of the template. EC2 shows `open` if the template sets none.
 fn preference(template: &LaunchTemplateRequest) -> Option<String> {
-    let said = template.capacity_reservation.as_ref().map(|wanted| wanted.preference.clone());
-    said.or_else(|| Some("open".to_owned()))
+    let preference = template.capacity_reservation.as_ref().map(|wanted| wanted.preference.clone());
+    preference.or_else(|| Some("open".to_owned()))
 }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::faults::refuse;
-use crate::calls::{InstanceProfile, InstanceProfileRequest, Tags};
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{CloudError, ErrorKind, InstanceProfile, InstanceProfileRequest, Tags};
 
 /// Roles and instance profiles of the account.
 #[derive(Default)]

@@ -7,8 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::faults::refuse;
 use super::{FakeCloud, Input};
-use crate::calls::QueueMessage;
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{CloudError, ErrorKind, QueueMessage};
 
 /// Visibility timeout of a received message.
 const HIDDEN: SignedDuration = SignedDuration::from_secs(20);
@@ -94,43 +93,15 @@ fn missing(call: &'static str) -> CloudError {
     refuse(call, ErrorKind::NotFound, "AWS.SimpleQueueService.NonExistentQueue", message)
 }
 
-impl FakeCloud {
-    /// Creates an empty queue if it does not exist.
-    pub fn create_queue(&self, name: &str) {
-        self.at_present().0.queues.create(name);
+/// Waits for the first message as long as the builder's long poll. Hidden messages reappear only in a new receive call.
+pub(super) async fn receive(cloud: &FakeCloud, url: &str) -> Result<Vec<QueueMessage>, CloudError> {
+    let mut sent = cloud.sent.subscribe();
+    let wait = Duration::try_from(cloud.at_present().0.timing.long_poll).unwrap_or_default();
+    let end = tokio::time::Instant::now() + wait;
+    let mut found = cloud.serve(RECEIVE, Input::Name(url.to_owned()), |state, now| state.queues.receive(url, now))?;
+    while found.is_empty() && tokio::time::timeout_at(end, sent.changed()).await.is_ok_and(|alive| alive.is_ok()) {
+        let (mut state, now) = cloud.at_present();
+        found = state.queues.receive(url, now)?;
     }
-
-    /// Deletes a queue with its messages.
-    pub fn remove_queue(&self, name: &str) {
-        self.at_present().0.queues.remove(name);
-    }
-
-    /// Sends a message. Returns false if the queue does not exist.
-    pub fn send(&self, queue: &str, body: &str) -> bool {
-        let (mut world, now) = self.at_present();
-        let sent = world.queues.send(queue, body, now);
-        drop(world);
-        self.sent.send_modify(|count| *count += 1);
-        sent
-    }
-
-    /// Returns the number of messages in a queue that are not deleted, hidden ones included.
-    #[must_use]
-    pub fn queue_length(&self, name: &str) -> usize {
-        self.at_present().0.queues.len(name)
-    }
-
-    /// Waits for the first message as long as the builder's long poll. Hidden messages reappear only in a new receive call.
-    pub(super) async fn receive(&self, url: &str) -> Result<Vec<QueueMessage>, CloudError> {
-        let mut sent = self.sent.subscribe();
-        let wait = Duration::try_from(self.at_present().0.timing.long_poll).unwrap_or_default();
-        let end = tokio::time::Instant::now() + wait;
-        let mut found =
-            self.serve(RECEIVE, Input::Name(url.to_owned()), |world, now| world.queues.receive(url, now))?;
-        while found.is_empty() && tokio::time::timeout_at(end, sent.changed()).await.is_ok_and(|alive| alive.is_ok()) {
-            let (mut world, now) = self.at_present();
-            found = world.queues.receive(url, now)?;
-        }
-        Ok(found)
-    }
+    Ok(found)
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 
 use super::{ClaimId, LaunchChoice};
+use crate::tags::fingerprint;
 
 /// Time for which EC2 may hide a new instance from queries by tag. The value is generous: waiting costs a minute after a crash,
 /// and a launch too early could launch twice.
@@ -58,10 +58,4 @@ impl fmt::Display for Token {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
-}
-
-/// Returns a hash of a value that is stable across builds and machines (FNV-1a over its JSON).
-pub(crate) fn fingerprint(value: &impl Serialize) -> u64 {
-    let json = serde_json::to_vec(value).unwrap_or_default();
-    api::hash::fnv1a(json)
 }

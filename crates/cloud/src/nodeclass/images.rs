@@ -8,46 +8,8 @@ use planner::ValueSet;
 
 use super::{Finding, alias, queries};
 use crate::calls::Image;
+use crate::requirements::requirements;
 use crate::settings::Settings;
-use crate::types;
-
-/// Kind of instance that an image is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Variant {
-    /// Instances without GPUs and Neuron devices.
-    Standard,
-    /// Instances with NVIDIA GPUs.
-    Nvidia,
-    /// Instances with Neuron devices.
-    Neuron,
-    /// Instances that run Windows.
-    Windows {
-        /// Windows build, such as `10.0.20348`.
-        build: &'static str,
-    },
-    /// Any instance of the image's architecture, because the selector gives no other restriction.
-    Any,
-}
-
-impl Variant {
-    fn requirements(self) -> Vec<Requirement> {
-        let none: [&str; 0] = [];
-        let said = |key, operator| Requirement::new(key, operator, none);
-        match self {
-            Self::Standard => vec![
-                said(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
-                said(label::INSTANCE_GPU_COUNT, Operator::DoesNotExist),
-            ],
-            Self::Nvidia => vec![said(label::INSTANCE_GPU_COUNT, Operator::Exists)],
-            Self::Neuron => vec![said(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
-            Self::Windows { build } => vec![
-                Requirement::new(label::OS, Operator::In, [label::OS_WINDOWS]),
-                Requirement::new(label::WINDOWS_BUILD, Operator::In, [build]),
-            ],
-            Self::Any => Vec::new(),
-        }
-    }
-}
 
 /// An image with the labels of the instance types that can run it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,11 +40,11 @@ impl ResolvedImage {
 }
 
 /// Reports whether labels satisfy the requirements of an image.
-pub(super) fn fit(requirements: &[Requirement], labels: &BTreeMap<String, Vec<String>>) -> bool {
+pub(super) fn fit(required: &[Requirement], labels: &BTreeMap<String, Vec<String>>) -> bool {
     let values = |key: &str| labels.get(key).map_or(&[][..], Vec::as_slice);
-    let set = |one: &Requirement| types::requirements(std::slice::from_ref(one)).get(&one.key).cloned();
+    let set = |one: &Requirement| requirements(std::slice::from_ref(one)).get(&one.key).cloned();
     let fits = |one: &Requirement| set(one).is_none_or(|set: ValueSet| set.allows_any(values(&one.key)));
-    requirements.iter().all(fits)
+    required.iter().all(fits)
 }
 
 /// Returns the best image of every set of requirements, newest first, then by id.
@@ -127,12 +89,12 @@ pub(super) fn finding(spec: &EC2NodeClassSpec, images: &[ResolvedImage], setting
     }
     if images.is_empty() {
         let terms = spec.ami_selector_terms.iter().map(|term| {
-            let mut said: Vec<String> = term.alias.iter().map(|alias| format!("alias {alias}")).collect();
-            said.extend(term.ssm_parameter.iter().map(|name| format!("ssmParameter {name}")));
-            said.extend(term.owner.iter().map(|owner| format!("owner {owner}")));
+            let mut parts: Vec<String> = term.alias.iter().map(|alias| format!("alias {alias}")).collect();
+            parts.extend(term.ssm_parameter.iter().map(|name| format!("ssmParameter {name}")));
+            parts.extend(term.owner.iter().map(|owner| format!("owner {owner}")));
             let rest = queries::describe(term.id.as_deref(), term.name.as_deref(), &term.tags);
-            said.extend((!rest.is_empty()).then_some(rest));
-            said.join(" and ")
+            parts.extend((!rest.is_empty()).then_some(rest));
+            parts.join(" and ")
         });
         let message = format!(
             "no x86_64 or arm64 image matches amiSelectorTerms ({}) in {} for Kubernetes {}; correct the terms, or make \

@@ -10,10 +10,9 @@ use api::{EC2NodeClass, condition, label, reason};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Finding;
-use crate::calls::{InstanceProfile, InstanceProfileRequest, Tags};
-use crate::error::{CloudError, ErrorKind};
-use crate::launch::CLUSTER_TAG;
+use crate::calls::{CloudError, ErrorKind, InstanceProfile, InstanceProfileRequest, Tags};
 use crate::settings::Settings;
+use crate::tags::{CLUSTER_TAG, fingerprint};
 
 /// Time that a profile is kept after its last use. A launch that chose it earlier may still be in flight.
 const PROTECTED: SignedDuration = SignedDuration::from_hours(1);
@@ -83,7 +82,7 @@ fn bare(role: &str) -> &str {
 pub fn own_name(class: &EC2NodeClass, settings: &Settings) -> Option<String> {
     let role = class.spec.role.as_deref().filter(|role| !role.is_empty())?;
     let meta = &class.metadata;
-    let hash = crate::launch::fingerprint(&(&settings.region, &meta.name, &meta.uid, bare(role)));
+    let hash = fingerprint(&(&settings.region, &meta.name, &meta.uid, bare(role)));
     Some(format!("{}_{hash}", settings.cluster_name))
 }
 
@@ -193,7 +192,7 @@ fn missing(message: String) -> Finding {
 #[must_use]
 pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> {
     let role = class.spec.role.as_deref().unwrap_or_default();
-    let (reason, cure) = match error.kind {
+    let (reason, hint) = match error.kind {
         ErrorKind::NotFound => (reason::ROLE_NOT_FOUND, "create the role in IAM, or correct spec.role"),
         ErrorKind::Unauthorized => (
             reason::INSTANCE_PROFILE_AUTH_FAILED,
@@ -204,7 +203,7 @@ pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> 
         }
         _ => return None,
     };
-    let message = format!("cannot create an instance profile for role {role:?}: {error}; {cure}");
+    let message = format!("cannot create an instance profile for role {role:?}: {error}; {hint}");
     Some(Finding::bad(condition::INSTANCE_PROFILE_READY, reason, message))
 }
 

@@ -6,15 +6,13 @@ use api::EC2NodeClass;
 use api::nodeclass::{Alias, AmiSelectorTerm, CapacityReservationSelectorTerm, EC2NodeClassSpec};
 use jiff::Timestamp;
 
-use super::alias;
-use super::images::Variant;
-use super::memory::{Keep, ResolutionCache};
-use super::profile;
+use super::cache::{Keep, ResolutionCache};
+use super::variant::Variant;
+use super::{alias, profile};
 use crate::calls::{
-    Call, CapacityReservation, Cloud, Filter, Image, InstanceProfile, PlacementGroup, PlacementGroupQuery,
-    ReservationFilter, SecurityGroup, Subnet, Tags,
+    Call, CapacityReservation, Cloud, CloudError, ErrorKind, Filter, Image, InstanceProfile, PlacementGroup,
+    PlacementGroupQuery, ReservationFilter, SecurityGroup, Subnet, Tags,
 };
-use crate::error::{CloudError, ErrorKind};
 use crate::settings::Settings;
 
 /// All queries of one EC2NodeClass.
@@ -159,18 +157,18 @@ pub(super) fn describe(id: Option<&str>, name: Option<&str>, tags: &Tags) -> Str
     parts.join(" and ")
 }
 
-/// Queries EC2, and also SSM and IAM unless `memory` has fresh answers.
-pub async fn fetch(cloud: &dyn Cloud, queries: &Queries, memory: &ResolutionCache, now: Timestamp) -> Answers {
+/// Queries EC2, and also SSM and IAM unless `cache` has fresh answers.
+pub async fn fetch(cloud: &dyn Cloud, queries: &Queries, cache: &ResolutionCache, now: Timestamp) -> Answers {
     Answers {
         subnets: each(&queries.subnets, |filter| cloud.subnets(filter)).await,
         security_groups: each(&queries.security_groups, |filter| cloud.security_groups(filter)).await,
-        images: fetch_images(cloud, &queries.images, memory, now).await,
+        images: fetch_images(cloud, &queries.images, cache, now).await,
         reservations: reservations_of(cloud, &queries.reservations).await,
         placement_group: match &queries.placement_group {
             Some(query) => cloud.placement_group(query).await,
             None => Ok(None),
         },
-        profiles: profiles(cloud, &queries.profiles, memory, now).await,
+        profiles: profiles(cloud, &queries.profiles, cache, now).await,
     }
 }
 
@@ -192,23 +190,23 @@ async fn reservations_of(
 async fn profiles(
     cloud: &dyn Cloud,
     names: &[String],
-    memory: &ResolutionCache,
+    cache: &ResolutionCache,
     now: Timestamp,
 ) -> Result<Vec<InstanceProfile>, CloudError> {
     let mut found = Vec::new();
     for name in names {
-        found.extend(memory.profile(cloud, name, now).await?);
+        found.extend(cache.profile(cloud, name, now).await?);
     }
     Ok(found)
 }
 
 async fn each<'a, T>(
     filters: &'a [Filter],
-    ask: impl Fn(&'a Filter) -> Call<'a, Vec<T>>,
+    query: impl Fn(&'a Filter) -> Call<'a, Vec<T>>,
 ) -> Result<Vec<T>, CloudError> {
     let mut all = Vec::new();
     for filter in filters {
-        all.extend(ask(filter).await?);
+        all.extend(query(filter).await?);
     }
     Ok(all)
 }
@@ -218,7 +216,7 @@ async fn each<'a, T>(
 async fn fetch_images(
     cloud: &dyn Cloud,
     queries: &[ImageQuery],
-    memory: &ResolutionCache,
+    cache: &ResolutionCache,
     now: Timestamp,
 ) -> Result<FoundImages, CloudError> {
     let mut found = FoundImages::new();
@@ -229,7 +227,7 @@ async fn fetch_images(
                 found.extend(cloud.images(filter).await?.into_iter().map(|image| (Variant::Any, image)));
             }
             ImageQuery::Parameter { name, variants, keep } => {
-                let id = memory.parameter(cloud, name, *keep, now).await?;
+                let id = cache.parameter(cloud, name, *keep, now).await?;
                 named.extend(id.filter(|id| id.starts_with("ami-")).map(|id| (name.as_str(), id, variants.as_slice())));
             }
         }
@@ -244,7 +242,7 @@ async fn fetch_images(
     for (name, id, variants) in named {
         let image = images.get(&id);
         if image.is_none_or(|image| image.deprecated) {
-            memory.doubt(name);
+            cache.doubt(name);
         }
         found.extend(image.into_iter().flat_map(|image| variants.iter().map(|variant| (*variant, image.clone()))));
     }

@@ -6,8 +6,7 @@ use api::{condition, reason};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Finding;
-use crate::calls::{CapacityReservation, PlacementGroup};
-use crate::error::{CloudError, ErrorKind};
+use crate::calls::{CapacityReservation, CloudError, ErrorKind, PlacementGroup};
 
 /// Time before the end of a capacity block in which nothing is launched into it. EC2 terminates its instances 30 minutes before
 /// the end; Kerf stops launching 10 minutes earlier.

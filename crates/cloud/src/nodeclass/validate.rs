@@ -7,10 +7,9 @@ use api::nodeclass::AmiFamily;
 use api::{annotation, condition, label, reason};
 use machine::userdata::RenderError;
 
+use super::user_data::{self, NodeRegistration, NodeUserData};
 use super::{AGENT_SETTINGS_INVALID, Finding, ResolvedClass, USER_DATA_INVALID};
-use crate::launch::LaunchRequest;
 use crate::settings::Settings;
-use crate::user_data::{self, NodeUserData};
 
 /// Tag keys that Kerf sets itself.
 const RESERVED_TAGS: [&str; 4] =
@@ -62,7 +61,7 @@ fn problem(class: &ResolvedClass, settings: &Settings) -> Option<(&'static str, 
         return Some((reason::CLUSTER_CIDR_RESOLUTION_FAILED, message));
     }
     let machine = NodeUserData { capacity_type: label::CAPACITY_SPOT, image_id: "", max_pods: 110 };
-    let sample = user_data::render(class, settings, &LaunchRequest::default(), machine);
+    let sample = user_data::render(class, settings, NodeRegistration::default(), machine);
     sample.err().map(|error| (render_reason(&error), chain(&error)))
 }
 

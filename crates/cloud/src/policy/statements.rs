@@ -1,7 +1,7 @@
 //! Policy statements: the tightest resources and tags that the requests of [`crate::launch`] and [`crate::nodeclass`] satisfy.
 
 use super::{Condition, Operator, Policy, Statement};
-use crate::launch::{CLUSTER_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
+use crate::tags::{CLUSTER_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
 
 /// Keys of the tags that an instance gets when it is a node.
 pub const LATER_TAGS: &[&str] = &["Name", CLUSTER_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG];

@@ -9,6 +9,8 @@ use crate::calls::InstanceTypeInfo;
 use crate::data::Facts;
 use crate::settings::Settings;
 
+/// Resource name of EFA interfaces.
+pub const EFA: &str = "vpc.amazonaws.com/efa";
 const MIB: i64 = 1 << 20;
 /// Index of the network card with the primary interface.
 const DEFAULT_CARD: i32 = 0;
@@ -38,7 +40,7 @@ pub fn capacity(info: &InstanceTypeInfo, facts: &Facts, class: &ClassSettings, s
         let first = info.accelerators.first().map_or(0, |one| one.count);
         device("aws.amazon.com/neuroncore", first * info.neuron_cores_per_device);
     }
-    device(crate::launch::EFA, efa(info, class));
+    device(EFA, efa(info, class));
     if class.family.is_windows() {
         let listed = facts.ipv4_per_interface.get(&info.name).copied().unwrap_or(0);
         device("vpc.amazonaws.com/PrivateIPv4Address", listed.saturating_sub(1));
@@ -110,8 +112,8 @@ fn kube_reserved(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSet
         (Resources::MEMORY, bytes(pods::kube_reserved_memory_mib(density))),
         (Resources::EPHEMERAL_STORAGE, bytes(pods::KUBE_RESERVED_EPHEMERAL_STORAGE_MIB)),
     ];
-    let said = |name: &str| class.kube_reserved.get(name).copied();
-    known(capacity, defaults.map(|(name, amount)| (name, said(name).unwrap_or(amount))))
+    let configured = |name: &str| class.kube_reserved.get(name).copied();
+    known(capacity, defaults.map(|(name, amount)| (name, configured(name).unwrap_or(amount))))
 }
 
 /// Filters the amounts by the resources of the capacity. A reservation of another resource (`pid`) is ignored.

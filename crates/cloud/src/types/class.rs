@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::calls::InstanceTypeInfo;
 use crate::data::scaled;
+use crate::nodeclass::{ResolvedClass, Zone};
 
 const GIB: i64 = 1 << 30;
 
@@ -93,15 +94,6 @@ pub struct ClassSettings {
     pub zones: BTreeMap<String, Zone>,
 }
 
-/// A zone of an EC2NodeClass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Zone {
-    /// Zone id, such as `usw2-az1`.
-    pub id: String,
-    /// Ids of the EC2NodeClass's subnets in the zone that have free addresses.
-    pub subnets: Vec<String>,
-}
-
 impl ClassSettings {
     /// Parses the EC2NodeClass. `zones` are those of its resolved subnets.
     ///
@@ -157,6 +149,15 @@ impl ClassSettings {
             zones,
             name,
         })
+    }
+
+    /// Parses the EC2NodeClass with the zones and the placement group of its resolution.
+    ///
+    /// # Errors
+    /// When a quantity or a threshold cannot be parsed.
+    pub fn from_resolved(class: &EC2NodeClass, resolved: &ResolvedClass) -> Result<Self, ClassError> {
+        let placement_strategy = resolved.placement_group.as_ref().map(|group| group.strategy.clone());
+        Ok(Self { placement_strategy, ..Self::new(class, resolved.zones())? })
     }
 
     /// Returns the labels that depend on the operating system. Windows does not exist for arm64, so the label then has no

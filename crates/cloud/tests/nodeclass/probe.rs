@@ -2,9 +2,10 @@
 
 use api::condition;
 use cloud::fake::{FakeCloud, Fault};
-use cloud::launch::{InFlight, LaunchOffer, LaunchRequest};
-use cloud::nodeclass::{LaunchProbe, Resolution, ResolutionCache, fetch, probe, queries, resolve, try_out};
-use cloud::types::{ClassSettings, OfferingSource, Source, add_placement, catalogue, requirements as requirements_of};
+use cloud::launch::{InFlight, LaunchOffer, LaunchProbe, LaunchRequest, probe, try_out};
+use cloud::nodeclass::{Resolution, ResolutionCache, fetch, queries, resolve};
+use cloud::requirements as requirements_of;
+use cloud::types::{ClassSettings, OfferingSource, Source, add_placement, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{ErrorKind, PlacementGroup, data};
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ fn probe_of(resolution: &Resolution, pools: &[LaunchRequest], sold: &[&str]) -> 
     market.set_offerings(data::type_offerings("us-west-2").unwrap());
     let (shortages, settings) = (UnavailableOfferings::default(), settings());
     let source =
-        Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &resolution.class.images };
+        Source { infos: &infos, facts, offerings: &market, shortages: &shortages, images: &resolution.class.images };
     let of_class = ClassSettings::new(&class(""), resolution.class.zones()).unwrap();
     let mut catalogue = catalogue(&source, &of_class, &settings, Timestamp::UNIX_EPOCH);
     add_placement(&mut catalogue, &resolution.class);
@@ -121,7 +122,7 @@ async fn launch_failed_reports_denied_calls_with_a_hint() {
             cloud.fail(call, nth, fault);
         }
         let failed = try_out(&cloud, &probe).await.unwrap_err();
-        resolution.launch_failed(failed);
+        failed.record(&mut resolution);
         let found = resolution.findings.iter().find(|one| one.condition == condition::VALIDATION_SUCCEEDED);
         assert_eq!(found.map(|one| one.reason), reason, "{what}");
         assert!(found.is_none_or(|one| one.message.contains(part)), "{what}: {found:?}");

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use api::{EC2NodeClass, label};
 use cloud::fake::Input;
 use cloud::launch::{
-    CLUSTER_TAG, ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, choose, cluster_tags,
-    ownership_tags, template_tags,
+    ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, choose, ownership_tags, probe, try_out,
 };
-use cloud::nodeclass::{ProfileStep, Resolution, ResolutionCache, fetch, probe, queries, resolve, try_out};
+use cloud::nodeclass::{ProfileStep, Resolution, ResolutionCache, fetch, queries, resolve};
 use cloud::policy::Condition;
+use cloud::tags::{CLUSTER_TAG, cluster_tags, template_tags};
 use cloud::types::{ClassSettings, OfferingSource, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use cloud::{Settings, data};
@@ -68,7 +68,7 @@ async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&LaunchOffer<'_>) -> T)
     market.set_offerings(cloud.type_offerings().await.unwrap());
     market.add_spot_prices(cloud.spot_prices().await.unwrap());
     let (shortages, settings) = (UnavailableOfferings::default(), settings());
-    let source = Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &class.images };
+    let source = Source { infos: &infos, facts, offerings: &market, shortages: &shortages, images: &class.images };
     let sizes = ClassSettings::new(&object, class.zones()).unwrap();
     let catalogue = catalogue(&source, &sizes, &settings, NOW);
     let in_flight = InFlight::default();

@@ -318,7 +318,7 @@ fn saves(claim: &NodeClaim) -> bool {
 }
 
 fn requirements(claim: &NodeClaim) -> Requirements {
-    cloud::types::requirements(&claim.spec.requirements)
+    cloud::requirements(&claim.spec.requirements)
 }
 
 fn suits(asked: &Requirements, kind: &InstanceType, offering: &Offering) -> bool {

@@ -6,8 +6,8 @@ use api::quantity;
 use api::{EC2NodeClass, EC2NodeClassSpec};
 use cloud::Image;
 use cloud::data;
-use cloud::nodeclass::ResolvedImage;
-use cloud::types::{ClassSettings, OfferingSource, Source, Zone, catalogue};
+use cloud::nodeclass::{ResolvedImage, Zone};
+use cloud::types::{ClassSettings, OfferingSource, Source, catalogue};
 use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
 use planner::{CapacityType, InstanceType, Resources};
@@ -27,8 +27,13 @@ pub(super) fn on_demand() -> anyhow::Result<Value> {
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
     let class = ClassSettings::new(&class, ZONES.iter().map(zone).collect::<BTreeMap<_, _>>())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
-    let source =
-        Source { infos: &infos, facts, market: &market, shortages: &UnavailableOfferings::default(), images: &images };
+    let source = Source {
+        infos: &infos,
+        facts,
+        offerings: &market,
+        shortages: &UnavailableOfferings::default(),
+        images: &images,
+    };
     let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
     let all = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
     let types: Vec<Value> = all.types.iter().filter_map(row).collect();

@@ -1,12 +1,13 @@
-//! User data of an instance: conversion of an EC2NodeClass and a launch request into the document of crate `machine`, which the
+//! User data of an instance: conversion of an EC2NodeClass and the registration of a node into the document of crate `machine`, which the
 //! instance reads.
+
+use std::collections::BTreeMap;
 
 use api::nodeclass::{AmiFamily, EC2NodeClassSpec, InstanceStorePolicy};
 use api::{EC2NodeClass, Taint, label, taint};
 use machine::userdata::{self, Bootstrap, Document, RenderError};
 
-use crate::launch::LaunchRequest;
-use crate::nodeclass::ResolvedClass;
+use super::ResolvedClass;
 use crate::settings::Settings;
 
 /// Properties of an instance that are known before its launch.
@@ -20,6 +21,24 @@ pub struct NodeUserData<'a> {
     pub max_pods: u32,
 }
 
+/// Labels and taints with which a node registers.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeRegistration<'a> {
+    /// Labels of the NodeClaim.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Taints, `spec.taints`.
+    pub taints: &'a [Taint],
+    /// Startup taints, `spec.startupTaints`.
+    pub startup_taints: &'a [Taint],
+}
+
+impl Default for NodeRegistration<'_> {
+    /// Returns a registration without labels and taints.
+    fn default() -> Self {
+        Self { labels: const { &BTreeMap::new() }, taints: &[], startup_taints: &[] }
+    }
+}
+
 /// Renders the user data before base64. Images of the Custom family receive the EC2NodeClass's user data unchanged.
 ///
 /// # Errors
@@ -27,10 +46,10 @@ pub struct NodeUserData<'a> {
 pub fn render(
     class: &ResolvedClass,
     settings: &Settings,
-    ask: &LaunchRequest,
+    registration: NodeRegistration<'_>,
     machine: NodeUserData<'_>,
 ) -> Result<String, RenderError> {
-    document(class, settings, ask, machine).map(|document| document.text)
+    document(class, settings, registration, machine).map(|document| document.text)
 }
 
 /// Renders the user data together with notes for the owner of the EC2NodeClass.
@@ -40,11 +59,11 @@ pub fn render(
 pub fn document(
     class: &ResolvedClass,
     settings: &Settings,
-    ask: &LaunchRequest,
+    registration: NodeRegistration<'_>,
     machine: NodeUserData<'_>,
 ) -> Result<Document, RenderError> {
     let image = class.images.iter().map(|image| &image.image).find(|image| image.id == machine.image_id);
-    let told = ClusterValues {
+    let values = ClusterValues {
         spec: &class.spec,
         agent: class.agent,
         agent_settings: class.agent_settings.as_deref(),
@@ -52,7 +71,7 @@ pub fn document(
         capacity_type: machine.capacity_type,
         max_pods: Some(machine.max_pods),
     };
-    told.document(settings, ask)
+    values.document(settings, registration)
 }
 
 /// Renders the user data of an EC2NodeClass from the object alone, without EC2 calls. Uses the first image of its status.
@@ -63,12 +82,12 @@ pub fn document(
 pub fn of_class(
     class: &EC2NodeClass,
     settings: &Settings,
-    ask: &LaunchRequest,
+    registration: NodeRegistration<'_>,
     capacity_type: &str,
     max_pods: Option<u32>,
 ) -> Result<Document, RenderError> {
     let image = class.status.as_ref().and_then(|status| status.amis.first());
-    let told = ClusterValues {
+    let values = ClusterValues {
         spec: &class.spec,
         agent: class.has_agent(),
         agent_settings: class.agent_settings(),
@@ -76,7 +95,7 @@ pub fn of_class(
         capacity_type,
         max_pods,
     };
-    told.document(settings, ask)
+    values.document(settings, registration)
 }
 
 /// All values of EC2NodeClass and instance that the document depends on.
@@ -93,8 +112,8 @@ struct ClusterValues<'a> {
 impl ClusterValues<'_> {
     /// Renders the document. If the images contain the agent, the node registers with the agent's startup taint, because
     /// kubelet sets taints only at registration.
-    fn document(&self, settings: &Settings, ask: &LaunchRequest) -> Result<Document, RenderError> {
-        let mut labels = ask.labels.clone();
+    fn document(&self, settings: &Settings, registration: NodeRegistration<'_>) -> Result<Document, RenderError> {
+        let mut labels = registration.labels.clone();
         labels.insert(label::CAPACITY_TYPE.to_owned(), self.capacity_type.to_owned());
         let bootstrap = Bootstrap {
             cluster_name: settings.cluster_name.clone(),
@@ -102,7 +121,7 @@ impl ClusterValues<'_> {
             cluster_ca: settings.cluster_ca.clone(),
             cluster_cidr: settings.cluster_cidr.clone(),
             labels,
-            taints: taints(self.agent, ask),
+            taints: taints(self.agent, registration),
             max_pods: self.max_pods,
             cluster_dns: settings.cluster_dns.clone(),
             kubelet: self.spec.kubelet.clone().unwrap_or_default(),
@@ -115,8 +134,8 @@ impl ClusterValues<'_> {
     }
 }
 
-fn taints(with_agent: bool, ask: &LaunchRequest) -> Vec<Taint> {
-    let mut all: Vec<Taint> = ask.taints.iter().chain(&ask.startup_taints).cloned().collect();
+fn taints(with_agent: bool, registration: NodeRegistration<'_>) -> Vec<Taint> {
+    let mut all: Vec<Taint> = registration.taints.iter().chain(registration.startup_taints).cloned().collect();
     let agent = Taint::new(taint::AGENT_NOT_READY, taint::NO_EXECUTE);
     if with_agent && !all.iter().any(|one| one.matches(&agent)) {
         all.push(agent);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::events::FakeEvent;
+use super::events::{FakeEvent, envelope};
 use super::faults::{Logged, Script};
+use super::filter;
 use super::profiles::Profiles;
 use super::queue::Queues;
-use super::{find, places};
 use crate::calls::{
     CapacityReservation, ClusterDescription, FleetAnswer, FleetRequest, Image, Instance, InstanceStatus,
     InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest, OnDemandPrice, PlacementGroup, SecurityGroup, SpotPrice,
@@ -104,7 +104,7 @@ pub struct FakeInstance {
 
 /// All resources of the fake's region.
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct FakeState {
     pub(super) region: String,
     /// Second octet of private addresses.
     pub(super) network: u8,
@@ -132,7 +132,7 @@ pub(super) struct World {
     pub(super) stock: BTreeMap<Pool, u32>,
     /// Maximum vCPUs that may run at once, by capacity type.
     pub(super) quotas: BTreeMap<String, u32>,
-    pub(super) droughts: Vec<CapacityOutage>,
+    pub(super) outages: Vec<CapacityOutage>,
     /// True if the account lacks the service-linked role for EC2 Spot and the permission to create it.
     pub(super) without_spot_role: bool,
     pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
@@ -144,7 +144,7 @@ pub(super) struct World {
     pub(super) changes: u64,
 }
 
-impl World {
+impl FakeState {
     /// Returns a new id such as `i-0123456789abcdef0`, a function of the seed and the counter.
     pub(super) fn new_id(&mut self, prefix: &str) -> String {
         self.made += 1;
@@ -167,7 +167,7 @@ impl World {
         }
         changed |= !moved.is_empty();
         for (id, state) in moved {
-            self.tell(&id, FakeEvent::State(&state), now);
+            self.send_event(&id, FakeEvent::State(&state), now);
         }
         let before = self.machines.len();
         self.machines.retain(|_, machine| !machine.forgotten(now));
@@ -191,20 +191,30 @@ impl World {
         let pool = machine.pool();
         let subnet_id = machine.instance.subnet_id.clone();
         let reservation = machine.instance.capacity_reservation_id.clone();
-        places::vacate(self, reservation.as_deref());
+        if let Some(one) = self.reservations.iter_mut().find(|one| reservation.as_ref() == Some(&one.id)) {
+            one.available = one.total.min(one.available + 1);
+        }
         if let Some(stock) = self.stock.get_mut(&pool) {
             *stock += 1;
         }
         if let Some(subnet) = self.subnets.iter_mut().find(|subnet| subnet.id == subnet_id) {
             subnet.free_addresses += 1;
         }
-        self.tell(id, FakeEvent::State("shutting-down"), at);
+        self.send_event(id, FakeEvent::State("shutting-down"), at);
         true
+    }
+
+    /// Sends an event to the queue of the rule, if the rule exists. A missing queue receives nothing.
+    pub(super) fn send_event(&mut self, instance: &str, event: FakeEvent<'_>, now: Timestamp) {
+        let Some(queue) = self.event_queue.clone() else { return };
+        self.made += 1;
+        let message = envelope(&self.region, self.made, instance, event, now);
+        self.queues.send(&queue, &message, now);
     }
 
     /// Returns the remaining instances of a pool; `None` without a limit.
     pub(super) fn stock_of(&self, pool: &Pool) -> Option<u32> {
-        if self.droughts.iter().any(|drought| drought.covers(pool)) {
+        if self.outages.iter().any(|outage| outage.covers(pool)) {
             return Some(0);
         }
         self.stock.get(pool).copied()
@@ -242,7 +252,7 @@ impl World {
         let shown = |machine: &&FakeInstance| {
             machine.visible(now, self.timing)
                 && machine.instance.state != "terminated"
-                && find::tagged(&machine.instance.tags, tags)
+                && filter::tagged(&machine.instance.tags, tags)
         };
         self.machines.values().filter(shown).map(|machine| machine.instance.clone()).collect()
     }

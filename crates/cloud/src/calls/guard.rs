@@ -5,13 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::calls::{
-    Call, CapacityReservation, Cloud, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image, Instance,
-    InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate, LaunchTemplateRequest,
-    OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter, RunInstancesProbe,
-    SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
+use super::{
+    Call, CapacityReservation, Cloud, CloudError, ClusterDescription, Filter, FleetAnswer, FleetRequest, Image,
+    Instance, InstanceProfile, InstanceProfileRequest, InstanceStatus, InstanceTypeInfo, LaunchTemplate,
+    LaunchTemplateRequest, OnDemandPrice, PlacementGroup, PlacementGroupQuery, QueueMessage, ReservationFilter,
+    RunInstancesProbe, SecurityGroup, SpotPrice, Subnet, Tags, TypeOffering,
 };
-use crate::error::CloudError;
 
 /// Hooks around the calls of a cloud. Calls are named by AWS's action names.
 pub trait Guard: Send + Sync {

@@ -1,6 +1,6 @@
 //! Capacity reservations with their available counts, and placement groups with their limits.
 
-use super::world::{Pool, World};
+use super::state::{FakeState, Pool};
 use crate::calls::{CapacityReservation, LaunchTemplateRequest};
 
 /// Maximum number of running instances of a spread placement group in one zone.
@@ -10,16 +10,20 @@ const SPREAD: usize = 7;
 pub(super) type Refusal = (&'static str, String);
 
 /// Returns the available count of the reservation that the launch must use; `None` if the launch needs no reservation.
-pub(super) fn reserved(world: &World, template: &LaunchTemplateRequest, pool: &Pool) -> Result<Option<u32>, Refusal> {
+pub(super) fn reserved(
+    state: &FakeState,
+    template: &LaunchTemplateRequest,
+    pool: &Pool,
+) -> Result<Option<u32>, Refusal> {
     let Some(wanted) = &template.capacity_reservation else { return Ok(None) };
     if wanted.preference != "capacity-reservations-only" {
         return Ok(None);
     }
     let Some(id) = &wanted.id else {
-        let open = world.reservations.iter().filter(|one| is_open(one, pool));
+        let open = state.reservations.iter().filter(|one| is_open(one, pool));
         return Ok(Some(open.map(|one| one.available).sum()));
     };
-    let Some(reservation) = world.reservations.iter().find(|one| one.id == *id && one.state == "active") else {
+    let Some(reservation) = state.reservations.iter().find(|one| one.id == *id && one.state == "active") else {
         let message = format!("The capacity reservation ID '{id}' does not exist or is not active");
         return Err(("InvalidCapacityReservationId.NotFound", message));
     };
@@ -35,15 +39,15 @@ pub(super) fn reserved(world: &World, template: &LaunchTemplateRequest, pool: &P
 }
 
 /// Returns how many more instances the template's placement group takes in the zone; `None` without a limit.
-pub(super) fn grouped(world: &World, template: &LaunchTemplateRequest, zone: &str) -> Result<Option<u32>, Refusal> {
+pub(super) fn grouped(state: &FakeState, template: &LaunchTemplateRequest, zone: &str) -> Result<Option<u32>, Refusal> {
     let Some(id) = &template.placement.group_id else { return Ok(None) };
-    let Some(group) = world.placement_groups.iter().find(|group| group.id == *id) else {
+    let Some(group) = state.placement_groups.iter().find(|group| group.id == *id) else {
         return Err(("InvalidPlacementGroup.Unknown", format!("The Placement Group '{id}' is unknown")));
     };
     if group.strategy != "spread" {
         return Ok(None);
     }
-    let inside = world.machines.values().filter(|machine| {
+    let inside = state.machines.values().filter(|machine| {
         machine.template.placement.group_id.as_ref() == Some(id)
             && machine.instance.zone == zone
             && !machine.instance.is_ending()
@@ -58,7 +62,7 @@ pub(super) fn grouped(world: &World, template: &LaunchTemplateRequest, zone: &st
 
 /// Takes one instance from the matching reservation, if there is one, and returns its id. The match is the reservation that the
 /// launch names, or an open one that fits an on-demand launch whose preference is not `none`.
-pub(super) fn occupy(world: &mut World, template: &LaunchTemplateRequest, pool: &Pool) -> Option<String> {
+pub(super) fn occupy(state: &mut FakeState, template: &LaunchTemplateRequest, pool: &Pool) -> Option<String> {
     let wanted = template.capacity_reservation.as_ref();
     let preference = wanted.map_or("open", |wanted| wanted.preference.as_str());
     let named = wanted.and_then(|wanted| wanted.id.as_deref());
@@ -69,17 +73,9 @@ pub(super) fn occupy(world: &mut World, template: &LaunchTemplateRequest, pool: 
         Some(id) => one.id == id,
         None => is_open(one, pool),
     };
-    let reservation = world.reservations.iter_mut().filter(fits).find(|one| one.available > 0)?;
+    let reservation = state.reservations.iter_mut().filter(fits).find(|one| one.available > 0)?;
     reservation.available -= 1;
     Some(reservation.id.clone())
-}
-
-/// Returns the capacity of an ended instance to its reservation.
-pub(super) fn vacate(world: &mut World, reservation: Option<&str>) {
-    let held = |one: &&mut CapacityReservation| Some(one.id.as_str()) == reservation;
-    if let Some(one) = world.reservations.iter_mut().find(held) {
-        one.available = one.total.min(one.available + 1);
-    }
 }
 
 fn is_open(one: &CapacityReservation, pool: &Pool) -> bool {

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use super::{Abilities, check, ok};
 use crate::calls::{
-    Cloud, Filter, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest, Subnet, Tags,
+    Cloud, ErrorKind, Filter, FleetAnswer, FleetConfig, FleetOverride, FleetRequest, Instance, LaunchTemplateRequest,
+    Subnet, Tags,
 };
-use crate::error::ErrorKind;
 
 /// Number of polls, and pause between them, before a case fails because an expected state did not appear.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The resources of one case in the cloud.
-pub struct Stage<'a> {
+pub struct Fixture<'a> {
     pub(super) cloud: &'a dyn Cloud,
     pub(super) abilities: &'a Abilities,
     /// Name prefix of the case's resources.
     pub(super) name: String,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Fixture<'a> {
     pub(super) fn new(cloud: &'a dyn Cloud, abilities: &'a Abilities, number: usize) -> Self {
         Self { cloud, abilities, name: format!("{}-{number}", abilities.name) }
     }

@@ -3,10 +3,9 @@
 use api::{condition, reason};
 use planner::{CapacityType, Operator, Requirement, Requirements};
 
-use super::{Finding, ResolvedClass};
-use crate::calls::{Cloud, FleetRequest, LaunchTemplateRequest, RunInstancesProbe};
-use crate::error::{CloudError, ErrorKind};
-use crate::launch::{self, ClaimId, LaunchChoice, LaunchOffer, LaunchRequest, Token};
+use super::{ClaimId, LaunchChoice, LaunchOffer, LaunchRequest, Token, choose};
+use crate::calls::{Cloud, CloudError, ErrorKind, FleetRequest, LaunchTemplateRequest, RunInstancesProbe, Subnet};
+use crate::nodeclass::{Finding, Resolution, ResolvedClass};
 
 /// The calls to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +46,12 @@ pub fn probe(pools: &[LaunchRequest], offer: &LaunchOffer<'_>) -> Option<LaunchP
         requirements: on_demand(),
         ..LaunchRequest::default()
     };
-    let mut asks = pools.iter().chain([&anything]);
-    let choice = asks.find_map(|ask| launch::choose(ask, offer).ok())?;
+    let mut requests = pools.iter().chain([&anything]);
+    let choice = requests.find_map(|request| choose(request, offer).ok())?;
     let template = choice.templates.first()?.clone();
     let instance_type = choice.configs.first()?.overrides.first()?.instance_type.clone();
     let fleet = fleet(choice, offer);
-    let run = |subnet: &crate::calls::Subnet| RunInstancesProbe {
+    let run = |subnet: &Subnet| RunInstancesProbe {
         launch_template: template.name.clone(),
         instance_type: instance_type.clone(),
         subnet_id: subnet.id.clone(),
@@ -75,9 +74,9 @@ fn on_demand() -> Requirements {
 
 fn fleet(mut choice: LaunchChoice, offer: &LaunchOffer<'_>) -> FleetRequest {
     choice.configs.truncate(1);
-    let nobody = [ClaimId { name: "validation".to_owned(), uid: offer.class.name.clone() }];
-    let token = Token::new(&choice, &nobody, offer.now);
-    choice.request(&token, &nobody)
+    let claims = [ClaimId { name: "validation".to_owned(), uid: offer.class.name.clone() }];
+    let token = Token::new(&choice, &claims, offer.now);
+    choice.request(&token, &claims)
 }
 
 /// Executes the probe. One successful subnet is enough; if none succeeds, the result is the error of the first subnet.
@@ -102,6 +101,12 @@ pub async fn try_out(cloud: &dyn Cloud, probe: &LaunchProbe) -> Result<(), Probe
 }
 
 impl ProbeFailure {
+    /// Records the failure in the resolution of the EC2NodeClass.
+    pub fn record(self, resolution: &mut Resolution) {
+        let finding = self.verdict(&resolution.class);
+        resolution.launch_failed(finding.ok_or(self.error));
+    }
+
     /// Returns the condition of the EC2NodeClass; `None` if a retry may give another result.
     #[must_use]
     pub fn verdict(&self, class: &ResolvedClass) -> Option<Finding> {

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::calls::{Cloud, InstanceProfile};
-use crate::error::CloudError;
+use crate::calls::{Cloud, CloudError, InstanceProfile};
 
 /// Lifetime of a parameter of an alias. A pinned parameter never changes; for the latest release see [`DOUBT`].
 const AWS: SignedDuration = SignedDuration::from_hours(24);
