@@ -38,7 +38,7 @@ fn furnished(builder: Builder) -> FakeCloud {
     let short = SignedDuration::from_millis(20);
     let cloud = builder.pending_for(short).shutting_down_for(short).long_poll_of(short).build().unwrap();
     let (capacity_type, instance_type) = (Some("spot".to_owned()), Some(DRY.to_owned()));
-    cloud.dry_up(CapacityOutage { capacity_type, instance_type, zone: None });
+    cloud.start_outage(CapacityOutage { capacity_type, instance_type, zone: None });
     cloud
 }
 
@@ -134,7 +134,7 @@ async fn abilities_of_the_fake(cloud: &FakeCloud) -> Abilities {
         spot_prices: true,
         fleet_priorities: true,
         fleet_tokens: true,
-        dry_spot_type: Some(DRY.to_owned()),
+        exhausted_spot_type: Some(DRY.to_owned()),
         template_network: true,
     }
 }

@@ -142,7 +142,7 @@ fn embedded_offer(objects: &Objects, wish: &CatalogueOptions, now: Timestamp) ->
         let source = Source {
             infos: &world.infos,
             facts: world.facts,
-            market: &world.market,
+            offerings: &world.market,
             shortages: &UnavailableOfferings::default(),
             images: &images,
         };

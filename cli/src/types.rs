@@ -73,7 +73,7 @@ fn find(wish: &Types, class: Option<EC2NodeClass>, now: Timestamp) -> Result<Fou
     let source = Source {
         infos: &world.infos,
         facts: world.facts,
-        market: &world.market,
+        offerings: &world.market,
         shortages: &UnavailableOfferings::default(),
         images: &images,
     };

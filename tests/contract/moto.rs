@@ -87,7 +87,7 @@ impl Moto {
             spot_prices: true,
             fleet_priorities: false,
             fleet_tokens: false,
-            dry_spot_type: None,
+            exhausted_spot_type: None,
             template_network: false,
         })
     }

@@ -135,7 +135,10 @@ fn a_node_gives_its_instance_a_name() {
 #[test]
 fn out_of_stock() {
     play(async |scene| {
-        scene.stage.ec2.dry_up(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
+        scene
+            .stage
+            .ec2
+            .start_outage(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
         let zone = json!({label::ZONE: "us-west-2c"});
         scene.pod("thirsty", "1", zone).await?;
         let claim = eventually("a claim", LIMIT, async || Ok(Some(scene.only_claim().await?))).await?;
@@ -174,7 +177,10 @@ fn templates_deleted_behind_our_back() {
 fn sold_out_for_one_pod() {
     play(async |scene| {
         let wanted = "m5.2xlarge".to_owned();
-        scene.stage.ec2.dry_up(CapacityOutage { instance_type: Some(wanted.clone()), ..CapacityOutage::default() });
+        scene
+            .stage
+            .ec2
+            .start_outage(CapacityOutage { instance_type: Some(wanted.clone()), ..CapacityOutage::default() });
         scene.pod("picky", "1", json!({label::INSTANCE_TYPE: wanted})).await?;
         scene.pod("modest", "1", json!({})).await?;
         let message = scene.told("picky", reason::FAILED_SCHEDULING, "are unavailable").await?;

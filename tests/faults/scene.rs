@@ -97,7 +97,7 @@ impl Scene {
     /// What the last scenario left starts to go the regular way; of all before it nothing may be left by now.
     async fn clear(&mut self) -> Result<()> {
         let at_once = DeleteParams::default().grace_period(0);
-        self.stage.ec2.end_droughts();
+        self.stage.ec2.end_outages();
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), "default");
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use api::{NodeClaim, annotation};
 use cloud::launch::{
-    BuyError, ClaimId, HeldInstance, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal, LaunchRequest,
+    ClaimId, CreateFleetError, HeldInstance, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal, LaunchRequest,
     MAX_TARGET, Resume, SETTLE, Token,
 };
 use cloud::{FleetRequest, Instance};
@@ -274,9 +274,9 @@ impl Launcher {
     async fn buy(&self, token: &str, open: &OpenLaunch) -> Result<QueueAction, WriteError> {
         let now = self.cluster.now();
         let (cloud, templates) = (self.market.cloud(), self.market.templates());
-        match cloud::launch::buy(cloud, templates, &open.choice, &open.request, now).await {
+        match cloud::launch::create_fleet(cloud, templates, &open.choice, &open.request, now).await {
             Ok(answer) => {
-                let verdict = cloud::launch::judge(&answer, &open.choice.within());
+                let verdict = cloud::launch::interpret(&answer, &open.choice.within());
                 outcome::count_errors(&self.metrics, &answer);
                 self.metrics.observe(
                     &metrics::BATCH_SIZE,
@@ -301,11 +301,11 @@ impl Launcher {
     }
 
     /// Handles a call that launched nothing or whose outcome is unknown. The call took time, so the NodeClaims are read again.
-    async fn refused(&self, token: &str, error: &BuyError, now: Timestamp) -> Result<QueueAction, WriteError> {
+    async fn refused(&self, token: &str, error: &CreateFleetError, now: Timestamp) -> Result<QueueAction, WriteError> {
         let claims = self.cluster.read(|index| waiting(index, token));
-        let failure = cloud::launch::judge_error(error.cause());
+        let failure = cloud::launch::interpret_error(error.cause());
         let doubt = self.doubt(token, error);
-        if error.may_have_bought() || error.cause().kind == cloud::ErrorKind::Throttled {
+        if error.may_have_launched() || error.cause().kind == cloud::ErrorKind::Throttled {
             let text = daemon::error::chain(error);
             log::warn!(
                 token = token, error = text.as_str();
@@ -326,8 +326,8 @@ impl Launcher {
 
     /// Returns the time of the last call with an unknown outcome, if there is one. A refusal gives no information about earlier
     /// calls. An `IdempotencyMismatch` proves that an earlier call used the token.
-    fn doubt(&self, token: &str, error: &BuyError) -> Option<Timestamp> {
-        let used = error.may_have_bought() || error.cause().kind == cloud::ErrorKind::IdempotencyMismatch;
+    fn doubt(&self, token: &str, error: &CreateFleetError) -> Option<Timestamp> {
+        let used = error.may_have_launched() || error.cause().kind == cloud::ErrorKind::IdempotencyMismatch;
         let mut open = self.open();
         let doubt = &mut open.get_mut(token)?.doubt;
         if used {
@@ -347,7 +347,7 @@ impl Launcher {
         let claims = self.cluster.read(|index| waiting(index, token));
         let held: Vec<HeldInstance> = claims.iter().map(|claim| hold(claim)).collect();
         let free = self.cluster.read(|index| unclaimed(index, instances));
-        for chunk in cloud::launch::deal(&held, &free).chunks(WRITES) {
+        for chunk in cloud::launch::assign(&held, &free).chunks(WRITES) {
             let adopt = async |one: &cloud::launch::Assignment| match free.iter().find(|found| found.id == one.instance)
             {
                 Some(instance) => self.adopt(&one.claim, instance).await,

@@ -340,7 +340,7 @@ impl Offerings {
         let source = Source {
             infos: &state.infos,
             facts: cloud::data::facts().ok()?,
-            market: &state.prices,
+            offerings: &state.prices,
             shortages: &UnavailableOfferings::default(),
             images: &resolved.images,
         };
@@ -385,7 +385,7 @@ impl Offerings {
             return Some(Arc::clone(catalogue));
         }
         let facts = cloud::data::facts().ok()?;
-        let source = Source { infos, facts, market: prices, shortages, images: &class.resolved.images };
+        let source = Source { infos, facts, offerings: prices, shortages, images: &class.resolved.images };
         let images = image_set(class.resolved.images.iter().map(|image| image.image.id.as_str()));
         let sizes = ClassSettings { learned_memory: learned.for_images(&images, now), ..class.settings.clone() };
         let mut catalogue = cloud::types::catalogue(&source, &sizes, &self.settings, now);
@@ -457,7 +457,7 @@ impl Offerings {
 
     /// Records that a launch had no result.
     pub fn give_up_launch(&self, token: &Token) {
-        self.state().in_flight.give_back(token);
+        self.state().in_flight.release(token);
     }
 
     /// Returns every instance that carries the tags of this cluster.

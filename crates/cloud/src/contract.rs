@@ -5,15 +5,15 @@
 //! delete only resources whose names begin with [`Abilities::name`]. [`Abilities`] lists what an emulator lacks. A case that
 //! needs a missing ability reports [`Verdict::Skipped`], so the result also lists the cases that did not run.
 
+mod fixture;
 mod fleets;
 mod reads;
-mod stage;
 
 use std::fmt;
 
 use crate::calls::{Call, Cloud, Tags};
 
-pub use stage::Stage;
+pub use fixture::Fixture;
 
 /// Test resources and abilities of the cloud under test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Abilities {
     pub fleet_tokens: bool,
     /// An instance type whose spot pools have no capacity in any zone; `None` if CreateFleet does not report errors of single
     /// pools.
-    pub dry_spot_type: Option<String>,
+    pub exhausted_spot_type: Option<String>,
     /// True if an instance shows the security groups of its launch template.
     pub template_network: bool,
 }
@@ -71,7 +71,7 @@ impl fmt::Display for Outcome {
 
 /// Result of a case; `Err` describes the broken contract.
 type Result = std::result::Result<(), String>;
-type Case = for<'a> fn(&'a Stage<'a>) -> std::pin::Pin<Box<dyn Future<Output = Result> + Send + 'a>>;
+type Case = for<'a> fn(&'a Fixture<'a>) -> std::pin::Pin<Box<dyn Future<Output = Result> + Send + 'a>>;
 
 type Needs = fn(&Abilities) -> bool;
 
@@ -87,7 +87,7 @@ const CASES: &[(&str, Needs, Case)] = &[
     ("a missing parameter is no error", always, |s| Box::pin(reads::parameters(s))),
     ("a launch template is made once, found and deleted once", always, |s| Box::pin(fleets::template(s))),
     ("a fleet without its launch template is refused", always, |s| Box::pin(fleets::missing_template(s))),
-    ("a fleet's instances are found by tag and end when told", always, |s| Box::pin(fleets::life(s))),
+    ("a fleet's instances are found by tag and end on request", always, |s| Box::pin(fleets::life(s))),
     ("an unknown instance is none, and cannot be ended", always, |s| Box::pin(fleets::unknown_instance(s))),
     ("tags are added to an instance", always, |s| Box::pin(fleets::tags(s))),
     ("spot is spot", always, |s| Box::pin(fleets::spot(s))),
@@ -96,11 +96,15 @@ const CASES: &[(&str, Needs, Case)] = &[
     ("a client token launches once", |a| a.fleet_tokens, |s| Box::pin(fleets::token_twice(s))),
     ("a client token refuses other parameters", |a| a.fleet_tokens, |s| Box::pin(fleets::token_misused(s))),
     (
-        "a dry pool is an error beside what was launched",
-        |a| a.dry_spot_type.is_some(),
-        |s| Box::pin(fleets::dry_pool(s)),
+        "a pool without capacity is an error beside what was launched",
+        |a| a.exhausted_spot_type.is_some(),
+        |s| Box::pin(fleets::exhausted_pool(s)),
     ),
-    ("only dry pools: no instance, only errors", |a| a.dry_spot_type.is_some(), |s| Box::pin(fleets::all_dry(s))),
+    (
+        "only pools without capacity: no instance, only errors",
+        |a| a.exhausted_spot_type.is_some(),
+        |s| Box::pin(fleets::all_exhausted(s)),
+    ),
 ];
 
 fn always(_: &Abilities) -> bool {
@@ -118,10 +122,10 @@ pub async fn run(cloud: &dyn Cloud, abilities: &Abilities) -> Vec<Outcome> {
 }
 
 async fn attempt(cloud: &dyn Cloud, abilities: &Abilities, number: usize, body: Case) -> Verdict {
-    let stage = Stage::new(cloud, abilities, number);
-    let judged = body(&stage).await;
-    let cleaned = stage.clear().await;
-    match judged.and(cleaned) {
+    let fixture = Fixture::new(cloud, abilities, number);
+    let result = body(&fixture).await;
+    let cleaned = fixture.clear().await;
+    match result.and(cleaned) {
         Ok(()) => Verdict::Passed,
         Err(how) => Verdict::Failed(how),
     }

@@ -149,14 +149,14 @@ impl FakeCloud {
         };
     }
 
-    /// Removes the capacity of pools until [`Self::end_droughts`].
-    pub fn dry_up(&self, drought: CapacityOutage) {
-        self.at_present().0.droughts.push(drought);
+    /// Removes the capacity of pools until [`Self::end_outages`].
+    pub fn start_outage(&self, outage: CapacityOutage) {
+        self.at_present().0.outages.push(outage);
     }
 
     /// Ends all capacity outages; limits of pools remain.
-    pub fn end_droughts(&self) {
-        self.at_present().0.droughts.clear();
+    pub fn end_outages(&self) {
+        self.at_present().0.outages.clear();
     }
 
     /// Sets the number of free addresses of a subnet.

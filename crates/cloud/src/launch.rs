@@ -10,9 +10,9 @@
 //! 3. [`LaunchChoice::request`] creates the request. The token is its client token and a tag of every instance, so the
 //!    instances can be found after any outcome. A fleet for one NodeClaim also has tags with the NodeClaim's name and UID. All
 //!    instances of a fleet have the same tags, so instances of a shared fleet get [`ownership_tags`] when they are nodes.
-//! 4. [`buy`] creates the launch templates and the fleet. A call with an unknown outcome is retried with the **same request**,
+//! 4. [`create_fleet`] creates the launch templates and the fleet. A call with an unknown outcome is retried with the **same request**,
 //!    and EC2 returns the same answer. Other parameters need a new token, because EC2 refuses the old one.
-//! 5. [`deal`] assigns the instances to the NodeClaims. An instance with a NodeClaim's UID belongs to that NodeClaim. The other
+//! 5. [`assign`] assigns the instances to the NodeClaims. An instance with a NodeClaim's UID belongs to that NodeClaim. The other
 //!    instances in the order of their ids go to the other NodeClaims in the order of their names. Instances that a status
 //!    already names are not assigned again. The assignment is deterministic.
 //! 6. A NodeClaim without an instance because of insufficient capacity chooses again at once, without the unavailable
@@ -51,15 +51,15 @@ use crate::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG};
 use crate::unavailable_offerings::{Scope, UnavailableOfferings, family_class};
 
 pub use addresses::InFlight;
-pub use assignment::{Assignment, HeldInstance, Resume, deal, resume};
+pub use assignment::{Assignment, HeldInstance, Resume, assign, resume};
 pub use choice::choose;
-pub use create_fleet::{BuyError, buy};
+pub use create_fleet::{CreateFleetError, create_fleet};
 pub use probe::{LaunchProbe, ProbeFailure, Stage, probe, try_out};
 pub use reserved::ReservationKind;
 pub use template::{block_devices, metadata_options};
 pub use templates::Templates;
 pub use token::{SETTLE, Token};
-pub use verdict::{FleetVerdict, LaunchFailure, Within, judge, judge_error, served};
+pub use verdict::{FleetVerdict, LaunchFailure, Within, interpret, interpret_error, served};
 
 /// Maximum number of instance types per fleet, cheapest first.
 pub const MAX_TYPES: usize = 60;

@@ -35,7 +35,7 @@ pub struct Source<'a> {
     /// Facts from the data files.
     pub facts: &'a Facts,
     /// Prices and zones.
-    pub market: &'a OfferingSource,
+    pub offerings: &'a OfferingSource,
     /// Unavailable offerings.
     pub shortages: &'a UnavailableOfferings,
     /// Images of the EC2NodeClass; without images every offering is unavailable.
@@ -77,8 +77,8 @@ pub fn listing(
     labels.extend(class.system_labels(info));
     let (capacity, allocatable) = capacity::sizes(info, source.facts, class, settings);
     let imageless = || (!source.images.iter().any(|image| image.fits(&labels))).then_some(Unavailable::NoImage);
-    let standing = unfit(info, class).map(Unavailable::Unfit).or_else(imageless);
-    let quotes = source.market.quotes(info, class, source.shortages, standing.as_ref(), now);
+    let common = unfit(info, class).map(Unavailable::Unfit).or_else(imageless);
+    let quotes = source.offerings.quotes(info, class, source.shortages, common.as_ref(), now);
     let (priced, unpriced): (Vec<&Quote>, Vec<&Quote>) = quotes.iter().partition(|quote| quote.price.is_some());
     let offerings = |quotes: Vec<&Quote>| quotes.into_iter().map(Quote::offering).collect();
     let kind = InstanceType {

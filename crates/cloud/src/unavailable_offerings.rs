@@ -97,7 +97,7 @@ impl Scope {
 
 /// Record of one unavailable scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ShortageRecord {
+struct UnavailableRecord {
     until: Timestamp,
     /// Number of consecutive failed attempts; at least 1.
     failures: u32,
@@ -105,7 +105,7 @@ struct ShortageRecord {
     trial: Option<Timestamp>,
 }
 
-impl ShortageRecord {
+impl UnavailableRecord {
     fn lasts(&self, now: Timestamp) -> bool {
         self.until > now
     }
@@ -122,7 +122,7 @@ impl ShortageRecord {
 }
 
 /// Returns the time of unavailability after the `failures`th consecutive failure.
-fn believed(failures: u32) -> SignedDuration {
+fn unavailable_time(failures: u32) -> SignedDuration {
     let factor = 1i32 << failures.saturating_sub(1).min(16);
     REMEMBERED.checked_mul(factor).map_or(LONGEST, |time| time.min(LONGEST))
 }
@@ -130,11 +130,11 @@ fn believed(failures: u32) -> SignedDuration {
 /// Cache of unavailable offerings and risk premiums, in memory only. After a restart EC2 reports insufficient capacity again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnavailableOfferings {
-    known: BTreeMap<Scope, ShortageRecord>,
+    known: BTreeMap<Scope, UnavailableRecord>,
     risk: Risk,
     sequence: u64,
     /// Time up to which expiries are counted.
-    looked: Timestamp,
+    expired_until: Timestamp,
 }
 
 impl UnavailableOfferings {
@@ -149,16 +149,16 @@ impl UnavailableOfferings {
     pub fn mark(&mut self, scope: Scope, now: Timestamp) {
         let before = self.known.get(&scope);
         let failures = match before {
-            Some(memory) if memory.lasts(now) => memory.failures,
-            Some(memory) => memory.failures(now) + 1,
+            Some(record) if record.lasts(now) => record.failures,
+            Some(record) => record.failures(now) + 1,
             None => 1,
         };
         if let Some((capacity_type, kind, zone)) = scope.pool().filter(|_| before.is_none_or(|one| !one.lasts(now))) {
             self.risk.note(Incident::Shortage, capacity_type, kind, zone, now);
         }
-        let until = now.checked_add(believed(failures)).unwrap_or(Timestamp::MAX);
-        let until = before.map_or(until, |memory| until.max(memory.until));
-        self.known.insert(scope, ShortageRecord { until, failures, trial: None });
+        let until = now.checked_add(unavailable_time(failures)).unwrap_or(Timestamp::MAX);
+        let until = before.map_or(until, |record| until.max(record.until));
+        self.known.insert(scope, UnavailableRecord { until, failures, trial: None });
         self.sequence += 1;
     }
 
@@ -180,20 +180,20 @@ impl UnavailableOfferings {
     /// Starts a trial of those scopes that are due for one. Other launches avoid them until the trial has a result.
     pub fn try_out<'s>(&mut self, scopes: impl IntoIterator<Item = &'s Scope>, now: Timestamp) {
         for scope in scopes {
-            if let Some(memory) = self.known.get_mut(scope).filter(|memory| !memory.lasts(now) && !memory.on_trial(now))
+            if let Some(record) = self.known.get_mut(scope).filter(|record| !record.lasts(now) && !record.on_trial(now))
             {
-                memory.trial = Some(now);
+                record.trial = Some(now);
             }
         }
     }
 
     /// Deletes faded records. Returns true if a scope became available or prices changed.
     pub fn expire(&mut self, now: Timestamp) -> bool {
-        let looked = self.looked;
-        let over = self.known.values().any(|memory| memory.until > looked && memory.until <= now);
-        self.known.retain(|_, memory| memory.lasts(now) || memory.failures(now) > 0);
+        let expired_until = self.expired_until;
+        let over = self.known.values().any(|record| record.until > expired_until && record.until <= now);
+        self.known.retain(|_, record| record.lasts(now) || record.failures(now) > 0);
         let moved = self.risk.expire(now);
-        self.looked = now.max(looked);
+        self.expired_until = now.max(expired_until);
         self.sequence += u64::from(over || moved);
         over || moved
     }
@@ -246,7 +246,7 @@ impl UnavailableOfferings {
             Scope::Quota { capacity_type, class: family_class(instance_type) },
             Scope::offering(capacity_type, instance_type, zone),
         ];
-        scopes.iter().any(|scope| self.known.get(scope).is_some_and(|memory| memory.on_trial(now)))
+        scopes.iter().any(|scope| self.known.get(scope).is_some_and(|record| record.on_trial(now)))
     }
 
     /// Returns the price for comparisons: EC2's price with the risk premium of recent incidents.
@@ -270,11 +270,11 @@ impl UnavailableOfferings {
     /// Returns the time of the next expiry.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Timestamp> {
-        self.known.values().map(|memory| memory.until).filter(|until| *until > self.looked).min()
+        self.known.values().map(|record| record.until).filter(|until| *until > self.expired_until).min()
     }
 
     fn lasts(&self, scope: &Scope, now: Timestamp) -> bool {
-        self.known.get(scope).is_some_and(|memory| memory.lasts(now))
+        self.known.get(scope).is_some_and(|record| record.lasts(now))
     }
 }
 

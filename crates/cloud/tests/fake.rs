@@ -63,7 +63,7 @@ async fn known(cloud: &FakeCloud, id: &str) -> usize {
 #[tokio::test]
 async fn fake_cloud_passes_every_case_of_the_contract() {
     let cloud = FakeCloud::builder("us-west-2").pending_for(SignedDuration::from_millis(20)).build().unwrap();
-    cloud.dry_up(CapacityOutage {
+    cloud.start_outage(CapacityOutage {
         capacity_type: Some("spot".to_owned()),
         instance_type: Some("m7i.large".to_owned()),
         zone: None,
@@ -79,7 +79,7 @@ async fn fake_cloud_passes_every_case_of_the_contract() {
         spot_prices: true,
         fleet_priorities: true,
         fleet_tokens: true,
-        dry_spot_type: Some("m7i.large".to_owned()),
+        exhausted_spot_type: Some("m7i.large".to_owned()),
         template_network: true,
     };
     let outcomes = contract::run(&cloud, &abilities).await;

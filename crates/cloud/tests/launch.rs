@@ -7,8 +7,9 @@ use api::{EC2NodeClass, label};
 use base64::Engine as _;
 use cloud::fake::{CapacityOutage, FakeCloud, Fault, ManualClock};
 use cloud::launch::{
-    BuyError, ClaimId, HeldInstance, InFlight, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal, LaunchRequest,
-    Resume, SETTLE, Templates, Token, Within, buy, choose, deal, judge, probe, resume, served, try_out,
+    ClaimId, CreateFleetError, HeldInstance, InFlight, LaunchChoice, LaunchFailure, LaunchOffer, LaunchRefusal,
+    LaunchRequest, Resume, SETTLE, Templates, Token, Within, assign, choose, create_fleet, interpret, probe, resume,
+    served, try_out,
 };
 use cloud::nodeclass::{ResolutionCache, ResolvedClass, fetch, queries, resolve};
 use cloud::tags::{LAUNCH_TOKEN_TAG, NODE_CLAIM_TAG, NODE_CLAIM_UID_TAG, cluster_tags, template_tags};
@@ -82,7 +83,7 @@ async fn catalogue(
     let mut market = OfferingSource::new(facts.on_demand.clone());
     market.set_offerings(cloud.type_offerings().await.unwrap());
     market.add_spot_prices(cloud.spot_prices().await.unwrap());
-    let source = Source { infos: &infos, facts, market: &market, shortages, images: &class.images };
+    let source = Source { infos: &infos, facts, offerings: &market, shortages, images: &class.images };
     let sizes = ClassSettings::new(object, class.zones()).unwrap();
     types::catalogue(&source, &sizes, settings, cloud.now())
 }
@@ -103,8 +104,12 @@ impl World {
         choose(ask, &self.offer())
     }
 
-    async fn buy(&self, choice: &LaunchChoice, request: &FleetRequest) -> Result<FleetAnswer, BuyError> {
-        buy(&self.cloud, &self.templates, choice, request, self.cloud.now()).await
+    async fn create_fleet(
+        &self,
+        choice: &LaunchChoice,
+        request: &FleetRequest,
+    ) -> Result<FleetAnswer, CreateFleetError> {
+        create_fleet(&self.cloud, &self.templates, choice, request, self.cloud.now()).await
     }
 
     /// Executes all steps of a NodeClaim's launch: probe, choice and CreateFleet.
@@ -115,7 +120,7 @@ impl World {
         let choice = self.choose(ask)?;
         let members = claims(&["a"]);
         let request = choice.request(&Token::new(&choice, &members, self.cloud.now()), &members);
-        Ok(self.buy(&choice, &request).await.unwrap())
+        Ok(self.create_fleet(&choice, &request).await.unwrap())
     }
 
     /// Returns all instances that are not ending, invisible ones included.
@@ -343,13 +348,13 @@ async fn choose_counts_addresses_of_launches_in_flight() {
     assert_eq!(used(&second), "subnet-0000000000000000b");
     let counted = world.in_flight.free_in(&template.id, world.cloud.now());
     assert_eq!(counted, 2 * (i64::from(first.addresses) + 1), "each with its smallest number of pods");
-    let answer = world.buy(&first, &first.request(&token, &members)).await.unwrap();
+    let answer = world.create_fleet(&first, &first.request(&token, &members)).await.unwrap();
     world.in_flight.settle(&token, &answer, world.cloud.now());
     assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), counted, "both are there");
     world.in_flight.settle(&token, &FleetAnswer::default(), world.cloud.now());
     assert_eq!(world.in_flight.free_in(&template.id, world.cloud.now()), 0, "EC2 launched none here");
     world.in_flight.begin(&token, &first, 2, world.cloud.now());
-    world.in_flight.give_back(&token);
+    world.in_flight.release(&token);
     assert_eq!(used(&world.choose(&ask(std::slice::from_ref(&zone))).unwrap()), template.id);
     world.in_flight.begin(&token, &first, 2, world.cloud.now());
     world.clock.advance(SignedDuration::from_mins(2));
@@ -374,7 +379,7 @@ async fn in_flight_releases_addresses_when_a_launch_fails() {
         world.class.subnets = vec![own.clone(), other.clone()];
         match &fault {
             Some(fault) => world.cloud.fail(what, 1, fault.clone()),
-            None => world.cloud.dry_up(CapacityOutage::default()),
+            None => world.cloud.start_outage(CapacityOutage::default()),
         }
         let here = ask(&[requirement(label::ZONE, Operator::In, &[&own.zone])]);
         let used = |world: &World| world.choose(&here).unwrap().configs[0].overrides[0].subnet_id.clone();
@@ -382,10 +387,10 @@ async fn in_flight_releases_addresses_when_a_launch_fails() {
         let token = Token::new(&choice, &members, world.cloud.now());
         world.in_flight.begin(&token, &choice, members.len(), world.cloud.now());
         assert_eq!(used(&world), other.id, "{what}: it is under way");
-        match world.buy(&choice, &choice.request(&token, &members)).await {
+        match world.create_fleet(&choice, &choice.request(&token, &members)).await {
             Ok(answer) => world.in_flight.settle(&token, &answer, world.cloud.now()),
-            Err(error) if error.may_have_bought() => {}
-            Err(_) => world.in_flight.give_back(&token),
+            Err(error) if error.may_have_launched() => {}
+            Err(_) => world.in_flight.release(&token),
         }
         assert_eq!(used(&world), if counted { &other.id } else { &own.id }.as_str(), "{what}: {fault:?}");
     }
@@ -484,8 +489,8 @@ async fn buy_creates_instances_found_by_tag_and_missing_templates() {
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a", "b"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
-    let answer = world.buy(&choice, &request).await.unwrap();
-    assert_eq!((answer.instances.len(), judge(&answer, &choice.within()).failure), (2, None));
+    let answer = world.create_fleet(&choice, &request).await.unwrap();
+    assert_eq!((answer.instances.len(), interpret(&answer, &choice.within()).failure), (2, None));
     let pool = &answer.instances[0];
     let pool = Scope::offering(CapacityType::Spot, &pool.instance_type, &pool.zone);
     assert!(
@@ -499,7 +504,7 @@ async fn buy_creates_instances_found_by_tag_and_missing_templates() {
     assert_eq!(templates.len(), choice.templates.len());
     world.cloud.remove_template(&choice.templates[0].name);
     let again = choice.request(&Token::new(&choice, &claims[..1], world.cloud.now()), &claims[..1]);
-    assert_eq!(world.buy(&choice, &again).await.unwrap().instances.len(), 1, "a lost template is made again");
+    assert_eq!(world.create_fleet(&choice, &again).await.unwrap().instances.len(), 1, "a lost template is made again");
 }
 
 #[tokio::test]
@@ -510,18 +515,18 @@ async fn buy_creates_a_deleted_template_once_more() {
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
     let code = "InvalidLaunchTemplateName.NotFoundException";
     world.cloud.fail("CreateFleet", 1, Fault::error(cloud::ErrorKind::NotFound, code, "gone"));
-    assert_eq!(world.buy(&choice, &request).await.unwrap().instances.len(), 1);
+    assert_eq!(world.create_fleet(&choice, &request).await.unwrap().instances.len(), 1);
     assert_eq!(world.cloud.count("CreateFleet"), 2);
     let made = world.cloud.count("CreateLaunchTemplate");
-    world.buy(&choice, &request).await.unwrap();
+    world.create_fleet(&choice, &request).await.unwrap();
     assert_eq!(world.cloud.count("CreateLaunchTemplate"), made, "templates that exist are not made again");
     for name in world.cloud.template_names() {
         world.cloud.remove_template(&name);
     }
     let more = choice.request(&Token::new(&choice, &claims, world.cloud.now() + SignedDuration::from_secs(1)), &claims);
     world.cloud.fail("CreateLaunchTemplate", 1, Fault::unauthorized());
-    let error = world.buy(&choice, &more).await.unwrap_err();
-    assert!(!error.may_have_bought() && error.cause().kind == cloud::ErrorKind::Unauthorized, "{error}");
+    let error = world.create_fleet(&choice, &more).await.unwrap_err();
+    assert!(!error.may_have_launched() && error.cause().kind == cloud::ErrorKind::Unauthorized, "{error}");
 }
 
 /// AL2023 instances need the service CIDR. Without it neither a probe nor a launch creates a template.
@@ -544,7 +549,10 @@ async fn templates_are_kept_while_they_are_used() {
     let choice = world.choose(&ask(&[])).unwrap();
     let names: Vec<String> = choice.templates.iter().map(|template| template.name.clone()).collect();
     let claims = claims(&["a"]);
-    world.buy(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims)).await.unwrap();
+    world
+        .create_fleet(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims))
+        .await
+        .unwrap();
     assert_eq!(
         (world.cloud.count("CreateLaunchTemplate"), world.cloud.count("DescribeLaunchTemplates")),
         (names.len(), 0)
@@ -564,7 +572,7 @@ async fn templates_are_kept_while_they_are_used() {
     assert!(restarted.missing(&choice, after(100)).is_empty(), "a new life finds them");
     assert!(restarted.unused(&living, after(159)).is_empty(), "and gives them their time");
     restarted.verify(&listed[1..], after(120));
-    assert_eq!(restarted.missing(&choice, after(120)).len(), 1, "somebody took one away");
+    assert_eq!(restarted.missing(&choice, after(120)).len(), 1, "another program deleted one");
 }
 
 /// Acts as the controller: stores the token, launches, and retries the same request while the outcome is unknown. After a crash
@@ -582,9 +590,9 @@ async fn resume_launches_each_claim_once_after_fault_or_crash() {
             if let Some(fault) = fault.clone() {
                 world.cloud.fail("CreateFleet", 1, fault);
             }
-            let first = world.buy(&choice, &request).await;
+            let first = world.create_fleet(&choice, &request).await;
             if !crash && first.is_err() {
-                world.buy(&choice, &request).await.unwrap();
+                world.create_fleet(&choice, &request).await.unwrap();
             }
             let owners = after_restart(&world, &choice, held(&claims, &token)).await;
             let distinct: BTreeSet<_> = owners.values().collect();
@@ -618,7 +626,7 @@ async fn after_restart(
             for held in claims.iter_mut().filter(|held| anew.contains(&held.claim)) {
                 held.token = token.clone();
             }
-            world.buy(choice, &choice.request(&token, &anew)).await.unwrap();
+            world.create_fleet(choice, &choice.request(&token, &anew)).await.unwrap();
         }
         if claims.iter().all(|held| held.instance.is_some()) {
             break;
@@ -638,7 +646,7 @@ fn deal_completes_a_partial_assignment_unchanged() {
     let all = [instance("i-3", None), instance("i-1", None), instance("i-2", None)];
     let claims = held(&claims(&["b", "a", "c"]), &token);
     let pairs = |claims: &[HeldInstance], instances: &[Instance]| -> Vec<(String, String)> {
-        deal(claims, instances).into_iter().map(|one| (one.claim.name, one.instance)).collect()
+        assign(claims, instances).into_iter().map(|one| (one.claim.name, one.instance)).collect()
     };
     let expected = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(claim, id)| ((*claim).to_owned(), (*id).to_owned())).collect()
@@ -669,7 +677,7 @@ fn deal_completes_a_partial_assignment_unchanged() {
 /// Rows: error codes of a fleet, the unavailable scopes, and the reason of the NodeClaim's condition (`None`: insufficient
 /// capacity).
 #[test]
-fn judge_maps_errors_to_scopes_and_reasons() {
+fn interpret_maps_errors_to_scopes_and_reasons() {
     let error = |code: &str| FleetError {
         code: code.to_owned(),
         message: "said so".to_owned(),
@@ -700,7 +708,7 @@ fn judge_maps_errors_to_scopes_and_reasons() {
     ];
     for (codes, shortages, reason) in rows {
         let answer = FleetAnswer { errors: codes.iter().map(|code| error(code)).collect(), ..FleetAnswer::default() };
-        let verdict = judge(&answer, &Within::default());
+        let verdict = interpret(&answer, &Within::default());
         assert_eq!(verdict.shortages, shortages, "{codes:?}");
         let found = match verdict.failure {
             Some(LaunchFailure::Create { reason, .. }) => Some(reason),
@@ -709,18 +717,18 @@ fn judge_maps_errors_to_scopes_and_reasons() {
         };
         assert_eq!(found, reason, "{codes:?}");
     }
-    assert_eq!(judge(&FleetAnswer::default(), &Within::default()).failure, None);
+    assert_eq!(interpret(&FleetAnswer::default(), &Within::default()).failure, None);
 }
 
 #[tokio::test]
 async fn choose_avoids_pools_when_a_fleet_had_no_capacity() {
     let mut world = world("").await;
-    world.cloud.dry_up(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
+    world.cloud.start_outage(CapacityOutage { capacity_type: Some("spot".to_owned()), ..CapacityOutage::default() });
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
     let request = choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims);
-    let answer = world.buy(&choice, &request).await.unwrap();
-    let verdict = judge(&answer, &choice.within());
+    let answer = world.create_fleet(&choice, &request).await.unwrap();
+    let verdict = interpret(&answer, &choice.within());
     assert!(matches!(verdict.failure, Some(LaunchFailure::InsufficientCapacity { .. })) && world.alive().is_empty());
     let pools: usize = choice.configs.iter().map(|config| config.overrides.len()).sum();
     assert_eq!(verdict.shortages.len(), pools);
@@ -741,7 +749,10 @@ async fn describe_returns_the_claim_fields_of_an_instance() {
     let world = world("").await;
     let choice = world.choose(&ask(&[])).unwrap();
     let claims = claims(&["a"]);
-    world.buy(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims)).await.unwrap();
+    world
+        .create_fleet(&choice, &choice.request(&Token::new(&choice, &claims, world.cloud.now()), &claims))
+        .await
+        .unwrap();
     let instance = world.alive().remove(0);
     let kind = world.catalogue.types.iter().find(|kind| kind.name == instance.instance_type);
     let parts = cloud::launch::claim::describe(&instance, kind, &world.settings);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use api::label;
 use api::nodeclass::EC2NodeClassSpec;
 use cloud::fake::{Builder, FakeCloud, own_image};
-use cloud::launch::{ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, Within, choose, judge};
+use cloud::launch::{ClaimId, InFlight, LaunchChoice, LaunchOffer, LaunchRequest, Token, Within, choose, interpret};
 use cloud::nodeclass::{Answers, ResolutionCache, ResolvedClass, fetch, queries, resolve};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
 use cloud::{
@@ -282,7 +282,7 @@ async fn choose_uses_one_reservation_kind_and_the_largest_per_zone() {
 }
 
 #[tokio::test]
-async fn judge_marks_the_reservation_when_it_is_exhausted() {
+async fn interpret_marks_the_reservation_when_it_is_exhausted() {
     let class = class(json!({})).await;
     let settings = Settings { reserved_capacity: true, ..settings() };
     let types = vec![kind("m5.2xlarge", 0, vec![reserved("us-west-2a", "cr-1", 2, "default")])];
@@ -295,7 +295,7 @@ async fn judge_marks_the_reservation_when_it_is_exhausted() {
             lifecycle: "on-demand".to_owned(),
             ..FleetError::default()
         };
-        judge(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &choice.within()).shortages
+        interpret(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &choice.within()).shortages
     };
     assert_eq!(said("ReservationCapacityExceeded"), [Scope::Reservation("cr-1".to_owned())]);
     assert_eq!(said("InsufficientInstanceCapacity"), [Scope::Reservation("cr-1".to_owned())]);
@@ -330,7 +330,7 @@ async fn choose_avoids_a_zone_when_the_placement_group_is_full() {
 }
 
 #[test]
-fn judge_marks_only_the_placement_group_when_it_is_full() {
+fn interpret_marks_only_the_placement_group_when_it_is_full() {
     let said = |message: &str, partition| {
         let error = FleetError {
             code: "InsufficientInstanceCapacity".to_owned(),
@@ -341,7 +341,7 @@ fn judge_marks_only_the_placement_group_when_it_is_full() {
             ..FleetError::default()
         };
         let within = Within { group: Some(("pg-1", partition)), ..Within::default() };
-        judge(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &within).shortages
+        interpret(&FleetAnswer { errors: vec![error], ..FleetAnswer::default() }, &within).shortages
     };
     let (group, zone) = ("pg-1".to_owned(), "us-west-2a".to_owned());
     let placed = Scope::Placed {

@@ -139,15 +139,20 @@ async fn ami_selector_terms_select_the_newest_image_per_variant() {
 /// Rows: a change of the EC2NodeClass, the failed condition, its reason, and a part of its message.
 #[tokio::test]
 async fn findings_name_the_missing_resource_and_a_hint() {
-    let nothing = r#"[{"tags": {"who": "nobody"}}]"#;
+    let nothing = r#"[{"tags": {"team": "missing"}}]"#;
     let large = "x".repeat(17_000);
     let rows = [
-        (format!(r#""subnetSelectorTerms": {nothing}"#), condition::SUBNETS_READY, "SubnetsNotFound", "tag who=nobody"),
+        (
+            format!(r#""subnetSelectorTerms": {nothing}"#),
+            condition::SUBNETS_READY,
+            "SubnetsNotFound",
+            "tag team=missing",
+        ),
         (
             format!(r#""securityGroupSelectorTerms": {nothing}"#),
             condition::SECURITY_GROUPS_READY,
             "SecurityGroupsNotFound",
-            "tag who=nobody",
+            "tag team=missing",
         ),
         (
             r#""amiSelectorTerms": [{"alias": "al2023@v20000101"}]"#.to_owned(),
@@ -162,7 +167,7 @@ async fn findings_name_the_missing_resource_and_a_hint() {
             "AL2 ends with Kubernetes 1.32; use al2023@latest",
         ),
         (
-            r#""instanceProfile": "nobody""#.to_owned(),
+            r#""instanceProfile": "missing""#.to_owned(),
             condition::INSTANCE_PROFILE_READY,
             "InstanceProfileNotFound",
             "create it, or correct spec.instanceProfile",

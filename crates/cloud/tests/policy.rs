@@ -78,7 +78,7 @@ async fn drive(cloud: &FakeCloud, method: &str) {
         "queue_url" => drop(cloud.queue_url("queue").await),
         "receive_messages" => drop(cloud.receive_messages("url").await),
         "delete_messages" => drop(cloud.delete_messages("url", &ids).await),
-        other => panic!("nobody has said how to call {other}: say it here"),
+        other => panic!("no case calls {other}: add one here"),
     }
 }
 
@@ -215,5 +215,5 @@ fn rights_templates_match_the_policy_tables() {
         assert_fresh(&format!("controller/rights/{name}"), text);
     }
     let policies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../controller/rights/terraform/policies");
-    assert_eq!(std::fs::read_dir(policies).unwrap().count(), Policy::ALL.len(), "a file that nobody writes any more");
+    assert_eq!(std::fs::read_dir(policies).unwrap().count(), Policy::ALL.len(), "a file that is not written any more");
 }

@@ -137,9 +137,9 @@ impl Drop for Bed<'_> {
     }
 }
 
-struct Nobody;
+struct NoObserver;
 
-impl Observer for Nobody {
+impl Observer for NoObserver {
     fn waited(&self, _: &'static str, _: Duration) {}
 
     fn ended(&self, _: &'static str, _: Duration, _: Option<ErrorKind>) {}
@@ -157,7 +157,7 @@ async fn world(line: RequestQueue) -> World {
     let ec2 = FakeCloud::builder("us-west-2").only_types(&["m5.large"]).clock(clock.clone()).build().unwrap();
     let (quota, pace) = (Arc::new(Quota::new(&clock)), Arc::new(ManualPace::new(&clock)));
     let limited = Guarded::new(Arc::new(ec2.clone()), Arc::clone(&quota));
-    let limits = RateLimiter::new(line, Arc::clone(&pace) as Arc<dyn RateClock>, Arc::new(Nobody));
+    let limits = RateLimiter::new(line, Arc::clone(&pace) as Arc<dyn RateClock>, Arc::new(NoObserver));
     let cloud: Arc<dyn Cloud> = Arc::new(Guarded::new(Arc::new(limited), Arc::new(limits)));
     let image = ec2.images(&cloud::Filter::default()).await.unwrap().remove(0);
     let template =
@@ -277,7 +277,7 @@ async fn terminate_batcher_shares_calls_when_ids_are_concurrent() {
     assert!(world.ec2.machines().iter().all(|machine| machine.instance.is_ending()));
     world.ec2.fail("TerminateInstances", 1, cloud::fake::Fault::Lost);
     let answers = futures::future::join_all(ids[..3].iter().map(|id| ends.end(id))).await;
-    assert!(answers.iter().any(Result::is_err), "what is not known to have happened is told");
+    assert!(answers.iter().any(Result::is_err), "an unknown outcome is reported");
 }
 
 /// A thousand concurrent requests need only as many calls as their ids require, at the rate of reads. An unknown instance does
@@ -303,5 +303,5 @@ async fn describe_batcher_shares_calls_when_ids_are_concurrent() {
     assert!(world.pace.now() <= Duration::from_millis(50 * 50 * 12 / 10), "{:?}", world.pace.now());
     world.ec2.fail("DescribeInstances", 1, cloud::fake::Fault::Lost);
     let answers = futures::future::join_all(ids[..3].iter().map(|id| looks.instance(id))).await;
-    assert!(answers.iter().all(Result::is_err), "what EC2 did not say, nobody knows: {answers:?}");
+    assert!(answers.iter().all(Result::is_err), "the outcome is unknown without an answer: {answers:?}");
 }

@@ -46,7 +46,7 @@ fn listing(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, Vec
     let source = Source {
         infos: std::slice::from_ref(info),
         facts,
-        market: &market,
+        offerings: &market,
         shortages: &UnavailableOfferings::default(),
         images: &images,
     };
@@ -123,7 +123,7 @@ fn tenancy_label_is_default_unless_requested() {
     several.labels.insert("example.com/either".to_owned(), vec!["a".to_owned(), "b".to_owned()]);
     let labels = cloud::launch::claim::describe(&instance, Some(&several), &Settings::default()).labels;
     assert_eq!(labels.get(label::INSTANCE_TENANCY).map(String::as_str), Some("default"));
-    assert!(!labels.contains_key("example.com/either"), "nobody knows which one it is");
+    assert!(!labels.contains_key("example.com/either"), "the value is ambiguous");
 }
 
 /// Rows: the reservation preference of the launch, whether the feature gate is enabled, and the capacity type.
@@ -145,10 +145,10 @@ fn describe_returns_on_demand_when_reservation_is_not_targeted() {
         };
         let settings = Settings { reserved_capacity: open, ..Settings::default() };
         let labels = cloud::launch::claim::describe(&instance, Some(&kind("m5.large", &class())), &settings).labels;
-        let told = |key: &str| labels.get(key).map(String::as_str);
-        assert_eq!(told(label::CAPACITY_TYPE), Some(expected), "{preference:?}, open {open}");
+        let value = |key: &str| labels.get(key).map(String::as_str);
+        assert_eq!(value(label::CAPACITY_TYPE), Some(expected), "{preference:?}, open {open}");
         let reserved = (expected == "reserved").then_some("cr-1");
-        assert_eq!(told(label::CAPACITY_RESERVATION_ID), reserved, "{preference:?}, open {open}");
+        assert_eq!(value(label::CAPACITY_RESERVATION_ID), reserved, "{preference:?}, open {open}");
     }
 }
 
@@ -196,8 +196,8 @@ fn unfit_returns_the_reason_when_the_type_is_incompatible() {
         assert_eq!(types::unfit(&info(name), &class), expected, "{name}");
         let (kind, quotes) = listing(&info(name), &class);
         assert!(expected.is_none() || kind.offerings.iter().all(|offering| !offering.available), "{name}");
-        let told = |quote: &Quote| quote.obstacle == expected.clone().map(Unavailable::Unfit);
-        assert!(expected.is_none() || quotes.iter().all(told), "{name}");
+        let value = |quote: &Quote| quote.obstacle == expected.clone().map(Unavailable::Unfit);
+        assert!(expected.is_none() || quotes.iter().all(value), "{name}");
     }
 }
 
@@ -277,7 +277,8 @@ fn listing_of(info: &InstanceTypeInfo, class: &ClassSettings) -> (InstanceType, 
     market.set_offerings(vec![sold("us-east-1b"), sold("us-east-1a")]);
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
     let infos = std::slice::from_ref(info);
-    let source = Source { infos, facts, market: &market, shortages: &UnavailableOfferings::default(), images: &images };
+    let source =
+        Source { infos, facts, offerings: &market, shortages: &UnavailableOfferings::default(), images: &images };
     let zone = |name: &str| (name.to_owned(), Zone { id: name.to_owned(), subnets: vec!["subnet-1".to_owned()] });
     let class = ClassSettings { zones: ["us-east-1b", "us-east-1a"].map(zone).into(), ..class.clone() };
     types::listing(info, &source, &class, &Settings { region: "us-east-1".to_owned(), ..Settings::default() }, NOW)

@@ -219,7 +219,7 @@ fn offerings_follow_zones_prices_capacity_and_images() {
         let source = Source {
             infos: &infos,
             facts: data::facts().unwrap(),
-            market,
+            offerings: market,
             shortages,
             images: std::slice::from_ref(&image),
         };

@@ -52,7 +52,7 @@ async fn class(family: AmiFamily, spec: &Value, annotations: &Value, image: &str
     resolve(&class, answers, &settings(), now).class
 }
 
-fn told(class: &ResolvedClass) -> Result<Document, RenderError> {
+fn rendered(class: &ResolvedClass) -> Result<Document, RenderError> {
     let ask = LaunchRequest {
         labels: [("team".to_owned(), "a".to_owned()), (label::ZONE.to_owned(), "z".to_owned())].into(),
         taints: vec![Taint::new("dedicated", "NoSchedule")],
@@ -68,7 +68,7 @@ async fn document_has_cluster_labels_taints_and_pods_per_family() {
     for family in FAMILIES {
         let user_data = if family == AmiFamily::Bottlerocket { "settings.motd = 'mine'" } else { "echo mine" };
         let class = class(family, &json!({"userData": user_data}), &json!({}), "").await;
-        let Document { text, warnings } = told(&class).unwrap();
+        let Document { text, warnings } = rendered(&class).unwrap();
         assert_eq!(warnings, [], "{family:?}");
         if family == AmiFamily::Custom {
             assert_eq!(text, user_data, "to the byte");
@@ -81,7 +81,7 @@ async fn document_has_cluster_labels_taints_and_pods_per_family() {
             assert!(text.contains(part), "{family:?}: {part} is not in {text}");
         }
         assert!(!text.contains(label::ZONE), "{family:?}: kubelet may not set it");
-        assert!(!text.contains("agent-not-ready"), "{family:?}: nobody would lift it");
+        assert!(!text.contains("agent-not-ready"), "{family:?}: no agent would remove it");
         let at = |what: &str| text.find(what).unwrap();
         assert!(at("dedicated") < at("cni.example.com/wait") || family == AmiFamily::Bottlerocket);
     }
@@ -93,18 +93,18 @@ async fn document_configures_the_agent_by_family() {
     let container = "[settings.host-containers.kerf-agent]\nsource = 'example.com/agent:1'\n";
     for (family, user_data) in [(AmiFamily::Al2023, ""), (AmiFamily::Bottlerocket, container)] {
         let class = class(family, &json!({"userData": user_data}), &annotations, "").await;
-        let text = told(&class).unwrap().text;
+        let text = rendered(&class).unwrap().text;
         assert!(text.contains("kerf.sh/agent-not-ready"), "{family:?}");
         let read = machine::userdata::parse_agent(text.as_bytes()).unwrap().unwrap();
         assert_eq!(read.units, ["kubelet.service"], "{family:?}");
     }
     for family in [AmiFamily::Al2, AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025] {
         let class = class(family, &json!({}), &json!({"kerf.sh/agent": "enabled"}), "").await;
-        let error = told(&class).unwrap_err();
+        let error = rendered(&class).unwrap_err();
         assert!(matches!(error, RenderError::AgentNotServed { .. }), "{error}");
     }
     let plain = class(AmiFamily::Bottlerocket, &json!({}), &json!({"kerf.sh/agent": "enabled"}), "").await;
-    assert_eq!(told(&plain).unwrap().warnings, [Warning::AgentFromImage]);
+    assert_eq!(rendered(&plain).unwrap().warnings, [Warning::AgentFromImage]);
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn document_uses_bottlerocket_release_of_alias_or_image_name() {
     ] {
         spec["instanceStorePolicy"] = json!("RAID0");
         let class = class(AmiFamily::Bottlerocket, &spec, &json!({}), image).await;
-        assert_eq!(told(&class).unwrap().text.contains("--dirs"), explicit, "{spec}, {image}");
+        assert_eq!(rendered(&class).unwrap().text.contains("--dirs"), explicit, "{spec}, {image}");
     }
 }
 

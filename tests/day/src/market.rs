@@ -186,8 +186,13 @@ fn on_demand(sizes: &[&str]) -> anyhow::Result<Catalogue> {
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
     let class = ClassSettings::new(&class, ZONES.iter().map(zone).collect())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
-    let source =
-        Source { infos: &infos, facts, market: &prices, shortages: &UnavailableOfferings::default(), images: &images };
+    let source = Source {
+        infos: &infos,
+        facts,
+        offerings: &prices,
+        shortages: &UnavailableOfferings::default(),
+        images: &images,
+    };
     let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
     let mut found = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
     for kind in &mut found.types {

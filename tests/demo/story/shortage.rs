@@ -17,7 +17,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
     teller.chapter("5. Insufficient spot capacity");
     let spot = CapacityOutage { capacity_type: Some(label::CAPACITY_SPOT.to_owned()), ..CapacityOutage::default() };
     let dry = async {
-        stage.ec2.dry_up(spot);
+        stage.ec2.start_outage(spot);
         Ok(())
     };
     teller.line("no zone has spot capacity of any type", dry).await?;
@@ -49,7 +49,7 @@ pub async fn tell(told: &mut Told) -> Result<()> {
         Ok(())
     };
     teller.line("all for the same NodeClaim", one).await?;
-    stage.ec2.end_droughts();
+    stage.ec2.end_outages();
     Ok(())
 }
 

@@ -60,7 +60,7 @@ impl Offerings {
             let wait = match answer {
                 Ok(learned) => {
                     log::info!(
-                        capacity_type = name, prices = learned.told as i64, changed = learned.changed as i64;
+                        capacity_type = name, prices = learned.reported as i64, changed = learned.changed as i64;
                         "loaded prices"
                     );
                     if learned.changed > 0 {
@@ -100,9 +100,9 @@ impl Offerings {
 
     /// Exports source, time and number of prices as metrics.
     fn tell_prices(&self, metrics: &Metrics) {
-        let standings = self.state().prices.prices().standings();
+        let standings = self.state().prices.prices().statuses();
         for standing in standings {
-            let name = standing.market.as_str();
+            let name = standing.capacity_type.as_str();
             for word in Origin::WORDS {
                 let is = f64::from(u8::from(word == standing.origin.as_str()));
                 metrics.set(

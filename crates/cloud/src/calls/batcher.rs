@@ -36,7 +36,7 @@ impl DescribeBatcher {
     /// # Errors
     /// When the EC2 call fails.
     pub async fn instance(&self, id: &str) -> Description {
-        self.0.ask(id).await
+        self.0.request(id).await
     }
 }
 
@@ -66,7 +66,7 @@ impl TerminateBatcher {
     /// # Errors
     /// When the call for this instance fails or has no answer. The kind is `NotFound` when the instance is unknown.
     pub async fn end(&self, id: &str) -> Termination {
-        self.0.ask(id).await
+        self.0.request(id).await
     }
 }
 
@@ -109,7 +109,7 @@ impl<A: Clone + Send> CallBatcher<A> {
     }
 
     /// Returns the result for one id. The same call may carry the ids of other requests.
-    async fn ask(&self, id: &str) -> A {
+    async fn request(&self, id: &str) -> A {
         loop {
             let (answer, mut answered) = oneshot::channel();
             self.waiting.lock().push((id.to_owned(), answer));

@@ -84,9 +84,9 @@ impl RequestQueue {
 
     /// Enqueues a call; returns `None` for a call without limit.
     fn join(&mut self, call: &'static str) -> Option<Ticket> {
-        let (class, turn) = place(call)?;
+        let (class, priority) = place(call)?;
         self.came += 1;
-        let ticket = (class, turn, self.came);
+        let ticket = (class, priority, self.came);
         self.waiting.insert(ticket, call);
         Some(ticket)
     }
@@ -96,7 +96,7 @@ impl RequestQueue {
     }
 
     /// Admits the call of a ticket and removes it from the queue. Otherwise returns the delay before the next attempt.
-    fn ask(&mut self, ticket: Ticket, now: Duration) -> Result<(), Duration> {
+    fn admit(&mut self, ticket: Ticket, now: Duration) -> Result<(), Duration> {
         let class = ticket.0;
         let mut soonest = Duration::MAX;
         let mut first = None;
@@ -208,7 +208,7 @@ impl RateLimiter {
         let place = Held { limits: self, ticket };
         loop {
             let moved = self.moved.notified();
-            let Err(wait) = self.line().ask(ticket, self.pace.now()) else { break };
+            let Err(wait) = self.line().admit(ticket, self.pace.now()) else { break };
             tokio::select! {
                 biased;
                 () = self.pace.sleep(wait) => {}

@@ -124,26 +124,26 @@ fn fill(
     now: Timestamp,
     answer: &mut FleetAnswer,
 ) {
-    let room = match room(state, candidate) {
-        Ok(room) => room.min(left),
+    let count = match launchable(state, candidate) {
+        Ok(count) => count.min(left),
         Err(error) => {
             answer.errors.push(*error);
             return;
         }
     };
     if let Some(stock) = state.stock.get_mut(&candidate.pool) {
-        *stock -= room;
+        *stock -= count;
     }
     if let Some(subnet) = state.subnets.iter_mut().find(|subnet| subnet.id == candidate.choice.subnet_id) {
-        subnet.free_addresses -= room;
+        subnet.free_addresses -= count;
     }
-    for _ in 0..room {
+    for _ in 0..count {
         answer.instances.push(launch(state, request, candidate, now));
     }
 }
 
 /// Returns the number of instances, at least one, that the pool and its subnet can launch, or EC2's error.
-fn room(state: &FakeState, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>> {
+fn launchable(state: &FakeState, candidate: &Candidate<'_>) -> Result<u32, Box<FleetError>> {
     let pool = &candidate.pool;
     if !state.offered(&pool.instance_type, &pool.zone) {
         let message = format!(
@@ -263,6 +263,6 @@ fn launch(state: &mut FakeState, request: &FleetRequest, candidate: &Candidate<'
 
 /// Returns the capacity reservation preference of the template. EC2 shows `open` if the template sets none.
 fn preference(template: &LaunchTemplateRequest) -> Option<String> {
-    let said = template.capacity_reservation.as_ref().map(|wanted| wanted.preference.clone());
-    said.or_else(|| Some("open".to_owned()))
+    let preference = template.capacity_reservation.as_ref().map(|wanted| wanted.preference.clone());
+    preference.or_else(|| Some("open".to_owned()))
 }

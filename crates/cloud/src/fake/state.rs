@@ -132,7 +132,7 @@ pub(super) struct FakeState {
     pub(super) stock: BTreeMap<Pool, u32>,
     /// Maximum vCPUs that may run at once, by capacity type.
     pub(super) quotas: BTreeMap<String, u32>,
-    pub(super) droughts: Vec<CapacityOutage>,
+    pub(super) outages: Vec<CapacityOutage>,
     /// True if the account lacks the service-linked role for EC2 Spot and the permission to create it.
     pub(super) without_spot_role: bool,
     pub(super) fleets: BTreeMap<String, (FleetRequest, FleetAnswer)>,
@@ -214,7 +214,7 @@ impl FakeState {
 
     /// Returns the remaining instances of a pool; `None` without a limit.
     pub(super) fn stock_of(&self, pool: &Pool) -> Option<u32> {
-        if self.droughts.iter().any(|drought| drought.covers(pool)) {
+        if self.outages.iter().any(|outage| outage.covers(pool)) {
             return Some(0);
         }
         self.stock.get(pool).copied()

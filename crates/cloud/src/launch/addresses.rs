@@ -48,7 +48,7 @@ impl InFlight {
     }
 
     /// Forgets a failed launch.
-    pub fn give_back(&mut self, token: &Token) {
+    pub fn release(&mut self, token: &Token) {
         self.0.remove(token);
     }
 

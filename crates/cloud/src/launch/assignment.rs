@@ -49,31 +49,31 @@ pub enum Resume {
 /// An instance with a NodeClaim's UID belongs to that NodeClaim. The other instances in the order of their ids go to the
 /// remaining NodeClaims in the order of their names. NodeClaims with an instance keep it; surplus instances remain unassigned.
 #[must_use]
-pub fn deal(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment> {
+pub fn assign(claims: &[HeldInstance], instances: &[Instance]) -> Vec<Assignment> {
     let held: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.instance.as_deref()).collect();
     let mut free: BTreeMap<&str, &Instance> =
         instances.iter().map(|one| (one.id.as_str(), one)).filter(|(id, _)| !held.contains(id)).collect();
     let mut waiting: Vec<&ClaimId> =
         claims.iter().filter(|claim| claim.instance.is_none()).map(|claim| &claim.claim).collect();
     waiting.sort();
-    let mut dealt = Vec::new();
+    let mut assigned = Vec::new();
     waiting.retain(|claim| {
         let owned =
             free.values().find(|one| one.tags.get(NODE_CLAIM_UID_TAG) == Some(&claim.uid)).map(|one| one.id.clone());
         let Some(instance) = owned else { return true };
         free.remove(instance.as_str());
-        dealt.push(Assignment { claim: (*claim).clone(), instance });
+        assigned.push(Assignment { claim: (*claim).clone(), instance });
         false
     });
     let unowned = free.values().filter(|one| !one.tags.contains_key(NODE_CLAIM_UID_TAG));
-    dealt.extend(
+    assigned.extend(
         waiting
             .iter()
             .zip(unowned)
             .map(|(claim, one)| Assignment { claim: (*claim).clone(), instance: one.id.clone() }),
     );
-    dealt.sort();
-    dealt
+    assigned.sort();
+    assigned
 }
 
 /// Returns the next step for every NodeClaim with a token and without an instance, given all instances of the cluster.
@@ -90,11 +90,11 @@ pub fn resume(claims: &[HeldInstance], instances: &[Instance], now: Timestamp) -
     for (token, claims) in by_token {
         let text = token.to_string();
         let ours = instances.iter().filter(|one| one.tags.get(LAUNCH_TOKEN_TAG) == Some(&text)).cloned();
-        let dealt = deal(&claims, &ours.collect::<Vec<_>>());
-        let served: BTreeSet<&ClaimId> = dealt.iter().map(|one| &one.claim).collect();
+        let assigned = assign(&claims, &ours.collect::<Vec<_>>());
+        let served: BTreeSet<&ClaimId> = assigned.iter().map(|one| &one.claim).collect();
         let left = claims.iter().filter(|held| held.instance.is_none() && !served.contains(&held.claim));
         let missing: Vec<Resume> = left.map(|held| unserved(held, now)).collect();
-        answers.extend(dealt.into_iter().map(Resume::Adopt));
+        answers.extend(assigned.into_iter().map(Resume::Adopt));
         answers.extend(missing);
     }
     answers

@@ -16,11 +16,11 @@ use crate::types::EFA;
 ///
 /// # Errors
 /// When no offering is available, or the user data of the EC2NodeClass cannot be rendered.
-pub fn choose(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<LaunchChoice, LaunchRefusal> {
+pub fn choose(request: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<LaunchChoice, LaunchRefusal> {
     let subnets = subnets(offer);
-    let mut candidates = candidates(ask, offer, &subnets)?;
+    let mut candidates = candidates(request, offer, &subnets)?;
     reserved::narrow(&mut candidates);
-    let min_values = ask.requirements.iter().any(|(_, set)| set.min_values().is_some());
+    let min_values = request.requirements.iter().any(|(_, set)| set.min_values().is_some());
     if !min_values {
         drop_exotic(&mut candidates);
     }
@@ -37,10 +37,10 @@ pub fn choose(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Result<LaunchChoi
     }
     candidates.sort_by_key(|candidate| (candidate.cheapest(None), candidate.kind.name.as_str()));
     candidates.truncate(MAX_TYPES);
-    let as_asked = has_min_values(ask, offer, &candidates)?;
-    let choice = assemble(ask, offer, capacity_type, &candidates, &subnets)?;
+    let as_requested = has_min_values(request, offer, &candidates)?;
+    let choice = assemble(request, offer, capacity_type, &candidates, &subnets)?;
     // The `context` requires instances as requested, so a request with lowered `minValues` is sent without it.
-    Ok(if as_asked { choice } else { LaunchChoice { context: None, ..choice } })
+    Ok(if as_requested { choice } else { LaunchChoice { context: None, ..choice } })
 }
 
 /// Returns for each zone the subnet with the most free addresses, among those that have any. Addresses of launches in flight
@@ -60,33 +60,33 @@ fn subnets<'a>(offer: &LaunchOffer<'a>) -> BTreeMap<&'a str, &'a Subnet> {
 }
 
 fn candidates<'a>(
-    ask: &LaunchRequest,
+    request: &LaunchRequest,
     offer: &LaunchOffer<'a>,
     subnets: &BTreeMap<&str, &Subnet>,
 ) -> Result<Vec<Candidate<'a>>, LaunchRefusal> {
     let well_known: BTreeSet<String> =
         label::CORE_WELL_KNOWN.iter().chain(&label::AWS_WELL_KNOWN).map(|key| (*key).to_owned()).collect();
-    let mut given = ask.labels.clone();
-    given.insert(label::NODEPOOL.to_owned(), ask.pool.clone());
+    let mut given = request.labels.clone();
+    given.insert(label::NODEPOOL.to_owned(), request.pool.clone());
     given.insert(label::EC2_NODE_CLASS.to_owned(), offer.class.name.clone());
-    let place = template::placement(ask, offer);
+    let place = template::placement(request, offer);
     let (mut fitting, mut small) = (0usize, 0usize);
     let mut candidates = Vec::new();
     for kind in &offer.catalogue.types {
         let offered = TypeOffer::new(kind);
-        if !offered.labels_match(&ask.requirements, &given, &well_known) {
+        if !offered.labels_match(&request.requirements, &given, &well_known) {
             continue;
         }
-        if !asked_amounts(&ask.requests).fits(&kind.allocatable) {
+        if !requested_amounts(&request.requests).fits(&kind.allocatable) {
             small += 1;
             continue;
         }
         fitting += 1;
         let open = |offering: &&Offering| {
             let reachable = offering.available && subnets.contains_key(offering.zone.as_str());
-            reachable && has_room(offer, &place, kind, offering)
+            reachable && has_capacity(offer, &place, kind, offering)
         };
-        let offerings: Vec<&Offering> = offered.offerings(&ask.requirements).filter(open).collect();
+        let offerings: Vec<&Offering> = offered.offerings(&request.requirements).filter(open).collect();
         if !offerings.is_empty() {
             candidates.push(Candidate { kind, offerings });
         }
@@ -104,18 +104,18 @@ fn candidates<'a>(
 
 /// Reports whether an offering, its reservation and its placement group have capacity, with current data. The catalogue may be
 /// older.
-fn has_room(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
+fn has_capacity(offer: &LaunchOffer<'_>, place: &Placement, kind: &InstanceType, offering: &Offering) -> bool {
     let reserved = offering.reservation.as_ref();
     let used_up = |one: &Reservation| one.remaining == 0 || offer.shortages.holds_reservation(&one.id, offer.now);
     let pool = (offering.capacity_type, kind.name.as_str(), offering.zone.as_str());
     let full = |group: &String| offer.shortages.holds_placed(pool, (group, place.partition), offer.now);
     let (capacity_type, name, zone) = pool;
-    let dry = offer.shortages.holds(capacity_type, name, zone, offer.now);
-    !dry && !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
+    let unavailable = offer.shortages.holds(capacity_type, name, zone, offer.now);
+    !unavailable && !reserved.is_some_and(used_up) && !place.group_id.as_ref().is_some_and(full)
 }
 
 /// Returns the requests without the node count, which no instance type has.
-fn asked_amounts(requests: &Resources) -> Resources {
+fn requested_amounts(requests: &Resources) -> Resources {
     requests.iter().filter(|(name, _)| *name != Resources::NODES).collect()
 }
 
@@ -124,22 +124,22 @@ fn asked_amounts(requests: &Resources) -> Resources {
 /// The plan may have lowered them. If they break only now, at the limit of [`MAX_TYPES`] or because capacity has changed, the
 /// policy decides: lowered (`BestEffort`) or refused.
 fn has_min_values(
-    ask: &LaunchRequest,
+    request: &LaunchRequest,
     offer: &LaunchOffer<'_>,
     candidates: &[Candidate<'_>],
 ) -> Result<bool, LaunchRefusal> {
-    if ask.min_values_relaxed {
+    if request.min_values_relaxed {
         return Ok(false);
     }
-    match check_min_values(ask, candidates) {
+    match check_min_values(request, candidates) {
         Err(_) if offer.settings.min_values == MinValuesPolicy::BestEffort => Ok(false),
         checked => checked.map(|()| true),
     }
 }
 
 /// Checks that `minValues` hold for the remaining instance types.
-fn check_min_values(ask: &LaunchRequest, candidates: &[Candidate<'_>]) -> Result<(), LaunchRefusal> {
-    for (key, set) in ask.requirements.iter() {
+fn check_min_values(request: &LaunchRequest, candidates: &[Candidate<'_>]) -> Result<(), LaunchRefusal> {
+    for (key, set) in request.requirements.iter() {
         let Some(least) = set.min_values() else { continue };
         let values: BTreeSet<&str> = candidates.iter().flat_map(|candidate| candidate.values(key)).collect();
         let left = values.iter().filter(|value| set.allows(Some(value))).count();
@@ -153,7 +153,7 @@ fn check_min_values(ask: &LaunchRequest, candidates: &[Candidate<'_>]) -> Result
 
 /// Groups the candidates by launch template and lists the pools of each template.
 fn assemble(
-    ask: &LaunchRequest,
+    request: &LaunchRequest,
     offer: &LaunchOffer<'_>,
     capacity_type: CapacityType,
     candidates: &[Candidate<'_>],
@@ -165,11 +165,11 @@ fn assemble(
         let Some(image) = offer.class.image_for(&candidate.kind.labels) else { continue };
         for offering in &candidate.offerings {
             let Some(subnet) = subnets.get(offering.zone.as_str()) else { continue };
-            let mould = mould(ask, &image.image.id, candidate, offering);
-            if let Some((id, _)) = mould.reservation {
+            let source = template_source(request, &image.image.id, candidate, offering);
+            if let Some((id, _)) = source.reservation {
                 reservations.insert((candidate.kind.name.clone(), offering.zone.clone()), id.to_owned());
             }
-            groups.entry(mould).or_default().push(FleetOverride {
+            groups.entry(source).or_default().push(FleetOverride {
                 instance_type: candidate.kind.name.clone(),
                 zone: offering.zone.clone(),
                 subnet_id: subnet.id.clone(),
@@ -182,11 +182,11 @@ fn assemble(
         let message = "the EC2NodeClass has no image for any of the instance types".to_owned();
         return Err(LaunchRefusal::InsufficientCapacity(message));
     }
-    let reservation_kind = groups.keys().find_map(|mould| mould.reservation.map(|(_, kind)| kind));
+    let reservation_kind = groups.keys().find_map(|source| source.reservation.map(|(_, kind)| kind));
     let (mut templates, mut configs) = (Vec::<LaunchTemplateRequest>::new(), Vec::new());
-    for (mould, overrides) in groups {
-        let template = template::request(ask, offer, capacity_type, mould)
-            .map_err(|source| LaunchRefusal::Class { class: offer.class.name.clone(), source })?;
+    for (source, overrides) in groups {
+        let template = template::template_request(request, offer, capacity_type, source)
+            .map_err(|error| LaunchRefusal::Class { class: offer.class.name.clone(), source: error })?;
         configs.push(FleetConfig { launch_template: template.name.clone(), overrides });
         templates.push(template);
     }
@@ -197,16 +197,16 @@ fn assemble(
         reservations,
         templates,
         configs,
-        tags: template::tags(ask, offer),
+        tags: template::tags(request, offer),
         context: offer.class.spec.context.clone(),
-        prioritized: ask.overlay_priced,
+        prioritized: request.overlay_priced,
         addresses: u32::try_from(pods.unwrap_or_default()).unwrap_or(0),
     })
 }
 
 /// Returns the properties of an offering that determine its launch template.
-fn mould<'a>(
-    ask: &LaunchRequest,
+fn template_source<'a>(
+    request: &LaunchRequest,
     image_id: &'a str,
     candidate: &Candidate<'a>,
     offering: &'a Offering,
@@ -215,7 +215,7 @@ fn mould<'a>(
     TemplateSource {
         image_id,
         max_pods: u32::try_from(capacity.get(Resources::PODS)).unwrap_or(0),
-        efa: template::efa_asked(ask, capacity.get(EFA)),
+        efa: template::requested_efa(request, capacity.get(EFA)),
         reservation: offering
             .reservation
             .as_ref()

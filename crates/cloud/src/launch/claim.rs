@@ -88,8 +88,8 @@ pub fn describe(instance: &Instance, kind: Option<&InstanceType>, settings: &Set
 /// Returns the reservation that the launch targeted. An instance that EC2 matched to an open reservation by itself counts as
 /// on-demand.
 fn reservation<'i>(instance: &'i Instance, settings: &Settings) -> Option<&'i str> {
-    let bought = instance.capacity_reservation_preference.as_deref() == Some("capacity-reservations-only");
-    instance.capacity_reservation_id.as_deref().filter(|_| bought && settings.reserved_capacity)
+    let targeted = instance.capacity_reservation_preference.as_deref() == Some("capacity-reservations-only");
+    instance.capacity_reservation_id.as_deref().filter(|_| targeted && settings.reserved_capacity)
 }
 
 fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {

@@ -9,7 +9,7 @@ use crate::tags::TEMPLATE_PREFIX;
 
 /// The step at which a launch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BuyError {
+pub enum CreateFleetError {
     /// A launch template could not be created; nothing was launched.
     #[error("failed to create launch template {TEMPLATE_PREFIX}*")]
     Template(#[source] CloudError),
@@ -18,7 +18,7 @@ pub enum BuyError {
     Fleet(#[source] CloudError),
 }
 
-impl BuyError {
+impl CreateFleetError {
     /// Returns the error of the failed call.
     #[must_use]
     pub fn cause(&self) -> &CloudError {
@@ -29,7 +29,7 @@ impl BuyError {
 
     /// Reports whether instances may have been launched nevertheless. The caller then retries with the same request.
     #[must_use]
-    pub fn may_have_bought(&self) -> bool {
+    pub fn may_have_launched(&self) -> bool {
         matches!(self, Self::Fleet(error) if error.outcome_unknown())
     }
 }
@@ -38,21 +38,21 @@ impl BuyError {
 ///
 /// # Errors
 /// When EC2 refuses a call or does not answer.
-pub async fn buy(
+pub async fn create_fleet(
     cloud: &dyn Cloud,
     templates: &Templates,
     choice: &LaunchChoice,
     request: &FleetRequest,
     now: Timestamp,
-) -> Result<FleetAnswer, BuyError> {
-    make_templates(cloud, templates, choice, now).await.map_err(BuyError::Template)?;
+) -> Result<FleetAnswer, CreateFleetError> {
+    make_templates(cloud, templates, choice, now).await.map_err(CreateFleetError::Template)?;
     match cloud.create_fleet(request).await {
         Err(error) if error.kind == ErrorKind::NotFound && error.code.starts_with("InvalidLaunchTemplate") => {
             templates.forget(choice.templates.iter().map(|template| &template.name));
-            make_templates(cloud, templates, choice, now).await.map_err(BuyError::Template)?;
-            cloud.create_fleet(request).await.map_err(BuyError::Fleet)
+            make_templates(cloud, templates, choice, now).await.map_err(CreateFleetError::Template)?;
+            cloud.create_fleet(request).await.map_err(CreateFleetError::Fleet)
         }
-        answer => answer.map_err(BuyError::Fleet),
+        answer => answer.map_err(CreateFleetError::Fleet),
     }
 }
 
@@ -65,8 +65,8 @@ async fn make_templates(
     now: Timestamp,
 ) -> Result<(), CloudError> {
     for template in templates.missing(choice, now) {
-        let making = templates.turn(&template.name);
-        let _turn = making.lock().await;
+        let lock = templates.creation_lock(&template.name);
+        let _creating = lock.lock().await;
         if templates.is_known(&template.name) {
             continue;
         }

@@ -46,8 +46,8 @@ pub fn probe(pools: &[LaunchRequest], offer: &LaunchOffer<'_>) -> Option<LaunchP
         requirements: on_demand(),
         ..LaunchRequest::default()
     };
-    let mut asks = pools.iter().chain([&anything]);
-    let choice = asks.find_map(|ask| choose(ask, offer).ok())?;
+    let mut requests = pools.iter().chain([&anything]);
+    let choice = requests.find_map(|request| choose(request, offer).ok())?;
     let template = choice.templates.first()?.clone();
     let instance_type = choice.configs.first()?.overrides.first()?.instance_type.clone();
     let fleet = fleet(choice, offer);

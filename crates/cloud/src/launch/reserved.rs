@@ -25,10 +25,10 @@ const INTERRUPTIBLE: &str = "interruptible-capacity-reservation";
 impl ReservationKind {
     /// Returns the kind from the labels of an offering.
     pub(super) fn from_offering(offering: &Offering) -> Self {
-        let says = |key: &str, value: &str| offering.labels.get(key).is_some_and(|found| found == value);
-        if says(label::CAPACITY_RESERVATION_TYPE, CAPACITY_BLOCK) {
+        let has = |key: &str, value: &str| offering.labels.get(key).is_some_and(|found| found == value);
+        if has(label::CAPACITY_RESERVATION_TYPE, CAPACITY_BLOCK) {
             Self::CapacityBlock
-        } else if says(label::CAPACITY_RESERVATION_INTERRUPTIBLE, "true") {
+        } else if has(label::CAPACITY_RESERVATION_INTERRUPTIBLE, "true") {
             Self::Interruptible
         } else {
             Self::Default
@@ -77,20 +77,20 @@ pub(super) fn narrow(candidates: &mut Vec<Candidate<'_>>) {
         candidate
             .offerings
             .retain(|offering| !reserved(offering) || (right_type && ReservationKind::from_offering(offering) == kind));
-        keep_roomiest(&mut candidate.offerings);
+        keep_largest(&mut candidate.offerings);
     }
     candidates.retain(|candidate| !candidate.offerings.is_empty());
 }
 
 /// Keeps only the reserved offering with the most available instances in each zone.
-fn keep_roomiest(offerings: &mut Vec<&Offering>) {
-    let room = |offering: &Offering| offering.reservation.as_ref().map_or(0, |one| one.remaining);
+fn keep_largest(offerings: &mut Vec<&Offering>) {
+    let remaining = |offering: &Offering| offering.reservation.as_ref().map_or(0, |one| one.remaining);
     let id = |offering: &Offering| offering.reservation.as_ref().map(|one| one.id.clone());
     let mut best: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut held: BTreeMap<String, u32> = BTreeMap::new();
     for offering in offerings.iter().filter(|one| one.capacity_type == CapacityType::Reserved) {
-        if held.get(&offering.zone).is_none_or(|most| room(offering) > *most) {
-            held.insert(offering.zone.clone(), room(offering));
+        if held.get(&offering.zone).is_none_or(|most| remaining(offering) > *most) {
+            held.insert(offering.zone.clone(), remaining(offering));
             best.insert(offering.zone.clone(), id(offering));
         }
     }

@@ -38,17 +38,17 @@ pub(super) struct TemplateSource<'a> {
 }
 
 /// Returns the request for a launch template; its name is a hash of all other fields.
-pub(super) fn request(
-    ask: &LaunchRequest,
+pub(super) fn template_request(
+    request: &LaunchRequest,
     offer: &LaunchOffer<'_>,
     capacity_type: CapacityType,
-    mould: TemplateSource<'_>,
+    source: TemplateSource<'_>,
 ) -> Result<LaunchTemplateRequest, RenderError> {
     let class = offer.class;
-    let TemplateSource { image_id, max_pods, efa, reservation } = mould;
+    let TemplateSource { image_id, max_pods, efa, reservation } = source;
     let machine = NodeUserData { capacity_type: capacity_type.as_str(), image_id, max_pods };
-    let text = user_data::render(class, offer.settings, ask.registration(), machine)?;
-    let market = reservation.and_then(|(_, kind)| kind.market_type());
+    let text = user_data::render(class, offer.settings, request.registration(), machine)?;
+    let market_type = reservation.and_then(|(_, kind)| kind.market_type());
     let mut template = LaunchTemplateRequest {
         name: String::new(),
         image_id: image_id.to_owned(),
@@ -61,13 +61,13 @@ pub(super) fn request(
         detailed_monitoring: class.spec.detailed_monitoring.unwrap_or(false),
         network_interfaces: interfaces(offer, efa),
         connection_tracking: connection_tracking(offer),
-        placement: placement(ask, offer),
+        placement: placement(request, offer),
         nested_virtualization: nested_virtualization(offer),
-        enclave: ask.requests.get(ENCLAVE_SLOTS) > 0,
+        enclave: request.requests.get(ENCLAVE_SLOTS) > 0,
         capacity_reservation: reservation_specification(offer.settings, reservation),
-        market_type: market.map(str::to_owned),
+        market_type: market_type.map(str::to_owned),
         spot: capacity_type == CapacityType::Spot,
-        tags: tags(ask, offer),
+        tags: tags(request, offer),
     };
     template.name = format!("{TEMPLATE_PREFIX}{}", fingerprint(&template));
     Ok(template)
@@ -121,14 +121,14 @@ fn block_device(mapping: &BlockDeviceMapping) -> BlockDevice {
 /// Returns the IMDS options. Absent fields have the defaults of the CRD schema.
 #[must_use]
 pub fn metadata_options(spec: &EC2NodeClassSpec, region: &str) -> MetadataOptions {
-    let said = spec.metadata_options.clone().unwrap_or_default();
+    let options = spec.metadata_options.clone().unwrap_or_default();
     let toggle = |toggle: Option<Toggle>, default: Toggle| toggle.unwrap_or(default).as_str().to_owned();
     MetadataOptions {
-        http_endpoint: toggle(said.http_endpoint, Toggle::Enabled),
+        http_endpoint: toggle(options.http_endpoint, Toggle::Enabled),
         http_protocol_ipv6: (!WITHOUT_METADATA_IPV6.contains(&region))
-            .then(|| toggle(said.http_protocol_ipv6, Toggle::Disabled)),
-        hop_limit: said.http_put_response_hop_limit.and_then(|hops| u32::try_from(hops).ok()).unwrap_or(1),
-        http_tokens: said.http_tokens.unwrap_or(TokensRequirement::Required).as_str().to_owned(),
+            .then(|| toggle(options.http_protocol_ipv6, Toggle::Disabled)),
+        hop_limit: options.http_put_response_hop_limit.and_then(|hops| u32::try_from(hops).ok()).unwrap_or(1),
+        http_tokens: options.http_tokens.unwrap_or(TokensRequirement::Required).as_str().to_owned(),
     }
 }
 
@@ -140,27 +140,27 @@ fn interfaces(offer: &LaunchOffer<'_>, efa: u32) -> Vec<NetworkInterface> {
     let spec = &offer.class.spec;
     let number = |index: i32| u32::try_from(index).unwrap_or(0);
     let listed = spec.network_interfaces.as_deref().unwrap_or_default();
-    let plain = |(card, device, kind)| NetworkInterface { card, device, kind, ..NetworkInterface::default() };
-    let bare: Vec<NetworkInterface> = match (listed, efa) {
-        ([], 0) => vec![plain((0, 0, InterfaceKind::Interface))],
-        ([], efa) => (0..efa).map(|card| plain((card, u32::from(card > 0), InterfaceKind::Efa))).collect(),
+    let interface = |(card, device, kind)| NetworkInterface { card, device, kind, ..NetworkInterface::default() };
+    let interfaces: Vec<NetworkInterface> = match (listed, efa) {
+        ([], 0) => vec![interface((0, 0, InterfaceKind::Interface))],
+        ([], efa) => (0..efa).map(|card| interface((card, u32::from(card > 0), InterfaceKind::Efa))).collect(),
         (listed, _) => {
             let kind = |kind| match kind {
                 InterfaceType::Interface => InterfaceKind::Interface,
                 InterfaceType::EfaOnly => InterfaceKind::EfaOnly,
             };
-            let of_class = listed
-                .iter()
-                .map(|one| plain((number(one.network_card_index), number(one.device_index), kind(one.interface_type))));
+            let of_class = listed.iter().map(|one| {
+                interface((number(one.network_card_index), number(one.device_index), kind(one.interface_type)))
+            });
             of_class.collect()
         }
     };
     let prefixes = spec.ip_prefix_count.and_then(|count| u32::try_from(count).ok());
     let ipv6 = is_ipv6(offer.settings);
-    if bare.len() == 1 && listed.is_empty() && efa == 0 && prefixes.is_none() && !ipv6 {
+    if interfaces.len() == 1 && listed.is_empty() && efa == 0 && prefixes.is_none() && !ipv6 {
         return Vec::new();
     }
-    let dressed = |one: NetworkInterface| match one.kind {
+    let configured = |one: NetworkInterface| match one.kind {
         InterfaceKind::EfaOnly => one,
         InterfaceKind::Interface | InterfaceKind::Efa => NetworkInterface {
             associate_public_ip: spec.associate_public_ip_address,
@@ -171,7 +171,7 @@ fn interfaces(offer: &LaunchOffer<'_>, efa: u32) -> Vec<NetworkInterface> {
             ..one
         },
     };
-    bare.into_iter().map(dressed).collect()
+    interfaces.into_iter().map(configured).collect()
 }
 
 /// Reports whether the cluster uses IPv6, from the address of cluster DNS or else the cluster CIDR.
@@ -181,31 +181,31 @@ fn is_ipv6(settings: &Settings) -> bool {
 
 fn connection_tracking(offer: &LaunchOffer<'_>) -> Option<ConnectionTracking> {
     let seconds = |time: Option<i32>| time.and_then(|time| u32::try_from(time).ok());
-    offer.class.spec.connection_tracking.as_ref().map(|said| ConnectionTracking {
-        tcp_established: seconds(said.tcp_established_timeout),
-        udp_stream: seconds(said.udp_stream_timeout),
-        udp: seconds(said.udp_timeout),
+    offer.class.spec.connection_tracking.as_ref().map(|options| ConnectionTracking {
+        tcp_established: seconds(options.tcp_established_timeout),
+        udp_stream: seconds(options.udp_stream_timeout),
+        udp: seconds(options.udp_timeout),
     })
 }
 
 /// Returns the placement group of the EC2NodeClass with the first partition that the request allows. Without a requested
 /// partition EC2 distributes the instances over the partitions.
-pub(super) fn placement(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Placement {
+pub(super) fn placement(request: &LaunchRequest, offer: &LaunchOffer<'_>) -> Placement {
     let group = offer.class.placement_group.as_ref();
-    let asked = ask.requirements.get(label::PLACEMENT_GROUP_PARTITION);
+    let requirement = request.requirements.get(label::PLACEMENT_GROUP_PARTITION);
     let partitions = group.map_or(0, |group| group.partitions);
-    let allowed = |number: &u32| asked.is_some_and(|asked| asked.allows(Some(&number.to_string())));
+    let allowed = |number: &u32| requirement.is_some_and(|requirement| requirement.allows(Some(&number.to_string())));
     Placement {
-        tenancy: tenancy(ask),
+        tenancy: tenancy(request),
         group_id: group.map(|group| group.id.clone()),
         partition: (1..=partitions).find(allowed),
     }
 }
 
 /// Returns `dedicated` if the request excludes `default`.
-fn tenancy(ask: &LaunchRequest) -> Option<String> {
-    let asked = ask.requirements.get(label::INSTANCE_TENANCY)?;
-    let dedicated = !asked.allows(Some(DEFAULT_TENANCY)) && asked.allows(Some(DEDICATED));
+fn tenancy(request: &LaunchRequest) -> Option<String> {
+    let requirement = request.requirements.get(label::INSTANCE_TENANCY)?;
+    let dedicated = !requirement.allows(Some(DEFAULT_TENANCY)) && requirement.allows(Some(DEDICATED));
     dedicated.then(|| DEDICATED.to_owned())
 }
 
@@ -231,18 +231,18 @@ fn reservation_specification(
     }
 }
 
-/// Returns the number of EFA interfaces: `most` if the NodeClaim requests EFA, else 0.
-pub(super) fn efa_asked(ask: &LaunchRequest, most: i64) -> u32 {
-    if ask.requests.get(EFA) > 0 { u32::try_from(most).unwrap_or(0) } else { 0 }
+/// Returns the number of EFA interfaces: `max_efa` if the NodeClaim requests EFA, else 0.
+pub(super) fn requested_efa(request: &LaunchRequest, max_efa: i64) -> u32 {
+    if request.requests.get(EFA) > 0 { u32::try_from(max_efa).unwrap_or(0) } else { 0 }
 }
 
 /// Returns the tags of all resources that are launched for a NodePool and an EC2NodeClass.
-pub(super) fn tags(ask: &LaunchRequest, offer: &LaunchOffer<'_>) -> Tags {
+pub(super) fn tags(request: &LaunchRequest, offer: &LaunchOffer<'_>) -> Tags {
     let cluster = &offer.settings.cluster_name;
     let mut tags = offer.class.spec.tags.clone();
     tags.insert(format!("kubernetes.io/cluster/{cluster}"), "owned".to_owned());
     tags.insert(CLUSTER_TAG.to_owned(), cluster.clone());
-    tags.insert(label::NODEPOOL.to_owned(), ask.pool.clone());
+    tags.insert(label::NODEPOOL.to_owned(), request.pool.clone());
     tags.insert(label::EC2_NODE_CLASS.to_owned(), offer.class.name.clone());
     tags
 }

@@ -23,7 +23,7 @@ const SHOWN: SignedDuration = SignedDuration::from_secs(60);
 pub struct Templates {
     known: Mutex<BTreeMap<String, Entry>>,
     /// Locks of templates in creation. The task with the lock creates the template and the others wait, which saves calls.
-    making: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    creating: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,16 +53,16 @@ impl Templates {
     }
 
     /// Returns the lock for the creation of a template.
-    pub(super) fn turn(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut making = self.making.lock();
-        Arc::clone(making.entry(name.to_owned()).or_default())
+    pub(super) fn creation_lock(&self, name: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut creating = self.creating.lock();
+        Arc::clone(creating.entry(name.to_owned()).or_default())
     }
 
     /// Records that a template exists.
     pub fn exists(&self, template: &LaunchTemplateRequest, now: Timestamp) {
         let class = template.tags.get(label::EC2_NODE_CLASS).cloned().unwrap_or_default();
         self.known().insert(template.name.clone(), Entry { class, used: now });
-        self.making.lock().remove(&template.name);
+        self.creating.lock().remove(&template.name);
     }
 
     /// Removes templates that do not exist in EC2.

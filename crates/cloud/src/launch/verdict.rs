@@ -22,7 +22,7 @@ const VCPU_LIMIT: &str = "VcpuLimitExceeded";
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 /// Hint for an account that never launched spot. A retry does not help, and EC2's message contains no hint.
-const SPOT_ROLE_CURE: &str =
+const SPOT_ROLE_HINT: &str =
     "create the role once: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com";
 
 /// Texts in EC2's errors and the condition reason of each; the first match is used.
@@ -110,13 +110,14 @@ pub struct FleetVerdict {
 /// For reserved capacity the reservation becomes unavailable instead of the instance type; in a placement group, the group
 /// does.
 #[must_use]
-pub fn judge(answer: &FleetAnswer, within: &Within<'_>) -> FleetVerdict {
+pub fn interpret(answer: &FleetAnswer, within: &Within<'_>) -> FleetVerdict {
     let mut shortages: Vec<Scope> = answer.errors.iter().filter_map(|error| scope(error, within)).collect();
     shortages.sort();
     shortages.dedup();
-    let short = |error: &FleetError| UNFULFILLABLE.contains(&error.code.as_str()) || error.code == NO_SPOT_ROLE;
+    let is_insufficient =
+        |error: &FleetError| UNFULFILLABLE.contains(&error.code.as_str()) || error.code == NO_SPOT_ROLE;
     let message = summary(&answer.errors);
-    let failure = match answer.errors.iter().find(|error| !short(error)) {
+    let failure = match answer.errors.iter().find(|error| !is_insufficient(error)) {
         _ if answer.errors.is_empty() => None,
         Some(_) => Some(LaunchFailure::Create { reason: reason_of(&message), message }),
         None => Some(LaunchFailure::InsufficientCapacity { message }),
@@ -126,7 +127,7 @@ pub fn judge(answer: &FleetAnswer, within: &Within<'_>) -> FleetVerdict {
 
 /// Interprets the failure of a whole call.
 #[must_use]
-pub fn judge_error(error: &CloudError) -> LaunchFailure {
+pub fn interpret_error(error: &CloudError) -> LaunchFailure {
     let text = format!("{}: {}", error.code, error.message);
     match error.kind {
         ErrorKind::InsufficientCapacity => LaunchFailure::InsufficientCapacity { message: text },
@@ -199,14 +200,14 @@ fn summary(errors: &[FleetError]) -> String {
     for error in errors {
         let text = format!("{}: {}", error.code, error.message);
         let pool = format!("{} {} {}", error.lifecycle, error.instance_type, error.zone);
-        match seen.iter_mut().find(|(said, _)| *said == text) {
+        match seen.iter_mut().find(|(known, _)| *known == text) {
             Some((_, pools)) => pools.push(pool),
             None => seen.push((text, vec![pool])),
         }
     }
     let line = |(text, pools): (String, Vec<String>)| format!("{text} ({})", pools.join(", "));
-    let cure = errors.iter().any(|error| error.code == NO_SPOT_ROLE).then(|| SPOT_ROLE_CURE.to_owned());
-    seen.into_iter().map(line).chain(cure).collect::<Vec<_>>().join("; ")
+    let hint = errors.iter().any(|error| error.code == NO_SPOT_ROLE).then(|| SPOT_ROLE_HINT.to_owned());
+    seen.into_iter().map(line).chain(hint).collect::<Vec<_>>().join("; ")
 }
 
 fn reason_of(text: &str) -> &'static str {

@@ -89,7 +89,7 @@ fn windows(year: &str, build: &'static str, minor: &str) -> Vec<Parameter> {
 /// Returns why the alias never has images for this Kubernetes version, with a hint.
 pub(super) fn unsupported(alias: &Alias, minor: &str) -> Option<String> {
     let release = release(minor)?;
-    let (limit, cure) = match alias.family {
+    let (limit, hint) = match alias.family {
         AmiFamily::Al2 if release >= (1, 33) => {
             ("AL2 ends with Kubernetes 1.32", "al2023@latest or bottlerocket@latest")
         }
@@ -98,7 +98,7 @@ pub(super) fn unsupported(alias: &Alias, minor: &str) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("there are no images for the cluster's Kubernetes {minor}: {limit}; use {cure}"))
+    Some(format!("there are no images for the cluster's Kubernetes {minor}: {limit}; use {hint}"))
 }
 
 fn release(minor: &str) -> Option<(u32, u32)> {

@@ -50,20 +50,20 @@ pub fn drift(
     instance: Option<&Instance>,
     group: Group<'_>,
 ) -> Result<Option<Drift>, DriftUnknown> {
-    let untold = |what| DriftUnknown { claim: claim.metadata.name.clone().unwrap_or_default(), what };
+    let unknown = |what| DriftUnknown { claim: claim.metadata.name.clone().unwrap_or_default(), what };
     if let Some(drift) = hash(claim, class) {
         return Ok(Some(drift));
     }
-    let image = image(claim, class).map_err(untold)?;
+    let image = image(claim, class).map_err(unknown)?;
     if image.is_some() {
         return Ok(image);
     }
-    let instance = instance.ok_or_else(|| untold("its instance is not described by EC2"))?;
-    let groups = security_groups(instance, class).map_err(untold)?;
+    let instance = instance.ok_or_else(|| unknown("its instance is not described by EC2"))?;
+    let groups = security_groups(instance, class).map_err(unknown)?;
     if groups.is_some() {
         return Ok(groups);
     }
-    let subnet = subnet(instance, class).map_err(untold)?;
+    let subnet = subnet(instance, class).map_err(unknown)?;
     Ok(subnet.or_else(|| reservation(instance, class)).or_else(|| placement_group(claim, group)))
 }
 
@@ -149,11 +149,11 @@ fn placement_group(claim: &NodeClaim, group: Group<'_>) -> Option<Drift> {
         Group::Id(id) => id,
     };
     let labels = claim.metadata.labels.as_ref();
-    let stands = labels.and_then(|labels| labels.get(label::PLACEMENT_GROUP_ID)).map_or("", String::as_str);
+    let current = labels.and_then(|labels| labels.get(label::PLACEMENT_GROUP_ID)).map_or("", String::as_str);
     let shown =
         |id: &str| if id.is_empty() { "no placement group".to_owned() } else { format!("placement group {id}") };
-    (stands != wanted).then(|| Drift {
+    (current != wanted).then(|| Drift {
         reason: reason::PLACEMENT_GROUP_DRIFT,
-        message: format!("instance is in {}, the EC2NodeClass selects {}", shown(stands), shown(wanted)),
+        message: format!("instance is in {}, the EC2NodeClass selects {}", shown(current), shown(wanted)),
     })
 }

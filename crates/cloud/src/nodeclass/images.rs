@@ -89,12 +89,12 @@ pub(super) fn finding(spec: &EC2NodeClassSpec, images: &[ResolvedImage], setting
     }
     if images.is_empty() {
         let terms = spec.ami_selector_terms.iter().map(|term| {
-            let mut said: Vec<String> = term.alias.iter().map(|alias| format!("alias {alias}")).collect();
-            said.extend(term.ssm_parameter.iter().map(|name| format!("ssmParameter {name}")));
-            said.extend(term.owner.iter().map(|owner| format!("owner {owner}")));
+            let mut parts: Vec<String> = term.alias.iter().map(|alias| format!("alias {alias}")).collect();
+            parts.extend(term.ssm_parameter.iter().map(|name| format!("ssmParameter {name}")));
+            parts.extend(term.owner.iter().map(|owner| format!("owner {owner}")));
             let rest = queries::describe(term.id.as_deref(), term.name.as_deref(), &term.tags);
-            said.extend((!rest.is_empty()).then_some(rest));
-            said.join(" and ")
+            parts.extend((!rest.is_empty()).then_some(rest));
+            parts.join(" and ")
         });
         let message = format!(
             "no x86_64 or arm64 image matches amiSelectorTerms ({}) in {} for Kubernetes {}; correct the terms, or make \

@@ -192,7 +192,7 @@ fn missing(message: String) -> Finding {
 #[must_use]
 pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> {
     let role = class.spec.role.as_deref().unwrap_or_default();
-    let (reason, cure) = match error.kind {
+    let (reason, hint) = match error.kind {
         ErrorKind::NotFound => (reason::ROLE_NOT_FOUND, "create the role in IAM, or correct spec.role"),
         ErrorKind::Unauthorized => (
             reason::INSTANCE_PROFILE_AUTH_FAILED,
@@ -203,7 +203,7 @@ pub fn step_failed(class: &EC2NodeClass, error: &CloudError) -> Option<Finding> 
         }
         _ => return None,
     };
-    let message = format!("cannot create an instance profile for role {role:?}: {error}; {cure}");
+    let message = format!("cannot create an instance profile for role {role:?}: {error}; {hint}");
     Some(Finding::bad(condition::INSTANCE_PROFILE_READY, reason, message))
 }
 

@@ -202,11 +202,11 @@ async fn profiles(
 
 async fn each<'a, T>(
     filters: &'a [Filter],
-    ask: impl Fn(&'a Filter) -> Call<'a, Vec<T>>,
+    query: impl Fn(&'a Filter) -> Call<'a, Vec<T>>,
 ) -> Result<Vec<T>, CloudError> {
     let mut all = Vec::new();
     for filter in filters {
-        all.extend(ask(filter).await?);
+        all.extend(query(filter).await?);
     }
     Ok(all)
 }

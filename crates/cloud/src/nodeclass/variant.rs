@@ -24,14 +24,14 @@ impl Variant {
     /// Returns the requirements on the labels of the instance types.
     pub(super) fn requirements(self) -> Vec<Requirement> {
         let none: [&str; 0] = [];
-        let said = |key, operator| Requirement::new(key, operator, none);
+        let requirement = |key, operator| Requirement::new(key, operator, none);
         match self {
             Self::Standard => vec![
-                said(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
-                said(label::INSTANCE_GPU_COUNT, Operator::DoesNotExist),
+                requirement(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
+                requirement(label::INSTANCE_GPU_COUNT, Operator::DoesNotExist),
             ],
-            Self::Nvidia => vec![said(label::INSTANCE_GPU_COUNT, Operator::Exists)],
-            Self::Neuron => vec![said(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
+            Self::Nvidia => vec![requirement(label::INSTANCE_GPU_COUNT, Operator::Exists)],
+            Self::Neuron => vec![requirement(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
             Self::Windows { build } => vec![
                 Requirement::new(label::OS, Operator::In, [label::OS_WINDOWS]),
                 Requirement::new(label::WINDOWS_BUILD, Operator::In, [build]),

@@ -112,8 +112,8 @@ fn kube_reserved(info: &InstanceTypeInfo, capacity: &Resources, class: &ClassSet
         (Resources::MEMORY, bytes(pods::kube_reserved_memory_mib(density))),
         (Resources::EPHEMERAL_STORAGE, bytes(pods::KUBE_RESERVED_EPHEMERAL_STORAGE_MIB)),
     ];
-    let said = |name: &str| class.kube_reserved.get(name).copied();
-    known(capacity, defaults.map(|(name, amount)| (name, said(name).unwrap_or(amount))))
+    let configured = |name: &str| class.kube_reserved.get(name).copied();
+    known(capacity, defaults.map(|(name, amount)| (name, configured(name).unwrap_or(amount))))
 }
 
 /// Filters the amounts by the resources of the capacity. A reservation of another resource (`pid`) is ignored.

@@ -126,7 +126,7 @@ impl OfferingSource {
     }
 
     /// Returns all offerings of a type, in zones that offer the type and have a subnet of the EC2NodeClass. The order is by
-    /// zone, spot first. `standing` is a reason that applies to all of them. A zone has no addresses when none of its subnets
+    /// zone, spot first. `common` is a reason that applies to all of them. A zone has no addresses when none of its subnets
     /// has free ones.
     #[must_use]
     pub fn quotes(
@@ -134,22 +134,23 @@ impl OfferingSource {
         info: &InstanceTypeInfo,
         class: &ClassSettings,
         shortages: &UnavailableOfferings,
-        standing: Option<&Unavailable>,
+        common: Option<&Unavailable>,
         now: Timestamp,
     ) -> Vec<Quote> {
-        let sold_in = self.zones.get(&info.name);
-        let zones = class.zones.iter().filter(|(zone, _)| sold_in.is_some_and(|sold| sold.contains(*zone)));
+        let offered_in = self.zones.get(&info.name);
+        let zones = class.zones.iter().filter(|(zone, _)| offered_in.is_some_and(|offered| offered.contains(*zone)));
         let quote = |zone: &String, place: &Zone, capacity_type: CapacityType| {
             let known = self.price(capacity_type, &info.name, zone);
             let price = known.map(|price| shortages.priced(capacity_type, &info.name, zone, price));
-            let dry = || shortages.holds(capacity_type, &info.name, zone, now).then_some(Unavailable::OutOfStock);
+            let out_of_stock =
+                || shortages.holds(capacity_type, &info.name, zone, now).then_some(Unavailable::OutOfStock);
             let full = || {
                 let free = place.subnets.iter().any(|subnet| !shortages.holds_subnet(subnet, now));
                 (!free).then_some(Unavailable::NoAddresses)
             };
             // Reasons that a price cannot resolve come first.
-            let rest = || dry().or_else(full).or_else(|| price.is_none().then_some(Unavailable::NoPrice));
-            let obstacle = standing.cloned().or_else(rest);
+            let rest = || out_of_stock().or_else(full).or_else(|| price.is_none().then_some(Unavailable::NoPrice));
+            let obstacle = common.cloned().or_else(rest);
             Quote { zone: zone.clone(), zone_id: place.id.clone(), capacity_type, price, obstacle }
         };
         let mut quotes = Vec::new();

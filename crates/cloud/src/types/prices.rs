@@ -21,17 +21,19 @@ pub const EMBEDDED_REGION: &str = "us-east-1";
 
 /// An answer without any price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("no {market} price in the response, keeping the last prices; check that the region offers Linux instances")]
+#[error(
+    "no {capacity_type} price in the response, keeping the last prices; check that the region offers Linux instances"
+)]
 pub struct NoPrices {
     /// Capacity type: `on-demand` or `spot`.
-    pub market: &'static str,
+    pub capacity_type: &'static str,
 }
 
 /// Result of a price update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriceUpdate {
     /// Number of prices in the answer.
-    pub told: usize,
+    pub reported: usize,
     /// Number of new or changed prices; zero means that no new plan is needed.
     pub changed: usize,
 }
@@ -81,7 +83,7 @@ impl Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceStatus {
     /// Capacity type, on-demand or spot.
-    pub market: CapacityType,
+    pub capacity_type: CapacityType,
     /// Source of the prices.
     pub origin: Origin,
     /// Number of prices.
@@ -127,7 +129,7 @@ impl PriceBook {
         prices: impl IntoIterator<Item = (String, i64)>,
         now: Timestamp,
     ) -> Result<PriceUpdate, NoPrices> {
-        let learned = lay(&mut self.on_demand, prices).ok_or(NoPrices { market: "on-demand" })?;
+        let learned = lay(&mut self.on_demand, prices).ok_or(NoPrices { capacity_type: "on-demand" })?;
         self.on_demand_origin = Origin::Answer { at: now };
         Ok(learned)
     }
@@ -141,7 +143,7 @@ impl PriceBook {
         prices: impl IntoIterator<Item = SpotPrice>,
         now: Timestamp,
     ) -> Result<PriceUpdate, NoPrices> {
-        self.lay_spot(prices, Origin::Answer { at: now }).ok_or(NoPrices { market: "spot" })
+        self.lay_spot(prices, Origin::Answer { at: now }).ok_or(NoPrices { capacity_type: "spot" })
     }
 
     /// Updates spot prices from any source, as [`Self::learn_spot`]; returns `None` without a valid price.
@@ -170,13 +172,13 @@ impl PriceBook {
 
     /// Returns the status of both capacity types, on-demand first.
     #[must_use]
-    pub fn standings(&self) -> [PriceStatus; 2] {
+    pub fn statuses(&self) -> [PriceStatus; 2] {
         let spot = self.spot.as_ref().map_or(self.on_demand.len(), BTreeMap::len);
         [
             (CapacityType::OnDemand, &self.on_demand_origin, self.on_demand.len()),
             (CapacityType::Spot, &self.spot_origin, spot),
         ]
-        .map(|(market, origin, prices)| PriceStatus { market, origin: origin.clone(), prices })
+        .map(|(capacity_type, origin, prices)| PriceStatus { capacity_type, origin: origin.clone(), prices })
     }
 }
 
@@ -188,12 +190,12 @@ pub fn has_pricing_api(region: &str, isolated_network: bool) -> bool {
 
 /// Updates prices with the positive ones; returns `None` if none is positive.
 fn lay<K: Ord>(known: &mut BTreeMap<K, i64>, prices: impl IntoIterator<Item = (K, i64)>) -> Option<PriceUpdate> {
-    let mut learned = PriceUpdate { told: 0, changed: 0 };
+    let mut learned = PriceUpdate { reported: 0, changed: 0 };
     for (key, price) in prices.into_iter().filter(|(_, price)| *price > 0) {
-        learned.told += 1;
+        learned.reported += 1;
         learned.changed += usize::from(known.insert(key, price) != Some(price));
     }
-    (learned.told > 0).then_some(learned)
+    (learned.reported > 0).then_some(learned)
 }
 
 #[cfg(test)]
@@ -214,19 +216,22 @@ mod tests {
     fn learn_on_demand_keeps_prices_that_an_answer_omits() {
         let mut book = book();
         let learned = book.learn_on_demand([("a.large".to_owned(), 90), ("c.large".to_owned(), 0)], NOW);
-        assert_eq!(learned, Ok(PriceUpdate { told: 1, changed: 1 }));
+        assert_eq!(learned, Ok(PriceUpdate { reported: 1, changed: 1 }));
         let price = |name| book.price(CapacityType::OnDemand, name, "z").map(|price| price.0);
         assert_eq!((price("a.large"), price("b.large"), price("c.large")), (Some(90), Some(200), None));
         let again = book.learn_on_demand([("a.large".to_owned(), 90)], NOW);
-        assert_eq!(again, Ok(PriceUpdate { told: 1, changed: 0 }), "nothing to plan anew");
+        assert_eq!(again, Ok(PriceUpdate { reported: 1, changed: 0 }), "nothing to plan anew");
     }
 
     #[test]
     fn price_book_is_unchanged_when_an_answer_has_no_prices() {
         let (mut book, before) = (book(), book());
-        assert_eq!(book.learn_on_demand([("a.large".to_owned(), 0)], NOW), Err(NoPrices { market: "on-demand" }));
-        assert_eq!(book.learn_spot([], NOW), Err(NoPrices { market: "spot" }));
-        assert_eq!(book.learn_spot([spot("a.large", "z", -1)], NOW), Err(NoPrices { market: "spot" }));
+        assert_eq!(
+            book.learn_on_demand([("a.large".to_owned(), 0)], NOW),
+            Err(NoPrices { capacity_type: "on-demand" })
+        );
+        assert_eq!(book.learn_spot([], NOW), Err(NoPrices { capacity_type: "spot" }));
+        assert_eq!(book.learn_spot([spot("a.large", "z", -1)], NOW), Err(NoPrices { capacity_type: "spot" }));
         assert_eq!(book, before);
     }
 
@@ -243,17 +248,17 @@ mod tests {
     }
 
     #[test]
-    fn standings_report_origin_and_age_per_capacity_type() {
+    fn statuses_report_origin_and_age_per_capacity_type() {
         let mut book = book();
         let shown = |book: &PriceBook, seconds: i64| {
             let now = NOW.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
-            book.standings().map(|it| (it.market.as_str(), it.origin.as_str(), it.origin.age(now), it.prices))
+            book.statuses().map(|it| (it.capacity_type.as_str(), it.origin.as_str(), it.origin.age(now), it.prices))
         };
         assert_eq!(shown(&book, 0), [("on-demand", "table", None, 2), ("spot", "on-demand", None, 2)]);
         book.learn_spot([spot("a.large", "z", 30)], NOW).unwrap();
         book.learn_on_demand([("a.large".to_owned(), 90)], NOW).unwrap();
         assert_eq!(shown(&book, 60), [("on-demand", "aws", Some(60), 2), ("spot", "aws", Some(60), 1)]);
-        assert!(book.standings().iter().all(|it| Origin::WORDS.contains(&it.origin.as_str())));
+        assert!(book.statuses().iter().all(|it| Origin::WORDS.contains(&it.origin.as_str())));
     }
 
     #[test]

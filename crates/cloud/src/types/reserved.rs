@@ -41,8 +41,8 @@ pub fn add_reservations(
 }
 
 fn has_capacity(reservation: &CapacityReservation, shortages: &UnavailableOfferings, now: Timestamp) -> bool {
-    let short = shortages.holds_reservation(&reservation.id, now);
-    reservation.available > 0 && !short && !is_expiring(reservation, now)
+    let exhausted = shortages.holds_reservation(&reservation.id, now);
+    reservation.available > 0 && !exhausted && !is_expiring(reservation, now)
 }
 
 fn labels(reservation: &CapacityReservation, zone_id: &str) -> std::collections::BTreeMap<String, String> {

@@ -84,7 +84,7 @@ fn reserved(id: &str, preference: &str) -> Option<Instance> {
 fn said(claim: &NodeClaim, class: &EC2NodeClass, instance: Option<&Instance>, group: Group<'_>) -> String {
     match drift(claim, class, instance, group) {
         Ok(found) => found.map_or_else(String::new, |drift| drift.reason.to_owned()),
-        Err(untold) => format!("?{}", untold.what),
+        Err(unknown) => format!("?{}", unknown.what),
     }
 }
 

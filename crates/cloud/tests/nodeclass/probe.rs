@@ -31,7 +31,7 @@ fn probe_of(resolution: &Resolution, pools: &[LaunchRequest], sold: &[&str]) -> 
     market.set_offerings(data::type_offerings("us-west-2").unwrap());
     let (shortages, settings) = (UnavailableOfferings::default(), settings());
     let source =
-        Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &resolution.class.images };
+        Source { infos: &infos, facts, offerings: &market, shortages: &shortages, images: &resolution.class.images };
     let of_class = ClassSettings::new(&class(""), resolution.class.zones()).unwrap();
     let mut catalogue = catalogue(&source, &of_class, &settings, Timestamp::UNIX_EPOCH);
     add_placement(&mut catalogue, &resolution.class);

@@ -57,7 +57,7 @@ fn resolve_plans_an_instance_profile_for_a_role() {
         ("all is there", "nodes", "OWN", &[("OWN", &["nodes"])], "OWN", &[]),
         ("with a path, all is there", "team/a/nodes", "OWN", &[("OWN", &["nodes"])], "OWN", &[]),
         ("a crash before the role", "nodes", "", &[("OWN", &[])], "OWN", &["add nodes"]),
-        ("somebody changed the role", "nodes", "OWN", &[("OWN", &["other"])], "OWN", &["remove other", "add nodes"]),
+        ("an operator changed the role", "nodes", "OWN", &[("OWN", &["other"])], "OWN", &["remove other", "add nodes"]),
         ("Karpenter's own goes on", "nodes", "theirs", &[("theirs", &["nodes"])], "theirs", &[]),
         ("another role", "new", "theirs", &[("theirs", &["nodes"])], "OWN", &["create", "add new"]),
         ("deleted behind our back", "nodes", "OWN", &[], "OWN", &["create", "add nodes"]),
@@ -147,8 +147,9 @@ fn profile_failed_reports_iam_errors_with_a_hint() {
         let found = conditions.get(condition::INSTANCE_PROFILE_READY).copied();
         assert_eq!(found, reason.map(|reason| ("False", reason)), "{kind:?}");
         assert_eq!(resolution.errors.len(), usize::from(reason.is_none()), "{kind:?}");
-        let told = resolution.findings.iter().any(|one| one.message.contains(cure) && one.message.contains("said IAM"));
-        assert_eq!(told, reason.is_some(), "{kind:?}");
+        let reported =
+            resolution.findings.iter().any(|one| one.message.contains(cure) && one.message.contains("said IAM"));
+        assert_eq!(reported, reason.is_some(), "{kind:?}");
         assert!(!resolution.is_ready() && resolution.class.instance_profile.is_empty(), "{kind:?}");
         let verdicts = resolution.findings.iter().filter(|one| one.condition == condition::VALIDATION_SUCCEEDED);
         assert_eq!(verdicts.count(), 1, "{kind:?}");

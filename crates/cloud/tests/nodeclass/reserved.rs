@@ -173,20 +173,20 @@ async fn add_reservations_adds_offerings_to_the_catalogue() {
     };
     let (market, mut shortages) = (OfferingSource::default(), UnavailableOfferings::default());
     shortages.mark(Scope::Reservation("cr-6".to_owned()), now());
-    let source = Source { infos: &[info], facts, market: &market, shortages: &shortages, images: &resolved.images };
+    let source = Source { infos: &[info], facts, offerings: &market, shortages: &shortages, images: &resolved.images };
     let offers = |sizes: &ClassSettings| {
         let mut catalogue = planner::Catalogue { name: "default".to_owned(), types: vec![kind.clone()] };
         add_reservations(&mut catalogue, &resolved, sizes, &source, now());
         catalogue.types.remove(0).offerings
     };
-    let told = |offering: &Offering| {
+    let summary = |offering: &Offering| {
         let reservation = offering.reservation.as_ref().unwrap();
         (reservation.id.clone(), reservation.remaining, offering.available)
     };
     let sizes = ClassSettings::from_resolved(&class, &resolved).unwrap();
     let offerings = offers(&sizes);
     let expected = [("cr-1", 2, true), ("cr-2", 0, false), ("cr-3", 2, false), ("cr-6", 2, false)];
-    let offered: Vec<(String, u32, bool)> = offerings.iter().map(told).collect();
+    let offered: Vec<(String, u32, bool)> = offerings.iter().map(summary).collect();
     assert_eq!(offered, expected.map(|(id, left, available)| (id.to_owned(), left, available)));
     let unknown = ClassSettings { placement_strategy: Some("circle".to_owned()), ..sizes };
     assert!(

@@ -68,7 +68,7 @@ async fn offered<T>(cloud: &FakeCloud, look: impl FnOnce(&LaunchOffer<'_>) -> T)
     market.set_offerings(cloud.type_offerings().await.unwrap());
     market.add_spot_prices(cloud.spot_prices().await.unwrap());
     let (shortages, settings) = (UnavailableOfferings::default(), settings());
-    let source = Source { infos: &infos, facts, market: &market, shortages: &shortages, images: &class.images };
+    let source = Source { infos: &infos, facts, offerings: &market, shortages: &shortages, images: &class.images };
     let sizes = ClassSettings::new(&object, class.zones()).unwrap();
     let catalogue = catalogue(&source, &sizes, &settings, NOW);
     let in_flight = InFlight::default();

@@ -27,8 +27,13 @@ pub(super) fn on_demand() -> anyhow::Result<Value> {
     let zone = |name: &&str| ((*name).to_owned(), Zone { id: String::new(), subnets: vec![String::new()] });
     let class = ClassSettings::new(&class, ZONES.iter().map(zone).collect::<BTreeMap<_, _>>())?;
     let images = [ResolvedImage { image: Image::default(), requirements: Vec::new() }];
-    let source =
-        Source { infos: &infos, facts, market: &market, shortages: &UnavailableOfferings::default(), images: &images };
+    let source = Source {
+        infos: &infos,
+        facts,
+        offerings: &market,
+        shortages: &UnavailableOfferings::default(),
+        images: &images,
+    };
     let settings = cloud::Settings { region: REGION.to_owned(), ..cloud::Settings::default() };
     let all = catalogue(&source, &class, &settings, Timestamp::UNIX_EPOCH);
     let types: Vec<Value> = all.types.iter().filter_map(row).collect();

@@ -11,7 +11,7 @@ fn pass(line: &mut RequestQueue, now: Duration) -> Vec<&'static str> {
     let mut passed = Vec::new();
     loop {
         let waiting: Vec<(Ticket, &'static str)> = line.waiting.iter().map(|(ticket, call)| (*ticket, *call)).collect();
-        let Some((_, call)) = waiting.into_iter().find(|(ticket, _)| line.ask(*ticket, now).is_ok()) else {
+        let Some((_, call)) = waiting.into_iter().find(|(ticket, _)| line.admit(*ticket, now).is_ok()) else {
             return passed;
         };
         passed.push(call);
@@ -52,7 +52,7 @@ fn request_queue_admits_writes_when_reads_are_pending() {
     line.join("CreateFleet");
     let passed = pass(&mut line, second(0));
     assert_eq!(passed.iter().filter(|call| **call == "CreateFleet").count(), 1);
-    assert!(passed.contains(&"DescribeInstances"), "the last to come, but somebody waits for the answer");
+    assert!(passed.contains(&"DescribeInstances"), "the last to come, but a caller waits for the answer");
     assert_eq!(passed.len(), 91);
 }
 
@@ -81,7 +81,7 @@ fn leave_removes_a_cancelled_call_from_the_queue() {
     let mut line = RequestQueue::new(Rate { burst: 1, per_second: 1 }, QUESTIONS);
     let first = line.join("TerminateInstances").unwrap();
     let second_one = line.join("CreateFleet").unwrap();
-    assert!(line.ask(second_one, second(0)).is_err());
+    assert!(line.admit(second_one, second(0)).is_err());
     line.leave(first);
-    assert!(line.ask(second_one, second(0)).is_ok());
+    assert!(line.admit(second_one, second(0)).is_ok());
 }

@@ -13,14 +13,14 @@ const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The resources of one case in the cloud.
-pub struct Stage<'a> {
+pub struct Fixture<'a> {
     pub(super) cloud: &'a dyn Cloud,
     pub(super) abilities: &'a Abilities,
     /// Name prefix of the case's resources.
     pub(super) name: String,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Fixture<'a> {
     pub(super) fn new(cloud: &'a dyn Cloud, abilities: &'a Abilities, number: usize) -> Self {
         Self { cloud, abilities, name: format!("{}-{number}", abilities.name) }
     }
