@@ -1,18 +1,10 @@
 //! Bootstrap: from a machine that just booted to a running kubelet. Bootstrap never gives up, because a failed node costs money
 //! without doing work. Bootstrap reports in one sentence what is missing or wrong, and retries.
 
-pub mod containerd;
-pub mod credentials;
-pub mod disks;
-pub mod environment;
 pub mod facts;
-pub mod hosts;
-pub mod kubeconfig;
-pub mod kubelet;
 pub mod mode;
 pub mod plan;
 pub mod prepare;
-pub mod resolved;
 pub mod retry_log;
 pub mod state;
 
@@ -214,7 +206,7 @@ impl Bootstrap {
         }
         prepare::mark(&self.host)?;
         if let Some(disks) = &plan.disks {
-            disks::unit::prepare(&self.host, disks).await?;
+            prepare::local_disks::prepare(&self.host, disks).await?;
         }
         self.host.systemctl(&["daemon-reload"]).await?;
         for unit in plan.system_units.iter().chain(&plan.units) {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use machine::nodeconfig::NodeConfig;
 
-use crate::bootstrap::environment::WHOLE_MACHINE;
+/// Pseudo-service of a NodeConfig whose variables apply to the whole machine.
+pub const WHOLE_MACHINE: &str = "default";
 
 /// Variables by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

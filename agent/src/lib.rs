@@ -2,7 +2,6 @@
 //! until the node is ready. The agent drains the node when EC2 reclaims the machine. The binary only calls this library, so
 //! that tests can run all of it against a simulated machine.
 
-pub mod admin;
 pub mod bootstrap;
 pub mod clock;
 pub mod cluster;
@@ -46,7 +45,7 @@ use nodeadm::Machine;
 use nodeadm::link::hook;
 use nodeadm::metadata::MetadataRetries;
 use settings::{Command, Settings};
-use status::AgentStatus;
+use status::socket;
 
 /// Runs the subcommand of `settings` to its end.
 ///
@@ -86,7 +85,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             runtime.block_on(guarding).context("the agent ended")?
         }
         Command::Status { output } => {
-            output.print(&runtime.block_on(AgentStatus::read(&settings.root)));
+            output.print(&runtime.block_on(socket::read(&settings.root)));
             Ok(())
         }
         Command::Doctor { output, offline } => {

@@ -1,13 +1,14 @@
 //! State of the agent on this machine, in one value. The running agent sends it through its socket; without an agent it is read
 //! from files. `kerf-agent status` prints it as text or as JSON.
 
+pub mod socket;
+
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::admin;
 use crate::bootstrap::BootstrapState;
 use crate::cluster::{Access, Credentials};
 use crate::health::{HealthProblem, HealthReport};
@@ -93,20 +94,6 @@ pub struct DrainStatus {
 }
 
 impl AgentStatus {
-    /// Requests the status of the running agent; without a response, reads the files below `root`.
-    pub async fn read(root: &Path) -> Self {
-        match admin::ask(root).await {
-            Ok(status) => status,
-            Err(error) => {
-                let phase = format!(
-                    "no response from the agent of this machine ({error}); see `systemctl status \
-                                     kerf-agent`"
-                );
-                Self { phase, ..Self::left(root, Journal::peek(root).as_ref()) }
-            }
-        }
-    }
-
     /// Reads the status from files. A running agent replaces the values for which it has newer data.
     #[must_use]
     pub fn left(root: &Path, journal: Option<&Journal>) -> Self {

@@ -17,13 +17,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::lifecycle::Lifecycle;
-use crate::admin::{self, Admin};
 use crate::clock::WallOffset;
 use crate::cluster::{Cluster, Pod, WatchEvent, Watched, follow};
 use crate::gates::Gate;
 use crate::metrics;
 use crate::report::ConditionUpdate;
 use crate::status::AgentStatus;
+use crate::status::socket::{self, StatusSocket};
 use crate::timeline::{self, Timeline};
 
 /// Maximum wait for the first running pod.
@@ -32,7 +32,7 @@ const POD_PATIENCE: Duration = Duration::from_secs(600);
 /// Local interfaces of the agent.
 pub(super) struct Local {
     root: PathBuf,
-    admin: Admin,
+    socket: StatusSocket,
     metrics: Arc<Metrics>,
     served: Option<AbortHandle>,
     timeline: Timeline,
@@ -65,10 +65,10 @@ impl Local {
         let metrics = Arc::new(Metrics::new(metrics::TABLE));
         let served = serve(listen, &metrics).await;
         let timeline = Timeline::read(root);
-        let admin = Admin::open(root);
+        let socket = StatusSocket::open(root);
         Self {
             root: root.to_owned(),
-            admin,
+            socket,
             metrics,
             served,
             first_pod: if timeline.stages.contains_key(timeline::POD) { FirstPod::Seen } else { FirstPod::Nobody },
@@ -85,7 +85,7 @@ impl Local {
 
     /// Returns the next client that requests the status.
     pub(super) async fn asked(&self) -> UnixStream {
-        self.admin.asked().await
+        self.socket.accept().await
     }
 
     /// Answers with the contents of files, and with newer values from the lifecycle.
@@ -95,7 +95,7 @@ impl Local {
         status.identity.node = Some(life.name().to_owned());
         status.conditions = life.published_conditions().iter().map(Into::into).collect();
         status.health = Some(life.wellbeing(now));
-        admin::answer(stream, &status);
+        socket::respond(stream, &status);
     }
 
     /// Records the end of bootstrap. Its part of the timeline is complete, so the agent may write to the same file.

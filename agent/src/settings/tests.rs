@@ -37,7 +37,7 @@ fn settings_have_defaults_when_no_option_is_given() {
         root: "/".into(),
         imds: "http://169.254.169.254".into(),
         fips: false,
-        credential_provider: crate::bootstrap::credentials::DEFAULT_PROVIDER.into(),
+        credential_provider: crate::bootstrap::plan::credentials::DEFAULT_PROVIDER.into(),
         cpu_folder: None,
         node_folder: None,
         log_format: Format::Auto,

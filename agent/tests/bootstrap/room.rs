@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::bootstrap::credentials::DEFAULT_PROVIDER;
+use agent::bootstrap::plan::credentials::DEFAULT_PROVIDER;
 use agent::bootstrap::{Bootstrap, BootstrapState};
 use agent::environment::Environment;
 use agent::host::Host;

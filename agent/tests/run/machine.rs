@@ -128,7 +128,7 @@ impl Machine {
         let mut last = String::new();
         let reported = async {
             loop {
-                match agent::admin::ask(self.root.path()).await {
+                match agent::status::socket::ask(self.root.path()).await {
                     Ok(status) if status.phase.contains(text) => return,
                     Ok(status) => last = status.phase,
                     Err(error) => last = error.to_string(),

@@ -9,8 +9,8 @@ use machine::pods;
 use serde_json::{Map, Value, json};
 
 use super::containerd;
-use super::facts::Facts;
-use super::plan::{BootstrapPlan, CA_BUNDLE, PlanPart};
+use super::{BootstrapPlan, CA_BUNDLE, PlanPart};
+use crate::bootstrap::facts::Facts;
 
 pub use command_line::KUBELET_ENVIRONMENT;
 

@@ -1,11 +1,11 @@
 //! kubelet's command line, in the environment file of its unit. The computed flags come first, sorted by name. The user's flags
 //! follow, so that they take precedence.
 
-use super::super::credentials;
-use super::super::environment::in_file;
-use super::super::facts::Facts;
-use super::super::kubeconfig::{BOOTSTRAP_KUBECONFIG, KUBECONFIG};
 use super::{KUBELET_CONFIG, KUBELET_CONFIG_DIR};
+use crate::bootstrap::facts::Facts;
+use crate::bootstrap::plan::credentials;
+use crate::bootstrap::plan::environment::in_file;
+use crate::bootstrap::plan::kubeconfig::{BOOTSTRAP_KUBECONFIG, KUBECONFIG};
 
 /// Environment file of kubelet's unit, with its command line.
 pub const KUBELET_ENVIRONMENT: &str = "/etc/eks/kubelet/environment";

@@ -4,19 +4,15 @@
 use std::path::Path;
 
 use machine::json;
-use machine::nodeconfig::NodeConfig;
 use serde_json::{Value, json};
 
-use super::environment;
-use super::facts::Facts;
-use super::plan::{BootstrapPlan, PlanPart};
+use super::{BootstrapPlan, PlanPart};
+use crate::bootstrap::facts::{Facts, PROVIDER_VARIABLE};
 
 /// The configuration that kubelet reads.
 pub const CONFIG: &str = "/etc/eks/image-credential-provider/config.json";
 /// Path of the provider in EKS images.
 pub const DEFAULT_PROVIDER: &str = "/etc/eks/image-credential-provider/ecr-credential-provider";
-/// Environment variable that names another provider.
-pub const PROVIDER_VARIABLE: &str = "ECR_CREDENTIAL_PROVIDER_BIN_PATH";
 
 /// Cache duration: the lifetime of a token of the registry.
 const CACHE: &str = "12h0m0s";
@@ -37,12 +33,6 @@ const IMAGES: [(u32, &str); 13] = [
     (0, "public.ecr.aws"),
     (32, "ecr-public.aws.com"),
 ];
-
-/// Returns the provider that the environment in the NodeConfig names.
-pub(super) fn named_by(config: &NodeConfig) -> Option<&str> {
-    let machine = config.spec.instance.environment.get(environment::WHOLE_MACHINE)?;
-    machine.get(PROVIDER_VARIABLE).map(String::as_str)
-}
 
 pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) {
     match &facts.software.credential_provider {

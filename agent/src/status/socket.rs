@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::status::AgentStatus;
+use super::AgentStatus;
+use crate::journal::Journal;
 
 /// Path of the socket, below the root of the machine.
 const SOCKET: &str = "run/kerf/admin.sock";
@@ -19,11 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The status socket, or nothing where it cannot be opened: an agent without the socket protects its node all the same.
 #[derive(Debug)]
-pub struct Admin {
+pub struct StatusSocket {
     listener: Option<UnixListener>,
 }
 
-impl Admin {
+impl StatusSocket {
     /// Opens the socket below `root`. Replaces the socket that an earlier start left.
     #[must_use]
     pub fn open(root: &Path) -> Self {
@@ -36,7 +37,7 @@ impl Admin {
     }
 
     /// Returns the next connection of a client. Never returns where the socket could not be opened.
-    pub async fn asked(&self) -> UnixStream {
+    pub async fn accept(&self) -> UnixStream {
         loop {
             let Some(listener) = &self.listener else {
                 return std::future::pending().await;
@@ -51,7 +52,7 @@ impl Admin {
 }
 
 /// Writes the status to the client in a background task.
-pub fn answer(mut stream: UnixStream, status: &AgentStatus) {
+pub fn respond(mut stream: UnixStream, status: &AgentStatus) {
     let text = serde_json::to_vec(status).unwrap_or_default();
     tokio::spawn(async move {
         // A client that closes its connection early is not an error.
@@ -59,18 +60,30 @@ pub fn answer(mut stream: UnixStream, status: &AgentStatus) {
     });
 }
 
+/// Requests the status of the running agent; without a response, reads the files below `root`.
+pub async fn read(root: &Path) -> AgentStatus {
+    match ask(root).await {
+        Ok(status) => status,
+        Err(error) => {
+            let phase =
+                format!("no response from the agent of this machine ({error}); see `systemctl status kerf-agent`");
+            AgentStatus { phase, ..AgentStatus::left(root, Journal::peek(root).as_ref()) }
+        }
+    }
+}
+
 /// Requests the status of the agent that runs on the machine below `root`.
 ///
 /// # Errors
 /// No agent runs, the agent does not answer within 2 s, or its answer is no status.
 pub async fn ask(root: &Path) -> io::Result<AgentStatus> {
-    let asked = async {
+    let response = async {
         let mut stream = UnixStream::connect(socket(root)).await?;
         let mut text = Vec::new();
         stream.read_to_end(&mut text).await?;
         machine::document::read_json(&text).map_err(io::Error::other)
     };
-    timeout(PATIENCE, asked).await.unwrap_or_else(|late| Err(late.into()))
+    timeout(PATIENCE, response).await.unwrap_or_else(|elapsed| Err(elapsed.into()))
 }
 
 /// Binds the socket beside its final path and then renames it, so that the socket never exists with another mode.

@@ -1,8 +1,8 @@
 //! kubeconfig of kubelet: with the client certificate where the machine has one, else with tokens of the instance's role. On an
 //! Outpost kubelet exchanges the token for a certificate once, so that it works while the region is unreachable.
 
-use super::facts::{CLIENT_CERTIFICATE, Facts};
-use super::plan::{BootstrapPlan, CA_BUNDLE, PlanPart};
+use super::{BootstrapPlan, CA_BUNDLE, PlanPart};
+use crate::bootstrap::facts::{CLIENT_CERTIFICATE, Facts};
 
 /// kubeconfig of kubelet.
 pub const KUBECONFIG: &str = "/var/lib/kubelet/kubeconfig";

@@ -4,8 +4,8 @@
 use machine::quote::problem;
 use thiserror::Error;
 
-use super::LocalDisks;
-use crate::bootstrap::environment::in_file;
+use crate::bootstrap::plan::disks::LocalDisks;
+use crate::bootstrap::plan::environment::in_file;
 use crate::host::{Host, HostError};
 
 /// The unit, in `systemd/kerf-local-disks.service`.

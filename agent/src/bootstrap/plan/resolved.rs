@@ -3,7 +3,7 @@
 use machine::nodeconfig::Network;
 use machine::quote::quote;
 
-use super::plan::{BootstrapPlan, PlanPart};
+use super::{BootstrapPlan, PlanPart};
 
 /// The drop-in, below `/run`, so that a reboot removes it.
 pub const DROP_IN: &str = "/run/systemd/resolved.conf.d/40-eks.conf";

@@ -2,13 +2,10 @@
 //! file between two marker lines. A change of addresses replaces only the lines of the agent.
 
 use machine::nodeconfig::NodeConfigError;
-use machine::quote::quote;
 
-use super::facts::Facts;
-use super::plan::{BootstrapPlan, PlanPart};
+use super::{BootstrapPlan, PlanPart};
+use crate::bootstrap::facts::{Facts, HOSTS_FILE, api_host};
 
-/// The hosts file.
-pub const PATH: &str = "/etc/hosts";
 const BEGIN: &str = "# BEGIN kerf-agent: the cluster's API server";
 const END: &str = "# END kerf-agent";
 
@@ -19,7 +16,7 @@ pub(super) fn add(plan: &mut BootstrapPlan, facts: &Facts) -> Result<(), NodeCon
     }
     let name = api_host(&cluster.api_server_endpoint)?;
     let lines: String = facts.api_addresses.iter().map(|address| format!("{address}\t{name}\n")).collect();
-    plan.put(PlanPart::Kubelet, PATH, with_block(&facts.software.hosts, &lines));
+    plan.put(PlanPart::Kubelet, HOSTS_FILE, with_block(&facts.software.hosts, &lines));
     Ok(())
 }
 
@@ -36,22 +33,4 @@ fn with_block(hosts: &str, lines: &str) -> String {
         ours = ours && line != END;
     }
     format!("{kept}{BEGIN}\n{lines}{END}\n")
-}
-
-/// Returns the host of a URL, without scheme, port and path.
-///
-/// # Errors
-/// [`NodeConfigError::Invalid`] for text that is no URL of a host.
-pub fn api_host(endpoint: &str) -> Result<&str, NodeConfigError> {
-    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
-        Some((address, _)) => address,
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
-    };
-    if host.is_empty() || host.contains(char::is_whitespace) {
-        let (field, cure) = ("spec.cluster.apiServerEndpoint", "write the URL of the API server, such as https://NAME");
-        return Err(NodeConfigError::Invalid { field, value: quote(endpoint), cure });
-    }
-    Ok(host)
 }

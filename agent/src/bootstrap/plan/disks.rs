@@ -1,10 +1,8 @@
 //! Plan for instance store disks, as a value. A program of the machine image makes the arrays and mounts them.
 
-pub mod unit;
-
 use machine::nodeconfig::{DisabledMount, LocalStorage, LocalStorageStrategy};
 
-use super::plan::BootstrapPlan;
+use super::BootstrapPlan;
 
 /// Default mount path, unless the NodeConfig sets another.
 const MOUNT_PATH: &str = "/mnt/k8s-disks/";
@@ -23,11 +21,11 @@ pub struct LocalDisks {
 impl LocalDisks {
     /// Returns the arguments of the setup program of EKS images. The strategy comes first: a program that does not support one
     /// of the other arguments uses the strategy alone.
-    pub(super) fn arguments(&self) -> Vec<&str> {
+    pub(in crate::bootstrap) fn arguments(&self) -> Vec<&str> {
         [self.strategy_word(), "--dir", &self.mount_path].into_iter().chain(self.kept_words()).collect()
     }
 
-    fn strategy_word(&self) -> &'static str {
+    pub(in crate::bootstrap) fn strategy_word(&self) -> &'static str {
         match self.strategy {
             LocalStorageStrategy::Raid0 => "raid0",
             LocalStorageStrategy::Raid10 => "raid10",
@@ -35,7 +33,7 @@ impl LocalDisks {
         }
     }
 
-    fn kept_words(&self) -> Vec<&'static str> {
+    pub(in crate::bootstrap) fn kept_words(&self) -> Vec<&'static str> {
         let words = self.disabled_mounts.iter().map(|mount| match mount {
             DisabledMount::Containerd => "--no-bind-containerd",
             DisabledMount::PodLogs => "--no-bind-pods-logs",

@@ -2,8 +2,8 @@
 
 use toml::{Table, toml};
 
-use super::super::facts::{Facts, NVIDIA_RUNTIME};
 use super::{BASE_RUNTIME_SPEC, soci, uses_soci};
+use crate::bootstrap::facts::{Facts, NVIDIA_RUNTIME};
 
 /// Name of the CRI plugin of containerd 1.
 pub(super) const CRI: &str = "io.containerd.grpc.v1.cri";

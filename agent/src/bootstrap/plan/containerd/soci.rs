@@ -4,9 +4,9 @@
 use machine::tables;
 use toml::{Table, toml};
 
-use super::super::facts::{Facts, SANDBOX_ARCHIVE};
-use super::super::plan::{BootstrapPlan, PlanPart, Program};
 use super::{asks_for_soci, uses_soci};
+use crate::bootstrap::facts::{Facts, SANDBOX_ARCHIVE};
+use crate::bootstrap::plan::{BootstrapPlan, PlanPart, Program};
 
 /// Configuration of the snapshotter.
 pub const SOCI_CONFIG: &str = "/etc/soci-snapshotter-grpc/config.toml";

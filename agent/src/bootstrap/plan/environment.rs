@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use machine::quote::quote;
 
-use super::plan::{BootstrapPlan, PlanPart};
+use super::{BootstrapPlan, PlanPart};
+use crate::environment::WHOLE_MACHINE;
 
-/// Pseudo-service whose variables apply to the whole machine.
-pub const WHOLE_MACHINE: &str = "default";
 /// Drop-in of systemd's manager.
 pub const MANAGER_DROP_IN: &str = "/etc/systemd/system.conf.d/environment.conf";
 
@@ -95,7 +94,7 @@ fn quoted(value: &str) -> String {
 
 /// Returns a value in the double quotes of systemd's EnvironmentFile syntax, where a backslash escapes `"` and itself. systemd
 /// splits such a value into arguments at white space, so control characters such as line ends become spaces.
-pub(super) fn in_file(value: &str) -> String {
+pub(in crate::bootstrap) fn in_file(value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, " ");
     format!("\"{value}\"")
 }

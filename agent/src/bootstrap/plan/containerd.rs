@@ -11,8 +11,8 @@ use machine::quote::quote;
 use machine::tables;
 use toml::{Table, Value};
 
-use super::facts::Facts;
-use super::plan::{BootstrapPlan, PlanPart};
+use super::{BootstrapPlan, PlanPart};
+use crate::bootstrap::facts::Facts;
 use template::Schema;
 
 pub use soci::{SOCI_CONFIG, SOCI_DROP_IN, SOCI_ENDPOINT};
