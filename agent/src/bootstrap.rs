@@ -3,10 +3,13 @@
 
 pub mod facts;
 pub mod mode;
+pub mod observe;
 pub mod plan;
+pub mod policies;
 pub mod prepare;
 pub mod retry_log;
 pub mod state;
+pub mod timeline;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +20,20 @@ use machine::nodeconfig::NodeConfigError;
 use machine::pods::InterfaceLimits;
 use machine::userdata::UserDataError;
 
-use crate::ec2::{self, Ec2};
-use crate::environment::Environment;
+use crate::aws::ec2::{self, Ec2};
+use crate::aws::identity::Role;
+use crate::aws::imds::Imds;
+use crate::aws::imds::backoff::Backoff;
+use crate::host::environment::Environment;
 use crate::host::{Host, HostError};
-use crate::identity::Role;
-use crate::imds::Imds;
-use crate::imds::backoff::Backoff;
-use crate::observe::{self, Configurator};
-use crate::policies;
-use crate::timeline::{self, Timeline};
 
 use facts::Facts;
 use mode::{BootstrapMode, ObservedResult};
+use observe::Configurator;
 pub use plan::{BootstrapPlan, PlannedFile};
 use retry_log::{LogDecision, RetryLog};
 pub use state::BootstrapState;
+use timeline::Timeline;
 
 /// Marker file. The file exists from the restart of the units with the current files until the next change of a file. The file
 /// is below `/run`, so that a reboot restarts the units.

@@ -12,12 +12,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde::Serialize;
 
+use crate::aws::identity::Role;
+use crate::aws::imds::Imds;
 use crate::bootstrap::BootstrapState;
+use crate::bootstrap::observe;
 use crate::cluster::{Access, Cluster, Credentials};
-use crate::identity::Role;
-use crate::imds::Imds;
-use crate::journal::Journal;
-use crate::observe;
+use crate::run::journal::Journal;
 
 /// Time limit for each call to the API server.
 const CALL: Duration = Duration::from_secs(5);

@@ -11,10 +11,9 @@ use drain::Millis;
 use machine::agent::gates::{DaemonSetGate, GateSettings, Target};
 
 use crate::bootstrap::BootstrapState;
-use crate::clock::WallOffset;
-use crate::cluster::Node;
-use crate::hysteresis::Hysteresis;
-use crate::report::ConditionUpdate;
+use crate::cluster::{ConditionUpdate, Node};
+use crate::health::hysteresis::Hysteresis;
+use crate::host::clock::WallOffset;
 
 pub use cni::trouble as cni_trouble;
 pub use gate::{Gate, GateAnswer, GateKind};

@@ -8,6 +8,7 @@ mod accelerators;
 pub mod check;
 mod disks;
 mod hung;
+pub mod hysteresis;
 mod kmsg;
 mod network;
 mod sampler;
@@ -21,12 +22,11 @@ use api::condition;
 use drain::Millis;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::WallOffset;
-use crate::cluster::Node;
-use crate::hysteresis::{Hysteresis, Verdict};
-use crate::report::{ConditionUpdate, NodeEvent, rfc3339};
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
+use crate::host::clock::{WallOffset, rfc3339};
 
 pub use check::Check;
+use hysteresis::{Hysteresis, Verdict};
 pub use sampler::{Sampler, watch};
 
 /// Prefix of the messages of our conditions, by which they are recognized.

@@ -1,8 +1,12 @@
 //! All side effects of bootstrap on its machine: files below a root folder, programs from a search path, and notifications to
 //! systemd. Tests use a folder and a search path of their own.
 
+pub mod clock;
 mod cpu;
+pub mod environment;
+pub(crate) mod files;
 pub(crate) mod hardware;
+pub(crate) mod transport;
 mod version;
 
 use std::collections::BTreeSet;
@@ -17,7 +21,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::process::Command;
 
-use crate::files::beside;
+use crate::host::files::beside;
 
 pub use version::{ContainerdVersion, KubeletVersion};
 

@@ -1,6 +1,7 @@
 //! Notices of an interruption or the end of this machine: the current readings of their sources ([`NoticeReading`]), and the
 //! notices of this boot ([`NoticeStore`]).
 
+pub mod logind;
 mod maintenance;
 mod store;
 mod watch;

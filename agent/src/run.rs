@@ -3,10 +3,15 @@
 //! the reason once.
 
 mod act;
+mod eviction;
+pub mod journal;
 pub mod lifecycle;
 mod local;
+pub mod metrics;
 mod ordered_writer;
+pub mod report;
 mod startup_obstacle;
+pub mod status;
 mod systemd;
 
 use std::future::Future;
@@ -20,24 +25,24 @@ use machine::agent::mode::Listen;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
+use crate::aws::identity::Role;
+use crate::aws::imds::{Imds, ImdsError};
 use crate::bootstrap::BootstrapState;
-use crate::clock::{Clock, WallOffset};
+use crate::bootstrap::observe;
+use crate::bootstrap::policies::{self, Policies};
 use crate::cluster::{Access, Cluster, ConnectionState, Node, Pod, WatchEvent, Watched, follow};
-use crate::drain::pods_on_node;
-use crate::files::FileReplacement;
 use crate::gates::{ProbeResult, Probers};
 use crate::health::{self, CheckRun, HealthSample, Sampler};
 use crate::host::Host;
-use crate::identity::Role;
-use crate::imds::{Imds, ImdsError};
-use crate::journal::{Journal, boot_id};
-use crate::logind::{self, Delay};
+use crate::host::clock::{Clock, WallOffset};
+use crate::host::files::FileReplacement;
+use crate::notices::logind::{self, Delay};
 use crate::notices::{self, WatchUpdate};
-use crate::observe;
-use crate::policies::{self, Policies};
 use crate::usage::Usage;
 
 use act::Actor;
+use eviction::pods_on_node;
+use journal::{Journal, boot_id};
 use lifecycle::{AgentAction, Input, Lifecycle};
 use local::Local;
 use systemd::Systemd;

@@ -18,8 +18,8 @@ use serde::Serialize;
 pub use arguments::ArgumentError;
 use arguments::{CommandLine, Environment};
 
+use crate::aws::imds::{Imds, ImdsError};
 use crate::host::{Host, Topology};
-use crate::imds::{Imds, ImdsError};
 use crate::nodeadm::command::{Config, Init, Internal, Nodeadm, Sources, UdevNetManager, spelt_out};
 
 /// Time limit for one exchange with IMDS, from the connection to the last byte: IMDS is one hop away.

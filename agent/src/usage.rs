@@ -24,8 +24,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::cluster::ConnectionState;
-use crate::files::replace;
 use crate::host::Host;
+use crate::host::files::replace;
 use report::ReportSummary;
 use timing::SampleTiming;
 

@@ -8,9 +8,9 @@ use machine::pods::InterfaceLimits;
 use machine::quote::quote;
 use machine::userdata::{self, UserData};
 
-use crate::environment::WHOLE_MACHINE;
+use crate::aws::imds::{IdentityDocument, Imds};
+use crate::host::environment::WHOLE_MACHINE;
 use crate::host::{ContainerdVersion, Host, KubeletVersion, hardware};
-use crate::imds::{IdentityDocument, Imds};
 
 /// Client certificate of kubelet, on machines that have one; other machines use `aws eks get-token`.
 pub const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";

@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use machine::agent::mode::Mode;
 
-use crate::observe::{self, Configurator};
+use crate::bootstrap::observe::{self, Configurator};
 
 /// Mode of bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

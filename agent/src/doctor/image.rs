@@ -7,8 +7,8 @@ use machine::agent::{self, AgentSettings};
 
 use super::{Diagnosis, DoctorVerdict};
 use crate::bootstrap::mode::{BootstrapMode, duty};
-use crate::journal;
-use crate::{observe, policies};
+use crate::bootstrap::{observe, policies};
+use crate::run::journal;
 
 /// Programs that kubelet needs, each in any of the folders below.
 const PROGRAMS: [&str; 2] = ["containerd", "kubelet"];

@@ -8,7 +8,7 @@ use nix::sys::statvfs::statvfs;
 
 use super::text::Text;
 use super::{CheckRun, check};
-use crate::observe;
+use crate::bootstrap::observe;
 
 /// Folders to which a node must write, below the machine's root.
 const FOLDERS: [&str; 3] = ["/", "/var/lib/kubelet", "/var/lib/containerd"];

@@ -16,10 +16,10 @@ use super::kmsg::Kmsg;
 use super::network::{self, Routes};
 use super::units::{self, Unit};
 use super::{CheckRun, HealthSample, check};
+use crate::bootstrap::observe;
 use crate::cluster::Access;
 use crate::host::Host;
 use crate::notices::moment;
-use crate::observe;
 
 /// Number of samples per DNS query.
 const RARELY: u16 = 4;

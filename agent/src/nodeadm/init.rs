@@ -7,7 +7,7 @@ use super::chain::{self, Choice, MergedConfig, choose};
 use super::command::{Init, Phase};
 use super::phases::Phases;
 use super::{Machine, enrich};
-use crate::environment::Environment;
+use crate::host::environment::Environment;
 
 pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()> {
     let kept = options.config_cache.as_ref().and_then(|path| Enriched::load(&machine.host, path));

@@ -7,11 +7,11 @@ use machine::userdata::UserData;
 
 use super::cache::Enriched;
 use super::{Machine, enrich, units};
+use crate::aws::imds::IdentityDocument;
 use crate::bootstrap::facts::{self, Facts, Location, NO_IPV6};
 use crate::bootstrap::plan::{self, BootstrapPlan, PlanPart, PlannedFile};
 use crate::bootstrap::prepare::prepare;
-use crate::environment::Environment;
-use crate::imds::IdentityDocument;
+use crate::host::environment::Environment;
 
 /// File that cloud-init writes at its end.
 const CLOUD_INIT_RESULT: &str = "/run/cloud-init/result.json";

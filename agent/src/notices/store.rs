@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::maintenance::{Maintenance, MaintenanceState};
 use super::{ImdsNoticeKind, Notice, NoticeReading, NoticeValue};
-use crate::clock::WallOffset;
+use crate::host::clock::WallOffset;
 
 /// Time that is assumed to remain when a maintenance window is already open. The machine may stop this very minute; the value
 /// is that of a spot notice.

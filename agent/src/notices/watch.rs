@@ -12,8 +12,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 
 use super::{NoticeReading, NoticeValue, moment, parse_maintenance};
-use crate::imds::backoff::fraction;
-use crate::imds::{Imds, ImdsError};
+use crate::aws::imds::backoff::fraction;
+use crate::aws::imds::{Imds, ImdsError};
 
 /// Interval for the spot interruption: its notice comes two minutes ahead, so each second counts.
 const SPOT_EVERY: Duration = Duration::from_millis(960);

@@ -11,14 +11,14 @@ use machine::agent::notices::LifecycleHook;
 use tokio::task::JoinSet;
 
 use super::lifecycle::{AgentAction, Input, Lifecycle};
-use crate::clock::{Clock, WallOffset};
+use crate::aws::ec2::auto_scaling;
+use crate::aws::imds::Imds;
 use crate::cluster::{Cluster, ClusterError};
-use crate::drain::{pods_on_node, request};
-use crate::ec2::auto_scaling;
-use crate::environment::Environment;
 use crate::host::Host;
-use crate::imds::Imds;
-use crate::journal::Journal;
+use crate::host::clock::{Clock, WallOffset};
+use crate::host::environment::Environment;
+use crate::run::eviction::{pods_on_node, request};
+use crate::run::journal::Journal;
 
 /// Executor of the agent's actions.
 #[derive(Debug)]

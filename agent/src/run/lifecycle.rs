@@ -10,8 +10,6 @@
 
 mod agent_state;
 mod conditions;
-mod drain_owner;
-mod drain_requests;
 mod events;
 mod metadata;
 mod node_drain;
@@ -20,8 +18,6 @@ mod notices;
 mod scaling;
 mod service;
 mod shutdown;
-mod timeline;
-mod volumes;
 
 use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
@@ -30,27 +26,26 @@ use machine::agent::notices::LifecycleHook;
 use serde_json::Value;
 
 use crate::bootstrap::state::BootstrapState;
-use crate::clock::WallOffset;
-use crate::cluster::Node;
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
 use crate::gates::{Gates, ProbeResult};
 use crate::health::{self, CheckRun, Health, HealthReport, HealthSample, check};
-use crate::journal::Journal;
+use crate::host::clock::WallOffset;
 use crate::notices::{NoticeReading, Reachability};
-use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
+use crate::run::journal::Journal;
+use crate::run::report::{self, WantedMarks};
 
 use agent_state::{AgentState, ObservedNode};
 use conditions::Conditions;
-use drain_requests::DrainRequests;
 use events::Events;
 use metadata::Metadata;
 use node_drain::NodeDrain;
-use node_patch::{NodePatch, NodePatcher};
+use node_drain::requests::DrainRequests;
+use node_drain::volumes::Volumes;
+use node_patch::{NodePatch, NodePatcher, TimelineMark};
 use notices::Notices;
 use scaling::Scaling;
 use service::Service;
 use shutdown::Shutdown;
-use timeline::TimelineMark;
-use volumes::Volumes;
 
 /// Action for the agent to carry out. Its result returns as an [`Input`].
 #[derive(Clone, Debug, PartialEq)]

@@ -17,14 +17,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::lifecycle::Lifecycle;
-use crate::clock::WallOffset;
-use crate::cluster::{Cluster, Pod, WatchEvent, Watched, follow};
+use crate::bootstrap::timeline::{self, Timeline};
+use crate::cluster::{Cluster, ConditionUpdate, Pod, WatchEvent, Watched, follow};
 use crate::gates::Gate;
-use crate::metrics;
-use crate::report::ConditionUpdate;
-use crate::status::AgentStatus;
-use crate::status::socket::{self, StatusSocket};
-use crate::timeline::{self, Timeline};
+use crate::host::clock::WallOffset;
+use crate::run::metrics;
+use crate::run::status::AgentStatus;
+use crate::run::status::socket::{self, StatusSocket};
 
 /// Maximum wait for the first running pod.
 const POD_PATIENCE: Duration = Duration::from_secs(600);

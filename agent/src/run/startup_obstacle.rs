@@ -7,8 +7,9 @@ use std::time::Duration;
 use drain::Millis;
 
 use crate::bootstrap::state::BootstrapState;
+use crate::cluster::NodeEvent;
 use crate::notices::moment;
-use crate::report::{BOOTSTRAP_KEY, NodeEvent};
+use crate::run::report::BOOTSTRAP_KEY;
 
 /// Normal duration of a wait for metadata, network and systemd units at a boot.
 const PATIENCE: Duration = Duration::from_secs(30);

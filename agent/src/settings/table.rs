@@ -1,9 +1,9 @@
 //! Commands of `kerf-agent` and their options, as a table: parser and `--help` use the same data.
 
 use super::arguments::{Opt, Spec, Table};
+use crate::aws::imds::DEFAULT_ENDPOINT;
 use crate::bootstrap::facts::PROVIDER_VARIABLE;
 use crate::bootstrap::plan::credentials::DEFAULT_PROVIDER;
-use crate::imds::DEFAULT_ENDPOINT;
 
 pub(super) const TABLE: Table = Table {
     program: "kerf-agent",

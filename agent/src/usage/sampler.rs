@@ -8,7 +8,7 @@ use super::cgroups::{Cpu, Layout, Memory, containers};
 use super::files::Reader;
 use super::parse::{self, Stall};
 use super::windows::Part;
-use crate::files::FileBackup;
+use crate::host::files::FileBackup;
 
 /// Number of samples after which a pod's containers are listed again; those of a new pod are listed at each sample.
 const LOOKS: u32 = 6;

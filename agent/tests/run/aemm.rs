@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use agent::imds::Imds;
+use agent::aws::imds::Imds;
 use agent::notices::{MaintenanceState, NoticeValue, WatchUpdate, watch};
 use drain::Millis;
 use tempfile::TempDir;

@@ -6,8 +6,8 @@ use agent::bootstrap::state::BootstrapState;
 use agent::cluster::Node;
 use agent::gates::{GateAnswer, Gates, ProbeResult};
 use agent::health::HealthSample;
-use agent::journal::{Journal, OwnedMarks};
 use agent::notices::{NoticeReading, NoticeValue, Reachability, Watcher};
+use agent::run::journal::{Journal, OwnedMarks};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
@@ -477,8 +477,8 @@ fn a_shutdown_waits_for_the_drain_and_forces_nobody() {
     assert!(short(&settle(&mut life, at(1))).contains(&"yield".to_owned()), "an empty node waits for nothing");
 }
 
-fn report_of(uid: &str) -> agent::report::NodeEvent {
-    agent::report::NodeEvent { key: String::new(), warning: true, reason: "deleted", message: uid.to_owned() }
+fn report_of(uid: &str) -> agent::cluster::NodeEvent {
+    agent::cluster::NodeEvent { key: String::new(), warning: true, reason: "deleted", message: uid.to_owned() }
 }
 
 #[test]

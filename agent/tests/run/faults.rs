@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::imds::Imds;
+use agent::aws::imds::Imds;
 use agent::notices::{NoticeValue, WatchUpdate, watch};
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -1,6 +1,6 @@
 //! Never beside the controller: what this agent does about the controller's mark on its Node, and after a time in which it was stopped.
 
-use agent::journal::Journal;
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{FORSAKEN, FirstOwner, READING_HOLDS, Reply};
 use hyper::Method;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::clock::WallOffset;
+use agent::host::clock::WallOffset;
 use agent::notices::{
     Maintenance, MaintenanceState, NoticeAction, NoticeReading, NoticeStore, NoticeTerms, NoticeValue,
 };

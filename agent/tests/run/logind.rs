@@ -7,7 +7,7 @@ use std::sync::mpsc as channel;
 use std::thread;
 use std::time::Duration;
 
-use agent::logind::{Delay, watch};
+use agent::notices::logind::{Delay, watch};
 use agent::notices::{NoticeValue, WatchUpdate};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use tempfile::TempDir;

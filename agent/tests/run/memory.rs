@@ -1,8 +1,8 @@
 //! The journal's file: whose it is, and what survives.
 
-use agent::clock::WallOffset;
-use agent::journal::{Journal, JournalError, OwnedMarks};
+use agent::host::clock::WallOffset;
 use agent::notices::{NoticeReading, NoticeStore, NoticeValue};
+use agent::run::journal::{Journal, JournalError, OwnedMarks};
 use drain::Millis;
 use tempfile::TempDir;
 

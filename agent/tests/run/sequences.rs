@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agent::bootstrap::state::BootstrapState;
-use agent::clock::WallOffset;
-use agent::journal::Journal;
+use agent::host::clock::WallOffset;
 use agent::notices::{ImdsNoticeKind, Maintenance, MaintenanceState, NoticeReading, NoticeValue};
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::Millis;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -118,7 +118,7 @@ impl World {
         self.excluded_by_others = on;
     }
 
-    fn left(&self) -> agent::journal::OwnedMarks {
+    fn left(&self) -> agent::run::journal::OwnedMarks {
         self.life.journal().leftover.unwrap_or_default()
     }
 

@@ -2,7 +2,7 @@
 //! is to the controller it is to the agent, to the second, and a notice stays the machine's own affair.
 
 use agent::cluster::Node;
-use agent::journal::Journal;
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use api::{DrainRequest, annotation};
 use drain::{Action, Millis, PodOnNode, Reply};

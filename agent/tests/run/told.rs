@@ -1,6 +1,6 @@
 //! The agent's settings, and where they come from.
 
-use agent::policies::{Policies, read};
+use agent::bootstrap::policies::{Policies, read};
 use machine::agent::{AgentSettings, MEDIA_TYPE};
 use machine::mime::{self, Part};
 

@@ -1,7 +1,7 @@
 //! The judge itself: what it takes, and each way in which a token can be wrong.
 
-use agent::identity::signing::{Keys, Request, Signer};
-use agent::identity::{Audience, token};
+use agent::aws::identity::signing::{Keys, Request, Signer};
+use agent::aws::identity::{Audience, token};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};

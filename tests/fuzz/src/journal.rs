@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use agent::cluster::Node;
-use agent::journal::Journal;
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{Action, Millis, PodOnNode, Reply};
 use jiff::Timestamp;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use agent::clock::WallOffset;
+use agent::host::clock::WallOffset;
 use agent::cluster::Node;
-use agent::identity::credentials::{self, Credentials};
-use agent::identity::{Audience, token};
-use agent::imds::{IdentityDocument, plain_text};
-use agent::journal::Journal;
+use agent::aws::identity::credentials::{self, Credentials};
+use agent::aws::identity::{Audience, token};
+use agent::aws::imds::{IdentityDocument, plain_text};
+use agent::run::journal::Journal;
 use agent::notices::{Item, NoticeReading, NoticeStore};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use serde_json::json;

@@ -8,7 +8,7 @@ use agent::bootstrap::plan::environment::MANAGER_DROP_IN;
 use agent::bootstrap::facts::{Facts, Hardware, Software};
 use agent::bootstrap::plan::{BootstrapPlan, PlannedFile, plan};
 use agent::host::{ContainerdVersion, KubeletVersion};
-use agent::imds::IdentityDocument;
+use agent::aws::imds::IdentityDocument;
 use machine::agent::AgentSettings;
 use machine::nodeconfig::{self, NodeConfig, NodeConfigError};
 use machine::userdata::UserData;

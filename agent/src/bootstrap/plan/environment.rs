@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use machine::quote::quote;
 
 use super::{BootstrapPlan, PlanPart};
-use crate::environment::WHOLE_MACHINE;
+use crate::host::environment::WHOLE_MACHINE;
 
 /// Drop-in of systemd's manager.
 pub const MANAGER_DROP_IN: &str = "/etc/systemd/system.conf.d/environment.conf";

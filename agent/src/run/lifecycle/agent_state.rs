@@ -2,9 +2,9 @@
 
 use drain::Drain;
 
-use crate::clock::WallOffset;
 use crate::cluster::Node;
-use crate::journal::Journal;
+use crate::host::clock::WallOffset;
+use crate::run::journal::Journal;
 
 /// Observed state of our Node.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,9 +6,9 @@ use drain::Millis;
 use serde_json::Value;
 
 use super::agent_state::AgentState;
-use crate::cluster::Node;
+use crate::cluster::{ConditionUpdate, Node, status_patch};
+
 use crate::health;
-use crate::report::{self, ConditionUpdate};
 use crate::run::ordered_writer::OrderedWriter;
 
 /// Time for which the conditions of the last write count as current, because the watch shows them with a delay.
@@ -36,7 +36,7 @@ impl Conditions {
         if said.iter().all(stands) {
             return None;
         }
-        let patch = report::status_patch(said, |it| !has_status(node, it), known.wall.wall_time(now));
+        let patch = status_patch(said, |it| !has_status(node, it), known.wall.wall_time(now));
         self.lane.take(now).then(|| {
             self.stated = said.to_vec();
             patch

@@ -3,8 +3,8 @@
 use drain::Millis;
 
 use super::agent_state::AgentState;
+use crate::cluster::NodeEvent;
 use crate::health;
-use crate::report::NodeEvent;
 use crate::run::ordered_writer::OrderedWriter;
 
 #[derive(Debug, Default)]

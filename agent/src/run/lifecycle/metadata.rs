@@ -7,8 +7,8 @@ use api::{condition, reason};
 use drain::Millis;
 
 use super::agent_state::AgentState;
+use crate::cluster::ConditionUpdate;
 use crate::notices::{Reachability, Watcher};
-use crate::report::ConditionUpdate;
 
 /// Duration after which a failure is reported.
 const PATIENCE: Duration = Duration::from_secs(30);

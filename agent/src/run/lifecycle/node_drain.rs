@@ -1,6 +1,10 @@
 //! Drain of the node. Orders start, tighten or cancel the drain in the journal. This module also decides when the drain may
 //! proceed, which requests it sends, and how it ends.
 
+mod owner;
+pub(super) mod requests;
+pub(super) mod volumes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -8,14 +12,15 @@ use api::condition;
 use drain::{Action, DaemonSets, Drain, DrainOrders, Millis};
 use machine::agent::drain::DrainSettings;
 
+use super::AgentAction;
 use super::agent_state::AgentState;
-use super::drain_owner::OwnerTracker;
-use super::volumes::Volumes;
-use super::{AgentAction, drain_requests};
-use crate::cluster::Node;
-use crate::drain::rules;
-use crate::journal::{DrainOutcome, Journal, OrderRecord};
-use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
+use crate::run::eviction::rules;
+use crate::run::journal::{DrainOutcome, Journal, OrderRecord};
+use crate::run::report::{self, WantedMarks};
+
+use owner::OwnerTracker;
+use volumes::Volumes;
 
 /// Source name of the notices' order.
 const ANNOUNCED: &str = "announced";
@@ -207,7 +212,7 @@ impl NodeDrain {
     /// Returns the deadline, at which the instance may be terminated.
     fn deadline(&self, known: &AgentState) -> Option<Millis> {
         let announced = known.journal.order.as_ref().and_then(|order| order.deadline);
-        let asked = self.orders.get(drain_requests::SOURCE).and_then(|order| order.deadline);
+        let asked = self.orders.get(requests::SOURCE).and_then(|order| order.deadline);
         announced.into_iter().chain(asked).min()
     }
 
@@ -245,6 +250,6 @@ fn orders(journal: &Journal) -> DrainOrders {
         termination: false,
     });
     orders.set(ANNOUNCED, announced);
-    orders.set(drain_requests::SOURCE, journal.asked.clone());
+    orders.set(requests::SOURCE, journal.asked.clone());
     orders
 }

@@ -7,8 +7,8 @@ use drain::Millis;
 use serde_json::{Value, json};
 
 use super::agent_state::AgentState;
-use crate::journal::OwnedMarks;
-use crate::report::rfc3339;
+use crate::host::clock::rfc3339;
+use crate::run::journal::OwnedMarks;
 use crate::run::ordered_writer::OrderedWriter;
 
 /// Maximum age of the heartbeat, well before the minute after which it counts as missing. During a drain the age is shorter,
@@ -99,6 +99,26 @@ impl NodePatcher {
 
     pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
         self.lane.opens(now)
+    }
+}
+
+/// Timeline of this node's start as an annotation, for people without access to the instance.
+#[derive(Debug, Default)]
+pub(super) struct TimelineMark {
+    line: Option<String>,
+}
+
+impl TimelineMark {
+    pub(super) fn take(&mut self, line: String) {
+        self.line = Some(line);
+    }
+
+    /// Returns the patch with the annotation. The patch is not urgent, because no decision depends on the timeline.
+    pub(super) fn node_patch(&self, known: &AgentState) -> Option<NodePatch> {
+        let line = self.line.as_ref()?;
+        let stands = known.node()?.metadata.annotations.get(annotation::TIMELINE) == Some(line);
+        let patch = || json!({"metadata": {"annotations": {annotation::TIMELINE: line}}});
+        (!stands).then(|| NodePatch { patch: patch(), urgent: false })
     }
 }
 

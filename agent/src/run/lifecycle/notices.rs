@@ -7,12 +7,12 @@ use machine::agent::notices::{LifecycleHook, NoticeSettings, Rebalance};
 
 use super::agent_state::AgentState;
 use super::node_patch::NodePatch;
-use crate::cluster::Node;
-use crate::journal::{OrderRecord, OwnedMarks};
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
 use crate::notices::{
     ImdsNoticeKind, NoticeAction, NoticeReading, NoticeResponse, NoticeState, NoticeTerms, StoredNotice,
 };
-use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
+use crate::run::journal::{OrderRecord, OwnedMarks};
+use crate::run::report::{self, WantedMarks};
 
 /// Evaluation of notices. The notices themselves are in the journal.
 #[derive(Debug, Default)]

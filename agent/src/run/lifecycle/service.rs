@@ -4,8 +4,8 @@ use drain::Millis;
 
 use super::agent_state::AgentState;
 use crate::bootstrap::state::BootstrapState;
+use crate::cluster::{ConditionUpdate, NodeEvent};
 use crate::gates::{Gates, ProbeResult};
-use crate::report::{ConditionUpdate, NodeEvent};
 use crate::run::startup_obstacle::StartupObstacle;
 
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use drain::{Drain, Millis};
 use machine::document::{Fault, read_json};
 use serde::{Deserialize, Serialize};
 
-use crate::files::replace_durably;
+use crate::host::files::replace_durably;
 use crate::notices::NoticeStore;
 
 /// Path of the file, below the machine's root.

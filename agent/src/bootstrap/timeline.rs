@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::files::replace;
+use crate::host::files::replace;
 
 /// Path of the file, on tmpfs.
 pub const PATH: &str = "/run/kerf/timeline.json";

@@ -6,8 +6,8 @@
 use daemon::metric::{Counter, Gauge, Metrics, NoLabels};
 use daemon::{labels, metrics};
 
-use crate::report::ConditionUpdate;
-use crate::timeline::Timeline;
+use crate::bootstrap::timeline::Timeline;
+use crate::cluster::ConditionUpdate;
 
 labels! {
     ByNodeActionNodeStatus { node_action, node_status }

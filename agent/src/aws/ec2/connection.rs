@@ -13,9 +13,9 @@ use tokio::net::TcpStream;
 
 use super::error::Ec2Error;
 use super::proxy::{Proxy, Server};
-use crate::environment::Environment;
 use crate::host::Host;
-use crate::transport::{self, Transport};
+use crate::host::environment::Environment;
+use crate::host::transport::{self, Transport};
 
 /// Greatest size of a response, in bytes; the responses to our requests have a few KiB.
 const BODY_LIMIT: usize = 1_048_576;

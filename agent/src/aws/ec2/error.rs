@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::identity::CredentialsError;
+use crate::aws::identity::CredentialsError;
 
 /// Codes of temporary refusals. Source: EC2's API reference, "Error codes".
 const PASSING: [&str; 9] = [

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
 
 use super::error::Ec2Error;
-use crate::environment::Environment;
+use crate::host::environment::Environment;
 
 /// A server to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::net::TcpStream;
 
 use super::ImdsError;
-use crate::transport::{self, Sender};
+use crate::host::transport::{self, Sender};
 
 /// Greatest size of a response, in bytes. User data has 16 KiB, identity documents and credentials about 1 KiB.
 const BODY_LIMIT: usize = 262_144;
@@ -26,7 +26,7 @@ pub(super) struct Reply {
 impl Reply {
     /// Returns the time of the `Date` header, if the header is valid.
     pub(super) fn date(&self) -> Option<jiff::Timestamp> {
-        crate::clock::date(&self.headers)
+        crate::host::clock::date(&self.headers)
     }
 }
 

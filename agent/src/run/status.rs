@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bootstrap::BootstrapState;
-use crate::cluster::{Access, Credentials};
+use crate::bootstrap::observe::{self, Configurator};
+use crate::bootstrap::timeline::Timeline;
+use crate::cluster::{Access, ConditionUpdate, Credentials};
 use crate::health::{HealthProblem, HealthReport};
-use crate::journal::{DrainOutcome, Journal};
-use crate::observe::{self, Configurator};
-use crate::report::{ConditionUpdate, rfc3339};
-use crate::timeline::Timeline;
+use crate::host::clock::rfc3339;
+use crate::run::journal::{DrainOutcome, Journal};
 use crate::usage;
 
 /// State of the agent and of the machine.

@@ -17,6 +17,13 @@ pub(crate) fn date(headers: &HeaderMap) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(text).ok()
 }
 
+/// Returns a time in RFC 3339 with whole seconds, as Kubernetes writes it.
+#[must_use]
+pub fn rfc3339(moment: Millis) -> String {
+    let seconds = i64::try_from(moment.0 / 1000).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX).to_string()
+}
+
 /// The agent's clock.
 #[derive(Debug)]
 pub struct Clock {

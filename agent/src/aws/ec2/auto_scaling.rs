@@ -8,9 +8,9 @@ use machine::agent::notices::LifecycleHook;
 use thiserror::Error;
 
 use super::{Ec2, Ec2Error, Ec2Retries, Service};
-use crate::environment::Environment;
+use crate::aws::imds::{Imds, ImdsError};
 use crate::host::Host;
-use crate::imds::{Imds, ImdsError};
+use crate::host::environment::Environment;
 
 const AUTO_SCALING: Service =
     Service { name: "autoscaling", version: "2011-01-01", endpoint: "AWS_ENDPOINT_URL_AUTO_SCALING" };

@@ -1,57 +1,21 @@
-//! Reports of the agent on its Node and in events. Pure values, compared with the Node's current state so that no report is
-//! sent twice.
+//! Reports of the agent on its Node and in events: their texts and patches. The reports are pure values, compared with the Node's
+//! current state so that no report is sent twice.
 
 use api::hash::fnv1a;
 use api::{DrainSaid, RiskSaid, annotation, condition, label, reason};
 use drain::{Drain, DrainOrders, Millis};
-use jiff::Timestamp;
 use machine::agent::notices::Rebalance;
 use serde_json::{Value, json};
 
-use crate::clock::WallOffset;
-use crate::cluster::Node;
-use crate::journal::{self, OrderRecord, OwnedMarks};
+use super::journal::{self, OrderRecord, OwnedMarks};
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
+use crate::host::clock::{WallOffset, rfc3339};
 use crate::notices::{ImdsNoticeKind, StoredNotice};
 
-/// Source component of the events.
-const COMPONENT: &str = "kerf-agent";
 /// Prefix of the keys of all events about bootstrap.
 pub const BOOTSTRAP_KEY: &str = "bootstrap-";
 /// Greatest number of pod names in a message.
 const NAMED: usize = 3;
-
-/// A condition to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConditionUpdate {
-    /// Type of the condition.
-    pub kind: &'static str,
-    /// `True` or `False`.
-    pub status: &'static str,
-    /// Reason in CamelCase (or several gates, separated by commas).
-    pub reason: String,
-    /// Message, one sentence.
-    pub message: String,
-}
-
-/// A `core/v1` Event to create.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeEvent {
-    /// Key of the event, the same after a restart.
-    pub key: String,
-    /// Type `Warning` rather than `Normal`.
-    pub warning: bool,
-    /// Reason in CamelCase.
-    pub reason: &'static str,
-    /// Message, one sentence.
-    pub message: String,
-}
-
-/// Returns a time in RFC 3339 with whole seconds, as Kubernetes writes it.
-#[must_use]
-pub fn rfc3339(moment: Millis) -> String {
-    let seconds = i64::try_from(moment.0 / 1000).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX).to_string()
-}
 
 /// Returns the condition `kerf.sh/Interrupted` of a node that is drained.
 #[must_use]
@@ -220,30 +184,6 @@ pub fn wanted_patch(node: &Node, wanted: &WantedMarks, wall: WallOffset) -> Opti
     changes(patch)
 }
 
-/// Returns the strategic merge patch of the Node's status for these conditions. `flipped` reports which conditions change their
-/// status: only these receive a new transition time.
-#[must_use]
-pub fn status_patch(said: &[ConditionUpdate], flipped: impl Fn(&ConditionUpdate) -> bool, now: Millis) -> Value {
-    let at = rfc3339(now);
-    let conditions: Vec<Value> = said
-        .iter()
-        .map(|statement| {
-            let mut condition = json!({
-                "type": statement.kind,
-                "status": statement.status,
-                "reason": statement.reason,
-                "message": statement.message,
-                "lastHeartbeatTime": at,
-            });
-            if flipped(statement) {
-                condition["lastTransitionTime"] = json!(at);
-            }
-            condition
-        })
-        .collect();
-    json!({"status": {"conditions": conditions}})
-}
-
 impl NodeEvent {
     /// Returns the event of a new notice.
     #[must_use]
@@ -316,28 +256,5 @@ impl NodeEvent {
             reason: reason::BOOTSTRAP_WAITING,
             message: format!("Bootstrap is waiting: {why}"),
         }
-    }
-
-    /// Returns the Event about the Node `name`. The name of the Event follows from its key, so that the server refuses a
-    /// duplicate. An event without a Node object still refers to the Node by name, by which `kubectl describe node` finds it.
-    #[must_use]
-    pub fn event(&self, name: &str, node: Option<&Node>, now: Millis) -> Value {
-        let at = rfc3339(now);
-        let uid = node.map_or(name, |node| node.metadata.uid.as_str());
-        json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": format!("{name}.{:016x}", fnv1a(self.key.bytes())), "namespace": "default"},
-            "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid},
-            "type": if self.warning { "Warning" } else { "Normal" },
-            "reason": self.reason,
-            "message": self.message.chars().take(1000).collect::<String>(),
-            "source": {"component": COMPONENT, "host": name},
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-            "count": 1,
-            "reportingComponent": COMPONENT,
-            "reportingInstance": name,
-        })
     }
 }

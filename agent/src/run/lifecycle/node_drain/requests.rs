@@ -4,23 +4,23 @@
 use api::{DrainRequest, annotation, condition, reason};
 use drain::{DaemonSets, DrainOrder};
 
-use super::agent_state::AgentState;
+use crate::cluster::ConditionUpdate;
 use crate::notices::moment;
-use crate::report::ConditionUpdate;
+use crate::run::lifecycle::agent_state::AgentState;
 
 /// Source name of the request.
 pub(super) const SOURCE: &str = "asked";
 
 /// Parser of drain requests. The requests themselves are in the journal.
 #[derive(Debug, Default)]
-pub(super) struct DrainRequests {
+pub(in crate::run::lifecycle) struct DrainRequests {
     /// Error in the current request.
     problem: Option<String>,
 }
 
 impl DrainRequests {
     /// Reads the request of our Node, if the Node is known.
-    pub(super) fn read(&mut self, known: &mut AgentState) {
+    pub(in crate::run::lifecycle) fn read(&mut self, known: &mut AgentState) {
         let Some(node) = known.node() else {
             return;
         };
@@ -43,7 +43,7 @@ impl DrainRequests {
     }
 
     /// Returns the condition `kerf.sh/Drained` of an invalid request.
-    pub(super) fn condition_update(&self) -> Option<ConditionUpdate> {
+    pub(in crate::run::lifecycle) fn condition_update(&self) -> Option<ConditionUpdate> {
         Some(ConditionUpdate {
             kind: condition::NODE_DRAINED,
             status: condition::FALSE,

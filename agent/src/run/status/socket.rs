@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use super::AgentStatus;
-use crate::journal::Journal;
+use crate::run::journal::Journal;
 
 /// Path of the socket, below the root of the machine.
 const SOCKET: &str = "run/kerf/admin.sock";

@@ -7,7 +7,7 @@ use std::path::Path;
 use machine::agent::{self, AgentSettings};
 use machine::userdata;
 
-use crate::imds::{Imds, ImdsError};
+use crate::aws::imds::{Imds, ImdsError};
 
 /// Settings of the image, below the machine's root.
 pub const FILE: &str = "etc/kerf/agent.yaml";

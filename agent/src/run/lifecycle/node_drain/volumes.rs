@@ -7,8 +7,8 @@ use std::time::Duration;
 use drain::Millis;
 use ring::digest::{SHA256, digest};
 
-use super::AgentAction;
-use super::agent_state::AgentState;
+use crate::run::lifecycle::AgentAction;
+use crate::run::lifecycle::agent_state::AgentState;
 
 /// Interval between two requests for the same volumes.
 const EVERY: Duration = Duration::from_secs(2);
@@ -17,14 +17,14 @@ const EVERY: Duration = Duration::from_secs(2);
 const CSI: &str = "kubernetes.io/csi/";
 
 #[derive(Debug, Default)]
-pub(super) struct Volumes {
+pub(in crate::run::lifecycle) struct Volumes {
     next: Millis,
 }
 
 impl Volumes {
     /// Records the attached volumes in our Node's status. A volume that disappears from the status counts as attached until its
     /// detachment is known.
-    pub(super) fn hear(known: &mut AgentState, now: Millis) {
+    pub(in crate::run::lifecycle) fn hear(known: &mut AgentState, now: Millis) {
         let Some(node) = known.node() else {
             return;
         };
@@ -34,7 +34,7 @@ impl Volumes {
     }
 
     /// Records that a volume is detached from the instance, unless it has been attached again since.
-    pub(super) fn detached(known: &mut AgentState, volume: &str, now: Millis) {
+    pub(in crate::run::lifecycle) fn detached(known: &mut AgentState, volume: &str, now: Millis) {
         if leaving(known).any(|(name, _)| name == volume) {
             known.with_drain(|drain| {
                 let left = drain.volumes().iter().filter(|name| *name != volume).cloned().collect();

@@ -17,12 +17,12 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use machine::pods::{self, InterfaceLimits};
 
-use crate::environment::Environment;
+use crate::aws::identity::signing::{self, Keys, Signer};
+use crate::aws::identity::{Role, sts};
+use crate::aws::imds::Imds;
+use crate::aws::imds::backoff::Backoff;
 use crate::host::Host;
-use crate::identity::signing::{self, Keys, Signer};
-use crate::identity::{Role, sts};
-use crate::imds::Imds;
-use crate::imds::backoff::Backoff;
+use crate::host::environment::Environment;
 use connection::ServerRoute;
 use proxy::Server;
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::signing::Keys;
-use crate::imds::{Imds, ImdsError};
+use crate::aws::imds::{Imds, ImdsError};
 
 const PATH: &str = "meta-data/iam/security-credentials/";
 /// Time before the end of credentials at which they are renewed. EC2 provides the next credentials at least this long before

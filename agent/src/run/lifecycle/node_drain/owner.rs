@@ -7,9 +7,8 @@ use std::time::Duration;
 use api::annotation;
 use drain::{AgentLiveness, AgentReport, Drain, Millis};
 
-use super::AgentAction;
-use crate::cluster::Node;
-use crate::report::ConditionUpdate;
+use crate::cluster::{ConditionUpdate, Node};
+use crate::run::lifecycle::AgentAction;
 
 /// Gap between two steps after which the agent counts as suspended. Normally it steps every few seconds.
 const GAP: Duration = Duration::from_secs(10);

@@ -4,8 +4,8 @@ use api::{annotation, taint};
 use drain::{Action, BudgetPolicy, Millis, PodOnNode, Reply, Settings};
 use machine::agent::drain::DrainSettings;
 
-use crate::clock::{ClockOffset, WallOffset};
 use crate::cluster::{Cluster, ClusterError, Pod};
+use crate::host::clock::{ClockOffset, WallOffset};
 use crate::notices::moment;
 
 /// Converts these pods for a drain at `now`; all times are by the agent's clock.
