@@ -124,16 +124,16 @@ impl Bootstrap {
         let root = self.host.at("/");
         let policies = policies::read(&root, &self.imds).await?;
         timeline.reach(timeline::IMDS, Timestamp::now());
-        let (duty, warning) = mode::duty(policies.settings.mode, observe::other(&root));
+        let (mode, warning) = mode::bootstrap_mode(policies.settings.mode, observe::other(&root));
         let warnings = policies.problem.into_iter().chain(warning.map(str::to_owned));
-        match duty {
+        match mode {
             BootstrapMode::Configure => {
                 let mut plan = self.configure(timeline).await?;
                 plan.warnings.extend(warnings);
                 Ok(BootstrapOutcome::Configured(Box::new(plan)))
             }
             BootstrapMode::Observe(by) => {
-                let ObservedResult { node_name, written } = mode::look(&root, by)?;
+                let ObservedResult { node_name, written } = mode::read_result(&root, by)?;
                 timeline.reach(timeline::CONFIG, written.unwrap_or_else(Timestamp::now));
                 Ok(BootstrapOutcome::Observed { node_name, by, warnings: warnings.collect() })
             }
@@ -141,8 +141,8 @@ impl Bootstrap {
     }
 
     async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<BootstrapPlan> {
-        let told = facts::user_data(&self.imds).await?;
-        let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, told).await?;
+        let user_data = facts::user_data(&self.imds).await?;
+        let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, user_data).await?;
         facts.interface_limits = self.unknown_limits(&facts).await;
         let plan = plan::plan(&facts).context(facts::NOT_FOLLOWED)?;
         self.write_files(&plan)?;

@@ -321,8 +321,8 @@ fn take_place(draft: &Path, target: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn failure(command: String, output: &Output) -> HostError {
-    let said =
+    let text =
         String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr }).into_owned();
-    let message = said.trim().lines().last().unwrap_or("no output").to_owned();
+    let message = text.trim().lines().last().unwrap_or("no output").to_owned();
     HostError::Failed { command, status: output.status.to_string(), message }
 }

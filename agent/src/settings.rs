@@ -158,7 +158,7 @@ impl Settings {
     /// The exit code after an invalid command line, or after a request for help; the message has been printed.
     pub fn from_process() -> Result<Self, ExitCode> {
         Self::read(std::env::args_os(), &|name| std::env::var_os(name)).map_err(|refused| match refused {
-            ArgumentError::Told(text) => {
+            ArgumentError::Help(text) => {
                 print!("{text}");
                 ExitCode::SUCCESS
             }

@@ -102,14 +102,19 @@ pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserDat
         hostname: hostname(imds, &user_data.config).await?,
         node_ip: node_ip(imds, &user_data.config).await?,
     };
-    look(host, place, provider, user_data).await
+    gather_from_host(host, place, provider, user_data).await
 }
 
 /// Gathers the facts of the machine itself, and adds the given ones.
 ///
 /// # Errors
 /// The first fact that is missing or wrong, with its remedy.
-pub async fn look(host: &Host, place: Location, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
+pub async fn gather_from_host(
+    host: &Host,
+    place: Location,
+    provider: &str,
+    user_data: UserData,
+) -> anyhow::Result<Facts> {
     let config = &user_data.config;
     Ok(Facts {
         identity: place.identity,

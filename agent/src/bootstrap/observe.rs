@@ -43,7 +43,7 @@ impl Configurator {
 
     /// Returns a hint on where to read the program's progress.
     #[must_use]
-    pub fn where_to_look(self) -> &'static str {
+    pub fn hint(self) -> &'static str {
         match self {
             Self::Nodeadm => "see `journalctl -u nodeadm-config -u nodeadm-run`",
             Self::Bottlerocket => "see `apiclient get settings.kubernetes` and `journalctl -u settings-applier`",
@@ -175,7 +175,7 @@ mod tests {
         room.put(CACHE, by_id);
         assert_eq!(node_name(&room.0).as_deref(), Some("i-1"));
         room.put(COMMAND_LINES[0], "NODEADM_KUBELET_ARGS=\"--hostname-override=other\"");
-        assert_eq!(node_name(&room.0).as_deref(), Some("other"), "what kubelet was told counts");
+        assert_eq!(node_name(&room.0).as_deref(), Some("other"), "the command line of kubelet takes precedence");
     }
 
     #[test]

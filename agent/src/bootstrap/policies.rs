@@ -27,8 +27,8 @@ pub struct Policies {
 /// Only when IMDS does not respond; the caller retries.
 pub async fn read(root: &Path, imds: &Imds) -> Result<Policies, ImdsError> {
     let user_data = imds.user_data().await?;
-    let told = user_data.map(|raw| userdata::parse_agent(&raw)).transpose();
-    Ok(match told.map(Option::flatten) {
+    let parsed = user_data.map(|raw| userdata::parse_agent(&raw)).transpose();
+    Ok(match parsed.map(Option::flatten) {
         Ok(Some(settings)) => Policies { settings, problem: None },
         Ok(None) => from_file(root),
         Err(error) => Policies { problem: Some(daemon::error::chain(&error)), ..from_file(root) },

@@ -39,19 +39,19 @@ pub struct NodeEvent {
 /// Returns the strategic merge patch of the Node's status for these conditions. `flipped` reports which conditions change their
 /// status: only these receive a new transition time.
 #[must_use]
-pub fn status_patch(said: &[ConditionUpdate], flipped: impl Fn(&ConditionUpdate) -> bool, now: Millis) -> Value {
+pub fn status_patch(updates: &[ConditionUpdate], flipped: impl Fn(&ConditionUpdate) -> bool, now: Millis) -> Value {
     let at = rfc3339(now);
-    let conditions: Vec<Value> = said
+    let conditions: Vec<Value> = updates
         .iter()
-        .map(|statement| {
+        .map(|update| {
             let mut condition = json!({
-                "type": statement.kind,
-                "status": statement.status,
-                "reason": statement.reason,
-                "message": statement.message,
+                "type": update.kind,
+                "status": update.status,
+                "reason": update.reason,
+                "message": update.message,
                 "lastHeartbeatTime": at,
             });
-            if flipped(statement) {
+            if flipped(update) {
                 condition["lastTransitionTime"] = json!(at);
             }
             condition

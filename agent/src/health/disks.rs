@@ -65,7 +65,7 @@ impl Mounts {
         Self { mounts: Text::new(root.join("proc/self/mountinfo")), sealed: observe::is_bottlerocket(root) }
     }
 
-    pub(super) fn look(&mut self) -> Vec<CheckRun> {
+    pub(super) fn check(&mut self) -> Vec<CheckRun> {
         let Some(text) = self.mounts.read() else { return Vec::new() };
         let mounts = read_only(text);
         let below = |folder: &str| {
@@ -113,7 +113,7 @@ impl Speed {
         Self { stats: Text::new(root.join("proc/diskstats")), before: BTreeMap::new() }
     }
 
-    pub(super) fn look(&mut self) -> Vec<CheckRun> {
+    pub(super) fn check(&mut self) -> Vec<CheckRun> {
         let (mut slow, mut hung) = (None, None);
         let Some(text) = self.stats.read() else { return Vec::new() };
         for (name, now) in text.lines().filter_map(totals) {

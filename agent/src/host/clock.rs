@@ -36,7 +36,7 @@ impl Clock {
     #[must_use]
     pub fn anchored(anchor: Option<i64>) -> Self {
         let mut clock = Self { anchor: anchor.unwrap_or_else(|| wall() - since_boot()), ahead: 0 };
-        clock.look();
+        clock.update();
         clock
     }
 
@@ -60,7 +60,7 @@ impl Clock {
 
     /// Compares this clock with the wall clock. Returns how many milliseconds the wall clock is ahead, in steps, for times that
     /// others read.
-    pub fn look(&mut self) -> i64 {
+    pub fn update(&mut self) -> i64 {
         let ahead = wall().saturating_sub(self.anchor.saturating_add(since_boot()));
         self.ahead = settled(self.ahead, ahead);
         self.ahead

@@ -81,7 +81,7 @@ impl Phases<'_> {
             },
         };
         let user_data = UserData { config, agent: AgentSettings::default(), warnings: Vec::new() };
-        facts::look(&self.machine.host, place, &self.machine.credential_provider, user_data).await
+        facts::gather_from_host(&self.machine.host, place, &self.machine.credential_provider, user_data).await
     }
 
     async fn node_ip(&self, config: &NodeConfig) -> anyhow::Result<String> {

@@ -94,45 +94,50 @@ impl Delay {
 }
 
 /// Watches for shutdowns until the receiver is closed. `root` is the prefix of the bus's socket.
-pub async fn watch(root: PathBuf, delay: Delay, told: Sender<WatchUpdate>) {
-    let mut said = None;
+pub async fn watch(root: PathBuf, delay: Delay, updates: Sender<WatchUpdate>) {
+    let mut logged = None;
     let mut wait = RETRY.0;
-    while !told.is_closed() {
-        let mut heard = false;
-        let Err(error) = listen(&root, &delay, &told, &mut heard).await else {
+    while !updates.is_closed() {
+        let mut subscribed = false;
+        let Err(error) = listen(&root, &delay, &updates, &mut subscribed).await else {
             return;
         };
         let problem = Some(daemon::error::chain(&error));
-        if problem != said {
+        if problem != logged {
             log::warn!(reason = problem.as_deref().unwrap_or_default(); "cannot subscribe to PrepareForShutdown");
-            said = problem;
+            logged = problem;
         }
-        wait = if heard { RETRY.0 } else { (wait * 2).min(RETRY.1) };
+        wait = if subscribed { RETRY.0 } else { (wait * 2).min(RETRY.1) };
         sleep(wait).await;
     }
 }
 
 /// Watches on one connection. Returns `Ok` only when the receiver is closed.
-async fn listen(root: &Path, delay: &Delay, told: &Sender<WatchUpdate>, heard: &mut bool) -> Result<(), LogindError> {
+async fn listen(
+    root: &Path,
+    delay: &Delay,
+    updates: &Sender<WatchUpdate>,
+    subscribed: &mut bool,
+) -> Result<(), LogindError> {
     let mut bus = Bus::connect(root.join(SOCKET)).await?;
     bus.add_match(MATCH).await?;
-    *heard = true;
+    *subscribed = true;
     hold(&mut bus, delay).await?;
     // The shutdown may have begun before the subscription.
     if matches!(property(&mut bus, "PreparingForShutdown").await?, Some(Argument::Flag(true))) {
-        announce(&mut bus, told).await?;
+        announce(&mut bus, updates).await?;
     }
     log::info!(delay = delay.is_held(); "subscribed to PrepareForShutdown");
     loop {
         let signal = tokio::select! {
             signal = bus.signal() => signal?,
-            () = told.closed() => return Ok(()),
+            () = updates.closed() => return Ok(()),
         };
         let ours = signal.interface == MANAGER && signal.member == "PrepareForShutdown";
         match signal.arguments.first().filter(|_| ours) {
-            Some(Argument::Flag(true)) => announce(&mut bus, told).await?,
+            Some(Argument::Flag(true)) => announce(&mut bus, updates).await?,
             Some(Argument::Flag(false)) => {
-                tell(told, NoticeValue::Shutdown(None)).await;
+                send(updates, NoticeValue::Shutdown(None)).await;
                 hold(&mut bus, delay).await?;
             }
             _ => {}
@@ -140,20 +145,20 @@ async fn listen(root: &Path, delay: &Delay, told: &Sender<WatchUpdate>, heard: &
     }
 }
 
-async fn announce(bus: &mut Bus, told: &Sender<WatchUpdate>) -> Result<(), LogindError> {
+async fn announce(bus: &mut Bus, updates: &Sender<WatchUpdate>) -> Result<(), LogindError> {
     // kubelet may have raised the delay since the last query.
     let patience = match property(bus, "InhibitDelayMaxUSec").await? {
         Some(Argument::Number(micros)) => Duration::from_micros(micros),
         _ => PATIENCE,
     };
     log::warn!(patience = patience.as_secs(); "the operating system shuts down");
-    tell(told, NoticeValue::Shutdown(Some(patience))).await;
+    send(updates, NoticeValue::Shutdown(Some(patience))).await;
     Ok(())
 }
 
-async fn tell(told: &Sender<WatchUpdate>, said: NoticeValue) {
+async fn send(updates: &Sender<WatchUpdate>, value: NoticeValue) {
     // The loop detects a closed receiver.
-    drop(told.send(WatchUpdate::Said(NoticeReading { said, heard: None })).await);
+    drop(updates.send(WatchUpdate::Reading(NoticeReading { value, date: None })).await);
 }
 
 /// Takes the lock. A refused lock does not end the subscription.

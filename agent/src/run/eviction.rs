@@ -58,22 +58,22 @@ fn is_held(pod: &Pod, now: Millis) -> bool {
 /// Returns the settings of a drain of this machine. A termination by Karpenter follows Karpenter's rules and takes only the
 /// pace from the agent's settings.
 #[must_use]
-pub fn rules(said: &DrainSettings, seed: u64, termination: bool) -> Settings {
+pub fn rules(settings: &DrainSettings, seed: u64, termination: bool) -> Settings {
     let own = Settings {
-        reserve: said.margin.0,
-        grace_cap: said.least_grace.0,
-        lead: said.load_balancer_lead.0,
-        do_not_disrupt: care(said.do_not_disrupt),
-        bare: care(said.bare_pods),
-        abreast: said.abreast.0.into(),
-        detach: said.detach_volumes.0,
+        reserve: settings.margin.0,
+        grace_cap: settings.least_grace.0,
+        lead: settings.load_balancer_lead.0,
+        do_not_disrupt: care(settings.do_not_disrupt),
+        bare: care(settings.bare_pods),
+        abreast: settings.abreast.0.into(),
+        detach: settings.detach_volumes.0,
         ..Settings::for_machine(seed)
     };
     if termination { own.as_terminating() } else { own }
 }
 
-fn care(said: machine::agent::drain::Care) -> BudgetPolicy {
-    match said {
+fn care(care: machine::agent::drain::Care) -> BudgetPolicy {
+    match care {
         machine::agent::drain::Care::Evict => BudgetPolicy::Evict,
         machine::agent::drain::Care::Hold => BudgetPolicy::Hold,
         machine::agent::drain::Care::Leave => BudgetPolicy::Leave,
@@ -91,11 +91,11 @@ pub async fn request(cluster: &Cluster, action: &Action, by: ClockOffset) -> Opt
         Action::List => return None,
     };
     let reply = sent.as_ref().err().map_or(Reply::Accepted, ClusterError::reply);
-    tell(action, sent);
+    log_result(action, sent);
     Some((uid.clone(), reply))
 }
 
-fn tell(action: &Action, sent: Result<(), ClusterError>) {
+fn log_result(action: &Action, sent: Result<(), ClusterError>) {
     let (verb, namespace, pod) = match action {
         Action::Evict { namespace, pod, .. } => ("evict", namespace.as_str(), pod.as_str()),
         Action::Delete { namespace, pod, .. } => ("delete", namespace.as_str(), pod.as_str()),

@@ -54,7 +54,8 @@ pub struct Journal {
     #[serde(default)]
     pub anchor: Option<i64>,
     /// Keys of the events that the API server has.
-    pub told: BTreeSet<String>,
+    #[serde(rename = "told")]
+    pub published_events: BTreeSet<String>,
 }
 
 /// Marks on the Node that this agent made itself and must remove again.
@@ -68,7 +69,8 @@ pub struct OwnedMarks {
     /// The annotation with the deadline.
     pub dated: bool,
     /// The condition that reports the interruption.
-    pub said: bool,
+    #[serde(rename = "said")]
+    pub reported: bool,
 }
 
 impl OwnedMarks {
@@ -79,7 +81,7 @@ impl OwnedMarks {
             cordoned: self.cordoned || other.cordoned,
             excluded: self.excluded || other.excluded,
             dated: self.dated || other.dated,
-            said: self.said || other.said,
+            reported: self.reported || other.reported,
         }
     }
 
@@ -90,7 +92,7 @@ impl OwnedMarks {
             cordoned: self.cordoned && !other.cordoned,
             excluded: self.excluded && !other.excluded,
             dated: self.dated && !other.dated,
-            said: self.said && !other.said,
+            reported: self.reported && !other.reported,
         }
     }
 }
@@ -162,7 +164,7 @@ impl Journal {
             ours: OwnedMarks::default(),
             leftover: None,
             anchor: None,
-            told: BTreeSet::new(),
+            published_events: BTreeSet::new(),
         }
     }
 

@@ -43,11 +43,11 @@ metrics! {
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// Shows the conditions.
-pub fn show_conditions(metrics: &Metrics, said: &[ConditionUpdate]) {
-    for statement in said {
+pub fn show_conditions(metrics: &Metrics, updates: &[ConditionUpdate]) {
+    for update in updates {
         for status in STATUSES {
-            let is = f64::from(u8::from(statement.status == status));
-            metrics.set(&CONDITION, ByConditionStatus { condition: statement.kind, status }, is);
+            let is = f64::from(u8::from(update.status == status));
+            metrics.set(&CONDITION, ByConditionStatus { condition: update.kind, status }, is);
         }
     }
 }

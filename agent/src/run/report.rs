@@ -156,14 +156,19 @@ pub struct WantedMarks {
     /// Earliest time at which the machine may be terminated, in an annotation.
     pub deadline: Option<Millis>,
     /// Condition that reports the interruption.
-    pub say: bool,
+    pub report: bool,
 }
 
 impl WantedMarks {
     /// Returns the marks that the agent will own.
     #[must_use]
     pub fn marks(&self) -> OwnedMarks {
-        OwnedMarks { cordoned: self.cordon, excluded: self.exclude, dated: self.deadline.is_some(), said: self.say }
+        OwnedMarks {
+            cordoned: self.cordon,
+            excluded: self.exclude,
+            dated: self.deadline.is_some(),
+            reported: self.report,
+        }
     }
 }
 

@@ -96,7 +96,7 @@ pub struct DrainStatus {
 impl AgentStatus {
     /// Reads the status from files. A running agent replaces the values for which it has newer data.
     #[must_use]
-    pub fn left(root: &Path, journal: Option<&Journal>) -> Self {
+    pub fn from_files(root: &Path, journal: Option<&Journal>) -> Self {
         let usage =
             std::fs::read(root.join(usage::LAST)).ok().and_then(|text| machine::document::read_json(&text).ok());
         Self {
@@ -107,8 +107,8 @@ impl AgentStatus {
             bootstrap: BootstrapState::read(root),
             conditions: Vec::new(),
             health: None,
-            notices: journal.map(announced).unwrap_or_default(),
-            drain: journal.and_then(emptying),
+            notices: journal.map(notices).unwrap_or_default(),
+            drain: journal.and_then(drain_status),
             usage: usage.unwrap_or_default(),
             timeline: Timeline::read(root),
         }
@@ -116,12 +116,12 @@ impl AgentStatus {
 }
 
 impl From<&ConditionUpdate> for ConditionStatus {
-    fn from(said: &ConditionUpdate) -> Self {
+    fn from(update: &ConditionUpdate) -> Self {
         Self {
-            kind: said.kind.to_owned(),
-            status: said.status.to_owned(),
-            reason: said.reason.clone(),
-            message: said.message.clone(),
+            kind: update.kind.to_owned(),
+            status: update.status.to_owned(),
+            reason: update.reason.clone(),
+            message: update.message.clone(),
         }
     }
 }
@@ -138,11 +138,11 @@ fn identity(root: &Path, journal: Option<&Journal>) -> Identity {
 }
 
 /// Returns the notices of the journal.
-fn announced(journal: &Journal) -> Value {
+fn notices(journal: &Journal) -> Value {
     serde_json::to_value(&journal.notices).unwrap_or_default()
 }
 
-fn emptying(journal: &Journal) -> Option<DrainStatus> {
+fn drain_status(journal: &Journal) -> Option<DrainStatus> {
     let drain = journal.drain.as_ref()?;
     Some(DrainStatus {
         why: journal.order.as_ref().map(|order| order.why.clone()).unwrap_or_default(),
@@ -198,7 +198,7 @@ impl Display for AgentStatus {
 impl AgentStatus {
     fn health_lines(&self, line: &mut impl FnMut(&str, &str) -> fmt::Result) -> fmt::Result {
         let Some(health) = &self.health else { return line("health", "not known") };
-        match (health.looked, health.troubles.is_empty()) {
+        match (health.evaluated, health.troubles.is_empty()) {
             (false, true) => line("health", "not evaluated yet")?,
             (true, true) => line("health", "no problem")?,
             (_, false) => {}

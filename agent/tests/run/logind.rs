@@ -211,10 +211,10 @@ async fn held(delay: &Delay) {
 
 async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
     loop {
-        if let WatchUpdate::Said(reading) =
+        if let WatchUpdate::Reading(reading) =
             timeout(SOON, news.recv()).await.expect("news in time").expect("the watch goes on")
         {
-            return reading.said;
+            return reading.value;
         }
     }
 }

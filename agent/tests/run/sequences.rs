@@ -79,7 +79,7 @@ impl World {
     fn play(&mut self, step: &Step) {
         match step {
             Step::Read(said) => {
-                let reading = NoticeReading { said: said.clone(), heard: None };
+                let reading = NoticeReading { value: said.clone(), date: None };
                 self.life.take(Input::Reading(reading), self.now);
             }
             Step::Pass(seconds) => self.now = self.now + Duration::from_secs(*seconds),
@@ -160,10 +160,10 @@ impl World {
                 }
                 Input::StatusWritten(answered)
             }
-            AgentAction::Tell(tiding) => {
+            AgentAction::CreateEvent(tiding) => {
                 // The API server refuses an event that it has: an answer that was lost is made good by asking again.
                 assert!(!arrives || self.told.insert(tiding.key.clone()) || !answered || self.lost_before(&tiding.key));
-                Input::Told(tiding.key, answered)
+                Input::EventWritten(tiding.key, answered)
             }
             _ => return,
         };
@@ -172,7 +172,7 @@ impl World {
 
     /// Told already, but the journal does not know.
     fn lost_before(&self, key: &str) -> bool {
-        !self.life.journal().told.contains(key)
+        !self.life.journal().published_events.contains(key)
     }
 
     /// Before a mark of ours is sent, the disk says that it is ours.

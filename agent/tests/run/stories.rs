@@ -51,9 +51,9 @@ impl Agent {
                 Input::NodeWritten(true)
             }
             AgentAction::PatchStatus(_) => Input::StatusWritten(true),
-            AgentAction::Tell(tiding) => Input::Told(tiding.key, true),
+            AgentAction::CreateEvent(tiding) => Input::EventWritten(tiding.key, true),
             AgentAction::ReadNode(_) => read(now, None),
-            AgentAction::LookAttached { volume, .. } => {
+            AgentAction::ReadAttachment { volume, .. } => {
                 Some(Input::Detached(volume.clone())).filter(|_| !self.volumes.contains(&volume))?
             }
             AgentAction::Save | AgentAction::FollowPods | AgentAction::Yield | AgentAction::Complete(_) => return None,

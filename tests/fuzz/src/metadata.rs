@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     let mut accepted = words.iter().any(Option::is_some);
     accepted |= identity(bytes) | role(bytes);
     for item in Item::ALL {
-        accepted |= item.read(bytes).is_some_and(|said| noticed(NoticeReading { said, heard: None }));
+        accepted |= item.read(bytes).is_some_and(|said| noticed(NoticeReading { value: said, date: None }));
     }
     if accepted { Verdict::Accepted } else { Verdict::Refused("nothing that metadata says".to_owned()) }
 }
@@ -86,7 +86,7 @@ fn noticed(reading: NoticeReading) -> bool {
 
 fn writable(act: &AgentAction) {
     match act {
-        AgentAction::Tell(tiding) => sentence::hold(&tiding.message),
+        AgentAction::CreateEvent(tiding) => sentence::hold(&tiding.message),
         AgentAction::PatchNode(patch) | AgentAction::PatchStatus(patch) => assert!(patch.to_string().len() < STATEMENT),
         _ => {}
     }

@@ -265,8 +265,8 @@ mod tests {
             (&good.replace("ASIA1", ""), "did not return credentials"),
         ];
         for (body, part) in rows {
-            let said = parse("node", body.as_bytes()).map_or_else(|error| error.to_string(), |_| "accepted".into());
-            assert!(said.contains(part), "{body}: {said}");
+            let result = parse("node", body.as_bytes()).map_or_else(|error| error.to_string(), |_| "accepted".into());
+            assert!(result.contains(part), "{body}: {result}");
         }
         assert_eq!(role_name(b"node-role\nother\n"), Some("node-role".to_owned()));
         assert_eq!((role_name(b""), role_name(b"<html>")), (None, None));

@@ -44,10 +44,10 @@ mod tests {
         let token = Token { text: "k8s-aws-v1.x".into(), signed: end, renew: end, end };
         let stable = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{}}"#;
         for (asked, version) in [(Some(stable), STABLE), (Some("junk"), BETA), (None, BETA)] {
-            let said = rendered(&token, asked);
-            assert_eq!(said["apiVersion"], version);
-            assert_eq!(said["status"]["token"], "k8s-aws-v1.x");
-            assert_eq!(said["status"]["expirationTimestamp"], "2026-11-21T21:14:00Z");
+            let rendered_json = rendered(&token, asked);
+            assert_eq!(rendered_json["apiVersion"], version);
+            assert_eq!(rendered_json["status"]["token"], "k8s-aws-v1.x");
+            assert_eq!(rendered_json["status"]["expirationTimestamp"], "2026-11-21T21:14:00Z");
         }
     }
 }

@@ -23,10 +23,10 @@ pub fn audience(program: &str, arguments: &[String], environment: &[(String, Str
     {
         return None;
     }
-    let wishes = TokenOptions::read(environment)?;
-    let region = words.one_of(&["--region"]).or(wishes.region)?;
+    let options = TokenOptions::read(environment)?;
+    let region = words.one_of(&["--region"]).or(options.region)?;
     let plausible = !cluster.is_empty() && !region.is_empty();
-    plausible.then(|| Audience { cluster: cluster.to_owned(), region: region.to_owned(), fips: wishes.fips })
+    plausible.then(|| Audience { cluster: cluster.to_owned(), region: region.to_owned(), fips: options.fips })
 }
 
 /// A command line: plain words, and options with their values.
@@ -68,16 +68,16 @@ struct TokenOptions<'a> {
 impl<'a> TokenOptions<'a> {
     /// Parses the environment. An unknown variable may select other credentials, so the command must be run.
     fn read(environment: &'a [(String, String)]) -> Option<Self> {
-        let mut wishes = Self::default();
+        let mut options = Self::default();
         for (name, value) in environment {
             match (name.as_str(), value.as_str()) {
-                ("AWS_USE_FIPS_ENDPOINT", "true" | "false") => wishes.fips = value == "true",
+                ("AWS_USE_FIPS_ENDPOINT", "true" | "false") => options.fips = value == "true",
                 ("AWS_STS_REGIONAL_ENDPOINTS", "regional") => {}
-                ("AWS_REGION" | "AWS_DEFAULT_REGION", region) => wishes.region = Some(region),
+                ("AWS_REGION" | "AWS_DEFAULT_REGION", region) => options.region = Some(region),
                 _ => return None,
             }
         }
-        Some(wishes)
+        Some(options)
     }
 }
 

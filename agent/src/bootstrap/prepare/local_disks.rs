@@ -11,9 +11,9 @@ use crate::host::{Host, HostError};
 /// The unit, in `systemd/kerf-local-disks.service`.
 pub const UNIT: &str = "kerf-local-disks.service";
 /// Arguments of the unit's program.
-pub const WISHES: &str = "/run/kerf/local-disks.env";
+pub const ENVIRONMENT_FILE: &str = "/run/kerf/local-disks.env";
 /// Output of the unit's program.
-pub const SAID: &str = "/run/kerf/local-disks.log";
+pub const OUTPUT_FILE: &str = "/run/kerf/local-disks.log";
 /// Exit status by which systemd reports that it could not start the program.
 const NO_PROGRAM: &str = "203";
 
@@ -40,12 +40,12 @@ pub enum DisksError {
 /// # Errors
 /// [`DisksError`]; a retry is safe.
 pub(in crate::bootstrap) async fn prepare(host: &Host, disks: &LocalDisks) -> Result<(), DisksError> {
-    host.write(WISHES, wishes(disks).as_bytes(), 0o644)?;
-    host.remove(SAID)?;
+    host.write(ENVIRONMENT_FILE, environment_file(disks).as_bytes(), 0o644)?;
+    host.remove(OUTPUT_FILE)?;
     host.status("preparing instance store disks");
     match host.output_within("systemctl", &["restart", UNIT], None).await {
         Ok(_) => {
-            log::info!(unit = UNIT; "prepared instance store disks: {}", last_word(host)?);
+            log::info!(unit = UNIT; "prepared instance store disks: {}", last_line(host)?);
             Ok(())
         }
         Err(HostError::Failed { .. }) => Err(DisksError::Failed { why: why(host).await? }),
@@ -54,7 +54,7 @@ pub(in crate::bootstrap) async fn prepare(host: &Host, disks: &LocalDisks) -> Re
 }
 
 /// Returns the unit's environment file. An empty list adds no arguments.
-fn wishes(disks: &LocalDisks) -> String {
+fn environment_file(disks: &LocalDisks) -> String {
     let (strategy, folder) = (in_file(disks.strategy_word()), in_file(&disks.mount_path));
     format!("STRATEGY={strategy}\nDIR={folder}\nKEPT={}\n", in_file(&disks.kept_words().join(" ")))
 }
@@ -65,11 +65,13 @@ async fn why(host: &Host) -> Result<String, DisksError> {
     Ok(match (value("LoadState="), value("ExecMainStatus=")) {
         ("not-found", _) => format!("the image has no unit {UNIT}"),
         (_, NO_PROGRAM) => "the image has no program setup-local-disks".to_owned(),
-        (_, status) => format!("setup-local-disks exited with status {status} and `{}` (see {SAID})", last_word(host)?),
+        (_, status) => {
+            format!("setup-local-disks exited with status {status} and `{}` (see {OUTPUT_FILE})", last_line(host)?)
+        }
     })
 }
 
-fn last_word(host: &Host) -> Result<String, HostError> {
-    let said = host.read_text(SAID)?.unwrap_or_default();
-    Ok(problem(said.trim().lines().last().unwrap_or("no output")))
+fn last_line(host: &Host) -> Result<String, HostError> {
+    let output = host.read_text(OUTPUT_FILE)?.unwrap_or_default();
+    Ok(problem(output.trim().lines().last().unwrap_or("no output")))
 }

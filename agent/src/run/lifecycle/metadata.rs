@@ -55,7 +55,7 @@ impl Metadata {
     }
 
     /// Returns the condition `kerf.sh/MetadataReachable`, from the first long failure on.
-    pub(super) fn statement(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
+    pub(super) fn condition_update(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
         let before = known.node()?.condition(condition::METADATA_REACHABLE);
         let long = self.failing.values().filter(|failing| now >= failing.since + PATIENCE);
         let Some(failing) = long.min_by_key(|failing| failing.since) else {

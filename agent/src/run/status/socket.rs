@@ -67,7 +67,7 @@ pub async fn read(root: &Path) -> AgentStatus {
         Err(error) => {
             let phase =
                 format!("no response from the agent of this machine ({error}); see `systemctl status kerf-agent`");
-            AgentStatus { phase, ..AgentStatus::left(root, Journal::peek(root).as_ref()) }
+            AgentStatus { phase, ..AgentStatus::from_files(root, Journal::peek(root).as_ref()) }
         }
     }
 }

@@ -16,7 +16,7 @@ const GAP: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct OwnerTracker {
     rules: AgentLiveness,
-    /// Time of the last call of `before_asking`.
+    /// Time of the last call of `before_requests`.
     alive: Option<Millis>,
 }
 
@@ -42,7 +42,7 @@ impl OwnerTracker {
     }
 
     /// Holds the drain, unless requests may be sent. Returns the action that must precede them.
-    pub(super) fn before_asking(&mut self, drain: &mut Drain, now: Millis) -> Option<AgentAction> {
+    pub(super) fn before_requests(&mut self, drain: &mut Drain, now: Millis) -> Option<AgentAction> {
         if self.alive.replace(now).is_some_and(|last| now >= last + GAP) {
             drain.doubt(now);
         }
@@ -60,8 +60,8 @@ impl OwnerTracker {
     }
 
     /// Adds the drain owner to the message, if it is the controller.
-    pub(super) fn add_to(&self, said: ConditionUpdate) -> ConditionUpdate {
+    pub(super) fn add_to(&self, update: ConditionUpdate) -> ConditionUpdate {
         let taken = if self.rules.is_relieved() { "; the controller drains it" } else { "" };
-        ConditionUpdate { message: said.message + taken, ..said }
+        ConditionUpdate { message: update.message + taken, ..update }
     }
 }

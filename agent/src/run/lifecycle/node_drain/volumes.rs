@@ -24,7 +24,7 @@ pub(in crate::run::lifecycle) struct Volumes {
 impl Volumes {
     /// Records the attached volumes in our Node's status. A volume that disappears from the status counts as attached until its
     /// detachment is known.
-    pub(in crate::run::lifecycle) fn hear(known: &mut AgentState, now: Millis) {
+    pub(in crate::run::lifecycle) fn observe(known: &mut AgentState, now: Millis) {
         let Some(node) = known.node() else {
             return;
         };
@@ -49,8 +49,10 @@ impl Volumes {
             return Vec::new();
         }
         self.next = now + EVERY;
-        let act =
-            |(volume, attachment): (&str, String)| AgentAction::LookAttached { volume: volume.to_owned(), attachment };
+        let act = |(volume, attachment): (&str, String)| AgentAction::ReadAttachment {
+            volume: volume.to_owned(),
+            attachment,
+        };
         leaving(known).map(act).collect()
     }
 

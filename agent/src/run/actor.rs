@@ -83,52 +83,52 @@ impl Actor {
     pub(super) fn complete(&mut self, hook: LifecycleHook) {
         let (imds, host) = (Arc::clone(&self.imds), Host::new(&self.root, ""));
         self.begin(async move {
-            let told = auto_scaling::complete(imds, &Environment::of_process(), &host, &hook).await;
-            if let Err(error) = &told {
+            let result = auto_scaling::complete(imds, &Environment::of_process(), &host, &hook).await;
+            if let Err(error) = &result {
                 log::warn!(error = daemon::error::chain(error).as_str(); "failed to complete the lifecycle action");
             }
-            Some(Input::Completed(told.is_ok()))
+            Some(Input::Completed(result.is_ok()))
         });
     }
 
     /// Starts an action.
-    pub(super) fn start(&mut self, act: AgentAction, life: &Lifecycle, clock: &Clock) {
+    pub(super) fn start(&mut self, action: AgentAction, life: &Lifecycle, clock: &Clock) {
         let Some(cluster) = self.cluster.clone() else {
             return;
         };
         let (name, wall, now) = (life.name().to_owned(), life.wall(), clock.now());
-        match act {
+        match action {
             AgentAction::Save | AgentAction::FollowPods | AgentAction::Yield | AgentAction::Complete(_) => {}
             AgentAction::PatchNode(patch) => {
                 self.begin(async move {
-                    let done = said("Node", cluster.patch_node(&name, &patch).await);
+                    let done = is_written("Node", cluster.patch_node(&name, &patch).await);
                     Some(Input::NodeWritten(done))
                 });
             }
             AgentAction::PatchStatus(patch) => {
                 self.begin(async move {
-                    let done = said("Node status", cluster.patch_node_status(&name, &patch).await);
+                    let done = is_written("Node status", cluster.patch_node_status(&name, &patch).await);
                     Some(Input::StatusWritten(done))
                 });
             }
-            AgentAction::Tell(tiding) => {
-                let event = tiding.event(&name, life.node(), wall.wall_time(now));
+            AgentAction::CreateEvent(event) => {
+                let object = event.event(&name, life.node(), wall.wall_time(now));
                 self.begin(async move {
-                    let told = cluster.create_event(&event).await;
-                    let exists = told.as_ref().is_err_and(|error| error.status() == Some(409));
-                    Some(Input::Told(tiding.key, exists || said("Event", told)))
+                    let result = cluster.create_event(&object).await;
+                    let exists = result.as_ref().is_err_and(|error| error.status() == Some(409));
+                    Some(Input::EventWritten(event.key, exists || is_written("Event", result)))
                 });
             }
             AgentAction::ReadNode(first) => {
                 self.begin(async move {
                     if let FirstOwner::TakeBack(words) = first {
-                        said("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
+                        is_written("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
                     }
                     Some(read(&cluster, &name, now).await)
                 });
             }
-            AgentAction::LookAttached { volume, attachment } => {
-                self.begin(async move { gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
+            AgentAction::ReadAttachment { volume, attachment } => {
+                self.begin(async move { is_gone(&cluster, &attachment).await.then_some(Input::Detached(volume)) });
             }
             AgentAction::Drain(Action::List) => {
                 self.begin(async move { list(&cluster, &name, wall, now).await });
@@ -167,11 +167,11 @@ async fn read(cluster: &Cluster, name: &str, began: Millis) -> Input {
 }
 
 /// Reports whether a VolumeAttachment is gone. After an error the agent asks again later.
-async fn gone(cluster: &Cluster, attachment: &str) -> bool {
+async fn is_gone(cluster: &Cluster, attachment: &str) -> bool {
     cluster.has_attachment(attachment).await.is_ok_and(|there| !there)
 }
 
-fn said(what: &str, written: Result<(), ClusterError>) -> bool {
+fn is_written(what: &str, written: Result<(), ClusterError>) -> bool {
     match written {
         Ok(()) => true,
         Err(error) => {
