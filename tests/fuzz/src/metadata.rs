@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use agent::host::clock::WallOffset;
-use agent::cluster::Node;
 use agent::aws::identity::credentials::{self, Credentials};
 use agent::aws::identity::{Audience, token};
 use agent::aws::imds::{IdentityDocument, plain_text};
-use agent::run::journal::Journal;
+use agent::cluster::Node;
+use agent::host::clock::WallOffset;
 use agent::notices::{Item, NoticeReading, NoticeStore};
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use serde_json::json;
 
