@@ -1,20 +1,15 @@
 //! Bootstrap: from a machine that just booted to a running kubelet. Bootstrap never gives up, because a failed node costs money
 //! without doing work. Bootstrap reports in one sentence what is missing or wrong, and retries.
 
-pub mod containerd;
-pub mod credentials;
-pub mod disks;
-pub mod environment;
 pub mod facts;
-pub mod hosts;
-pub mod kubeconfig;
-pub mod kubelet;
 pub mod mode;
+pub mod observe;
 pub mod plan;
+pub mod policies;
 pub mod prepare;
-pub mod resolved;
 pub mod retry_log;
 pub mod state;
+pub mod timeline;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,21 +20,20 @@ use machine::nodeconfig::NodeConfigError;
 use machine::pods::InterfaceLimits;
 use machine::userdata::UserDataError;
 
-use crate::ec2::{self, Ec2};
-use crate::environment::Environment;
+use crate::aws::ec2::{self, Ec2};
+use crate::aws::identity::Role;
+use crate::aws::imds::Imds;
+use crate::aws::imds::backoff::Backoff;
+use crate::host::environment::Environment;
 use crate::host::{Host, HostError};
-use crate::identity::Role;
-use crate::imds::Imds;
-use crate::imds::backoff::Backoff;
-use crate::observe::{self, Configurator};
-use crate::policies;
-use crate::timeline::{self, Timeline};
 
 use facts::Facts;
 use mode::{BootstrapMode, ObservedResult};
+use observe::Configurator;
 pub use plan::{BootstrapPlan, PlannedFile};
 use retry_log::{LogDecision, RetryLog};
 pub use state::BootstrapState;
+use timeline::Timeline;
 
 /// Marker file. The file exists from the restart of the units with the current files until the next change of a file. The file
 /// is below `/run`, so that a reboot restarts the units.
@@ -130,16 +124,16 @@ impl Bootstrap {
         let root = self.host.at("/");
         let policies = policies::read(&root, &self.imds).await?;
         timeline.reach(timeline::IMDS, Timestamp::now());
-        let (duty, warning) = mode::duty(policies.settings.mode, observe::other(&root));
+        let (mode, warning) = mode::bootstrap_mode(policies.settings.mode, observe::other(&root));
         let warnings = policies.problem.into_iter().chain(warning.map(str::to_owned));
-        match duty {
+        match mode {
             BootstrapMode::Configure => {
                 let mut plan = self.configure(timeline).await?;
                 plan.warnings.extend(warnings);
                 Ok(BootstrapOutcome::Configured(Box::new(plan)))
             }
             BootstrapMode::Observe(by) => {
-                let ObservedResult { node_name, written } = mode::look(&root, by)?;
+                let ObservedResult { node_name, written } = mode::read_result(&root, by)?;
                 timeline.reach(timeline::CONFIG, written.unwrap_or_else(Timestamp::now));
                 Ok(BootstrapOutcome::Observed { node_name, by, warnings: warnings.collect() })
             }
@@ -147,8 +141,8 @@ impl Bootstrap {
     }
 
     async fn configure(&self, timeline: &mut Timeline) -> anyhow::Result<BootstrapPlan> {
-        let told = facts::user_data(&self.imds).await?;
-        let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, told).await?;
+        let user_data = facts::user_data(&self.imds).await?;
+        let mut facts = facts::gather(&self.host, &self.imds, &self.credential_provider, user_data).await?;
         facts.interface_limits = self.unknown_limits(&facts).await;
         let plan = plan::plan(&facts).context(facts::NOT_FOLLOWED)?;
         self.write_files(&plan)?;
@@ -214,7 +208,7 @@ impl Bootstrap {
         }
         prepare::mark(&self.host)?;
         if let Some(disks) = &plan.disks {
-            disks::unit::prepare(&self.host, disks).await?;
+            prepare::local_disks::prepare(&self.host, disks).await?;
         }
         self.host.systemctl(&["daemon-reload"]).await?;
         for unit in plan.system_units.iter().chain(&plan.units) {

@@ -10,6 +10,7 @@ mod follow;
 mod http;
 mod objects;
 mod tls;
+mod updates;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,9 +26,10 @@ pub use error::ClusterError;
 pub use exec::{Command, Variable, credential};
 pub use follow::{WatchEvent, Watched, follow};
 pub use objects::{Metadata, Node, NodeCondition, Owner, Pod, Toleration};
+pub use updates::{ConditionUpdate, NodeEvent, status_patch};
 
-use crate::clock::ClockOffset;
-use crate::identity::Role;
+use crate::aws::identity::Role;
+use crate::host::clock::ClockOffset;
 use http::Http;
 
 const MERGE: &str = "application/merge-patch+json";

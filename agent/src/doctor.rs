@@ -12,12 +12,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, Unit};
 use serde::Serialize;
 
+use crate::aws::identity::Role;
+use crate::aws::imds::Imds;
 use crate::bootstrap::BootstrapState;
+use crate::bootstrap::observe;
 use crate::cluster::{Access, Cluster, Credentials};
-use crate::identity::Role;
-use crate::imds::Imds;
-use crate::journal::Journal;
-use crate::observe;
+use crate::run::journal::Journal;
 
 /// Time limit for each call to the API server.
 const CALL: Duration = Duration::from_secs(5);
@@ -68,8 +68,8 @@ impl Diagnosis {
     }
 
     /// Records a passed check, or an error with its causes.
-    fn judge(&mut self, check: &'static str, looked: Result<String, &(dyn Error + 'static)>) {
-        match looked {
+    fn record(&mut self, check: &'static str, result: Result<String, &(dyn Error + 'static)>) {
+        match result {
             Ok(says) => self.note(check, DoctorVerdict::Ok, says),
             Err(error) => self.note(check, DoctorVerdict::Broken, daemon::error::chain(error)),
         }
@@ -99,7 +99,7 @@ pub async fn examine(root: &Path, imds: Arc<Imds>, fips: bool) -> Diagnosis {
     if access.as_ref().is_none_or(|access| matches!(access.credentials, Credentials::Exec(_))) {
         let credentials = role.credentials(Timestamp::now()).await;
         let says = credentials.as_ref().map(|it| format!("{}, credentials until {}", it.role, it.end));
-        found.judge("role", says.map_err(|error| error as &dyn Error));
+        found.record("role", says.map_err(|error| error as &dyn Error));
     }
     if let Some(access) = access {
         let cluster = Cluster::new(access, CALL).with_role(role);
@@ -113,7 +113,7 @@ async fn metadata(found: &mut Diagnosis, imds: &Imds) -> Option<String> {
     let identity = imds.identity().await;
     let says =
         identity.as_ref().map(|it| format!("{} ({}) in {}", it.instance_id, it.instance_type, it.availability_zone));
-    found.judge("metadata", says.map_err(|error| error as &dyn Error));
+    found.record("metadata", says.map_err(|error| error as &dyn Error));
     identity.ok().map(|it| it.instance_id)
 }
 
@@ -147,7 +147,7 @@ fn files(found: &mut Diagnosis, root: &Path) -> Option<Access> {
     let access = Access::read(root, &path);
     let server =
         |access: &Access| format!("{} for {}, by {}", path.display(), access.server(), access.credentials.describe());
-    found.judge("kubeconfig", access.as_ref().map(server).map_err(|error| error as &dyn Error));
+    found.record("kubeconfig", access.as_ref().map(server).map_err(|error| error as &dyn Error));
     match observe::node_name(root) {
         Some(name) => found.note("node name", DoctorVerdict::Ok, name),
         None => found.note(

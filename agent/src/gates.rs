@@ -11,10 +11,9 @@ use drain::Millis;
 use machine::agent::gates::{DaemonSetGate, GateSettings, Target};
 
 use crate::bootstrap::BootstrapState;
-use crate::clock::WallOffset;
-use crate::cluster::Node;
-use crate::hysteresis::Hysteresis;
-use crate::report::ConditionUpdate;
+use crate::cluster::{ConditionUpdate, Node};
+use crate::health::hysteresis::Hysteresis;
+use crate::host::clock::WallOffset;
 
 pub use cni::trouble as cni_trouble;
 pub use gate::{Gate, GateAnswer, GateKind};
@@ -120,12 +119,12 @@ impl Gates {
         let mut closed = self.gates.iter().filter(|gate| !gate.is_open()).peekable();
         let stands = node.condition(condition::AGENT_READY).is_some_and(|it| it.status == condition::TRUE);
         let doubtless = stands && closed.peek().is_some() && closed.all(Gate::is_undecided);
-        (!doubtless).then(|| self.statement(wall))
+        (!doubtless).then(|| self.condition_update(wall))
     }
 
     /// Returns the condition `kerf.sh/Ready` with all open or closed gates.
     #[must_use]
-    pub fn statement(&self, wall: WallOffset) -> ConditionUpdate {
+    pub fn condition_update(&self, wall: WallOffset) -> ConditionUpdate {
         let closed: Vec<&Gate> = self.gates.iter().filter(|gate| !gate.is_open()).collect();
         if closed.is_empty() {
             let names: Vec<String> = self.gates.iter().map(Gate::name).collect();

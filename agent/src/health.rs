@@ -8,6 +8,7 @@ mod accelerators;
 pub mod check;
 mod disks;
 mod hung;
+pub mod hysteresis;
 mod kmsg;
 mod network;
 mod sampler;
@@ -21,12 +22,11 @@ use api::condition;
 use drain::Millis;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::WallOffset;
-use crate::cluster::Node;
-use crate::hysteresis::{Hysteresis, Verdict};
-use crate::report::{ConditionUpdate, NodeEvent, rfc3339};
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
+use crate::host::clock::{WallOffset, rfc3339};
 
 pub use check::Check;
+use hysteresis::{Hysteresis, Verdict};
 pub use sampler::{Sampler, watch};
 
 /// Prefix of the messages of our conditions, by which they are recognized.
@@ -83,7 +83,7 @@ pub struct Quota {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthSample {
     /// Results of checks.
-    pub looks: Vec<CheckRun>,
+    pub checks: Vec<CheckRun>,
     /// Incidents since the last sample.
     pub incidents: Vec<Incident>,
 }
@@ -91,7 +91,7 @@ pub struct HealthSample {
 /// Health of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    looks: BTreeMap<Check, CheckState>,
+    checks: BTreeMap<Check, CheckState>,
     incidents: BTreeMap<Check, Series>,
     /// Set once the first sample has arrived.
     known: bool,
@@ -119,7 +119,8 @@ struct Series {
 #[serde(default)]
 pub struct HealthReport {
     /// Set once a sample was taken.
-    pub looked: bool,
+    #[serde(rename = "looked")]
+    pub evaluated: bool,
     /// Set where another agent reports these conditions, so that ours are not reported.
     pub silent: bool,
     /// Problems, the oldest first.
@@ -154,33 +155,33 @@ impl Health {
     /// Records a sample, whose incidents have wall time.
     pub fn take(&mut self, sample: HealthSample, wall: WallOffset, now: Millis) {
         self.known = true;
-        for look in sample.looks {
-            self.look(look, now);
+        for check in sample.checks {
+            self.record(check, now);
         }
         for incident in sample.incidents {
             self.incident(Incident { at: wall.ours(incident.at), ..incident });
         }
         for series in self.incidents.values_mut() {
-            series.judge(now);
+            series.evaluate(now);
         }
     }
 
     /// Records one check; without a sampler too, for facts that the agent has from another source.
-    pub fn look(&mut self, look: CheckRun, now: Millis) {
-        let CheckRun { check, trouble } = look;
+    pub fn record(&mut self, run: CheckRun, now: Millis) {
+        let CheckRun { check, trouble } = run;
         let patience = Hysteresis::over(check.patience());
         let fresh =
             || CheckState { verdict: Verdict::new(true, patience, patience, now), text: String::new(), good: true };
         let again = check.again();
-        let looked = self.looks.entry(check).or_insert_with(fresh);
+        let state = self.checks.entry(check).or_insert_with(fresh);
         let good = trouble.is_none();
-        let anew = std::mem::replace(&mut looked.good, good) && !good;
+        let anew = std::mem::replace(&mut state.good, good) && !good;
         let again = again.filter(|_| anew).zip(trouble.clone());
         // The text remains while the problem lasts: values that change with each check are no change of the problem.
-        if looked.verdict.is_good() {
-            looked.text = trouble.unwrap_or_default();
+        if state.verdict.is_good() {
+            state.text = trouble.unwrap_or_default();
         }
-        looked.verdict.take(good, now);
+        state.verdict.take(good, now);
         if let Some(((check, quota), text)) = again {
             self.incident(Incident { check, quota, at: now, text });
         }
@@ -200,50 +201,50 @@ impl Health {
     }
 
     fn troubles(&self) -> Vec<ActiveProblem<'_>> {
-        let looked = self.looks.iter().filter(|(_, looked)| !looked.verdict.is_good());
-        let looked = looked.map(|(check, looked)| ActiveProblem {
+        let checked = self.checks.iter().filter(|(_, state)| !state.verdict.is_good());
+        let checked = checked.map(|(check, state)| ActiveProblem {
             check,
-            since: looked.verdict.since(),
-            text: looked.text.as_str(),
+            since: state.verdict.since(),
+            text: state.text.as_str(),
         });
         let happened = self.incidents.iter().filter_map(|(check, series)| {
             series.since.map(|since| ActiveProblem { check, since, text: series.text.as_str() })
         });
-        let mut troubles: Vec<_> = looked.chain(happened).collect();
+        let mut troubles: Vec<_> = checked.chain(happened).collect();
         troubles.sort_by_key(|trouble| (trouble.since, trouble.check));
         troubles
     }
 
     /// Returns the conditions: none before the first sample, and none while another agent reports them.
     #[must_use]
-    pub fn statements(&self, node: &Node, wall: WallOffset, now: Millis) -> Vec<ConditionUpdate> {
+    pub fn condition_updates(&self, node: &Node, wall: WallOffset, now: Millis) -> Vec<ConditionUpdate> {
         if !self.known || other_agent(node, wall.wall_time(now)) {
             return Vec::new();
         }
         let troubles = self.troubles();
         let watched = |condition: &str| {
-            let any = self.looks.keys().chain(self.incidents.keys()).any(|check| check.condition == condition);
+            let any = self.checks.keys().chain(self.incidents.keys()).any(|check| check.condition == condition);
             any || condition != condition::ACCELERATED_HARDWARE_READY
         };
         let stated = WELL.into_iter().filter(|(kind, _)| watched(kind));
-        stated.map(|(kind, well)| statement(kind, well, &troubles, wall)).collect()
+        stated.map(|(kind, well)| condition_update(kind, well, &troubles, wall)).collect()
     }
 
     /// Returns an event for each current problem, at most one per hour and reason.
     #[must_use]
-    pub fn tidings(&self) -> Vec<NodeEvent> {
-        let tiding = |trouble: &ActiveProblem<'_>| NodeEvent {
-            key: format!("{TIDING}{}-{}", trouble.check.reason, trouble.since.0 / 3_600_000),
+    pub fn events(&self) -> Vec<NodeEvent> {
+        let event = |trouble: &ActiveProblem<'_>| NodeEvent {
+            key: format!("{EVENT_KEY}{}-{}", trouble.check.reason, trouble.since.0 / 3_600_000),
             warning: true,
             reason: trouble.check.condition,
             message: format!("{}: {}", trouble.check.reason, trouble.text),
         };
-        self.troubles().iter().map(tiding).collect()
+        self.troubles().iter().map(event).collect()
     }
 
     /// Returns the health report; `silent` where another agent reports the conditions.
     #[must_use]
-    pub fn wellbeing(&self, silent: bool, wall: WallOffset) -> HealthReport {
+    pub fn report(&self, silent: bool, wall: WallOffset) -> HealthReport {
         let wrong = |trouble: &ActiveProblem<'_>| HealthProblem {
             condition: trouble.check.condition.to_owned(),
             reason: trouble.check.reason.to_string(),
@@ -251,24 +252,24 @@ impl Health {
             since: rfc3339(wall.wall_time(trouble.since)),
             message: trouble.text.to_owned(),
         };
-        HealthReport { looked: self.known, silent, troubles: self.troubles().iter().map(wrong).collect() }
+        HealthReport { evaluated: self.known, silent, troubles: self.troubles().iter().map(wrong).collect() }
     }
 
     /// Returns the current problems in one line; `None` when there are none.
     #[must_use]
     pub fn summary(&self, wall: WallOffset) -> Option<String> {
-        let said: Vec<String> = self.troubles().iter().map(|trouble| said(trouble, wall)).collect();
-        (!said.is_empty()).then(|| said.join("; "))
+        let problems: Vec<String> = self.troubles().iter().map(|trouble| describe(trouble, wall)).collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
     }
 }
 
 /// Prefix of the keys of health events; the part between the prefix and the last dash is the reason.
-pub const TIDING: &str = "health-";
+pub const EVENT_KEY: &str = "health-";
 
 impl Series {
     /// Evaluates the incidents. The problem lasts while the quota is met, so it clears no sooner than the quota's time after it
     /// was last met.
-    fn judge(&mut self, now: Millis) {
+    fn evaluate(&mut self, now: Millis) {
         let recent = self.recent.iter().filter(|at| now.since(**at) < self.quota.within).count();
         if recent < self.quota.times {
             self.since = None;
@@ -279,17 +280,22 @@ impl Series {
     }
 }
 
-fn said(trouble: &ActiveProblem<'_>, wall: WallOffset) -> String {
+fn describe(trouble: &ActiveProblem<'_>, wall: WallOffset) -> String {
     format!("{} since {}: {}", trouble.check.reason, rfc3339(wall.wall_time(trouble.since)), trouble.text)
 }
 
 /// Returns one condition: `False` for a fatal problem, else `True` with the warnings in its message.
-fn statement(kind: &'static str, well: &str, troubles: &[ActiveProblem<'_>], wall: WallOffset) -> ConditionUpdate {
+fn condition_update(
+    kind: &'static str,
+    well: &str,
+    troubles: &[ActiveProblem<'_>],
+    wall: WallOffset,
+) -> ConditionUpdate {
     let own: Vec<_> = troubles.iter().filter(|trouble| trouble.check.condition == kind).collect();
     let fatal = own.iter().find(|trouble| trouble.check.fatal);
     let message = match own.as_slice() {
         [] => "no problem".to_owned(),
-        own => own.iter().map(|trouble| said(trouble, wall)).collect::<Vec<_>>().join("; "),
+        own => own.iter().map(|trouble| describe(trouble, wall)).collect::<Vec<_>>().join("; "),
     };
     ConditionUpdate {
         kind,
@@ -310,9 +316,9 @@ pub fn other_agent(node: &Node, now: Millis) -> bool {
 
 /// Reports whether our condition of health is so old at `now`, in wall time, that it must be sent again unchanged.
 #[must_use]
-pub fn is_old(node: &Node, said: &ConditionUpdate, now: Millis) -> bool {
-    let health = WELL.iter().any(|(kind, _)| *kind == said.kind);
-    let heartbeat = node.condition(said.kind).and_then(|found| found.last_heartbeat_time);
+pub fn is_old(node: &Node, update: &ConditionUpdate, now: Millis) -> bool {
+    let health = WELL.iter().any(|(kind, _)| *kind == update.kind);
+    let heartbeat = node.condition(update.kind).and_then(|found| found.last_heartbeat_time);
     health && age(heartbeat, now).is_none_or(|age| age >= RENEWAL)
 }
 

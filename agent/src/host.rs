@@ -1,8 +1,12 @@
 //! All side effects of bootstrap on its machine: files below a root folder, programs from a search path, and notifications to
 //! systemd. Tests use a folder and a search path of their own.
 
+pub mod clock;
 mod cpu;
+pub mod environment;
+pub(crate) mod files;
 pub(crate) mod hardware;
+pub(crate) mod transport;
 mod version;
 
 use std::collections::BTreeSet;
@@ -17,7 +21,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::process::Command;
 
-use crate::files::beside;
+use crate::host::files::beside;
 
 pub use version::{ContainerdVersion, KubeletVersion};
 
@@ -317,8 +321,8 @@ fn take_place(draft: &Path, target: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 fn failure(command: String, output: &Output) -> HostError {
-    let said =
+    let text =
         String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr }).into_owned();
-    let message = said.trim().lines().last().unwrap_or("no output").to_owned();
+    let message = text.trim().lines().last().unwrap_or("no output").to_owned();
     HostError::Failed { command, status: output.status.to_string(), message }
 }

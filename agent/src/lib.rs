@@ -2,34 +2,17 @@
 //! until the node is ready. The agent drains the node when EC2 reclaims the machine. The binary only calls this library, so
 //! that tests can run all of it against a simulated machine.
 
-pub mod admin;
+pub mod aws;
 pub mod bootstrap;
-pub mod clock;
 pub mod cluster;
 pub mod doctor;
-pub mod drain;
-pub mod ec2;
-pub mod environment;
-mod files;
 pub mod gates;
 pub mod health;
 pub mod host;
-pub mod hysteresis;
-pub mod identity;
-pub mod imds;
-pub mod journal;
-pub mod logind;
-pub mod metrics;
 pub mod nodeadm;
 pub mod notices;
-pub mod observe;
-pub mod policies;
-pub mod report;
 pub mod run;
 pub mod settings;
-pub mod status;
-pub mod timeline;
-mod transport;
 pub mod usage;
 
 use std::sync::Arc;
@@ -37,16 +20,17 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use jiff::Timestamp;
 
+use aws::ec2::Ec2Retries;
+use aws::identity::{Audience, Role, plugin};
+use aws::imds::Imds;
+use aws::imds::backoff::Backoff;
 use bootstrap::Bootstrap;
-use environment::Environment;
-use identity::{Audience, Role, plugin};
-use imds::Imds;
-use imds::backoff::Backoff;
+use host::environment::Environment;
 use nodeadm::Machine;
 use nodeadm::link::hook;
 use nodeadm::metadata::MetadataRetries;
+use run::status::socket;
 use settings::{Command, Settings};
-use status::AgentStatus;
 
 /// Runs the subcommand of `settings` to its end.
 ///
@@ -86,7 +70,7 @@ pub fn start(settings: &Settings) -> anyhow::Result<()> {
             runtime.block_on(guarding).context("the agent ended")?
         }
         Command::Status { output } => {
-            output.print(&runtime.block_on(AgentStatus::read(&settings.root)));
+            output.print(&runtime.block_on(socket::read(&settings.root)));
             Ok(())
         }
         Command::Doctor { output, offline } => {
@@ -116,7 +100,7 @@ fn machine(settings: &Settings, imds: Imds) -> Machine {
         environment: Environment::of_process(),
         credential_provider: settings.credential_provider.clone(),
         patience: MetadataRetries::nodeadm(seed()),
-        ec2: ec2::Ec2Retries::nodeadm(seed()),
+        ec2: Ec2Retries::nodeadm(seed()),
         links: hook::HookTimeouts::NODEADM,
     }
 }

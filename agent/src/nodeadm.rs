@@ -16,10 +16,10 @@ pub mod units;
 
 use std::sync::Arc;
 
-use crate::ec2;
-use crate::environment::Environment;
+use crate::aws::ec2;
+use crate::aws::imds::Imds;
 use crate::host::Host;
-use crate::imds::Imds;
+use crate::host::environment::Environment;
 
 use command::{Internal, Nodeadm};
 use link::{hook, udev};

@@ -1,6 +1,7 @@
 //! Notices of an interruption or the end of this machine: the current readings of their sources ([`NoticeReading`]), and the
 //! notices of this boot ([`NoticeStore`]).
 
+pub mod logind;
 mod maintenance;
 mod store;
 mod watch;
@@ -19,9 +20,9 @@ pub use watch::{Item, Reachability, WatchUpdate, Watcher, watch};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoticeReading {
     /// Value of the source.
-    pub said: NoticeValue,
+    pub value: NoticeValue,
     /// Time of EC2's clock in the response, if any.
-    pub heard: Option<Millis>,
+    pub date: Option<Millis>,
 }
 
 /// Values of sources. A source without a notice (404) or with an error has no value.

@@ -2,11 +2,16 @@
 //! and carries out its actions. The loop never gives up: without metadata, kubeconfig, API server or Node it waits, and logs
 //! the reason once.
 
-mod act;
+mod actor;
+mod eviction;
+pub mod journal;
 pub mod lifecycle;
 mod local;
+pub mod metrics;
 mod ordered_writer;
+pub mod report;
 mod startup_obstacle;
+pub mod status;
 mod systemd;
 
 use std::future::Future;
@@ -20,24 +25,24 @@ use machine::agent::mode::Listen;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{sleep, timeout};
 
+use crate::aws::identity::Role;
+use crate::aws::imds::{Imds, ImdsError};
 use crate::bootstrap::BootstrapState;
-use crate::clock::{Clock, WallOffset};
+use crate::bootstrap::observe;
+use crate::bootstrap::policies::{self, Policies};
 use crate::cluster::{Access, Cluster, ConnectionState, Node, Pod, WatchEvent, Watched, follow};
-use crate::drain::pods_on_node;
-use crate::files::FileReplacement;
 use crate::gates::{ProbeResult, Probers};
 use crate::health::{self, CheckRun, HealthSample, Sampler};
 use crate::host::Host;
-use crate::identity::Role;
-use crate::imds::{Imds, ImdsError};
-use crate::journal::{Journal, boot_id};
-use crate::logind::{self, Delay};
+use crate::host::clock::{Clock, WallOffset};
+use crate::host::files::FileReplacement;
+use crate::notices::logind::{self, Delay};
 use crate::notices::{self, WatchUpdate};
-use crate::observe;
-use crate::policies::{self, Policies};
 use crate::usage::Usage;
 
-use act::Actor;
+use actor::Actor;
+use eviction::pods_on_node;
+use journal::{Journal, boot_id};
 use lifecycle::{AgentAction, Input, Lifecycle};
 use local::Local;
 use systemd::Systemd;
@@ -97,13 +102,13 @@ struct Agent {
     local: Local,
     usage: Usage,
     /// Last problem that was logged.
-    said: Option<String>,
+    logged: Option<String>,
 }
 
 impl Agent {
     /// Reads the identity of the instance from metadata, and continues from its journal.
     async fn start(root: &Path, imds: Arc<Imds>, role: Role, metrics: Option<Listen>) -> Self {
-        let StatusSent { instance, hostname, policies } = who_am_i(root, &imds).await;
+        let InstanceProperties { instance, hostname, policies } = instance_properties(root, &imds).await;
         if let Some(problem) = &policies.problem {
             log::error!(error:% = problem; "invalid agent settings");
         }
@@ -115,16 +120,16 @@ impl Agent {
         journal.anchor = Some(clock.anchor());
         let name = observe::node_name(root).unwrap_or_else(|| hostname.clone());
         log::info!(instance_id = instance.as_str(), node = name.as_str(); "started");
-        let (told, notices) = mpsc::channel(4);
+        let (sender, notices) = mpsc::channel(4);
         let delay = Delay::default();
-        tokio::spawn(logind::watch(root.to_owned(), delay.clone(), told.clone()));
-        tokio::spawn(notices::watch(Arc::clone(&imds), told, api::hash::fnv1a(instance.bytes())));
+        tokio::spawn(logind::watch(root.to_owned(), delay.clone(), sender.clone()));
+        tokio::spawn(notices::watch(Arc::clone(&imds), sender, api::hash::fnv1a(instance.bytes())));
         let mut life = Lifecycle::new(&name, journal, clock.now());
         life.configure(&policies.settings);
         life.guard(&policies.settings.gates, clock.now());
-        let (told, findings) = mpsc::channel(8);
-        let probers = Probers::start(life.gates(), root.to_owned(), &told);
-        let samples = sampled(root, &policies);
+        let (sender, findings) = mpsc::channel(8);
+        let probers = Probers::start(life.gates(), root.to_owned(), &sender);
+        let samples = start_sampler(root, &policies);
         Self {
             root: root.to_owned(),
             life,
@@ -144,7 +149,7 @@ impl Agent {
             systemd: Systemd::ready(),
             local: Local::open(root, metrics.unwrap_or(policies.settings.metrics)).await,
             usage: Usage::start(root, &instance, &policies.settings.usage),
-            said: None,
+            logged: None,
         }
     }
 
@@ -154,35 +159,35 @@ impl Agent {
         mut stop: impl Future<Output = Result<&'static str, E>> + Unpin,
     ) -> Result<&'static str, E> {
         loop {
-            self.look_around();
+            self.read_local_facts();
             self.connect();
-            for act in self.life.step(self.clock.now()) {
-                self.perform(act);
+            for action in self.life.step(self.clock.now()) {
+                self.perform(action);
             }
             self.usage.report_to(self.destination());
-            self.tell();
+            self.report();
             tokio::select! {
                 signal = &mut stop => {
                     self.finish().await;
                     self.usage.finish().await;
                     return signal;
                 }
-                () = self.news() => {}
+                () = self.next_input() => {}
             }
         }
     }
 
     /// Waits for the next input and passes it to the lifecycle.
-    async fn news(&mut self) {
+    async fn next_input(&mut self) {
         let (now, tick) = (self.clock.now(), self.tick());
         let wait = self.life.poll_timeout(now).map_or(tick, |at| at.since(now).min(tick));
         let wait = wait.max(Duration::from_millis(1));
         tokio::select! {
-            Some(heard) = self.nodes.recv() => self.heard_node(heard),
-            Some(heard) = self.pods.recv() => self.heard_pods(heard),
-            Some(news) = self.notices.recv() => self.heard_metadata(news),
-            stream = self.local.asked() => {
-                self.local.answer(stream, &self.life, self.phase(), self.clock.now());
+            Some(event) = self.nodes.recv() => self.node_event(event),
+            Some(event) = self.pods.recv() => self.pods_event(event),
+            Some(update) = self.notices.recv() => self.metadata_update(update),
+            stream = self.local.accept() => {
+                self.local.respond(stream, &self.life, self.phase(), self.clock.now());
             }
             Some(finding) = self.findings.recv() => self.take(Input::Gate(finding)),
             Some(sample) = self.samples.recv() => self.take(Input::Health(sample)),
@@ -201,35 +206,35 @@ impl Agent {
     }
 
     /// Reports the state to systemd and to clients on this instance.
-    fn tell(&mut self) {
+    fn report(&mut self) {
         self.systemd.alive(&self.phase());
-        if let Some(line) = self.local.turn(&self.life, Timestamp::now()) {
+        if let Some(line) = self.local.observe(&self.life, Timestamp::now()) {
             self.take(Input::Timeline(line));
         }
     }
 
     /// Returns the current phase. While there is no Node, it includes the reason.
     fn phase(&self) -> String {
-        let trouble = self.said.as_deref().filter(|_| self.life.node().is_none());
+        let trouble = self.logged.as_deref().filter(|_| self.life.node().is_none());
         let summary = self.life.summary();
         let health = self.life.health(self.clock.now()).map(|health| format!("; {health}")).unwrap_or_default();
         trouble.map_or_else(|| format!("{summary}{health}"), |trouble| format!("{summary}: {trouble}"))
     }
 
     /// Reads local facts: files that other programs write, and the wall clock, which may be set.
-    fn look_around(&mut self) {
-        let ahead = self.clock.look();
+    fn read_local_facts(&mut self) {
+        let ahead = self.clock.update();
         self.take(Input::Wall(WallOffset(ahead)));
         if !self.bootstrap.is_new() {
             return;
         }
-        let said = BootstrapState::read(&self.root);
+        let state = BootstrapState::read(&self.root);
         // Before bootstrap is done, kubeconfig and name may belong to an earlier boot, or be missing.
-        if matches!(said, Some(BootstrapState::Done { .. })) {
+        if matches!(state, Some(BootstrapState::Done { .. })) {
             self.renew();
             self.local.bootstrapped();
         }
-        self.take(Input::Bootstrap(said));
+        self.take(Input::Bootstrap(state));
     }
 
     /// Reads the kubeconfig until there is one, and again after a problem, because bootstrap may have replaced it.
@@ -241,9 +246,9 @@ impl Agent {
         match Access::read(&self.root, &path) {
             Ok(access) => self.use_access(access),
             Err(_) if !path.exists() => {
-                self.say(Level::Info, &format!("waiting for bootstrap to write {}", path.display()));
+                self.log_once(Level::Info, &format!("waiting for bootstrap to write {}", path.display()));
             }
-            Err(error) => self.say(Level::Warn, &daemon::error::chain(&error)),
+            Err(error) => self.log_once(Level::Warn, &daemon::error::chain(&error)),
         }
     }
 
@@ -253,9 +258,9 @@ impl Agent {
         let cluster = Arc::new(Cluster::new(access.clone(), CALL).with_role(Arc::clone(&self.role)));
         self.access = Some(access);
         self.probers.use_link(ConnectionState { cluster: Arc::clone(&cluster), node: name.clone() });
-        let (told, nodes) = mpsc::channel(8);
+        let (sender, nodes) = mpsc::channel(8);
         self.nodes = nodes;
-        tokio::spawn(follow(Arc::clone(&cluster), Watched::node(&name), told));
+        tokio::spawn(follow(Arc::clone(&cluster), Watched::node(&name), sender));
         self.local.use_cluster(&cluster, &name);
         let follows = self.actor.use_cluster(cluster);
         if follows {
@@ -267,9 +272,9 @@ impl Agent {
         let Some(cluster) = self.actor.cluster() else {
             return;
         };
-        let (told, pods) = mpsc::channel(8);
+        let (sender, pods) = mpsc::channel(8);
         self.pods = pods;
-        tokio::spawn(follow(cluster, Watched::pods_of(self.life.name()), told));
+        tokio::spawn(follow(cluster, Watched::pods_of(self.life.name()), sender));
     }
 
     /// Returns the destination of utilization reports: none until the Node is known to belong to this instance.
@@ -278,10 +283,10 @@ impl Agent {
         Some(ConnectionState { cluster: self.actor.cluster()?, node: self.life.name().to_owned() })
     }
 
-    fn heard_node(&mut self, heard: WatchEvent<Node>) {
-        match heard {
+    fn node_event(&mut self, event: WatchEvent<Node>) {
+        match event {
             WatchEvent::All(nodes) => {
-                self.said = None;
+                self.logged = None;
                 self.local.api_answers(true);
                 self.reached(None);
                 self.take(Input::Node(nodes.into_iter().next()));
@@ -290,16 +295,16 @@ impl Agent {
         }
     }
 
-    fn heard_metadata(&mut self, news: WatchUpdate) {
-        let input = match news {
-            WatchUpdate::Said(reading) => Input::Reading(reading),
+    fn metadata_update(&mut self, update: WatchUpdate) {
+        let input = match update {
+            WatchUpdate::Reading(reading) => Input::Reading(reading),
             WatchUpdate::Reach(reach) => Input::Reach(reach),
         };
         self.take(input);
     }
 
-    fn heard_pods(&mut self, heard: WatchEvent<Pod>) {
-        match heard {
+    fn pods_event(&mut self, event: WatchEvent<Pod>) {
+        match event {
             WatchEvent::All(pods) => {
                 let at = self.clock.now();
                 self.life.take(Input::Pods(pods_on_node(&pods, self.life.wall(), at)), at);
@@ -310,7 +315,7 @@ impl Agent {
 
     /// Handles a failure of the API server. Bootstrap may have written another kubeconfig or name.
     fn trouble(&mut self, problem: &str) {
-        self.say(Level::Warn, problem);
+        self.log_once(Level::Warn, problem);
         self.local.api_answers(false);
         self.reached(Some(problem));
         self.renew();
@@ -318,7 +323,7 @@ impl Agent {
 
     /// Reports to the health checks whether the API server answers.
     fn reached(&mut self, trouble: Option<&str>) {
-        self.take(Input::Look(CheckRun { check: health::check::NO_API, trouble: trouble.map(str::to_owned) }));
+        self.take(Input::Check(CheckRun { check: health::check::NO_API, trouble: trouble.map(str::to_owned) }));
     }
 
     /// Reconnects if bootstrap has written another kubeconfig or name since.
@@ -336,8 +341,8 @@ impl Agent {
         }
     }
 
-    fn perform(&mut self, act: AgentAction) {
-        match act {
+    fn perform(&mut self, action: AgentAction) {
+        match action {
             AgentAction::Save => self.actor.save(self.life.journal()),
             AgentAction::Yield => self.delay.release(),
             AgentAction::Complete(hook) => self.actor.complete(hook),
@@ -345,7 +350,7 @@ impl Agent {
                 self.actor.want_pods();
                 self.follow_pods();
             }
-            act => self.actor.start(act, &self.life, &self.clock),
+            action => self.actor.start(action, &self.life, &self.clock),
         }
     }
 
@@ -364,44 +369,44 @@ impl Agent {
     }
 
     /// Logs a problem once, until it changes.
-    fn say(&mut self, level: Level, problem: &str) {
-        if self.said.as_deref() != Some(problem) {
+    fn log_once(&mut self, level: Level, problem: &str) {
+        if self.logged.as_deref() != Some(problem) {
             log::log!(level, node = self.life.name(); "{problem}");
-            self.said = Some(problem.to_owned());
+            self.logged = Some(problem.to_owned());
         }
     }
 }
 
 /// Starts the health checks of the node, if they are enabled.
-fn sampled(root: &Path, policies: &Policies) -> Receiver<HealthSample> {
-    let (told, samples) = mpsc::channel(2);
+fn start_sampler(root: &Path, policies: &Policies) -> Receiver<HealthSample> {
+    let (sender, samples) = mpsc::channel(2);
     let settings = policies.settings.health.clone();
     if settings.enabled {
         let host = Host::new(root, PROGRAMS);
-        tokio::spawn(health::watch(Sampler::new(host, settings), told));
+        tokio::spawn(health::watch(Sampler::new(host, settings), sender));
     }
     samples
 }
 
 /// Properties of this instance from metadata.
-struct StatusSent {
+struct InstanceProperties {
     instance: String,
     hostname: String,
     policies: Policies,
 }
 
 /// Returns the properties of this instance from metadata. Retries until metadata answers.
-async fn who_am_i(root: &Path, imds: &Imds) -> StatusSent {
+async fn instance_properties(root: &Path, imds: &Imds) -> InstanceProperties {
     let mut wait = Duration::from_millis(250);
-    let mut said = None;
+    let mut logged = None;
     loop {
-        match ask_who(root, imds).await {
+        match read_properties(root, imds).await {
             Ok(answer) => return answer,
             Err(error) => {
                 let problem = Some(daemon::error::chain(&error));
-                if problem != said {
+                if problem != logged {
                     log::warn!(reason = problem.as_deref().unwrap_or_default(); "waiting for instance metadata");
-                    said = problem;
+                    logged = problem;
                 }
             }
         }
@@ -410,9 +415,9 @@ async fn who_am_i(root: &Path, imds: &Imds) -> StatusSent {
     }
 }
 
-async fn ask_who(root: &Path, imds: &Imds) -> Result<StatusSent, ImdsError> {
+async fn read_properties(root: &Path, imds: &Imds) -> Result<InstanceProperties, ImdsError> {
     let identity = imds.identity().await?;
     let hostname = imds.local_hostname().await?;
     let policies = policies::read(root, imds).await?;
-    Ok(StatusSent { instance: identity.instance_id, hostname, policies })
+    Ok(InstanceProperties { instance: identity.instance_id, hostname, policies })
 }

@@ -18,8 +18,8 @@ use serde::Serialize;
 pub use arguments::ArgumentError;
 use arguments::{CommandLine, Environment};
 
+use crate::aws::imds::{Imds, ImdsError};
 use crate::host::{Host, Topology};
-use crate::imds::{Imds, ImdsError};
 use crate::nodeadm::command::{Config, Init, Internal, Nodeadm, Sources, UdevNetManager, spelt_out};
 
 /// Time limit for one exchange with IMDS, from the connection to the last byte: IMDS is one hop away.
@@ -158,7 +158,7 @@ impl Settings {
     /// The exit code after an invalid command line, or after a request for help; the message has been printed.
     pub fn from_process() -> Result<Self, ExitCode> {
         Self::read(std::env::args_os(), &|name| std::env::var_os(name)).map_err(|refused| match refused {
-            ArgumentError::Told(text) => {
+            ArgumentError::Help(text) => {
                 print!("{text}");
                 ExitCode::SUCCESS
             }

@@ -24,8 +24,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::cluster::ConnectionState;
-use crate::files::replace;
 use crate::host::Host;
+use crate::host::files::replace;
 use report::ReportSummary;
 use timing::SampleTiming;
 
@@ -39,7 +39,7 @@ const CHECKPOINT: Duration = Duration::from_secs(300);
 /// Last report, below the machine's root, which `kerf-agent status` prints.
 pub(crate) const LAST: &str = "run/kerf/usage.json";
 /// Time from the first to the second sample. CPU usage needs two samples, so the second follows soon.
-const SECOND_LOOK: Duration = Duration::from_secs(1);
+const SECOND_SAMPLE: Duration = Duration::from_secs(1);
 /// Longest wait for the last checkpoint at the end.
 const END: Duration = Duration::from_secs(2);
 
@@ -79,13 +79,13 @@ impl Usage {
     /// Starts to sample the machine below `root`.
     #[must_use]
     pub fn start(root: &Path, instance: &str, settings: &UsageSettings) -> Self {
-        let (destination, told) = watch::channel(None);
-        let (tell, last) = watch::channel(None);
+        let (destination, destinations) = watch::channel(None);
+        let (sender, last) = watch::channel(None);
         let enabled = settings.enabled;
-        let work = UsageTask::new(root, instance, settings, tell);
+        let work = UsageTask::new(root, instance, settings, sender);
         let task = tokio::spawn(async move {
             if enabled {
-                work.run(told).await;
+                work.run(destinations).await;
             }
         });
         Self { destination, last, task }
@@ -126,7 +126,7 @@ struct UsageTask {
     history: History,
     pace: SampleTiming,
     started: Instant,
-    looked: Duration,
+    sampled: Duration,
     kept: Duration,
     reported_at: Option<Timestamp>,
     /// Last logged error.
@@ -150,7 +150,7 @@ impl UsageTask {
             history: history.unwrap_or_else(|| History::new(now)),
             pace: SampleTiming::new(api::hash::fnv1a(instance.bytes()), settings.every()),
             started: Instant::now(),
-            looked: Duration::ZERO,
+            sampled: Duration::ZERO,
             kept: Duration::ZERO,
             reported_at: None,
             trouble: None,
@@ -158,18 +158,18 @@ impl UsageTask {
         }
     }
 
-    async fn run(mut self, mut told: watch::Receiver<Option<ConnectionState>>) {
+    async fn run(mut self, mut destinations: watch::Receiver<Option<ConnectionState>>) {
         let mut next = Instant::now();
-        let mut looks: u32 = 0;
+        let mut samples: u32 = 0;
         loop {
             tokio::select! {
                 () = sleep(next.saturating_duration_since(Instant::now())) => {
-                    let destination = told.borrow_and_update().clone();
-                    self.turn(destination).await;
-                    looks = looks.saturating_add(1);
-                    next = Instant::now() + if looks == 1 { SECOND_LOOK.min(self.period) } else { self.period };
+                    let destination = destinations.borrow_and_update().clone();
+                    self.sample_and_report(destination).await;
+                    samples = samples.saturating_add(1);
+                    next = Instant::now() + if samples == 1 { SECOND_SAMPLE.min(self.period) } else { self.period };
                 }
-                changed = told.changed() => {
+                changed = destinations.changed() => {
                     if changed.is_err() {
                         self.keep();
                         return;
@@ -179,19 +179,19 @@ impl UsageTask {
         }
     }
 
-    async fn turn(&mut self, destination: Option<ConnectionState>) {
-        self.look();
+    async fn sample_and_report(&mut self, destination: Option<ConnectionState>) {
+        self.sample();
         self.report(destination).await;
         if self.started.elapsed().saturating_sub(self.kept) >= CHECKPOINT {
             self.keep();
         }
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let elapsed = self.started.elapsed();
-        let sample = self.sampler.look(elapsed);
-        let period = elapsed.saturating_sub(self.looked).as_secs();
-        self.looked = elapsed;
+        let sample = self.sampler.sample(elapsed);
+        let period = elapsed.saturating_sub(self.sampled).as_secs();
+        self.sampled = elapsed;
         self.history.take(&sample, self.cpus, period, Timestamp::now());
     }
 

@@ -63,7 +63,7 @@ impl Room {
 }
 
 fn found(sample: &HealthSample, check: &Check) -> Option<String> {
-    let look = sample.looks.iter().find(|look| look.check == *check);
+    let look = sample.checks.iter().find(|look| look.check == *check);
     look.unwrap_or_else(|| unreachable!("nobody looked for {check:?}: {sample:?}")).trouble.clone()
 }
 
@@ -77,14 +77,14 @@ async fn sampler_reports_no_trouble_when_machine_is_healthy() {
     let mut sampler = room.sampler();
     for _ in 0..3 {
         let sample = sampler.sample(Millis(0)).await;
-        assert!(sample.looks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
-        assert!(sample.incidents.is_empty() && sample.looks.len() >= 4, "{sample:?}");
+        assert!(sample.checks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
+        assert!(sample.incidents.is_empty() && sample.checks.len() >= 4, "{sample:?}");
     }
     // An empty folder gives no data, so the sampler reports no trouble.
     let empty = tempfile::tempdir().unwrap();
     let mut sampler = Sampler::new(Host::new(empty.path(), ""), HealthSettings::default());
     let sample = sampler.sample(Millis(0)).await;
-    assert!(sample.looks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
+    assert!(sample.checks.iter().all(|look| look.trouble.is_none()), "{sample:?}");
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn sampler_reports_failed_and_restarting_units() {
     let room = Room::new();
     let mut sampler = room.sampler();
     let sample = sampler.sample(Millis(0)).await;
-    assert!(!sample.looks.iter().any(|look| look.check == check::KUBELET_FAILED), "nobody knows: {sample:?}");
+    assert!(!sample.checks.iter().any(|look| look.check == check::KUBELET_FAILED), "nobody knows: {sample:?}");
     room.systemd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nResult=exit-code\nNRestarts=5");
     let mut sampler = room.sampler();
     let said = look(&mut sampler, &check::KUBELET_FAILED).await.unwrap();

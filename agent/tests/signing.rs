@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use agent::identity::signing::{Keys, Request, Signer, encode};
+use agent::aws::identity::signing::{Keys, Request, Signer, encode};
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{
     PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningInstructions, SigningSettings, sign,

@@ -3,18 +3,23 @@
 use std::net::IpAddr;
 
 use anyhow::Context as _;
-use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfig};
+use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfig, NodeConfigError};
 use machine::pods::InterfaceLimits;
+use machine::quote::quote;
 use machine::userdata::{self, UserData};
 
-use super::{credentials, hosts};
+use crate::aws::imds::{IdentityDocument, Imds};
+use crate::host::environment::WHOLE_MACHINE;
 use crate::host::{ContainerdVersion, Host, KubeletVersion, hardware};
-use crate::imds::{IdentityDocument, Imds};
 
 /// Client certificate of kubelet, on machines that have one; other machines use `aws eks get-token`.
 pub const CLIENT_CERTIFICATE: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 /// Runtime that NVIDIA's tools install. Where the runtime exists, it runs all containers.
 pub const NVIDIA_RUNTIME: &str = "/usr/bin/nvidia-container-runtime";
+/// The hosts file.
+pub const HOSTS_FILE: &str = "/etc/hosts";
+/// Environment variable of a NodeConfig that names another credential provider.
+pub const PROVIDER_VARIABLE: &str = "ECR_CREDENTIAL_PROVIDER_BIN_PATH";
 /// Sandbox image in the machine image.
 pub const SANDBOX_ARCHIVE: &str = "/etc/eks/pause.tar";
 
@@ -97,14 +102,19 @@ pub async fn gather(host: &Host, imds: &Imds, provider: &str, user_data: UserDat
         hostname: hostname(imds, &user_data.config).await?,
         node_ip: node_ip(imds, &user_data.config).await?,
     };
-    look(host, place, provider, user_data).await
+    gather_from_host(host, place, provider, user_data).await
 }
 
 /// Gathers the facts of the machine itself, and adds the given ones.
 ///
 /// # Errors
 /// The first fact that is missing or wrong, with its remedy.
-pub async fn look(host: &Host, place: Location, provider: &str, user_data: UserData) -> anyhow::Result<Facts> {
+pub async fn gather_from_host(
+    host: &Host,
+    place: Location,
+    provider: &str,
+    user_data: UserData,
+) -> anyhow::Result<Facts> {
     let config = &user_data.config;
     Ok(Facts {
         identity: place.identity,
@@ -113,7 +123,7 @@ pub async fn look(host: &Host, place: Location, provider: &str, user_data: UserD
         interface_limits: None,
         api_addresses: api_addresses(config).await?,
         hardware: hardware(host),
-        software: software(host, credentials::named_by(config).unwrap_or(provider)).await?,
+        software: software(host, named_provider(config).unwrap_or(provider)).await?,
         user_data,
     })
 }
@@ -147,11 +157,35 @@ async fn api_addresses(config: &NodeConfig) -> anyhow::Result<Vec<IpAddr>> {
     if !config.spec.cluster.on_outpost() {
         return Ok(Vec::new());
     }
-    let name = hosts::api_host(&config.spec.cluster.api_server_endpoint)?;
+    let name = api_host(&config.spec.cluster.api_server_endpoint)?;
     let found = tokio::net::lookup_host((name, 0)).await;
     let found =
         found.with_context(|| format!("cannot resolve the API server's name {name}; check the DNS of the VPC"))?;
     Ok(found.map(|address| address.ip()).collect())
+}
+
+/// Returns the host of a URL, without scheme, port and path.
+///
+/// # Errors
+/// [`NodeConfigError::Invalid`] for text that is no URL of a host.
+pub fn api_host(endpoint: &str) -> Result<&str, NodeConfigError> {
+    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+        Some((address, _)) => address,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    if host.is_empty() || host.contains(char::is_whitespace) {
+        let (field, cure) = ("spec.cluster.apiServerEndpoint", "write the URL of the API server, such as https://NAME");
+        return Err(NodeConfigError::Invalid { field, value: quote(endpoint), cure });
+    }
+    Ok(host)
+}
+
+/// Returns the provider that the environment in the NodeConfig names.
+fn named_provider(config: &NodeConfig) -> Option<&str> {
+    let machine = config.spec.instance.environment.get(WHOLE_MACHINE)?;
+    machine.get(PROVIDER_VARIABLE).map(String::as_str)
 }
 
 fn hardware(host: &Host) -> Hardware {
@@ -166,6 +200,6 @@ async fn software(host: &Host, provider: &str) -> anyhow::Result<Software> {
         client_certificate: host.exists(CLIENT_CERTIFICATE),
         sandbox_archive: host.exists(SANDBOX_ARCHIVE),
         credential_provider: host.exists(provider).then(|| provider.to_owned()),
-        hosts: host.read_text(hosts::PATH)?.unwrap_or_default(),
+        hosts: host.read_text(HOSTS_FILE)?.unwrap_or_default(),
     })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use machine::agent::mode::Mode;
 
-use crate::observe::{self, Configurator};
+use crate::bootstrap::observe::{self, Configurator};
 
 /// Mode of bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum BootstrapMode {
 
 /// Returns the mode that follows from the settings and from the other program on the machine, with a warning for users.
 #[must_use]
-pub fn duty(mode: Mode, other: Option<Configurator>) -> (BootstrapMode, Option<&'static str>) {
+pub fn bootstrap_mode(mode: Mode, other: Option<Configurator>) -> (BootstrapMode, Option<&'static str>) {
     match (mode, other) {
         (Mode::Auto | Mode::Bootstrap, None) => (BootstrapMode::Configure, None),
         (Mode::Bootstrap, Some(Configurator::Nodeadm)) => (BootstrapMode::Configure, Some(TWO)),
@@ -34,15 +34,15 @@ const READ_ONLY: &str = "Bottlerocket configures kubelet by its settings; `mode:
 
 /// Error: a file of the other program does not exist yet.
 #[derive(Debug, thiserror::Error)]
-#[error("{who} did not write {what} yet; {}", where_to_look(*who_is))]
+#[error("{who} did not write {what} yet; {}", hint(*who_is))]
 pub struct NotYet {
     who: &'static str,
     who_is: Option<Configurator>,
     what: String,
 }
 
-fn where_to_look(other: Option<Configurator>) -> &'static str {
-    other.map_or("check which program configures this node, or set `mode: bootstrap`", Configurator::where_to_look)
+fn hint(other: Option<Configurator>) -> &'static str {
+    other.map_or("check which program configures this node, or set `mode: bootstrap`", Configurator::hint)
 }
 
 /// Facts that the other program left on the machine.
@@ -58,7 +58,7 @@ pub struct ObservedResult {
 ///
 /// # Errors
 /// [`NotYet`], with the missing file and the place to check.
-pub fn look(root: &Path, other: Option<Configurator>) -> Result<ObservedResult, NotYet> {
+pub fn read_result(root: &Path, other: Option<Configurator>) -> Result<ObservedResult, NotYet> {
     let missing = |what: String| NotYet { who: other.map_or("nobody", Configurator::name), who_is: other, what };
     let path = observe::kubeconfig(root);
     let metadata = std::fs::metadata(&path).map_err(|_| missing(format!("kubelet's kubeconfig {}", path.display())))?;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duty_observes_when_another_program_configures_the_machine() {
+    fn bootstrap_mode_observes_when_another_program_configures_the_machine() {
         let (nodeadm, bottlerocket) = (Some(Configurator::Nodeadm), Some(Configurator::Bottlerocket));
         let rows = [
             (Mode::Auto, None, BootstrapMode::Configure, false),
@@ -84,8 +84,8 @@ mod tests {
             (Mode::Observe, nodeadm, BootstrapMode::Observe(nodeadm), false),
         ];
         for (mode, other, expected, warned) in rows {
-            let (duty, warning) = duty(mode, other);
-            assert_eq!((duty, warning.is_some()), (expected, warned), "{mode:?} {other:?}");
+            let (mode_found, warning) = bootstrap_mode(mode, other);
+            assert_eq!((mode_found, warning.is_some()), (expected, warned), "{mode:?} {other:?}");
         }
     }
 }

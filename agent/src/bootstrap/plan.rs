@@ -1,11 +1,19 @@
 //! The plan of bootstrap, as a value: files with their content, units, programs and disks. The same facts give the same plan.
 //! The code that carries out a plan makes no choices.
 
+pub mod containerd;
+pub mod credentials;
+pub mod disks;
+pub mod environment;
+pub mod hosts;
+pub mod kubeconfig;
+pub mod kubelet;
+pub mod resolved;
+
 use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfigError};
 
-use super::disks::{self, LocalDisks};
 use super::facts::Facts;
-use super::{containerd, credentials, environment, hosts, kubeconfig, kubelet, resolved};
+use disks::LocalDisks;
 
 /// CA bundle of the cluster.
 pub const CA_BUNDLE: &str = "/etc/kubernetes/pki/ca.crt";
@@ -70,7 +78,7 @@ pub struct Program {
 
 impl PlannedFile {
     /// Returns a file with mode 0644, the mode of all files of a node.
-    pub(super) fn new(part: PlanPart, path: &str, content: impl Into<Vec<u8>>) -> Self {
+    fn new(part: PlanPart, path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self { path: path.to_owned(), content: content.into(), mode: 0o644, part }
     }
 }
@@ -108,19 +116,19 @@ impl BootstrapPlan {
         self.files.iter().find(|file| file.path == path)
     }
 
-    pub(super) fn put(&mut self, part: PlanPart, path: &str, content: impl Into<Vec<u8>>) {
+    fn put(&mut self, part: PlanPart, path: &str, content: impl Into<Vec<u8>>) {
         self.files.push(PlannedFile::new(part, path, content));
     }
 
     /// Plans to write the file, or to remove the file of an earlier plan where `content` is `None`.
-    pub(super) fn put_or_remove(&mut self, part: PlanPart, path: &str, content: Option<String>) {
+    fn put_or_remove(&mut self, part: PlanPart, path: &str, content: Option<String>) {
         match content {
             Some(content) => self.put(part, path, content),
             None => self.absent.push(path.to_owned()),
         }
     }
 
-    pub(super) fn warn(&mut self, warning: impl Into<String>) {
+    fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());
     }
 }

@@ -1,8 +1,10 @@
 //! Steps before the daemons of a node start. The steps prepare disks for their data, and write a marker. By the marker, the
 //! machine's network service leaves new interfaces to the network plugin.
 
-use super::disks::LocalDisks;
+pub mod local_disks;
+
 use super::plan::BootstrapPlan;
+use super::plan::disks::LocalDisks;
 use crate::host::{Host, HostError};
 
 /// Marker file that exists once daemons are being started. systemd-networkd ignores interfaces that appear from then on. EKS's

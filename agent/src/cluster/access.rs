@@ -264,7 +264,7 @@ users:
         let rows = [
             ("clusters: []", "no current context"),
             ("]", ""),
-            (&CERTIFICATE.replace("user: kubelet}", "user: nobody}"), "the user of its context is missing"),
+            (&CERTIFICATE.replace("user: kubelet}", "user: absent}"), "the user of its context is missing"),
             (&CERTIFICATE.replace("https:", "ftp:"), "neither https nor http"),
             (&CERTIFICATE.replace("https://ABC", "https://c[fd00::1]ABC"), "no host"),
         ];

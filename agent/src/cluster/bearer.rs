@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use super::access::Credentials;
 use super::error::ClusterError;
 use super::exec::Command;
-use crate::identity::{Audience, Role, Token, token};
+use crate::aws::identity::{Audience, Role, Token, token};
 
 /// Least age at which a refused token counts as once valid. A new token is then worth an immediate retry.
 const WAS_GOOD: SignedDuration = SignedDuration::from_secs(10);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use hyper::HeaderMap;
 use jiff::{SignedDuration, Timestamp, Unit};
 
-use crate::clock::date;
+use crate::host::clock::date;
 
 /// Least skew that counts. A smaller one comes from the server's whole seconds and the latency of the response.
 const NOTABLE: SignedDuration = SignedDuration::from_mins(1);

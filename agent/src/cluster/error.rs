@@ -8,7 +8,7 @@ use machine::document::{Fault, read_json};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::identity::CredentialsError;
+use crate::aws::identity::CredentialsError;
 
 /// Reasons why a call failed.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::error::ClusterError;
-use crate::identity::{Audience, Token, recognise};
+use crate::aws::identity::{Audience, Token, recognise};
 
 /// Time limit for the command.
 const PATIENCE: Duration = Duration::from_secs(30);

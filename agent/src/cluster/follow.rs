@@ -141,16 +141,16 @@ struct Change {
 }
 
 /// Watches the collection until the receiver is closed.
-pub async fn follow<T>(cluster: Arc<Cluster>, watched: Watched<T>, told: Sender<WatchEvent<T>>)
+pub async fn follow<T>(cluster: Arc<Cluster>, watched: Watched<T>, events: Sender<WatchEvent<T>>)
 where
     T: DeserializeOwned + Clone + Send,
 {
     let mut wait = RETRY_MIN;
-    while !told.is_closed() {
-        match session(&cluster.http, &watched, &told).await {
+    while !events.is_closed() {
+        match session(&cluster.http, &watched, &events).await {
             Ok(()) => wait = RETRY_MIN,
             Err(error) => {
-                if told.send(WatchEvent::Trouble(error)).await.is_err() {
+                if events.send(WatchEvent::Trouble(error)).await.is_err() {
                     return;
                 }
                 wait = (wait * 2).min(RETRY_MAX);
@@ -161,7 +161,7 @@ where
 }
 
 /// Lists once and then watches. Ends when the server no longer has our version.
-async fn session<T>(http: &Http, watched: &Watched<T>, told: &Sender<WatchEvent<T>>) -> Result<(), ClusterError>
+async fn session<T>(http: &Http, watched: &Watched<T>, events: &Sender<WatchEvent<T>>) -> Result<(), ClusterError>
 where
     T: DeserializeOwned + Clone + Send,
 {
@@ -170,7 +170,7 @@ where
         Err(error) if error.status() == Some(410) => return Ok(()),
         listed => listed?,
     };
-    if told.send(WatchEvent::All(items)).await.is_err() {
+    if events.send(WatchEvent::All(items)).await.is_err() {
         return Ok(());
     }
     loop {
@@ -184,7 +184,7 @@ where
                 Applied::Silent => {}
                 Applied::Changed => {
                     let all = objects.values().cloned().collect();
-                    if told.send(WatchEvent::All(all)).await.is_err() {
+                    if events.send(WatchEvent::All(all)).await.is_err() {
                         return Ok(());
                     }
                 }

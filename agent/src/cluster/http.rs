@@ -20,9 +20,9 @@ use super::bearer::Bearer;
 use super::clock::Clock;
 use super::error::{ClusterError, refused};
 use super::tls;
-use crate::clock::ClockOffset;
-use crate::identity::Role;
-use crate::transport::{self, Sender, Transport};
+use crate::aws::identity::Role;
+use crate::host::clock::ClockOffset;
+use crate::host::transport::{self, Sender, Transport};
 
 /// Time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(5);

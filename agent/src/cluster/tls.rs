@@ -6,7 +6,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::access::{Access, Credentials};
 use super::error::ClusterError;
-use crate::transport::{self, Transport};
+use crate::host::transport::{self, Transport};
 
 /// Completes a TLS handshake.
 pub(super) async fn handshake(access: &Access, wire: Transport) -> Result<Transport, ClusterError> {

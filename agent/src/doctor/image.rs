@@ -6,9 +6,9 @@ use std::path::Path;
 use machine::agent::{self, AgentSettings};
 
 use super::{Diagnosis, DoctorVerdict};
-use crate::bootstrap::mode::{BootstrapMode, duty};
-use crate::journal;
-use crate::{observe, policies};
+use crate::bootstrap::mode::{BootstrapMode, bootstrap_mode};
+use crate::bootstrap::{observe, policies};
+use crate::run::journal;
 
 /// Programs that kubelet needs, each in any of the folders below.
 const PROGRAMS: [&str; 2] = ["containerd", "kubelet"];
@@ -22,8 +22,8 @@ const UNITS: [&str; 2] = ["kerf-agent.service", "kerf-agent-bootstrap.service"];
 pub fn examine(root: &Path) -> Diagnosis {
     let mut found = Diagnosis::default();
     let settings = settings(&mut found, root);
-    let (duty, doubt) = duty(settings.mode, observe::other(root));
-    match (duty, doubt) {
+    let (mode, doubt) = bootstrap_mode(settings.mode, observe::other(root));
+    match (mode, doubt) {
         (_, Some(doubt)) => found.note("mode", DoctorVerdict::Broken, doubt),
         (BootstrapMode::Configure, None) => found.note("mode", DoctorVerdict::Ok, "the agent configures the node"),
         (BootstrapMode::Observe(Some(other)), None) => {
@@ -67,6 +67,6 @@ fn settings(found: &mut Diagnosis, root: &Path) -> AgentSettings {
     };
     let read = agent::parse(&text);
     let says = read.as_ref().map(|_| format!("{}, unless user data sets them", path.display()));
-    found.judge("settings", says.map_err(|error| error as &dyn std::error::Error));
+    found.record("settings", says.map_err(|error| error as &dyn std::error::Error));
     read.unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use machine::agent::gates::{HttpTarget, Target};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::GateAnswer;
-use crate::transport;
+use crate::host::transport;
 
 /// Runs a probe; paths are below the machine's root.
 pub(super) async fn ask(root: &Path, target: &Target) -> GateAnswer {

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use drain::Millis;
 
-use crate::clock::WallOffset;
-use crate::hysteresis::{Hysteresis, Verdict};
-use crate::report::rfc3339;
+use crate::health::hysteresis::{Hysteresis, Verdict};
+use crate::host::clock::{WallOffset, rfc3339};
 
 /// Kind of a gate, as it appears in the condition's reason and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

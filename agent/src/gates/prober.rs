@@ -64,11 +64,17 @@ pub struct Probers {
 impl Probers {
     /// Starts the probes of `gates` for the machine below `root`.
     #[must_use]
-    pub fn start(gates: &Gates, root: PathBuf, told: &Sender<ProbeResult>) -> Self {
+    pub fn start(gates: &Gates, root: PathBuf, results: &Sender<ProbeResult>) -> Self {
         let (link, linked) = watch::channel(None);
         for (gate, question, pace) in gates.questions() {
-            let asker =
-                ProbeContext { gate, question, pace, root: root.clone(), linked: linked.clone(), told: told.clone() };
+            let asker = ProbeContext {
+                gate,
+                question,
+                pace,
+                root: root.clone(),
+                linked: linked.clone(),
+                results: results.clone(),
+            };
             tokio::spawn(asker.run());
         }
         Self { link }
@@ -86,7 +92,7 @@ struct ProbeContext {
     pace: ProbeTiming,
     root: PathBuf,
     linked: Receiver<Option<ConnectionState>>,
-    told: Sender<ProbeResult>,
+    results: Sender<ProbeResult>,
 }
 
 impl ProbeContext {
@@ -97,12 +103,12 @@ impl ProbeContext {
             let answer = timeout(self.pace.timeout, self.ask()).await.unwrap_or_else(|_| self.late());
             closed = if answer == GateAnswer::Holds { None } else { closed.or_else(|| Some(Instant::now())) };
             let wait = closed.map_or(self.pace.open, |since| self.pace.wait(since.elapsed()));
-            if self.told.send(ProbeResult { gate: self.gate, answer }).await.is_err() {
+            if self.results.send(ProbeResult { gate: self.gate, answer }).await.is_err() {
                 return;
             }
             tokio::select! {
                 () = sleep(wait) => {}
-                () = self.told.closed() => return,
+                () = self.results.closed() => return,
             }
         }
     }
@@ -122,7 +128,7 @@ impl ProbeContext {
             Question::CsiDriver(name) => {
                 let Some(link) = self.link() else { return unlinked() };
                 let drivers = link.cluster.csi_drivers(&link.node).await;
-                judged(drivers, |drivers| {
+                gate_answer(drivers, |drivers| {
                     let there = drivers.iter().any(|driver| driver == name);
                     there.then_some(()).ok_or_else(|| format!("CSI driver {name} is not registered on this node"))
                 })
@@ -130,7 +136,7 @@ impl ProbeContext {
             Question::DaemonSet(set) => {
                 let Some(link) = self.link() else { return unlinked() };
                 let pods = link.cluster.selected_pods(&link.node, &set.namespace, &set.selector).await;
-                judged(pods, |pods| ready(&set.name, &pods))
+                gate_answer(pods, |pods| ready(&set.name, &pods))
             }
         }
     }
@@ -144,8 +150,8 @@ fn unlinked() -> GateAnswer {
     GateAnswer::Unknown("no kubeconfig yet".to_owned())
 }
 
-fn judged<T>(answer: Result<T, ClusterError>, judge: impl FnOnce(T) -> Result<(), String>) -> GateAnswer {
-    match answer.map(judge) {
+fn gate_answer<T>(answer: Result<T, ClusterError>, check: impl FnOnce(T) -> Result<(), String>) -> GateAnswer {
+    match answer.map(check) {
         Ok(Ok(())) => GateAnswer::Holds,
         Ok(Err(why)) => GateAnswer::Fails(why),
         Err(error) => GateAnswer::Unknown(daemon::error::chain(&error)),

@@ -44,16 +44,16 @@ fn opened(text: &str, now: Millis) -> Gates {
     gates
 }
 
-fn said(gates: &Gates) -> (&'static str, String, String) {
-    let said = gates.statement(WallOffset::default());
-    (said.status, said.reason, said.message)
+fn condition(gates: &Gates) -> (&'static str, String, String) {
+    let condition = gates.condition_update(WallOffset::default());
+    (condition.status, condition.reason, condition.message)
 }
 
 #[test]
 fn statement_names_each_closed_gate_with_reason_and_time() {
     let waiting = BootstrapState::Waiting { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
     let failed = BootstrapState::Failed { reason: "no NodeConfig".into(), since: jiff::Timestamp::UNIX_EPOCH };
-    let (good, sick) = (ready(), json!([{"type": "Ready", "status": "False", "message": "PLEG is not healthy"}]));
+    let (good, unhealthy) = (ready(), json!([{"type": "Ready", "status": "False", "message": "PLEG is not healthy"}]));
     let cut = json!([{"type": "Ready", "status": "True"}, {"type": "NetworkUnavailable", "status": "True", "message": "no route"}]);
     let ill =
         json!([{"type": "Ready", "status": "True"}, {"type": "NetworkingReady", "status": "False", "message": "eth0"}]);
@@ -62,7 +62,7 @@ fn statement_names_each_closed_gate_with_reason_and_time() {
         (None, &good, "{}", "Bootstrap", "Bootstrap SINCE no report of bootstrap since the boot"),
         (Some(waiting), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap is waiting: no NodeConfig"),
         (Some(failed), &good, "{}", "Bootstrap", "Bootstrap SINCE bootstrap failed: no NodeConfig"),
-        (Some(done()), &sick, "{}", "Kubelet", "Kubelet SINCE kubelet is not ready: PLEG is not healthy"),
+        (Some(done()), &unhealthy, "{}", "Kubelet", "Kubelet SINCE kubelet is not ready: PLEG is not healthy"),
         (Some(done()), &json!([]), "{}", "Kubelet", "Kubelet SINCE no report of kubelet yet"),
         (
             Some(done()),
@@ -88,10 +88,10 @@ fn statement_names_each_closed_gate_with_reason_and_time() {
         gates.take(cni, GateAnswer::Holds, at(1));
         gates.observe(bootstrap.as_ref(), Some(&node(conditions)), at(1));
         let expected = ("False", reason.to_owned(), message.replace("SINCE", since));
-        assert_eq!(said(&gates), expected, "{text} {conditions}");
+        assert_eq!(condition(&gates), expected, "{text} {conditions}");
     }
     let all = "all gates are open: Bootstrap, Kubelet, CNI, CNI network".to_owned();
-    assert_eq!(said(&opened("{}", at(0))), ("True", "GatesOpen".to_owned(), all));
+    assert_eq!(condition(&opened("{}", at(0))), ("True", "GatesOpen".to_owned(), all));
     let without = Gates::new(&settings("{cni: {enabled: false}}"), at(0));
     assert_eq!(without.iter().map(Gate::name).collect::<Vec<_>>(), ["Bootstrap", "Kubelet"]);
 }
@@ -102,13 +102,13 @@ fn gate_closes_when_a_fact_fails_for_five_seconds() {
     let away = node(&json!([]));
     gates.observe(Some(&done()), Some(&away), at(10));
     gates.observe(Some(&done()), Some(&away), at(14));
-    assert_eq!(said(&gates).0, "True");
+    assert_eq!(condition(&gates).0, "True");
     gates.observe(Some(&done()), Some(&node(&ready())), at(14));
     gates.observe(Some(&done()), Some(&away), at(20));
     gates.observe(Some(&done()), Some(&away), at(24));
-    assert_eq!(said(&gates).0, "True", "it was fine in between");
+    assert_eq!(condition(&gates).0, "True", "it was fine in between");
     gates.observe(Some(&done()), Some(&away), at(25));
-    let (status, reason, message) = said(&gates);
+    let (status, reason, message) = condition(&gates);
     assert_eq!((status, reason.as_str()), ("False", "Kubelet"));
     assert!(message.contains("since 2026-01-01T12:00:20Z"), "{message}");
 }
@@ -118,17 +118,17 @@ fn gate_keeps_its_state_when_the_answer_is_unknown() {
     let mut gates = opened("{csiDrivers: [ebs]}", at(0));
     let driver = gates.id("CSIDriver ebs").unwrap();
     gates.take(driver, GateAnswer::Unknown("no route".into()), at(1));
-    assert!(said(&gates).2.ends_with("no route"), "{}", said(&gates).2);
+    assert!(condition(&gates).2.ends_with("no route"), "{}", condition(&gates).2);
     gates.take(driver, GateAnswer::Holds, at(2));
     for second in 3..100 {
         gates.take(driver, GateAnswer::Unknown("no route".into()), at(second));
     }
-    assert_eq!(said(&gates).0, "True");
+    assert_eq!(condition(&gates).0, "True");
     for second in 100..103 {
-        assert_eq!(said(&gates).0, "True");
+        assert_eq!(condition(&gates).0, "True");
         gates.take(driver, fails("gone"), at(second));
     }
-    assert_eq!(said(&gates).1, "CSIDriver");
+    assert_eq!(condition(&gates).1, "CSIDriver");
 }
 
 /// Tests that a restart of the agent is no change of the machine.
@@ -139,18 +139,21 @@ fn news_returns_none_when_a_restarted_agent_has_no_answers() {
     gates.observe(Some(&done()), Some(&stands), at(0));
     assert_eq!(gates.news(&stands, WallOffset::default()), None);
     assert_eq!(
-        gates.news(&node(&ready()), WallOffset::default()).map(|said| said.status),
+        gates.news(&node(&ready()), WallOffset::default()).map(|condition| condition.status),
         Some("False"),
-        "nobody has said True yet"
+        "no condition is True yet"
     );
     let cni = gates.id("CNI").unwrap();
     let mut closed = gates.clone();
     closed.take(cni, fails("no CNI"), at(1));
-    assert_eq!(closed.news(&stands, WallOffset::default()).map(|said| said.reason), Some("CNI,CSIDriver".to_owned()));
+    assert_eq!(
+        closed.news(&stands, WallOffset::default()).map(|condition| condition.reason),
+        Some("CNI,CSIDriver".to_owned())
+    );
     let driver = gates.id("CSIDriver ebs").unwrap();
     gates.take(cni, GateAnswer::Holds, at(1));
     gates.take(driver, GateAnswer::Holds, at(1));
-    assert_eq!(gates.news(&stands, WallOffset::default()).map(|said| said.status), Some("True"));
+    assert_eq!(gates.news(&stands, WallOffset::default()).map(|condition| condition.status), Some("True"));
 }
 
 proptest! {
@@ -168,7 +171,7 @@ proptest! {
         let answers: Vec<bool> = answers.into_iter().chain(std::iter::repeat_n(truth, 5)).collect();
         for (good, count) in answers.into_iter().zip(1_u64..) {
             gates.take(id, if good { GateAnswer::Holds } else { fails("no") }, at(count));
-            let now = said(&gates).0 == "True";
+            let now = condition(&gates).0 == "True";
             if now != open {
                 let least = if now { success } else { failure };
                 prop_assert!(count - turned >= least);

@@ -37,7 +37,7 @@ impl Accelerators {
     }
 
     /// Checks each kind of device that the machine has.
-    pub(super) fn look(&self) -> Vec<CheckRun> {
+    pub(super) fn check(&self) -> Vec<CheckRun> {
         let kinds = [(&self.nvidia, check::NVIDIA_LOST), (&self.neuron, check::NEURON_LOST)];
         let there = kinds.into_iter().filter(|(devices, _)| !devices.is_empty());
         there.map(|(devices, check)| CheckRun { check, trouble: lost(devices) }).collect()

@@ -8,7 +8,7 @@ use nix::sys::statvfs::statvfs;
 
 use super::text::Text;
 use super::{CheckRun, check};
-use crate::observe;
+use crate::bootstrap::observe;
 
 /// Folders to which a node must write, below the machine's root.
 const FOLDERS: [&str; 3] = ["/", "/var/lib/kubelet", "/var/lib/containerd"];
@@ -65,7 +65,7 @@ impl Mounts {
         Self { mounts: Text::new(root.join("proc/self/mountinfo")), sealed: observe::is_bottlerocket(root) }
     }
 
-    pub(super) fn look(&mut self) -> Vec<CheckRun> {
+    pub(super) fn check(&mut self) -> Vec<CheckRun> {
         let Some(text) = self.mounts.read() else { return Vec::new() };
         let mounts = read_only(text);
         let below = |folder: &str| {
@@ -113,7 +113,7 @@ impl Speed {
         Self { stats: Text::new(root.join("proc/diskstats")), before: BTreeMap::new() }
     }
 
-    pub(super) fn look(&mut self) -> Vec<CheckRun> {
+    pub(super) fn check(&mut self) -> Vec<CheckRun> {
         let (mut slow, mut hung) = (None, None);
         let Some(text) = self.stats.read() else { return Vec::new() };
         for (name, now) in text.lines().filter_map(totals) {

@@ -30,7 +30,7 @@ impl Hung {
     }
 
     /// Records a kernel message about a task: `INFO: task NAME:ID blocked for more than 122 seconds.`
-    pub(super) fn hear(&mut self, text: &str) {
+    pub(super) fn observe(&mut self, text: &str) {
         let Some((name, id)) = named(text) else {
             return;
         };
@@ -40,7 +40,7 @@ impl Hung {
     }
 
     /// Checks whether one of the tasks is still blocked. Tasks that continued or ended are dropped.
-    pub(super) fn look(&mut self) -> CheckRun {
+    pub(super) fn check(&mut self) -> CheckRun {
         let proc = &self.proc;
         self.named.retain_mut(|task| hangs(proc, task));
         let trouble = self.named.first().map(|task| {

@@ -30,7 +30,7 @@ impl Routes {
         Self { v4: Text::new(net.join("route")), v6: Text::new(net.join("ipv6_route")) }
     }
 
-    pub(super) fn look(&mut self) -> Option<CheckRun> {
+    pub(super) fn check(&mut self) -> Option<CheckRun> {
         let v4 = self.v4.read().map(|text| text.lines().any(is_default_v4));
         let v6 = self.v6.read().map(|text| text.lines().any(is_default_v6));
         let there = v4.into_iter().chain(v6).reduce(|one, other| one || other)?;

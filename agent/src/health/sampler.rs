@@ -16,10 +16,10 @@ use super::kmsg::Kmsg;
 use super::network::{self, Routes};
 use super::units::{self, Unit};
 use super::{CheckRun, HealthSample, check};
+use crate::bootstrap::observe;
 use crate::cluster::Access;
 use crate::host::Host;
 use crate::notices::moment;
-use crate::observe;
 
 /// Number of samples per DNS query.
 const RARELY: u16 = 4;
@@ -40,7 +40,7 @@ pub struct Sampler {
     kubelet: Unit,
     runtime: Unit,
     accelerators: Accelerators,
-    looks: u16,
+    rounds: u16,
 }
 
 impl Sampler {
@@ -57,7 +57,7 @@ impl Sampler {
             kubelet: Unit::new(&root, &settings.units.kubelet, check::KUBELET_RESTARTS),
             runtime: Unit::new(&root, &settings.units.runtime, check::RUNTIME_RESTARTS),
             accelerators: Accelerators::find(&root),
-            looks: 0,
+            rounds: 0,
             dns: DNS,
             root,
             host,
@@ -73,33 +73,33 @@ impl Sampler {
 
     /// Takes one sample.
     pub async fn sample(&mut self, now: Millis) -> HealthSample {
-        let mut sample = HealthSample { looks: Vec::new(), incidents: self.kmsg.read() };
+        let mut sample = HealthSample { checks: Vec::new(), incidents: self.kmsg.read() };
         let hung = sample.incidents.iter().filter(|incident| incident.check == check::HUNG_TASK);
-        hung.for_each(|incident| self.hung.hear(&incident.text));
-        sample.looks.push(self.hung.look());
-        sample.looks.push(disks::full(&self.root, self.settings.disk_full_percent));
-        sample.looks.extend(self.mounts.look());
-        sample.looks.extend(self.speed.look());
-        sample.looks.extend(self.routes.look());
-        sample.looks.extend(self.accelerators.look());
+        hung.for_each(|incident| self.hung.observe(&incident.text));
+        sample.checks.push(self.hung.check());
+        sample.checks.push(disks::full(&self.root, self.settings.disk_full_percent));
+        sample.checks.extend(self.mounts.check());
+        sample.checks.extend(self.speed.check());
+        sample.checks.extend(self.routes.check());
+        sample.checks.extend(self.accelerators.check());
         self.units(&mut sample, now).await;
-        if self.looks.is_multiple_of(RARELY) {
-            sample.looks.extend(self.names().await.into_iter().flatten());
+        if self.rounds.is_multiple_of(RARELY) {
+            sample.checks.extend(self.names().await.into_iter().flatten());
         }
-        self.looks = self.looks.wrapping_add(1);
+        self.rounds = self.rounds.wrapping_add(1);
         sample
     }
 
     async fn units(&mut self, sample: &mut HealthSample, now: Millis) {
         let watched = self.settings.units.clone();
         if !watched.kubelet.is_empty() {
-            let (look, restart) = units::kubelet(&mut self.kubelet, &self.host, now).await;
-            sample.looks.extend(look);
+            let (check_run, restart) = units::kubelet(&mut self.kubelet, &self.host, now).await;
+            sample.checks.extend(check_run);
             sample.incidents.extend(restart);
         }
         if !watched.runtime.is_empty() {
-            let (look, restart) = units::runtime(&mut self.runtime, &self.root, &self.host, now).await;
-            sample.looks.extend(look);
+            let (check_run, restart) = units::runtime(&mut self.runtime, &self.root, &self.host, now).await;
+            sample.checks.extend(check_run);
             sample.incidents.extend(restart);
         }
     }
@@ -110,21 +110,21 @@ impl Sampler {
         let name = access.host.as_str();
         let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
         let server = network::name_server(&self.root, self.dns).filter(|_| !is_address)?;
-        Some(network::resolve(server, name, self.looks).await)
+        Some(network::resolve(server, name, self.rounds).await)
     }
 }
 
 /// Samples the machine periodically until the receiver is closed.
-pub async fn watch(mut sampler: Sampler, told: Sender<HealthSample>) {
+pub async fn watch(mut sampler: Sampler, samples: Sender<HealthSample>) {
     let period = sampler.settings.period.0.max(Duration::from_secs(1));
     loop {
         let sample = sampler.sample(moment(Timestamp::now())).await;
-        if told.send(sample).await.is_err() {
+        if samples.send(sample).await.is_err() {
             return;
         }
         tokio::select! {
             () = tokio::time::sleep(period) => {}
-            () = told.closed() => return,
+            () = samples.closed() => return,
         }
     }
 }

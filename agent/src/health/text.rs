@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::files::FileBackup;
+use crate::host::files::FileBackup;
 
 /// Greatest number of bytes that are read, more than any of these files has.
 const MOST: usize = 256 * 1024;

@@ -6,7 +6,7 @@ use std::path::Path;
 use machine::nodeconfig::{API_VERSION, KIND, NodeConfig, NodeConfigSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::containerd::SANDBOX_IMAGE;
+use crate::bootstrap::plan::containerd::SANDBOX_IMAGE;
 use crate::host::{Host, HostError, put};
 
 /// A NodeConfig with the facts about the machine.

@@ -4,8 +4,8 @@ use machine::nodeconfig::{INSTANCE_ID_NODE_NAME, NodeConfig};
 
 use super::Machine;
 use super::cache::{Defaults, Enriched, Instance, Status};
-use crate::ec2::Ec2;
-use crate::environment::Environment;
+use crate::aws::ec2::Ec2;
+use crate::host::environment::Environment;
 
 /// Gathers the facts about the machine that `config` needs.
 ///

@@ -7,12 +7,12 @@ use super::chain::{self, Choice, MergedConfig, choose};
 use super::command::{Init, Phase};
 use super::phases::Phases;
 use super::{Machine, enrich};
-use crate::environment::Environment;
+use crate::host::environment::Environment;
 
 pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()> {
     let kept = options.config_cache.as_ref().and_then(|path| Enriched::load(&machine.host, path));
     let gathered = chain::gather(&options.sources.sources, machine).await?;
-    tell(&gathered);
+    log_config(&gathered);
     let choice = choose(gathered, kept)?;
     let replaces = matches!(choice, Choice::Fresh { replaces: true, .. });
     let (environment, enriched) = follow(machine, choice).await?;
@@ -30,7 +30,7 @@ pub(super) async fn run(machine: &Machine, options: &Init) -> anyhow::Result<()>
     Ok(())
 }
 
-fn tell(gathered: &MergedConfig) {
+fn log_config(gathered: &MergedConfig) {
     for warning in &gathered.warnings {
         log::warn!("{warning}");
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 
-use crate::imds::backoff::Backoff;
-use crate::imds::{IdentityDocument, Imds, ImdsError};
+use crate::aws::imds::backoff::Backoff;
+use crate::aws::imds::{IdentityDocument, Imds, ImdsError};
 
 /// Retry limits of requests to IMDS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

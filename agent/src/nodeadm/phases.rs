@@ -7,11 +7,11 @@ use machine::userdata::UserData;
 
 use super::cache::Enriched;
 use super::{Machine, enrich, units};
+use crate::aws::imds::IdentityDocument;
 use crate::bootstrap::facts::{self, Facts, Location, NO_IPV6};
 use crate::bootstrap::plan::{self, BootstrapPlan, PlanPart, PlannedFile};
 use crate::bootstrap::prepare::prepare;
-use crate::environment::Environment;
-use crate::imds::IdentityDocument;
+use crate::host::environment::Environment;
 
 /// File that cloud-init writes at its end.
 const CLOUD_INIT_RESULT: &str = "/run/cloud-init/result.json";
@@ -81,7 +81,7 @@ impl Phases<'_> {
             },
         };
         let user_data = UserData { config, agent: AgentSettings::default(), warnings: Vec::new() };
-        facts::look(&self.machine.host, place, &self.machine.credential_provider, user_data).await
+        facts::gather_from_host(&self.machine.host, place, &self.machine.credential_provider, user_data).await
     }
 
     async fn node_ip(&self, config: &NodeConfig) -> anyhow::Result<String> {

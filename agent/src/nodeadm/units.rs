@@ -51,11 +51,11 @@ async fn restart_loaded(host: &Host, unit: &str) -> Result<(), HostError> {
 /// Waits until a unit is active. The wait has no deadline: systemd continues to restart the unit, and a caller may set a limit
 /// of its own.
 pub async fn until_active(host: &Host, unit: &str) {
-    let mut said = false;
+    let mut logged = false;
     while host.systemctl(&["is-active", "--quiet", unit]).await.is_err() {
-        if !said {
+        if !logged {
             log::info!(unit; "waiting for a unit to become active");
-            said = true;
+            logged = true;
         }
         tokio::time::sleep(POLL).await;
     }

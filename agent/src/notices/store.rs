@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::maintenance::{Maintenance, MaintenanceState};
 use super::{ImdsNoticeKind, Notice, NoticeReading, NoticeValue};
-use crate::clock::WallOffset;
+use crate::host::clock::WallOffset;
 
 /// Time that is assumed to remain when a maintenance window is already open. The machine may stop this very minute; the value
 /// is that of a spot notice.
@@ -93,7 +93,7 @@ pub struct NoticeTerms<'a> {
 pub enum NoticeAction {
     /// Only the report.
     #[default]
-    Tell,
+    Report,
     /// No new pods.
     Cordon,
     /// A drain of the node.
@@ -117,8 +117,8 @@ pub struct NoticeResponse<'a> {
 impl NoticeStore {
     /// Records a reading; reports whether anything changed.
     pub fn read(&mut self, reading: &NoticeReading, wall: WallOffset, now: Millis) -> bool {
-        let ours = |time| ours(time, reading.heard, wall, now);
-        match &reading.said {
+        let ours = |time| ours(time, reading.date, wall, now);
+        match &reading.value {
             NoticeValue::Spot { action, time } => {
                 let id = format!("spot-{action}-{}", time.0);
                 self.announced("spot", ImdsNoticeKind::Spot { action: action.clone() }, id, *time, ours(*time), now)
@@ -318,14 +318,14 @@ impl StoredNotice {
     /// Returns the action that the notice requires at `now`.
     #[must_use]
     pub fn action(&self, terms: &NoticeTerms<'_>, now: Millis) -> NoticeAction {
-        let drain_if = |wanted: bool| if wanted { NoticeAction::Drain } else { NoticeAction::Tell };
+        let drain_if = |wanted: bool| if wanted { NoticeAction::Drain } else { NoticeAction::Report };
         match &self.notice.kind {
             ImdsNoticeKind::Spot { .. } => NoticeAction::Drain,
             ImdsNoticeKind::Shutdown => drain_if(terms.settings.shutdown.enabled),
             ImdsNoticeKind::Scaling => drain_if(terms.settings.auto_scaling.enabled),
             ImdsNoticeKind::Maintenance { .. } => drain_if(self.due(terms).is_some_and(|due| now >= due)),
             ImdsNoticeKind::Rebalance => match terms.rebalance {
-                Rebalance::Ignore => NoticeAction::Tell,
+                Rebalance::Ignore => NoticeAction::Report,
                 Rebalance::Cordon => NoticeAction::Cordon,
                 Rebalance::Replace if terms.approved == Some(self.notice.id.as_str()) => NoticeAction::Drain,
                 // New pods would have to be evicted again.
@@ -369,11 +369,11 @@ fn agreed(list: &[Maintenance]) -> impl Iterator<Item = &Maintenance> {
 }
 
 /// Converts a time of EC2 to our clock. Where EC2's clock differs from the wall clock, the remaining time counts.
-fn ours(time: Millis, heard: Option<Millis>, wall: WallOffset, now: Millis) -> Millis {
+fn ours(time: Millis, date: Option<Millis>, wall: WallOffset, now: Millis) -> Millis {
     let shown = wall.wall_time(now);
-    let differs = |heard: Millis| heard.since(shown).max(shown.since(heard)) > CLOCKS_AGREE;
-    match heard.filter(|heard| *heard >= SANE && differs(*heard)) {
+    let differs = |date: Millis| date.since(shown).max(shown.since(date)) > CLOCKS_AGREE;
+    match date.filter(|date| *date >= SANE && differs(*date)) {
         None => wall.ours(time),
-        Some(heard) => now + time.since(heard) - heard.since(time),
+        Some(date) => now + time.since(date) - date.since(time),
     }
 }

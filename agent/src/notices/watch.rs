@@ -12,8 +12,8 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Instant, sleep_until};
 
 use super::{NoticeReading, NoticeValue, moment, parse_maintenance};
-use crate::imds::backoff::fraction;
-use crate::imds::{Imds, ImdsError};
+use crate::aws::imds::backoff::fraction;
+use crate::aws::imds::{Imds, ImdsError};
 
 /// Interval for the spot interruption: its notice comes two minutes ahead, so each second counts.
 const SPOT_EVERY: Duration = Duration::from_millis(960);
@@ -28,7 +28,7 @@ const WORD: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchUpdate {
     /// A source has a value.
-    Said(NoticeReading),
+    Reading(NoticeReading),
     /// The reachability of IMDS for this watcher. Reported after each round with failures or with their end, else every few
     /// seconds.
     Reach(Reachability),
@@ -131,30 +131,30 @@ impl PollInterval {
 
 /// Watches until the receiver is closed. The spot watcher alone ends early, on a machine that is known not to be spot. The seed
 /// sets the machine's offset on the grid, so that machines that boot together send requests at different times.
-pub async fn watch(imds: Arc<Imds>, told: Sender<WatchUpdate>, seed: u64) {
+pub async fn watch(imds: Arc<Imds>, updates: Sender<WatchUpdate>, seed: u64) {
     let origin = Instant::now() + SPOT_EVERY.mul_f64(fraction(seed));
     let origin = origin.checked_sub(SPOT_EVERY).unwrap_or(origin);
-    let spot = watch_spot(imds.twin(), told.clone(), PollInterval { origin, every: SPOT_EVERY });
+    let spot = watch_spot(imds.twin(), updates.clone(), PollInterval { origin, every: SPOT_EVERY });
     let rhythm = PollInterval { origin, every: REST_EVERY };
-    let rest = watch_items(&imds, &told, Watcher::Rest, rhythm, &[REBALANCE, MAINTENANCE, SCALING]);
+    let rest = watch_items(&imds, &updates, Watcher::Rest, rhythm, &[REBALANCE, MAINTENANCE, SCALING]);
     tokio::join!(spot, rest);
 }
 
-async fn watch_spot(imds: Imds, told: Sender<WatchUpdate>, rhythm: PollInterval) {
+async fn watch_spot(imds: Imds, updates: Sender<WatchUpdate>, rhythm: PollInterval) {
     let kind = tokio::select! {
-        kind = kind_of_machine(&imds, &told) => kind,
-        () = watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]) => return,
+        kind = kind_of_machine(&imds, &updates) => kind,
+        () = watch_items(&imds, &updates, Watcher::Spot, rhythm, &[SPOT]) => return,
     };
     if kind == api::label::CAPACITY_SPOT {
-        watch_items(&imds, &told, Watcher::Spot, rhythm, &[SPOT]).await;
+        watch_items(&imds, &updates, Watcher::Spot, rhythm, &[SPOT]).await;
     } else {
         log::info!(kind = kind.as_str(); "not a spot instance: no spot interruption notices");
-        drop(told.send(WatchUpdate::Reach(Reachability { watcher: Watcher::Spot, failed: 0, problem: None })).await);
+        drop(updates.send(WatchUpdate::Reach(Reachability { watcher: Watcher::Spot, failed: 0, problem: None })).await);
     }
 }
 
 /// Requests the instance life cycle until IMDS returns it; until then the machine counts as spot.
-async fn kind_of_machine(imds: &Imds, told: &Sender<WatchUpdate>) -> String {
+async fn kind_of_machine(imds: &Imds, updates: &Sender<WatchUpdate>) -> String {
     loop {
         match imds.instance_life_cycle().await {
             Ok(kind) => return kind,
@@ -162,21 +162,27 @@ async fn kind_of_machine(imds: &Imds, told: &Sender<WatchUpdate>) -> String {
                 log::debug!(error = daemon::error::chain(&error).as_str(); "the instance life cycle is unknown")
             }
         }
-        if told.is_closed() {
+        if updates.is_closed() {
             return String::new();
         }
         sleep_until(Instant::now() + REST_EVERY).await;
     }
 }
 
-async fn watch_items(imds: &Imds, told: &Sender<WatchUpdate>, watcher: Watcher, rhythm: PollInterval, items: &[Item]) {
+async fn watch_items(
+    imds: &Imds,
+    updates: &Sender<WatchUpdate>,
+    watcher: Watcher,
+    rhythm: PollInterval,
+    items: &[Item],
+) {
     let mut well: Option<Instant> = None;
-    while !told.is_closed() {
+    while !updates.is_closed() {
         let mut reach = Reachability { watcher, failed: 0, problem: None };
         for item in items {
             match ask(imds, item).await {
                 // The loop detects a closed receiver.
-                Ok(Some(reading)) => drop(told.send(WatchUpdate::Said(reading)).await),
+                Ok(Some(reading)) => drop(updates.send(WatchUpdate::Reading(reading)).await),
                 Ok(None) => {}
                 Err(error) => {
                     reach.failed += 1;
@@ -186,7 +192,7 @@ async fn watch_items(imds: &Imds, told: &Sender<WatchUpdate>, watcher: Watcher, 
         }
         if reach.problem.is_some() || well.is_none_or(|at| at.elapsed() >= QUIET) {
             well = reach.problem.is_none().then(Instant::now);
-            drop(told.send(WatchUpdate::Reach(reach)).await);
+            drop(updates.send(WatchUpdate::Reach(reach)).await);
         }
         sleep_until(rhythm.next(Instant::now())).await;
     }
@@ -197,10 +203,10 @@ async fn ask(imds: &Imds, item: &Item) -> Result<Option<NoticeReading>, ImdsErro
     let Some(body) = answer.body else {
         return Ok(None);
     };
-    let said = item.read(&body);
-    let said = said.ok_or_else(|| ImdsError::Content { path: item.path.to_owned(), expected: item.expected })?;
-    let heard: Option<Millis> = answer.date.map(moment);
-    Ok(Some(NoticeReading { said, heard }))
+    let value = item.read(&body);
+    let value = value.ok_or_else(|| ImdsError::Content { path: item.path.to_owned(), expected: item.expected })?;
+    let date: Option<Millis> = answer.date.map(moment);
+    Ok(Some(NoticeReading { value, date }))
 }
 
 #[cfg(test)]

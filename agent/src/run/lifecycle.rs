@@ -10,8 +10,6 @@
 
 mod agent_state;
 mod conditions;
-mod drain_owner;
-mod drain_requests;
 mod events;
 mod metadata;
 mod node_drain;
@@ -20,8 +18,6 @@ mod notices;
 mod scaling;
 mod service;
 mod shutdown;
-mod timeline;
-mod volumes;
 
 use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
@@ -30,27 +26,26 @@ use machine::agent::notices::LifecycleHook;
 use serde_json::Value;
 
 use crate::bootstrap::state::BootstrapState;
-use crate::clock::WallOffset;
-use crate::cluster::Node;
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
 use crate::gates::{Gates, ProbeResult};
 use crate::health::{self, CheckRun, Health, HealthReport, HealthSample, check};
-use crate::journal::Journal;
+use crate::host::clock::WallOffset;
 use crate::notices::{NoticeReading, Reachability};
-use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
+use crate::run::journal::Journal;
+use crate::run::report::{self, WantedMarks};
 
 use agent_state::{AgentState, ObservedNode};
 use conditions::Conditions;
-use drain_requests::DrainRequests;
 use events::Events;
 use metadata::Metadata;
 use node_drain::NodeDrain;
-use node_patch::{NodePatch, NodePatcher};
+use node_drain::requests::DrainRequests;
+use node_drain::volumes::Volumes;
+use node_patch::{NodePatch, NodePatcher, TimelineMark};
 use notices::Notices;
 use scaling::Scaling;
 use service::Service;
 use shutdown::Shutdown;
-use timeline::TimelineMark;
-use volumes::Volumes;
 
 /// Action for the agent to carry out. Its result returns as an [`Input`].
 #[derive(Clone, Debug, PartialEq)]
@@ -63,14 +58,14 @@ pub enum AgentAction {
     PatchNode(Value),
     /// Merge patch for the Node's status: [`Input::StatusWritten`].
     PatchStatus(Value),
-    /// Event to create: [`Input::Told`].
-    Tell(NodeEvent),
+    /// Event to create: [`Input::EventWritten`].
+    CreateEvent(NodeEvent),
     /// Request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
     /// Consistent read of the Node, after removal of the controller's mark if necessary: [`Input::NodeRead`].
     ReadNode(FirstOwner),
     /// Check of the volume's VolumeAttachment: [`Input::Detached`] if it no longer exists.
-    LookAttached {
+    ReadAttachment {
         /// Name of the volume in the Node's status.
         volume: String,
         /// Name of the VolumeAttachment.
@@ -96,7 +91,7 @@ pub enum Input {
     /// Result of a health check, with wall clock times.
     Health(HealthSample),
     /// State of a problem that the agent detects outside of health checks, such as an API server that does not answer.
-    Look(CheckRun),
+    Check(CheckRun),
     /// State of bootstrap.
     Bootstrap(Option<BootstrapState>),
     /// Notices of one source, also if they are unchanged.
@@ -118,7 +113,7 @@ pub enum Input {
     /// Result of the call to Auto Scaling: true if it succeeded.
     Completed(bool),
     /// Key of an event, and true if the API server has the event.
-    Told(String, bool),
+    EventWritten(String, bool),
 }
 
 /// State of the running agent.
@@ -135,23 +130,23 @@ pub struct Lifecycle {
     /// Reachability of metadata.
     metadata: Metadata,
     /// Drain requests from the Node's annotation.
-    asked: DrainRequests,
+    drain_requests: DrainRequests,
     /// Shutdown of the operating system.
     shutdown: Shutdown,
     /// Lifecycle action of the Auto Scaling group.
     scaling: Scaling,
     /// Drain of the node.
-    emptying: NodeDrain,
+    node_drain: NodeDrain,
     /// Specification and metadata of the Node.
-    marks: NodePatcher,
+    node_patcher: NodePatcher,
     /// Conditions of the Node.
     conditions: Conditions,
     /// Timeline of the start.
-    course: TimelineMark,
+    timeline: TimelineMark,
     /// Events of the Node.
     events: Events,
     /// Conditions of the Node according to the last step.
-    said: Vec<ConditionUpdate>,
+    published: Vec<ConditionUpdate>,
 }
 
 impl Lifecycle {
@@ -161,22 +156,22 @@ impl Lifecycle {
         if let Some(drain) = &mut journal.drain {
             drain.resume(now);
         }
-        let emptying = NodeDrain::carried_on(&journal, now);
+        let node_drain = NodeDrain::carried_on(&journal, now);
         Self {
             known: AgentState::new(name, journal),
             service: Service::new(Gates::new(&GateSettings::default(), now)),
             health: Health::default(),
             notices: Notices::default(),
             metadata: Metadata::default(),
-            asked: DrainRequests::default(),
+            drain_requests: DrainRequests::default(),
             shutdown: Shutdown::default(),
             scaling: Scaling::default(),
-            emptying,
-            marks: NodePatcher::new(now),
+            node_drain,
+            node_patcher: NodePatcher::new(now),
             conditions: Conditions::default(),
-            course: TimelineMark::default(),
+            timeline: TimelineMark::default(),
             events: Events::default(),
-            said: Vec::new(),
+            published: Vec::new(),
         }
     }
 
@@ -213,13 +208,13 @@ impl Lifecycle {
     /// Returns the time until which requests of the drain may be sent.
     #[must_use]
     pub fn polls_until(&self, now: Millis) -> Millis {
-        self.emptying.polls_until(now)
+        self.node_drain.polls_until(now)
     }
 
     /// Applies the settings of the instance.
     pub fn configure(&mut self, settings: &AgentSettings) {
         self.notices.configure(settings.notices.clone());
-        self.emptying.configure(settings.drain.clone());
+        self.node_drain.configure(settings.drain.clone());
     }
 
     /// Configures the gates, all closed.
@@ -244,8 +239,8 @@ impl Lifecycle {
 
     /// Returns the health of the node in detail.
     #[must_use]
-    pub fn wellbeing(&self, now: Millis) -> HealthReport {
-        self.health.wellbeing(self.other_agent_owns_health(now), self.known.wall)
+    pub fn health_report(&self, now: Millis) -> HealthReport {
+        self.health.report(self.other_agent_owns_health(now), self.known.wall)
     }
 
     fn other_agent_owns_health(&self, now: Millis) -> bool {
@@ -262,11 +257,11 @@ impl Lifecycle {
     pub fn summary(&self) -> String {
         let name = &self.known.name;
         match &self.known.seen {
-            ObservedNode::Unheard => format!("waiting for Node {name} from the API server"),
+            ObservedNode::Unknown => format!("waiting for Node {name} from the API server"),
             ObservedNode::Absent => format!("waiting for kubelet to register Node {name}"),
             ObservedNode::Foreign(id) => format!("Node {name} belongs to another instance ({id}), ignoring it"),
             ObservedNode::Ours(_) => {
-                self.emptying.summary(&self.known).unwrap_or_else(|| self.service.summary(&self.known))
+                self.node_drain.summary(&self.known).unwrap_or_else(|| self.service.summary(&self.known))
             }
         }
     }
@@ -276,21 +271,21 @@ impl Lifecycle {
         match input {
             Input::Node(node) => {
                 self.known.update_node(node);
-                self.asked.read(&mut self.known);
-                self.emptying.observe(&self.known, now);
-                Volumes::hear(&mut self.known, now);
+                self.drain_requests.read(&mut self.known);
+                self.node_drain.observe(&self.known, now);
+                Volumes::observe(&mut self.known, now);
             }
             Input::NodeRead(began, node) => {
                 let node = node.filter(|node| self.known.is_ours(node));
-                self.emptying.read(node.as_ref(), began, now);
+                self.node_drain.read(node.as_ref(), began, now);
             }
             Input::Pods(pods) => self.known.with_drain(|drain| drain.pods(now, pods)),
             Input::Reply(uid, reply) => self.known.with_drain(|drain| drain.reply(now, &uid, &reply)),
             Input::Gate(finding) => self.service.found(finding, now),
             Input::Health(sample) => self.health.take(sample, self.known.wall, now),
-            Input::Look(look) => self.health.look(look, now),
+            Input::Check(run) => self.health.record(run, now),
             Input::Bootstrap(report) => self.service.bootstrap(report, now),
-            Input::Timeline(line) => self.course.take(line),
+            Input::Timeline(line) => self.timeline.take(line),
             Input::Reading(reading) => {
                 if self.notices.read(&mut self.known, &reading, now) {
                     self.retry_soon(now);
@@ -298,14 +293,14 @@ impl Lifecycle {
             }
             Input::Reach(reach) => {
                 self.metadata.reach(reach, now);
-                self.health.look(CheckRun { check: check::NO_IMDS, trouble: self.metadata.problem() }, now);
+                self.health.record(CheckRun { check: check::NO_IMDS, trouble: self.metadata.problem() }, now);
             }
             Input::Wall(wall) => self.known.wall = wall,
             Input::Detached(volume) => Volumes::detached(&mut self.known, &volume, now),
-            Input::NodeWritten(done) => self.marks.written(done, now),
+            Input::NodeWritten(done) => self.node_patcher.written(done, now),
             Input::StatusWritten(done) => self.conditions.written(done, now),
             Input::Completed(done) => self.scaling.completed(&mut self.known, done, now),
-            Input::Told(key, done) => self.events.told(&mut self.known, key, done, now),
+            Input::EventWritten(key, done) => self.events.written(&mut self.known, key, done, now),
         }
     }
 
@@ -314,45 +309,45 @@ impl Lifecycle {
     pub fn step(&mut self, now: Millis) -> Vec<AgentAction> {
         self.notices.pass(&mut self.known, now);
         let order = self.notices.order(&self.known, now);
-        if self.emptying.follow(&mut self.known, order, now) {
+        if self.node_drain.follow(&mut self.known, order, now) {
             self.retry_soon(now);
         }
         let wanted = self.wanted(now);
         notices::sort_marks(&mut self.known, &wanted);
-        if self.marks.settled(now) {
+        if self.node_patcher.settled(now) {
             notices::forget_leftover(&mut self.known);
         }
-        self.acts(&wanted, now)
+        self.actions(&wanted, now)
     }
 
-    fn acts(&mut self, wanted: &WantedMarks, now: Millis) -> Vec<AgentAction> {
-        let mut acts = Vec::new();
+    fn actions(&mut self, wanted: &WantedMarks, now: Millis) -> Vec<AgentAction> {
+        let mut actions = Vec::new();
         self.service.observe(&self.known, now);
-        let wishes = self.node_patches(wanted);
-        acts.extend(self.marks.patch(&mut self.known, wishes, now).map(AgentAction::PatchNode));
-        let said = self.condition_updates(now);
-        acts.extend(self.conditions.patch(&self.known, &said, now).map(AgentAction::PatchStatus));
-        self.said = said;
-        acts.extend(self.emptying.step(&mut self.known, self.marks.cordoned(), now));
-        acts.extend(self.shutdown.yields(&self.known, now).then_some(AgentAction::Yield));
+        let patches = self.node_patches(wanted);
+        actions.extend(self.node_patcher.patch(&mut self.known, patches, now).map(AgentAction::PatchNode));
+        let updates = self.condition_updates(now);
+        actions.extend(self.conditions.patch(&self.known, &updates, now).map(AgentAction::PatchStatus));
+        self.published = updates;
+        actions.extend(self.node_drain.step(&mut self.known, self.node_patcher.cordoned(), now));
+        actions.extend(self.shutdown.yields(&self.known, now).then_some(AgentAction::Yield));
         let hook = self.scaling.completes(&self.known, self.notices.hook(), now);
-        acts.extend(hook.map(AgentAction::Complete));
-        let tidings = self.node_events(now);
-        acts.extend(self.events.next(&self.known, tidings, now).map(AgentAction::Tell));
+        actions.extend(hook.map(AgentAction::Complete));
+        let events = self.node_events(now);
+        actions.extend(self.events.next(&self.known, events, now).map(AgentAction::CreateEvent));
         if std::mem::take(&mut self.known.dirty) {
-            acts.insert(0, AgentAction::Save);
+            actions.insert(0, AgentAction::Save);
         }
-        acts
+        actions
     }
 
     /// Returns the time of the next step if there is no input before.
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Option<Millis> {
         let moments = [
-            self.marks.poll_timeout(now),
+            self.node_patcher.poll_timeout(now),
             self.conditions.poll_timeout(now),
             self.events.poll_timeout(now),
-            self.emptying.poll_timeout(&self.known, self.marks.cordoned(), now),
+            self.node_drain.poll_timeout(&self.known, self.node_patcher.cordoned(), now),
             self.service.poll_timeout(now),
             self.notices.poll_timeout(&self.known, now),
             self.shutdown.poll_timeout(&self.known),
@@ -363,8 +358,8 @@ impl Lifecycle {
 
     /// Returns the desired marks of the Node from all duties.
     fn wanted(&self, now: Millis) -> WantedMarks {
-        let (emptied, noticed) = (self.emptying.wanted(&self.known), self.notices.wanted(&self.known, now));
-        WantedMarks { cordon: emptied.cordon || noticed.cordon, say: emptied.say || noticed.say, ..emptied }
+        let (drain, notices) = (self.node_drain.wanted(&self.known), self.notices.wanted(&self.known, now));
+        WantedMarks { cordon: drain.cordon || notices.cordon, report: drain.report || notices.report, ..drain }
     }
 
     /// Returns the patches for the Node's specification and metadata.
@@ -372,37 +367,41 @@ impl Lifecycle {
         let wall = self.known.wall;
         let missing = self.known.node().and_then(|node| report::wanted_patch(node, wanted, wall));
         let missing = missing.map(|patch| NodePatch { patch, urgent: true });
-        let wishes = missing.into_iter().chain(notices::undo(&self.known));
-        wishes.chain(self.course.node_patch(&self.known)).collect()
+        let patches = missing.into_iter().chain(notices::undo(&self.known));
+        patches.chain(self.timeline.node_patch(&self.known)).collect()
     }
 
     /// Returns the desired conditions of the Node according to the last step.
     pub(super) fn published_conditions(&self) -> &[ConditionUpdate] {
-        &self.said
+        &self.published
     }
 
     /// Returns the desired conditions of the Node.
     fn condition_updates(&self, now: Millis) -> Vec<ConditionUpdate> {
-        let mut said: Vec<ConditionUpdate> = self.service.statement(&self.known).into_iter().collect();
-        said.extend(self.notices.statements(&self.known, now));
-        said.extend(self.metadata.statement(&self.known, now));
-        said.extend(self.asked.condition_update().or_else(|| self.emptying.condition_update(&self.known, now)));
-        said.extend(self.known.node().into_iter().flat_map(|node| self.health.statements(node, self.known.wall, now)));
-        said
+        let mut updates: Vec<ConditionUpdate> = self.service.condition_update(&self.known).into_iter().collect();
+        updates.extend(self.notices.condition_updates(&self.known, now));
+        updates.extend(self.metadata.condition_update(&self.known, now));
+        updates.extend(
+            self.drain_requests.condition_update().or_else(|| self.node_drain.condition_update(&self.known, now)),
+        );
+        updates.extend(
+            self.known.node().into_iter().flat_map(|node| self.health.condition_updates(node, self.known.wall, now)),
+        );
+        updates
     }
 
     /// Returns the desired events of the Node.
     fn node_events(&self, now: Millis) -> Vec<NodeEvent> {
-        let mut tidings: Vec<NodeEvent> = self.service.tiding(&self.known, now).into_iter().collect();
-        tidings.extend(self.notices.tidings(&self.known));
-        tidings.extend(self.emptying.node_event(&self.known));
-        tidings.extend(self.health.tidings());
-        tidings
+        let mut events: Vec<NodeEvent> = self.service.event(&self.known, now).into_iter().collect();
+        events.extend(self.notices.events(&self.known));
+        events.extend(self.node_drain.node_event(&self.known));
+        events.extend(self.health.events());
+        events
     }
 
     /// Makes all writes urgent, so that none waits for its interval.
     fn retry_soon(&mut self, now: Millis) {
-        self.marks.retry_soon(now);
+        self.node_patcher.retry_soon(now);
         self.conditions.hurry(now);
         self.events.hurry(now);
     }

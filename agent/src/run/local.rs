@@ -17,14 +17,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::lifecycle::Lifecycle;
-use crate::admin::{self, Admin};
-use crate::clock::WallOffset;
-use crate::cluster::{Cluster, Pod, WatchEvent, Watched, follow};
+use crate::bootstrap::timeline::{self, Timeline};
+use crate::cluster::{Cluster, ConditionUpdate, Pod, WatchEvent, Watched, follow};
 use crate::gates::Gate;
-use crate::metrics;
-use crate::report::ConditionUpdate;
-use crate::status::AgentStatus;
-use crate::timeline::{self, Timeline};
+use crate::host::clock::WallOffset;
+use crate::run::metrics;
+use crate::run::status::AgentStatus;
+use crate::run::status::socket::{self, StatusSocket};
 
 /// Maximum wait for the first running pod.
 const POD_PATIENCE: Duration = Duration::from_secs(600);
@@ -32,7 +31,7 @@ const POD_PATIENCE: Duration = Duration::from_secs(600);
 /// Local interfaces of the agent.
 pub(super) struct Local {
     root: PathBuf,
-    admin: Admin,
+    socket: StatusSocket,
     metrics: Arc<Metrics>,
     served: Option<AbortHandle>,
     timeline: Timeline,
@@ -54,7 +53,7 @@ pub(super) struct Local {
 #[derive(Debug, Default)]
 enum FirstPod {
     #[default]
-    Nobody,
+    NotWatched,
     Awaited(oneshot::Receiver<Timestamp>),
     Seen,
 }
@@ -65,13 +64,13 @@ impl Local {
         let metrics = Arc::new(Metrics::new(metrics::TABLE));
         let served = serve(listen, &metrics).await;
         let timeline = Timeline::read(root);
-        let admin = Admin::open(root);
+        let socket = StatusSocket::open(root);
         Self {
             root: root.to_owned(),
-            admin,
+            socket,
             metrics,
             served,
-            first_pod: if timeline.stages.contains_key(timeline::POD) { FirstPod::Seen } else { FirstPod::Nobody },
+            first_pod: if timeline.stages.contains_key(timeline::POD) { FirstPod::Seen } else { FirstPod::NotWatched },
             timeline,
             open: Vec::new(),
             shown: Vec::new(),
@@ -84,18 +83,18 @@ impl Local {
     }
 
     /// Returns the next client that requests the status.
-    pub(super) async fn asked(&self) -> UnixStream {
-        self.admin.asked().await
+    pub(super) async fn accept(&self) -> UnixStream {
+        self.socket.accept().await
     }
 
     /// Answers with the contents of files, and with newer values from the lifecycle.
-    pub(super) fn answer(&self, stream: UnixStream, life: &Lifecycle, phase: String, now: Millis) {
-        let left = AgentStatus::left(&self.root, Some(life.journal()));
-        let mut status = AgentStatus { running: true, phase, timeline: self.timeline.clone(), ..left };
+    pub(super) fn respond(&self, stream: UnixStream, life: &Lifecycle, phase: String, now: Millis) {
+        let files = AgentStatus::from_files(&self.root, Some(life.journal()));
+        let mut status = AgentStatus { running: true, phase, timeline: self.timeline.clone(), ..files };
         status.identity.node = Some(life.name().to_owned());
         status.conditions = life.published_conditions().iter().map(Into::into).collect();
-        status.health = Some(life.wellbeing(now));
-        admin::answer(stream, &status);
+        status.health = Some(life.health_report(now));
+        socket::respond(stream, &status);
     }
 
     /// Records the end of bootstrap. Its part of the timeline is complete, so the agent may write to the same file.
@@ -120,15 +119,15 @@ impl Local {
 
     /// Records changes at `now`, by the wall clock, once per iteration of the main loop. Returns the timeline's annotation if
     /// it has changed.
-    pub(super) fn turn(&mut self, life: &Lifecycle, now: Timestamp) -> Option<String> {
-        let said = life.published_conditions();
+    pub(super) fn observe(&mut self, life: &Lifecycle, now: Timestamp) -> Option<String> {
+        let published = life.published_conditions();
         let mut news = life.node().is_some() && self.timeline.reach(timeline::NODE, now);
         news |= self.gates(life, now);
-        news |= is_ready(said) && self.timeline.reach(timeline::READY, now);
+        news |= is_ready(published) && self.timeline.reach(timeline::READY, now);
         news |= self.pod();
-        if self.shown != said {
-            metrics::show_conditions(&self.metrics, said);
-            self.shown = said.to_vec();
+        if self.shown != published {
+            metrics::show_conditions(&self.metrics, published);
+            self.shown = published.to_vec();
         }
         if news {
             self.annotated = false;
@@ -144,15 +143,15 @@ impl Local {
         if matches!(self.first_pod, FirstPod::Seen) {
             return;
         }
-        let (mut told, heard) = oneshot::channel();
+        let (mut sender, receiver) = oneshot::channel();
         let (cluster, node) = (Arc::clone(cluster), node.to_owned());
         tokio::spawn(async move {
-            if let Some(at) = first_pod(cluster, &node, &mut told).await {
+            if let Some(at) = first_pod(cluster, &node, &mut sender).await {
                 // The receiver is gone if another kubeconfig has been read in the meantime.
-                let _ = told.send(at);
+                let _ = sender.send(at);
             }
         });
-        self.first_pod = FirstPod::Awaited(heard);
+        self.first_pod = FirstPod::Awaited(receiver);
     }
 
     /// Records the times at which gates opened. Gates are closed at each start of the agent, so each open gate has opened
@@ -173,10 +172,10 @@ impl Local {
     }
 
     fn pod(&mut self) -> bool {
-        let FirstPod::Awaited(heard) = &mut self.first_pod else {
+        let FirstPod::Awaited(receiver) = &mut self.first_pod else {
             return false;
         };
-        let Ok(at) = heard.try_recv() else {
+        let Ok(at) = receiver.try_recv() else {
             return false;
         };
         self.first_pod = FirstPod::Seen;
@@ -233,8 +232,8 @@ impl Drop for Local {
 }
 
 /// Reports whether all gates are open, according to the Node's condition.
-fn is_ready(said: &[ConditionUpdate]) -> bool {
-    said.iter().any(|it| it.kind == condition::AGENT_READY && it.status == condition::TRUE)
+fn is_ready(published: &[ConditionUpdate]) -> bool {
+    published.iter().any(|it| it.kind == condition::AGENT_READY && it.status == condition::TRUE)
 }
 
 fn timestamp(wall: WallOffset, moment: Millis) -> Option<Timestamp> {
@@ -242,20 +241,20 @@ fn timestamp(wall: WallOffset, moment: Millis) -> Option<Timestamp> {
 }
 
 /// Watches the pods until one runs, the receiver is dropped, or the maximum wait is over.
-async fn first_pod(cluster: Arc<Cluster>, node: &str, told: &mut oneshot::Sender<Timestamp>) -> Option<Timestamp> {
-    let (tell, mut heard) = mpsc::channel(1);
+async fn first_pod(cluster: Arc<Cluster>, node: &str, sender: &mut oneshot::Sender<Timestamp>) -> Option<Timestamp> {
+    let (events, mut receiver) = mpsc::channel(1);
     // The watch ends with this set, even while no event arrives.
     let mut following = JoinSet::new();
-    following.spawn(follow(cluster, Watched::pods_of(node), tell));
+    following.spawn(follow(cluster, Watched::pods_of(node), events));
     tokio::select! {
-        running = timeout(POD_PATIENCE, running(&mut heard)) => running.ok().flatten(),
-        () = told.closed() => None,
+        running = timeout(POD_PATIENCE, running(&mut receiver)) => running.ok().flatten(),
+        () = sender.closed() => None,
     }
 }
 
-async fn running(heard: &mut Receiver<WatchEvent<Pod>>) -> Option<Timestamp> {
+async fn running(receiver: &mut Receiver<WatchEvent<Pod>>) -> Option<Timestamp> {
     loop {
-        if let WatchEvent::All(pods) = heard.recv().await?
+        if let WatchEvent::All(pods) = receiver.recv().await?
             && pods.iter().any(|pod| pod.status.phase == "Running")
         {
             return Some(Timestamp::now());

@@ -60,13 +60,13 @@ mod tests {
 
     #[test]
     fn ended_increases_interval_until_a_write_succeeds() {
-        let mut lane = OrderedWriter::default();
+        let mut writer = OrderedWriter::default();
         let mut now = Millis(1_000_000);
         let mut waits = Vec::new();
         for done in [false, false, false, false, false, false, false, true] {
-            assert!(lane.take(now) && !lane.take(now));
-            lane.ended(done, now);
-            let next = lane.opens(now).unwrap_or(now);
+            assert!(writer.take(now) && !writer.take(now));
+            writer.ended(done, now);
+            let next = writer.opens(now).unwrap_or(now);
             waits.push(next.since(now).as_secs());
             now = next;
         }
@@ -75,15 +75,15 @@ mod tests {
 
     #[test]
     fn hurry_skips_the_interval_but_not_a_write_in_progress() {
-        let mut lane = OrderedWriter::default();
-        assert!(lane.take(Millis(0)));
-        lane.hurry(Millis(0));
-        assert!(!lane.take(Millis(0)));
-        lane.ended(true, Millis(0));
-        assert!(lane.take(Millis(0)), "it came while the other was under way");
-        lane.ended(true, Millis(0));
-        assert!(!lane.take(Millis(1)));
-        lane.hurry(Millis(1));
-        assert!(lane.take(Millis(1)));
+        let mut writer = OrderedWriter::default();
+        assert!(writer.take(Millis(0)));
+        writer.hurry(Millis(0));
+        assert!(!writer.take(Millis(0)));
+        writer.ended(true, Millis(0));
+        assert!(writer.take(Millis(0)), "it came while the other was under way");
+        writer.ended(true, Millis(0));
+        assert!(!writer.take(Millis(1)));
+        writer.hurry(Millis(1));
+        assert!(writer.take(Millis(1)));
     }
 }

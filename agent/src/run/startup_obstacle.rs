@@ -7,8 +7,9 @@ use std::time::Duration;
 use drain::Millis;
 
 use crate::bootstrap::state::BootstrapState;
+use crate::cluster::NodeEvent;
 use crate::notices::moment;
-use crate::report::{BOOTSTRAP_KEY, NodeEvent};
+use crate::run::report::BOOTSTRAP_KEY;
 
 /// Normal duration of a wait for metadata, network and systemd units at a boot.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,8 +52,8 @@ impl StartupObstacle {
     }
 
     /// Returns the event for `now`, unless the maximum number of events is reached.
-    pub(super) fn tiding(&self, told: &BTreeSet<String>, now: Millis) -> Option<NodeEvent> {
-        if told.iter().filter(|key| key.starts_with(BOOTSTRAP_KEY)).count() >= MOST {
+    pub(super) fn event(&self, published: &BTreeSet<String>, now: Millis) -> Option<NodeEvent> {
+        if published.iter().filter(|key| key.starts_with(BOOTSTRAP_KEY)).count() >= MOST {
             return None;
         }
         match self.reason.as_ref()? {
@@ -82,35 +83,35 @@ mod tests {
     }
 
     #[test]
-    fn obstacle_reports_waiting_after_patience_of_one_boot() {
+    fn event_reports_waiting_after_patience_of_one_boot() {
         let mut obstacle = StartupObstacle::default();
         let none = BTreeSet::new();
         obstacle.observe(Some(&waiting("no metadata", 100)), at(105));
-        assert_eq!(obstacle.tiding(&none, at(129)), None);
+        assert_eq!(obstacle.event(&none, at(129)), None);
         assert_eq!(obstacle.poll_timeout(at(129)), Some(at(130)));
         obstacle.observe(Some(&waiting("no user data", 129)), at(129));
-        let told = obstacle.tiding(&none, at(130)).map(|it| (it.reason, it.message));
+        let event = obstacle.event(&none, at(130)).map(|it| (it.reason, it.message));
         let message = "Bootstrap is waiting: no user data".to_owned();
-        assert_eq!(told, Some(("BootstrapWaiting", message)));
+        assert_eq!(event, Some(("BootstrapWaiting", message)));
         let done = BootstrapState::Done { node_name: "n".into(), since: Timestamp::UNIX_EPOCH };
         obstacle.observe(Some(&done), at(140));
-        assert_eq!((obstacle.tiding(&none, at(200)), obstacle.poll_timeout(at(141))), (None, None));
+        assert_eq!((obstacle.event(&none, at(200)), obstacle.poll_timeout(at(141))), (None, None));
         obstacle.observe(Some(&waiting("no metadata", 300)), at(300));
-        assert_eq!(obstacle.tiding(&none, at(301)), None, "it is another boot's patience");
+        assert_eq!(obstacle.event(&none, at(301)), None, "it is another boot's patience");
     }
 
     #[test]
-    fn obstacle_is_limited_when_the_reason_keeps_changing() {
+    fn event_is_limited_when_the_reason_keeps_changing() {
         let mut obstacle = StartupObstacle::default();
-        let mut told = BTreeSet::from(["drained-x".to_owned()]);
+        let mut published = BTreeSet::from(["drained-x".to_owned()]);
         let mut events = 0;
         for attempt in 0..100 {
             let since = Timestamp::UNIX_EPOCH;
             obstacle
                 .observe(Some(&BootstrapState::Failed { reason: format!("attempt {attempt}"), since }), at(attempt));
-            let tiding = obstacle.tiding(&told, at(attempt));
-            events += usize::from(tiding.is_some());
-            told.extend(tiding.map(|it| it.key));
+            let event = obstacle.event(&published, at(attempt));
+            events += usize::from(event.is_some());
+            published.extend(event.map(|it| it.key));
         }
         assert_eq!(events, MOST);
     }

@@ -57,7 +57,7 @@ pub(super) struct Table {
 pub enum ArgumentError {
     /// Text of the help or the version, which the user requested.
     #[error("{0}")]
-    Told(String),
+    Help(String),
     /// The command line, or a variable, is invalid.
     #[error("{0}")]
     Wrong(String),
@@ -86,9 +86,9 @@ impl Table {
         while let Some(argument) = rest.next() {
             let bytes = argument.as_bytes();
             match bytes {
-                b"-h" | b"--help" => return Err(ArgumentError::Told(self.help(&line.words))),
+                b"-h" | b"--help" => return Err(ArgumentError::Help(self.help(&line.words))),
                 b"-V" | b"--version" => {
-                    return Err(ArgumentError::Told(format!("{} {}\n", self.program, env!("CARGO_PKG_VERSION"))));
+                    return Err(ArgumentError::Help(format!("{} {}\n", self.program, env!("CARGO_PKG_VERSION"))));
                 }
                 [b'-', b'-', name @ ..] => line.long(name, &mut rest)?,
                 [b'-', name @ ..] if !name.is_empty() => line.short(name, &mut rest)?,

@@ -1,8 +1,9 @@
 //! Commands of `kerf-agent` and their options, as a table: parser and `--help` use the same data.
 
 use super::arguments::{Opt, Spec, Table};
-use crate::bootstrap::credentials::{DEFAULT_PROVIDER, PROVIDER_VARIABLE};
-use crate::imds::DEFAULT_ENDPOINT;
+use crate::aws::imds::DEFAULT_ENDPOINT;
+use crate::bootstrap::facts::PROVIDER_VARIABLE;
+use crate::bootstrap::plan::credentials::DEFAULT_PROVIDER;
 
 pub(super) const TABLE: Table = Table {
     program: "kerf-agent",

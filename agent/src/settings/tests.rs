@@ -22,9 +22,9 @@ fn wrong(line: &str) -> String {
     }
 }
 
-fn told(line: &str) -> String {
+fn output(line: &str) -> String {
     match read_with(line, &[]) {
-        Err(ArgumentError::Told(text)) => text,
+        Err(ArgumentError::Help(text)) => text,
         other => unreachable!("{line}: {other:?}"),
     }
 }
@@ -37,7 +37,7 @@ fn settings_have_defaults_when_no_option_is_given() {
         root: "/".into(),
         imds: "http://169.254.169.254".into(),
         fips: false,
-        credential_provider: crate::bootstrap::credentials::DEFAULT_PROVIDER.into(),
+        credential_provider: crate::bootstrap::plan::credentials::DEFAULT_PROVIDER.into(),
         cpu_folder: None,
         node_folder: None,
         log_format: Format::Auto,
@@ -126,26 +126,26 @@ fn read_reports_the_remedy_when_an_argument_is_invalid() {
         ("nodeadm init --skip everything", "invalid --skip `everything`: write config or run"),
     ];
     for (line, why) in rows {
-        let said = wrong(line);
-        assert!(said.starts_with(why), "{line}: {said}");
-        assert!(said.contains("--help`"), "{line}: {said}");
+        let error = wrong(line);
+        assert!(error.starts_with(why), "{line}: {error}");
+        assert!(error.contains("--help`"), "{line}: {error}");
     }
 }
 
 #[test]
 fn help_lists_all_commands_and_all_documented_options() {
-    let all = told("--help");
+    let all = output("--help");
     for command in table::TABLE.commands {
         assert!(all.contains(&format!("  {}\n", command.words)), "{all}");
-        let own = told(&format!("{} -h", command.words));
+        let own = output(&format!("{} -h", command.words));
         for option in command.options.iter().chain(table::TABLE.options) {
             let shown = own.contains(&format!("--{}", option.long));
             assert_eq!(shown, !option.help.is_empty(), "{}: {own}", option.long);
         }
         assert!(own.contains(command.help), "{own}");
     }
-    assert!(told("nodeadm --help").contains("nodeadm config dump"));
-    assert_eq!(told("-V"), format!("kerf-agent {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(output("nodeadm --help").contains("nodeadm config dump"));
+    assert_eq!(output("-V"), format!("kerf-agent {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 proptest! {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
-use crate::files::replace;
+use crate::host::files::replace;
 
 /// Path of the file, below the machine's root, beside the journal.
 const FILE: &str = "var/lib/kerf/usage.json";

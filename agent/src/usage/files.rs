@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 
 use super::parse;
-use crate::files::FileBackup;
+use crate::host::files::FileBackup;
 
 /// Size of the buffer. `/proc/vmstat` is the longest file, with 5 KiB.
 const BUFFER: usize = 16 * 1024;

@@ -8,10 +8,10 @@ use super::cgroups::{Cpu, Layout, Memory, containers};
 use super::files::Reader;
 use super::parse::{self, Stall};
 use super::windows::Part;
-use crate::files::FileBackup;
+use crate::host::files::FileBackup;
 
 /// Number of samples after which a pod's containers are listed again; those of a new pod are listed at each sample.
-const LOOKS: u32 = 6;
+const ROUNDS: u32 = 6;
 
 /// A sample of the machine and its pods.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -160,7 +160,7 @@ struct PodMeters {
     memory_waits: Option<Waits>,
     io_waits: Option<Waits>,
     containers: BTreeMap<PathBuf, ContainerMeters>,
-    looks: u32,
+    rounds: u32,
 }
 
 impl PodMeters {
@@ -186,15 +186,15 @@ impl PodMeters {
             memory_waits: waits("memory.pressure"),
             io_waits: waits("io.pressure"),
             containers: BTreeMap::new(),
-            looks: 0,
+            rounds: 0,
             relative: relative.to_owned(),
         }
     }
 
     /// Lists the containers from time to time.
     fn find_containers(&mut self, layout: &Layout, since: Option<Duration>) {
-        let due = self.looks < LOOKS || self.looks.is_multiple_of(LOOKS);
-        self.looks = self.looks.wrapping_add(1);
+        let due = self.rounds < ROUNDS || self.rounds.is_multiple_of(ROUNDS);
+        self.rounds = self.rounds.wrapping_add(1);
         if !due {
             return;
         }
@@ -329,7 +329,7 @@ pub struct Sampler {
     machine: NodeMeters,
     pods: BTreeMap<String, PodMeters>,
     /// Time of the last sample.
-    looked: Option<Duration>,
+    sampled: Option<Duration>,
 }
 
 impl Sampler {
@@ -344,12 +344,12 @@ impl Sampler {
             base: base.to_owned(),
             reader: Reader::new(),
             pods: BTreeMap::new(),
-            looked: None,
+            sampled: None,
         }
     }
 
     /// Takes a sample. `now` must be of a monotonic clock.
-    pub fn look(&mut self, now: Duration) -> UsageSample {
+    pub fn sample(&mut self, now: Duration) -> UsageSample {
         self.reader.begin();
         self.find_pods();
         let mut node = self.machine.read(&mut self.reader, now);
@@ -362,7 +362,7 @@ impl Sampler {
                 pods.push((uid.clone(), sample));
             }
         }
-        self.looked = Some(now);
+        self.sampled = Some(now);
         UsageSample { node, pods }
     }
 
@@ -373,7 +373,7 @@ impl Sampler {
         let found = self.layout.pods(&self.base);
         self.pods.retain(|uid, pod| found.get(uid) == Some(&pod.relative));
         for (uid, relative) in found {
-            let since = self.looked;
+            let since = self.sampled;
             let pod = self.pods.entry(uid).or_insert_with(|| PodMeters::new(&self.layout, &relative, since));
             pod.find_containers(&self.layout, since);
         }

@@ -89,8 +89,8 @@ mod tests {
             let period = Duration::from_secs(10);
             let mut pace = SampleTiming::new(seed, period);
             let (mut kills, mut tried, mut written) = (0, None, None);
-            for (look, (new, refused)) in (0_u32..).zip(news.iter().zip(&refusals)) {
-                let now = period * look;
+            for (round, (new, refused)) in (0_u32..).zip(news.iter().zip(&refusals)) {
+                let now = period * round;
                 kills += u64::from(*new == 0);
                 if pace.is_due(&gist(kills), now) {
                     prop_assert!(tried.is_none_or(|at| now - at >= CLOSEST), "{tried:?} {now:?}");

@@ -91,8 +91,8 @@ impl Ring<Part> {
     /// Returns the greatest share in thousandths, of the slots with a whole of at least `least`; `None` where there is no such
     /// slot.
     pub(super) fn worst(&mut self, least: u64, now: Timestamp) -> Option<u16> {
-        let told = self.recent(now).iter().filter(|slot| slot.whole >= least.max(1));
-        let shares = told.map(|slot| u128::from(slot.part) * 1000 / u128::from(slot.whole));
+        let filled = self.recent(now).iter().filter(|slot| slot.whole >= least.max(1));
+        let shares = filled.map(|slot| u128::from(slot.part) * 1000 / u128::from(slot.whole));
         shares.max().map(|share| u16::try_from(share.min(1000)).unwrap_or(1000))
     }
 }

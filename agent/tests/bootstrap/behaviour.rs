@@ -4,8 +4,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
+use agent::bootstrap::timeline::Timeline;
 use agent::bootstrap::{BootstrapPlan, BootstrapState};
-use agent::timeline::Timeline;
 use tokio::net::TcpListener;
 
 use crate::imds::{FakeImds, Fault};

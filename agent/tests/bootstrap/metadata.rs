@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::imds::{Imds, ImdsError};
+use agent::aws::imds::{Imds, ImdsError};
 
 use crate::imds::{FakeImds, Fault};
 use crate::room::metadata;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use agent::bootstrap::observe::Configurator;
+use agent::bootstrap::timeline::{CONFIG, CONTAINERD, CREDENTIALS, IMDS, KUBELET, Timeline};
 use agent::bootstrap::{BootstrapOutcome, BootstrapState};
-use agent::observe::Configurator;
-use agent::timeline::{CONFIG, CONTAINERD, CREDENTIALS, IMDS, KUBELET, Timeline};
 
 use crate::imds::FakeImds;
 use crate::room::{Room, USER_DATA, metadata};

@@ -8,12 +8,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::bootstrap::credentials::DEFAULT_PROVIDER;
+use agent::aws::imds::Imds;
+use agent::aws::imds::backoff::Backoff;
+use agent::bootstrap::plan::credentials::DEFAULT_PROVIDER;
 use agent::bootstrap::{Bootstrap, BootstrapState};
-use agent::environment::Environment;
 use agent::host::Host;
-use agent::imds::Imds;
-use agent::imds::backoff::Backoff;
+use agent::host::environment::Environment;
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::ec2::{Ec2, Ec2Error, Ec2Retries};
-use agent::environment::Environment;
+use agent::aws::ec2::{Ec2, Ec2Error, Ec2Retries};
+use agent::host::environment::Environment;
 use agent::nodeadm::Machine;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use agent::aws::imds::Imds;
 use agent::bootstrap::Bootstrap;
-use agent::imds::Imds;
 use agent::nodeadm::command::{Init, Nodeadm, Phase, Sources};
 use agent::nodeadm::{Machine, run};
 use serde_json::Value;

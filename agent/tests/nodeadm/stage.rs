@@ -5,9 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::ec2;
-use agent::imds::Imds;
-use agent::imds::backoff::Backoff;
+use agent::aws::ec2;
+use agent::aws::imds::Imds;
+use agent::aws::imds::backoff::Backoff;
 use agent::nodeadm::Machine;
 use agent::nodeadm::link::hook;
 use agent::nodeadm::metadata::MetadataRetries;

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use agent::bootstrap::credentials::DEFAULT_PROVIDER;
+use agent::aws::imds::IdentityDocument;
 use agent::bootstrap::facts::{Facts, Hardware, Software};
+use agent::bootstrap::plan::credentials::DEFAULT_PROVIDER;
 use agent::host::{ContainerdVersion, KubeletVersion};
-use agent::imds::IdentityDocument;
 use machine::pods::InterfaceLimits;
 use machine::userdata;
 use serde::Deserialize;

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use agent::bootstrap::BootstrapPlan;
-use agent::bootstrap::containerd::{SOCI_CONFIG, SOCI_DROP_IN};
-use agent::bootstrap::hosts;
+use agent::bootstrap::facts::{HOSTS_FILE, api_host};
+use agent::bootstrap::plan::containerd::{SOCI_CONFIG, SOCI_DROP_IN};
 use agent::bootstrap::plan::{PlanPart, plan};
 use machine::nodeconfig::{DisabledMount, LocalStorageStrategy};
 use serde_json::{Value, json};
@@ -93,12 +93,12 @@ fn plan_leaves_hosts_file_unchanged_when_planned_again() {
     let addresses: Vec<IpAddr> = vec!["10.0.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
     for before in ["", "127.0.0.1 localhost\n", "127.0.0.1 localhost"] {
         let machine = Machine { hosts: before.to_owned(), api_addresses: addresses.clone(), ..Machine::default() };
-        let first = plan(&machine.facts(&outpost)).unwrap().file(hosts::PATH).unwrap().content.clone();
+        let first = plan(&machine.facts(&outpost)).unwrap().file(HOSTS_FILE).unwrap().content.clone();
         let text = String::from_utf8(first).unwrap();
         assert!(text.contains("10.0.0.1\texample.com\n2001:db8::1\texample.com\n"), "{text}");
         assert!(text.starts_with(before), "{text}");
         let again = Machine { hosts: text.clone(), ..machine };
-        let second = plan(&again.facts(&outpost)).unwrap().file(hosts::PATH).unwrap().content.clone();
+        let second = plan(&again.facts(&outpost)).unwrap().file(HOSTS_FILE).unwrap().content.clone();
         assert_eq!(String::from_utf8(second).unwrap(), text);
     }
 }
@@ -114,7 +114,7 @@ fn api_host_returns_host_of_endpoint() {
         ("https:///path", None),
         ("https://a b", None),
     ] {
-        assert_eq!(hosts::api_host(endpoint).ok(), host, "{endpoint}");
+        assert_eq!(api_host(endpoint).ok(), host, "{endpoint}");
     }
 }
 

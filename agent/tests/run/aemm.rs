@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use agent::imds::Imds;
+use agent::aws::imds::Imds;
 use agent::notices::{MaintenanceState, NoticeValue, WatchUpdate, watch};
 use drain::Millis;
 use tempfile::TempDir;
@@ -64,10 +64,10 @@ impl Aemm {
         let mut heard = Vec::new();
         let listening = async {
             while !missing.is_empty() {
-                if let WatchUpdate::Said(reading) = news.recv().await.expect("the watch goes on") {
-                    assert!(reading.heard.is_some(), "its clock comes along");
-                    missing.retain(|expects| !expects(&reading.said));
-                    heard.push(reading.said);
+                if let WatchUpdate::Reading(reading) = news.recv().await.expect("the watch goes on") {
+                    assert!(reading.date.is_some(), "its clock comes along");
+                    missing.retain(|expects| !expects(&reading.value));
+                    heard.push(reading.value);
                 }
             }
         };

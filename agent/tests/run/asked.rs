@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent::cluster::Node;
-use agent::journal::Journal;
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use api::DrainProgress;
 use drain::{Action, Millis, PodOnNode, Reply};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::clock::{Clock, ClockOffset};
 use agent::cluster::{
     Access, Cluster, ClusterError, Command, Credentials, Node, Pod, Variable, WatchEvent, Watched, follow,
 };
+use agent::host::clock::{Clock, ClockOffset};
 use drain::{Millis, Reply};
 use hyper::Method;
 use serde_json::json;

@@ -6,8 +6,8 @@ use agent::bootstrap::state::BootstrapState;
 use agent::cluster::Node;
 use agent::gates::{GateAnswer, Gates, ProbeResult};
 use agent::health::HealthSample;
-use agent::journal::{Journal, OwnedMarks};
 use agent::notices::{NoticeReading, NoticeValue, Reachability, Watcher};
+use agent::run::journal::{Journal, OwnedMarks};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
 use machine::agent::AgentSettings;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 pub const INSTANCE: &str = "i-0abc";
 pub const NAME: &str = "ip-10-0-0-1.us-west-2.compute.internal";
-const ALL: OwnedMarks = OwnedMarks { cordoned: true, excluded: true, dated: true, said: true };
+const ALL: OwnedMarks = OwnedMarks { cordoned: true, excluded: true, dated: true, reported: true };
 pub const T0: Millis = Millis(1_767_268_800_000);
 
 pub fn at(seconds: u64) -> Millis {
@@ -76,7 +76,7 @@ pub fn started() -> Lifecycle {
 }
 
 fn reading(said: NoticeValue) -> Input {
-    Input::Reading(NoticeReading { said, heard: None })
+    Input::Reading(NoticeReading { value: said, date: None })
 }
 
 pub fn spot(deadline: Millis) -> Input {
@@ -100,13 +100,13 @@ pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
         let answer = match act {
             AgentAction::PatchNode(_) => Input::NodeWritten(true),
             AgentAction::PatchStatus(_) => Input::StatusWritten(true),
-            AgentAction::Tell(tiding) => Input::Told(tiding.key.clone(), true),
+            AgentAction::CreateEvent(tiding) => Input::EventWritten(tiding.key.clone(), true),
             AgentAction::Complete(_) => Input::Completed(true),
             AgentAction::ReadNode(FirstOwner::Read) => read(now, None),
             AgentAction::Save
             | AgentAction::FollowPods
             | AgentAction::Drain(_)
-            | AgentAction::LookAttached { .. }
+            | AgentAction::ReadAttachment { .. }
             | AgentAction::Yield => continue,
             AgentAction::ReadNode(FirstOwner::TakeBack(_)) => continue,
         };
@@ -131,13 +131,13 @@ pub fn short(acts: &[AgentAction]) -> Vec<String> {
             let said: Vec<_> = said.map(|it| format!("{}={}", it["reason"], it["status"])).collect();
             said.join(" ").replace('"', "")
         }
-        AgentAction::Tell(tiding) => format!("tell {}", tiding.reason),
+        AgentAction::CreateEvent(tiding) => format!("tell {}", tiding.reason),
         AgentAction::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
         AgentAction::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
         AgentAction::Drain(Action::List) => "list".to_owned(),
         AgentAction::ReadNode(FirstOwner::Read) => "read".to_owned(),
         AgentAction::ReadNode(FirstOwner::TakeBack(words)) => format!("take back {words}"),
-        AgentAction::LookAttached { volume, .. } => format!("look {volume}"),
+        AgentAction::ReadAttachment { volume, .. } => format!("look {volume}"),
         AgentAction::Yield => "yield".to_owned(),
         AgentAction::Complete(hook) => format!("complete {}", hook.hook),
     };
@@ -325,7 +325,7 @@ fn drain_emits_one_event_with_pods_left() {
                 AgentAction::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
                     life.take(Input::Reply(uid, Reply::Unreachable), at(second));
                 }
-                AgentAction::Tell(tiding) => told.push(tiding),
+                AgentAction::CreateEvent(tiding) => told.push(tiding),
                 _ => {}
             }
         }
@@ -374,7 +374,7 @@ fn bootstrap_failure_emits_event_and_condition() {
     life.take(Input::Node(None), T0);
     let acts = settle(&mut life, T0);
     assert_eq!(short(&acts), ["tell BootstrapFailed"]);
-    let Some(AgentAction::Tell(tiding)) = acts.first() else { unreachable!("{acts:?}") };
+    let Some(AgentAction::CreateEvent(tiding)) = acts.first() else { unreachable!("{acts:?}") };
     let event = tiding.event(NAME, None, T0);
     assert_eq!(event["involvedObject"]["name"], NAME);
     assert_eq!(event["metadata"]["namespace"], "default");
@@ -403,7 +403,7 @@ fn interrupted_node() -> Input {
 fn step_removes_marks_of_an_earlier_boot_once() {
     for cordoned in [true, false] {
         let mut journal = Journal::new(INSTANCE, Some("two".into()));
-        journal.leftover = Some(OwnedMarks { cordoned, excluded: cordoned, dated: true, said: true });
+        journal.leftover = Some(OwnedMarks { cordoned, excluded: cordoned, dated: true, reported: true });
         let mut life = carried_on(journal, T0);
         life.take(interrupted_node(), T0);
         assert_eq!(short(&settle(&mut life, T0)), ["heartbeat", "CNI=False InterruptionOver=False"]);
@@ -462,7 +462,9 @@ fn shutdown_waits_for_drain_and_deletes_no_pod() {
                 AgentAction::Drain(Action::Evict { uid, .. }) => {
                     life.take(Input::Reply(uid, Reply::Unreachable), at(second));
                 }
-                AgentAction::Drain(Action::Delete { uid, .. }) => panic_with(&AgentAction::Tell(report_of(&uid))),
+                AgentAction::Drain(Action::Delete { uid, .. }) => {
+                    panic_with(&AgentAction::CreateEvent(report_of(&uid)))
+                }
                 AgentAction::Yield => yielded.push(second),
                 _ => {}
             }
@@ -477,8 +479,8 @@ fn shutdown_waits_for_drain_and_deletes_no_pod() {
     assert!(short(&settle(&mut life, at(1))).contains(&"yield".to_owned()), "an empty node waits for nothing");
 }
 
-fn report_of(uid: &str) -> agent::report::NodeEvent {
-    agent::report::NodeEvent { key: String::new(), warning: true, reason: "deleted", message: uid.to_owned() }
+fn report_of(uid: &str) -> agent::cluster::NodeEvent {
+    agent::cluster::NodeEvent { key: String::new(), warning: true, reason: "deleted", message: uid.to_owned() }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::imds::Imds;
+use agent::aws::imds::Imds;
 use agent::notices::{NoticeValue, WatchUpdate, watch};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -77,8 +77,8 @@ async fn outlives(wrong: &Wrong) {
     loop {
         match news.recv().await.expect("the watch goes on") {
             WatchUpdate::Reach(reach) => failed += reach.failed,
-            WatchUpdate::Said(reading) => {
-                assert!(!matches!(reading.said, NoticeValue::Spot { .. }), "{:?}", reading.said)
+            WatchUpdate::Reading(reading) => {
+                assert!(!matches!(reading.value, NoticeValue::Spot { .. }), "{:?}", reading.value)
             }
         }
         if failed > 0 || !matches!(wrong, Wrong::Body(_)) {
@@ -90,8 +90,8 @@ async fn outlives(wrong: &Wrong) {
     }
     fake.set(SPOT, NOTICE);
     loop {
-        if let WatchUpdate::Said(reading) = news.recv().await.expect("the watch goes on")
-            && matches!(&reading.said, NoticeValue::Spot { action, .. } if action == "terminate")
+        if let WatchUpdate::Reading(reading) = news.recv().await.expect("the watch goes on")
+            && matches!(&reading.value, NoticeValue::Spot { action, .. } if action == "terminate")
         {
             return;
         }

@@ -1,7 +1,7 @@
 //! Drain ownership: agent and controller never evict at the same time. The agent respects the controller's mark on its Node,
 //! also after the agent was stopped for some time.
 
-use agent::journal::Journal;
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{FORSAKEN, FirstOwner, READING_HOLDS, Reply};
 use hyper::Method;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::clock::WallOffset;
+use agent::host::clock::WallOffset;
 use agent::notices::{
     Maintenance, MaintenanceState, NoticeAction, NoticeReading, NoticeStore, NoticeTerms, NoticeValue,
 };
@@ -45,7 +45,7 @@ impl Case {
     }
 
     fn read(&mut self, said: NoticeValue, now: Millis) -> bool {
-        self.ledger.read(&NoticeReading { said, heard: None }, WallOffset::default(), now)
+        self.ledger.read(&NoticeReading { value: said, date: None }, WallOffset::default(), now)
     }
 
     /// Returns the action, the id of the leading notice, the deadline and the time of forced deletion; times are seconds from
@@ -66,9 +66,9 @@ fn draining(id: &str, deadline: u64, forced: Option<u64>) -> (NoticeAction, Stri
 #[test]
 fn response_takes_most_urgent_notice_and_earliest_deadline() {
     let mut case = Case::new();
-    assert_eq!(case.stance(T0), (NoticeAction::Tell, String::new(), None, None));
+    assert_eq!(case.stance(T0), (NoticeAction::Report, String::new(), None, None));
     assert!(case.read(NoticeValue::Rebalance { time: T0 }, T0));
-    assert_eq!(case.stance(T0).0, NoticeAction::Tell);
+    assert_eq!(case.stance(T0).0, NoticeAction::Report);
     assert!(case.read(reboot(MaintenanceState::Active, 900), T0));
     assert_eq!(case.stance(T0), draining("maintenance-e1", 900, Some(900)));
     assert!(case.read(NoticeValue::Scaling("Terminated".into()), at(1)));
@@ -88,13 +88,13 @@ fn response_drains_when_maintenance_lead_begins() {
     assert!(case.read(reboot(MaintenanceState::Active, 7200), T0));
     let terms = NoticeTerms { settings: &case.settings, rebalance: Rebalance::Ignore, approved: None };
     assert_eq!(case.ledger.changes_at(&terms, T0), Some(at(5400)));
-    assert_eq!(case.stance(at(5399)).0, NoticeAction::Tell);
+    assert_eq!(case.stance(at(5399)).0, NoticeAction::Report);
     assert_eq!(case.stance(at(5400)), draining("maintenance-e1", 7200, Some(7200)));
     let mut late = Case::new();
     late.read(reboot(MaintenanceState::Active, 10), at(300));
     assert_eq!(late.stance(at(300)), draining("maintenance-e1", 420, Some(420)), "its window is open already");
     late.settings.maintenance.enabled = false;
-    assert_eq!(late.stance(at(300)).0, NoticeAction::Tell);
+    assert_eq!(late.stance(at(300)).0, NoticeAction::Report);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn response_follows_maintenance_window_when_it_moves() {
     case.read(reboot(MaintenanceState::Active, 1000), T0);
     assert_eq!(case.stance(T0).0, NoticeAction::Drain);
     assert!(case.read(reboot(MaintenanceState::Active, 90_000), at(5)));
-    assert_eq!(case.stance(at(5)).0, NoticeAction::Tell);
+    assert_eq!(case.stance(at(5)).0, NoticeAction::Report);
     assert!(case.read(reboot(MaintenanceState::Active, 500), at(10)));
     assert_eq!(case.stance(at(10)), draining("maintenance-e1", 500, Some(500)));
 }
@@ -114,7 +114,7 @@ fn response_ends_when_maintenance_is_canceled_or_absent() {
         let mut case = Case::new();
         case.read(reboot(MaintenanceState::Active, 900), T0);
         assert!(case.read(reboot(standing, 900), at(5)));
-        assert_eq!(case.stance(at(5)).0, NoticeAction::Tell, "{standing:?}");
+        assert_eq!(case.stance(at(5)).0, NoticeAction::Report, "{standing:?}");
         assert!(!case.read(reboot(standing, 900), at(10)), "the same again is no news");
     }
     let mut case = Case::new();
@@ -126,7 +126,7 @@ fn response_ends_when_maintenance_is_canceled_or_absent() {
     case.read(NoticeValue::Maintenance(Vec::new()), at(124));
     assert_eq!(case.stance(at(124)).0, NoticeAction::Drain);
     case.read(NoticeValue::Maintenance(Vec::new()), at(125));
-    assert_eq!(case.stance(at(125)).0, NoticeAction::Tell);
+    assert_eq!(case.stance(at(125)).0, NoticeAction::Report);
     assert!(case.read(reboot(MaintenanceState::Active, 900), at(130)));
     assert_eq!(case.stance(at(130)), draining("maintenance-e1-1", 900, Some(900)), "it is another notice now");
 }
@@ -146,7 +146,7 @@ fn read_is_stable_when_maintenance_list_contradicts_itself() {
         assert_eq!(case.read(NoticeValue::Maintenance(list.clone()), T0), counts.is_some(), "{list:?}");
         assert!(!case.read(NoticeValue::Maintenance(list.clone()), T0), "the same is no news: {list:?}");
         let expected = counts.map_or_else(
-            || (NoticeAction::Tell, String::new(), None, None),
+            || (NoticeAction::Report, String::new(), None, None),
             |end| draining("maintenance-e1", end, Some(end)),
         );
         assert_eq!(case.stance(T0), expected, "{list:?}");
@@ -171,7 +171,7 @@ fn pass_removes_notice_when_machine_resumes_from_hibernation() {
     let mut case = Case::new();
     case.read(NoticeValue::Spot { action: "hibernate".into(), time: at(10) }, T0);
     assert!(!case.ledger.pass(at(309)) && case.ledger.pass(at(310)) && !case.ledger.pass(at(311)));
-    assert_eq!(case.stance(at(310)).0, NoticeAction::Tell);
+    assert_eq!(case.stance(at(310)).0, NoticeAction::Report);
     let mut case = Case::new();
     case.read(spot(10), T0);
     assert!(!case.ledger.pass(at(100_000)), "one that was to end has not come back");
@@ -183,7 +183,7 @@ fn response_follows_rebalance_policy_of_nodepool() {
     case.read(NoticeValue::Rebalance { time: T0 }, T0);
     let id = "rebalance-1767268800000";
     let rows = [
-        (Rebalance::Ignore, Some(id), NoticeAction::Tell),
+        (Rebalance::Ignore, Some(id), NoticeAction::Report),
         (Rebalance::Cordon, Some(id), NoticeAction::Cordon),
         (Rebalance::Replace, None, NoticeAction::Cordon),
         (Rebalance::Replace, Some("rebalance-1"), NoticeAction::Cordon),
@@ -219,11 +219,11 @@ fn rebooted_removes_reboot_maintenance_only() {
     let mut case = Case::new();
     case.read(list(MaintenanceState::Active), T0);
     case.ledger = std::mem::take(&mut case.ledger).rebooted();
-    assert_eq!(case.stance(at(200)).0, NoticeAction::Tell);
+    assert_eq!(case.stance(at(200)).0, NoticeAction::Report);
     case.read(list(MaintenanceState::Active), at(300));
     assert_eq!(case.stance(at(300)), draining("maintenance-ends", 420, Some(420)), "EC2 goes on listing both");
     case.read(list(MaintenanceState::Completed), at(400));
-    assert_eq!(case.stance(at(400)).0, NoticeAction::Tell);
+    assert_eq!(case.stance(at(400)).0, NoticeAction::Report);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn response_uses_remaining_time_when_clocks_disagree() {
         let truth = i64::try_from(now.0).unwrap_or(0) - i64::try_from(T0.0).unwrap_or(0);
         let wall = WallOffset(set - truth);
         let mut ledger = NoticeStore::default();
-        ledger.read(&NoticeReading { said: spot(120), heard }, wall, now);
+        ledger.read(&NoticeReading { value: spot(120), date: heard }, wall, now);
         let settings = NoticeSettings::default();
         let terms = NoticeTerms { settings: &settings, rebalance: Rebalance::Ignore, approved: None };
         let deadline = ledger.response(&terms, now).deadline.unwrap_or_default();

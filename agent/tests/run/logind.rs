@@ -7,7 +7,7 @@ use std::sync::mpsc as channel;
 use std::thread;
 use std::time::Duration;
 
-use agent::logind::{Delay, watch};
+use agent::notices::logind::{Delay, watch};
 use agent::notices::{NoticeValue, WatchUpdate};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use tempfile::TempDir;
@@ -211,10 +211,10 @@ async fn held(delay: &Delay) {
 
 async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
     loop {
-        if let WatchUpdate::Said(reading) =
+        if let WatchUpdate::Reading(reading) =
             timeout(SOON, news.recv()).await.expect("news in time").expect("the watch goes on")
         {
-            return reading.said;
+            return reading.value;
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agent::imds::Imds;
+use agent::aws::imds::Imds;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -128,7 +128,7 @@ impl Machine {
         let mut last = String::new();
         let reported = async {
             loop {
-                match agent::admin::ask(self.root.path()).await {
+                match agent::run::status::socket::ask(self.root.path()).await {
                     Ok(status) if status.phase.contains(text) => return,
                     Ok(status) => last = status.phase,
                     Err(error) => last = error.to_string(),
@@ -168,7 +168,7 @@ impl Machine {
 }
 
 async fn run(root: &Path, imds: Arc<Imds>) {
-    let role = agent::identity::Role::new(Arc::clone(&imds));
+    let role = agent::aws::identity::Role::new(Arc::clone(&imds));
     agent::run::run(root, imds, role, Some(Listen(None))).await.unwrap();
 }
 

@@ -1,12 +1,12 @@
 //! The file of the journal: its owner, and the content that survives a boot.
 
-use agent::clock::WallOffset;
-use agent::journal::{Journal, JournalError, OwnedMarks};
+use agent::host::clock::WallOffset;
 use agent::notices::{NoticeReading, NoticeStore, NoticeValue};
+use agent::run::journal::{Journal, JournalError, OwnedMarks};
 use drain::Millis;
 use tempfile::TempDir;
 
-const CORDONED: OwnedMarks = OwnedMarks { cordoned: true, excluded: false, dated: false, said: false };
+const CORDONED: OwnedMarks = OwnedMarks { cordoned: true, excluded: false, dated: false, reported: false };
 const FILE: &str = "var/lib/kerf/journal.json";
 
 fn machine(boot: &str) -> TempDir {
@@ -24,7 +24,7 @@ fn reboot(root: &TempDir, boot: &str) {
 fn with_notice(root: &TempDir) -> Journal {
     let mut journal = Journal::read(root.path(), "i-1").unwrap();
     let said = NoticeValue::Spot { action: "stop".into(), time: Millis(5) };
-    journal.notices.read(&NoticeReading { said, heard: None }, WallOffset::default(), Millis(1));
+    journal.notices.read(&NoticeReading { value: said, date: None }, WallOffset::default(), Millis(1));
     journal.write(root.path()).unwrap();
     journal
 }

@@ -19,7 +19,9 @@ async fn said(news: &mut Receiver<WatchUpdate>) -> NoticeValue {
     let next = async {
         loop {
             match news.recv().await.expect("the watch goes on") {
-                WatchUpdate::Said(NoticeReading { said, .. }) if said != NoticeValue::Maintenance(Vec::new()) => {
+                WatchUpdate::Reading(NoticeReading { value: said, .. })
+                    if said != NoticeValue::Maintenance(Vec::new()) =>
+                {
                     return said;
                 }
                 _ => {}

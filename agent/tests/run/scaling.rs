@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::ec2::auto_scaling::{CompleteError, complete};
-use agent::environment::Environment;
+use agent::aws::ec2::auto_scaling::{CompleteError, complete};
+use agent::aws::imds::Imds;
 use agent::host::Host;
-use agent::imds::Imds;
+use agent::host::environment::Environment;
 use machine::agent::notices::LifecycleHook;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agent::bootstrap::state::BootstrapState;
-use agent::clock::WallOffset;
-use agent::journal::Journal;
+use agent::host::clock::WallOffset;
 use agent::notices::{ImdsNoticeKind, Maintenance, MaintenanceState, NoticeReading, NoticeValue};
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::Millis;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -79,7 +79,7 @@ impl World {
     fn play(&mut self, step: &Step) {
         match step {
             Step::Read(said) => {
-                let reading = NoticeReading { said: said.clone(), heard: None };
+                let reading = NoticeReading { value: said.clone(), date: None };
                 self.life.take(Input::Reading(reading), self.now);
             }
             Step::Pass(seconds) => self.now = self.now + Duration::from_secs(*seconds),
@@ -119,7 +119,7 @@ impl World {
         self.excluded_by_others = on;
     }
 
-    fn left(&self) -> agent::journal::OwnedMarks {
+    fn left(&self) -> agent::run::journal::OwnedMarks {
         self.life.journal().leftover.unwrap_or_default()
     }
 
@@ -161,10 +161,10 @@ impl World {
                 }
                 Input::StatusWritten(answered)
             }
-            AgentAction::Tell(tiding) => {
+            AgentAction::CreateEvent(event) => {
                 // The API server rejects an event that exists: the agent sends an event again when its response was lost.
-                assert!(!arrives || self.told.insert(tiding.key.clone()) || !answered || self.lost_before(&tiding.key));
-                Input::Told(tiding.key, answered)
+                assert!(!arrives || self.told.insert(event.key.clone()) || !answered || self.lost_before(&event.key));
+                Input::EventWritten(event.key, answered)
             }
             _ => return,
         };
@@ -173,7 +173,7 @@ impl World {
 
     /// Reports whether the event was sent, but the journal has no record of it.
     fn lost_before(&self, key: &str) -> bool {
-        !self.life.journal().told.contains(key)
+        !self.life.journal().published_events.contains(key)
     }
 
     /// Asserts that the journal on disk records a mark of the agent before the mark is sent.

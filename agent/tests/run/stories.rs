@@ -2,7 +2,7 @@
 //! as the controller does, to the second. Only the agent handles a notice.
 
 use agent::cluster::Node;
-use agent::journal::Journal;
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use api::{DrainRequest, annotation};
 use drain::{Action, Millis, PodOnNode, Reply};
@@ -51,9 +51,9 @@ impl Agent {
                 Input::NodeWritten(true)
             }
             AgentAction::PatchStatus(_) => Input::StatusWritten(true),
-            AgentAction::Tell(tiding) => Input::Told(tiding.key, true),
+            AgentAction::CreateEvent(tiding) => Input::EventWritten(tiding.key, true),
             AgentAction::ReadNode(_) => read(now, None),
-            AgentAction::LookAttached { volume, .. } => {
+            AgentAction::ReadAttachment { volume, .. } => {
                 Some(Input::Detached(volume.clone())).filter(|_| !self.volumes.contains(&volume))?
             }
             AgentAction::Save | AgentAction::FollowPods | AgentAction::Yield | AgentAction::Complete(_) => return None,

@@ -1,6 +1,6 @@
 //! Settings of the agent, and their sources.
 
-use agent::policies::{Policies, read};
+use agent::bootstrap::policies::{Policies, read};
 use machine::agent::{AgentSettings, MEDIA_TYPE};
 use machine::mime::{self, Part};
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::clock::ClockOffset;
+use agent::aws::identity::Role;
+use agent::aws::imds::Imds;
 use agent::cluster::{Access, Cluster, Command, Credentials};
-use agent::identity::Role;
-use agent::imds::Imds;
+use agent::host::clock::ClockOffset;
 use hyper::Method;
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,7 +1,7 @@
 //! The token verifier alone: the tokens that it accepts, and every error of a token.
 
-use agent::identity::signing::{Keys, Request, Signer};
-use agent::identity::{Audience, token};
+use agent::aws::identity::signing::{Keys, Request, Signer};
+use agent::aws::identity::{Audience, token};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};

@@ -35,7 +35,7 @@ fn tree(pods: usize, containers: usize) -> Tree {
 fn kept_open(pods: usize, containers: usize) -> usize {
     let tree = tree(pods, containers);
     let mut sampler = Sampler::new(tree.path(), "/");
-    (0..3).for_each(|look| drop(sampler.look(Duration::from_secs(look * 10))));
+    (0..3).for_each(|look| drop(sampler.sample(Duration::from_secs(look * 10))));
     let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     open.filter(|path| path.starts_with(tree.path())).count()
 }
@@ -47,11 +47,11 @@ fn reads_per_look(pods: usize) -> Option<u64> {
     let start: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
     let mut history = History::new(start);
     // The first sample opens all files.
-    sampler.look(Duration::ZERO);
+    sampler.sample(Duration::ZERO);
     let before = reads()?;
     for look in 1..=LOOKS {
         let seconds = look * 10;
-        let sample = sampler.look(Duration::from_secs(seconds));
+        let sample = sampler.sample(Duration::from_secs(seconds));
         let now = start + SignedDuration::from_secs(seconds.cast_signed());
         history.take(&sample, 8, 10, now);
         let _ = std::hint::black_box(report(&mut history, "i-1", now));

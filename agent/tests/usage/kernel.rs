@@ -107,11 +107,11 @@ fn sampler_measures_cpu_and_memory_of_a_real_process() {
 fn measure(pod: &Pod, child: &Child, clock: Instant) -> (UsageSample, f64, Duration) {
     let mut sampler = Sampler::new(Path::new("/"), &pod.base);
     let (before, from) = (ticks(child), clock.elapsed());
-    sampler.look(from);
+    sampler.sample(from);
     while ticks(child) < before + 50 {
         std::thread::sleep(Duration::from_millis(20));
     }
     let (after, to) = (ticks(child), clock.elapsed());
-    let sample = sampler.look(to);
+    let sample = sampler.sample(to);
     (sample, (after - before) as f64 / 100.0, to - from)
 }

@@ -54,7 +54,7 @@ async fn usage_applies_report_when_node_is_confirmed() {
     let read = api::usage::Usage::read(&spec).unwrap();
     assert!(read.pod(&uid(1)).is_some() && read.is_current(jiff::Timestamp::now()));
     until("word of it", || usage.last().filter(|last| last.reported_at.is_some())).await;
-    let told = agent::status::AgentStatus::left(tree.path(), None).usage;
+    let told = agent::run::status::AgentStatus::from_files(tree.path(), None).usage;
     assert_eq!((told["pods"].as_u64(), told["memoryP95"].is_string()), (Some(1), true), "`status` shows it: {told}");
     usage.finish().await;
     assert_eq!(api.requests(&Method::PATCH, PATH).len(), 1, "one in 30 s");

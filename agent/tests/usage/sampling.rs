@@ -36,7 +36,7 @@ fn sampler_returns_the_same_for_every_cgroup_layout() {
     for kind in KINDS {
         let mut tree = machine(kind);
         let mut sampler = Sampler::new(tree.path(), "/");
-        let first = sampler.look(seconds(100));
+        let first = sampler.sample(seconds(100));
         assert_eq!(first.pods.len(), 3, "{kind:?}");
         assert!(
             first.pods.iter().all(|(_, pod)| pod.cpu.is_none() && pod.memory == Some(200 * MIB)),
@@ -60,7 +60,7 @@ fn sampler_returns_the_same_for_every_cgroup_layout() {
             _ => pod.containers[1].oom_kills += 2,
         }
         tree.write();
-        let second = sampler.look(seconds(110));
+        let second = sampler.sample(seconds(110));
         let node = &second.node;
         assert_eq!((node.cpu, node.oom_kills), (Some(1_500_000_000), 1), "{kind:?}");
         assert_eq!(node.throttled, Part { part: 60, whole: 100 }, "{kind:?}");
@@ -83,26 +83,26 @@ fn sampler_finds_pods_below_cgroup_root_of_kubelet() {
     let top = tree.path().join("sys/fs/cgroup");
     fs::create_dir(top.join("mine.slice")).unwrap();
     fs::rename(top.join("kubepods.slice"), top.join("mine.slice/mine-kubepods.slice")).unwrap();
-    assert_eq!(Sampler::new(tree.path(), "/mine").look(seconds(1)).pods.len(), 3);
-    assert_eq!(Sampler::new(tree.path(), "/").look(seconds(1)).pods.len(), 0);
+    assert_eq!(Sampler::new(tree.path(), "/mine").sample(seconds(1)).pods.len(), 3);
+    assert_eq!(Sampler::new(tree.path(), "/").sample(seconds(1)).pods.len(), 0);
     let tree = machine(Kind::V1Apart);
     let top = tree.path().join("sys/fs/cgroup/memory");
     fs::create_dir(top.join("mine")).unwrap();
     fs::rename(top.join("kubepods"), top.join("mine/kubepods")).unwrap();
-    assert_eq!(Sampler::new(tree.path(), "mine/").look(seconds(1)).pods.len(), 3);
+    assert_eq!(Sampler::new(tree.path(), "mine/").sample(seconds(1)).pods.len(), 3);
 }
 
 #[test]
 fn sampler_follows_pods_that_start_end_and_change_class() {
     let mut tree = machine(Kind::Systemd);
     let mut sampler = Sampler::new(tree.path(), "/");
-    sampler.look(seconds(0));
+    sampler.sample(seconds(0));
     tree.remove(&uid(0));
     let mut new = PodTree::new("burstable", 1);
     new.own = Counters { cpu_usec: 9, memory: MIB, oom_kills: 1, ..Counters::default() };
     tree.pods.insert(uid(9), new);
     tree.write();
-    let sample = sampler.look(seconds(10));
+    let sample = sampler.sample(seconds(10));
     let uids: Vec<&String> = sample.pods.iter().map(|(uid, _)| uid).collect();
     assert!(sample.pods.len() == 3 && uids.contains(&&uid(9)) && !uids.contains(&&uid(0)), "{uids:?}");
     let (_, pod) = sample.pods.iter().find(|(it, _)| *it == uid(9)).unwrap();
@@ -111,7 +111,7 @@ fn sampler_follows_pods_that_start_end_and_change_class() {
     tree.remove(&uid(1));
     tree.pods.insert(uid(1), PodTree::new("besteffort", 0));
     tree.write();
-    let sample = sampler.look(seconds(20));
+    let sample = sampler.sample(seconds(20));
     let (_, moved) = sample.pods.iter().find(|(it, _)| *it == uid(1)).unwrap();
     assert_eq!(moved.cpu, None, "another cgroup counts from its own beginning");
 }
@@ -124,9 +124,9 @@ fn sampler_skips_pod_when_its_files_vanish() {
     for file in ["cpu.stat", "memory.current"] {
         fs::remove_file(here.join(file)).unwrap();
     }
-    assert_eq!(sampler.look(seconds(0)).pods.len(), 2);
+    assert_eq!(sampler.sample(seconds(0)).pods.len(), 2);
     tree.write();
-    assert_eq!(sampler.look(seconds(10)).pods.len(), 3, "and found again when it is there");
+    assert_eq!(sampler.sample(seconds(10)).pods.len(), 3, "and found again when it is there");
 }
 
 #[test]
@@ -136,21 +136,21 @@ fn sampler_omits_cpu_when_counter_or_clock_goes_back() {
     tree.node.cpu_usec = 50_000_000;
     tree.pod(&uid(0)).own.cpu_usec = 50_000_000;
     tree.write();
-    sampler.look(seconds(100));
+    sampler.sample(seconds(100));
     tree.node.cpu_usec = 1_000_000;
     tree.pod(&uid(0)).own.cpu_usec = 1_000_000;
     tree.node.oom_kills = 0;
     tree.write();
-    let back = sampler.look(seconds(110));
+    let back = sampler.sample(seconds(110));
     assert_eq!((back.node.cpu, back.node.oom_kills), (None, 0));
     assert!(back.pods.iter().any(|(it, pod)| *it == uid(0) && pod.cpu.is_none()));
     tree.node.cpu_usec = 11_000_000;
     tree.write();
-    assert_eq!(sampler.look(seconds(120)).node.cpu, Some(1_000_000_000), "and the next look counts from there");
+    assert_eq!(sampler.sample(seconds(120)).node.cpu, Some(1_000_000_000), "and the next look counts from there");
     tree.node.cpu_usec = 12_000_000;
     tree.write();
-    assert_eq!(sampler.look(seconds(120)).node.cpu, None, "no time has passed");
-    assert_eq!(sampler.look(seconds(60)).node.cpu, None, "nor now");
+    assert_eq!(sampler.sample(seconds(120)).node.cpu, None, "no time has passed");
+    assert_eq!(sampler.sample(seconds(60)).node.cpu, None, "nor now");
 }
 
 #[test]
@@ -158,13 +158,13 @@ fn sampler_reads_proc_alone_when_cgroups_are_absent() {
     let mut tree = machine(Kind::Systemd);
     fs::remove_dir_all(tree.path().join("sys")).unwrap();
     let mut sampler = Sampler::new(tree.path(), "/");
-    sampler.look(seconds(0));
+    sampler.sample(seconds(0));
     tree.node.cpu_usec += 20_000_000;
     tree.write();
     fs::remove_dir_all(tree.path().join("sys")).unwrap();
-    let sample = sampler.look(seconds(10));
+    let sample = sampler.sample(seconds(10));
     assert_eq!((sample.node.cpu, sample.node.memory), (Some(2_000_000_000), Some(2000 * MIB)));
-    assert_eq!(Sampler::new(&PathBuf::from("/nonexistent"), "/").look(seconds(0)).pods, []);
+    assert_eq!(Sampler::new(&PathBuf::from("/nonexistent"), "/").sample(seconds(0)).pods, []);
 }
 
 fn garbage() -> impl Strategy<Value = String> {
@@ -208,7 +208,7 @@ proptest! {
                 write(&files[file % files.len()], &text);
             }
             let now = Timestamp::from_second(i64::from(wall) * 100).unwrap();
-            let sample = sampler.look(Duration::from_millis(mono.into()));
+            let sample = sampler.sample(Duration::from_millis(mono.into()));
             history.take(&sample, 2, 10, now);
             if let Some(spec) = report(&mut history, "i-1", now) {
                 let read = api::usage::Usage::read(&spec).unwrap();

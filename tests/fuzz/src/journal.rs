@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use agent::cluster::Node;
-use agent::journal::Journal;
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use drain::{Action, Millis, PodOnNode, Reply};
 use jiff::Timestamp;
@@ -75,10 +75,10 @@ fn answer(life: &mut Lifecycle, act: &AgentAction, now: Millis) {
     let answer = match act {
         AgentAction::PatchNode(_) => Input::NodeWritten(true),
         AgentAction::PatchStatus(_) => Input::StatusWritten(true),
-        AgentAction::Tell(tiding) => Input::Told(tiding.key.clone(), true),
+        AgentAction::CreateEvent(tiding) => Input::EventWritten(tiding.key.clone(), true),
         AgentAction::Complete(_) => Input::Completed(true),
         AgentAction::ReadNode(_) => Input::NodeRead(now, Some(Node::clone(&node()))),
-        AgentAction::LookAttached { volume, .. } => Input::Detached(volume.clone()),
+        AgentAction::ReadAttachment { volume, .. } => Input::Detached(volume.clone()),
         AgentAction::FollowPods | AgentAction::Drain(Action::List) => Input::Pods(vec![pod()]),
         AgentAction::Drain(Action::Evict { uid, .. } | Action::Delete { uid, .. }) => {
             Input::Reply(uid.clone(), Reply::Blocked { budget: Some("default/b".to_owned()), retry_after: None })

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use agent::clock::WallOffset;
+use agent::aws::identity::credentials::{self, Credentials};
+use agent::aws::identity::{Audience, token};
+use agent::aws::imds::{IdentityDocument, plain_text};
 use agent::cluster::Node;
-use agent::identity::credentials::{self, Credentials};
-use agent::identity::{Audience, token};
-use agent::imds::{IdentityDocument, plain_text};
-use agent::journal::Journal;
+use agent::host::clock::WallOffset;
 use agent::notices::{Item, NoticeReading, NoticeStore};
+use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) -> Verdict {
     let mut accepted = words.iter().any(Option::is_some);
     accepted |= identity(bytes) | role(bytes);
     for item in Item::ALL {
-        accepted |= item.read(bytes).is_some_and(|said| noticed(NoticeReading { said, heard: None }));
+        accepted |= item.read(bytes).is_some_and(|said| noticed(NoticeReading { value: said, date: None }));
     }
     if accepted { Verdict::Accepted } else { Verdict::Refused("nothing that metadata says".to_owned()) }
 }
@@ -86,7 +86,7 @@ fn noticed(reading: NoticeReading) -> bool {
 
 fn writable(act: &AgentAction) {
     match act {
-        AgentAction::Tell(tiding) => sentence::hold(&tiding.message),
+        AgentAction::CreateEvent(tiding) => sentence::hold(&tiding.message),
         AgentAction::PatchNode(patch) | AgentAction::PatchStatus(patch) => assert!(patch.to_string().len() < STATEMENT),
         _ => {}
     }

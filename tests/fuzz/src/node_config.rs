@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use agent::bootstrap::credentials::DEFAULT_PROVIDER;
-use agent::bootstrap::environment::MANAGER_DROP_IN;
+use agent::aws::imds::IdentityDocument;
 use agent::bootstrap::facts::{Facts, Hardware, Software};
+use agent::bootstrap::plan::credentials::DEFAULT_PROVIDER;
+use agent::bootstrap::plan::environment::MANAGER_DROP_IN;
 use agent::bootstrap::plan::{BootstrapPlan, PlannedFile, plan};
 use agent::host::{ContainerdVersion, KubeletVersion};
-use agent::imds::IdentityDocument;
 use machine::agent::AgentSettings;
 use machine::nodeconfig::{self, NodeConfig, NodeConfigError};
 use machine::userdata::UserData;

@@ -2,14 +2,14 @@
 
 use drain::Drain;
 
-use crate::clock::WallOffset;
 use crate::cluster::Node;
-use crate::journal::Journal;
+use crate::host::clock::WallOffset;
+use crate::run::journal::Journal;
 
 /// Observed state of our Node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ObservedNode {
-    Unheard,
+    Unknown,
     Absent,
     /// Node with our name that belongs to another instance.
     Foreign(String),
@@ -30,7 +30,7 @@ pub(super) struct AgentState {
 
 impl AgentState {
     pub(super) fn new(name: &str, journal: Journal) -> Self {
-        Self { name: name.to_owned(), journal, dirty: false, seen: ObservedNode::Unheard, wall: WallOffset::default() }
+        Self { name: name.to_owned(), journal, dirty: false, seen: ObservedNode::Unknown, wall: WallOffset::default() }
     }
 
     /// Returns our Node, if its identity is verified.
@@ -49,7 +49,7 @@ impl AgentState {
     pub(super) fn rename(&mut self, name: &str) {
         if self.name != name {
             name.clone_into(&mut self.name);
-            self.seen = ObservedNode::Unheard;
+            self.seen = ObservedNode::Unknown;
         }
     }
 

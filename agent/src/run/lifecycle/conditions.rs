@@ -6,9 +6,9 @@ use drain::Millis;
 use serde_json::Value;
 
 use super::agent_state::AgentState;
-use crate::cluster::Node;
+use crate::cluster::{ConditionUpdate, Node, status_patch};
+
 use crate::health;
-use crate::report::{self, ConditionUpdate};
 use crate::run::ordered_writer::OrderedWriter;
 
 /// Time for which the conditions of the last write count as current, because the watch shows them with a delay.
@@ -16,14 +16,14 @@ const ECHO: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
-    lane: OrderedWriter,
+    writer: OrderedWriter,
     /// Conditions of the status patch in progress, then those of the last write.
     stated: Vec<ConditionUpdate>,
     stated_at: Option<Millis>,
 }
 
 impl Conditions {
-    pub(super) fn patch(&mut self, known: &AgentState, said: &[ConditionUpdate], now: Millis) -> Option<Value> {
+    pub(super) fn patch(&mut self, known: &AgentState, wanted: &[ConditionUpdate], now: Millis) -> Option<Value> {
         let node = known.node()?;
         let fresh = self.stated_at.is_some_and(|at| now < at + ECHO);
         let stands = |it: &ConditionUpdate| {
@@ -33,36 +33,36 @@ impl Conditions {
                 stands(node, it) && !health::is_old(node, it, known.wall.wall_time(now))
             }
         };
-        if said.iter().all(stands) {
+        if wanted.iter().all(stands) {
             return None;
         }
-        let patch = report::status_patch(said, |it| !has_status(node, it), known.wall.wall_time(now));
-        self.lane.take(now).then(|| {
-            self.stated = said.to_vec();
+        let patch = status_patch(wanted, |it| !has_status(node, it), known.wall.wall_time(now));
+        self.writer.take(now).then(|| {
+            self.stated = wanted.to_vec();
             patch
         })
     }
 
     pub(super) fn written(&mut self, done: bool, now: Millis) {
-        self.lane.ended(done, now);
+        self.writer.ended(done, now);
         self.stated_at = done.then_some(now);
     }
 
     pub(super) fn hurry(&mut self, now: Millis) {
-        self.lane.hurry(now);
+        self.writer.hurry(now);
     }
 
     pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
-        self.lane.opens(now)
+        self.writer.opens(now)
     }
 }
 
 /// Reports whether the Node has exactly this condition.
-fn stands(node: &Node, said: &ConditionUpdate) -> bool {
-    node.condition(said.kind)
-        .is_some_and(|it| it.status == said.status && it.reason == said.reason && it.message == said.message)
+fn stands(node: &Node, wanted: &ConditionUpdate) -> bool {
+    node.condition(wanted.kind)
+        .is_some_and(|it| it.status == wanted.status && it.reason == wanted.reason && it.message == wanted.message)
 }
 
-fn has_status(node: &Node, said: &ConditionUpdate) -> bool {
-    node.condition(said.kind).is_some_and(|it| it.status == said.status)
+fn has_status(node: &Node, wanted: &ConditionUpdate) -> bool {
+    node.condition(wanted.kind).is_some_and(|it| it.status == wanted.status)
 }

@@ -7,8 +7,8 @@ use api::{condition, reason};
 use drain::Millis;
 
 use super::agent_state::AgentState;
+use crate::cluster::ConditionUpdate;
 use crate::notices::{Reachability, Watcher};
-use crate::report::ConditionUpdate;
 
 /// Duration after which a failure is reported.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ impl Metadata {
     }
 
     /// Returns the condition `kerf.sh/MetadataReachable`, from the first long failure on.
-    pub(super) fn statement(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
+    pub(super) fn condition_update(&self, known: &AgentState, now: Millis) -> Option<ConditionUpdate> {
         let before = known.node()?.condition(condition::METADATA_REACHABLE);
         let long = self.failing.values().filter(|failing| now >= failing.since + PATIENCE);
         let Some(failing) = long.min_by_key(|failing| failing.since) else {

@@ -1,6 +1,10 @@
 //! Drain of the node. Orders start, tighten or cancel the drain in the journal. This module also decides when the drain may
 //! proceed, which requests it sends, and how it ends.
 
+mod owner;
+pub(super) mod requests;
+pub(super) mod volumes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -8,14 +12,15 @@ use api::condition;
 use drain::{Action, DaemonSets, Drain, DrainOrders, Millis};
 use machine::agent::drain::DrainSettings;
 
+use super::AgentAction;
 use super::agent_state::AgentState;
-use super::drain_owner::OwnerTracker;
-use super::volumes::Volumes;
-use super::{AgentAction, drain_requests};
-use crate::cluster::Node;
-use crate::drain::rules;
-use crate::journal::{DrainOutcome, Journal, OrderRecord};
-use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
+use crate::run::eviction::rules;
+use crate::run::journal::{DrainOutcome, Journal, OrderRecord};
+use crate::run::report::{self, WantedMarks};
+
+use owner::OwnerTracker;
+use volumes::Volumes;
 
 /// Source name of the notices' order.
 const ANNOUNCED: &str = "announced";
@@ -37,7 +42,7 @@ pub(super) struct NodeDrain {
     orders: DrainOrders,
     settings: DrainSettings,
     volumes: Volumes,
-    hands: OwnerTracker,
+    owner: OwnerTracker,
 }
 
 impl NodeDrain {
@@ -55,18 +60,18 @@ impl NodeDrain {
     /// Records our Node from the watch.
     pub(super) fn observe(&mut self, known: &AgentState, now: Millis) {
         if let Some(node) = known.node() {
-            self.hands.observe(node, now);
+            self.owner.observe(node, now);
         }
     }
 
     /// Records a read of our Node that began at `began`.
     pub(super) fn read(&mut self, node: Option<&Node>, began: Millis, now: Millis) {
-        self.hands.read(node, began, now);
+        self.owner.read(node, began, now);
     }
 
     /// Returns the time until which requests may be sent.
     pub(super) fn polls_until(&self, now: Millis) -> Millis {
-        self.hands.until(now)
+        self.owner.until(now)
     }
 
     /// Applies the current order of the notices and the request of the annotation: the drain begins, gets another deadline, or
@@ -95,7 +100,7 @@ impl NodeDrain {
             self.cancel(known);
         } else if known.journal.drain.is_none() {
             known.journal.drain = Some(Drain::new(rules.clone(), now));
-            Volumes::hear(known, now);
+            Volumes::observe(known, now);
             self.begun = Some(now);
         }
         known.with_drain(|drain| {
@@ -116,37 +121,37 @@ impl NodeDrain {
 
     /// Returns the desired marks of the Node during the drain.
     pub(super) fn wanted(&self, known: &AgentState) -> WantedMarks {
-        let emptied = !self.orders.is_empty();
+        let drains = !self.orders.is_empty();
         let announced = known.journal.order.as_ref();
         let deadline = announced.and_then(|order| order.deadline);
-        WantedMarks { cordon: emptied, exclude: emptied, say: announced.is_some(), deadline }
+        WantedMarks { cordon: drains, exclude: drains, report: announced.is_some(), deadline }
     }
 
     pub(super) fn step(&mut self, known: &mut AgentState, cordoned: bool, now: Millis) -> Vec<AgentAction> {
-        let mut acts = Vec::new();
+        let mut actions = Vec::new();
         if known.journal.drain.is_none() || known.node().is_none() {
-            return acts;
+            return actions;
         }
         if !std::mem::replace(&mut self.follows_pods, true) {
-            acts.push(AgentAction::FollowPods);
+            actions.push(AgentAction::FollowPods);
         }
         if cordoned || known.node().is_some_and(|node| node.spec.unschedulable) {
             known.with_drain(|drain| drain.closed(now));
         }
         if self.may_drain(known, cordoned, now) {
-            acts.extend(self.start_steps(known, now));
-            acts.extend(self.volumes.ask(known, now));
+            actions.extend(self.start_steps(known, now));
+            actions.extend(self.volumes.ask(known, now));
             self.log_refusals(known);
             self.conclude(known, now);
         }
-        acts
+        actions
     }
 
     fn start_steps(&mut self, known: &mut AgentState, now: Millis) -> Vec<AgentAction> {
         let Some(drain) = known.journal.drain.as_mut() else {
             return Vec::new();
         };
-        let first = self.hands.before_asking(drain, now);
+        let first = self.owner.before_requests(drain, now);
         let steps = drain.step(now);
         for step in &steps {
             known.dirty |= match step {
@@ -172,8 +177,8 @@ impl NodeDrain {
     pub(super) fn poll_timeout(&self, known: &AgentState, cordoned: bool, now: Millis) -> Option<Millis> {
         let drain = known.journal.drain.as_ref().filter(|_| self.may_drain(known, cordoned, now))?;
         let end = self.deadline(known).filter(|_| known.journal.outcome.is_none());
-        let hands = self.hands.poll_timeout(drain, now);
-        drain.poll_timeout(now).into_iter().chain(end).chain(hands).chain(self.volumes.poll_timeout(known)).min()
+        let owner = self.owner.poll_timeout(drain, now);
+        drain.poll_timeout(now).into_iter().chain(end).chain(owner).chain(self.volumes.poll_timeout(known)).min()
     }
 
     /// Returns the condition `kerf.sh/Drained`, which also acknowledges drain requests.
@@ -181,8 +186,8 @@ impl NodeDrain {
         let (node, journal) = (known.node()?, &known.journal);
         match &journal.drain {
             Some(drain) => {
-                let said = report::drained(drain, &self.orders, journal.outcome.as_ref(), known.wall, now);
-                Some(if journal.outcome.is_none() { self.hands.add_to(said) } else { said })
+                let update = report::drained(drain, &self.orders, journal.outcome.as_ref(), known.wall, now);
+                Some(if journal.outcome.is_none() { self.owner.add_to(update) } else { update })
             }
             None => node.condition(condition::NODE_DRAINED).map(|_| report::drain_withdrawn()),
         }
@@ -207,7 +212,7 @@ impl NodeDrain {
     /// Returns the deadline, at which the instance may be terminated.
     fn deadline(&self, known: &AgentState) -> Option<Millis> {
         let announced = known.journal.order.as_ref().and_then(|order| order.deadline);
-        let asked = self.orders.get(drain_requests::SOURCE).and_then(|order| order.deadline);
+        let asked = self.orders.get(requests::SOURCE).and_then(|order| order.deadline);
         announced.into_iter().chain(asked).min()
     }
 
@@ -245,6 +250,6 @@ fn orders(journal: &Journal) -> DrainOrders {
         termination: false,
     });
     orders.set(ANNOUNCED, announced);
-    orders.set(drain_requests::SOURCE, journal.asked.clone());
+    orders.set(requests::SOURCE, journal.asked.clone());
     orders
 }

@@ -7,8 +7,8 @@ use drain::Millis;
 use serde_json::{Value, json};
 
 use super::agent_state::AgentState;
-use crate::journal::OwnedMarks;
-use crate::report::rfc3339;
+use crate::host::clock::rfc3339;
+use crate::run::journal::OwnedMarks;
 use crate::run::ordered_writer::OrderedWriter;
 
 /// Maximum age of the heartbeat, well before the minute after which it counts as missing. During a drain the age is shorter,
@@ -30,7 +30,7 @@ pub(super) struct NodePatch {
 
 #[derive(Debug)]
 pub(super) struct NodePatcher {
-    lane: OrderedWriter,
+    writer: OrderedWriter,
     heartbeat: Option<Millis>,
     /// True if the patch in progress, or the last one, cordons the node.
     cordoning: bool,
@@ -42,7 +42,7 @@ pub(super) struct NodePatcher {
 
 impl NodePatcher {
     pub(super) fn new(now: Millis) -> Self {
-        Self { lane: OrderedWriter::default(), heartbeat: None, cordoning: false, cordoned: false, wrote: now }
+        Self { writer: OrderedWriter::default(), heartbeat: None, cordoning: false, cordoned: false, wrote: now }
     }
 
     /// Reports whether the API server has accepted a cordon of this agent.
@@ -51,7 +51,7 @@ impl NodePatcher {
     }
 
     /// Returns the next patch. Marks that the agent must remove later are in the journal before the patch is sent.
-    pub(super) fn patch(&mut self, known: &mut AgentState, wishes: Vec<NodePatch>, now: Millis) -> Option<Value> {
+    pub(super) fn patch(&mut self, known: &mut AgentState, patches: Vec<NodePatch>, now: Millis) -> Option<Value> {
         known.node()?;
         let drains = known.journal.drain.is_some() && known.journal.outcome.is_none();
         let age = if drains { HEARTBEAT_DRAINING } else { HEARTBEAT };
@@ -59,11 +59,11 @@ impl NodePatcher {
         let heartbeat = old.then(
             || json!({"metadata": {"annotations": {annotation::AGENT_HEARTBEAT: rfc3339(known.wall.wall_time(now))}}}),
         );
-        let (urgent, patient): (Vec<NodePatch>, Vec<NodePatch>) = wishes.into_iter().partition(|wish| wish.urgent);
-        let urgent = urgent.into_iter().map(|wish| wish.patch).chain(heartbeat);
-        let patient = patient.into_iter().map(|wish| wish.patch);
+        let (urgent, patient): (Vec<NodePatch>, Vec<NodePatch>) = patches.into_iter().partition(|wanted| wanted.urgent);
+        let urgent = urgent.into_iter().map(|wanted| wanted.patch).chain(heartbeat);
+        let patient = patient.into_iter().map(|wanted| wanted.patch);
         let patch = urgent.reduce(merged).or_else(|| patient.reduce(merged))?;
-        if !self.lane.take(now) {
+        if !self.writer.take(now) {
             return None;
         }
         self.heartbeat = old.then_some(now).or(self.heartbeat);
@@ -73,7 +73,7 @@ impl NodePatcher {
             cordoned: self.cordoning,
             excluded: patch["metadata"]["labels"][label::EXCLUDE_BALANCERS].is_string(),
             dated: patch["metadata"]["annotations"][annotation::INTERRUPTION_DEADLINE].is_string(),
-            said: false,
+            reported: false,
         };
         let ours = known.journal.ours.with(sent);
         known.dirty |= known.journal.ours != ours;
@@ -82,7 +82,7 @@ impl NodePatcher {
     }
 
     pub(super) fn written(&mut self, done: bool, now: Millis) {
-        self.lane.ended(done, now);
+        self.writer.ended(done, now);
         self.cordoned |= done && self.cordoning;
         self.heartbeat = self.heartbeat.filter(|_| done);
         self.wrote = now;
@@ -90,15 +90,35 @@ impl NodePatcher {
 
     /// Reports whether the Node from the watch includes everything that was written.
     pub(super) fn settled(&self, now: Millis) -> bool {
-        self.lane.is_free() && now >= self.wrote + ECHO
+        self.writer.is_free() && now >= self.wrote + ECHO
     }
 
     pub(super) fn retry_soon(&mut self, now: Millis) {
-        self.lane.hurry(now);
+        self.writer.hurry(now);
     }
 
     pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
-        self.lane.opens(now)
+        self.writer.opens(now)
+    }
+}
+
+/// Timeline of this node's start as an annotation, for people without access to the instance.
+#[derive(Debug, Default)]
+pub(super) struct TimelineMark {
+    line: Option<String>,
+}
+
+impl TimelineMark {
+    pub(super) fn take(&mut self, line: String) {
+        self.line = Some(line);
+    }
+
+    /// Returns the patch with the annotation. The patch is not urgent, because no decision depends on the timeline.
+    pub(super) fn node_patch(&self, known: &AgentState) -> Option<NodePatch> {
+        let line = self.line.as_ref()?;
+        let stands = known.node()?.metadata.annotations.get(annotation::TIMELINE) == Some(line);
+        let patch = || json!({"metadata": {"annotations": {annotation::TIMELINE: line}}});
+        (!stands).then(|| NodePatch { patch: patch(), urgent: false })
     }
 }
 

@@ -7,12 +7,12 @@ use machine::agent::notices::{LifecycleHook, NoticeSettings, Rebalance};
 
 use super::agent_state::AgentState;
 use super::node_patch::NodePatch;
-use crate::cluster::Node;
-use crate::journal::{OrderRecord, OwnedMarks};
+use crate::cluster::{ConditionUpdate, Node, NodeEvent};
 use crate::notices::{
     ImdsNoticeKind, NoticeAction, NoticeReading, NoticeResponse, NoticeState, NoticeTerms, StoredNotice,
 };
-use crate::report::{self, ConditionUpdate, NodeEvent, WantedMarks};
+use crate::run::journal::{OrderRecord, OwnedMarks};
+use crate::run::report::{self, WantedMarks};
 
 /// Evaluation of notices. The notices themselves are in the journal.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Notices {
     /// Returns the order that results from the notices; `None` while no notice requires a drain.
     pub(super) fn order(&self, known: &AgentState, now: Millis) -> Option<OrderRecord> {
         let NoticeResponse { demand: NoticeAction::Drain, leading: Some(leading), deadline, forced } =
-            self.stance(known, now)
+            self.response(known, now)
         else {
             return None;
         };
@@ -58,26 +58,28 @@ impl Notices {
 
     /// Returns the desired marks of the Node, in addition to those of an order.
     pub(super) fn wanted(&self, known: &AgentState, now: Millis) -> WantedMarks {
-        let stance = self.stance(known, now);
-        let say = stance.demand == NoticeAction::Drain || self.at_risk(known).is_some();
-        WantedMarks { cordon: stance.demand >= NoticeAction::Cordon, say, ..WantedMarks::default() }
+        let response = self.response(known, now);
+        let report = response.demand == NoticeAction::Drain || self.at_risk(known).is_some();
+        WantedMarks { cordon: response.demand >= NoticeAction::Cordon, report, ..WantedMarks::default() }
     }
 
-    pub(super) fn statements(&self, known: &AgentState, now: Millis) -> Vec<ConditionUpdate> {
+    pub(super) fn condition_updates(&self, known: &AgentState, now: Millis) -> Vec<ConditionUpdate> {
         let Some(node) = known.node() else {
             return Vec::new();
         };
         self.interrupted(known, node).into_iter().chain(self.maintenance(known, node, now)).collect()
     }
 
-    pub(super) fn tidings(&self, known: &AgentState) -> Vec<NodeEvent> {
-        let tell = |entry: &StoredNotice| match entry.state {
+    pub(super) fn events(&self, known: &AgentState) -> Vec<NodeEvent> {
+        let event = |entry: &StoredNotice| match entry.state {
             NoticeState::Active => Some(NodeEvent::announced(entry, known.wall)),
             // The end of a notice is reported only if the notice was.
-            NoticeState::Over if known.journal.told.contains(&entry.notice.id) => Some(NodeEvent::over(entry)),
+            NoticeState::Over if known.journal.published_events.contains(&entry.notice.id) => {
+                Some(NodeEvent::over(entry))
+            }
             NoticeState::Over | NoticeState::Before => None,
         };
-        known.journal.notices.all().filter_map(tell).collect()
+        known.journal.notices.all().filter_map(event).collect()
     }
 
     /// Returns the condition `kerf.sh/Interrupted`, unless there was never a notice.
@@ -89,7 +91,7 @@ impl Notices {
         if let Some(entry) = self.at_risk(known) {
             return Some(report::at_risk(entry, self.terms(known).rebalance));
         }
-        let over = journal.leftover.filter(|left| left.said && says(node, condition::INTERRUPTED));
+        let over = journal.leftover.filter(|left| left.reported && is_true(node, condition::INTERRUPTED));
         over.map(|_| report::interruption_over())
     }
 
@@ -105,13 +107,13 @@ impl Notices {
                 && entry.action(&terms, now) < NoticeAction::Drain
         };
         let next = known.journal.notices.active().filter(waits).min_by_key(|entry| entry.at);
-        if next.is_none() && !says(node, condition::MAINTENANCE_SCHEDULED) {
+        if next.is_none() && !is_true(node, condition::MAINTENANCE_SCHEDULED) {
             return None;
         }
         Some(report::maintenance(next.map(|entry| (entry, entry.due(&terms))), known.wall))
     }
 
-    fn stance<'a>(&self, known: &'a AgentState, now: Millis) -> NoticeResponse<'a> {
+    fn response<'a>(&self, known: &'a AgentState, now: Millis) -> NoticeResponse<'a> {
         known.journal.notices.response(&self.terms(known), now)
     }
 
@@ -134,8 +136,8 @@ pub(super) fn sort_marks(known: &mut AgentState, wanted: &WantedMarks) {
     let marks = wanted.marks();
     let again = left.without(left.without(marks));
     let over = ours.without(marks);
-    let said = OwnedMarks { said: wanted.say, ..OwnedMarks::default() };
-    journal.ours = ours.without(over).with(again).with(said);
+    let reported = OwnedMarks { reported: wanted.report, ..OwnedMarks::default() };
+    journal.ours = ours.without(over).with(again).with(reported);
     let left = left.without(again).with(over);
     if journal.leftover.is_some() || left != OwnedMarks::default() {
         known.dirty |= journal.leftover != Some(left);
@@ -155,7 +157,7 @@ pub(super) fn forget_leftover(known: &mut AgentState) {
     let (Some(node), Some(leftover)) = (known.node(), known.journal.leftover) else {
         return;
     };
-    let silent = !leftover.said || !says(node, condition::INTERRUPTED);
+    let silent = !leftover.reported || !is_true(node, condition::INTERRUPTED);
     if silent && report::undo_patch(node, leftover).is_none() {
         log::info!("removed all traces of the past interruption from the Node");
         known.journal.leftover = None;
@@ -177,6 +179,6 @@ fn wording(kind: &ImdsNoticeKind) -> (&'static str, String) {
     }
 }
 
-fn says(node: &Node, kind: &str) -> bool {
+fn is_true(node: &Node, kind: &str) -> bool {
     node.condition(kind).is_some_and(|it| it.status == condition::TRUE)
 }

@@ -9,7 +9,7 @@ use crate::run::ordered_writer::OrderedWriter;
 
 #[derive(Debug, Default)]
 pub(super) struct Scaling {
-    lane: OrderedWriter,
+    writer: OrderedWriter,
 }
 
 impl Scaling {
@@ -22,11 +22,11 @@ impl Scaling {
     ) -> Option<LifecycleHook> {
         let waits = waiting(known)? != known.journal.completed.as_deref().unwrap_or_default();
         let drained = known.journal.outcome.is_some();
-        hook.filter(|_| waits && drained && self.lane.take(now)).cloned()
+        hook.filter(|_| waits && drained && self.writer.take(now)).cloned()
     }
 
     pub(super) fn completed(&mut self, known: &mut AgentState, done: bool, now: Millis) {
-        self.lane.ended(done, now);
+        self.writer.ended(done, now);
         if done {
             known.journal.completed = waiting(known).map(str::to_owned);
             known.dirty = true;
@@ -34,7 +34,7 @@ impl Scaling {
     }
 
     pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {
-        self.lane.opens(now)
+        self.writer.opens(now)
     }
 }
 

@@ -4,8 +4,8 @@ use drain::Millis;
 
 use super::agent_state::AgentState;
 use crate::bootstrap::state::BootstrapState;
+use crate::cluster::{ConditionUpdate, NodeEvent};
 use crate::gates::{Gates, ProbeResult};
-use crate::report::{ConditionUpdate, NodeEvent};
 use crate::run::startup_obstacle::StartupObstacle;
 
 #[derive(Debug)]
@@ -45,17 +45,17 @@ impl Service {
 
     /// Returns the condition `kerf.sh/Ready`. Returns `None` while a restarted agent has no result that contradicts the
     /// condition `True` of the Node.
-    pub(super) fn statement(&self, known: &AgentState) -> Option<ConditionUpdate> {
+    pub(super) fn condition_update(&self, known: &AgentState) -> Option<ConditionUpdate> {
         self.gates.news(known.node()?, known.wall)
     }
 
     /// Returns the state of the gates in one sentence.
     pub(super) fn summary(&self, known: &AgentState) -> String {
-        self.gates.statement(known.wall).message
+        self.gates.condition_update(known.wall).message
     }
 
-    pub(super) fn tiding(&self, known: &AgentState, now: Millis) -> Option<NodeEvent> {
-        self.obstacle.tiding(&known.journal.told, now)
+    pub(super) fn event(&self, known: &AgentState, now: Millis) -> Option<NodeEvent> {
+        self.obstacle.event(&known.journal.published_events, now)
     }
 
     pub(super) fn poll_timeout(&self, now: Millis) -> Option<Millis> {

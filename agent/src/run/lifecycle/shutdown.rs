@@ -21,7 +21,7 @@ impl Shutdown {
         };
         let nothing_to_do = match known.seen {
             ObservedNode::Absent | ObservedNode::Foreign(_) => true,
-            ObservedNode::Unheard | ObservedNode::Ours(_) => {
+            ObservedNode::Unknown | ObservedNode::Ours(_) => {
                 known.journal.order.is_none() || known.journal.outcome.is_some()
             }
         };

@@ -1,0 +1,193 @@
+//! Adapter between Kubernetes' pods and the drain: converts a pod for the drain, and sends the requests of a drain.
+
+use api::{annotation, taint};
+use drain::{Action, BudgetPolicy, Millis, PodOnNode, Reply, Settings};
+use machine::agent::drain::DrainSettings;
+
+use crate::cluster::{Cluster, ClusterError, Pod};
+use crate::host::clock::{ClockOffset, WallOffset};
+use crate::notices::moment;
+
+/// Converts these pods for a drain at `now`; all times are by the agent's clock.
+#[must_use]
+pub fn pods_on_node(pods: &[Pod], wall: WallOffset, now: Millis) -> Vec<PodOnNode> {
+    let ours = |pod: PodOnNode| PodOnNode { deletion: pod.deletion.map(|at| wall.ours(at)), ..pod };
+    pods.iter().map(|pod| ours(pod_on_node(pod, wall.wall_time(now)))).collect()
+}
+
+/// Converts this pod for a drain at `now`; all times are by the wall clock.
+#[must_use]
+pub fn pod_on_node(pod: &Pod, now: Millis) -> PodOnNode {
+    let bears = |effect| pod.spec.tolerations.iter().any(|it| it.bears(taint::DISRUPTED, effect));
+    PodOnNode {
+        uid: pod.metadata.uid.clone(),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        owner_kind: owner_kind(pod),
+        critical: PodOnNode::is_critical(&pod.spec.priority_class_name, pod.spec.priority),
+        priority: pod.spec.priority,
+        size: PodOnNode::size(pod.spec.requested("cpu"), pod.spec.requested("memory")),
+        claims: pod.spec.claims(),
+        grace_seconds: pod.spec.termination_grace_period_seconds.unwrap_or(30),
+        terminal: matches!(pod.status.phase.as_str(), "Succeeded" | "Failed"),
+        deletion: pod.metadata.deletion_timestamp.map(moment),
+        tolerates_disrupted: bears(taint::NO_SCHEDULE),
+        mirror: pod.metadata.annotations.contains_key(annotation::MIRROR_POD),
+        do_not_disrupt: is_held(pod, now),
+    }
+}
+
+fn owner_kind(pod: &Pod) -> Option<String> {
+    let managing = pod.metadata.owner_references.iter().find(|owner| owner.controller);
+    managing.map(|owner| owner.kind.clone())
+}
+
+/// Reports whether `karpenter.sh/do-not-disrupt` is `true`, or a duration that has not passed since the pod's start.
+fn is_held(pod: &Pod, now: Millis) -> bool {
+    let Some(value) = pod.metadata.annotations.get(annotation::DO_NOT_DISRUPT) else {
+        return false;
+    };
+    if value == annotation::TRUE {
+        return true;
+    }
+    let span = api::duration::nanos(value).ok().and_then(|nanos| u64::try_from(nanos).ok());
+    let start = pod.status.start_time.map(moment);
+    span.zip(start).is_some_and(|(nanos, start)| now < start + std::time::Duration::from_nanos(nanos))
+}
+
+/// Returns the settings of a drain of this machine. A termination by Karpenter follows Karpenter's rules and takes only the
+/// pace from the agent's settings.
+#[must_use]
+pub fn rules(settings: &DrainSettings, seed: u64, termination: bool) -> Settings {
+    let own = Settings {
+        reserve: settings.margin.0,
+        grace_cap: settings.least_grace.0,
+        lead: settings.load_balancer_lead.0,
+        do_not_disrupt: care(settings.do_not_disrupt),
+        bare: care(settings.bare_pods),
+        abreast: settings.abreast.0.into(),
+        detach: settings.detach_volumes.0,
+        ..Settings::for_machine(seed)
+    };
+    if termination { own.as_terminating() } else { own }
+}
+
+fn care(care: machine::agent::drain::Care) -> BudgetPolicy {
+    match care {
+        machine::agent::drain::Care::Evict => BudgetPolicy::Evict,
+        machine::agent::drain::Care::Hold => BudgetPolicy::Hold,
+        machine::agent::drain::Care::Leave => BudgetPolicy::Leave,
+    }
+}
+
+/// Sends one request of a drain, if that is possible before `by`, and returns the pod's UID and the reply. [`Action::List`] is
+/// no request for a pod and returns `None`.
+pub async fn request(cluster: &Cluster, action: &Action, by: ClockOffset) -> Option<(String, Reply)> {
+    let (uid, sent) = match action {
+        Action::Evict { namespace, pod, uid, grace } => (uid, cluster.evict(namespace, pod, uid, *grace, by).await),
+        Action::Delete { namespace, pod, uid, grace } => {
+            (uid, cluster.delete_pod(namespace, pod, uid, *grace, by).await)
+        }
+        Action::List => return None,
+    };
+    let reply = sent.as_ref().err().map_or(Reply::Accepted, ClusterError::reply);
+    log_result(action, sent);
+    Some((uid.clone(), reply))
+}
+
+fn log_result(action: &Action, sent: Result<(), ClusterError>) {
+    let (verb, namespace, pod) = match action {
+        Action::Evict { namespace, pod, .. } => ("evict", namespace.as_str(), pod.as_str()),
+        Action::Delete { namespace, pod, .. } => ("delete", namespace.as_str(), pod.as_str()),
+        Action::List => return,
+    };
+    match sent {
+        Ok(()) => {
+            log::info!(verb = verb, namespace = namespace, pod = pod; "the API server accepts")
+        }
+        Err(error) => {
+            let why = daemon::error::chain(&error);
+            log::debug!(verb = verb, namespace = namespace, pod = pod, reason:% = why; "the API server refuses");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(object: Value) -> PodOnNode {
+        let pod: Pod = serde_json::from_value(object).unwrap_or_default();
+        pod_on_node(&pod, Millis(1_767_268_800_000))
+    }
+
+    #[test]
+    fn pod_on_node_reads_all_fields_of_a_pod() {
+        let pod = read(json!({
+            "metadata": {
+                "name": "a", "namespace": "web", "uid": "u-1",
+                "ownerReferences": [{"kind": "Node"}, {"kind": "DaemonSet", "controller": true}],
+                "deletionTimestamp": "2026-01-01T12:00:30Z",
+                "annotations": {"kubernetes.io/config.mirror": "x"},
+            },
+            "spec": {"priorityClassName": "system-node-critical", "priority": 2_000_001_000, "terminationGracePeriodSeconds": 5,
+                     "containers": [{"resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}, {"resources": {"requests": {"cpu": "500m"}}}, {}],
+                     "volumes": [{"name": "tmp", "emptyDir": {}}, {"persistentVolumeClaim": {"claimName": "data"}}],
+                     "tolerations": [{"operator": "Exists"}]},
+            "status": {"phase": "Failed"},
+        }));
+        let expected = PodOnNode {
+            uid: "u-1".into(),
+            namespace: "web".into(),
+            name: "a".into(),
+            owner_kind: Some("DaemonSet".into()),
+            critical: true,
+            priority: 2_000_001_000,
+            size: 1500,
+            claims: 1,
+            grace_seconds: 5,
+            terminal: true,
+            deletion: Some(Millis(1_767_268_830_000)),
+            tolerates_disrupted: true,
+            mirror: true,
+            do_not_disrupt: false,
+        };
+        assert_eq!(pod, expected);
+    }
+
+    #[test]
+    fn pod_on_node_respects_do_not_disrupt_until_its_duration_ends() {
+        let rows = [
+            ("true", "2026-01-01T00:00:00Z", true),
+            ("false", "2026-01-01T00:00:00Z", false),
+            ("30m", "2026-01-01T11:45:00Z", true),
+            ("30m", "2026-01-01T11:15:00Z", false),
+            ("soon", "2026-01-01T11:45:00Z", false),
+        ];
+        for (value, start, held) in rows {
+            let pod = read(json!({
+                "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}},
+                "status": {"startTime": start},
+            }));
+            assert_eq!(pod.do_not_disrupt, held, "{value} since {start}");
+        }
+    }
+
+    #[test]
+    fn pod_on_node_reads_tolerations_of_the_disrupted_taint() {
+        let rows = [
+            (json!({"operator": "Exists"}), true),
+            (json!({"key": "karpenter.sh/disrupted", "operator": "Exists"}), true),
+            (json!({"key": "karpenter.sh/disrupted", "operator": "Equal"}), true),
+            (json!({"key": "karpenter.sh/disrupted", "value": "x"}), false),
+            (json!({"key": "karpenter.sh/disrupted", "effect": "NoExecute", "operator": "Exists"}), false),
+            (json!({"key": "other", "operator": "Exists"}), false),
+            (json!({}), false),
+        ];
+        for (toleration, bears) in rows {
+            let pod = read(json!({"spec": {"tolerations": [toleration]}}));
+            assert_eq!(pod.tolerates_disrupted, bears, "{toleration}");
+        }
+    }
+}
