@@ -27,7 +27,6 @@ use crate::informer::interruption::Notices;
 use crate::metrics;
 use crate::provision::batcher::{BatchWindow, Batcher, PlanTrigger};
 use crate::reconcile::disruption::{CommandKind, DisruptionCommand, Disruptor};
-use crate::reconcile::nodeclaim;
 use crate::reconcile::resize::{Recommender, Resizer};
 use crate::reconcile::work::WorkItem;
 use crate::state::cluster::Cluster;

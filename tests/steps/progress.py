@@ -171,9 +171,9 @@ class Display:
 
     def __init__(self, title, steps):
         self.steps = steps
-        many = len(steps) > 1
-        self.title = title if not many else f"{title}: {', '.join(step.title for step in steps)}"
-        self.expected = ", ".join(dict.fromkeys(step.expected for step in steps))
+        self.title = title
+        together = [f"{step.title}: {step.expected}" for step in steps]
+        self.expected = " | ".join(together) if len(steps) > 1 else steps[0].expected
         self.terminal = sys.stdout.isatty()
         self.start = time.monotonic()
         self.shown = 0.0

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use api::status::Conditioned;
 use api::{EC2NodeClass, NodeClaim, condition, label, reason};
-use cloud::Instance;
 use cloud::nodeclass::{Drift, Group, ResolvedClass};
+use cloud::{CloudError, Instance};
 use jiff::{SignedDuration, Timestamp};
 use planner::{CapacityType, Catalogue};
 
@@ -18,7 +18,7 @@ pub use nodepool::{follow_pool, of_pool};
 
 use crate::capacity::offerings::Offerings;
 use crate::capacity::reservations;
-use crate::gc::periodic;
+use crate::gc::periodic::{self, PeriodicTask, TaskContext};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::patches;
@@ -41,9 +41,19 @@ const OURS: [&str; 7] = [
 
 /// Compares NodeClaims with EC2 forever.
 pub async fn compare_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    periodic::run_for_ever("drift detection", EVERY, &cluster, async || {
+    periodic::run_for_ever(DriftDetection, TaskContext { cluster, offerings, writer }).await;
+}
+
+struct DriftDetection;
+
+impl PeriodicTask for DriftDetection {
+    const NAME: &'static str = "drift detection";
+    const FIRST_PAUSE: Duration = EVERY;
+
+    async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
+        let TaskContext { cluster, offerings, writer } = context;
         let instances = offerings.own_instances_by_provider_id().await?;
-        let mut operations = found(&cluster, &offerings, &instances);
+        let mut operations = found(cluster, offerings, &instances);
         operations.extend(cluster.read(|index| reservations::decide(index, &instances)));
         for operation in operations {
             // The NodeClaim has changed or is deleted: the next comparison handles it.
@@ -53,8 +63,7 @@ pub async fn compare_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, 
             }
         }
         Ok(EVERY)
-    })
-    .await;
+    }
 }
 
 fn found(cluster: &Cluster, offerings: &Offerings, instances: &BTreeMap<String, Instance>) -> Vec<Operation> {

@@ -7,11 +7,12 @@ use std::time::Duration;
 use api::objects::Node;
 use api::status::Conditioned;
 use api::{NodeClaim, condition};
+use cloud::CloudError;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::capacity::offerings::Offerings;
-use crate::gc::periodic;
+use crate::gc::periodic::{self, PeriodicTask, TaskContext};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::writer::{Operation, Target, Writer};
@@ -27,15 +28,30 @@ const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Deletes orphaned resources forever.
 pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    let mut runs: u32 = 0;
-    let mut templates_due = Instant::now();
-    periodic::run_for_ever("garbage collection", EARLY, &cluster, async || {
+    periodic::run_for_ever(
+        GarbageCollection { runs: 0, templates_due: Instant::now() },
+        TaskContext { cluster, offerings, writer },
+    )
+    .await;
+}
+
+struct GarbageCollection {
+    runs: u32,
+    templates_due: Instant,
+}
+
+impl PeriodicTask for GarbageCollection {
+    const NAME: &'static str = "garbage collection";
+    const FIRST_PAUSE: Duration = EARLY;
+
+    async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
+        let TaskContext { cluster, offerings, writer } = context;
         let instances = offerings.own_instances().await?;
-        runs = runs.saturating_add(1);
+        self.runs = self.runs.saturating_add(1);
         let mut operations = cluster.read(|index| decide(index, &instances, cluster.now()));
-        if templates_due <= Instant::now() {
-            templates_due = Instant::now() + TEMPLATES;
-            operations.extend(unused_templates(&cluster, &offerings, cluster.now()).await);
+        if self.templates_due <= Instant::now() {
+            self.templates_due = Instant::now() + TEMPLATES;
+            operations.extend(unused_templates(cluster, offerings, cluster.now()).await);
         }
         for operation in operations {
             log::info!(operation = operation.name(); "deleting orphaned resource");
@@ -44,9 +60,8 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, 
                 log::warn!(error = error.as_str(); "failed to delete orphaned resource, retrying");
             }
         }
-        Ok(if runs < EARLY_RUNS { EARLY } else { LATER })
-    })
-    .await;
+        Ok(if self.runs < EARLY_RUNS { EARLY } else { LATER })
+    }
 }
 
 /// Lists launch templates and returns operations that delete unused ones.

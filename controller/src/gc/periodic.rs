@@ -1,31 +1,46 @@
 //! Driver of the periodic tasks: waits, skips runs until all watches are synced, and logs failed runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cloud::CloudError;
 
+use crate::capacity::offerings::Offerings;
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
+use crate::write::writer::Writer;
 
-/// Runs `task` forever, with a pause before each run. The run returns the pause before the next one; after a failure the pause
-/// stays the same.
-pub(super) async fn run_for_ever(
-    name: &'static str,
-    first_pause: Duration,
-    cluster: &Cluster,
-    mut task: impl AsyncFnMut() -> Result<Duration, CloudError>,
-) {
-    let mut pause = first_pause;
+/// Everything that a periodic task reads and writes.
+pub(super) struct TaskContext {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) offerings: Arc<Offerings>,
+    pub(super) writer: Writer,
+}
+
+/// Task that runs forever, with a pause before each run.
+pub(super) trait PeriodicTask: Send {
+    /// Name in log lines.
+    const NAME: &'static str;
+    /// Pause before the first run.
+    const FIRST_PAUSE: Duration;
+
+    /// Runs once, and returns the pause before the next run. After an error the pause stays the same.
+    fn run(&mut self, context: &TaskContext) -> impl Future<Output = Result<Duration, CloudError>> + Send;
+}
+
+/// Runs the task forever.
+pub(super) async fn run_for_ever<T: PeriodicTask>(mut task: T, context: TaskContext) {
+    let mut pause = T::FIRST_PAUSE;
     loop {
         tokio::time::sleep(pause).await;
-        if !cluster.read(Index::is_synced) {
+        if !context.cluster.read(Index::is_synced) {
             continue;
         }
-        match task().await {
+        match task.run(&context).await {
             Ok(next) => pause = next,
             Err(error) => {
                 let error = daemon::error::chain(&error);
-                log::warn!(task = name, error = error.as_str(); "periodic task failed, retrying");
+                log::warn!(task = T::NAME, error = error.as_str(); "periodic task failed, retrying");
             }
         }
     }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::annotation;
+use cloud::CloudError;
 use cloud::nodeclass::{self, Unused};
 
 use crate::capacity::offerings::Offerings;
-use crate::gc::periodic;
+use crate::gc::periodic::{self, PeriodicTask, TaskContext};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::writer::{Operation, Writer};
@@ -21,12 +22,24 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, 
     if offerings.settings().isolated_vpc {
         return;
     }
-    let mut unused = Unused::default();
-    periodic::run_for_ever("collection of instance profiles", EVERY, &cluster, async || {
+    periodic::run_for_ever(ProfileCollection::default(), TaskContext { cluster, offerings, writer }).await;
+}
+
+#[derive(Default)]
+struct ProfileCollection {
+    unused: Unused,
+}
+
+impl PeriodicTask for ProfileCollection {
+    const NAME: &'static str = "collection of instance profiles";
+    const FIRST_PAUSE: Duration = EVERY;
+
+    async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
+        let TaskContext { cluster, offerings, writer } = context;
         let path = nodeclass::cluster_path(offerings.settings());
         let found = offerings.cloud().instance_profiles(&path).await?;
-        let used = cluster.read(|index| used(index, &offerings));
-        for profile in unused.sweep(&found, &used, cluster.now()) {
+        let used = cluster.read(|index| used(index, offerings));
+        for profile in self.unused.sweep(&found, &used, cluster.now()) {
             log::info!(profile = profile.name.as_str(); "deleting unused instance profile");
             let steps = nodeclass::removal(profile).into_iter().map(Operation::Profile).collect();
             if let Err(error) = writer.run_all(steps).await {
@@ -35,8 +48,7 @@ pub async fn collect_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, 
             }
         }
         Ok(EVERY)
-    })
-    .await;
+    }
 }
 
 /// Returns the profiles that an EC2NodeClass has or will have, or that an instance was launched with.

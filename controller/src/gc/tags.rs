@@ -1,7 +1,6 @@
 //! Instance tags that can be written only after registration: the name and the owner of the instance. Nothing waits for these
 //! tags, so they are written slowly, and only if they are missing. An existing tag `Name` is kept.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +8,11 @@ use api::status::Conditioned;
 use api::{NodeClaim, annotation, condition};
 use cloud::launch::{ClaimId, ownership_tags};
 use cloud::tags::CLUSTER_TAG;
-use cloud::{Instance, Tags};
+use cloud::{CloudError, Instance, Tags};
 use serde_json::json;
 
 use crate::capacity::offerings::Offerings;
-use crate::gc::periodic;
+use crate::gc::periodic::{self, PeriodicTask, TaskContext};
 use crate::state::cluster::Cluster;
 use crate::state::index::Index;
 use crate::write::writer::{Operation, Target, WriteError, Writer};
@@ -27,7 +26,17 @@ const NAME: &str = "Name";
 
 /// Tags instances forever.
 pub async fn tag_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writer: Writer) {
-    periodic::run_for_ever("tagging", EVERY, &cluster, async || {
+    periodic::run_for_ever(Tagging, TaskContext { cluster, offerings, writer }).await;
+}
+
+struct Tagging;
+
+impl PeriodicTask for Tagging {
+    const NAME: &'static str = "tagging";
+    const FIRST_PAUSE: Duration = EVERY;
+
+    async fn run(&mut self, context: &TaskContext) -> Result<Duration, CloudError> {
+        let TaskContext { cluster, offerings, writer } = context;
         let due = cluster.read(untagged);
         if due.is_empty() {
             return Ok(EVERY);
@@ -35,14 +44,13 @@ pub async fn tag_for_ever(cluster: Arc<Cluster>, offerings: Arc<Offerings>, writ
         let known = offerings.own_instances_by_provider_id().await?;
         for claim in due {
             let Some(instance) = claim.provider_id().and_then(|id| known.get(id)) else { continue };
-            if let Err(error) = tag(&writer, decide(&claim, instance, &offerings.settings().cluster_name)).await {
+            if let Err(error) = tag(writer, decide(&claim, instance, &offerings.settings().cluster_name)).await {
                 let (name, error) = (claim.metadata.name.as_deref().unwrap_or_default(), daemon::error::chain(&error));
                 log::warn!(nodeclaim = name, error = error.as_str(); "failed to tag instance, retrying");
             }
         }
         Ok(EVERY)
-    })
-    .await;
+    }
 }
 
 /// Runs the operations, with a pause after each write to EC2.

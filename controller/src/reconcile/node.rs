@@ -387,7 +387,7 @@ fn request(action: drain::Action, by: Millis) -> Option<PodRequest> {
 /// Returns the NodePool for the counters of a node's termination.
 #[must_use]
 pub fn pool_of(view: &NodeView) -> &str {
-    view.claim.as_deref().map_or("", pool)
+    view.claim.as_deref().map_or("", NodeClaim::nodepool)
 }
 
 #[cfg(test)]
