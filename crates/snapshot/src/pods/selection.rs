@@ -12,46 +12,47 @@ use api::objects::{Pod, PodDisruptionBudget};
 use jiff::{SignedDuration, Timestamp};
 use planner::{Leaving, PodShape};
 
-use crate::ignored::{Ignored, IgnoredReason};
-use crate::nodes::Nominated;
-use crate::records::{Group, Record, Records};
-use crate::volumes::Singles;
+use super::ignored::{Ignored, IgnoredReason};
+use super::records::{Group, Record, Records};
+use super::single_claims::SingleClaims;
+use super::{full_name, is_reschedulable, uid};
+use crate::nodes::Nominations;
 use crate::{Input, millis};
 
 /// Maximum age of a new pod: the longest batch window and half of it again.
-const JUST_NOW: SignedDuration = SignedDuration::from_secs(15);
+const NEW: SignedDuration = SignedDuration::from_secs(15);
 
-/// Sorting of pods: planned, or ignored with a reason.
-pub(crate) struct Sorting<'a> {
+/// Pods that need a node: planned, or ignored with a reason.
+pub(crate) struct PodSelection<'a> {
     input: &'a Input<'a>,
-    promises: Nominated<'a>,
-    singles: Singles,
+    nominations: Nominations<'a>,
+    single_claims: SingleClaims,
     shapes: Shapes,
     pub(crate) pods: Vec<planner::Pod>,
     pub(crate) ignored: Vec<Ignored>,
 }
 
-impl<'a> Sorting<'a> {
-    /// Creates an empty value. `promises` has the nominations of recent plans by UID; `singles` has the claims for a single
-    /// pod.
-    pub(crate) fn new(input: &'a Input<'a>, promises: Nominated<'a>, singles: Singles) -> Self {
-        Self { input, promises, singles, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
+impl<'a> PodSelection<'a> {
+    /// Creates an empty value. `nominations` has the nominations of recent plans by UID; `single_claims` has the claims for a
+    /// single pod.
+    pub(crate) fn new(input: &'a Input<'a>, nominations: Nominations<'a>, single_claims: SingleClaims) -> Self {
+        Self { input, nominations, single_claims, shapes: Shapes::default(), pods: Vec::new(), ignored: Vec::new() }
     }
 
     /// Adds unschedulable pods, and ignores those that wait for something else first.
-    pub(crate) fn pending(&mut self, records: &Records) {
-        let loose = records.loose();
-        let refused = loose.iter().filter(|record| record.pod.is_unschedulable());
-        let refused: BTreeSet<Likeness<'_>> = refused.map(|record| likeness(record)).collect();
+    pub(crate) fn add_pending(&mut self, records: &Records) {
+        let unbound = records.unbound();
+        let refused = unbound.iter().filter(|record| record.pod.is_unschedulable());
+        let refused: BTreeSet<SchedulingKey<'_>> = refused.map(|record| scheduling_key(record)).collect();
         let refusing: BTreeSet<&str> = refused.iter().map(|(_, scheduler)| *scheduler).collect();
-        for record in loose {
+        for record in unbound {
             let pod = &record.pod;
-            match waits(pod, records) {
+            match waiting_reason(pod, records) {
                 Some(reason) => self.ignore(record, reason),
                 None if pod.is_unschedulable() => self.plan(record, None),
                 None if pod.is_unjudged() => {
-                    let comes_with = refusing.contains(pod.spec.scheduler_name.as_str()) && self.has_just_come(pod);
-                    if comes_with || refused.contains(&likeness(record)) {
+                    let is_of_batch = refusing.contains(pod.spec.scheduler_name.as_str()) && self.is_new(pod);
+                    if is_of_batch || refused.contains(&scheduling_key(record)) {
                         self.plan(record, None);
                     }
                 }
@@ -61,7 +62,13 @@ impl<'a> Sorting<'a> {
     }
 
     /// Adds pods whose node is leaving and that need another one.
-    pub(crate) fn leaving(&mut self, node: &planner::Node, leaving: &Leaving, records: &Records, pods: Option<&Group>) {
+    pub(crate) fn add_of_leaving_node(
+        &mut self,
+        node: &planner::Node,
+        leaving: &Leaving,
+        records: &Records,
+        pods: Option<&Group>,
+    ) {
         let forced = matches!(leaving, Leaving::Interrupted { .. });
         let now = self.input.now;
         let ends = node.termination_grace.is_some();
@@ -69,7 +76,7 @@ impl<'a> Sorting<'a> {
         for record in records.members(pods).into_iter().filter(|record| is_reschedulable(&record.pod)) {
             // A surge copy or the end of the drain allows the eviction of a pod that its budget blocks.
             let yields = ends || record.pod.metadata.uid.as_deref().is_some_and(|uid| surging.contains(uid));
-            match holds(&records.budgets(record), &record.pod, yields, now).filter(|_| !forced) {
+            match held_reason(&records.budgets(record), &record.pod, yields, now).filter(|_| !forced) {
                 Some(reason) => self.ignore(record, reason),
                 None => self.plan(record, Some(&node.name)),
             }
@@ -77,7 +84,7 @@ impl<'a> Sorting<'a> {
     }
 
     /// Adds a virtual pod of a buffer.
-    pub(crate) fn virtual_pod(&mut self, shape: &Arc<PodShape>, pod: planner::Pod) {
+    pub(crate) fn add_virtual_pod(&mut self, shape: &Arc<PodShape>, pod: planner::Pod) {
         let shape = self.shapes.position(shape);
         self.pods.push(planner::Pod { shape, ..pod });
     }
@@ -92,13 +99,13 @@ impl<'a> Sorting<'a> {
     /// Returns the volume claims for a single pod, of pods to be placed and of bound pods.
     pub(crate) fn single_claims(&self) -> BTreeSet<String> {
         let claims = self.pods.iter().flat_map(|pod| &pod.claims);
-        let waiting = claims.filter(|claim| self.singles.contains(claim));
-        waiting.chain(self.singles.in_use()).cloned().collect()
+        let waiting = claims.filter(|claim| self.single_claims.contains(claim));
+        waiting.chain(self.single_claims.in_use()).cloned().collect()
     }
 
-    fn has_just_come(&self, pod: &Pod) -> bool {
+    fn is_new(&self, pod: &Pod) -> bool {
         let created = pod.metadata.creation_timestamp.as_ref();
-        created.is_some_and(|at| self.input.now.duration_since(at.0).abs() <= JUST_NOW)
+        created.is_some_and(|at| self.input.now.duration_since(at.0).abs() <= NEW)
     }
 
     fn ignore(&mut self, record: &Record, reason: IgnoredReason) {
@@ -106,21 +113,21 @@ impl<'a> Sorting<'a> {
     }
 
     fn plan(&mut self, record: &Record, node: Option<&str>) {
-        if let Some(reason) = record.refusal().cloned().or_else(|| self.singles.waits(record)) {
+        if let Some(reason) = record.error().cloned().or_else(|| self.single_claims.waits(record)) {
             self.ignore(record, reason);
             return;
         }
         let pod = &record.pod;
         let uid = uid(pod);
         let created = pod.metadata.creation_timestamp.as_ref();
-        let promise = self.promises.get(uid.as_str());
+        let nomination = self.nominations.get(uid.as_str());
         self.pods.push(planner::Pod {
             name: full_name(pod),
             shape: self.shapes.position(&record.shape),
             created: created.map(|at| millis(at.0)).unwrap_or_default(),
             leaving_node: node.map(str::to_owned),
-            nominated: promise.map(|(_, to)| (*to).to_owned()),
-            nominated_after: promise.map_or(0, |(number, _)| *number),
+            nominated: nomination.map(|(_, to)| (*to).to_owned()),
+            nominated_after: nomination.map_or(0, |(number, _)| *number),
             claims: record.claims.clone(),
             buffer: None,
             mix: record.mix.clone(),
@@ -146,9 +153,9 @@ impl Shapes {
 }
 
 /// The parts of a pod that determine the scheduler's decision: its shape and its scheduler's name.
-type Likeness<'a> = (usize, &'a str);
+type SchedulingKey<'a> = (usize, &'a str);
 
-fn likeness(record: &Record) -> Likeness<'_> {
+fn scheduling_key(record: &Record) -> SchedulingKey<'_> {
     (Arc::as_ptr(&record.shape).addr(), &record.pod.spec.scheduler_name)
 }
 
@@ -156,7 +163,7 @@ fn likeness(record: &Record) -> Likeness<'_> {
 ///
 /// A nominated pod waits for terminating pods on its node, which kube-scheduler preempts. Without a terminating pod the
 /// nomination is one of Kerf, or outdated.
-fn waits(pod: &Pod, records: &Records) -> Option<IgnoredReason> {
+fn waiting_reason(pod: &Pod, records: &Records) -> Option<IgnoredReason> {
     if pod.is_terminating() || pod.is_daemon() || pod.is_static() {
         return None;
     }
@@ -164,30 +171,15 @@ fn waits(pod: &Pod, records: &Records) -> Option<IgnoredReason> {
         return Some(IgnoredReason::Gated { gate: gate.clone() });
     }
     let node = &pod.status.nominated_node_name;
-    let makes_room = || records.members(records.on(node)).into_iter().any(|record| record.pod.is_terminating());
-    (!node.is_empty() && makes_room()).then(|| IgnoredReason::Preempting { node: node.clone() })
-}
-
-/// Reports whether the pod needs another node when its node is removed. Live pods do, and terminating pods of a StatefulSet,
-/// which are created again under the same name. A pod with a surge copy does not, because the copy is a pod itself.
-pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
-    let lives = !pod.is_terminal() && (!pod.is_terminating() || pod.is_stateful());
-    lives && !pod.is_daemon() && !pod.is_static() && pod.surged().is_none()
+    let is_preempting = || records.members(records.pods_on(node)).into_iter().any(|record| record.pod.is_terminating());
+    (!node.is_empty() && is_preempting()).then(|| IgnoredReason::Preempting { node: node.clone() })
 }
 
 /// Returns why a pod on a leaving node remains until the deadline. Such a pod gets no capacity in advance: Kerf would launch
 /// and remove unused nodes again and again.
-fn holds(own: &[&PodDisruptionBudget], pod: &Pod, yields: bool, now: Timestamp) -> Option<IgnoredReason> {
+fn held_reason(own: &[&PodDisruptionBudget], pod: &Pod, yields: bool, now: Timestamp) -> Option<IgnoredReason> {
     if pod.is_do_not_disrupt(now) {
         return Some(IgnoredReason::DoNotDisrupt);
     }
     pod.unevictable(own, yields, now).map(|_| IgnoredReason::BlockedByBudget)
-}
-
-pub(crate) fn uid(pod: &Pod) -> String {
-    pod.metadata.uid.clone().unwrap_or_default()
-}
-
-pub(crate) fn full_name(pod: &Pod) -> String {
-    format!("{}/{}", pod.namespace(), pod.name())
 }

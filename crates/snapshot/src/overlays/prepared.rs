@@ -6,7 +6,7 @@ use api::{NodeOverlay, PriceChange, Requirement, quantity};
 use planner::Requirements;
 
 use super::OverlayError;
-use crate::shapes;
+use crate::requirements;
 
 /// Resources of the instance itself, which overlays cannot change.
 const FIXED: [&str; 4] = [quantity::CPU, quantity::EPHEMERAL_STORAGE, quantity::MEMORY, quantity::PODS];
@@ -26,9 +26,9 @@ impl Prepared {
     pub(super) fn new(overlay: &NodeOverlay) -> Result<Self, OverlayError> {
         let invalid = |message: String| OverlayError::Invalid { message };
         let list: Vec<Requirement> = overlay.spec.requirements.iter().map(Requirement::from).collect();
-        if let Some(fault) = list.iter().find_map(shapes::misused) {
+        if let Some(reason) = list.iter().find_map(requirements::error) {
             return Err(invalid(format!(
-                "in spec.requirements: {fault}; In and NotIn need values, Exists and DoesNotExist none, comparisons one integer"
+                "in spec.requirements: {reason}; In and NotIn need values, Exists and DoesNotExist none, comparisons one integer"
             )));
         }
         if overlay.spec.price.is_some() && overlay.spec.price_adjustment.is_some() {
@@ -36,15 +36,15 @@ impl Prepared {
                 "spec.price and spec.priceAdjustment are mutually exclusive: remove one of them".to_owned(),
             ));
         }
-        let price = overlay.price_change().map_err(|error| invalid(told(&error)))?;
+        let price = overlay.price_change().map_err(|error| invalid(message_with_source(&error)))?;
         let performance = overlay.performance();
         let performance =
             performance.map_err(|error| invalid(format!("in annotation kerf.sh/performance: {error}")))?;
-        let requirements: Vec<_> = list.iter().map(shapes::lenient).collect();
+        let required: Vec<_> = list.iter().map(requirements::convert).collect();
         Ok(Self {
             name: overlay.metadata.name.clone().unwrap_or_default(),
             weight: overlay.weight(),
-            requirements: requirements.iter().collect(),
+            requirements: required.iter().collect(),
             price,
             capacity: capacity(overlay).map_err(invalid)?,
             performance,
@@ -65,6 +65,6 @@ fn capacity(overlay: &NodeOverlay) -> Result<Vec<(String, i64)>, String> {
 }
 
 /// Returns the message of an error with its source.
-fn told(error: &dyn Error) -> String {
+fn message_with_source(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

@@ -6,54 +6,52 @@ use std::sync::Arc;
 use api::{NodeClaim, Operator, label};
 use planner::Catalogue;
 
+use super::same;
+
 /// The last result with its inputs, so that equal results are the same `Arc`s.
 #[derive(Default)]
 pub(crate) struct Reserved {
     source: BTreeMap<String, Arc<Catalogue>>,
     held: BTreeMap<String, u32>,
-    taken: BTreeMap<String, Arc<Catalogue>>,
+    available: BTreeMap<String, Arc<Catalogue>>,
 }
 
 impl Reserved {
     /// Returns the catalogues without the reserved capacity that NodeClaims without an instance may use. Such a NodeClaim
     /// counts for every reservation that it names, because the one in use is not known yet.
-    pub(crate) fn taken(
+    pub(crate) fn available(
         &mut self,
         claims: &[&Arc<NodeClaim>],
         source: &BTreeMap<String, Arc<Catalogue>>,
     ) -> BTreeMap<String, Arc<Catalogue>> {
-        let held = held(claims);
+        let held = in_flight_counts(claims);
         if held != self.held || !same(&self.source, source) {
-            let less = |(class, catalogue): (&String, &Arc<Catalogue>)| (class.clone(), less(catalogue, &held));
-            self.taken = source.iter().map(less).collect();
+            let reduced =
+                |(class, catalogue): (&String, &Arc<Catalogue>)| (class.clone(), without_held(catalogue, &held));
+            self.available = source.iter().map(reduced).collect();
             self.source.clone_from(source);
             self.held = held;
         }
-        self.taken.clone()
+        self.available.clone()
     }
 }
 
-/// Reports whether two sets of catalogues are the same `Arc`s.
-pub(crate) fn same(one: &BTreeMap<String, Arc<Catalogue>>, other: &BTreeMap<String, Arc<Catalogue>>) -> bool {
-    one.len() == other.len()
-        && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
-}
-
-fn less(catalogue: &Arc<Catalogue>, held: &BTreeMap<String, u32>) -> Arc<Catalogue> {
+fn without_held(catalogue: &Arc<Catalogue>, held: &BTreeMap<String, u32>) -> Arc<Catalogue> {
     let offerings = || catalogue.types.iter().flat_map(|kind| &kind.offerings);
     if !offerings().any(|it| it.reservation.as_ref().is_some_and(|own| held.contains_key(&own.id))) {
         return Arc::clone(catalogue);
     }
-    let mut less = Catalogue::clone(catalogue);
-    for reservation in less.types.iter_mut().flat_map(|kind| &mut kind.offerings).flat_map(|it| &mut it.reservation) {
+    let mut reduced = Catalogue::clone(catalogue);
+    for reservation in reduced.types.iter_mut().flat_map(|kind| &mut kind.offerings).flat_map(|it| &mut it.reservation)
+    {
         let held = held.get(&reservation.id).copied().unwrap_or_default();
         reservation.remaining = reservation.remaining.saturating_sub(held);
     }
-    Arc::new(less)
+    Arc::new(reduced)
 }
 
 /// Counts the in-flight NodeClaims that name each reservation.
-fn held(claims: &[&Arc<NodeClaim>]) -> BTreeMap<String, u32> {
+fn in_flight_counts(claims: &[&Arc<NodeClaim>]) -> BTreeMap<String, u32> {
     let mut held = BTreeMap::new();
     let in_flight = |claim: &NodeClaim| {
         let launched = claim.status.as_ref().is_some_and(|status| !status.provider_id.is_empty());

@@ -6,9 +6,9 @@ use api::objects::Pod;
 
 /// Pods by the UID of their ReplicaSet.
 #[derive(Debug, Default)]
-pub(super) struct Owners(BTreeMap<String, BTreeSet<u32>>);
+pub(super) struct ReplicaSetPods(BTreeMap<String, BTreeSet<u32>>);
 
-impl Owners {
+impl ReplicaSetPods {
     /// Counts a pod. Returns the pod that was the only one until now.
     pub(super) fn add(&mut self, id: u32, pod: &Pod) -> Option<u32> {
         let members = self.0.entry(owner(pod)?.to_owned()).or_default();
@@ -30,7 +30,7 @@ impl Owners {
     }
 
     /// Reports whether the pod is the only one of its ReplicaSet.
-    pub(super) fn is_alone(&self, pod: &Pod) -> bool {
+    pub(super) fn is_only_replica(&self, pod: &Pod) -> bool {
         owner(pod).and_then(|owner| self.0.get(owner)).is_some_and(|members| members.len() == 1)
     }
 }

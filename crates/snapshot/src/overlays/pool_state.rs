@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::{NodePool, PerformanceFactors, PriceChange};
 use planner::{Catalogue, InstanceType, MicroDollars, Offering, Requirements, label};
 
-use super::prepare::Prepared;
+use super::prepared::Prepared;
 use super::{Overlaid, OverlayError};
 
 /// Prefix of huge pages, which reduce the allocatable memory.
@@ -39,7 +39,7 @@ pub(super) struct PoolState<'a> {
 }
 
 /// Positions of the types that match an overlay, each with the positions of the matching offerings.
-pub(super) type Touched = Vec<(usize, Vec<usize>)>;
+pub(super) type Matches = Vec<(usize, Vec<usize>)>;
 
 impl<'a> PoolState<'a> {
     pub(super) fn new(
@@ -49,20 +49,22 @@ impl<'a> PoolState<'a> {
         labels: BTreeMap<String, String>,
         requirements: Requirements,
     ) -> Self {
-        let untouched =
-            |kind: &InstanceType| TypeState { prices: vec![None; every(kind).count()], ..Default::default() };
-        let types = catalogue.types.iter().map(untouched).collect();
+        let unchanged =
+            |kind: &InstanceType| TypeState { prices: vec![None; all_offerings(kind).count()], ..Default::default() };
+        let types = catalogue.types.iter().map(unchanged).collect();
         Self { name, pool, catalogue, labels, requirements, types }
     }
 
     /// Returns the types and offerings in this NodePool that match the overlay.
-    pub(super) fn touched(&self, overlay: &Prepared) -> Touched {
+    pub(super) fn matches(&self, overlay: &Prepared) -> Matches {
         let offerings = |kind: &InstanceType| -> Vec<usize> {
-            if !self.means(overlay, kind) {
+            if !self.can_match(overlay, kind) {
                 return Vec::new();
             }
-            let all = every(kind).enumerate();
-            all.filter(|(_, offering)| offered(overlay, kind, offering)).map(|(position, _)| position).collect()
+            let all = all_offerings(kind).enumerate();
+            all.filter(|(_, offering)| offering_matches(overlay, kind, offering))
+                .map(|(position, _)| position)
+                .collect()
         };
         let all = self.catalogue.types.iter().enumerate().map(|(position, kind)| (position, offerings(kind)));
         all.filter(|(_, offerings)| !offerings.is_empty()).collect()
@@ -70,29 +72,31 @@ impl<'a> PoolState<'a> {
 
     /// Reports whether a node of this type in this NodePool can have the labels that the overlay requires, except those of
     /// offerings.
-    fn means(&self, overlay: &Prepared, kind: &InstanceType) -> bool {
-        overlay.requirements.iter().filter(|(key, _)| !decided_by_offering(kind, key)).all(|(key, asked)| {
+    fn can_match(&self, overlay: &Prepared, kind: &InstanceType) -> bool {
+        overlay.requirements.iter().filter(|(key, _)| !decided_by_offering(kind, key)).all(|(key, required)| {
             let pool = self.requirements.get(key);
-            let possible = |value: &str| asked.allows(Some(value)) && pool.is_none_or(|set| set.allows(Some(value)));
+            let possible = |value: &str| required.allows(Some(value)) && pool.is_none_or(|set| set.allows(Some(value)));
             match (kind.labels.get(key), self.labels.get(key)) {
                 (Some(values), _) => values.iter().any(|value| possible(value)),
                 (None, Some(value)) => possible(value),
                 (None, None) if key == label::INSTANCE_TYPE => possible(&kind.name),
-                (None, None) => pool.map_or_else(|| asked.allows(None), |set| !set.intersection(asked).is_empty()),
+                (None, None) => {
+                    pool.map_or_else(|| required.allows(None), |set| !set.intersection(required).is_empty())
+                }
             }
         })
     }
 
     /// Returns the first conflict with an overlay that satisfies `rivals`, with instance type and value. Only the last overlay
     /// so far of each value can be in conflict.
-    pub(super) fn clash(
+    pub(super) fn conflict(
         &self,
         overlay: &Prepared,
-        touched: &Touched,
+        matches: &Matches,
         rivals: impl Fn(usize) -> bool,
     ) -> Option<(usize, String, String)> {
-        let rival = |said: Option<&AppliedOverlay>| said.map(|said| said.last).filter(|last| rivals(*last));
-        touched.iter().find_map(|(position, offerings)| {
+        let rival = |applied: Option<&AppliedOverlay>| applied.map(|applied| applied.last).filter(|last| rivals(*last));
+        matches.iter().find_map(|(position, offerings)| {
             let (kind, state) = (&self.catalogue.types[*position], &self.types[*position]);
             let found = |subject: &str, other: usize| (other, kind.name.clone(), subject.to_owned());
             let mut prices = offerings.iter().filter(|_| overlay.price.is_some());
@@ -108,9 +112,9 @@ impl<'a> PoolState<'a> {
     }
 
     /// Records the values that the overlay at `position` changes.
-    pub(super) fn record(&mut self, position: usize, overlay: &Prepared, touched: &Touched) {
+    pub(super) fn record(&mut self, position: usize, overlay: &Prepared, matches: &Matches) {
         let new = AppliedOverlay { first: position, last: position };
-        for (kind, offerings) in touched {
+        for (kind, offerings) in matches {
             let state = &mut self.types[*kind];
             if overlay.price.is_some() {
                 for offering in offerings {
@@ -132,29 +136,29 @@ impl<'a> PoolState<'a> {
         overlays: &[Result<Prepared, OverlayError>],
         factors: &PerformanceFactors,
     ) -> Option<(Catalogue, Overlaid)> {
-        let untouched = |state: &TypeState| {
+        let unchanged = |state: &TypeState| {
             state.capacity.is_empty() && state.performance.is_none() && state.prices.iter().all(Option::is_none)
         };
-        if factors.entries().is_empty() && self.types.iter().all(untouched) {
+        if factors.entries().is_empty() && self.types.iter().all(unchanged) {
             return None;
         }
         let mut overlaid = Overlaid::default();
-        let said = |said: &AppliedOverlay| overlays.get(said.first).and_then(|overlay| overlay.as_ref().ok());
+        let first = |applied: &AppliedOverlay| overlays.get(applied.first).and_then(|overlay| overlay.as_ref().ok());
         let types = self.catalogue.types.iter().zip(&self.types);
-        let types = types.map(|(kind, state)| changed(kind, state, factors, &said, &mut overlaid)).collect();
+        let types = types.map(|(kind, state)| apply_overlays(kind, state, factors, &first, &mut overlaid)).collect();
         Some((Catalogue { name: self.catalogue.name.clone(), types }, overlaid))
     }
 }
 
-fn changed<'a>(
+fn apply_overlays<'a>(
     kind: &InstanceType,
     state: &TypeState,
     factors: &PerformanceFactors,
-    said: &impl Fn(&AppliedOverlay) -> Option<&'a Prepared>,
+    first: &impl Fn(&AppliedOverlay) -> Option<&'a Prepared>,
     overlaid: &mut Overlaid,
 ) -> InstanceType {
     let mut kind = kind.clone();
-    let change = |by: &Option<AppliedOverlay>| by.as_ref().and_then(said).and_then(|overlay| overlay.price);
+    let change = |by: &Option<AppliedOverlay>| by.as_ref().and_then(first).and_then(|overlay| overlay.price);
     let (priced, unpriced) = state.prices.split_at(kind.offerings.len().min(state.prices.len()));
     for (offering, change) in kind.offerings.iter_mut().zip(priced.iter().map(change)) {
         if let Some(change) = change {
@@ -166,9 +170,9 @@ fn changed<'a>(
         overlaid.price.insert(kind.name.clone());
     }
     for (resource, by) in &state.capacity {
-        let amounts = said(by).map(|overlay| overlay.capacity.as_slice()).unwrap_or_default();
+        let amounts = first(by).map(|overlay| overlay.capacity.as_slice()).unwrap_or_default();
         if let Some((_, amount)) = amounts.iter().find(|(name, _)| name == resource) {
-            enlarge(&mut kind, resource, *amount);
+            set_amount(&mut kind, resource, *amount);
             overlaid.capacity.insert(kind.name.clone());
         }
     }
@@ -179,7 +183,7 @@ fn changed<'a>(
     kind.performance = state
         .performance
         .as_ref()
-        .and_then(said)
+        .and_then(first)
         .and_then(|overlay| overlay.performance)
         .or(by_pool)
         .or(kind.performance);
@@ -203,12 +207,12 @@ fn priced_by_overlays(kind: &mut InstanceType, changes: impl Iterator<Item = Opt
 }
 
 /// Lists all offerings; those without a price come last.
-fn every(kind: &InstanceType) -> impl Iterator<Item = &Offering> {
+fn all_offerings(kind: &InstanceType) -> impl Iterator<Item = &Offering> {
     kind.offerings.iter().chain(&kind.unpriced)
 }
 
 /// Sets the amount of a resource in the capacity and the allocatable resources.
-fn enlarge(kind: &mut InstanceType, resource: &str, amount: i64) {
+fn set_amount(kind: &mut InstanceType, resource: &str, amount: i64) {
     if resource.starts_with(HUGE_PAGES) {
         let more = amount - kind.capacity.get(resource);
         let left = kind.allocatable.get(planner::Resources::MEMORY) - more;
@@ -219,13 +223,13 @@ fn enlarge(kind: &mut InstanceType, resource: &str, amount: i64) {
 }
 
 fn decided_by_offering(kind: &InstanceType, key: &str) -> bool {
-    key == label::ZONE || key == label::CAPACITY_TYPE || every(kind).any(|it| it.labels.contains_key(key))
+    key == label::ZONE || key == label::CAPACITY_TYPE || all_offerings(kind).any(|it| it.labels.contains_key(key))
 }
 
 /// Reports whether the offering has those labels of the overlay's requirements that offerings determine.
-fn offered(overlay: &Prepared, kind: &InstanceType, offering: &Offering) -> bool {
-    overlay.requirements.iter().filter(|(key, _)| decided_by_offering(kind, key)).all(|(key, asked)| {
-        asked.allows(match key {
+fn offering_matches(overlay: &Prepared, kind: &InstanceType, offering: &Offering) -> bool {
+    overlay.requirements.iter().filter(|(key, _)| decided_by_offering(kind, key)).all(|(key, required)| {
+        required.allows(match key {
             label::ZONE => Some(&offering.zone),
             label::CAPACITY_TYPE => Some(offering.capacity_type.as_str()),
             key => offering.labels.get(key).map(String::as_str),

@@ -72,7 +72,7 @@ pub fn sizing(pod: &Pod, usage: Option<&Usage>) -> Sizing {
         least: least.unwrap_or_default(),
         fixed,
         used: seen.map(used),
-        given_back: given_back(pod),
+        given_back: restored(pod),
     }
 }
 
@@ -82,12 +82,12 @@ fn p95(pod: &PodUsage) -> Size {
 }
 
 fn used(pod: &PodUsage) -> PodUtilization {
-    let waits = pod.pressure != UNKNOWN && pod.pressure >= PRESSED;
+    let is_pressed = pod.pressure != UNKNOWN && pod.pressure >= PRESSED;
     PodUtilization {
         median_cpu: i64::try_from(pod.cpu_p50.millicores()).unwrap_or(i64::MAX),
         p95: p95(pod),
         hours: pod.hours.into(),
-        pressed: waits || pod.oom_kills > 0,
+        pressed: is_pressed || pod.oom_kills > 0,
     }
 }
 
@@ -139,7 +139,7 @@ fn fixed(pod: &Pod, containers: &[ContainerSize]) -> Option<NotResizable> {
 }
 
 /// Returns when the pod's requests were restored; ignores times that cannot be parsed.
-fn given_back(pod: &Pod) -> Option<RestoredRequests> {
+fn restored(pod: &Pod) -> Option<RestoredRequests> {
     let moments = pod.annotation(annotation::GIVEN_BACK)?.split(',');
     let moments: Vec<Timestamp> = moments.filter_map(|text| text.trim().parse().ok()).collect();
     let last = moments.iter().max()?;

@@ -6,23 +6,28 @@ use api::objects::Pod;
 use api::{InvalidMix, MixSaid};
 use planner::CapacitySplit;
 
-use crate::rescheduling::{full_name, uid};
+use super::{full_name, uid};
 
 /// Returns the split of a pod's workload, if the pod requests one, and the invalid parts of its annotations.
 ///
 /// The workload is the pod's controller. For a Deployment this is the ReplicaSet, so each revision has its own split. A pod
 /// without controller is its own workload.
-pub(crate) fn of_pod(pod: &Pod) -> (Option<Arc<CapacitySplit>>, Vec<InvalidMix>) {
+pub(crate) fn split_of_pod(pod: &Pod) -> (Option<Arc<CapacitySplit>>, Vec<InvalidMix>) {
     if pod.is_terminal() || pod.is_daemon() || pod.is_static() {
         return (None, Vec::new());
     }
-    let said = MixSaid::from_pod(&pod.metadata);
+    let request = MixSaid::from_pod(&pod.metadata);
     let mix = || {
         let (workload, owner) = match pod.controller() {
             Some(owner) => (format!("{} {}/{}", owner.kind, pod.namespace(), owner.name), owner.uid.clone()),
             None => (format!("Pod {}", full_name(pod)), uid(pod)),
         };
-        Arc::new(CapacitySplit { workload, owner, on_demand_base: said.on_demand_base, spot_share: said.spot_share })
+        Arc::new(CapacitySplit {
+            workload,
+            owner,
+            on_demand_base: request.on_demand_base,
+            spot_share: request.spot_share,
+        })
     };
-    (said.asks().then(mix), said.faults)
+    (request.asks().then(mix), request.faults)
 }

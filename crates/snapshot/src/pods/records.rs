@@ -5,10 +5,11 @@
 //! Two parts of a shape depend on other objects: the pod labels that any selector uses, and the state of its volume claims.
 //! These parts are computed last, and again when those objects change.
 
-mod interner;
-mod order;
-mod owners;
-mod rests;
+mod disruption_intervals;
+mod list_diff;
+mod pdb_index;
+mod replica_sets;
+mod shape_interner;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,22 +18,22 @@ use api::annotation;
 use api::objects::{Pod, PodDisruptionBudget};
 use planner::{CapacitySplit, Millis, PodShape, Resources};
 
-use crate::ignored::IgnoredReason;
-use crate::pdb_index::PdbIndex;
-use crate::terms::Labels;
-use crate::volumes::{self, Storage};
-use crate::{Problem, annotation_errors, capacity_splits, shapes};
-use interner::Interner;
-use order::Order;
-use owners::Owners;
-use rests::Rests;
-pub(crate) use rests::workload;
+use super::ignored::IgnoredReason;
+use super::terms::Labels;
+use super::volumes::{self, Storage};
+use super::{annotations, capacity_splits, shapes};
+use crate::Problem;
+use disruption_intervals::DisruptionIntervals;
+use list_diff::TrackedList;
+use pdb_index::PdbIndex;
+use replica_sets::ReplicaSetPods;
+use shape_interner::ShapeInterner;
 
 /// A pod with the results that depend on it.
 pub(crate) struct Record {
     pub(crate) pod: Arc<Pod>,
     /// Shape without labels and volumes.
-    bare: Arc<PodShape>,
+    base_shape: Arc<PodShape>,
     /// Complete shape.
     pub(crate) shape: Arc<PodShape>,
     /// Resources that the pod takes from its node, if they differ from the shape's requests. A new pod would have other
@@ -41,17 +42,17 @@ pub(crate) struct Record {
     /// Names of its volume claims, `namespace/name`, one for each of the shape's volumes.
     pub(crate) claims: Vec<String>,
     /// PodDisruptionBudgets that select the pod, by name.
-    guards: Vec<u32>,
+    pdbs: Vec<u32>,
     /// Split of its workload over on-demand and spot, if requested.
     pub(crate) mix: Option<Arc<CapacitySplit>>,
-    fault: Option<Box<IgnoredReason>>,
-    trouble: Option<Box<IgnoredReason>>,
+    shape_error: Option<Box<IgnoredReason>>,
+    volume_error: Option<Box<IgnoredReason>>,
 }
 
 impl Record {
     /// Returns the reason why the pod cannot be planned, in any state.
-    pub(crate) fn refusal(&self) -> Option<&IgnoredReason> {
-        self.fault.as_deref().or(self.trouble.as_deref())
+    pub(crate) fn error(&self) -> Option<&IgnoredReason> {
+        self.shape_error.as_deref().or(self.volume_error.as_deref())
     }
 
     /// Returns the resources that the pod takes from its node.
@@ -60,8 +61,8 @@ impl Record {
     }
 
     /// Reports whether a request could not be parsed, so that the shape requests too little.
-    pub(crate) fn is_unread(&self) -> bool {
-        matches!(self.fault.as_deref(), Some(IgnoredReason::Quantity { .. }))
+    pub(crate) fn has_invalid_request(&self) -> bool {
+        matches!(self.shape_error.as_deref(), Some(IgnoredReason::Quantity { .. }))
     }
 }
 
@@ -78,89 +79,97 @@ pub(crate) struct Group {
 pub(crate) struct Records {
     slots: Vec<Option<Record>>,
     free: Vec<u32>,
-    order: Order,
-    shapes: Interner,
+    list: TrackedList,
+    shapes: ShapeInterner,
     bound: BTreeMap<String, Group>,
-    loose: BTreeSet<u32>,
+    unbound: BTreeSet<u32>,
     with_volumes: BTreeSet<u32>,
-    guards: PdbIndex,
-    owners: Owners,
-    rests: Rests,
+    pdbs: PdbIndex,
+    replica_sets: ReplicaSetPods,
+    disruption_intervals: DisruptionIntervals,
     /// Annotation problems, which few pods have.
-    misread: BTreeMap<u32, Vec<Problem>>,
-    keys: BTreeSet<String>,
+    annotation_problems: BTreeMap<u32, Vec<Problem>>,
+    selector_keys: BTreeSet<String>,
     clock: u64,
 }
 
 impl Records {
     /// Updates the PodDisruptionBudgets, for existing and future pods.
-    pub(crate) fn take_budgets(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) {
-        let change = self.guards.refresh(budgets);
+    pub(crate) fn update_budgets(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) {
+        let change = self.pdbs.refresh(budgets);
         for id in change.pods {
             let node = self.get(id).map(|record| record.pod.spec.node_name.clone());
-            self.touch(&node.unwrap_or_default());
+            self.mark_changed(&node.unwrap_or_default());
         }
         if change.namespaces.is_empty() {
             return;
         }
         for id in (0..self.slots.len()).filter_map(|id| u32::try_from(id).ok()) {
             if self.get(id).is_some_and(|record| change.namespaces.contains(record.pod.namespace())) {
-                self.guard(id);
+                self.match_budgets(id);
             }
         }
     }
 
     /// Returns the PodDisruptionBudgets that select a pod, by name.
     pub(crate) fn budgets(&self, record: &Record) -> Vec<&PodDisruptionBudget> {
-        record.guards.iter().filter_map(|id| self.guards.get(*id)).collect()
+        record.pdbs.iter().filter_map(|id| self.pdbs.get(*id)).collect()
     }
 
     /// Returns the PodDisruptionBudgets that select no pod, by name.
     pub(crate) fn idle_budgets(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
-        self.guards.idle()
+        self.pdbs.idle()
     }
 
     /// Reports whether the pod is the only one of its ReplicaSet on a node.
-    pub(crate) fn is_alone(&self, record: &Record) -> bool {
-        self.owners.is_alone(&record.pod)
+    pub(crate) fn is_only_replica(&self, record: &Record) -> bool {
+        self.replica_sets.is_only_replica(&record.pod)
     }
 
     /// Returns the times until which workloads with `kerf.sh/disrupt-at-most-once-per` are not disrupted again.
     pub(crate) fn resting(&self) -> BTreeMap<String, Millis> {
-        self.rests.all()
+        self.disruption_intervals.ends_by_workload()
     }
 
-    /// Updates the records to a list of pods. `keys` are labels that selectors of other objects use. `moved` is true if claims,
-    /// volumes or classes changed since the last update.
-    pub(crate) fn refresh(&mut self, pods: &[&Arc<Pod>], keys: BTreeSet<String>, storage: &Storage<'_>, moved: bool) {
-        let change = self.order.compare(pods);
+    /// Updates the records to a list of pods. `keys` are labels that selectors of other objects use. `storage_changed` is true
+    /// if claims, volumes or classes changed since the last update.
+    pub(crate) fn refresh(
+        &mut self,
+        pods: &[&Arc<Pod>],
+        keys: BTreeSet<String>,
+        storage: &Storage<'_>,
+        storage_changed: bool,
+    ) {
+        let change = self.list.compare(pods);
         for id in change.gone {
-            self.forget(id);
+            self.remove(id);
         }
-        let mut unsettled = if moved { self.with_volumes.clone() } else { BTreeSet::new() };
+        let mut incomplete = if storage_changed { self.with_volumes.clone() } else { BTreeSet::new() };
         for position in change.new {
             let pod = pods[position];
-            let id = self.admit(pod);
-            self.order.assign(position, id);
-            unsettled.insert(id);
+            let id = self.insert(pod);
+            self.list.assign(position, id);
+            incomplete.insert(id);
         }
         let mut keys = keys;
         self.shapes.collect_keys(&mut keys);
-        if keys == self.keys {
-            unsettled.into_iter().for_each(|id| self.settle(id, storage));
+        if keys == self.selector_keys {
+            incomplete.into_iter().for_each(|id| self.complete_shape(id, storage));
         } else {
-            self.keys = keys;
-            (0..self.slots.len()).filter_map(|id| u32::try_from(id).ok()).for_each(|id| self.settle(id, storage));
+            self.selector_keys = keys;
+            (0..self.slots.len())
+                .filter_map(|id| u32::try_from(id).ok())
+                .for_each(|id| self.complete_shape(id, storage));
         }
     }
 
     /// Returns those of the labels that any selector uses.
-    pub(crate) fn seen(&self, labels: &Labels) -> Labels {
-        seen(&self.keys, labels)
+    pub(crate) fn selectable_labels(&self, labels: &Labels) -> Labels {
+        selectable_labels(&self.selector_keys, labels)
     }
 
     /// Returns the pods on a Node.
-    pub(crate) fn on(&self, node: &str) -> Option<&Group> {
+    pub(crate) fn pods_on(&self, node: &str) -> Option<&Group> {
         self.bound.get(node)
     }
 
@@ -180,15 +189,15 @@ impl Records {
     }
 
     /// Returns the pods without a Node, by name.
-    pub(crate) fn loose(&self) -> Vec<&Record> {
-        self.sorted(&self.loose)
+    pub(crate) fn unbound(&self) -> Vec<&Record> {
+        self.sorted(&self.unbound)
     }
 
     /// Returns the annotation problems of pods, once per workload and text.
-    pub(crate) fn misread(&self) -> Vec<Problem> {
-        let told = self.misread.iter();
-        annotation_errors::of_workloads(
-            told.filter_map(|(id, told)| Some((self.get(*id)?.pod.as_ref(), told.as_slice()))),
+    pub(crate) fn annotation_problems(&self) -> Vec<Problem> {
+        let all = self.annotation_problems.iter();
+        annotations::problems_of_workloads(
+            all.filter_map(|(id, problems)| Some((self.get(*id)?.pod.as_ref(), problems.as_slice()))),
         )
     }
 
@@ -202,36 +211,36 @@ impl Records {
         self.slots.get(usize::try_from(id).ok()?)?.as_ref()
     }
 
-    fn admit(&mut self, pod: &Arc<Pod>) -> u32 {
+    fn insert(&mut self, pod: &Arc<Pod>) -> u32 {
         let none = Labels::new();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
-        let form = match pod.is_terminal() {
-            true => shapes::ShapeKey { shape: PodShape::default(), refusal: None },
-            false if pod.is_daemon() => shapes::of_daemon(pod.namespace(), labels, &pod.in_full()),
-            false => shapes::of_pod(pod.namespace(), labels, &pod.in_full()),
+        let parsed = match pod.is_terminal() {
+            true => shapes::ParsedShape { shape: PodShape::default(), refusal: None },
+            false if pod.is_daemon() => shapes::daemon_shape(pod.namespace(), labels, &pod.in_full()),
+            false => shapes::pod_shape(pod.namespace(), labels, &pod.in_full()),
         };
-        let taken = taken(pod).filter(|taken| *taken != form.shape.requests).map(Box::new);
-        let bare = self.shapes.intern(form.shape);
-        let (mix, misread) = capacity_splits::of_pod(pod);
-        let misread = annotation_errors::of_pod(pod, misread);
+        let taken = taken(pod).filter(|taken| *taken != parsed.shape.requests).map(Box::new);
+        let base_shape = self.shapes.intern(parsed.shape);
+        let (mix, invalid) = capacity_splits::split_of_pod(pod);
+        let problems = annotations::problems_of_pod(pod, invalid);
         let record = Record {
             pod: Arc::clone(pod),
-            shape: self.shapes.share(&bare),
-            bare,
+            shape: self.shapes.share(&base_shape),
+            base_shape,
             taken,
             claims: Vec::new(),
-            guards: Vec::new(),
+            pdbs: Vec::new(),
             mix,
-            fault: form.refusal.map(Box::new),
-            trouble: None,
+            shape_error: parsed.refusal.map(Box::new),
+            volume_error: None,
         };
         let id = self.store(record);
-        self.misread.extend((!misread.is_empty()).then_some((id, misread)));
-        self.enlist(id, pod);
-        self.guard(id);
-        self.rests.add(id, pod);
-        let joined = self.owners.add(id, pod);
-        self.touch_node_of(joined);
+        self.annotation_problems.extend((!problems.is_empty()).then_some((id, problems)));
+        self.index_by_node(id, pod);
+        self.match_budgets(id);
+        self.disruption_intervals.add(id, pod);
+        let joined = self.replica_sets.add(id, pod);
+        self.mark_node_of_changed(joined);
         id
     }
 
@@ -244,60 +253,60 @@ impl Records {
         u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn enlist(&mut self, id: u32, pod: &Pod) {
+    fn index_by_node(&mut self, id: u32, pod: &Pod) {
         if pod.is_terminal() {
             return;
         }
         if pod.is_bound() {
             self.bound.entry(pod.spec.node_name.clone()).or_default().members.insert(id);
-            self.touch(&pod.spec.node_name);
+            self.mark_changed(&pod.spec.node_name);
         } else {
-            self.loose.insert(id);
+            self.unbound.insert(id);
         }
         if volumes::has_claims(&pod.spec) {
             self.with_volumes.insert(id);
         }
     }
 
-    fn forget(&mut self, id: u32) {
+    fn remove(&mut self, id: u32) {
         let Some(record) = self.slots.get_mut(id as usize).and_then(Option::take) else { return };
         self.free.push(id);
-        self.loose.remove(&id);
+        self.unbound.remove(&id);
         self.with_volumes.remove(&id);
-        self.misread.remove(&id);
+        self.annotation_problems.remove(&id);
         let node = &record.pod.spec.node_name;
         if self.bound.get_mut(node).is_some_and(|group| group.members.remove(&id)) {
-            self.touch(node);
+            self.mark_changed(node);
         }
-        self.rests.remove(id, &record.pod);
-        let left = self.owners.remove(id, &record.pod);
-        self.touch_node_of(left);
-        self.guards.assign(id, &record.guards, &[]);
-        self.shapes.release(&record.bare);
+        self.disruption_intervals.remove(id, &record.pod);
+        let left = self.replica_sets.remove(id, &record.pod);
+        self.mark_node_of_changed(left);
+        self.pdbs.assign(id, &record.pdbs, &[]);
+        self.shapes.release(&record.base_shape);
         self.shapes.release(&record.shape);
     }
 
     /// Finds the budgets that select the pod.
-    fn guard(&mut self, id: u32) {
+    fn match_budgets(&mut self, id: u32) {
         let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
-        let guards = if record.pod.is_terminal() { Vec::new() } else { self.guards.budgets_of(&record.pod) };
-        if guards == record.guards {
+        let pdbs = if record.pod.is_terminal() { Vec::new() } else { self.pdbs.budgets_of(&record.pod) };
+        if pdbs == record.pdbs {
             return;
         }
-        self.guards.assign(id, &record.guards, &guards);
-        record.guards = guards;
+        self.pdbs.assign(id, &record.pdbs, &pdbs);
+        record.pdbs = pdbs;
         let node = record.pod.spec.node_name.clone();
-        self.touch(&node);
+        self.mark_changed(&node);
     }
 
     /// Marks the pod's node as changed, although the pod itself is not.
-    fn touch_node_of(&mut self, id: Option<u32>) {
+    fn mark_node_of_changed(&mut self, id: Option<u32>) {
         if let Some(node) = id.and_then(|id| self.get(id)).map(|record| record.pod.spec.node_name.clone()) {
-            self.touch(&node);
+            self.mark_changed(&node);
         }
     }
 
-    fn touch(&mut self, node: &str) {
+    fn mark_changed(&mut self, node: &str) {
         self.clock += 1;
         if let Some(group) = self.bound.get_mut(node) {
             group.version = self.clock;
@@ -308,28 +317,34 @@ impl Records {
     }
 
     /// Computes the relevant labels and the volumes of a shape.
-    fn settle(&mut self, id: u32, storage: &Storage<'_>) {
+    fn complete_shape(&mut self, id: u32, storage: &Storage<'_>) {
         let Some(record) = self.slots.get_mut(id as usize).and_then(Option::as_mut) else { return };
         if record.pod.is_terminal() {
             return;
         }
-        let labels = record.pod.metadata.labels.as_ref().map(|labels| seen(&self.keys, labels)).unwrap_or_default();
+        let labels = record
+            .pod
+            .metadata
+            .labels
+            .as_ref()
+            .map(|labels| selectable_labels(&self.selector_keys, labels))
+            .unwrap_or_default();
         let pod = Arc::clone(&record.pod);
         let counts = self.with_volumes.contains(&id);
         let volumes = if counts { storage.volumes(pod.namespace(), pod.name(), &pod.spec) } else { Default::default() };
         record.claims = volumes.claims;
-        record.trouble = volumes.trouble.map(|(claim, trouble)| Box::new(IgnoredReason::Volume { claim, trouble }));
+        record.volume_error = volumes.error.map(|(claim, error)| Box::new(IgnoredReason::Volume { claim, error }));
         if record.shape.labels == labels && record.shape.volumes == volumes.needs {
             return;
         }
         let shape = if labels.is_empty() && volumes.needs.is_empty() {
-            self.shapes.share(&record.bare)
+            self.shapes.share(&record.base_shape)
         } else {
-            self.shapes.intern(PodShape { labels, volumes: volumes.needs, ..PodShape::clone(&record.bare) })
+            self.shapes.intern(PodShape { labels, volumes: volumes.needs, ..PodShape::clone(&record.base_shape) })
         };
         let former = std::mem::replace(&mut record.shape, shape);
         self.shapes.release(&former);
-        self.touch(&pod.spec.node_name);
+        self.mark_changed(&pod.spec.node_name);
     }
 }
 
@@ -342,7 +357,7 @@ fn taken(pod: &Pod) -> Option<Resources> {
     Some(taken)
 }
 
-fn seen(keys: &BTreeSet<String>, labels: &Labels) -> Labels {
+fn selectable_labels(keys: &BTreeSet<String>, labels: &Labels) -> Labels {
     let counts = labels.iter().filter(|(key, _)| keys.contains(*key));
     counts.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

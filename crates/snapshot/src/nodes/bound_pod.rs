@@ -6,12 +6,12 @@ use api::objects::{Pod, PodDisruptionBudget};
 use jiff::Timestamp;
 use planner::BoundPod;
 
-use crate::records::{Record, Records, workload};
-use crate::rescheduling::{full_name, is_reschedulable, uid};
+use crate::pods::records::{Record, Records};
+use crate::pods::{full_name, is_reschedulable, uid, workload};
 use crate::{Problem, millis};
 
 /// Translates a bound pod. `surging` is true if the NodePool starts a replacement of a single-replica pod before its eviction.
-pub(super) fn bound(
+pub(super) fn bound_pod(
     records: &Records,
     record: &Record,
     surging: bool,
@@ -19,16 +19,16 @@ pub(super) fn bound(
     problems: &mut Vec<Problem>,
 ) -> BoundPod {
     let pod = &record.pod;
-    let surges = pod.surges(surging, || records.is_alone(record));
+    let surges = pod.surges(surging, || records.is_only_replica(record));
     let own = records.budgets(record);
     problems.extend(pod.requested().err().map(|error| Problem::Requested { pod: full_name(pod), error }));
     BoundPod {
         uid: uid(pod),
         name: full_name(pod),
         reschedulable: is_reschedulable(pod),
-        do_not_disrupt: holds_its_node(pod, now),
+        do_not_disrupt: blocks_disruption(pod, now),
         protected_until: pod.protected_until(now).map(millis),
-        held_by: held_by(&own, pod, surges, now),
+        held_by: blocking_budgets(&own, pod, surges, now),
         cost: BoundPod::cost_of(pod.deletion_cost(), pod.spec.priority.unwrap_or_default()),
         workload: pod.rests_until().ok().flatten().map(|_| workload(pod).into()),
         shape: Arc::clone(&record.shape),
@@ -45,13 +45,13 @@ pub(super) fn bound(
 pub(super) fn never_evicted(records: &Records, record: &Record, surging: bool, now: Timestamp) -> Option<Problem> {
     let pod = &record.pod;
     let own = records.budgets(record);
-    let surges = !own.is_empty() && pod.surges(surging, || records.is_alone(record));
+    let surges = !own.is_empty() && pod.surges(surging, || records.is_only_replica(record));
     let why = pod.unevictable(&own, surges, now)?;
     Some(Problem::NeverEvicted { pod: full_name(pod), others: 0, why })
 }
 
 /// Reports whether the pod blocks the disruption of its node. A terminating pod blocks nothing.
-fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
+fn blocks_disruption(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminating() && pod.is_do_not_disrupt(now)
 }
 
@@ -59,7 +59,7 @@ fn holds_its_node(pod: &Pod, now: Timestamp) -> bool {
 ///
 /// Several matching budgets always block, and a pod that has never run can always be evicted. A pod with a surge copy can be
 /// evicted when the copy is ready.
-fn held_by(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp) -> Vec<String> {
+fn blocking_budgets(own: &[&PodDisruptionBudget], pod: &Pod, surges: bool, now: Timestamp) -> Vec<String> {
     let passes = match own {
         [] => true,
         [only] => only.lets_go(pod) || surges && only.lets_go_beside_a_copy(),

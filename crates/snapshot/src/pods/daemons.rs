@@ -3,11 +3,12 @@
 use api::{label, taint};
 use planner::{Daemon, Effect, PodShape, Requirement, Toleration, TolerationOperator, ValueSet};
 
-use crate::terms::Labels;
-use crate::{Input, Problem, shapes};
+use super::shapes;
+use super::terms::Labels;
+use crate::{Input, Problem};
 
 /// Taints that the DaemonSet controller adds as tolerations to its pods.
-const BORNE: [(&str, Effect); 6] = [
+const TOLERATED: [(&str, Effect); 6] = [
     (taint::NOT_READY, Effect::NoExecute),
     (taint::UNREACHABLE, Effect::NoExecute),
     ("node.kubernetes.io/disk-pressure", Effect::NoSchedule),
@@ -24,9 +25,9 @@ pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<D
         let name = format!("{namespace}/{}", set.metadata.name.as_deref().unwrap_or_default());
         let template = &set.spec.template;
         let labels = template.metadata.labels.clone().unwrap_or_default();
-        let form = shapes::of_daemon(namespace, &labels, &template.spec);
-        match form.refusal {
-            None => daemons.push(Daemon { name, shape: grown(form.shape, labels) }),
+        let parsed = shapes::daemon_shape(namespace, &labels, &template.spec);
+        match parsed.refusal {
+            None => daemons.push(Daemon { name, shape: daemon_pod_shape(parsed.shape, labels) }),
             Some(reason) => problems.push(Problem::Daemon { name, reason }),
         }
     }
@@ -35,19 +36,19 @@ pub(crate) fn translate(input: &Input<'_>, problems: &mut Vec<Problem>) -> Vec<D
 }
 
 /// Labels that every node has after initialization, with the value `true`.
-const COMING: [&str; 2] = [label::REGISTERED, label::INITIALIZED];
+const INITIALIZED_LABELS: [&str; 2] = [label::REGISTERED, label::INITIALIZED];
 
 /// Reports whether every new node will satisfy the requirement after its initialization.
-fn comes(asked: &Requirement) -> bool {
-    COMING.contains(&asked.key.as_str()) && ValueSet::from_requirement(asked).allows(Some("true"))
+fn will_hold(required: &Requirement) -> bool {
+    INITIALIZED_LABELS.contains(&required.key.as_str()) && ValueSet::from_requirement(required).allows(Some("true"))
 }
 
 /// Adds the DaemonSet controller's tolerations to a shape, and removes requirements that every node will satisfy.
-fn grown(mut shape: PodShape, labels: Labels) -> PodShape {
+fn daemon_pod_shape(mut shape: PodShape, labels: Labels) -> PodShape {
     shape.labels = labels;
-    shape.selector.retain(|asked| !comes(asked));
-    shape.affinity.iter_mut().for_each(|term| term.retain(|asked| !comes(asked)));
-    shape.tolerations.extend(BORNE.map(|(key, effect)| Toleration {
+    shape.selector.retain(|required| !will_hold(required));
+    shape.affinity.iter_mut().for_each(|term| term.retain(|required| !will_hold(required)));
+    shape.tolerations.extend(TOLERATED.map(|(key, effect)| Toleration {
         key: Some(key.to_owned()),
         operator: TolerationOperator::Exists,
         value: String::new(),

@@ -75,7 +75,7 @@ pub enum IgnoredReason {
         /// Name of the claim, `namespace/name`.
         claim: String,
         /// Problem of the claim.
-        trouble: VolumeError,
+        error: VolumeError,
     },
     /// The pod runs on a leaving node until the deadline, because of its annotation `karpenter.sh/do-not-disrupt`.
     DoNotDisrupt,
@@ -190,7 +190,7 @@ impl fmt::Display for IgnoredReason {
             }
             Self::RestrictedLabel { key } => write!(out, "label {key} is restricted"),
             Self::NoNode => out.write_str("its required node affinity has only empty terms, which select no node"),
-            Self::Volume { claim, trouble } => write!(out, "volume claim {claim} {trouble}"),
+            Self::Volume { claim, error } => write!(out, "volume claim {claim} {error}"),
             Self::DoNotDisrupt => {
                 out.write_str("its node is being removed, but it has annotation karpenter.sh/do-not-disrupt")
             }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use planner::PodShape;
 
-use crate::terms;
+use crate::pods::terms;
 
 /// All shapes in use.
 #[derive(Default)]
-pub(super) struct Interner {
+pub(super) struct ShapeInterner {
     /// Number of users of each shape.
     users: BTreeMap<Arc<PodShape>, usize>,
     /// Number of uses of each pod label in selectors of the shapes.
     keys: BTreeMap<String, usize>,
 }
 
-impl Interner {
+impl ShapeInterner {
     /// Returns the stored shape that equals this one, and counts a user.
     pub(super) fn intern(&mut self, shape: PodShape) -> Arc<PodShape> {
         let known = self.users.get_key_value(&shape).map(|(known, _)| Arc::clone(known));

@@ -7,24 +7,24 @@ const WINDOW: usize = 32;
 
 /// The addresses of a list, each with its record.
 #[derive(Default)]
-pub(super) struct Order(Vec<(usize, u32)>);
+pub(super) struct TrackedList(Vec<(usize, u32)>);
 
 /// Differences between two lists.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct ListDiff {
     /// Records of objects that are no longer in the list.
     pub(super) gone: Vec<u32>,
     /// Positions of objects that were not in the list before.
     pub(super) new: Vec<usize>,
 }
 
-impl Order {
-    /// Replaces the list; new objects get their records from [`Order::assign`]. The comparison is stepwise, for lists in a
-    /// similar order. An object that moved far counts as removed and new, which costs only time.
-    pub(super) fn compare<T>(&mut self, list: &[&Arc<T>]) -> Change {
+impl TrackedList {
+    /// Replaces the list; new objects get their records from [`TrackedList::assign`]. The comparison is stepwise, for lists in
+    /// a similar order. An object that moved far counts as removed and new, which costs only time.
+    pub(super) fn compare<T>(&mut self, list: &[&Arc<T>]) -> ListDiff {
         let old = std::mem::take(&mut self.0);
         let next: Vec<usize> = list.iter().map(|object| Arc::as_ptr(object).addr()).collect();
-        let mut change = Change::default();
+        let mut change = ListDiff::default();
         let (mut was, mut is) = (0, 0);
         while was < old.len() || is < next.len() {
             let (left, came) = step(&old[was..], &next[is..]);
@@ -70,23 +70,23 @@ mod tests {
         let objects: Vec<Arc<u32>> = (0..100).map(Arc::new).collect();
         let rows: [(&str, Vec<usize>, usize, usize); 7] = [
             ("nothing", (0..100).collect(), 0, 0),
-            ("the first goes", (1..100).collect(), 1, 0),
-            ("the last goes", (0..99).collect(), 1, 0),
-            ("some go", (0..100).filter(|n| n % 7 != 3).collect(), 14, 0),
-            ("all go", Vec::new(), 100, 0),
+            ("the first is removed", (1..100).collect(), 1, 0),
+            ("the last is removed", (0..99).collect(), 1, 0),
+            ("some are removed", (0..100).filter(|n| n % 7 != 3).collect(), 14, 0),
+            ("all are removed", Vec::new(), 100, 0),
             ("one is repeated", (0..100).chain([99]).collect(), 0, 1),
-            ("forty go", (0..30).chain(70..100).collect(), 40, 0),
+            ("forty are removed", (0..30).chain(70..100).collect(), 40, 0),
         ];
         for (name, positions, gone, new) in rows {
-            let mut order = Order::default();
+            let mut tracked = TrackedList::default();
             let all: Vec<&Arc<u32>> = objects.iter().collect();
-            for position in order.compare(&all).new {
-                order.assign(position, **all[position]);
+            for position in tracked.compare(&all).new {
+                tracked.assign(position, **all[position]);
             }
             let list: Vec<&Arc<u32>> = positions.iter().map(|position| &objects[*position]).collect();
-            let change = order.compare(&list);
+            let change = tracked.compare(&list);
             assert!(change.gone.len() >= gone && change.gone.len() - gone == change.new.len() - new, "{name}");
-            for (position, (address, id)) in order.0.iter().enumerate() {
+            for (position, (address, id)) in tracked.0.iter().enumerate() {
                 assert_eq!(*address, Arc::as_ptr(list[position]).addr(), "{name}");
                 assert!(change.new.contains(&position) || *id == **list[position], "{name}");
             }

@@ -9,18 +9,19 @@ use crate::nodes::CachedNode;
 
 /// Returns the remaining budget of the NodePool by reason: the minimum of its budgets for the reason, less the nodes that are
 /// already being disrupted.
-pub(crate) fn left(pool: &NodePool, nodes: &[&CachedNode], now: Timestamp) -> Budgets {
+pub(super) fn remaining(pool: &NodePool, nodes: &[&CachedNode], now: Timestamp) -> Budgets {
     let settled = || {
         let managed = nodes.iter().filter(|kept| kept.is_managed() && kept.node.stage == Stage::Initialized);
-        managed.filter(|kept| !kept.standing.terminating)
+        managed.filter(|kept| !kept.disruption_state.terminating)
     };
     let total = u32::try_from(settled().count()).unwrap_or(u32::MAX);
-    let disturbed = settled().filter(|kept| kept.node.leaving.is_some() || kept.standing.is_disturbed()).count();
-    let disturbed = u32::try_from(disturbed).unwrap_or(u32::MAX);
+    let disrupted =
+        settled().filter(|kept| kept.node.leaving.is_some() || kept.disruption_state.is_disrupted()).count();
+    let disrupted = u32::try_from(disrupted).unwrap_or(u32::MAX);
     let mut least = Budgets::UNLIMITED;
-    for (budget, said) in pool.budgets(total, now) {
+    for (budget, allowed) in pool.budgets(total, now) {
         // An invalid budget allows no disruption; the NodePool's problems name it.
-        let Some(allowed) = said.unwrap_or(Some(0)) else { continue };
+        let Some(allowed) = allowed.unwrap_or(Some(0)) else { continue };
         let rows = [
             (Some(DisruptionReason::Empty), &mut least.empty),
             (Some(DisruptionReason::Underutilized), &mut least.underutilized),
@@ -32,9 +33,9 @@ pub(crate) fn left(pool: &NodePool, nodes: &[&CachedNode], now: Timestamp) -> Bu
         }
     }
     Budgets {
-        empty: least.empty.saturating_sub(disturbed),
-        underutilized: least.underutilized.saturating_sub(disturbed),
-        drifted: least.drifted.saturating_sub(disturbed),
-        expired: least.expired.saturating_sub(disturbed),
+        empty: least.empty.saturating_sub(disrupted),
+        underutilized: least.underutilized.saturating_sub(disrupted),
+        drifted: least.drifted.saturating_sub(disrupted),
+        expired: least.expired.saturating_sub(disrupted),
     }
 }

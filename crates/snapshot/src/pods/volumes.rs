@@ -2,7 +2,6 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use api::label;
 use api::objects::{
@@ -10,13 +9,8 @@ use api::objects::{
 };
 use planner::{Operator, Requirement, VolumeNeed};
 
-use crate::ignored::{IgnoredReason, VolumeError};
-use crate::records::Record;
-use crate::rescheduling::{full_name, uid};
-use crate::{Input, shapes};
-
-/// Access mode of a claim that allows one pod in the whole cluster.
-const ONE_POD: &str = "ReadWriteOncePod";
+use super::ignored::VolumeError;
+use crate::{Input, requirements};
 
 /// Alternatives, each a list of requirements that must all hold; an empty list means any node.
 type Alternatives = Vec<Vec<Requirement>>;
@@ -42,7 +36,7 @@ pub(crate) struct Volumes {
     /// One claim name for each need.
     pub(crate) claims: Vec<String>,
     /// The first claim with a problem, and the problem.
-    pub(crate) trouble: Option<(String, VolumeError)>,
+    pub(crate) error: Option<(String, VolumeError)>,
 }
 
 /// Reports whether a pod has volumes that need [`Storage`].
@@ -53,18 +47,18 @@ pub(crate) fn has_claims(spec: &PodSpec) -> bool {
 }
 
 impl<'a> Storage<'a> {
-    pub(crate) fn of(input: &'a Input<'a>) -> Self {
+    pub(crate) fn new(input: &'a Input<'a>) -> Self {
         Self { input, index: OnceCell::new() }
     }
 
     /// Returns the volumes of a pod, each claim once.
     pub(crate) fn volumes(&self, namespace: &str, pod: &str, spec: &PodSpec) -> Volumes {
-        self.index.get_or_init(|| Index::of(self.input)).volumes(namespace, pod, spec)
+        self.index.get_or_init(|| Index::new(self.input)).volumes(namespace, pod, spec)
     }
 }
 
 impl<'a> Index<'a> {
-    fn of(input: &'a Input<'a>) -> Self {
+    fn new(input: &'a Input<'a>) -> Self {
         let named = |claim: &'a PersistentVolumeClaim| {
             let of = |name: &'a Option<String>| name.as_deref().unwrap_or_default();
             ((of(&claim.metadata.namespace), of(&claim.metadata.name)), claim)
@@ -92,8 +86,8 @@ impl<'a> Index<'a> {
                 all.add(format!("{EBS_DRIVER}/{}", disk.handle()), attached(EBS_DRIVER));
             } else if let Some(claim) = named.or_else(ephemeral) {
                 let name = format!("{namespace}/{claim}");
-                let need = self.need(namespace, &claim).unwrap_or_else(|trouble| {
-                    all.trouble.get_or_insert_with(|| (name.clone(), trouble));
+                let need = self.need(namespace, &claim).unwrap_or_else(|error| {
+                    all.error.get_or_insert_with(|| (name.clone(), error));
                     VolumeNeed::default()
                 });
                 all.add(name, need);
@@ -194,7 +188,7 @@ fn labelled(volume: &PersistentVolume) -> Vec<Requirement> {
 
 /// Converts a term of a volume's affinity. The host name of a local disk is omitted, because a new node has another host name.
 fn conjunction(volume: &PersistentVolume, term: &NodeSelectorTerm) -> Vec<Requirement> {
-    let all = term.match_expressions.iter().map(shapes::lenient);
+    let all = term.match_expressions.iter().map(requirements::convert);
     all.filter(|it| !volume.is_local() || it.key != label::HOSTNAME).collect()
 }
 
@@ -203,53 +197,4 @@ fn places(term: &TopologySelectorTerm) -> Vec<Requirement> {
         Requirement::new(label::canonical(&it.key), Operator::In, &it.values)
     };
     term.match_label_expressions.iter().map(one).collect()
-}
-
-/// Volume claims that allow one pod in the whole cluster, with the pods that use them.
-#[derive(Default)]
-pub(crate) struct Singles {
-    users: BTreeMap<String, Vec<(String, String)>>,
-}
-
-impl Singles {
-    /// Returns these claims with the bound pods that use them. Calls `records` only if such claims exist.
-    pub(crate) fn of<'a>(input: &Input<'_>, records: impl FnOnce() -> Vec<&'a Record>) -> Self {
-        let single = |claim: &&&Arc<PersistentVolumeClaim>| claim.spec.access_modes.iter().any(|it| it == ONE_POD);
-        let named = |claim: &&Arc<PersistentVolumeClaim>| {
-            let of = |name: &Option<String>| name.clone().unwrap_or_default();
-            (format!("{}/{}", of(&claim.metadata.namespace), of(&claim.metadata.name)), Vec::new())
-        };
-        let mut users: BTreeMap<String, Vec<(String, String)>> =
-            input.volume_claims.iter().filter(single).map(named).collect();
-        if users.is_empty() {
-            return Self::default();
-        }
-        for record in records().into_iter().filter(|record| record.pod.is_bound()) {
-            for claim in &record.claims {
-                if let Some(users) = users.get_mut(claim) {
-                    users.push((uid(&record.pod), full_name(&record.pod)));
-                }
-            }
-        }
-        Self { users }
-    }
-
-    /// Returns the claims that a bound pod uses.
-    pub(crate) fn in_use(&self) -> impl Iterator<Item = &String> {
-        self.users.iter().filter(|(_, users)| !users.is_empty()).map(|(claim, _)| claim)
-    }
-
-    pub(crate) fn contains(&self, claim: &str) -> bool {
-        self.users.contains_key(claim)
-    }
-
-    /// Returns the reason if another pod uses one of the pod's claims.
-    pub(crate) fn waits(&self, record: &Record) -> Option<IgnoredReason> {
-        let own = uid(&record.pod);
-        record.claims.iter().find_map(|claim| {
-            let (_, pod) = self.users.get(claim)?.iter().find(|(uid, _)| *uid != own)?;
-            let trouble = VolumeError::InUse { pod: pod.clone() };
-            Some(IgnoredReason::Volume { claim: claim.clone(), trouble })
-        })
-    }
 }

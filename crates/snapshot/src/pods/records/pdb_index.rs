@@ -18,7 +18,7 @@ pub(crate) struct PdbIndex {
     ids: BTreeMap<Name, u32>,
     slots: Vec<Option<PdbEntry>>,
     free: Vec<u32>,
-    shelves: BTreeMap<String, Shelf>,
+    namespaces: BTreeMap<String, NamespaceIndex>,
 }
 
 /// A budget with the records of its pods.
@@ -29,7 +29,7 @@ struct PdbEntry {
 
 /// The budgets of one namespace.
 #[derive(Default)]
-struct Shelf {
+struct NamespaceIndex {
     /// Budgets by one label that their pods must have, key and value.
     labelled: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
     /// Budgets that require no label with a value.
@@ -38,7 +38,7 @@ struct Shelf {
 
 /// Effect of an update.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct PdbChange {
     /// Namespaces in which pods may have other budgets.
     pub(crate) namespaces: BTreeSet<String>,
     /// Records of pods whose budgets changed their decision.
@@ -47,8 +47,8 @@ pub(crate) struct Change {
 
 impl PdbIndex {
     /// Updates the index to a new list of budgets.
-    pub(crate) fn refresh(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) -> Change {
-        let mut change = Change::default();
+    pub(crate) fn refresh(&mut self, budgets: &[&Arc<PodDisruptionBudget>]) -> PdbChange {
+        let mut change = PdbChange::default();
         let same = |(one, other): (&Arc<PodDisruptionBudget>, &&Arc<PodDisruptionBudget>)| Arc::ptr_eq(one, other);
         if self.former.len() == budgets.len() && self.former.iter().zip(budgets).all(same) {
             return change;
@@ -59,7 +59,7 @@ impl PdbIndex {
             let name = name(budget);
             let id = match gone.remove(&name) {
                 Some(id) => {
-                    self.renew(id, budget, &mut change);
+                    self.replace(id, budget, &mut change);
                     id
                 }
                 None => {
@@ -74,16 +74,16 @@ impl PdbIndex {
             self.slots[id as usize] = None;
             self.free.push(id);
         }
-        change.namespaces.iter().for_each(|namespace| self.file(namespace));
+        change.namespaces.iter().for_each(|namespace| self.index_namespace(namespace));
         change
     }
 
     /// Returns the budgets of a pod, by name.
     pub(crate) fn budgets_of(&self, pod: &Pod) -> Vec<u32> {
-        let Some(shelf) = self.shelves.get(pod.namespace()) else { return Vec::new() };
+        let Some(index) = self.namespaces.get(pod.namespace()) else { return Vec::new() };
         let labels = pod.metadata.labels.iter().flatten();
-        let labelled = labels.filter_map(|(key, value)| shelf.labelled.get(key)?.get(value)).flatten();
-        let named = labelled.chain(&shelf.others).filter_map(|id| Some((*id, self.get(*id)?)));
+        let labelled = labels.filter_map(|(key, value)| index.labelled.get(key)?.get(value)).flatten();
+        let named = labelled.chain(&index.others).filter_map(|id| Some((*id, self.get(*id)?)));
         let mut all: Vec<(u32, &PodDisruptionBudget)> = named.filter(|(_, budget)| budget.selects(pod)).collect();
         all.sort_by_key(|(_, budget)| budget.metadata.name.as_deref());
         all.into_iter().map(|(id, _)| id).collect()
@@ -97,62 +97,62 @@ impl PdbIndex {
     /// Returns the budgets without pods, by name.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &PodDisruptionBudget> {
         let all = self.ids.values().filter_map(|id| self.slots.get(*id as usize)?.as_ref());
-        all.filter(|guard| guard.pods.is_empty()).map(|guard| guard.budget.as_ref())
+        all.filter(|entry| entry.pods.is_empty()).map(|entry| entry.budget.as_ref())
     }
 
     /// Replaces the former budgets of a record with the present ones.
     pub(crate) fn assign(&mut self, record: u32, former: &[u32], present: &[u32]) {
         for id in former {
-            if let Some(guard) = self.slots.get_mut(*id as usize).and_then(Option::as_mut) {
-                guard.pods.remove(&record);
+            if let Some(entry) = self.slots.get_mut(*id as usize).and_then(Option::as_mut) {
+                entry.pods.remove(&record);
             }
         }
         for id in present {
-            if let Some(guard) = self.slots.get_mut(*id as usize).and_then(Option::as_mut) {
-                guard.pods.insert(record);
+            if let Some(entry) = self.slots.get_mut(*id as usize).and_then(Option::as_mut) {
+                entry.pods.insert(record);
             }
         }
     }
 
-    fn renew(&mut self, id: u32, budget: &Arc<PodDisruptionBudget>, change: &mut Change) {
-        let Some(guard) = self.slots[id as usize].as_mut() else { return };
-        let former = std::mem::replace(&mut guard.budget, Arc::clone(budget));
+    fn replace(&mut self, id: u32, budget: &Arc<PodDisruptionBudget>, change: &mut PdbChange) {
+        let Some(entry) = self.slots[id as usize].as_mut() else { return };
+        let former = std::mem::replace(&mut entry.budget, Arc::clone(budget));
         if former.spec.selector != budget.spec.selector {
             change.namespaces.insert(name(budget).0);
         }
         let answers = |budget: &PodDisruptionBudget| {
-            let goes = (budget.lets_ready_go(), budget.lets_unready_go(), budget.lets_go_beside_a_copy());
-            (goes, budget.blocks_for_ever(), budget.wants_all_to_stay().then(|| budget.why_all_stay()))
+            let allows = (budget.lets_ready_go(), budget.lets_unready_go(), budget.lets_go_beside_a_copy());
+            (allows, budget.blocks_for_ever(), budget.wants_all_to_stay().then(|| budget.why_all_stay()))
         };
         if answers(&former) != answers(budget) {
-            change.pods.extend(&guard.pods);
+            change.pods.extend(&entry.pods);
         }
     }
 
-    fn store(&mut self, guard: PdbEntry) -> u32 {
+    fn store(&mut self, entry: PdbEntry) -> u32 {
         if let Some(id) = self.free.pop() {
-            self.slots[id as usize] = Some(guard);
+            self.slots[id as usize] = Some(entry);
             return id;
         }
-        self.slots.push(Some(guard));
+        self.slots.push(Some(entry));
         u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
     }
 
     /// Rebuilds the index of one namespace.
-    fn file(&mut self, namespace: &str) {
-        let mut shelf = Shelf::default();
+    fn index_namespace(&mut self, namespace: &str) {
+        let mut index = NamespaceIndex::default();
         let from = (namespace.to_owned(), String::new());
         for (_, id) in self.ids.range(from..).take_while(|((own, _), _)| own == namespace) {
             let Some(selector) = self.get(*id).and_then(|budget| budget.spec.selector.as_ref()) else { continue };
             match selector.match_labels.first_key_value() {
                 Some((key, value)) => {
-                    shelf.labelled.entry(key.clone()).or_default().entry(value.clone()).or_default().push(*id);
+                    index.labelled.entry(key.clone()).or_default().entry(value.clone()).or_default().push(*id);
                 }
-                None => shelf.others.push(*id),
+                None => index.others.push(*id),
             }
         }
-        self.shelves.insert(namespace.to_owned(), shelf);
-        self.shelves.retain(|_, shelf| !shelf.labelled.is_empty() || !shelf.others.is_empty());
+        self.namespaces.insert(namespace.to_owned(), index);
+        self.namespaces.retain(|_, index| !index.labelled.is_empty() || !index.others.is_empty());
     }
 }
 

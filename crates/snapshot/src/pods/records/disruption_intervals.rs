@@ -7,27 +7,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::label;
 use api::objects::Pod;
 use jiff::Timestamp;
 use planner::Millis;
 
 use crate::millis;
-use crate::rescheduling::full_name;
+use crate::pods::workload;
 
 /// End times by workload, one for each of its pods with the annotation.
 #[derive(Debug, Default)]
-pub(super) struct Rests(BTreeMap<String, BTreeSet<(Timestamp, u32)>>);
+pub(super) struct DisruptionIntervals(BTreeMap<String, BTreeSet<(Timestamp, u32)>>);
 
-impl Rests {
+impl DisruptionIntervals {
     pub(super) fn add(&mut self, id: u32, pod: &Pod) {
-        if let Some((workload, until)) = asked(pod) {
+        if let Some((workload, until)) = interval_end(pod) {
             self.0.entry(workload).or_default().insert((until, id));
         }
     }
 
     pub(super) fn remove(&mut self, id: u32, pod: &Pod) {
-        let Some((workload, until)) = asked(pod) else { return };
+        let Some((workload, until)) = interval_end(pod) else { return };
         let Some(ends) = self.0.get_mut(&workload) else { return };
         ends.remove(&(until, id));
         if ends.is_empty() {
@@ -36,7 +35,7 @@ impl Rests {
     }
 
     /// Returns the last end time of each workload.
-    pub(super) fn all(&self) -> BTreeMap<String, Millis> {
+    pub(super) fn ends_by_workload(&self) -> BTreeMap<String, Millis> {
         let last =
             |(workload, ends): (&String, &BTreeSet<(Timestamp, u32)>)| Some((workload.clone(), millis(ends.last()?.0)));
         self.0.iter().filter_map(last).collect()
@@ -44,19 +43,7 @@ impl Rests {
 }
 
 /// Returns the workload of a live pod with the annotation, and the pod's own end time.
-fn asked(pod: &Pod) -> Option<(String, Timestamp)> {
+fn interval_end(pod: &Pod) -> Option<(String, Timestamp)> {
     let until = pod.rests_until().ok().flatten().filter(|_| !pod.is_terminal() && !pod.is_terminating())?;
     Some((workload(pod), until))
-}
-
-/// Returns `Kind namespace/name` of a pod's workload. The workload is the pod's controller, or the Deployment of a ReplicaSet,
-/// so that a rollout is part of it. A pod without a controller is its own workload.
-pub(crate) fn workload(pod: &Pod) -> String {
-    let Some(owner) = pod.controller() else { return format!("Pod {}", full_name(pod)) };
-    let hash = pod.metadata.labels.as_ref().and_then(|labels| labels.get(label::POD_TEMPLATE_HASH));
-    let deployment = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
-    match deployment.filter(|_| pod.replica_set().is_some()) {
-        Some(name) => format!("Deployment {}/{name}", pod.namespace()),
-        None => format!("{} {}/{}", owner.kind, pod.namespace(), owner.name),
-    }
 }
