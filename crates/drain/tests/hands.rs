@@ -1,4 +1,4 @@
-//! Drain owner: agent and controller drain one node by the rules of `agent_liveness.rs`. Never two at once, and never neither.
+//! Drain owner: agent and controller drain one node by the rules of `drain_owner.rs`. Never two at once, and never neither.
 //! Either of them hangs, dies and restarts, their clocks differ, their views are old, and every message is delayed.
 
 #[path = "hands/world.rs"]

@@ -328,6 +328,36 @@ fn hold_suspends_requests_and_wants_still_reports_them() {
     assert!(!drain.wants(T0));
 }
 
+/// A journal of any version has the phase of the list as three booleans, and an agent's hold as `held`.
+#[test]
+fn drain_keeps_the_phase_of_its_list_in_the_journal() {
+    let read = |listed: bool, relist: bool, listing: bool| -> Drain {
+        let mut journal = serde_json::to_value(started(notice(), vec![pod("a")])).unwrap();
+        for (key, value) in [("listed", listed), ("relist", relist), ("listing", listing), ("held", listed)] {
+            journal[key] = value.into();
+        }
+        serde_json::from_value(journal).unwrap()
+    };
+    let rows = [
+        ((false, false, false), (false, false, false)),
+        ((false, false, true), (false, false, true)),
+        ((false, true, false), (false, true, false)),
+        ((true, false, false), (true, false, false)),
+        ((true, false, true), (true, false, true)),
+        ((true, true, false), (true, true, false)),
+        // Only a need counts: the outstanding list is requested again.
+        ((true, true, true), (true, true, false)),
+    ];
+    for ((listed, relist, listing), expected) in rows {
+        let mut drain = read(listed, relist, listing);
+        let journal = serde_json::to_value(&drain).unwrap();
+        let phase = ["listed", "relist", "listing"].map(|key| journal[key].as_bool());
+        assert_eq!(phase, [Some(expected.0), Some(expected.1), Some(expected.2)]);
+        assert_eq!(journal["held"], listed);
+        assert_eq!(said(&drain.step(T0)), if relist { vec!["list"] } else { vec![] }, "{expected:?}");
+    }
+}
+
 #[test]
 fn from_status_converts_status_codes_into_replies() {
     let after = Some(Duration::from_secs(10));

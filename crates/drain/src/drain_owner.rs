@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use crate::moment::Millis;
-use crate::state_machine::Drain;
 
 /// Validity of a reading, from its start. The agent evicts no pod with an older reading.
 pub const READING_HOLDS: Duration = Duration::from_secs(10);
@@ -26,9 +25,9 @@ pub const MARK_HOLDS: Duration = Duration::from_secs(30);
 /// a dead one arrived long ago.
 pub const FORSAKEN: Duration = Duration::from_secs(60);
 
-/// Delay before the next reading after a failed one; `LOOK_AT_MARK` applies while a mark exists.
+/// Delay before the next reading after a failed one; `READ_MARK_AGAIN` applies while a mark exists.
 const READ_AGAIN: Duration = Duration::from_secs(2);
-const LOOK_AT_MARK: Duration = Duration::from_secs(10);
+const READ_MARK_AGAIN: Duration = Duration::from_secs(10);
 /// Time after which a reading without a result counts as failed.
 const LOST: Duration = Duration::from_secs(15);
 
@@ -53,38 +52,54 @@ pub enum FirstOwner {
 /// State of an agent about the drain owner of its node. The state is not stored, so a restarted agent reads the Node first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentLiveness {
-    /// Start of the latest reading that found no mark.
-    clear: Option<Millis>,
-    mark: Option<Mark>,
+    owner: Owner,
     /// Start of the current reading.
     reading: Option<Millis>,
     /// Time of the earliest next reading.
     next: Millis,
 }
 
+/// Drain owner as the agent has read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Owner {
+    /// No successful reading yet.
+    #[default]
+    Unknown,
+    /// The agent: the latest reading found no mark.
+    Agent {
+        /// Start of the reading.
+        began: Millis,
+    },
+    /// The controller, by its mark.
+    Controller(Mark),
+}
+
 /// A mark as an agent has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
-    words: String,
+    text: String,
     /// Time at which this text was first read.
     since: Millis,
     /// Time at which this text was last read.
     seen: Millis,
     /// `true` if the agent may remove the mark.
-    forsaken: bool,
+    removable: bool,
 }
 
 impl AgentLiveness {
     /// Returns the time until which pods may be evicted, or `None` if no pod may be evicted now.
     #[must_use]
     pub fn until(&self, now: Millis) -> Option<Millis> {
-        self.clear.map(|began| began + READING_HOLDS).filter(|until| now < *until)
+        match self.owner {
+            Owner::Agent { began } => Some(began + READING_HOLDS).filter(|until| now < *until),
+            Owner::Unknown | Owner::Controller(_) => None,
+        }
     }
 
     /// Reports whether the controller owns the drain.
     #[must_use]
     pub fn is_relieved(&self) -> bool {
-        self.mark.is_some()
+        matches!(self.owner, Owner::Controller(_))
     }
 
     /// Returns the action that an agent needs before it may evict pods, and records it as started.
@@ -93,8 +108,10 @@ impl AgentLiveness {
             return None;
         }
         self.reading = Some(now);
-        let forsaken = self.mark.as_ref().filter(|mark| mark.forsaken);
-        Some(forsaken.map_or(FirstOwner::Read, |mark| FirstOwner::TakeBack(mark.words.clone())))
+        Some(match &self.owner {
+            Owner::Controller(mark) if mark.removable => FirstOwner::TakeBack(mark.text.clone()),
+            _ => FirstOwner::Read,
+        })
     }
 
     /// Returns the time of the next action of [`Self::first`].
@@ -106,51 +123,41 @@ impl AgentLiveness {
     /// Processes a reading that began at `began`; `None` for a failed reading.
     pub fn read(&mut self, began: Millis, now: Millis, reading: Option<AgentReport<'_>>) {
         self.reading = None;
-        self.next = now + if self.is_relieved() { LOOK_AT_MARK } else { READ_AGAIN };
+        self.next = now + if self.is_relieved() { READ_MARK_AGAIN } else { READ_AGAIN };
         let Some(AgentReport { mark, signed }) = reading else {
             return;
         };
-        if let Some(words) = mark {
-            self.saw(words, now);
-            self.next = now + LOOK_AT_MARK;
-            if let Some(mark) = self.mark.as_mut().filter(|mark| began >= mark.since + FORSAKEN) {
-                mark.forsaken = true;
+        if let Some(text) = mark {
+            self.saw(text, now);
+            self.next = now + READ_MARK_AGAIN;
+            if let Owner::Controller(mark) = &mut self.owner
+                && began >= mark.since + FORSAKEN
+            {
+                mark.removable = true;
                 self.next = now + READ_AGAIN;
             }
-        } else if signed && self.mark.as_ref().is_none_or(|mark| began >= mark.seen) {
-            (self.mark, self.clear) = (None, self.clear.max(Some(began)));
+        } else if signed {
+            self.saw_no_mark(began);
         }
     }
 
     /// Records that the Node had this mark: the agent evicts no more pods.
-    pub fn saw(&mut self, words: &str, now: Millis) {
-        self.clear = None;
-        match &mut self.mark {
-            Some(mark) if mark.words == words => mark.seen = now,
-            _ => self.mark = Some(Mark { words: words.to_owned(), since: now, seen: now, forsaken: false }),
+    pub fn saw(&mut self, text: &str, now: Millis) {
+        match &mut self.owner {
+            Owner::Controller(mark) if mark.text == text => mark.seen = now,
+            _ => {
+                let mark = Mark { text: text.to_owned(), since: now, seen: now, removable: false };
+                self.owner = Owner::Controller(mark);
+            }
         }
     }
-}
 
-impl Drain {
-    /// Returns the time until which the controller may evict pods with the mark that it wrote at `signed`. `None` requests that
-    /// the controller writes a mark first. `agent` reports that the node ever had a heartbeat of an agent.
-    pub fn relieve(&mut self, now: Millis, signed: Option<Millis>, agent: bool) -> Option<Millis> {
-        let Some(signed) = signed else {
-            (self.quiet, self.signed) = (None, true);
-            return None;
+    /// Records that a reading found no mark, unless a mark was read after its start.
+    fn saw_no_mark(&mut self, began: Millis) {
+        self.owner = match &self.owner {
+            Owner::Controller(mark) if began < mark.seen => return,
+            Owner::Agent { began: earlier } => Owner::Agent { began: began.max(*earlier) },
+            Owner::Controller(_) | Owner::Unknown => Owner::Agent { began },
         };
-        self.quiet.get_or_insert(now + if agent { QUIET } else { Duration::ZERO });
-        let until = signed + MARK_HOLDS;
-        let holds = self.signed && signed <= now && now < until;
-        let waits = !self.wants(now) || self.is_quiet(now);
-        self.signed |= !holds && !waits;
-        (holds || waits).then_some(until)
-    }
-
-    /// Records that the controller writes a mark on its own initiative. A mark that the controller finds without having written
-    /// one belongs to another controller, with another clock.
-    pub fn sign(&mut self) {
-        self.signed = true;
     }
 }

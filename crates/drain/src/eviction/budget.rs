@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backoff;
+use super::backoff;
 use crate::moment::Millis;
 use crate::settings::Settings;
 
@@ -30,17 +30,17 @@ impl Budgets {
     }
 
     /// Records that the budget had no free disruption at `now`. Refusals of simultaneous requests count as one round.
-    pub(crate) fn refused(&mut self, settings: &Settings, budget: &str, asked: Option<Duration>, now: Millis) {
+    pub(crate) fn refused(&mut self, settings: &Settings, budget: &str, retry_after: Option<Duration>, now: Millis) {
         let probe = self.0.entry(budget.to_owned()).or_default();
         if now >= probe.next {
             probe.rounds = probe.rounds.saturating_add(1);
             probe.next = now + backoff::wait(settings, budget, probe.rounds, settings.probe_max);
         }
-        probe.next = probe.next.max(now + asked.unwrap_or_default());
+        probe.next = probe.next.max(now + retry_after.unwrap_or_default());
     }
 
     /// Records a successful eviction: the budget may allow another one.
-    pub(crate) fn gave_way(&mut self, budget: &str, now: Millis) {
+    pub(crate) fn release(&mut self, budget: &str, now: Millis) {
         if let Some(probe) = self.0.get_mut(budget) {
             *probe = Probe { rounds: 0, next: now };
         }
