@@ -23,7 +23,7 @@ pub const QUIET: Duration = Duration::from_secs(20);
 pub const MARK_HOLDS: Duration = Duration::from_secs(30);
 /// Time after which an agent removes a mark that has not changed. A live controller renews its mark sooner, and the requests of
 /// a dead one arrived long ago.
-pub const FORSAKEN: Duration = Duration::from_secs(60);
+pub const MARK_ABANDONED: Duration = Duration::from_secs(60);
 
 /// Delay before the next reading after a failed one; `READ_MARK_AGAIN` applies while a mark exists.
 const READ_AGAIN: Duration = Duration::from_secs(2);
@@ -33,25 +33,25 @@ const LOST: Duration = Duration::from_secs(15);
 
 /// Result of the agent's reading of its Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AgentReport<'a> {
+pub struct NodeReading<'a> {
     /// Text of the controller's mark.
     pub mark: Option<&'a str>,
     /// `true` if the Node ever had a heartbeat of an agent. Without one, the controller does not wait for an agent.
-    pub signed: bool,
+    pub has_heartbeat: bool,
 }
 
 /// Action of an agent before it may evict a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FirstOwner {
+pub enum OwnershipStep {
     /// Read the Node, with a read that sees all earlier writes.
     Read,
     /// Remove the mark from the Node if it still has this text, and read the Node.
-    TakeBack(String),
+    RemoveMark(String),
 }
 
 /// State of an agent about the drain owner of its node. The state is not stored, so a restarted agent reads the Node first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AgentLiveness {
+pub struct AgentOwnership {
     owner: Owner,
     /// Start of the current reading.
     reading: Option<Millis>,
@@ -86,7 +86,7 @@ struct Mark {
     removable: bool,
 }
 
-impl AgentLiveness {
+impl AgentOwnership {
     /// Returns the time until which pods may be evicted, or `None` if no pod may be evicted now.
     #[must_use]
     pub fn until(&self, now: Millis) -> Option<Millis> {
@@ -98,19 +98,19 @@ impl AgentLiveness {
 
     /// Reports whether the controller owns the drain.
     #[must_use]
-    pub fn is_relieved(&self) -> bool {
+    pub fn is_controller_owner(&self) -> bool {
         matches!(self.owner, Owner::Controller(_))
     }
 
     /// Returns the action that an agent needs before it may evict pods, and records it as started.
-    pub fn first(&mut self, now: Millis) -> Option<FirstOwner> {
+    pub fn first(&mut self, now: Millis) -> Option<OwnershipStep> {
         if self.poll_timeout(now) > now {
             return None;
         }
         self.reading = Some(now);
         Some(match &self.owner {
-            Owner::Controller(mark) if mark.removable => FirstOwner::TakeBack(mark.text.clone()),
-            _ => FirstOwner::Read,
+            Owner::Controller(mark) if mark.removable => OwnershipStep::RemoveMark(mark.text.clone()),
+            _ => OwnershipStep::Read,
         })
     }
 
@@ -121,28 +121,28 @@ impl AgentLiveness {
     }
 
     /// Processes a reading that began at `began`; `None` for a failed reading.
-    pub fn read(&mut self, began: Millis, now: Millis, reading: Option<AgentReport<'_>>) {
+    pub fn read(&mut self, began: Millis, now: Millis, reading: Option<NodeReading<'_>>) {
         self.reading = None;
-        self.next = now + if self.is_relieved() { READ_MARK_AGAIN } else { READ_AGAIN };
-        let Some(AgentReport { mark, signed }) = reading else {
+        self.next = now + if self.is_controller_owner() { READ_MARK_AGAIN } else { READ_AGAIN };
+        let Some(NodeReading { mark, has_heartbeat }) = reading else {
             return;
         };
         if let Some(text) = mark {
-            self.saw(text, now);
+            self.observe_mark(text, now);
             self.next = now + READ_MARK_AGAIN;
             if let Owner::Controller(mark) = &mut self.owner
-                && began >= mark.since + FORSAKEN
+                && began >= mark.since + MARK_ABANDONED
             {
                 mark.removable = true;
                 self.next = now + READ_AGAIN;
             }
-        } else if signed {
-            self.saw_no_mark(began);
+        } else if has_heartbeat {
+            self.observe_no_mark(began);
         }
     }
 
     /// Records that the Node had this mark: the agent evicts no more pods.
-    pub fn saw(&mut self, text: &str, now: Millis) {
+    pub fn observe_mark(&mut self, text: &str, now: Millis) {
         match &mut self.owner {
             Owner::Controller(mark) if mark.text == text => mark.seen = now,
             _ => {
@@ -153,7 +153,7 @@ impl AgentLiveness {
     }
 
     /// Records that a reading found no mark, unless a mark was read after its start.
-    fn saw_no_mark(&mut self, began: Millis) {
+    fn observe_no_mark(&mut self, began: Millis) {
         self.owner = match &self.owner {
             Owner::Controller(mark) if began < mark.seen => return,
             Owner::Agent { began: earlier } => Owner::Agent { began: began.max(*earlier) },

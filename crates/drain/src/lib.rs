@@ -20,7 +20,9 @@ mod state_machine;
 mod step_context;
 mod tracked_pod;
 
-pub use drain_owner::{ARRIVES, AgentLiveness, AgentReport, FORSAKEN, FirstOwner, MARK_HOLDS, QUIET, READING_HOLDS};
+pub use drain_owner::{
+    ARRIVES, AgentOwnership, MARK_ABANDONED, MARK_HOLDS, NodeReading, OwnershipStep, QUIET, READING_HOLDS,
+};
 pub use eviction::reply::{Refusal, Refused, Reply};
 pub use moment::Millis;
 pub use order::{DrainOrder, DrainOrders};

@@ -122,7 +122,7 @@ impl Drain {
     }
 
     /// Replaces the rules, except for deadline and DaemonSets, which its drain requests define.
-    pub fn govern(&mut self, rules: Settings) {
+    pub fn set_rules(&mut self, rules: Settings) {
         let (deadline, daemon_sets) = (self.settings.deadline, self.settings.daemon_sets);
         self.settings = Settings { deadline, daemon_sets, ..rules };
     }
@@ -141,7 +141,7 @@ impl Drain {
     }
 
     /// Records that the node is cordoned and out of load balancers; the lead begins with the first call.
-    pub fn closed(&mut self, now: Millis) {
+    pub fn mark_closed(&mut self, now: Millis) {
         self.tick(now);
         self.closed.get_or_insert(now);
     }
@@ -157,7 +157,7 @@ impl Drain {
 
     /// Returns the time until which the controller may evict pods with the mark that it wrote at `signed`. `None` requests that
     /// the controller writes a mark first. `agent` reports that the node ever had a heartbeat of an agent.
-    pub fn relieve(&mut self, now: Millis, signed: Option<Millis>, agent: bool) -> Option<Millis> {
+    pub fn take_over(&mut self, now: Millis, signed: Option<Millis>, agent: bool) -> Option<Millis> {
         let Some(signed) = signed else {
             (self.hold, self.signed) = (Hold::Released, true);
             return None;
@@ -167,7 +167,7 @@ impl Drain {
         }
         let until = signed + MARK_HOLDS;
         let holds = self.signed && signed <= now && now < until;
-        let waits = !self.wants(now) || self.hold.is_active(now);
+        let waits = !self.has_due_requests(now) || self.hold.is_active(now);
         self.signed |= !holds && !waits;
         (holds || waits).then_some(until)
     }
@@ -180,12 +180,12 @@ impl Drain {
 
     /// Reports whether a request for any pod is due now, even if requests are on hold.
     #[must_use]
-    pub fn wants(&self, now: Millis) -> bool {
+    pub fn has_due_requests(&self, now: Millis) -> bool {
         self.selection(now).is_some_and(|selection| !selection.attempts().is_empty())
     }
 
     /// Marks the known state as outdated after a gap without updates: no request is sent before a new list, which is requested.
-    pub fn doubt(&mut self, now: Millis) {
+    pub fn mark_outdated(&mut self, now: Millis) {
         self.resume(now);
         self.list.need();
     }
@@ -283,7 +283,7 @@ impl Drain {
         }
         let list = self.list.overdue_at();
         let pods = self.selection(now).and_then(|selection| selection.next_time());
-        let hold = self.hold.until().filter(|_| self.wants(now));
+        let hold = self.hold.until().filter(|_| self.has_due_requests(now));
         let volumes = self.volumes.detach_deadline(&self.settings).filter(|_| !self.is_done());
         list.into_iter().chain(pods).chain(hold).chain(volumes).filter(|at| *at > now).min()
     }

@@ -308,7 +308,7 @@ fn resume_waits_for_a_list_and_infers_outcomes_from_it() {
 fn doubt_requests_a_list_before_any_eviction() {
     let mut drain = started(notice(), vec![pod("a"), pod("b")]);
     assert_eq!(drain.step(T0).len(), 2);
-    drain.doubt(at(60));
+    drain.mark_outdated(at(60));
     assert_eq!(said(&drain.step(at(60))), ["list"]);
     drain.reply(at(60), "a", &Reply::Accepted);
     assert_eq!(drain.poll_timeout(at(60)), Some(at(70)));
@@ -321,11 +321,11 @@ fn doubt_requests_a_list_before_any_eviction() {
 fn hold_suspends_requests_and_wants_still_reports_them() {
     let mut drain = started(notice(), vec![pod("a")]);
     drain.hold(true);
-    assert!(drain.step(T0).is_empty() && drain.wants(T0));
+    assert!(drain.step(T0).is_empty() && drain.has_due_requests(T0));
     assert_eq!(drain.poll_timeout(T0), None, "who holds it knows when to come back");
     drain.hold(false);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
-    assert!(!drain.wants(T0));
+    assert!(!drain.has_due_requests(T0));
 }
 
 /// A journal of any version has the phase of the list as three booleans, and an agent's hold as `held`.

@@ -1,14 +1,14 @@
 //! Drain owner: agent and controller drain one node by the rules of `drain_owner.rs`. Never two at once, and never neither.
 //! Either of them hangs, dies and restarts, their clocks differ, their views are old, and every message is delayed.
 
-#[path = "hands/world.rs"]
+#[path = "drain_owner/world.rs"]
 mod world;
 
 use std::time::Duration;
 
 use drain::{
-    AgentLiveness, AgentReport, Drain, FORSAKEN, FirstOwner, MARK_HOLDS, Millis, PodOnNode, QUIET, READING_HOLDS,
-    Settings,
+    AgentOwnership, Drain, MARK_ABANDONED, MARK_HOLDS, Millis, NodeReading, OwnershipStep, PodOnNode, QUIET,
+    READING_HOLDS, Settings,
 };
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
@@ -18,8 +18,8 @@ fn at(seconds: u64) -> Millis {
     T0 + Duration::from_secs(seconds)
 }
 
-fn reading(mark: Option<&'static str>) -> Option<AgentReport<'static>> {
-    Some(AgentReport { mark, signed: true })
+fn reading(mark: Option<&'static str>) -> Option<NodeReading<'static>> {
+    Some(NodeReading { mark, has_heartbeat: true })
 }
 
 #[test]
@@ -28,54 +28,65 @@ fn until_permits_evictions_only_after_a_reading_without_mark() {
         ("nothing was read", None, false),
         ("no mark", reading(None), true),
         ("a mark", reading(Some("m")), false),
-        ("no sign of life that a controller could have seen", Some(AgentReport { mark: None, signed: false }), false),
+        (
+            "no sign of life that a controller could have seen",
+            Some(NodeReading { mark: None, has_heartbeat: false }),
+            false,
+        ),
     ];
     for (what, read, asks) in rows {
-        let mut hands = AgentLiveness::default();
-        assert_eq!(hands.first(T0), Some(FirstOwner::Read), "{what}");
-        assert_eq!(hands.first(T0), None, "{what}: it is under way");
-        hands.read(T0, at(1), read);
-        assert_eq!(hands.until(at(1)).is_some(), asks, "{what}");
+        let mut ownership = AgentOwnership::default();
+        assert_eq!(ownership.first(T0), Some(OwnershipStep::Read), "{what}");
+        assert_eq!(ownership.first(T0), None, "{what}: it is under way");
+        ownership.read(T0, at(1), read);
+        assert_eq!(ownership.until(at(1)).is_some(), asks, "{what}");
         let end = T0 + READING_HOLDS;
-        assert_eq!(hands.until(at(1)), Some(end).filter(|_| asks), "{what}: from when it began, not from its answer");
-        assert_eq!(hands.until(end), None, "{what}");
+        assert_eq!(
+            ownership.until(at(1)),
+            Some(end).filter(|_| asks),
+            "{what}: from when it began, not from its answer"
+        );
+        assert_eq!(ownership.until(end), None, "{what}");
     }
 }
 
 #[test]
 fn saw_blocks_the_agent_even_if_an_older_reading_had_no_mark() {
-    let mut hands = AgentLiveness::default();
-    assert_eq!(hands.first(T0), Some(FirstOwner::Read));
-    hands.saw("m", at(1));
-    hands.read(T0, at(2), reading(None));
-    assert!(hands.is_relieved() && hands.until(at(2)).is_none(), "it may have been read before the mark was made");
-    assert_eq!(hands.first(at(12)), Some(FirstOwner::Read));
-    hands.read(at(12), at(12), reading(None));
-    assert!(!hands.is_relieved() && hands.until(at(12)).is_some());
+    let mut ownership = AgentOwnership::default();
+    assert_eq!(ownership.first(T0), Some(OwnershipStep::Read));
+    ownership.observe_mark("m", at(1));
+    ownership.read(T0, at(2), reading(None));
+    assert!(
+        ownership.is_controller_owner() && ownership.until(at(2)).is_none(),
+        "it may have been read before the mark was made"
+    );
+    assert_eq!(ownership.first(at(12)), Some(OwnershipStep::Read));
+    ownership.read(at(12), at(12), reading(None));
+    assert!(!ownership.is_controller_owner() && ownership.until(at(12)).is_some());
 }
 
 #[test]
 fn first_removes_a_mark_that_is_unchanged_for_60_seconds() {
-    let mut hands = AgentLiveness::default();
+    let mut ownership = AgentOwnership::default();
     let (mut read, mut taken) = (0, None);
     for second in 0..200 {
-        match hands.first(at(second)) {
-            Some(FirstOwner::Read) => {
+        match ownership.first(at(second)) {
+            Some(OwnershipStep::Read) => {
                 read += 1;
                 // The mark is renewed once, after 30 s.
                 let mark = if second < 30 { "m" } else { "n" };
-                hands.read(at(second), at(second), reading(Some(mark)));
+                ownership.read(at(second), at(second), reading(Some(mark)));
             }
-            Some(FirstOwner::TakeBack(words)) => {
+            Some(OwnershipStep::RemoveMark(words)) => {
                 assert_eq!(words, "n");
                 taken.get_or_insert(second);
-                hands.read(at(second), at(second), reading(Some("n")));
+                ownership.read(at(second), at(second), reading(Some("n")));
             }
             None => {}
         }
     }
     let taken = taken.expect("it is taken away");
-    assert!((30 + FORSAKEN.as_secs()..30 + FORSAKEN.as_secs() + 20).contains(&taken), "{taken}");
+    assert!((30 + MARK_ABANDONED.as_secs()..30 + MARK_ABANDONED.as_secs() + 20).contains(&taken), "{taken}");
     assert!(read < 60, "{read} readings");
 }
 
@@ -89,27 +100,27 @@ fn wanting() -> Drain {
 #[test]
 fn relieve_requires_a_mark_and_a_quiet_time_before_evictions() {
     let mut drain = wanting();
-    assert_eq!(drain.relieve(T0, None, true), None, "it signs");
-    assert!(drain.relieve(at(1), Some(T0), true).is_some());
+    assert_eq!(drain.take_over(T0, None, true), None, "it signs");
+    assert!(drain.take_over(at(1), Some(T0), true).is_some());
     assert!(drain.step(at(1)).is_empty(), "and waits");
     let quiet = at(1) + QUIET;
     assert_eq!(drain.poll_timeout(at(1)), Some(quiet));
-    assert_eq!(drain.relieve(quiet, Some(T0), true), Some(T0 + MARK_HOLDS));
+    assert_eq!(drain.take_over(quiet, Some(T0), true), Some(T0 + MARK_HOLDS));
     let mut late = drain.clone();
     assert_eq!(drain.step(quiet).len(), 1, "and asks");
-    assert_eq!(late.relieve(T0 + MARK_HOLDS, Some(T0), true), None, "on the strength of a mark that it has renewed");
-    assert!(drain.relieve(T0 + MARK_HOLDS, Some(T0), true).is_some(), "nothing is to be asked: nothing to sign for");
+    assert_eq!(late.take_over(T0 + MARK_HOLDS, Some(T0), true), None, "on the strength of a mark that it has renewed");
+    assert!(drain.take_over(T0 + MARK_HOLDS, Some(T0), true).is_some(), "nothing is to be asked: nothing to sign for");
 }
 
 #[test]
 fn relieve_does_not_wait_when_the_node_has_no_agent() {
     let mut drain = wanting();
     drain.sign();
-    assert!(drain.relieve(T0, Some(T0), false).is_some());
+    assert!(drain.take_over(T0, Some(T0), false).is_some());
     assert_eq!(drain.step(T0).len(), 1);
     let mut heir = wanting();
-    assert_eq!(heir.relieve(at(1), Some(T0), false), None, "whose clock that was nobody knows");
-    assert!(heir.relieve(at(2), Some(at(1)), false).is_some());
+    assert_eq!(heir.take_over(at(1), Some(T0), false), None, "whose clock that was nobody knows");
+    assert!(heir.take_over(at(2), Some(at(1)), false).is_some());
     assert_eq!(heir.step(at(2)).len(), 1);
 }
 

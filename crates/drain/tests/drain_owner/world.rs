@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use drain::{
-    ARRIVES, Action, AgentLiveness, AgentReport, Drain, DrainOrder, DrainOrders, FirstOwner, Millis, PodOnNode, Reply,
-    Settings,
+    ARRIVES, Action, AgentOwnership, Drain, DrainOrder, DrainOrders, Millis, NodeReading, OwnershipStep, PodOnNode,
+    Reply, Settings,
 };
 
 pub const T0: Millis = Millis(10_000_000);
@@ -122,7 +122,7 @@ pub struct World {
     pods: BTreeMap<String, (PodOnNode, u32)>,
     flying: Vec<Message>,
     agent: Program,
-    hands: AgentLiveness,
+    ownership: AgentOwnership,
     beats: Millis,
     controller: Program,
     view: Node,
@@ -169,7 +169,7 @@ impl World {
             pods: script.refusals.iter().enumerate().map(pod).collect(),
             flying: Vec::new(),
             agent: Program::new(script.deadline, 0, T0),
-            hands: AgentLiveness::default(),
+            ownership: AgentOwnership::default(),
             beats: T0,
             controller: Program::new(script.deadline, 0, T0),
             signing: false,
@@ -237,7 +237,7 @@ impl World {
                 Fault::AgentHangs(seconds) => self.agent.thaws = self.agent.thaws.max(until(seconds)),
                 Fault::AgentDies(seconds) => {
                     self.agent = Program::new(self.script.deadline, self.agent.life + 1, until(seconds));
-                    self.hands = AgentLiveness::default();
+                    self.ownership = AgentOwnership::default();
                     self.beats = self.agent.up;
                 }
                 Fault::ControllerHangs(seconds) => self.controller.thaws = self.controller.thaws.max(until(seconds)),
@@ -354,8 +354,8 @@ impl World {
                 Answer::Reply(uid, reply) => self.agent.drain.reply(now, &uid, &reply),
                 Answer::Node { began, node } => {
                     let mark = node.words();
-                    let reading = AgentReport { mark: mark.as_deref(), signed: node.beat.is_some() };
-                    self.hands.read(began, now, Some(reading));
+                    let reading = NodeReading { mark: mark.as_deref(), has_heartbeat: node.beat.is_some() };
+                    self.ownership.read(began, now, Some(reading));
                 }
                 Answer::Written(_) => {}
             }
@@ -367,12 +367,12 @@ impl World {
         let pods = self.list();
         self.agent.hears(now, pods);
         self.send_out(Who::Agent);
-        let until = self.hands.until(now);
+        let until = self.ownership.until(now);
         self.agent.drain.hold(until.is_none());
-        if until.is_none() && self.agent.drain.wants(now) {
-            match self.hands.first(now) {
-                Some(FirstOwner::Read) => self.send(Who::Agent, What::Read { began: now }),
-                Some(FirstOwner::TakeBack(words)) => self.send(Who::Agent, What::TakeBack { began: now, words }),
+        if until.is_none() && self.agent.drain.has_due_requests(now) {
+            match self.ownership.first(now) {
+                Some(OwnershipStep::Read) => self.send(Who::Agent, What::Read { began: now }),
+                Some(OwnershipStep::RemoveMark(words)) => self.send(Who::Agent, What::TakeBack { began: now, words }),
                 None => {}
             }
         }
@@ -401,7 +401,7 @@ impl World {
         if self.view.mark.is_none() && !silent {
             return;
         }
-        let until = self.controller.drain.relieve(now, self.view.mark, self.view.beat.is_some());
+        let until = self.controller.drain.take_over(now, self.view.mark, self.view.beat.is_some());
         if until.is_none() && !std::mem::replace(&mut self.signing, true) {
             self.send(Who::Controller, What::Sign { at: now, version: self.view.version });
         }
