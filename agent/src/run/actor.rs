@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use api::annotation;
-use drain::{Action, FirstOwner, Millis};
+use drain::{Action, Millis, OwnershipStep};
 use machine::agent::notices::LifecycleHook;
 use tokio::task::JoinSet;
 
@@ -121,7 +121,7 @@ impl Actor {
             }
             AgentAction::ReadNode(first) => {
                 self.begin(async move {
-                    if let FirstOwner::TakeBack(words) = first {
+                    if let OwnershipStep::RemoveMark(words) = first {
                         is_written("Node", cluster.unannotate(&name, annotation::DRAIN_TAKEN_OVER, &words).await);
                     }
                     Some(read(&cluster, &name, now).await)

@@ -19,7 +19,7 @@ mod scaling;
 mod service;
 mod shutdown;
 
-use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
+use drain::{Action, Millis, OwnershipStep, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::gates::GateSettings;
 use machine::agent::notices::LifecycleHook;
@@ -63,7 +63,7 @@ pub enum AgentAction {
     /// Request of the drain: [`Input::Reply`], or [`Input::Pods`] for a list.
     Drain(Action),
     /// Consistent read of the Node, after removal of the controller's mark if necessary: [`Input::NodeRead`].
-    ReadNode(FirstOwner),
+    ReadNode(OwnershipStep),
     /// Check of the volume's VolumeAttachment: [`Input::Detached`] if it no longer exists.
     ReadAttachment {
         /// Name of the volume in the Node's status.

@@ -9,7 +9,7 @@ use agent::health::HealthSample;
 use agent::notices::{NoticeReading, NoticeValue, Reachability, Watcher};
 use agent::run::journal::{Journal, OwnedMarks};
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
-use drain::{Action, FirstOwner, Millis, PodOnNode, Reply};
+use drain::{Action, Millis, OwnershipStep, PodOnNode, Reply};
 use machine::agent::AgentSettings;
 use machine::agent::drain::DrainSettings;
 use machine::agent::gates::GateSettings;
@@ -102,17 +102,17 @@ pub fn settle(life: &mut Lifecycle, now: Millis) -> Vec<AgentAction> {
             AgentAction::PatchStatus(_) => Input::StatusWritten(true),
             AgentAction::CreateEvent(tiding) => Input::EventWritten(tiding.key.clone(), true),
             AgentAction::Complete(_) => Input::Completed(true),
-            AgentAction::ReadNode(FirstOwner::Read) => read(now, None),
+            AgentAction::ReadNode(OwnershipStep::Read) => read(now, None),
             AgentAction::Save
             | AgentAction::FollowPods
             | AgentAction::Drain(_)
             | AgentAction::ReadAttachment { .. }
             | AgentAction::Yield => continue,
-            AgentAction::ReadNode(FirstOwner::TakeBack(_)) => continue,
+            AgentAction::ReadNode(OwnershipStep::RemoveMark(_)) => continue,
         };
         life.take(answer, now);
     }
-    let reads = AgentAction::ReadNode(FirstOwner::Read);
+    let reads = AgentAction::ReadNode(OwnershipStep::Read);
     if acts.contains(&reads) {
         acts.retain(|act| *act != reads);
         acts.extend(settle(life, now));
@@ -135,8 +135,8 @@ pub fn short(acts: &[AgentAction]) -> Vec<String> {
         AgentAction::Drain(Action::Evict { uid, .. }) => format!("evict {uid}"),
         AgentAction::Drain(Action::Delete { uid, .. }) => format!("delete {uid}"),
         AgentAction::Drain(Action::List) => "list".to_owned(),
-        AgentAction::ReadNode(FirstOwner::Read) => "read".to_owned(),
-        AgentAction::ReadNode(FirstOwner::TakeBack(words)) => format!("take back {words}"),
+        AgentAction::ReadNode(OwnershipStep::Read) => "read".to_owned(),
+        AgentAction::ReadNode(OwnershipStep::RemoveMark(words)) => format!("take back {words}"),
         AgentAction::ReadAttachment { volume, .. } => format!("look {volume}"),
         AgentAction::Yield => "yield".to_owned(),
         AgentAction::Complete(hook) => format!("complete {}", hook.hook),

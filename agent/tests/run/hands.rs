@@ -3,7 +3,7 @@
 
 use agent::run::journal::Journal;
 use agent::run::lifecycle::{AgentAction, Input, Lifecycle};
-use drain::{FORSAKEN, FirstOwner, READING_HOLDS, Reply};
+use drain::{MARK_ABANDONED, OwnershipStep, READING_HOLDS, Reply};
 use hyper::Method;
 use serde_json::json;
 
@@ -59,7 +59,7 @@ fn drain_stops_and_reports_when_controller_takes_over() {
                     said = patch.to_string();
                     life.take(Input::StatusWritten(true), at(second));
                 }
-                AgentAction::ReadNode(FirstOwner::Read) => life.take(read(at(second), Some(MARK)), at(second)),
+                AgentAction::ReadNode(OwnershipStep::Read) => life.take(read(at(second), Some(MARK)), at(second)),
                 // The agent read the Node recently, and still must not evict.
                 AgentAction::Drain(action) => unreachable!("{action:?} at {second}"),
                 _ => {}
@@ -117,17 +117,17 @@ fn drain_is_taken_back_when_controller_mark_is_stale() {
             match act {
                 AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
                 AgentAction::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
-                AgentAction::ReadNode(FirstOwner::Read) => {
+                AgentAction::ReadNode(OwnershipStep::Read) => {
                     life.take(read(at(second), Some(MARK).filter(|_| took.is_none())), at(second))
                 }
-                AgentAction::ReadNode(FirstOwner::TakeBack(words)) => {
+                AgentAction::ReadNode(OwnershipStep::RemoveMark(words)) => {
                     assert_eq!((words.as_str(), took), (MARK, None));
                     took = Some(second);
                     life.take(read(at(second), None), at(second));
                 }
                 AgentAction::Drain(_) => {
                     let took = took.expect("it asks before it has taken the drain back");
-                    assert!((FORSAKEN.as_secs()..FORSAKEN.as_secs() + 20).contains(&took), "{took}");
+                    assert!((MARK_ABANDONED.as_secs()..MARK_ABANDONED.as_secs() + 20).contains(&took), "{took}");
                     return;
                 }
                 _ => {}
@@ -149,11 +149,13 @@ fn drain_stays_with_controller_when_notice_arrives() {
                 AgentAction::PatchNode(_) => life.take(Input::NodeWritten(true), at(second)),
                 AgentAction::PatchStatus(_) => life.take(Input::StatusWritten(true), at(second)),
                 // The controller renews its mark every 30 s.
-                AgentAction::ReadNode(FirstOwner::Read) => {
+                AgentAction::ReadNode(OwnershipStep::Read) => {
                     life.take(read(at(second), Some(&format!("signed {}", second / 30))), at(second))
                 }
                 AgentAction::Drain(action) => unreachable!("{action:?} at {second}"),
-                AgentAction::ReadNode(FirstOwner::TakeBack(words)) => unreachable!("{words} is taken away at {second}"),
+                AgentAction::ReadNode(OwnershipStep::RemoveMark(words)) => {
+                    unreachable!("{words} is taken away at {second}")
+                }
                 _ => {}
             }
         }

@@ -87,7 +87,7 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
 
 /// Returns warnings for overlays and buffers without effect, with the reason from their conditions.
 pub(super) fn unserved(objects: &Objects, built: &SnapshotResult) -> Vec<String> {
-    let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.trouble.as_ref()?)));
+    let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.error.as_ref()?)));
     let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} is ignored: {trouble}"));
     let buffers = built.buffers.iter().filter_map(|it| Some((&it.buffer, it.resolved.as_ref().err()?)));
     let buffers = buffers.map(|(name, trouble)| format!("CapacityBuffer {name} gets no capacity: {trouble}"));
@@ -105,7 +105,7 @@ pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: 
     let managed: BTreeSet<&str> =
         nodes.filter(|node| node.claim.is_some() && node.leaving.is_none()).map(|node| node.name.as_str()).collect();
     let due = |node: &&Arc<Node>| {
-        let sick = snapshot::sick(node, None).filter(|_| managed.contains(node.name()));
+        let sick = snapshot::unhealthy(node, None).filter(|_| managed.contains(node.name()));
         sick.is_some_and(|sick| sick.due.0 <= conditions.now.as_millisecond())
     };
     let mut sick: Vec<&str> = objects.nodes.iter().filter(due).map(|node| node.name()).collect();

@@ -69,7 +69,7 @@ impl PlanResults {
     pub fn new(generations: &Generations, built: &SnapshotResult, plan: &Plan) -> Self {
         let overlay = |found: &snapshot::OverlayVerdict| {
             let generation = *generations.overlays.get(&found.overlay)?;
-            Some((found.overlay.clone(), AtGeneration { generation, verdict: found.trouble.clone() }))
+            Some((found.overlay.clone(), AtGeneration { generation, verdict: found.error.clone() }))
         };
         let buffer = |(state, (_, provisioning)): (&BufferState, (String, Provisioning))| {
             let generation = *generations.buffers.get(&state.buffer)?;

@@ -9,25 +9,24 @@
 //! - Reads of PodDisruptionBudgets: a node has no permission for them, so the response of the Eviction API decides.
 //! - Termination of the instance, by EC2 or the controller.
 
-mod agent_liveness;
-mod backoff;
-mod budget;
+mod drain_owner;
+mod eviction;
 mod moment;
 mod order;
 mod pod;
 mod progress;
-mod reply;
 mod settings;
 mod state_machine;
-mod step;
+mod step_context;
 mod tracked_pod;
-mod volumes;
 
-pub use agent_liveness::{ARRIVES, AgentLiveness, AgentReport, FORSAKEN, FirstOwner, MARK_HOLDS, QUIET, READING_HOLDS};
+pub use drain_owner::{
+    ARRIVES, AgentOwnership, MARK_ABANDONED, MARK_HOLDS, NodeReading, OwnershipStep, QUIET, READING_HOLDS,
+};
+pub use eviction::reply::{Refusal, Refused, Reply};
 pub use moment::Millis;
 pub use order::{DrainOrder, DrainOrders};
-pub use pod::{Group, PodOnNode, Skip};
-pub use progress::{DrainReport, PodOutcome, Progress};
-pub use reply::{Refusal, Refused, Reply};
+pub use pod::{Group, PodOnNode, PodOutcome, Skip};
+pub use progress::{DrainReport, Progress};
 pub use settings::{BudgetPolicy, DaemonSets, Settings};
 pub use state_machine::{Action, Drain};

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Millis;
-use crate::settings::DaemonSets;
 
 /// Time after the planned end of a deletion at which the pod counts as stuck: kubelet will not report its end any more.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(60);
@@ -103,24 +102,6 @@ impl PodOnNode {
             (true, true) => Group::CriticalDaemon,
         }
     }
-
-    /// Returns why the drain does not wait for the pod, or `None` if the drain waits.
-    #[must_use]
-    pub fn skip(&self, daemon_sets: DaemonSets, now: Millis) -> Option<Skip> {
-        if self.terminal {
-            Some(Skip::Ended)
-        } else if self.mirror {
-            Some(Skip::Mirror)
-        } else if self.tolerates_disrupted {
-            Some(Skip::Tolerates)
-        } else if daemon_sets == DaemonSets::Skip && self.is_daemon() {
-            Some(Skip::DaemonSet)
-        } else if self.deletion.is_some_and(|end| now >= end + STUCK_AFTER) {
-            Some(Skip::Stuck)
-        } else {
-            None
-        }
-    }
 }
 
 /// Groups of pods, in the order of their eviction.
@@ -166,5 +147,29 @@ impl fmt::Display for Skip {
             Self::Deadline => "the deadline passed",
             Self::Policy => "policy",
         })
+    }
+}
+
+/// Final result for one pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum PodOutcome {
+    /// Evicted: the eviction was accepted, so its budget was respected.
+    Evicted,
+    /// Deleted at its last safe time, or its deletion was shortened, because of the deadline.
+    Forced,
+    /// Gone before any request: the pod completed, or another client deleted it.
+    Gone,
+    /// Left on the node.
+    Left(Skip),
+}
+
+impl fmt::Display for PodOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evicted => f.write_str("evicted"),
+            Self::Forced => f.write_str("forced"),
+            Self::Gone => f.write_str("deleted by others"),
+            Self::Left(why) => write!(f, "left ({why})"),
+        }
     }
 }

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Millis;
-use crate::pod::Skip;
+use crate::pod::{PodOutcome, Skip};
 use crate::settings::Settings;
-use crate::state_machine::Drain;
 use crate::tracked_pod::{PodState, TrackedPod};
 
 /// Maximum number of names in a sentence.
@@ -40,7 +38,13 @@ impl Progress {
         self.waiting + self.blocked + self.leaving
     }
 
-    pub(crate) fn add(&mut self, tracked: &TrackedPod, settings: &Settings, now: Millis) {
+    pub(crate) fn from_pods<'a>(pods: impl Iterator<Item = &'a TrackedPod>, settings: &Settings, now: Millis) -> Self {
+        let mut sum = Self::default();
+        pods.for_each(|tracked| sum.add(tracked, settings, now));
+        sum
+    }
+
+    fn add(&mut self, tracked: &TrackedPod, settings: &Settings, now: Millis) {
         match tracked.outcome(settings, now) {
             Some(PodOutcome::Evicted) => self.evicted += 1,
             Some(PodOutcome::Forced) => self.forced += 1,
@@ -51,9 +55,9 @@ impl Progress {
         }
         if tracked.skip(settings, now).is_some() {
             self.skipped += 1;
-        } else if tracked.is_leaving() {
+        } else if tracked.is_terminating() {
             self.leaving += 1;
-        } else if matches!(tracked.state, PodState::Refused { .. }) || tracked.held_by().is_some() {
+        } else if matches!(tracked.state, PodState::Refused { .. }) || tracked.blocking_budget().is_some() {
             self.blocked += 1;
         } else {
             self.waiting += 1;
@@ -68,30 +72,6 @@ impl fmt::Display for Progress {
             "{} evicted, {} forced, {} terminating, {} waiting, {} blocked, {} ignored",
             self.evicted, self.forced, self.leaving, self.waiting, self.blocked, self.skipped
         )
-    }
-}
-
-/// Final result for one pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum PodOutcome {
-    /// Evicted: the eviction was accepted, so its budget was respected.
-    Evicted,
-    /// Deleted at its last safe time, or its deletion was shortened, because of the deadline.
-    Forced,
-    /// Gone before any request: the pod completed, or another client deleted it.
-    Gone,
-    /// Left on the node.
-    Left(Skip),
-}
-
-impl fmt::Display for PodOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Evicted => f.write_str("evicted"),
-            Self::Forced => f.write_str("forced"),
-            Self::Gone => f.write_str("deleted by others"),
-            Self::Left(why) => write!(f, "left ({why})"),
-        }
     }
 }
 
@@ -117,37 +97,17 @@ pub struct DrainReport {
     pub seconds: u64,
 }
 
-impl Drain {
-    /// Returns the report as of `now`.
-    #[must_use]
-    pub fn report(&self, now: Millis) -> DrainReport {
-        let seconds = now.since(self.started).as_secs();
-        let volumes = if self.detaches() { self.volumes.attached.len() } else { 0 };
-        let mut report = DrainReport { seconds, volumes, ..DrainReport::default() };
-        for tracked in self.pods.values() {
-            report.add(tracked, &self.settings, now);
-        }
-        report
-    }
-
-    /// Reports whether the deadline has passed, after which the drain may end although pods remain.
-    #[must_use]
-    pub fn is_late(&self, now: Millis) -> bool {
-        self.settings.deadline.is_some_and(|deadline| now >= deadline)
-    }
-
-    /// Returns the duration of the drain so far.
-    #[must_use]
-    pub fn lasted(&self, now: Millis) -> Duration {
-        now.since(self.started)
-    }
-}
-
 impl DrainReport {
     /// Reports whether all pods that should leave have left.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.running.is_empty()
+    }
+
+    pub(crate) fn from_pods<'a>(pods: impl Iterator<Item = &'a TrackedPod>, settings: &Settings, now: Millis) -> Self {
+        let mut report = Self::default();
+        pods.for_each(|tracked| report.add(tracked, settings, now));
+        report
     }
 
     fn add(&mut self, tracked: &TrackedPod, settings: &Settings, now: Millis) {
@@ -158,7 +118,7 @@ impl DrainReport {
             Some(PodOutcome::Left(Skip::Deadline)) | None => {}
             Some(PodOutcome::Left(_)) => self.left += 1,
         }
-        if tracked.waits(settings, now) {
+        if tracked.must_leave(settings, now) {
             self.running.push(format!("{}/{}", tracked.pod.namespace, tracked.pod.name));
         }
         if let Some(budget) = &tracked.budget {

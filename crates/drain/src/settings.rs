@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Millis;
-use crate::pod::{PodOnNode, Skip};
+use crate::pod::{PodOnNode, STUCK_AFTER, Skip};
 
 /// Treatment of DaemonSet pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ impl Settings {
     /// Returns the last safe time of a pod that was first seen at `seen`. At this time the pod is deleted regardless of its
     /// budget. `None` without a deadline.
     #[must_use]
-    pub fn switch(&self, pod: &PodOnNode, seen: Millis) -> Option<Millis> {
+    pub fn last_safe_time(&self, pod: &PodOnNode, seen: Millis) -> Option<Millis> {
         let end = self.end()?;
         let whole = end - pod.grace();
         Some(if whole >= seen { whole } else { end - pod.grace().min(self.grace_cap) })
@@ -153,16 +153,30 @@ impl Settings {
     }
 
     /// Reports whether a policy keeps the pod until its last safe time.
-    pub(crate) fn holds(&self, pod: &PodOnNode) -> bool {
-        self.cares(pod, BudgetPolicy::Hold)
+    pub(crate) fn is_held(&self, pod: &PodOnNode) -> bool {
+        self.has_policy(pod, BudgetPolicy::Hold)
     }
 
     /// Returns why the drain does not wait for the pod, or `None` if the drain waits.
     pub(crate) fn skip(&self, pod: &PodOnNode, now: Millis) -> Option<Skip> {
-        pod.skip(self.daemon_sets, now).or_else(|| self.cares(pod, BudgetPolicy::Leave).then_some(Skip::Policy))
+        if pod.terminal {
+            Some(Skip::Ended)
+        } else if pod.mirror {
+            Some(Skip::Mirror)
+        } else if pod.tolerates_disrupted {
+            Some(Skip::Tolerates)
+        } else if self.daemon_sets == DaemonSets::Skip && pod.is_daemon() {
+            Some(Skip::DaemonSet)
+        } else if pod.deletion.is_some_and(|end| now >= end + STUCK_AFTER) {
+            Some(Skip::Stuck)
+        } else if self.has_policy(pod, BudgetPolicy::Leave) {
+            Some(Skip::Policy)
+        } else {
+            None
+        }
     }
 
-    fn cares(&self, pod: &PodOnNode, care: BudgetPolicy) -> bool {
-        (pod.do_not_disrupt && self.do_not_disrupt == care) || (pod.is_bare() && self.bare == care)
+    fn has_policy(&self, pod: &PodOnNode, policy: BudgetPolicy) -> bool {
+        (pod.do_not_disrupt && self.do_not_disrupt == policy) || (pod.is_bare() && self.bare == policy)
     }
 }

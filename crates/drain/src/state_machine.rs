@@ -1,19 +1,29 @@
 //! State of a drain: its pods, and the next requests.
 
+mod hold;
+mod pod_list;
+mod selection;
+mod volumes;
+
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Budgets;
+use crate::drain_owner::{MARK_HOLDS, QUIET};
+use crate::eviction::budget::Budgets;
+use crate::eviction::reply::{Refused, Reply};
 use crate::moment::Millis;
 use crate::order::DrainOrders;
-use crate::pod::PodOnNode;
-use crate::progress::{PodOutcome, Progress};
-use crate::reply::{Refused, Reply};
+use crate::pod::{PodOnNode, PodOutcome};
+use crate::progress::{DrainReport, Progress};
 use crate::settings::Settings;
-use crate::step::{Moments, StepContext};
+use crate::step_context::StepTimes;
 use crate::tracked_pod::{EvictionAttempt, PodState, RemovalMethod, SHOWS_WITHIN, TrackedPod};
-use crate::volumes::Volumes;
+use hold::Hold;
+use pod_list::PodList;
+use selection::Selection;
+use volumes::Volumes;
 
 /// An action of the driver. Each pod has at most one outstanding request; its response is passed to [`Drain::reply`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,40 +57,29 @@ pub enum Action {
 /// State of one node's drain. The state can be serialised over a restart, followed by a call of [`Drain::resume`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
-    pub(crate) settings: Settings,
-    pub(crate) pods: BTreeMap<String, TrackedPod>,
+    settings: Settings,
+    pods: BTreeMap<String, TrackedPod>,
     #[serde(default)]
     budgets: Budgets,
     #[serde(default)]
-    pub(crate) volumes: Volumes,
+    volumes: Volumes,
     #[serde(default)]
-    pub(crate) started: Millis,
+    started: Millis,
     /// Time since which the node is cordoned and out of load balancers.
     #[serde(default)]
     closed: Option<Millis>,
     /// `true` if the drain is withdrawn: it sends no more requests.
     #[serde(default)]
     withdrawn: bool,
-    /// `true` if another drain owner may send requests: this drain currently sends none.
-    #[serde(default)]
-    held: bool,
-    /// Time before which no request is sent, for the same reason. Only a controller uses it, and a controller keeps no state
-    /// over a restart.
-    #[serde(skip)]
-    pub(crate) quiet: Option<Millis>,
+    #[serde(rename = "held", default)]
+    hold: Hold,
     /// `true` if this controller has written its mark to the node.
     #[serde(skip)]
-    pub(crate) signed: bool,
-    /// `true` if a list has arrived since the start or the restart.
-    listed: bool,
-    /// `true` if a new list is needed.
-    relist: bool,
-    /// `true` if a new list was requested and has not arrived.
-    listing: bool,
-    /// Time at which a new list was last requested.
-    relisted: Millis,
+    signed: bool,
+    #[serde(flatten)]
+    list: PodList,
     /// Latest `now` of any call.
-    pub(crate) now: Millis,
+    now: Millis,
 }
 
 impl Drain {
@@ -95,13 +94,9 @@ impl Drain {
             started: now,
             closed: None,
             withdrawn: false,
-            held: false,
-            quiet: None,
+            hold: Hold::Released,
             signed: false,
-            listed: false,
-            relist: false,
-            listing: false,
-            relisted: now,
+            list: PodList::new(now),
             now,
         }
     }
@@ -127,7 +122,7 @@ impl Drain {
     }
 
     /// Replaces the rules, except for deadline and DaemonSets, which its drain requests define.
-    pub fn govern(&mut self, rules: Settings) {
+    pub fn set_rules(&mut self, rules: Settings) {
         let (deadline, daemon_sets) = (self.settings.deadline, self.settings.daemon_sets);
         self.settings = Settings { deadline, daemon_sets, ..rules };
     }
@@ -146,58 +141,81 @@ impl Drain {
     }
 
     /// Records that the node is cordoned and out of load balancers; the lead begins with the first call.
-    pub fn closed(&mut self, now: Millis) {
+    pub fn mark_closed(&mut self, now: Millis) {
         self.tick(now);
         self.closed.get_or_insert(now);
     }
 
     /// Sets whether requests wait until the other drain owner is known to send none.
     pub fn hold(&mut self, held: bool) {
-        self.held = held;
+        match (held, self.hold) {
+            (true, _) => self.hold = Hold::Agent,
+            (false, Hold::Agent) => self.hold = Hold::Released,
+            (false, Hold::Released | Hold::Controller(_)) => {}
+        }
+    }
+
+    /// Returns the time until which the controller may evict pods with the mark that it wrote at `signed`. `None` requests that
+    /// the controller writes a mark first. `agent` reports that the node ever had a heartbeat of an agent.
+    pub fn take_over(&mut self, now: Millis, signed: Option<Millis>, agent: bool) -> Option<Millis> {
+        let Some(signed) = signed else {
+            (self.hold, self.signed) = (Hold::Released, true);
+            return None;
+        };
+        if self.hold.until().is_none() {
+            self.hold = Hold::Controller(now + if agent { QUIET } else { Duration::ZERO });
+        }
+        let until = signed + MARK_HOLDS;
+        let holds = self.signed && signed <= now && now < until;
+        let waits = !self.has_due_requests(now) || self.hold.is_active(now);
+        self.signed |= !holds && !waits;
+        (holds || waits).then_some(until)
+    }
+
+    /// Records that the controller writes a mark on its own initiative. A mark that the controller finds without having written
+    /// one belongs to another controller, with another clock.
+    pub fn sign(&mut self) {
+        self.signed = true;
     }
 
     /// Reports whether a request for any pod is due now, even if requests are on hold.
     #[must_use]
-    pub fn wants(&self, now: Millis) -> bool {
-        self.turn(now).is_some_and(|turn| !turn.choose(self.pods.values()).is_empty())
-    }
-
-    pub(crate) fn is_quiet(&self, now: Millis) -> bool {
-        self.held || self.quiet.is_some_and(|quiet| now < quiet)
+    pub fn has_due_requests(&self, now: Millis) -> bool {
+        self.selection(now).is_some_and(|selection| !selection.attempts().is_empty())
     }
 
     /// Marks the known state as outdated after a gap without updates: no request is sent before a new list, which is requested.
-    pub fn doubt(&mut self, now: Millis) {
+    pub fn mark_outdated(&mut self, now: Millis) {
         self.resume(now);
-        self.relist = true;
+        self.list.need();
     }
 
     /// Continues after a restart. Responses to outstanding requests will never arrive, so no request is sent until a new list
     /// shows their effect.
     pub fn resume(&mut self, now: Millis) {
         self.tick(now);
-        (self.listed, self.relist, self.listing) = (false, false, false);
+        self.list.reset();
         for tracked in self.pods.values_mut() {
-            tracked.lose_answer();
+            tracked.lose_response();
         }
     }
 
     /// Updates all pods bound to the node. A pod that is missing in the list is gone.
     pub fn pods(&mut self, now: Millis, pods: Vec<PodOnNode>) {
         self.tick(now);
-        (self.listed, self.relist, self.listing) = (true, false, false);
+        self.list.receive();
         for tracked in self.pods.values_mut() {
             tracked.present = false;
         }
         for pod in pods {
             match self.pods.get_mut(&pod.uid) {
-                Some(tracked) => tracked.listed(pod, now),
+                Some(tracked) => tracked.update(pod, now),
                 None => {
                     self.pods.insert(pod.uid.clone(), TrackedPod::new(pod, now));
                 }
             }
         }
-        self.look_empty(now);
+        self.record_empty(now);
     }
 
     /// Updates the names of the volumes that are attached to the node.
@@ -219,7 +237,9 @@ impl Drain {
             return;
         };
         // Admission reads from a cache: a pod that was bound very recently may be "not found" and still run.
-        self.relist |= matches!(reply, Reply::Forbidden | Reply::Gone | Reply::Recreated);
+        if matches!(reply, Reply::Forbidden | Reply::Gone | Reply::Recreated) {
+            self.list.need();
+        }
         if !tracked.reply(&self.settings, reply, now) {
             return;
         }
@@ -227,7 +247,7 @@ impl Drain {
             (Reply::Blocked { budget: Some(_), retry_after }, Some(budget)) => {
                 self.budgets.refused(&self.settings, budget, *retry_after, now);
             }
-            (Reply::Accepted, Some(budget)) => self.budgets.gave_way(budget, now),
+            (Reply::Accepted, Some(budget)) => self.budgets.release(budget, now),
             _ => {}
         }
     }
@@ -237,19 +257,20 @@ impl Drain {
     #[must_use]
     pub fn step(&mut self, now: Millis) -> Vec<Action> {
         self.tick(now);
-        self.relist |= self.doubts(now);
+        if self.is_list_outdated(now) {
+            self.list.need();
+        }
         let mut actions = Vec::new();
-        if std::mem::take(&mut self.relist) {
-            (self.listing, self.relisted) = (true, now);
+        if self.list.request(now) {
             actions.push(Action::List);
         }
-        for (uid, ask) in self.due(now) {
+        for (uid, attempt) in self.due(now) {
             if let Some(tracked) = self.pods.get_mut(&uid) {
-                tracked.state = PodState::Asked { how: ask.how, within: ask.within };
-                actions.push(action(&tracked.pod, ask));
+                tracked.state = PodState::Requested { method: attempt.method, within: attempt.within };
+                actions.push(action(&tracked.pod, attempt));
             }
         }
-        self.look_empty(now);
+        self.record_empty(now);
         actions
     }
 
@@ -257,44 +278,61 @@ impl Drain {
     /// an action.
     #[must_use]
     pub fn poll_timeout(&self, now: Millis) -> Option<Millis> {
-        if self.relist || !self.due(now).is_empty() {
+        if self.list.is_needed() || !self.due(now).is_empty() {
             return Some(now);
         }
-        let listing = self.listing.then(|| self.relisted + SHOWS_WITHIN);
-        let pods = self.turn(now).and_then(|turn| turn.later(self.pods.values()));
-        let quiet = self.quiet.filter(|_| self.wants(now));
-        let volumes = self.detached_by().filter(|_| !self.is_done());
-        listing.into_iter().chain(pods).chain(quiet).chain(volumes).filter(|at| *at > now).min()
+        let list = self.list.overdue_at();
+        let pods = self.selection(now).and_then(|selection| selection.next_time());
+        let hold = self.hold.until().filter(|_| self.has_due_requests(now));
+        let volumes = self.volumes.detach_deadline(&self.settings).filter(|_| !self.is_done());
+        list.into_iter().chain(pods).chain(hold).chain(volumes).filter(|at| *at > now).min()
     }
 
     /// Returns the progress of the drain.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        let mut sum = Progress::default();
-        for tracked in self.pods.values() {
-            sum.add(tracked, &self.settings, self.now);
-        }
-        sum
+        Progress::from_pods(self.pods.values(), &self.settings, self.now)
+    }
+
+    /// Returns the report as of `now`.
+    #[must_use]
+    pub fn report(&self, now: Millis) -> DrainReport {
+        let seconds = now.since(self.started).as_secs();
+        let volumes = if self.detaches() { self.volumes.attached.len() } else { 0 };
+        DrainReport { seconds, volumes, ..DrainReport::from_pods(self.pods.values(), &self.settings, now) }
+    }
+
+    /// Reports whether the deadline has passed, after which the drain may end although pods remain.
+    #[must_use]
+    pub fn is_late(&self, now: Millis) -> bool {
+        self.settings.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Returns the duration of the drain so far.
+    #[must_use]
+    pub fn lasted(&self, now: Millis) -> Duration {
+        now.since(self.started)
     }
 
     /// Reports whether all pods that must leave have left, and the volumes are detached or have had their time. The list of
     /// pods must not be outdated by a later response.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.is_empty() && (!self.detaches() || self.detached_by().is_some_and(|by| self.now >= by))
+        let deadline = self.volumes.detach_deadline(&self.settings);
+        self.is_empty() && (!self.detaches() || deadline.is_some_and(|deadline| self.now >= deadline))
     }
 
     /// Reports whether no pod that must leave is left, by a list that no later response has made outdated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.listed && !self.relist && !self.listing && !self.pods.values().any(|tracked| self.waits(tracked))
+        self.list.is_current() && !self.pods.values().any(|tracked| tracked.must_leave(&self.settings, self.now))
     }
 
     /// Reports whether the drain waits for volumes: more are attached than the remaining pods use.
     #[must_use]
     pub fn detaches(&self) -> bool {
-        let stay = |tracked: &&TrackedPod| tracked.present && !tracked.pod.terminal;
-        let claims = self.pods.values().filter(stay).map(|tracked| tracked.pod.claims);
+        let is_left = |tracked: &&TrackedPod| tracked.present && !tracked.pod.terminal;
+        let claims = self.pods.values().filter(is_left).map(|tracked| tracked.pod.claims);
         !self.settings.detach.is_zero() && self.volumes.exceed(claims.fold(0, u32::saturating_add))
     }
 
@@ -309,51 +347,42 @@ impl Drain {
     pub fn refusals(&self) -> impl Iterator<Item = Refused<'_>> {
         self.pods.values().filter_map(|tracked| match tracked.state {
             PodState::Refused { why, .. } if tracked.present => {
-                Some(Refused { pod: &tracked.pod, why, budget: tracked.held_by() })
+                Some(Refused { pod: &tracked.pod, why, budget: tracked.blocking_budget() })
             }
             _ => None,
         })
     }
 
-    fn waits(&self, tracked: &TrackedPod) -> bool {
-        tracked.waits(&self.settings, self.now)
-    }
-
     /// Returns the requests that are due at `now`.
     fn due(&self, now: Millis) -> Vec<(String, EvictionAttempt)> {
-        self.turn(now).filter(|_| !self.is_quiet(now)).map(|turn| turn.choose(self.pods.values())).unwrap_or_default()
+        let selection = self.selection(now).filter(|_| !self.hold.is_active(now));
+        selection.map(|selection| selection.attempts()).unwrap_or_default()
     }
 
-    /// Returns the context of the next requests; `None` before the first list and after the withdrawal.
-    fn turn(&self, now: Millis) -> Option<StepContext<'_>> {
-        if !self.listed || self.withdrawn {
+    /// Returns the selection of the next requests; `None` before the first list and after the withdrawal.
+    fn selection(&self, now: Millis) -> Option<Selection<'_>> {
+        if !self.list.is_known() || self.withdrawn {
             return None;
         }
         let open = self.closed.unwrap_or(self.started + self.settings.patience);
-        let moments = Moments { started: self.started, open, relisted: self.relisted, now };
-        StepContext::new(&self.settings, &self.budgets, self.pods.values(), moments)
+        let times = StepTimes { started: self.started, open, relisted: self.list.requested_at(), now };
+        Selection::new(&self.settings, &self.budgets, &self.pods, times)
     }
 
     /// Reports whether a requested list is overdue, or whether a list does not show a request that was accepted long ago.
-    fn doubts(&self, now: Millis) -> bool {
+    fn is_list_outdated(&self, now: Millis) -> bool {
         let unseen = |tracked: &TrackedPod| {
             let shown = !tracked.present || tracked.pod.deletion.is_some();
             !shown && matches!(tracked.state, PodState::Accepted { at, .. } if now >= at + SHOWS_WITHIN)
         };
-        let waited = now >= self.relisted + SHOWS_WITHIN;
-        waited && (self.listing || self.listed && self.pods.values().any(unseen))
+        let waited = now >= self.list.requested_at() + SHOWS_WITHIN;
+        waited && (self.list.is_requested() || self.list.is_known() && self.pods.values().any(unseen))
     }
 
     /// Records since when the node has been empty.
-    fn look_empty(&mut self, now: Millis) {
-        let empty = self.is_empty();
-        self.volumes.emptied = self.volumes.emptied.or(Some(now)).filter(|_| empty);
-    }
-
-    /// Returns the time until which the drain waits for volumes.
-    fn detached_by(&self) -> Option<Millis> {
-        let patience = self.volumes.emptied? + self.settings.detach;
-        Some(self.settings.deadline.map_or(patience, |deadline| patience.min(deadline)))
+    fn record_empty(&mut self, now: Millis) {
+        let is_empty = self.is_empty();
+        self.volumes.record_empty(is_empty, now);
     }
 
     fn tick(&mut self, now: Millis) {
@@ -361,10 +390,10 @@ impl Drain {
     }
 }
 
-fn action(pod: &PodOnNode, ask: EvictionAttempt) -> Action {
+fn action(pod: &PodOnNode, attempt: EvictionAttempt) -> Action {
     let (namespace, name, uid) = (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
-    match ask.how {
-        RemovalMethod::Evict => Action::Evict { namespace, pod: name, uid, grace: ask.grace },
-        RemovalMethod::Delete => Action::Delete { namespace, pod: name, uid, grace: ask.grace.unwrap_or(1) },
+    match attempt.method {
+        RemovalMethod::Evict => Action::Evict { namespace, pod: name, uid, grace: attempt.grace },
+        RemovalMethod::Delete => Action::Delete { namespace, pod: name, uid, grace: attempt.grace.unwrap_or(1) },
     }
 }

@@ -308,7 +308,7 @@ fn resume_waits_for_a_list_and_infers_outcomes_from_it() {
 fn doubt_requests_a_list_before_any_eviction() {
     let mut drain = started(notice(), vec![pod("a"), pod("b")]);
     assert_eq!(drain.step(T0).len(), 2);
-    drain.doubt(at(60));
+    drain.mark_outdated(at(60));
     assert_eq!(said(&drain.step(at(60))), ["list"]);
     drain.reply(at(60), "a", &Reply::Accepted);
     assert_eq!(drain.poll_timeout(at(60)), Some(at(70)));
@@ -321,11 +321,41 @@ fn doubt_requests_a_list_before_any_eviction() {
 fn hold_suspends_requests_and_wants_still_reports_them() {
     let mut drain = started(notice(), vec![pod("a")]);
     drain.hold(true);
-    assert!(drain.step(T0).is_empty() && drain.wants(T0));
+    assert!(drain.step(T0).is_empty() && drain.has_due_requests(T0));
     assert_eq!(drain.poll_timeout(T0), None, "who holds it knows when to come back");
     drain.hold(false);
     assert_eq!(said(&drain.step(T0)), ["evict a"]);
-    assert!(!drain.wants(T0));
+    assert!(!drain.has_due_requests(T0));
+}
+
+/// A journal of any version has the phase of the list as three booleans, and an agent's hold as `held`.
+#[test]
+fn drain_keeps_the_phase_of_its_list_in_the_journal() {
+    let read = |listed: bool, relist: bool, listing: bool| -> Drain {
+        let mut journal = serde_json::to_value(started(notice(), vec![pod("a")])).unwrap();
+        for (key, value) in [("listed", listed), ("relist", relist), ("listing", listing), ("held", listed)] {
+            journal[key] = value.into();
+        }
+        serde_json::from_value(journal).unwrap()
+    };
+    let rows = [
+        ((false, false, false), (false, false, false)),
+        ((false, false, true), (false, false, true)),
+        ((false, true, false), (false, true, false)),
+        ((true, false, false), (true, false, false)),
+        ((true, false, true), (true, false, true)),
+        ((true, true, false), (true, true, false)),
+        // Only a need counts: the outstanding list is requested again.
+        ((true, true, true), (true, true, false)),
+    ];
+    for ((listed, relist, listing), expected) in rows {
+        let mut drain = read(listed, relist, listing);
+        let journal = serde_json::to_value(&drain).unwrap();
+        let phase = ["listed", "relist", "listing"].map(|key| journal[key].as_bool());
+        assert_eq!(phase, [Some(expected.0), Some(expected.1), Some(expected.2)]);
+        assert_eq!(journal["held"], listed);
+        assert_eq!(said(&drain.step(T0)), if relist { vec!["list"] } else { vec![] }, "{expected:?}");
+    }
 }
 
 #[test]

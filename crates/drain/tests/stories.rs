@@ -27,7 +27,7 @@ impl Bare {
             (Cause::Notice | Cause::Wish, deadline) => Settings { deadline, ..Settings::for_machine(1) },
         };
         let mut drain = Drain::new(settings, T0);
-        drain.closed(T0);
+        drain.mark_closed(T0);
         Self(drain)
     }
 }

@@ -13,9 +13,10 @@ use api::{CapacityBuffer, reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Plan, PodShape, PodVerdict};
 
-use crate::ignored::IgnoredReason;
-use crate::rescheduling::Sorting;
-use crate::{Input, SnapshotResult, millis, shapes};
+use crate::pods::ignored::IgnoredReason;
+use crate::pods::selection::PodSelection;
+use crate::pods::shapes;
+use crate::{Input, SnapshotResult, millis};
 
 /// Result of the resolution of a CapacityBuffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,13 +165,13 @@ pub fn provisioning(built: &SnapshotResult, plan: &Plan) -> Vec<(String, Provisi
         *missing += usize::from(!matches!(verdict, PodVerdict::Existing { .. }));
         *of += 1;
     }
-    let judge = |state: &BufferState| match (&state.resolved, seen.get(state.buffer.as_str())) {
+    let state_of = |state: &BufferState| match (&state.resolved, seen.get(state.buffer.as_str())) {
         (Err(_), _) => Provisioning::NotReadyForProvisioning,
         (Ok(_), None) => Provisioning::BufferEmpty,
         (Ok(_), Some((0, _))) => Provisioning::FitsExistingCapacity,
         (Ok(_), Some((missing, of))) => Provisioning::RequiresNewCapacity { missing: *missing, of: *of },
     };
-    built.buffers.iter().map(|state| (state.buffer.clone(), judge(state))).collect()
+    built.buffers.iter().map(|state| (state.buffer.clone(), state_of(state))).collect()
 }
 
 /// Virtual pods of a buffer.
@@ -183,27 +184,27 @@ pub(crate) struct BufferPods<'a> {
 
 /// Resolves all of Kerf's buffers, ordered by name, and returns their states and virtual pods.
 pub(crate) fn resolve<'a>(input: &'a Input<'_>) -> (Vec<BufferState>, Vec<BufferPods<'a>>) {
-    let stays =
+    let is_active =
         |buffer: &&&Arc<CapacityBuffer>| buffer.metadata.deletion_timestamp.is_none() && buffer.spec.is_active();
-    let mut buffers: Vec<&'a CapacityBuffer> = input.buffers.iter().filter(stays).map(|it| it.as_ref()).collect();
+    let mut buffers: Vec<&'a CapacityBuffer> = input.buffers.iter().filter(is_active).map(|it| it.as_ref()).collect();
     buffers.sort_by_key(|buffer| full_name(&buffer.metadata));
-    let (mut states, mut rooms) = (Vec::new(), Vec::new());
+    let (mut states, mut buffer_pods) = (Vec::new(), Vec::new());
     for buffer in buffers {
-        let resolved = one(input, buffer).map(|(size, shape)| {
-            rooms.push(BufferPods { buffer, shape, replicas: size.replicas });
+        let resolved = resolve_one(input, buffer).map(|(size, shape)| {
+            buffer_pods.push(BufferPods { buffer, shape, replicas: size.replicas });
             size
         });
         states.push(BufferState { buffer: full_name(&buffer.metadata), resolved });
     }
-    (states, rooms)
+    (states, buffer_pods)
 }
 
-fn one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferError> {
+fn resolve_one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodShape), BufferError> {
     let namespace = buffer.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &buffer.spec;
     let (template, scalable, named) = match (&spec.pod_template_ref, &spec.scalable_ref) {
         (Some(named), _) => {
-            let found = input.pod_templates.iter().find(|it| is(&it.metadata, namespace, &named.name));
+            let found = input.pod_templates.iter().find(|it| is_named(&it.metadata, namespace, &named.name));
             let found = found.ok_or_else(|| BufferError::TemplateMissing { name: named.name.clone() })?;
             (&found.template, None, Some(&found.metadata))
         }
@@ -213,9 +214,9 @@ fn one(input: &Input<'_>, buffer: &CapacityBuffer) -> Result<(BufferSize, PodSha
         }
         (None, None) => return Err(BufferError::NoTemplate),
     };
-    let unread = |error: api::quantity::InvalidQuantity| BufferError::Quantity { text: error.text };
-    let requests = pod_requests(&template.spec).map_err(unread)?;
-    let replicas = spec.desired_pods(scalable, &requests).map_err(unread)?.ok_or(BufferError::NoSize)?;
+    let invalid = |error: api::quantity::InvalidQuantity| BufferError::Quantity { text: error.text };
+    let requests = pod_requests(&template.spec).map_err(invalid)?;
+    let replicas = spec.desired_pods(scalable, &requests).map_err(invalid)?.ok_or(BufferError::NoSize)?;
     let size = BufferSize {
         replicas,
         pod_template: named.and_then(|template| template.name.clone()),
@@ -233,7 +234,7 @@ fn workload<'a>(
     if !named.is_supported() {
         return Err(BufferError::UnknownKind { kind: named.kind.clone() });
     }
-    let is = |metadata: &ObjectMeta| is(metadata, namespace, &named.name);
+    let is = |metadata: &ObjectMeta| is_named(metadata, namespace, &named.name);
     let deployment =
         || input.deployments.iter().find(|it| is(&it.metadata)).map(|it| (&it.spec.template, it.spec.replicas()));
     let replica_set =
@@ -251,16 +252,16 @@ fn workload<'a>(
 /// Returns the shape of one virtual pod. Volumes are ignored, because the template's volumes belong to other pods.
 fn shape(namespace: &str, template: &PodTemplateSpec) -> Result<PodShape, BufferError> {
     let labels = template.metadata.labels.clone().unwrap_or_default();
-    let form = shapes::of_pod(namespace, &labels, &template.spec);
-    match form.refusal {
+    let parsed = shapes::pod_shape(namespace, &labels, &template.spec);
+    match parsed.refusal {
         Some(reason) => Err(BufferError::Pod { reason }),
-        None => Ok(PodShape { labels, priority: PRIORITY, ..form.shape }),
+        None => Ok(PodShape { labels, priority: PRIORITY, ..parsed.shape }),
     }
 }
 
 impl BufferPods<'_> {
     /// Adds the virtual pods. The labels of the shape are final at this point.
-    pub(crate) fn add_pods(self, sorting: &mut Sorting<'_>) {
+    pub(crate) fn add_pods(self, selection: &mut PodSelection<'_>) {
         let metadata = &self.buffer.metadata;
         let (namespace, name) =
             (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
@@ -274,16 +275,16 @@ impl BufferPods<'_> {
                 buffer: Some(full_name(metadata)),
                 ..planner::Pod::default()
             };
-            sorting.virtual_pod(&shape, pod);
+            selection.add_virtual_pod(&shape, pod);
         }
     }
 }
 
-fn is(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {
+fn is_named(metadata: &ObjectMeta, namespace: &str, name: &str) -> bool {
     metadata.name.as_deref() == Some(name) && metadata.namespace.as_deref().unwrap_or_default() == namespace
 }
 
 fn full_name(metadata: &ObjectMeta) -> String {
-    let of = |text: &Option<String>| text.clone().unwrap_or_default();
-    format!("{}/{}", of(&metadata.namespace), of(&metadata.name))
+    let text_of = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}/{}", text_of(&metadata.namespace), text_of(&metadata.name))
 }

@@ -8,14 +8,16 @@ use api::{NodeOverlay, NodePool, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, Policy, Snapshot};
 
-use crate::catalogues::Catalogues;
+use crate::catalogues::reserved::Reserved;
+use crate::catalogues::{self, Catalogues};
 use crate::nodes::{CachedNode, NodeSource, TranslationContext};
 use crate::overlays::{self, Evaluation};
-use crate::records::Records;
-use crate::rescheduling::Sorting;
-use crate::reserved::{self, Reserved};
-use crate::volumes::{Singles, Storage};
-use crate::{Input, Problem, SnapshotResult, buffers, daemons, millis, nodes, pools, terms, unclaimed_nodes};
+use crate::pods::records::Records;
+use crate::pods::selection::PodSelection;
+use crate::pods::single_claims::SingleClaims;
+use crate::pods::volumes::Storage;
+use crate::pods::{daemons, idle_budgets, terms};
+use crate::{Input, Problem, SnapshotResult, buffers, millis, nodes, pools};
 
 /// Results of earlier translations, each with its source objects. The cache makes the next translation faster and never changes
 /// its result, which always equals that of [`crate::build`].
@@ -50,22 +52,23 @@ impl SnapshotCache {
     pub fn build(&mut self, input: &Input<'_>) -> SnapshotResult {
         let mut problems = Vec::new();
         let mut daemons = daemons::translate(input, &mut problems);
-        let (buffers, mut rooms) = buffers::resolve(input);
-        let waiting = || daemons.iter().map(|it| &it.shape).chain(rooms.iter().map(|room| &room.shape));
-        let keys = waiting().flat_map(terms::keys).map(str::to_owned).collect();
-        self.take_pods(input, keys);
-        problems.extend(self.records.misread());
-        problems.extend(unclaimed_nodes::budgets(input, &self.records));
-        let shapes = daemons.iter_mut().map(|it| &mut it.shape).chain(rooms.iter_mut().map(|room| &mut room.shape));
-        shapes.for_each(|shape| shape.labels = self.records.seen(&shape.labels));
+        let (buffers, mut buffer_pods) = buffers::resolve(input);
+        let shapes = || daemons.iter().map(|it| &it.shape).chain(buffer_pods.iter().map(|pods| &pods.shape));
+        let keys = shapes().flat_map(terms::keys).map(str::to_owned).collect();
+        self.update_pods(input, keys);
+        problems.extend(self.records.annotation_problems());
+        problems.extend(idle_budgets::problems(input, &self.records));
+        let shapes =
+            daemons.iter_mut().map(|it| &mut it.shape).chain(buffer_pods.iter_mut().map(|pods| &mut pods.shape));
+        shapes.for_each(|shape| shape.labels = self.records.selectable_labels(&shape.labels));
         let catalogues = self.catalogues(input, &mut problems);
         let machines = nodes::machines(input);
-        problems.extend(unclaimed_nodes::nodes(input, &machines));
-        self.take_machines(input, &catalogues, &machines, &mut problems);
-        let mut sorting = self.sort(input, &machines);
-        rooms.into_iter().for_each(|room| room.add_pods(&mut sorting));
-        let single_claims = sorting.single_claims();
-        let (shapes, pods, ignored) = sorting.finish();
+        problems.extend(nodes::unclaimed::problems(input, &machines));
+        self.update_nodes(input, &catalogues, &machines, &mut problems);
+        let mut selection = self.select_pods(input, &machines);
+        buffer_pods.into_iter().for_each(|pods| pods.add_pods(&mut selection));
+        let single_claims = selection.single_claims();
+        let (shapes, pods, ignored) = selection.finish();
         let snapshot = Snapshot {
             now: millis(input.now),
             seed: input.seed,
@@ -88,47 +91,47 @@ impl SnapshotCache {
     /// Returns the catalogues without the reserved capacity of in-flight NodeClaims, and with the changes of overlays and
     /// factors.
     fn catalogues(&mut self, input: &Input<'_>, problems: &mut Vec<Problem>) -> Catalogues {
-        let classes = self.reserved.taken(&input.claims, &input.catalogues);
+        let classes = self.reserved.available(&input.claims, &input.catalogues);
         let evaluation = self.overlays.refresh(input, &classes);
         problems.extend(evaluation.problems.iter().cloned());
         Catalogues { pools: evaluation.pools.clone(), classes }
     }
 
-    fn take_pods(&mut self, input: &Input<'_>, keys: BTreeSet<String>) {
-        self.records.take_budgets(&input.budgets);
-        let moved = self.storage.refresh(input);
-        self.records.refresh(&input.pods, keys, &Storage::of(input), moved);
+    fn update_pods(&mut self, input: &Input<'_>, keys: BTreeSet<String>) {
+        self.records.update_budgets(&input.budgets);
+        let storage_changed = self.storage.refresh(input);
+        self.records.refresh(&input.pods, keys, &Storage::new(input), storage_changed);
     }
 
-    fn take_machines(
+    fn update_nodes(
         &mut self,
         input: &Input<'_>,
         catalogues: &Catalogues,
         machines: &[NodeSource<'_>],
         problems: &mut Vec<Problem>,
     ) {
-        let scene = TranslationContext {
+        let context = TranslationContext {
             input,
             catalogues,
             records: &self.records,
             well_known: well_known(input),
-            packing: pools::packing(input),
-            ignoring: pools::ignoring(input),
-            surging: pools::surging(input),
+            packing: pools::packing_pools(input),
+            ignoring: pools::ignoring_pools(input),
+            surging: pools::surging_pools(input),
         };
-        self.kept = nodes::refresh(&scene, machines, std::mem::take(&mut self.kept), problems);
+        self.kept = nodes::refresh(&context, machines, std::mem::take(&mut self.kept), problems);
     }
 
-    fn sort<'a>(&self, input: &'a Input<'a>, machines: &'a [NodeSource<'a>]) -> Sorting<'a> {
-        let singles = Singles::of(input, || self.records.with_volumes());
-        let mut sorting = Sorting::new(input, nodes::promises(input, machines), singles);
-        sorting.pending(&self.records);
+    fn select_pods<'a>(&self, input: &'a Input<'a>, machines: &'a [NodeSource<'a>]) -> PodSelection<'a> {
+        let single_claims = SingleClaims::new(input, || self.records.with_volumes());
+        let mut selection = PodSelection::new(input, nodes::nominations(input, machines), single_claims);
+        selection.add_pending(&self.records);
         for (machine, kept) in machines.iter().zip(&self.kept) {
             let Some(leaving) = &kept.node.leaving else { continue };
-            let group = machine.node.and_then(|node| self.records.on(node.name()));
-            sorting.leaving(&kept.node, leaving, &self.records, group);
+            let group = machine.node.and_then(|node| self.records.pods_on(node.name()));
+            selection.add_of_leaving_node(&kept.node, leaving, &self.records, group);
         }
-        sorting
+        selection
     }
 }
 
@@ -163,7 +166,7 @@ impl Overlays {
         };
         alike(&self.pools, &input.pools, pool)
             && alike(&self.overlays, &input.overlays, overlay)
-            && reserved::same(&self.classes, classes)
+            && catalogues::same(&self.classes, classes)
     }
 }
 

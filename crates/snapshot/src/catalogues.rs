@@ -1,5 +1,7 @@
 //! Catalogues: one per EC2NodeClass, and one more per NodePool with its own prices or capacities.
 
+pub(crate) mod reserved;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,4 +30,10 @@ impl Catalogues {
     pub(crate) fn list(&self) -> Vec<Arc<Catalogue>> {
         self.classes.values().chain(self.pools.values()).cloned().collect()
     }
+}
+
+/// Reports whether two sets of catalogues are the same `Arc`s.
+pub(crate) fn same(one: &BTreeMap<String, Arc<Catalogue>>, other: &BTreeMap<String, Arc<Catalogue>>) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
 }

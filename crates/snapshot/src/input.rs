@@ -8,8 +8,12 @@ use api::objects::{
     PodDisruptionBudget, PodTemplate, ReplicaSet, StatefulSet, StorageClass,
 };
 use api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planner::{Catalogue, MinValuesPolicy, Policy, PreferencePolicy};
+
+/// Minimum age of an object before the absence of its counterpart is a problem.
+const SETTLED: SignedDuration = SignedDuration::from_mins(10);
 
 /// Input of a snapshot. Lists may be in any order; the snapshot has its own order.
 ///
@@ -143,5 +147,11 @@ impl Input<'_> {
             impaired: BTreeMap::new(),
             settings: Settings::default(),
         }
+    }
+
+    /// Reports whether an object is so old that the absence of its counterpart is a problem. An object without a creation time
+    /// is.
+    pub(crate) fn is_settled(&self, metadata: &ObjectMeta) -> bool {
+        metadata.creation_timestamp.as_ref().is_none_or(|at| self.now.duration_since(at.0) >= SETTLED)
     }
 }

@@ -4,28 +4,18 @@
 //! pure: times are part of [`Input`]. An object that cannot be translated becomes an ignored pod or a problem, and never a
 //! failure of the whole.
 
-mod annotation_errors;
-mod budget;
 mod buffers;
 mod cache;
-mod capacity_splits;
 mod catalogues;
-mod daemons;
-mod ignored;
 mod input;
 mod nodes;
 mod overlays;
-mod pdb_index;
+mod pods;
 mod pools;
 mod problem;
 mod quantities;
-mod records;
-mod rescheduling;
-mod reserved;
-mod shapes;
-mod terms;
-mod unclaimed_nodes;
-mod volumes;
+mod requirements;
+mod taints;
 
 use std::collections::BTreeMap;
 
@@ -35,11 +25,11 @@ use planner::{Millis, Snapshot};
 
 pub use buffers::{BufferError, BufferSize, BufferState, Provisioning, provisioning};
 pub use cache::SnapshotCache;
-pub use ignored::{Ignored, IgnoredReason, VolumeError};
 pub use input::{Input, Settings};
-pub use nodes::{node_usage, sick, sizing};
+pub use nodes::{node_usage, sizing, unhealthy};
 pub use overlays::{Overlaid, OverlayError, OverlayVerdict};
-pub use pools::rules as packing_rules;
+pub use pods::ignored::{Ignored, IgnoredReason, VolumeError};
+pub use pools::packing_rules;
 pub use problem::{Problem, Subject, UsageError};
 
 /// A snapshot with the objects that are not part of it.

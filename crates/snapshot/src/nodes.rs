@@ -1,10 +1,11 @@
 //! NodeClaims joined with their Nodes: existing, in-flight and leaving nodes, and the capacity of each.
 
-mod bound;
+mod bound_pod;
 mod health;
 mod node_cache;
-mod sizes;
 mod translate;
+pub(crate) mod unclaimed;
+mod utilization;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use planner::Leaving;
 
 use crate::{Input, millis};
 
-pub use health::sick;
+pub use health::unhealthy;
 pub(crate) use node_cache::{CachedNode, refresh};
-pub use sizes::{node_usage, sizing};
 pub(crate) use translate::TranslationContext;
+pub use utilization::{node_usage, sizing};
 
 /// A NodeClaim with its Node; at most one is missing.
 pub(crate) struct NodeSource<'a> {
@@ -42,7 +43,7 @@ pub(crate) enum MachineStage {
 
 /// State of a node with respect to its NodePool's budgets.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct NodeState {
+pub(crate) struct DisruptionState {
     /// True if the Node is `Ready`.
     pub(crate) ready: bool,
     /// True if the node is marked for disruption, which is the first step of a command.
@@ -51,9 +52,9 @@ pub(crate) struct NodeState {
     pub(crate) terminating: bool,
 }
 
-impl NodeState {
+impl DisruptionState {
     /// Reports whether the node uses the budget by itself.
-    pub(crate) fn is_disturbed(self) -> bool {
+    pub(crate) fn is_disrupted(self) -> bool {
         self.marked || !self.ready
     }
 }
@@ -86,11 +87,11 @@ fn unnamed(claim: &NodeClaim) -> Option<&str> {
 }
 
 /// Nominations by pod UID: their number, and the name of the node.
-pub(crate) type Nominated<'a> = BTreeMap<&'a str, (usize, &'a str)>;
+pub(crate) type Nominations<'a> = BTreeMap<&'a str, (usize, &'a str)>;
 
 /// Returns the nominations of recent plans: their number and the current node name by pod UID. A NodeClaim with a Node has the
 /// name of the Node.
-pub(crate) fn promises<'a>(input: &'a Input<'_>, machines: &'a [NodeSource<'_>]) -> Nominated<'a> {
+pub(crate) fn nominations<'a>(input: &'a Input<'_>, machines: &'a [NodeSource<'_>]) -> Nominations<'a> {
     if input.nominations.is_empty() {
         return BTreeMap::new();
     }
@@ -118,10 +119,10 @@ impl<'a> NodeSource<'a> {
         of_node.filter(|id| !id.is_empty()).or(of_claim)?.rsplit('/').next().filter(|id| !id.is_empty())
     }
 
-    pub(crate) fn standing(&self) -> NodeState {
+    pub(crate) fn disruption_state(&self) -> DisruptionState {
         let holds = |type_| self.condition(type_).is_some_and(Condition::is_true);
         let closed = |node: &Arc<Node>| node.has_taint(taint::DISRUPTED, taint::NO_SCHEDULE);
-        NodeState {
+        DisruptionState {
             ready: self.node.is_some_and(|node| node.is_ready()),
             marked: self.node.is_some_and(closed) || holds(condition::DISRUPTION_REASON),
             terminating: holds(condition::INSTANCE_TERMINATING),
@@ -155,18 +156,18 @@ impl<'a> NodeSource<'a> {
 
     /// Returns why the node is leaving. An interruption takes precedence over a deletion, because it cannot be postponed.
     pub(crate) fn leaving(&self) -> Option<Leaving> {
-        let node_goes = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
-        let claim_goes = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
+        let node_is_deleted = self.node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
+        let claim_is_deleted = self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
         let replaced = self.node.is_some_and(|node| RebalanceRisk::requested_replacement(node).is_some())
             || self.claim.is_some_and(|claim| claim.replaced_by().is_some());
-        self.interruption().or((node_goes || claim_goes || replaced).then_some(Leaving::Deleting))
+        self.interruption().or((node_is_deleted || claim_is_deleted || replaced).then_some(Leaving::Deleting))
     }
 
     fn interruption(&self) -> Option<Leaving> {
         let node = self.node?;
-        let said = node.condition(condition::INTERRUPTED)?;
-        let ends = said.status == condition::TRUE && said.reason != reason::REBALANCE_RECOMMENDATION;
-        let in_message = || said.message.split("deadline=").nth(1)?.split_whitespace().next();
+        let found = node.condition(condition::INTERRUPTED)?;
+        let ends = found.status == condition::TRUE && found.reason != reason::REBALANCE_RECOMMENDATION;
+        let in_message = || found.message.split("deadline=").nth(1)?.split_whitespace().next();
         let deadline = node.annotation(annotation::INTERRUPTION_DEADLINE).or_else(in_message);
         let deadline = deadline.and_then(|text| text.parse::<Timestamp>().ok()).map(millis);
         ends.then_some(Leaving::Interrupted { deadline })

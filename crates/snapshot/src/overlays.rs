@@ -4,8 +4,8 @@
 //! offering's price, for a type's resource or for its performance takes precedence. An overlay that changes the same value as
 //! an overlay of equal weight is in conflict and has no effect at all.
 
-mod prepare;
-mod states;
+mod pool_state;
+mod prepared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use api::{NodeOverlay, NodePool, reason};
 use planner::Catalogue;
 
-use crate::{Problem, pools, shapes};
-use prepare::Prepared;
-use states::PoolState;
+use crate::{Problem, pools, requirements};
+use pool_state::PoolState;
+use prepared::Prepared;
 
 /// Result of one NodeOverlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct OverlayVerdict {
     /// Name of the overlay.
     pub overlay: String,
     /// Reason why the overlay has no effect, if it has none.
-    pub trouble: Option<OverlayError>,
+    pub error: Option<OverlayError>,
 }
 
 /// The reason why an overlay has no effect.
@@ -104,12 +104,12 @@ pub(crate) fn evaluate(
     ranked.sort_by(|one, other| one.precedence(other));
     let prepared: Vec<Result<Prepared, OverlayError>> = ranked.iter().map(|it| Prepared::new(it)).collect();
     for (position, overlay) in prepared.iter().enumerate() {
-        let trouble = match overlay {
-            Err(trouble) => Some(trouble.clone()),
+        let error = match overlay {
+            Err(error) => Some(error.clone()),
             Ok(own) => apply(position, own, &prepared, &mut states),
         };
         let overlay = ranked[position].metadata.name.clone().unwrap_or_default();
-        result.verdicts.push(OverlayVerdict { overlay, trouble });
+        result.verdicts.push(OverlayVerdict { overlay, error });
     }
     result.verdicts.sort_by(|one, other| one.overlay.cmp(&other.overlay));
     for state in &states {
@@ -130,9 +130,9 @@ fn state<'a>(pool: &'a NodePool, classes: &'a BTreeMap<String, Arc<Catalogue>>) 
     let template = &pool.spec.template.spec;
     let catalogue = classes.get(&template.node_class_ref.name)?;
     let labels = pools::labels(pool, &name);
-    let requirements: Vec<_> = template.requirements.iter().map(shapes::lenient).collect();
-    let stays = pool.metadata.deletion_timestamp.is_none();
-    stays.then(|| PoolState::new(name, pool, catalogue, labels, requirements.iter().collect()))
+    let required: Vec<_> = template.requirements.iter().map(requirements::convert).collect();
+    let is_live = pool.metadata.deletion_timestamp.is_none();
+    is_live.then(|| PoolState::new(name, pool, catalogue, labels, required.iter().collect()))
 }
 
 /// Applies one overlay to all NodePools, or to none if any NodePool has a conflict.
@@ -142,18 +142,18 @@ fn apply(
     all: &[Result<Prepared, OverlayError>],
     states: &mut [PoolState<'_>],
 ) -> Option<OverlayError> {
-    let touched: Vec<_> = states.iter().map(|state| state.touched(own)).collect();
+    let matches: Vec<_> = states.iter().map(|state| state.matches(own)).collect();
     let weight = |other: usize| all.get(other).and_then(|other| other.as_ref().ok()).map(|other| other.weight);
-    for (state, touched) in states.iter().zip(&touched) {
-        let clash = state.clash(own, touched, |other| weight(other) == Some(own.weight));
-        if let Some((other, instance_type, subject)) = clash {
+    for (state, matches) in states.iter().zip(&matches) {
+        let conflict = state.conflict(own, matches, |other| weight(other) == Some(own.weight));
+        if let Some((other, instance_type, subject)) = conflict {
             let with = all.get(other).and_then(|other| other.as_ref().ok()).map(|other| other.name.clone());
             let with = with.unwrap_or_default();
             return Some(OverlayError::Conflict { with, pool: state.name.clone(), instance_type, subject });
         }
     }
-    for (state, touched) in states.iter_mut().zip(&touched) {
-        state.record(position, own, touched);
+    for (state, matches) in states.iter_mut().zip(&matches) {
+        state.record(position, own, matches);
     }
     None
 }

@@ -1,5 +1,7 @@
 //! NodePools that can be used now, with the resources that their nodes take from the limits.
 
+mod budgets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,10 +10,10 @@ use planner::{ConsolidationPolicy, Disruption, MicroDollars, MinimumSavings, Pac
 
 use crate::catalogues::Catalogues;
 use crate::nodes::CachedNode;
-use crate::{Input, Problem, budget, quantities, shapes};
+use crate::{Input, Problem, quantities, requirements, taints};
 
 /// The nodes of one NodePool.
-type Own<'a> = Vec<&'a CachedNode>;
+type NodesOfPool<'a> = Vec<&'a CachedNode>;
 
 /// Translates the ready NodePools that are not being deleted, ordered by name.
 pub(crate) fn translate(
@@ -20,15 +22,15 @@ pub(crate) fn translate(
     nodes: &[CachedNode],
     problems: &mut Vec<Problem>,
 ) -> Vec<Pool> {
-    let mut by_pool: BTreeMap<&str, Own<'_>> = BTreeMap::new();
+    let mut by_pool: BTreeMap<&str, NodesOfPool<'_>> = BTreeMap::new();
     for kept in nodes {
         by_pool.entry(kept.node.pool.as_deref().unwrap_or_default()).or_default().push(kept);
     }
-    let usable = input.pools.iter().filter(|pool| usable(input, pool));
+    let usable = input.pools.iter().filter(|pool| is_usable(input, pool));
     let mut pools: Vec<Pool> = usable
         .filter_map(|pool| {
             let own = by_pool.remove(pool.metadata.name.as_deref().unwrap_or_default()).unwrap_or_default();
-            one(input, catalogues, pool, &own, problems)
+            translate_one(input, catalogues, pool, &own, problems)
         })
         .collect();
     pools.sort_by(|one, other| one.name.cmp(&other.name));
@@ -36,18 +38,18 @@ pub(crate) fn translate(
 }
 
 /// Reports whether the NodePool is part of the snapshot.
-pub(crate) fn usable(input: &Input<'_>, pool: &NodePool) -> bool {
+pub(crate) fn is_usable(input: &Input<'_>, pool: &NodePool) -> bool {
     let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let stays = pool.metadata.deletion_timestamp.is_none();
+    let is_live = pool.metadata.deletion_timestamp.is_none();
     let served = pool.spec.replicas.is_none() || input.settings.static_pools;
-    stays && served && status::is_true(conditions, condition::READY)
+    is_live && served && status::is_true(conditions, condition::READY)
 }
 
-fn one(
+fn translate_one(
     input: &Input<'_>,
     catalogues: &Catalogues,
     pool: &NodePool,
-    own: &Own<'_>,
+    own: &NodesOfPool<'_>,
     problems: &mut Vec<Problem>,
 ) -> Option<Pool> {
     let name = pool.metadata.name.clone().unwrap_or_default();
@@ -64,9 +66,9 @@ fn one(
         weight: pool.spec.weight.unwrap_or_default(),
         catalogue,
         // The API server has validated the requirements. An invalid one allows no value and is therefore harmless.
-        requirements: pool.template_requirements().iter().map(shapes::lenient).collect(),
+        requirements: pool.template_requirements().iter().map(requirements::convert).collect(),
         labels: labels(pool, &name),
-        taints: template.taints.iter().flatten().filter_map(shapes::taint).collect(),
+        taints: template.taints.iter().flatten().filter_map(taints::taint).collect(),
         limits,
         usage,
         disruption: disruption(input, pool, &name, own, problems),
@@ -99,7 +101,7 @@ pub(crate) fn labels(pool: &NodePool, name: &str) -> BTreeMap<String, String> {
 
 /// Returns capacity and number of the nodes that are not leaving. A node without an instance counts as its largest possible
 /// type.
-fn usage(own: &Own<'_>) -> (Resources, u32) {
+fn usage(own: &NodesOfPool<'_>) -> (Resources, u32) {
     let mut sum: BTreeMap<&str, i64> = BTreeMap::new();
     let mut count = 0;
     for kept in own.iter().filter(|kept| kept.is_managed() && kept.node.leaving.is_none()) {
@@ -119,7 +121,7 @@ fn disruption(
     input: &Input<'_>,
     pool: &NodePool,
     name: &str,
-    own: &Own<'_>,
+    own: &NodesOfPool<'_>,
     problems: &mut Vec<Problem>,
 ) -> Disruption {
     let after = &pool.spec.disruption.consolidate_after;
@@ -138,20 +140,20 @@ fn disruption(
             nodepool::ConsolidationPolicy::WhenEmptyOrUnderutilized => ConsolidationPolicy::WhenEmptyOrUnderutilized,
             nodepool::ConsolidationPolicy::Balanced => ConsolidationPolicy::Balanced,
         },
-        budgets: budget::left(pool, own, input.now),
-        worth: worth(pool),
+        budgets: budgets::remaining(pool, own, input.now),
+        worth: minimum_savings(pool),
         utilization: match pool.utilization().unwrap_or_default() {
             nodepool::Utilization::Ignore => Utilization::Ignore,
             nodepool::Utilization::Pack if input.settings.resize => Utilization::Pack,
             nodepool::Utilization::Observe | nodepool::Utilization::Pack => Utilization::Observe,
         },
-        packing: rules(pool),
+        packing: packing_rules(pool),
     }
 }
 
 /// Returns how far a NodePool's requests are lowered. Invalid annotations count as absent.
 #[must_use]
-pub fn rules(pool: &NodePool) -> Packing {
+pub fn packing_rules(pool: &NodePool) -> Packing {
     let usual = Packing::default();
     Packing {
         margin: pool.pack_margin().ok().flatten().unwrap_or(usual.margin),
@@ -161,25 +163,25 @@ pub fn rules(pool: &NodePool) -> Packing {
 }
 
 /// Returns the names of NodePools that lower requests.
-pub(crate) fn packing<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+pub(crate) fn packing_pools<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     let packs = |pool: &&&Arc<NodePool>| pool.utilization() == Ok(nodepool::Utilization::Pack);
     let pools = input.pools.iter().filter(|_| input.settings.resize);
     pools.filter(packs).filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
 /// Returns the names of NodePools that ignore utilization reports.
-pub(crate) fn ignoring<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+pub(crate) fn ignoring_pools<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     let ignoring = input.pools.iter().filter(|pool| pool.utilization() == Ok(nodepool::Utilization::Ignore));
     ignoring.filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
 /// Returns the names of NodePools that start a copy of a single-replica pod before its eviction.
-pub(crate) fn surging<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+pub(crate) fn surging_pools<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
     let surging = input.pools.iter().filter(|pool| pool.surges() == Ok(true));
     surging.filter_map(|pool| pool.metadata.name.as_deref()).collect()
 }
 
-fn worth(pool: &NodePool) -> MinimumSavings {
+fn minimum_savings(pool: &NodePool) -> MinimumSavings {
     let usual = MinimumSavings::default();
     MinimumSavings {
         share: pool.min_saving().ok().flatten().unwrap_or(usual.share),

@@ -1,9 +1,13 @@
 //! Objects that could not be translated completely, and the effect of each problem.
 
+use std::collections::BTreeMap;
+
 use api::duration::{InvalidDuration, InvalidSpan};
 use api::nodepool::DisruptionFault;
 use api::objects::Unevictable;
 use api::reason;
+
+use crate::pods::ignored::IgnoredReason;
 
 /// A problem that an operator should correct. A problem stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +50,7 @@ pub enum Problem {
         /// Name of the DaemonSet, `namespace/name`.
         name: String,
         /// Error of its template.
-        reason: super::IgnoredReason,
+        reason: IgnoredReason,
     },
     /// A disruption setting of a NodePool cannot be parsed.
     #[error("NodePool {pool}: {fault}")]
@@ -172,12 +176,12 @@ pub enum Problem {
         why: Unevictable,
     },
     /// A PodDisruptionBudget selects no pod.
-    #[error("PodDisruptionBudget {budget}: selects no pod: {}", missing(*.asks))]
+    #[error("PodDisruptionBudget {budget}: selects no pod: {}", missing(*.has_selector))]
     SelectsNothing {
         /// Name of the budget, `namespace/name`.
         budget: String,
         /// True if the budget has a selector.
-        asks: bool,
+        has_selector: bool,
     },
     /// A Node has the label of a NodePool but no NodeClaim.
     #[error(
@@ -300,7 +304,7 @@ impl Problem {
     }
 
     /// Returns the message without the object's name; `None` if the problem is reported separately for each object.
-    pub(crate) fn of_nobody(&self) -> Option<String> {
+    pub(crate) fn text_without_name(&self) -> Option<String> {
         let mut same = self.clone();
         let (name, others) = same.shared()?;
         (*name, *others) = (String::new(), 0);
@@ -331,9 +335,27 @@ impl Problem {
     }
 }
 
+/// Merges problems of a group that differ only in the object that they name.
+pub(crate) fn merge_equal<G: Ord>(problems: impl Iterator<Item = (G, Problem)>) -> Vec<Problem> {
+    let mut known: BTreeMap<(G, String), usize> = BTreeMap::new();
+    let mut all: Vec<Problem> = Vec::new();
+    for (group, problem) in problems {
+        let Some(text) = problem.text_without_name() else {
+            all.push(problem);
+            continue;
+        };
+        let position = *known.entry((group, text)).or_insert(all.len());
+        match all.get_mut(position) {
+            Some(first) => first.count_another(),
+            None => all.push(problem),
+        }
+    }
+    all
+}
+
 /// Returns a hint for the owner of the budget.
-fn missing(asks: bool) -> &'static str {
-    match asks {
+fn missing(has_selector: bool) -> &'static str {
+    match has_selector {
         true => "compare its selector with the labels of its pods, unless they are scaled to zero",
         false => "set spec.selector; an empty one, {}, selects all pods of its namespace",
     }

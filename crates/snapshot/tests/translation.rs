@@ -274,8 +274,8 @@ fn build_returns_the_same_snapshot_for_any_object_order() {
 fn ignored_reason_is_a_plain_sentence() {
     let ignored = |reason| Ignored { pod: "default/web".to_owned(), uid: "u".to_owned(), reason };
     let opted_out = ignored(IgnoredReason::OptedOut);
-    let trouble = VolumeError::ClassMissing { class: "fast".to_owned() };
-    let volume = ignored(IgnoredReason::Volume { claim: "default/data".to_owned(), trouble });
+    let error = VolumeError::ClassMissing { class: "fast".to_owned() };
+    let volume = ignored(IgnoredReason::Volume { claim: "default/data".to_owned(), error });
     assert!(!opted_out.deserves_event() && volume.deserves_event());
     let said = "volume claim default/data has storage class fast, which does not exist: create it";
     assert_eq!(volume.reason.to_string(), said);

@@ -38,7 +38,7 @@ impl Draining {
     #[must_use]
     pub fn for_notice(deadline: Moment, now: Moment) -> Self {
         let mut drain = Drain::new(Settings::for_notice(of_drain(deadline), 0), of_drain(now));
-        drain.closed(of_drain(now));
+        drain.mark_closed(of_drain(now));
         Self { drain, cause: Cause::Notice }
     }
 

@@ -104,7 +104,7 @@ impl NodeDrain {
             self.begun = Some(now);
         }
         known.with_drain(|drain| {
-            drain.govern(rules);
+            drain.set_rules(rules);
             drain.follow(orders);
         });
     }
@@ -136,7 +136,7 @@ impl NodeDrain {
             actions.push(AgentAction::FollowPods);
         }
         if cordoned || known.node().is_some_and(|node| node.spec.unschedulable) {
-            known.with_drain(|drain| drain.closed(now));
+            known.with_drain(|drain| drain.mark_closed(now));
         }
         if self.may_drain(known, cordoned, now) {
             actions.extend(self.start_steps(known, now));

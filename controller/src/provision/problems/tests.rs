@@ -48,7 +48,7 @@ fn notes_report_each_problem_on_its_object() {
         error: DurationText("soon".to_owned()).nanos().unwrap_err(),
     };
     let consolidate_after = Problem::ConsolidateAfter { pool: "default".to_owned(), text: "soon".to_owned() };
-    let idle = Problem::SelectsNothing { budget: "default/one".to_owned(), asks: true };
+    let idle = Problem::SelectsNothing { budget: "default/one".to_owned(), has_selector: true };
     let unclaimed = Problem::Unclaimed { node: name(), others: 0, pool: "default".to_owned() };
     let rows = [
         (split("default/web"), Some((ObjectReference::to(web.as_ref()), reason::INVALID_SPLIT_ANNOTATION))),

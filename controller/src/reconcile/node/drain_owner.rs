@@ -1,6 +1,6 @@
 //! Drain owner of a node: its agent if one is live, else the controller, never both and never none. The agent is asked by an
 //! annotation and answers with a condition. The wait of the controller for the agent is limited here. Then the controller signs
-//! on the node, and evicts pods once no request of the agent can arrive any more (`drain::Drain::relieve`).
+//! on the node, and evicts pods once no request of the agent can arrive any more (`drain::Drain::take_over`).
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn asked(view: &NodeView, wanted: &DrainRequest, standing: &DrainRequest, silenc
 /// Returns the time until which the controller, as owner, may evict pods. `None` requires a signature first.
 pub(super) fn relieve(view: &NodeView, drain: &mut Drain) -> Option<Millis> {
     let signed = taken(&view.node).map(|taken| millis(taken.at));
-    drain.relieve(millis(view.now), signed, view.node.annotation(annotation::AGENT_HEARTBEAT).is_some())
+    drain.take_over(millis(view.now), signed, view.node.annotation(annotation::AGENT_HEARTBEAT).is_some())
 }
 
 /// Signs on the node in the version that was read, so that a later change is read first.

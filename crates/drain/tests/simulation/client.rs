@@ -49,7 +49,7 @@ impl Client {
         orders.set("test", Some(order));
         let mut drain = Drain::new(rules.clone(), now);
         drain.follow(&orders);
-        drain.closed(now);
+        drain.mark_closed(now);
         let journal = serde_json::to_string(&drain).expect("a drain serialises");
         Self {
             server,

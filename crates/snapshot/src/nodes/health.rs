@@ -33,14 +33,15 @@ const AGREED: SignedDuration = SignedDuration::from_secs(90);
 /// EC2's status checks of the instance fail. Failed status checks alone do not make a node unhealthy, because another mechanism
 /// replaces such instances without kubelet. The checks only confirm a condition of kubelet or the agent.
 #[must_use]
-pub fn sick(node: &Node, impaired: Option<Timestamp>) -> Option<Unhealthy> {
-    let lost = [condition::FALSE, condition::UNKNOWN].iter().find_map(|status| since(node, condition::READY, status));
+pub fn unhealthy(node: &Node, impaired: Option<Timestamp>) -> Option<Unhealthy> {
+    let unready =
+        [condition::FALSE, condition::UNKNOWN].iter().find_map(|status| since(node, condition::READY, status));
     let found =
         MONITORED.iter().filter_map(|(name, lasts)| Some((*name, since(node, name, condition::FALSE)?, *lasts)));
-    let alone = lost.map(|since| (condition::READY, since, UNREADY)).into_iter().chain(found.clone());
-    let agreed = found.filter_map(|(name, since, _)| Some((name, since.max(lost?), AGREED)));
-    let witnessed = alone.clone().filter_map(|(name, since, _)| Some((name, since.max(impaired?), AGREED)));
-    let all = agreed.chain(witnessed).chain(alone);
+    let alone = unready.map(|since| (condition::READY, since, UNREADY)).into_iter().chain(found.clone());
+    let agreed = found.filter_map(|(name, since, _)| Some((name, since.max(unready?), AGREED)));
+    let confirmed = alone.clone().filter_map(|(name, since, _)| Some((name, since.max(impaired?), AGREED)));
+    let all = agreed.chain(confirmed).chain(alone);
     let all = all.filter_map(|(name, since, lasts)| Some((since.checked_add(lasts).ok()?, name)));
     let (due, condition) = all.min_by_key(|(due, _)| *due)?;
     Some(Unhealthy { due: millis(due), condition: condition.to_owned() })
@@ -52,7 +53,7 @@ fn since(node: &Node, type_: &str, status: &str) -> Option<Timestamp> {
 }
 
 /// Returns the utilization if the report is for this instance and current, else the reason why it is ignored.
-pub(super) fn usage<'r>(
+pub(super) fn valid_usage<'r>(
     machine: &NodeSource<'_>,
     report: &'r NodeReport,
     now: Timestamp,
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sick_returns_the_earliest_due_condition() {
+    fn unhealthy_returns_the_earliest_due_condition() {
         let at = |text: &str| millis(text.parse::<Timestamp>().unwrap());
         let condition = |type_: &str, status: &str, since: &str| {
             let since = if since.is_empty() { json!(null) } else { json!(format!("2026-01-01T{since}:00Z")) };
@@ -125,13 +126,13 @@ mod tests {
                 due: at(&format!("2026-01-01T{due}Z")),
                 condition: condition.to_owned(),
             });
-            assert_eq!(sick(&node, None), expected, "{:?}", node.status.conditions);
+            assert_eq!(unhealthy(&node, None), expected, "{:?}", node.status.conditions);
         }
     }
 
     /// Rows: a condition with its status since 12:00, the time since which EC2's checks fail, and the time of replacement.
     #[test]
-    fn sick_is_due_earlier_when_ec2_checks_fail_too() {
+    fn unhealthy_is_due_earlier_when_ec2_checks_fail_too() {
         let at = |time: &str| format!("2026-01-01T{time}Z").parse::<Timestamp>().unwrap();
         let rows = [
             ("Ready", "False", None, Some("12:30:00")),
@@ -144,10 +145,10 @@ mod tests {
             ("StorageReady", "True", Some("11:00:00"), None),
         ];
         for (name, status, impaired, due) in rows {
-            let said = json!({"type": name, "status": status, "lastTransitionTime": "2026-01-01T12:00:00Z"});
-            let node: Node = serde_json::from_value(json!({"status": {"conditions": [said]}})).unwrap();
+            let found = json!({"type": name, "status": status, "lastTransitionTime": "2026-01-01T12:00:00Z"});
+            let node: Node = serde_json::from_value(json!({"status": {"conditions": [found]}})).unwrap();
             let expected = due.map(|due| Unhealthy { due: millis(at(due)), condition: name.to_owned() });
-            assert_eq!(sick(&node, impaired.map(at)), expected, "{name} is {status}, {impaired:?}");
+            assert_eq!(unhealthy(&node, impaired.map(at)), expected, "{name} is {status}, {impaired:?}");
         }
     }
 }

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use planner::{Catalogue, Millis, Resources};
 
 use super::translate::{self, TranslationContext};
-use super::{NodeSource, NodeState, health, sizes};
-use crate::problem::UsageError;
-use crate::records::Group;
-use crate::{NeverEvicted, Problem, annotation_errors};
+use super::{DisruptionState, NodeSource, health, utilization};
+use crate::pods::records::Group;
+use crate::problem::{UsageError, merge_equal};
+use crate::{NeverEvicted, Problem};
 
 /// Objects that belong to a Node by name.
-struct Setting<'a> {
+struct NodeObjects<'a> {
     pods: Option<&'a Group>,
     drivers: Option<&'a Arc<CSINode>>,
     report: Option<&'a Arc<NodeReport>>,
@@ -26,10 +26,10 @@ pub(crate) struct CachedNode {
     pub(crate) node: Arc<planner::Node>,
     /// Resources that the node takes from its NodePool's limits.
     pub(crate) capacity: Resources,
-    pub(crate) standing: NodeState,
+    pub(crate) disruption_state: DisruptionState,
     problems: Vec<Problem>,
     /// Reason why the utilization report of its agent is ignored.
-    unused: Option<UsageError>,
+    usage_error: Option<UsageError>,
     source: Source,
     /// Period of validity: from the first time until just before the second.
     valid: (Timestamp, Option<Timestamp>),
@@ -38,7 +38,7 @@ pub(crate) struct CachedNode {
 impl CachedNode {
     /// Sets the end of nomination. Every plan changes this value for each node with nominated pods, and nothing else of the
     /// node depends on it.
-    fn promise_until(&mut self, until: Option<Millis>) {
+    fn set_nominated_until(&mut self, until: Option<Millis>) {
         if self.node.nominated_until != until {
             Arc::make_mut(&mut self.node).nominated_until = until;
         }
@@ -76,7 +76,7 @@ struct Source {
 }
 
 impl Source {
-    fn is(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         fn same<T>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
             one.as_ref().map(Arc::as_ptr) == other.as_ref().map(Arc::as_ptr)
         }
@@ -94,17 +94,17 @@ impl Source {
 
 /// Returns one planner node per node, in their order. Reuses the valid ones of `former`.
 pub(crate) fn refresh(
-    scene: &TranslationContext<'_>,
+    context: &TranslationContext<'_>,
     machines: &[NodeSource<'_>],
     former: Vec<CachedNode>,
     problems: &mut Vec<Problem>,
 ) -> Vec<CachedNode> {
     let mut former = former.into_iter().peekable();
-    let mut groups = scene.records.groups().peekable();
-    let mut drivers = by_name(&scene.input.csi_nodes, |node| node.metadata.name.as_deref());
-    let mut reports = by_name(&scene.input.usages, |report| report.metadata.name.as_deref());
+    let mut groups = context.records.groups().peekable();
+    let mut drivers = by_name(&context.input.csi_nodes, |node| node.metadata.name.as_deref());
+    let mut reports = by_name(&context.input.usages, |report| report.metadata.name.as_deref());
     let mut all = Vec::with_capacity(machines.len());
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for machine in machines {
         // All five lists are sorted by the same names.
         let name = machine.name();
@@ -113,26 +113,30 @@ pub(crate) fn refresh(
         while drivers.next_if(|(node, _)| *node < name).is_some() {}
         while reports.next_if(|(node, _)| *node < name).is_some() {}
         let known = former.next_if(|kept| kept.node.name == name);
-        let of_node = || machine.node.is_some();
-        let setting = Setting {
-            pods: groups.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, group)| *group),
-            drivers: drivers.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, drivers)| *drivers),
-            report: reports.peek().filter(|(node, _)| of_node() && *node == name).map(|(_, report)| *report),
+        let has_node = || machine.node.is_some();
+        let objects = NodeObjects {
+            pods: groups.peek().filter(|(node, _)| has_node() && *node == name).map(|(_, group)| *group),
+            drivers: drivers.peek().filter(|(node, _)| has_node() && *node == name).map(|(_, drivers)| *drivers),
+            report: reports.peek().filter(|(node, _)| has_node() && *node == name).map(|(_, report)| *report),
         };
-        let source = source(scene, machine, &setting);
-        let now = scene.input.now;
-        let right = |kept: &CachedNode| {
-            kept.source.is(&source) && kept.valid.0 <= now && kept.valid.1.is_none_or(|end| now < end)
+        let source = source(context, machine, &objects);
+        let now = context.input.now;
+        let is_valid = |kept: &CachedNode| {
+            kept.source.is_same(&source) && kept.valid.0 <= now && kept.valid.1.is_none_or(|end| now < end)
         };
-        let kept = known.filter(right);
-        let mut kept = kept.unwrap_or_else(|| make(scene, machine, &setting, source));
-        kept.promise_until(scene.nominated_until(machine));
-        told.extend(kept.problems.iter().cloned());
-        let counts = machine.pool().is_none_or(|pool| !scene.ignoring.contains(pool.as_str()));
-        told.extend(kept.unused.filter(|_| counts).map(|why| Problem::Usage { node: name.to_owned(), others: 0, why }));
+        let kept = known.filter(is_valid);
+        let mut kept = kept.unwrap_or_else(|| make(context, machine, &objects, source));
+        kept.set_nominated_until(context.nominated_until(machine));
+        found.extend(kept.problems.iter().cloned());
+        let counts = machine.pool().is_none_or(|pool| !context.ignoring.contains(pool.as_str()));
+        found.extend(kept.usage_error.filter(|_| counts).map(|why| Problem::Usage {
+            node: name.to_owned(),
+            others: 0,
+            why,
+        }));
         all.push(kept);
     }
-    problems.extend(annotation_errors::once(told.into_iter().map(|problem| ((), problem))));
+    problems.extend(merge_equal(found.into_iter().map(|problem| ((), problem))));
     all
 }
 
@@ -146,47 +150,52 @@ fn by_name<'a, T>(
     all.into_iter().peekable()
 }
 
-fn source(scene: &TranslationContext<'_>, machine: &NodeSource<'_>, setting: &Setting<'_>) -> Source {
+fn source(context: &TranslationContext<'_>, machine: &NodeSource<'_>, objects: &NodeObjects<'_>) -> Source {
     Source {
         claim: machine.claim.map(Arc::clone),
         node: machine.node.map(Arc::clone),
-        drivers: setting.drivers.map(Arc::clone),
-        report: setting.report.map(Arc::clone),
-        catalogue: scene.catalogue(machine).map(Arc::clone),
-        pods: setting.pods.map_or(0, |group| group.version),
-        impaired: scene.impaired_since(machine),
-        node_repair: scene.input.settings.node_repair,
-        packs: machine.pool().is_some_and(|pool| scene.packing.contains(pool.as_str())),
-        surges: scene.surges(machine),
+        drivers: objects.drivers.map(Arc::clone),
+        report: objects.report.map(Arc::clone),
+        catalogue: context.catalogue(machine).map(Arc::clone),
+        pods: objects.pods.map_or(0, |group| group.version),
+        impaired: context.impaired_since(machine),
+        node_repair: context.input.settings.node_repair,
+        packs: machine.pool().is_some_and(|pool| context.packing.contains(pool.as_str())),
+        surges: context.surges(machine),
     }
 }
 
-fn make(scene: &TranslationContext<'_>, machine: &NodeSource<'_>, setting: &Setting<'_>, source: Source) -> CachedNode {
+fn make(
+    context: &TranslationContext<'_>,
+    machine: &NodeSource<'_>,
+    objects: &NodeObjects<'_>,
+    source: Source,
+) -> CachedNode {
     let mut problems = Vec::new();
-    let pods = scene.records.members(setting.pods);
-    let now = scene.input.now;
-    let mut node = translate::node(scene, machine, setting.drivers, &pods, &mut problems);
-    let report = setting.report.map(|report| health::usage(machine, report, now));
+    let pods = context.records.members(objects.pods);
+    let now = context.input.now;
+    let mut node = translate::node(context, machine, objects.drivers, &pods, &mut problems);
+    let report = objects.report.map(|report| health::valid_usage(machine, report, now));
     let usage = report.and_then(Result::ok);
     node.usage = usage.map(|usage| planner::Usage {
-        newcomers: sizes::newcomers(usage, pods.iter().map(|record| (record.pod.as_ref(), record.taken()))),
-        ..sizes::node_usage(usage)
+        newcomers: utilization::newcomers(usage, pods.iter().map(|record| (record.pod.as_ref(), record.taken()))),
+        ..utilization::node_usage(usage)
     });
     for (bound, record) in node.pods.iter_mut().zip(&pods) {
-        bound.used = usage.and_then(|usage| sizes::used_by(&record.pod, usage));
+        bound.used = usage.and_then(|usage| utilization::used_by(&record.pod, usage));
         // Only these pods need their sizing.
         if source.packs || record.pod.annotation(annotation::REQUESTED).is_some() {
-            bound.sizing = Some(Box::new(sizes::sizing(&record.pod, usage)));
+            bound.sizing = Some(Box::new(utilization::sizing(&record.pod, usage)));
         }
     }
     let protected = pods.iter().filter_map(|record| record.pod.protected_until(now));
-    let end = protected.chain(setting.report.and_then(|report| report.usage.changes_after(now))).min();
+    let end = protected.chain(objects.report.and_then(|report| report.usage.changes_after(now))).min();
     CachedNode {
         node: Arc::new(node),
-        capacity: translate::capacity(scene, machine),
-        standing: machine.standing(),
+        capacity: translate::capacity(context, machine),
+        disruption_state: machine.disruption_state(),
         problems,
-        unused: report.and_then(Result::err),
+        usage_error: report.and_then(Result::err),
         source,
         valid: (now, end),
     }

@@ -10,13 +10,13 @@ use planner::{
     Catalogue, Drifted, InstanceType, MicroDollars, Millis, Offer, Offering, Requirements, Resources, Stage,
 };
 
-use super::bound::{bound, never_evicted};
-use super::health::sick;
+use super::bound_pod::{bound_pod, never_evicted};
+use super::health::unhealthy;
 use super::{MachineStage, NodeSource};
 use crate::catalogues::Catalogues;
-use crate::records::{Record, Records};
-use crate::rescheduling::full_name;
-use crate::{Input, Problem, millis, quantities, shapes};
+use crate::pods::full_name;
+use crate::pods::records::{Record, Records};
+use crate::{Input, Problem, millis, quantities, requirements, taints};
 
 /// All inputs of a node's translation.
 pub(crate) struct TranslationContext<'a> {
@@ -59,23 +59,23 @@ impl<'a> TranslationContext<'a> {
 
 /// Returns the planner's node.
 pub(super) fn node(
-    scene: &TranslationContext<'_>,
+    context: &TranslationContext<'_>,
     machine: &NodeSource<'_>,
     drivers: Option<&Arc<CSINode>>,
     pods: &[&Record],
     problems: &mut Vec<Problem>,
 ) -> planner::Node {
     let stage = machine.stage();
-    let likely = likely_type(scene, machine);
+    let likely = likely_type(context, machine);
     let (used, daemon_used) = requests(machine, pods, problems);
     let (labels, requirements) = labels(machine, stage);
-    let (now, surges) = (scene.input.now, scene.surges(machine));
+    let (now, surges) = (context.input.now, context.surges(machine));
     let created = machine.claim.and_then(|claim| claim.metadata.creation_timestamp.as_ref()).map(|at| millis(at.0));
-    let lives = duration(machine, "spec.expireAfter", |spec| Some(&spec.expire_after), problems);
+    let lifetime = duration(machine, "spec.expireAfter", |spec| Some(&spec.expire_after), problems);
     // Kerf never removes a node without a NodeClaim, so evictions on it do not matter.
     let managed = pods.iter().filter(|_| machine.claim.is_some());
-    problems.extend(managed.filter_map(|record| never_evicted(scene.records, record, surges, now)));
-    let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(scene.catalogue(machine)?, name)).or(likely);
+    problems.extend(managed.filter_map(|record| never_evicted(context.records, record, surges, now)));
+    let known = labels.get(label::INSTANCE_TYPE).and_then(|name| find(context.catalogue(machine)?, name)).or(likely);
     planner::Node {
         name: machine.name().to_owned(),
         claim: machine.claim_name().map(str::to_owned),
@@ -99,9 +99,9 @@ pub(super) fn node(
         quiet_since: machine.quiet_since().map(millis),
         do_not_disrupt: machine.node.is_some_and(|node| node.is_do_not_disrupt()),
         nominated_until: None,
-        pods: pods.iter().map(|record| bound(scene.records, record, surges, now, problems)).collect(),
+        pods: pods.iter().map(|record| bound_pod(context.records, record, surges, now, problems)).collect(),
         created: created.unwrap_or_default(),
-        expires: created.zip(lives).map(|(created, lives)| Millis(created.0.saturating_add(lives))),
+        expires: created.zip(lifetime).map(|(created, lifetime)| Millis(created.0.saturating_add(lifetime))),
         termination_grace: duration(
             machine,
             "spec.terminationGracePeriod",
@@ -111,8 +111,8 @@ pub(super) fn node(
         drifted: drifted(machine),
         unhealthy: machine
             .node
-            .filter(|_| scene.input.settings.node_repair)
-            .and_then(|node| sick(node, scene.impaired_since(machine))),
+            .filter(|_| context.input.settings.node_repair)
+            .and_then(|node| unhealthy(node, context.impaired_since(machine))),
         usage: None,
     }
 }
@@ -134,8 +134,8 @@ fn duration(
 }
 
 fn drifted(machine: &NodeSource<'_>) -> Option<Drifted> {
-    let said = machine.condition(condition::DRIFTED).filter(|said| said.is_true())?;
-    Some(Drifted { since: millis(said.last_transition_time.0), reason: said.reason.clone() })
+    let found = machine.condition(condition::DRIFTED).filter(|found| found.is_true())?;
+    Some(Drifted { since: millis(found.last_transition_time.0), reason: found.reason.clone() })
 }
 
 /// Returns the requests of all pods on the node, and the part of DaemonSet pods.
@@ -143,7 +143,7 @@ fn requests(machine: &NodeSource<'_>, pods: &[&Record], problems: &mut Vec<Probl
     let mut used = Resources::default();
     let mut daemon_used = Resources::default();
     for record in pods {
-        if record.is_unread() {
+        if record.has_invalid_request() {
             problems.push(Problem::BoundPod { pod: full_name(&record.pod), node: machine.name().to_owned() });
         }
         used.add(record.taken());
@@ -186,7 +186,7 @@ fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, St
     }
     let Some(claim) = machine.claim else { return (BTreeMap::new(), Vec::new()) };
     let mut labels: BTreeMap<String, String> = claim.metadata.labels.as_ref().map(canonical).unwrap_or_default();
-    let requirements = requirements(claim);
+    let requirements = claim_requirements(claim);
     for (key, set) in requirements.iter() {
         if let Some(value) = set.single() {
             labels.entry(key.to_owned()).or_insert_with(|| value.to_owned());
@@ -196,26 +196,26 @@ fn labels(machine: &NodeSource<'_>, stage: MachineStage) -> (BTreeMap<String, St
     (labels, open)
 }
 
-fn requirements(claim: &NodeClaim) -> Requirements {
-    let list: Vec<planner::Requirement> = claim.spec.requirements.iter().map(shapes::lenient).collect();
+fn claim_requirements(claim: &NodeClaim) -> Requirements {
+    let list: Vec<planner::Requirement> = claim.spec.requirements.iter().map(requirements::convert).collect();
     list.iter().collect()
 }
 
 /// Returns the taints that count. Startup taints of a managed node do not count until it is initialized.
 fn taints(machine: &NodeSource<'_>, stage: MachineStage) -> Vec<planner::Taint> {
     let spec = machine.claim.map(|claim| &claim.spec);
-    let of_claim = || spec.and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let claim_taints = || spec.and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let of_start = spec.and_then(|spec| spec.startup_taints.clone()).unwrap_or_default();
-    let goes =
+    let is_temporary =
         |taint: &api::Taint| api::taint::is_known_ephemeral(taint) || of_start.iter().any(|start| start.matches(taint));
     let mut counted = match (stage, machine.node) {
         (MachineStage::Registered | MachineStage::Initialized, Some(node)) => node.spec.taints.clone(),
-        _ => of_claim(),
+        _ => claim_taints(),
     };
     if stage != MachineStage::Initialized {
-        counted.retain(|taint| !goes(taint));
+        counted.retain(|taint| !is_temporary(taint));
     }
-    counted.iter().filter_map(shapes::taint).collect()
+    counted.iter().filter_map(taints::taint).collect()
 }
 
 /// Returns the allocatable resources.
@@ -236,8 +236,8 @@ fn allocatable(
         return own;
     }
     let status = machine.claim.and_then(|claim| claim.status.as_ref());
-    let promised = status.map(|status| read(&status.allocatable, "NodeClaim", problems)).unwrap_or_default();
-    let known = quantities::filled(&own, &promised);
+    let of_claim = status.map(|status| read(&status.allocatable, "NodeClaim", problems)).unwrap_or_default();
+    let known = quantities::filled(&own, &of_claim);
     match likely {
         Some(kind) if known.is_empty() => kind.allocatable.clone(),
         _ => known,
@@ -246,18 +246,18 @@ fn allocatable(
 
 /// Returns the resources that the node takes from its NodePool's limits. Without an instance each resource has its maximum over
 /// the listed types, so that EC2's choice never exceeds the limits.
-pub(super) fn capacity(scene: &TranslationContext<'_>, machine: &NodeSource<'_>) -> Resources {
+pub(super) fn capacity(context: &TranslationContext<'_>, machine: &NodeSource<'_>) -> Resources {
     let mut unread = Vec::new();
     let mut read = |list: &ResourceList| quantities::resources(list, "Node", machine.name(), &mut unread);
     let own = machine.node.map(|node| read(&node.status.capacity)).unwrap_or_default();
     let status = machine.claim.and_then(|claim| claim.status.as_ref());
-    let promised = status.map(|status| read(&status.capacity)).unwrap_or_default();
-    let known = quantities::filled(&own, &promised);
+    let of_claim = status.map(|status| read(&status.capacity)).unwrap_or_default();
+    let known = quantities::filled(&own, &of_claim);
     if !known.is_empty() {
         return known;
     }
     let mut greatest = Resources::default();
-    for kind in listed(scene, machine) {
+    for kind in listed_types(context, machine) {
         for (name, amount) in kind.capacity.iter() {
             greatest.set(name, amount.max(greatest.get(name)));
         }
@@ -266,24 +266,28 @@ pub(super) fn capacity(scene: &TranslationContext<'_>, machine: &NodeSource<'_>)
 }
 
 /// Returns the instance types that a NodeClaim may launch.
-fn listed<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> impl Iterator<Item = &'a InstanceType> {
-    let requirements = machine.claim.map(|claim| requirements(claim)).unwrap_or_default();
-    let given = machine.claim.map(|claim| given(claim)).unwrap_or_default();
+fn listed_types<'a>(
+    context: &'a TranslationContext<'_>,
+    machine: &NodeSource<'_>,
+) -> impl Iterator<Item = &'a InstanceType> {
+    let requirements = machine.claim.map(|claim| claim_requirements(claim)).unwrap_or_default();
+    let given = machine.claim.map(|claim| claim_labels(claim)).unwrap_or_default();
     // Most NodeClaims list a few dozen of more than a thousand types.
     let named = requirements.get(label::INSTANCE_TYPE).and_then(|set| set.listed());
-    let types: Vec<&InstanceType> = match (scene.catalogue(machine), named) {
+    let types: Vec<&InstanceType> = match (context.catalogue(machine), named) {
         (Some(catalogue), Some(names)) => names.filter_map(|name| find(catalogue, name)).collect(),
         (Some(catalogue), None) => catalogue.types.iter().collect(),
         (None, _) => Vec::new(),
     };
     types.into_iter().filter(move |kind| {
         let offer = Offer::new(kind);
-        offer.labels_match(&requirements, &given, &scene.well_known) && offer.offerings(&requirements).next().is_some()
+        offer.labels_match(&requirements, &given, &context.well_known)
+            && offer.offerings(&requirements).next().is_some()
     })
 }
 
 /// Returns the labels that the NodeClaim's node gets with any instance type.
-fn given(claim: &NodeClaim) -> BTreeMap<String, String> {
+fn claim_labels(claim: &NodeClaim) -> BTreeMap<String, String> {
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
     let class = &claim.spec.node_class_ref;
     labels.insert(label::node_class_key(&class.group, &class.kind), class.name.clone());
@@ -291,12 +295,12 @@ fn given(claim: &NodeClaim) -> BTreeMap<String, String> {
 }
 
 /// Returns the assumed type of a NodeClaim without an instance: the cheapest available type that it lists, then by name.
-fn likely_type<'a>(scene: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> Option<&'a InstanceType> {
+fn likely_type<'a>(context: &'a TranslationContext<'_>, machine: &NodeSource<'_>) -> Option<&'a InstanceType> {
     if machine.stage() != MachineStage::Unlaunched {
         return None;
     }
-    let requirements = requirements(machine.claim?);
-    listed(scene, machine).min_by_key(|kind| {
+    let requirements = claim_requirements(machine.claim?);
+    listed_types(context, machine).min_by_key(|kind| {
         let price = Offer::new(kind).price(&requirements);
         (price.is_none(), price, &kind.name)
     })
@@ -311,11 +315,11 @@ fn find<'a>(catalogue: &'a Catalogue, name: &str) -> Option<&'a InstanceType> {
 /// Returns the price of the node from its labels and the catalogue. The offering may be unavailable by now.
 fn price(kind: Option<&InstanceType>, labels: &BTreeMap<String, String>) -> Option<MicroDollars> {
     let kind = kind.filter(|kind| labels.get(label::INSTANCE_TYPE) == Some(&kind.name))?;
-    let bought = |offering: &&Offering| {
+    let is_offering = |offering: &&Offering| {
         let reservation = labels.get(label::CAPACITY_RESERVATION_ID);
         labels.get(label::ZONE) == Some(&offering.zone)
             && labels.get(label::CAPACITY_TYPE).map(String::as_str) == Some(offering.capacity_type.as_str())
             && offering.reservation.as_ref().is_none_or(|own| reservation.is_none_or(|id| *id == own.id))
     };
-    Some(kind.offerings.iter().find(bought)?.price)
+    Some(kind.offerings.iter().find(is_offering)?.price)
 }

@@ -75,7 +75,7 @@ fn overlay_changes_the_price_of_matching_offerings() {
     for (name, requirements, spec, expected) in rows {
         let built = built(vec![overlay("o", 1, requirements, spec)]);
         assert_eq!(prices(&built), expected, "{name}");
-        assert!(built.overlays.iter().all(|it| it.trouble.is_none()), "{name}: {:?}", built.overlays);
+        assert!(built.overlays.iter().all(|it| it.error.is_none()), "{name}: {:?}", built.overlays);
         let said = built.overlaid.get("a").is_some_and(|it| it.price.contains("m7i.large"));
         assert_eq!(said, expected != plain(), "{name}");
     }
@@ -129,9 +129,9 @@ fn overlay_conflicts_with_later_name_when_weights_are_equal() {
     assert_eq!(prices(&built), [3_000_000; 3]);
     assert_eq!(kind(&built, 1, "m7i.large").offerings[1].price, MicroDollars(1_000_000));
     let troubles: Vec<(&str, Option<&str>)> =
-        built.overlays.iter().map(|it| (it.overlay.as_str(), it.trouble.as_ref().map(OverlayError::reason))).collect();
+        built.overlays.iter().map(|it| (it.overlay.as_str(), it.error.as_ref().map(OverlayError::reason))).collect();
     assert_eq!(troubles, [("a", None), ("b", Some("Conflict")), ("c", None), ("z", None)]);
-    let said = built.overlays[1].trouble.as_ref().unwrap().to_string();
+    let said = built.overlays[1].error.as_ref().unwrap().to_string();
     let expected = "conflict with NodeOverlay c of the same weight in the price of m7i.2xlarge in NodePool a: change one of the weights";
     assert_eq!(said, expected);
 }
@@ -143,7 +143,7 @@ fn overlay_conflicts_with_the_lightest_overlay_so_far() {
         overlay("late", 1, json!([]), json!({"price": "2"})),
         overlay("early", 1, json!([]), json!({"price": "1"})),
     ]);
-    let troubled: Vec<bool> = built.overlays.iter().map(|it| it.trouble.is_some()).collect();
+    let troubled: Vec<bool> = built.overlays.iter().map(|it| it.error.is_some()).collect();
     assert_eq!((prices(&built), troubled), (vec![3_000_000; 3], vec![true, false, false]));
 }
 
@@ -159,7 +159,7 @@ fn overlay_error_names_the_invalid_field() {
     ];
     for (spec, expected) in rows {
         let built = built(vec![overlay("o", 1, json!([]), spec.clone())]);
-        let trouble = built.overlays[0].trouble.as_ref().unwrap();
+        let trouble = built.overlays[0].error.as_ref().unwrap();
         assert_eq!(trouble.reason(), "RuntimeValidation");
         assert!(trouble.to_string().contains(expected), "{spec}: {trouble}");
         assert_eq!(built.snapshot.catalogues.len(), 1);

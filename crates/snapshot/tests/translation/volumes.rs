@@ -125,9 +125,9 @@ fn ignored_reason_names_the_problem_of_the_volume_claim() {
         (vec![named.clone()], vec![], vec![], VolumeError::ClassMissing { class: "gp3".to_owned() }),
         (vec![named], vec![], vec![immediate], VolumeError::Immediate { class: "gp3".to_owned() }),
     ];
-    for (claims, volumes, classes, trouble) in rows {
+    for (claims, volumes, classes, error) in rows {
         let built = cluster(claims.clone(), volumes, classes).build();
-        let expected = IgnoredReason::Volume { claim: "default/data".to_owned(), trouble };
+        let expected = IgnoredReason::Volume { claim: "default/data".to_owned(), error };
         assert_eq!(built.ignored.first().map(|it| &it.reason), Some(&expected), "{claims:?}");
         assert!(built.ignored[0].deserves_event());
     }
@@ -145,7 +145,7 @@ fn claims_contain_ephemeral_volumes_by_pod_and_name() {
     };
     let built = cluster.build();
     assert_eq!(built.snapshot.pods[0].claims, ["default/web-scratch"]);
-    let missing = IgnoredReason::Volume { claim: "default/other-scratch".to_owned(), trouble: VolumeError::Missing };
+    let missing = IgnoredReason::Volume { claim: "default/other-scratch".to_owned(), error: VolumeError::Missing };
     assert_eq!(built.ignored[0].reason, missing);
 }
 
@@ -198,11 +198,11 @@ fn claim_is_in_use_when_another_pod_has_it() {
         (vec![pending("another", "1", uses.clone())], "ReadWriteOncePod", None),
         (vec![holder], "ReadWriteOnce", None),
     ];
-    for (mut pods, mode, trouble) in rows {
+    for (mut pods, mode, error) in rows {
         pods.push(pending("web", "1", uses.clone()));
         let claims = vec![merged(bound(), json!({"spec": {"accessModes": [mode]}}))];
         let cluster = Cluster { pods, ..cluster(claims, vec![volume(json!({}))], vec![]) };
-        let expected = trouble.map(|trouble| IgnoredReason::Volume { claim: "default/data".to_owned(), trouble });
+        let expected = error.map(|error| IgnoredReason::Volume { claim: "default/data".to_owned(), error });
         let built = cluster.build();
         assert_eq!(built.ignored.first().map(|it| it.reason.clone()), expected, "{mode}");
     }
