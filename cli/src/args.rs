@@ -1,5 +1,8 @@
 //! Flags and environment variables as they are written; `settings` converts them into values.
 
+mod selector;
+mod settings;
+
 use std::path::PathBuf;
 
 use api::label;
@@ -8,8 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
-use crate::settings::{Settings, Sizes};
-use crate::types::Selector;
+pub use selector::Selector;
+pub use settings::{Settings, Sizes};
 
 /// Command line of `kerf`.
 #[derive(Debug, Parser)]

@@ -7,6 +7,7 @@ mod files;
 mod kinds;
 mod objects;
 mod outdated;
+mod raw;
 mod rules;
 mod schema;
 mod strict;
@@ -27,6 +28,7 @@ pub(crate) use files::File;
 pub(crate) use text::{is_blank, pieces};
 
 use kinds::Verdict;
+use raw::Raw;
 
 /// Content of the paths.
 #[derive(Clone, Debug, Default)]
@@ -37,16 +39,6 @@ pub struct Manifests {
     pub warnings: Vec<String>,
     /// The same warnings with positions in files, in the order of reading.
     pub notes: Vec<String>,
-}
-
-/// One object as it was written.
-#[derive(Clone, Debug)]
-pub(crate) struct Raw {
-    pub(crate) place: Place,
-    pub(crate) kind: Kind,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) value: Value,
 }
 
 /// Reads all input at `paths`: files, folders with their subfolders, and `-` for `stdin`. YAML with several documents, JSON and
@@ -126,21 +118,14 @@ impl Reader {
 
     fn known(&mut self, place: Place, kind: Kind, mut value: Value) {
         forget_nulls(&mut value);
-        if let Some(error) = error::not_text(&place, kind, &value) {
-            self.errors.push(error);
-            return;
-        }
-        let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let (name, begins) = (text("name"), text("generateName"));
-        let mut namespace = if kind.is_namespaced() { text("namespace") } else { String::new() };
-        if kind.is_namespaced() && namespace.is_empty() {
-            "default".clone_into(&mut namespace);
-        }
-        let raw = Raw { place, kind, namespace: namespace.clone(), name: name.clone(), value };
-        match (name.is_empty(), begins.is_empty()) {
-            (true, true) => self.errors.push(error::nameless(&raw)),
-            (true, false) => self.unnamed.entry((kind, namespace, begins)).or_default().push(raw),
-            (false, _) => self.keep(raw),
+        match Raw::new(place, kind, value) {
+            Err(error) => self.errors.push(error),
+            Ok(raw) if !raw.name.is_empty() => self.keep(raw),
+            Ok(raw) if raw.generate_name().is_empty() => self.errors.push(raw.nameless()),
+            Ok(raw) => {
+                let key = (kind, raw.namespace.clone(), raw.generate_name().to_owned());
+                self.unnamed.entry(key).or_default().push(raw);
+            }
         }
     }
 
@@ -153,16 +138,16 @@ impl Reader {
             Some(first) if first.value == raw.value => {
                 self.notes.push(format!("{}: duplicate of {}, ignored", raw.place, first.place));
             }
-            Some(first) => self.errors.push(error::twice(&raw, &first.place)),
+            Some(first) => self.errors.push(raw.conflict(&first.place)),
         }
     }
 
     /// Names the objects that have only a `generateName`: the prefix and a number, in the order of their content.
     fn name_the_unnamed(&mut self) {
-        for ((kind, namespace, begins), mut list) in std::mem::take(&mut self.unnamed) {
+        for ((kind, namespace, prefix), mut list) in std::mem::take(&mut self.unnamed) {
             list.sort_by_cached_key(|raw| raw.value.to_string());
             for (number, mut raw) in list.into_iter().enumerate() {
-                raw.name = format!("{begins}{number}");
+                raw.name = format!("{prefix}{number}");
                 raw.value["metadata"]["name"] = Value::from(raw.name.clone());
                 log_taken(&mut self.notes, &raw, &self.found, &(kind, namespace.clone(), raw.name.clone()));
                 self.keep(raw);

@@ -20,7 +20,6 @@ pub mod plan_input;
 pub mod plan_report;
 pub mod prices;
 mod run;
-mod settings;
 pub mod table;
 mod types;
 mod userdata;

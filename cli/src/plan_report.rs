@@ -140,7 +140,7 @@ pub fn outcome(answer: &PlanAnswer) -> PlanReport {
         ignored: ignored(answer),
         splits: mixes::splits(answer),
         removals: removals(answer),
-        disruption: disruption::disruption(answer, &names),
+        disruption: disruption::disruption(answer, interrupted::moves(answer, &names), &names),
         cost: Cost { before: dollars(before), after: dollars(after) },
         warnings: warnings(answer),
     }

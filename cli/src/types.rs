@@ -1,7 +1,6 @@
 //! `kerf types`: instance types as nodes of a class would have them, without a request to EC2.
 
 mod listing;
-mod selector;
 mod table;
 
 use std::collections::BTreeSet;
@@ -13,11 +12,9 @@ use cloud::unavailable_offerings::UnavailableOfferings;
 use jiff::Timestamp;
 use planner::{InstanceType, Requirements, ValueSet};
 
-use crate::args::{Format, Types};
+use crate::args::{Format, Selector, Types};
 use crate::catalogue::{EmbeddedCatalogue, assumed, guess};
 use crate::failure::Failure;
-
-pub use selector::Selector;
 
 /// Labels that depend on the offering.
 const OF_OFFERINGS: [&str; 3] = [label::ZONE, label::ZONE_ID, label::CAPACITY_TYPE];

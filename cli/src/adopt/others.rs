@@ -4,7 +4,54 @@ use serde_json::Value;
 
 use super::report::Finding;
 use super::{is_of, named, text};
-use crate::settings::{HONOURED, LEADER};
+
+/// Name of the Lease that the active controller holds.
+const LEADER: &str = "karpenter-leader-election";
+
+/// Variables that the controller reads; a test compares them with its settings.
+const HONOURED: [&str; 41] = [
+    "AMI_REFRESH_INTERVAL",
+    "AWS_ENDPOINT_URL",
+    "AWS_REGION",
+    "BATCH_IDLE_DURATION",
+    "BATCH_MAX_DURATION",
+    "CLUSTER_CA_BUNDLE",
+    "CLUSTER_CIDR",
+    "CLUSTER_ENDPOINT",
+    "CLUSTER_NAME",
+    "CPU_REQUESTS",
+    "DISABLE_CLUSTER_STATE_OBSERVABILITY",
+    "DISABLE_CONTROLLER_WARMUP",
+    "DISABLE_DRY_RUN",
+    "DISABLE_LEADER_ELECTION",
+    "EKS_CONTROL_PLANE",
+    "ENABLE_PROFILING",
+    "ENABLE_ZONAL_SHIFT",
+    "FEATURE_GATES",
+    "HEALTH_PROBE_PORT",
+    "IGNORE_DRA_REQUESTS",
+    "INTERRUPTION_QUEUE",
+    "ISOLATED_VPC",
+    "KARPENTER_SERVICE",
+    "KUBE_CLIENT_BURST",
+    "KUBE_CLIENT_QPS",
+    "LEADER_ELECTION_NAME",
+    "LEADER_ELECTION_NAMESPACE",
+    "LISTEN_ADDRESS",
+    "LOG_ERROR_OUTPUT_PATHS",
+    "LOG_FORMAT",
+    "LOG_LEVEL",
+    "LOG_OUTPUT_PATHS",
+    "MEMORY_LIMIT",
+    "METRICS_PORT",
+    "MIN_VALUES_POLICY",
+    "PREFERENCE_POLICY",
+    "RESERVED_ENIS",
+    "RISK_PREMIUM",
+    "SUBNET_REFRESH_INTERVAL",
+    "SYSTEM_NAMESPACE",
+    "VM_MEMORY_OVERHEAD_PERCENT",
+];
 
 /// Variables of Karpenter of which Kerf supports one value: name, supported value, and the effect of another value.
 const ONE_VALUE: [(&str, &str, &str); 2] = [
@@ -144,4 +191,26 @@ fn settings(object: &Value, container: &Value) -> Vec<Finding> {
         findings.push(Finding::first(named(object), format!("AWS_FEATURE_GATES={gates}: unknown feature gates")));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The controller links the EC2 SDK, so its settings are read from its source files.
+    #[test]
+    fn honoured_equals_the_variables_that_the_controller_reads() {
+        let mut files = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/src").into()];
+        let mut read = std::collections::BTreeSet::new();
+        while let Some(path) = files.pop() {
+            let path: std::path::PathBuf = path;
+            if path.is_dir() {
+                files.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
+            } else {
+                let text = std::fs::read_to_string(&path).unwrap();
+                read.extend(text.split("env = \"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+            }
+        }
+        assert_eq!(read.iter().map(String::as_str).collect::<Vec<_>>(), HONOURED);
+    }
 }

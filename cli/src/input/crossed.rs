@@ -4,9 +4,9 @@
 use api::label;
 use serde_json::Value;
 
-use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
+use super::raw::Raw;
 
 /// Restricted domain: only the well-known labels of instances are permitted.
 const OF_MACHINES: &str = "karpenter.k8s.aws";
@@ -35,12 +35,12 @@ fn images(raw: &Raw, spec: &Value) -> Option<InputError> {
     match (alias, family) {
         (None, None) if !terms.is_empty() => {
             let cure = "set the family of the images: AL2023, AL2, Bottlerocket, Windows2022, ... or Custom";
-            Some(InputError::field(raw, path, "missing, and required without an alias", cure))
+            Some(raw.fault(path, "missing, and required without an alias", cure))
         }
         (Some(alias), Some(family)) if family != "Custom" => {
             let own = alias.split('@').next().unwrap_or_default();
             let problem = format!("{family:?} beside alias {alias}");
-            let fault = || InputError::field(raw, path, &problem, "use the same family, or remove amiFamily");
+            let fault = || raw.fault(path, &problem, "use the same family, or remove amiFamily");
             (!own.eq_ignore_ascii_case(family)).then(fault)
         }
         _ => None,
@@ -55,11 +55,11 @@ fn fixed_size(raw: &Raw, spec: &Value) -> Vec<InputError> {
     let beside = "not allowed with spec.replicas";
     let mut faults = Vec::new();
     if !spec["weight"].is_null() {
-        faults.push(InputError::field(raw, "spec.weight", beside, "remove it"));
+        faults.push(raw.fault("spec.weight", beside, "remove it"));
     }
     let limits = spec["limits"].as_object().into_iter().flatten();
     for (resource, _) in limits.filter(|(resource, _)| resource.as_str() != "nodes") {
-        faults.push(InputError::field(raw, &format!("spec.limits[{resource}]"), beside, "limit only nodes"));
+        faults.push(raw.fault(&format!("spec.limits[{resource}]"), beside, "limit only nodes"));
     }
     faults
 }
@@ -70,7 +70,7 @@ fn windows(raw: &Raw, spec: &Value) -> Vec<InputError> {
     let half = budgets.filter(|(_, budget)| budget["schedule"].is_null() != budget["duration"].is_null());
     let fault = |(index, _)| {
         let path = format!("spec.disruption.budgets[{index}]");
-        InputError::field(raw, &path, "schedule and duration are required together", "write both or neither")
+        raw.fault(&path, "schedule and duration are required together", "write both or neither")
     };
     half.map(fault).collect()
 }
@@ -85,7 +85,7 @@ fn keys(raw: &Raw, template: &Value) -> Vec<InputError> {
     let foreign = |key: &str| label::domain(key) == Some(OF_MACHINES) && !label::is_well_known(key);
     let fault = |(key, path): (&str, String)| {
         let problem = format!("{key:?} is restricted: no instance has such a label");
-        InputError::field(raw, &path, &problem, "use a well-known label of Karpenter, or your own label")
+        raw.fault(&path, &problem, "use a well-known label of Karpenter, or your own label")
     };
     labels.chain(requirements).filter(|(key, _)| foreign(key)).map(fault).collect()
 }

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
+use super::raw::Raw;
 
 /// Fields that have another path now, by kind, with the fix.
 const FIELDS: [(Kind, &str, &str); 32] = [
@@ -86,7 +86,7 @@ pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     faults.extend(values.map(|(_, path, old, cure)| fault(raw, path, &format!("{old} is not a value in v1"), cure)));
     for (_, map, field, cure) in MISSING.iter().filter(|(kind, ..)| *kind == raw.kind) {
         if at(&raw.value, map).is_some_and(|map| map.is_object() && map[field].is_null()) {
-            faults.push(InputError::field(raw, &format!("{map}.{field}"), "missing", *cure));
+            faults.push(raw.fault(&format!("{map}.{field}"), "missing", *cure));
         }
     }
     if raw.kind == Kind::EC2NodeClass {
@@ -106,7 +106,7 @@ fn terms(raw: &Raw, list: &str) -> Vec<InputError> {
 
 fn fault(raw: &Raw, path: &str, problem: &str, cure: &str) -> InputError {
     let file = &raw.place.file;
-    InputError::field(raw, path, problem, format!("{cure}; `kerf convert {file}` does"))
+    raw.fault(path, problem, format!("{cure}; `kerf convert {file}` does"))
 }
 
 fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {

@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
+use super::raw::Raw;
 
 /// Names of maps from resource names to amounts, at any path.
 const AMOUNTS: [&str; 7] =
@@ -83,7 +83,7 @@ fn formless(raw: &Raw) -> Option<InputError> {
         _ => return None,
     };
     let missing = raw.value.pointer(path).is_none();
-    missing.then(|| InputError::field(raw, &path[1..].replace('/', "."), "missing", cure))
+    missing.then(|| raw.fault(&path[1..].replace('/', "."), "missing", cure))
 }
 
 fn walk(raw: &Raw, value: &Value, path: &str, faults: &mut Vec<InputError>) {
@@ -113,7 +113,7 @@ fn list(raw: &Raw, name: &str, items: &[Value], path: &str, faults: &mut Vec<Inp
                 value if allowed.admits(value) => continue,
                 value => format!("{value} is not allowed"),
             };
-            faults.push(InputError::field(raw, &format!("{path}.{field}"), &problem, allowed.cure()));
+            faults.push(raw.fault(&format!("{path}.{field}"), &problem, allowed.cure()));
         }
         walk(raw, item, &path, faults);
     }
@@ -133,12 +133,12 @@ fn check(raw: &Raw, amounts: &Map<String, Value>, path: &str, faults: &mut Vec<I
             Ok(amount) if amount >= 0 && (is_divisible(resource) || amount % 1000 == 0) => {}
             Ok(amount) if amount >= 0 => {
                 let problem = format!("{text} is not a whole number");
-                faults.push(InputError::field(raw, &path, &problem, "write a whole number"));
+                faults.push(raw.fault(&path, &problem, "write a whole number"));
             }
-            Ok(_) => faults.push(InputError::field(raw, &path, &format!("{text} is negative"), "write an amount")),
+            Ok(_) => faults.push(raw.fault(&path, &format!("{text} is negative"), "write an amount")),
             Err(_) => {
                 let cure = "write an integer or decimal with an optional suffix, such as 1500m, 2 or 4Gi";
-                faults.push(InputError::field(raw, &path, &format!("{text:?} is not a quantity"), cure));
+                faults.push(raw.fault(&path, &format!("{text:?} is not a quantity"), cure));
             }
         }
     }

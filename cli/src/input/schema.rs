@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::Raw;
 use super::error::{InputError, quoted};
 use super::kinds::Kind;
+use super::raw::Raw;
 
 /// Returns the paths of fields that the schema does not have; some belong to another version of Karpenter.
 pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
@@ -21,7 +21,7 @@ pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {
 pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
     let mut walk = Walk::default();
     walk.object(raw);
-    walk.faults.into_iter().map(|(path, problem, cure)| InputError::field(raw, &path, &problem, cure)).collect()
+    walk.faults.into_iter().map(|(path, problem, cure)| raw.fault(&path, &problem, cure)).collect()
 }
 
 /// Returns the schema of a custom resource kind.

@@ -7,7 +7,6 @@ use api::quantity;
 use planner::{ContainerResize, Destination, NodeVerdict, PlannedCommand, Resize, Resources, Size};
 use serde::Serialize;
 
-use super::interrupted;
 use crate::money::dollars;
 use crate::plan_input::PlanAnswer;
 use crate::table::counted;
@@ -99,8 +98,9 @@ pub struct StayingNode {
     pub why: String,
 }
 
-/// Builds the report of the plan's disruption; `names` are those of its launches.
-pub(super) fn disruption(answer: &PlanAnswer, names: &[String]) -> Disruption {
+/// Builds the report of the plan's disruption. `interrupted` are the entries of interrupted nodes, `names` the names of the
+/// launches.
+pub(super) fn disruption(answer: &PlanAnswer, interrupted: Vec<CommandReport>, names: &[String]) -> Disruption {
     let plan = &answer.plan;
     let stays = plan.report.nodes.iter();
     let stays = stays.filter(|(_, verdict)| !matches!(verdict, NodeVerdict::Remove(_) | NodeVerdict::Leaving));
@@ -112,7 +112,7 @@ pub(super) fn disruption(answer: &PlanAnswer, names: &[String]) -> Disruption {
         unpacked.map(|it| NotResizedPod { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
     let planned = plan.moves.iter().map(|it| moved(answer, it, names));
     Disruption {
-        moves: interrupted::moves(answer, names).into_iter().chain(planned).collect(),
+        moves: interrupted.into_iter().chain(planned).collect(),
         stays,
         resizes: plan.resizes.iter().flat_map(|it| it.containers.iter().map(|own| resized(it, own))).collect(),
         saving_from_usage: dollars(plan.saved_by_usage.0),

@@ -10,54 +10,6 @@ use crate::plan_input::{Gate, Gates};
 const GATES: [&str; 6] =
     ["NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity", "CapacityBuffer"];
 
-/// Name of the Lease that the active controller holds.
-pub(crate) const LEADER: &str = "karpenter-leader-election";
-
-/// Variables that the controller reads; a test compares them with its settings.
-pub(crate) const HONOURED: [&str; 41] = [
-    "AMI_REFRESH_INTERVAL",
-    "AWS_ENDPOINT_URL",
-    "AWS_REGION",
-    "BATCH_IDLE_DURATION",
-    "BATCH_MAX_DURATION",
-    "CLUSTER_CA_BUNDLE",
-    "CLUSTER_CIDR",
-    "CLUSTER_ENDPOINT",
-    "CLUSTER_NAME",
-    "CPU_REQUESTS",
-    "DISABLE_CLUSTER_STATE_OBSERVABILITY",
-    "DISABLE_CONTROLLER_WARMUP",
-    "DISABLE_DRY_RUN",
-    "DISABLE_LEADER_ELECTION",
-    "EKS_CONTROL_PLANE",
-    "ENABLE_PROFILING",
-    "ENABLE_ZONAL_SHIFT",
-    "FEATURE_GATES",
-    "HEALTH_PROBE_PORT",
-    "IGNORE_DRA_REQUESTS",
-    "INTERRUPTION_QUEUE",
-    "ISOLATED_VPC",
-    "KARPENTER_SERVICE",
-    "KUBE_CLIENT_BURST",
-    "KUBE_CLIENT_QPS",
-    "LEADER_ELECTION_NAME",
-    "LEADER_ELECTION_NAMESPACE",
-    "LISTEN_ADDRESS",
-    "LOG_ERROR_OUTPUT_PATHS",
-    "LOG_FORMAT",
-    "LOG_LEVEL",
-    "LOG_OUTPUT_PATHS",
-    "MEMORY_LIMIT",
-    "METRICS_PORT",
-    "MIN_VALUES_POLICY",
-    "PREFERENCE_POLICY",
-    "RESERVED_ENIS",
-    "RISK_PREMIUM",
-    "SUBNET_REFRESH_INTERVAL",
-    "SYSTEM_NAMESPACE",
-    "VM_MEMORY_OVERHEAD_PERCENT",
-];
-
 /// Flags and environment variables as written.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
@@ -201,23 +153,6 @@ mod tests {
         assert_eq!(written.gate("CapacityBuffer"), Gate::Default);
         assert!(gates("NodeRepair").is_err_and(|message| message.contains("NAME=true")));
         assert!(gates("NodeRepairs=true").is_err_and(|message| message.contains("known are NodeRepair")));
-    }
-
-    /// The controller links the EC2 SDK, so its settings are read from its source files.
-    #[test]
-    fn honoured_equals_the_variables_that_the_controller_reads() {
-        let mut files = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/src").into()];
-        let mut read = std::collections::BTreeSet::new();
-        while let Some(path) = files.pop() {
-            let path: std::path::PathBuf = path;
-            if path.is_dir() {
-                files.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
-            } else {
-                let text = std::fs::read_to_string(&path).unwrap();
-                read.extend(text.split("env = \"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
-            }
-        }
-        assert_eq!(read.iter().map(String::as_str).collect::<Vec<_>>(), HONOURED);
     }
 
     #[test]
