@@ -1,8 +1,8 @@
 //! `kerf adopt --check`: changes on takeover from Karpenter, computed from the objects of a cluster. Nothing is written to the
 //! cluster.
 
-mod others;
 mod pools;
+mod programs;
 mod report;
 
 use std::io::Read;
@@ -34,7 +34,7 @@ pub fn check(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Report, InputErr
 pub fn report(objects: &[Value]) -> Report {
     let mut flat = Vec::new();
     objects.iter().for_each(|object| flatten(object, &mut flat));
-    let mut findings = others::findings(&flat);
+    let mut findings = programs::findings(&flat);
     findings.extend(pools::findings(&flat));
     Report::new(findings)
 }

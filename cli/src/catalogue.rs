@@ -3,6 +3,7 @@
 pub(crate) mod assumed;
 mod custom;
 mod embedded;
+pub mod prices;
 mod spot;
 
 use std::collections::{BTreeMap, BTreeSet};

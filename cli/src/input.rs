@@ -1,17 +1,13 @@
 //! Kubernetes manifests in files, folders and standard input become typed objects, or errors with the file, the document, the
 //! field and the fix.
 
-mod crossed;
 mod error;
 mod files;
 mod kinds;
 mod objects;
-mod outdated;
 mod raw;
-mod rules;
-mod schema;
-mod strict;
 mod text;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -159,16 +155,16 @@ impl Reader {
         self.name_the_unnamed();
         let mut objects = Objects::default();
         for raw in self.found.into_values() {
-            for warning in unknown_fields(&raw) {
+            for warning in validation::unknown_fields(&raw) {
                 self.notes.push(format!("{}: {warning}", raw.place));
                 self.warnings.push(warning);
             }
-            let refused = refused(&raw);
-            if refused.is_empty() {
-                self.errors.extend(rules::faults(&raw));
+            let rejected = validation::custom_resource(&raw);
+            if rejected.is_empty() {
+                self.errors.extend(validation::scheduling::faults(&raw));
                 self.errors.extend(objects.add(raw).err().unwrap_or_default());
             }
-            self.errors.extend(refused);
+            self.errors.extend(rejected);
         }
         if !self.errors.is_empty() {
             return Err(InputErrors::new(self.errors));
@@ -197,22 +193,6 @@ fn forget_nulls(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(forget_nulls),
         _ => {}
     }
-}
-
-/// Returns all errors for which the API server would reject a custom resource or drop a field. Such an object is not validated
-/// further. A field with a specific fix is reported only with that fix.
-fn refused(raw: &Raw) -> Vec<InputError> {
-    let mut faults = outdated::faults(raw);
-    let told: Vec<Box<str>> = faults.iter().map(|fault| fault.field.clone()).collect();
-    faults.extend(schema::faults(raw).into_iter().filter(|fault| !told.contains(&fault.field)));
-    faults.extend(crossed::faults(raw));
-    faults
-}
-
-/// Returns warnings about unknown fields, most of which are typing mistakes.
-fn unknown_fields(raw: &Raw) -> Vec<String> {
-    let paths = schema::unknown_fields(raw).into_iter().chain(strict::unknown_fields(raw));
-    paths.map(|path| format!("{} {}: {path} is not a field and is ignored", raw.kind, raw.full_name())).collect()
 }
 
 fn log_taken(

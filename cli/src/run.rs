@@ -12,10 +12,12 @@ use jiff::Timestamp;
 
 use crate::args::{Command, Format, Origin, Subject, Verb};
 use crate::catalogue::CatalogueOptions;
+use crate::catalogue::prices;
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
-use crate::plan_input::{self, Conditions, PlanAnswer};
-use crate::plan_report::{PlanReport, outcome};
-use crate::{adopt, convert, explain, input, live, prices, table, types, userdata};
+use crate::output::counted;
+use crate::plan::report::{PlanReport, outcome};
+use crate::plan::{self, Conditions, PlanAnswer, explain, table};
+use crate::{adopt, convert, input, live, types, userdata};
 
 /// Maximum number of notes that are printed.
 const NOTES: usize = 20;
@@ -120,7 +122,7 @@ fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
     let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
     tell(&manifests.notes);
     manifests.warnings.extend(subject.settings.unmet());
-    plan_input::answer(manifests, &conditions(subject))
+    plan::answer(manifests, &conditions(subject))
 }
 
 /// Reads the one class in a file.
@@ -132,7 +134,7 @@ fn read_class(path: &Path) -> Result<EC2NodeClass, Failure> {
         classes => Err(Failure::usage(format!(
             "--class {}: {} objects of kind EC2NodeClass; use a file with exactly one",
             path.display(),
-            table::counted(classes.len(), "object")
+            counted(classes.len(), "object")
         ))),
     }
 }

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::page::{Block, blocks, copy, here};
 use api::label;
-use cli::plan_input::{Conditions, PlanAnswer};
-use cli::view;
+use cli::plan::{Conditions, PlanAnswer, view};
 
 /// Examples that pages outside `docs/how-to` describe.
 const ELSEWHERE: [(&str, &str); 3] =
@@ -225,8 +224,8 @@ fn pages_name_only_metrics_events_and_conditions_that_exist() {
 /// Returns the placement of an example's pods: `COUNT x OWNER on POOL, CAPACITY TYPE, ARCHITECTURES`.
 fn places(example: &str) -> Vec<String> {
     let manifests = cli::input::read(&[here("examples").join(example)], &mut std::io::empty()).unwrap();
-    let answer = cli::plan_input::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
-    let waiting = cli::plan_report::outcome(&answer).unschedulable;
+    let answer = cli::plan::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
+    let waiting = cli::plan::report::outcome(&answer).unschedulable;
     assert!(waiting.is_empty(), "{example}: {waiting:?}");
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (machine, launch) in view::launched(&answer).iter().zip(&answer.plan.launches) {

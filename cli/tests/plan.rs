@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::{Answer, kerf};
-use cli::plan_input::Conditions;
+use cli::plan::Conditions;
 use serde_json::Value;
 
 fn cases() -> PathBuf {
@@ -201,8 +201,8 @@ fn plan_report_contains_each_pod_once() {
         let manifests = cli::input::read(&[cases().join(case)], &mut std::io::empty()).unwrap();
         let mut conditions = Conditions::at("2026-11-21T12:00:00Z".parse().unwrap());
         conditions.wish.file = Some(cases().join("catalogue.json"));
-        let answer = cli::plan_input::answer(manifests, &conditions).unwrap();
-        let outcome = cli::plan_report::outcome(&answer);
+        let answer = cli::plan::answer(manifests, &conditions).unwrap();
+        let outcome = cli::plan::report::outcome(&answer);
         let mut told: Vec<&String> = outcome.node_claims.iter().flat_map(|claim| &claim.pods).collect();
         told.extend(outcome.existing.iter().flat_map(|node| &node.pods));
         told.extend(outcome.unschedulable.iter().map(|it| &it.pod));

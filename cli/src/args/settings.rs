@@ -4,7 +4,7 @@
 use clap::Args;
 use planner::{MinValuesPolicy, PreferencePolicy};
 
-use crate::plan_input::{Gate, Gates};
+use crate::plan::{Gate, Gates};
 
 /// Karpenter's feature gates.
 const GATES: [&str; 6] =

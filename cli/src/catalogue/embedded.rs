@@ -7,9 +7,9 @@ use cloud::data::{self, Facts};
 use cloud::types::OfferingSource;
 use cloud::{InstanceTypeInfo, TypeOffering};
 
+use super::prices::PriceTable;
 use super::{REGIONS, spot};
 use crate::failure::Failure;
-use crate::prices::table::Table;
 
 /// Embedded data of one region.
 pub(crate) struct EmbeddedCatalogue {
@@ -42,7 +42,7 @@ impl EmbeddedCatalogue {
         let infos = data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
         let offerings: Vec<TypeOffering> = data::type_offerings(region).map_err(Failure::internal)?;
         let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
-        let table = Table::find(prices, region, facts)?;
+        let table = PriceTable::find(prices, region, facts)?;
         let mut market = OfferingSource::new(table.on_demand.clone());
         market.add_spot_prices(match spot_prices {
             Some(path) => spot::read(path)?,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Number;
 
 use super::Listed;
-use crate::money;
+use crate::output::money;
 
 /// One instance type.
 #[derive(Serialize)]

@@ -7,8 +7,8 @@ use cloud::types::Quote;
 use planner::{CapacityType, InstanceType, Resources};
 
 use super::{Found, Listed, listing};
-use crate::money::rounded;
-use crate::table::{Paint, counted, fit, wrap};
+use crate::output::money::rounded;
+use crate::output::{Paint, counted, fit, wrap};
 
 const WIDTH: usize = 80;
 /// Maximum length of a type's name.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use cli::catalogue::CatalogueOptions;
-use cli::plan_input::{Conditions, Gate, Gates, PlanInput};
+use cli::plan::{Conditions, Gate, Gates, PlanInput};
 use jiff::Timestamp;
 use planner::Snapshot;
 

@@ -11,10 +11,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use snapshot::SnapshotResult;
 
-use super::{Conditions, Gate, Gates};
+use super::{Conditions, Gate, Gates, workload};
 use crate::input::Objects;
-use crate::table::counted;
-use crate::workload;
+use crate::output::counted;
 
 /// Removes objects whose feature gate is closed, and returns warnings about objects that are used although their gate is closed
 /// by default.

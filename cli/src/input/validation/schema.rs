@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::error::{InputError, quoted};
-use super::kinds::Kind;
-use super::raw::Raw;
+use crate::input::error::{InputError, quoted};
+use crate::input::kinds::Kind;
+use crate::input::raw::Raw;
 
 /// Returns the paths of fields that the schema does not have; some belong to another version of Karpenter.
 pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {

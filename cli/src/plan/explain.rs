@@ -1,16 +1,15 @@
 //! Explanation for one pod: its constraints, its node or the reason why it has none, and the other pods on that node.
 
-mod asks;
+mod constraints;
 
 use api::objects::Pod;
 use planner::{PlacementReason, PodShape, PodVerdict};
 
+use super::view::{self, NodeRow};
+use super::{PlanAnswer, report};
 use crate::failure::{Failure, PLACED, UNPLACED};
-use crate::money::rounded;
-use crate::plan_input::PlanAnswer;
-use crate::plan_report;
-use crate::table::{Paint, asked, counted, wrap};
-use crate::view::{self, NodeRow};
+use crate::output::money::rounded;
+use crate::output::{Paint, counted, wrap};
 
 const WIDTH: usize = 80;
 /// Maximum number of instance types that an explanation lists.
@@ -64,7 +63,7 @@ impl Explanation {
         let pod = &snapshot.pods[position];
         self.asks(&snapshot.shapes[pod.shape], &pod.claims);
         if let Some(mix) = &pod.mix {
-            self.say(&format!("with its workload: {}", asked(mix.on_demand_base, mix.spot_share)));
+            self.say(&format!("with its workload: {}", report::requested_split(mix.on_demand_base, mix.spot_share)));
         }
         let verdict = &answer.plan.report.pods[position];
         self.heading("ANSWER");
@@ -93,7 +92,7 @@ impl Explanation {
             }
         }
         self.machine(answer, machine, position);
-        if plan_report::is_unplaced(verdict) { UNPLACED } else { PLACED }
+        if report::is_unplaced(verdict) { UNPLACED } else { PLACED }
     }
 
     /// Adds the reason for the choice of the node.
@@ -113,14 +112,14 @@ impl Explanation {
     /// Adds the pod's constraints as the planner reads them.
     fn asks(&mut self, shape: &PodShape, claims: &[String]) {
         self.heading("CONSTRAINTS");
-        asks::lines(shape, claims).iter().for_each(|line| self.say(line));
+        constraints::lines(shape, claims).iter().for_each(|line| self.say(line));
     }
 
     /// Adds the requirements and instance types of the pod's new node.
     fn launch(&mut self, answer: &PlanAnswer, launch: usize, name: &str) {
         let launch = &answer.plan.launches[launch];
         self.heading(&format!("NEW NODE {name}"));
-        self.say(&format!("pool {}, with {}", launch.pool, asks::terms(&launch.requirements)));
+        self.say(&format!("pool {}, with {}", launch.pool, constraints::terms(&launch.requirements)));
         let shown: Vec<&str> = launch.instance_types.iter().take(TYPES).map(String::as_str).collect();
         let rest = launch.instance_types.len() - shown.len();
         let more = if rest > 0 { format!(" and {}", counted(rest, "other")) } else { String::new() };

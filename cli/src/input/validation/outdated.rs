@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::error::InputError;
-use super::kinds::Kind;
-use super::raw::Raw;
+use crate::input::error::InputError;
+use crate::input::kinds::Kind;
+use crate::input::raw::Raw;
 
 /// Fields that have another path now, by kind, with the fix.
 const FIELDS: [(Kind, &str, &str); 32] = [

@@ -1,13 +1,12 @@
 //! Nodes of a plan for people: type, zone, price, utilization and pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::label;
 use api::objects::{Pod, ReplicaSet};
 use planner::{InstanceType, Launch, Offer, Offering, Requirements, Resources};
 
-use crate::plan_input::PlanAnswer;
-use crate::plan_report::{self, cost};
+use super::{PlanAnswer, cost};
 
 /// One node of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,10 +40,30 @@ impl NodeRow {
     }
 }
 
+/// Returns the names of the launches: the NodePool's name and the lowest numbers that no NodeClaim or node uses.
+#[must_use]
+pub fn names(answer: &PlanAnswer) -> Vec<String> {
+    let nodes = &answer.built.snapshot.nodes;
+    let taken: BTreeSet<&str> =
+        nodes.iter().flat_map(|node| std::iter::once(&node.name).chain(&node.claim)).map(String::as_str).collect();
+    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names = Vec::with_capacity(answer.plan.launches.len());
+    for launch in &answer.plan.launches {
+        let number = next.entry(&launch.pool).or_default();
+        let mut name = String::new();
+        while name.is_empty() || taken.contains(name.as_str()) {
+            *number += 1;
+            name = format!("{}-{number}", launch.pool);
+        }
+        names.push(name);
+    }
+    names
+}
+
 /// Returns the nodes to launch, in the order of the plan.
 #[must_use]
 pub fn launched(answer: &PlanAnswer) -> Vec<NodeRow> {
-    let named = plan_report::names(answer).into_iter().zip(&answer.plan.launches);
+    let named = names(answer).into_iter().zip(&answer.plan.launches);
     named.map(|(name, launch)| of_launch(answer, name, launch)).collect()
 }
 

@@ -1,14 +1,12 @@
 //! Plan as a table for people: 80 columns, bars, and colours on a terminal.
 
-mod text;
-
 use planner::Resources;
 
-use crate::money::rounded;
-use crate::plan_input::PlanAnswer;
-use crate::plan_report::{CommandReport, INTERRUPTED, PlanReport, SplitReport, cost};
-use crate::view::{self, NodeRow};
-pub(crate) use text::{Paint, fit, wrap};
+use super::report::{CommandReport, INTERRUPTED, PlanReport, SplitReport, requested_split};
+use super::view::{self, NodeRow};
+use super::{PlanAnswer, cost};
+use crate::output::money::rounded;
+use crate::output::{Paint, counted, fit, wrap};
 
 const WIDTH: usize = 80;
 const BAR: usize = 16;
@@ -232,18 +230,8 @@ fn said(split: &SplitReport) -> String {
     let counts = [(split.unknown, "on nodes of unknown capacity type"), (split.waiting, "unschedulable")];
     let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     let rest: String = rest.collect();
-    let asked = asked(split.on_demand_base, split.spot_share);
+    let asked = requested_split(split.on_demand_base, split.spot_share);
     format!("{} on demand, {} on spot{rest} (asked: {asked})", split.on_demand, split.spot)
-}
-
-/// Returns the split that the pods of a workload request together.
-pub(crate) fn asked(on_demand_base: u32, spot_share: Option<u8>) -> String {
-    let base = (on_demand_base > 0).then(|| format!("{on_demand_base} never on spot"));
-    let share = spot_share.map(|share| match base {
-        Some(_) => format!("{share} % of the others on spot"),
-        None => format!("{share} % on spot"),
-    });
-    base.into_iter().chain(share).collect::<Vec<_>>().join(", ")
 }
 
 /// Consecutive nodes that differ only in their names.
@@ -275,9 +263,4 @@ fn alike<'a>(answer: &PlanAnswer, machines: &'a [NodeRow]) -> Vec<Group<'a>> {
 /// Returns a list with its verb: `a is`, `a and b are`.
 fn is(claims: &[String]) -> String {
     format!("{} {}", claims.join(" and "), if claims.len() == 1 { "is" } else { "are" })
-}
-
-/// Returns a count with its noun: `1 node`, `2 nodes`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::kinds::Kind;
-use super::raw::Raw;
+use crate::input::kinds::Kind;
+use crate::input::raw::Raw;
 
 /// Returns the paths of unknown fields. An object with a uid comes from an API server and has none.
 pub(super) fn unknown_fields(raw: &Raw) -> Vec<String> {

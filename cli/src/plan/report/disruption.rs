@@ -7,9 +7,9 @@ use api::quantity;
 use planner::{ContainerResize, Destination, NodeVerdict, PlannedCommand, Resize, Resources, Size};
 use serde::Serialize;
 
-use crate::money::dollars;
-use crate::plan_input::PlanAnswer;
-use crate::table::counted;
+use crate::output::counted;
+use crate::output::money::dollars;
+use crate::plan::PlanAnswer;
 
 /// Commands, nodes that are not disrupted, and request resizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -2,7 +2,7 @@
 
 use planner::{Operator, PodShape, PodTerm, Requirement, Selector, Spread, TolerationOperator};
 
-use crate::plan_report::amounts;
+use crate::plan::report::amounts;
 
 /// Returns one line for each constraint of the pod.
 pub(super) fn lines(shape: &PodShape, claims: &[String]) -> Vec<String> {

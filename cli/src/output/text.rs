@@ -1,4 +1,4 @@
-//! Text layout: colours, truncation and line breaks.
+//! Text layout: colours, truncation, line breaks and counts.
 
 /// Colours, enabled or disabled.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,11 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     }
     lines.push(format!("{indent}{line}"));
     lines
+}
+
+/// Returns a count with its noun: `1 node`, `2 nodes`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

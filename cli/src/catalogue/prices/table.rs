@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cloud::data::{self, Facts};
 
 use crate::failure::Failure;
-use crate::money;
+use crate::output::money;
 
 /// Region whose prices are embedded.
 const EMBEDDED: &str = "us-east-1";
@@ -17,7 +17,7 @@ const HEADING: &str = "instance_type,usd_per_hour";
 
 /// On-demand prices of one region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct PriceTable {
     /// Millionths of a dollar per hour, by instance type.
     pub on_demand: BTreeMap<String, i64>,
     /// Source of the prices, for people.
@@ -25,7 +25,7 @@ pub struct Table {
     estimated: bool,
 }
 
-impl Table {
+impl PriceTable {
     /// Reads the given file, else the file at the default path, else the embedded prices. Types that a file does not contain
     /// keep their embedded price.
     ///

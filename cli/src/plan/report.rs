@@ -1,9 +1,8 @@
 //! Plan as a stable document: the JSON of `kerf plan`, described field by field in docs/plan-format.md.
 
-pub(crate) mod cost;
 mod disruption;
 mod interrupted;
-mod mixes;
+mod splits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +11,12 @@ use planner::{Launch, PodVerdict, Purpose, Requirement, Resources};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::money::dollars;
-use crate::plan_input::PlanAnswer;
+use super::{PlanAnswer, cost, view};
+use crate::output::money::dollars;
 pub use disruption::{CommandReport, Disruption, NotResizedPod, PodPlace, Resized, StayingNode};
 pub(crate) use interrupted::INTERRUPTED;
-pub use mixes::SplitReport;
+pub use splits::SplitReport;
+pub(crate) use splits::requested_split;
 
 /// Complete report of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -132,13 +132,13 @@ pub struct Cost {
 #[must_use]
 pub fn outcome(answer: &PlanAnswer) -> PlanReport {
     let (before, after) = cost::before_and_after(answer);
-    let names = names(answer);
+    let names = view::names(answer);
     PlanReport {
         node_claims: claims(answer, &names),
         existing: existing(answer),
         unschedulable: unschedulable(answer),
         ignored: ignored(answer),
-        splits: mixes::splits(answer),
+        splits: splits::splits(answer),
         removals: removals(answer),
         disruption: disruption::disruption(answer, interrupted::moves(answer, &names), &names),
         cost: Cost { before: dollars(before), after: dollars(after) },
@@ -183,26 +183,6 @@ fn removals(answer: &PlanAnswer) -> Vec<RemovedNode> {
 fn ignored(answer: &PlanAnswer) -> Vec<IgnoredPod> {
     let one = |it: &snapshot::Ignored| IgnoredPod { pod: it.pod.clone(), reason: it.reason.to_string() };
     answer.built.ignored.iter().map(one).collect()
-}
-
-/// Returns the names of the launches: the NodePool's name and the lowest numbers that no NodeClaim or node uses.
-#[must_use]
-pub fn names(answer: &PlanAnswer) -> Vec<String> {
-    let nodes = &answer.built.snapshot.nodes;
-    let taken: BTreeSet<&str> =
-        nodes.iter().flat_map(|node| std::iter::once(&node.name).chain(&node.claim)).map(String::as_str).collect();
-    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut names = Vec::with_capacity(answer.plan.launches.len());
-    for launch in &answer.plan.launches {
-        let number = next.entry(&launch.pool).or_default();
-        let mut name = String::new();
-        while name.is_empty() || taken.contains(name.as_str()) {
-            *number += 1;
-            name = format!("{}-{number}", launch.pool);
-        }
-        names.push(name);
-    }
-    names
 }
 
 fn claims(answer: &PlanAnswer, names: &[String]) -> Vec<NewClaim> {

@@ -6,8 +6,7 @@ use api::label;
 use planner::{CapacitySplit, CapacityType, Destination};
 use serde::Serialize;
 
-use crate::plan_input::PlanAnswer;
-use crate::view;
+use crate::plan::{PlanAnswer, view};
 
 /// One workload that requests a split.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -90,4 +89,14 @@ fn moved(answer: &PlanAnswer) -> BTreeMap<&str, String> {
     };
     let pods = answer.plan.moves.iter().flat_map(|it| &it.pods);
     pods.map(|pod| (pod.uid.as_str(), bought(&pod.to).unwrap_or_default())).collect()
+}
+
+/// Returns the split that the pods of a workload request together.
+pub(crate) fn requested_split(on_demand_base: u32, spot_share: Option<u8>) -> String {
+    let base = (on_demand_base > 0).then(|| format!("{on_demand_base} never on spot"));
+    let share = spot_share.map(|share| match base {
+        Some(_) => format!("{share} % of the others on spot"),
+        None => format!("{share} % on spot"),
+    });
+    base.into_iter().chain(share).collect::<Vec<_>>().join(", ")
 }

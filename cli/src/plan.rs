@@ -1,6 +1,12 @@
 //! Computes a plan from objects: the controller's decisions at one moment with one catalogue.
 
+mod cost;
 mod defaults;
+pub(crate) mod explain;
+pub mod report;
+pub(crate) mod table;
+pub mod view;
+pub mod workload;
 
 use jiff::Timestamp;
 use planner::{MinValuesPolicy, Plan, PreferencePolicy, ValidatedPlan};
@@ -9,7 +15,6 @@ use snapshot::{Input, Problem, SnapshotResult, UsageError};
 use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
 use crate::failure::Failure;
 use crate::input::{Manifests, Objects};
-use crate::workload;
 
 /// Inputs of a plan besides the objects.
 #[derive(Clone, Debug)]

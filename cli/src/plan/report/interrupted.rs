@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use planner::{Leaving, MicroDollars, Millis, PodVerdict};
 
 use super::disruption::{CommandReport, PodPlace, without_place};
-use crate::money::dollars;
-use crate::plan_input::PlanAnswer;
+use crate::output::money::dollars;
+use crate::plan::PlanAnswer;
 
 /// Reason of these entries. `removals` excludes these nodes, because the plan does not remove them.
 pub(crate) const INTERRUPTED: &str = "Interrupted";

@@ -3,12 +3,14 @@
 mod csv;
 mod fetch;
 mod offers;
-pub mod table;
+mod table;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+
+pub use table::PriceTable;
 
 /// Downloads the on-demand prices of a region and writes them as a table, completely or not at all. Returns a message.
 ///

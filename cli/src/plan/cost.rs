@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use api::label;
 use planner::{CapacityType, Node};
 
-use crate::plan_input::PlanAnswer;
+use super::PlanAnswer;
 
 /// Returns the cost in millionths of a dollar per hour of all nodes of known type: now, and after the plan is carried out.
 /// Nodes that are already being removed count only before.

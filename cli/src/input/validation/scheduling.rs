@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use super::error::InputError;
-use super::kinds::Kind;
-use super::raw::Raw;
+use crate::input::error::InputError;
+use crate::input::kinds::Kind;
+use crate::input::raw::Raw;
 
 /// Names of maps from resource names to amounts, at any path.
 const AMOUNTS: [&str; 7] =
@@ -66,7 +66,7 @@ impl Allowed {
 }
 
 /// Returns all fields that the API server would reject.
-pub(super) fn faults(raw: &Raw) -> Vec<InputError> {
+pub(in crate::input) fn faults(raw: &Raw) -> Vec<InputError> {
     let mut faults: Vec<InputError> = formless(raw).into_iter().collect();
     for part in ["spec", "template", "status"] {
         walk(raw, &raw.value[part], part, &mut faults);

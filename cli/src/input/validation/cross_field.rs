@@ -4,9 +4,9 @@
 use api::label;
 use serde_json::Value;
 
-use super::error::InputError;
-use super::kinds::Kind;
-use super::raw::Raw;
+use crate::input::error::InputError;
+use crate::input::kinds::Kind;
+use crate::input::raw::Raw;
 
 /// Restricted domain: only the well-known labels of instances are permitted.
 const OF_MACHINES: &str = "karpenter.k8s.aws";
