@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::input::{self, InputErrors, Place};
 
-pub use report::{Finding, Report, Weight};
+pub use report::{Finding, Report, Severity};
 
 /// Checks the objects in files and folders, and in standard input for `-`, in the format of `kubectl get -o yaml`.
 ///

@@ -86,7 +86,7 @@ pub struct Subject {
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
     /// Time to plan for [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = moment)]
+    #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub now: Option<Timestamp>,
     /// Seed for ties that no other rule breaks
     #[arg(long, default_value_t = 0)]
@@ -275,6 +275,6 @@ fn family(text: &str) -> Result<AmiFamily, String> {
         .ok_or_else(|| format!("unknown image family {text:?}; known are {}", names.join(", ")))
 }
 
-fn moment(text: &str) -> Result<Timestamp, String> {
+fn timestamp(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| format!("{text:?} is not a timestamp: write it like 2026-11-21T12:00:00Z"))
 }

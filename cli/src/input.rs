@@ -82,7 +82,7 @@ struct Reader {
     found: BTreeMap<(Kind, String, String), Raw>,
     /// Objects with a `generateName` and no name, by their `generateName`.
     unnamed: BTreeMap<(Kind, String, String), Vec<Raw>>,
-    strangers: BTreeMap<String, usize>,
+    ignored: BTreeMap<String, usize>,
     warnings: Vec<String>,
     notes: Vec<String>,
     errors: Vec<InputError>,
@@ -104,16 +104,16 @@ impl Reader {
                     self.value(place.item(index + 1), item);
                 }
             }
-            Ok(Verdict::Stranger { what }) => {
+            Ok(Verdict::Ignored { what }) => {
                 self.notes.push(format!("{place}: {what} is not used by plans and is ignored"));
-                *self.strangers.entry(what).or_default() += 1;
+                *self.ignored.entry(what).or_default() += 1;
             }
             Ok(Verdict::Known(kind)) => self.known(place, kind, value),
         }
     }
 
     fn known(&mut self, place: Place, kind: Kind, mut value: Value) {
-        forget_nulls(&mut value);
+        remove_nulls(&mut value);
         match Raw::new(place, kind, value) {
             Err(error) => self.errors.push(error),
             Ok(raw) if !raw.name.is_empty() => self.keep(raw),
@@ -139,20 +139,20 @@ impl Reader {
     }
 
     /// Names the objects that have only a `generateName`: the prefix and a number, in the order of their content.
-    fn name_the_unnamed(&mut self) {
+    fn name_generated(&mut self) {
         for ((kind, namespace, prefix), mut list) in std::mem::take(&mut self.unnamed) {
             list.sort_by_cached_key(|raw| raw.value.to_string());
             for (number, mut raw) in list.into_iter().enumerate() {
                 raw.name = format!("{prefix}{number}");
                 raw.value["metadata"]["name"] = Value::from(raw.name.clone());
-                log_taken(&mut self.notes, &raw, &self.found, &(kind, namespace.clone(), raw.name.clone()));
+                note_generated_name(&mut self.notes, &raw, &self.found, &(kind, namespace.clone(), raw.name.clone()));
                 self.keep(raw);
             }
         }
     }
 
     fn finish(mut self) -> Result<Manifests, InputErrors> {
-        self.name_the_unnamed();
+        self.name_generated();
         let mut objects = Objects::default();
         for raw in self.found.into_values() {
             for warning in validation::unknown_fields(&raw) {
@@ -169,9 +169,9 @@ impl Reader {
         if !self.errors.is_empty() {
             return Err(InputErrors::new(self.errors));
         }
-        if !self.strangers.is_empty() {
+        if !self.ignored.is_empty() {
             let each = |(what, count): (&String, &usize)| format!("{count} {what}");
-            let list: Vec<String> = self.strangers.iter().map(each).collect();
+            let list: Vec<String> = self.ignored.iter().map(each).collect();
             self.warnings.push(format!("ignored, not used by plans: {}", list.join(", ")));
         }
         self.warnings.sort();
@@ -183,19 +183,22 @@ impl Reader {
 
 /// Removes null fields, such as the empty `resources:` that templates produce: Kubernetes treats them as absent. Maps with
 /// user-defined keys keep null values, so that they are reported as errors.
-fn forget_nulls(value: &mut Value) {
-    const OWN: [&str; 4] = ["labels", "matchLabels", "annotations", "nodeSelector"];
+fn remove_nulls(value: &mut Value) {
+    const USER_KEYS: [&str; 4] = ["labels", "matchLabels", "annotations", "nodeSelector"];
     match value {
         Value::Object(fields) => {
             fields.retain(|_, inner| !inner.is_null());
-            fields.iter_mut().filter(|(name, _)| !OWN.contains(&name.as_str())).for_each(|(_, it)| forget_nulls(it));
+            fields
+                .iter_mut()
+                .filter(|(name, _)| !USER_KEYS.contains(&name.as_str()))
+                .for_each(|(_, it)| remove_nulls(it));
         }
-        Value::Array(items) => items.iter_mut().for_each(forget_nulls),
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
         _ => {}
     }
 }
 
-fn log_taken(
+fn note_generated_name(
     notes: &mut Vec<String>,
     raw: &Raw,
     found: &BTreeMap<(Kind, String, String), Raw>,

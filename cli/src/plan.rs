@@ -23,8 +23,8 @@ pub struct Conditions {
     pub now: Timestamp,
     /// Seed for ties that no other rule breaks.
     pub seed: u64,
-    /// Sources of the catalogue.
-    pub wish: CatalogueOptions,
+    /// Sources of instance types and prices.
+    pub catalogue: CatalogueOptions,
     /// Policy for preferences of pods.
     pub preferences: PreferencePolicy,
     /// Policy for `minValues` that cannot be met.
@@ -40,7 +40,7 @@ impl Conditions {
         Self {
             now,
             seed: 0,
-            wish: CatalogueOptions { reserved: true, ..CatalogueOptions::default() },
+            catalogue: CatalogueOptions { reserved: true, ..CatalogueOptions::default() },
             preferences: PreferencePolicy::default(),
             min_values: MinValuesPolicy::default(),
             gates: Gates::default(),
@@ -81,7 +81,7 @@ pub struct PlanInput {
     /// Objects, with expanded workloads and defaults.
     pub objects: Objects,
     /// Catalogues.
-    pub offer: CatalogueSet,
+    pub catalogue_set: CatalogueSet,
     /// Warnings for the user, sorted.
     pub warnings: Vec<String>,
 }
@@ -107,12 +107,12 @@ impl PlanInput {
         let Manifests { mut objects, mut warnings, .. } = manifests;
         warnings.extend(defaults::gates(&mut objects, &conditions.gates));
         warnings.extend(workload::expand(&mut objects));
-        warnings.extend(defaults::settle(&mut objects, conditions.now));
-        let offer = catalogue::offer(&objects, &conditions.wish, conditions.now)?;
-        warnings.extend(offer.warnings.iter().cloned());
+        warnings.extend(defaults::complete(&mut objects, conditions.now));
+        let catalogue_set = catalogue::build(&objects, &conditions.catalogue, conditions.now)?;
+        warnings.extend(catalogue_set.warnings.iter().cloned());
         warnings.sort();
         warnings.dedup();
-        Ok(Self { objects, offer, warnings })
+        Ok(Self { objects, catalogue_set, warnings })
     }
 
     /// Builds the planner's input.
@@ -145,8 +145,8 @@ impl PlanInput {
             deployments: it.deployments.iter().collect(),
             replica_sets: it.replica_sets.iter().collect(),
             stateful_sets: it.stateful_sets.iter().collect(),
-            catalogues: self.offer.catalogues.clone(),
-            type_labels: self.offer.labels.clone(),
+            catalogues: self.catalogue_set.catalogues.clone(),
+            type_labels: self.catalogue_set.labels.clone(),
             settings,
             ..Input::at(conditions.now)
         })
@@ -164,7 +164,7 @@ impl PlanAnswer {
 }
 
 /// Returns a problem, with the fix if only this command offers one.
-fn told(problem: &Problem) -> String {
+fn with_fix(problem: &Problem) -> String {
     match problem {
         Problem::Usage { why: UsageError::Stale | UsageError::Ahead, .. } => {
             format!("{problem}; set --now to the time of the dump")
@@ -181,8 +181,8 @@ fn told(problem: &Problem) -> String {
 pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<PlanAnswer, Failure> {
     let mut cluster = PlanInput::new(manifests, conditions)?;
     let built = cluster.snapshot(conditions);
-    cluster.warnings.extend(built.problems.iter().map(told));
-    cluster.warnings.extend(defaults::unserved(&cluster.objects, &built));
+    cluster.warnings.extend(built.problems.iter().map(with_fix));
+    cluster.warnings.extend(defaults::without_capacity(&cluster.objects, &built));
     cluster.warnings.extend(defaults::unrepaired(&cluster.objects, &built, conditions));
     let ValidatedPlan { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
     let findings = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

@@ -6,10 +6,10 @@ use super::report::Finding;
 use super::{is_of, named, text};
 
 /// Name of the Lease that the active controller holds.
-const LEADER: &str = "karpenter-leader-election";
+const LEADER_LEASE: &str = "karpenter-leader-election";
 
 /// Variables that the controller reads; a test compares them with its settings.
-const HONOURED: [&str; 41] = [
+const SUPPORTED_VARIABLES: [&str; 41] = [
     "AMI_REFRESH_INTERVAL",
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -64,7 +64,7 @@ const ONE_VALUE: [(&str, &str, &str); 2] = [
 ];
 
 /// Programs that do a part of Kerf's work: the last part of their image name, and the action to take.
-const RIVALS: [(&str, &str); 3] = [
+const CONFLICTS: [(&str, &str); 3] = [
     (
         "cluster-autoscaler",
         "it would launch nodes for the same pods: scale it to 0, or keep it for node groups that no NodePool matches",
@@ -80,10 +80,11 @@ const RIVALS: [(&str, &str); 3] = [
 ];
 
 pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = objects.iter().filter_map(|object| unexplained(object, objects)).collect();
+    let mut findings: Vec<Finding> =
+        objects.iter().filter_map(|object| lease_without_holder(object, objects)).collect();
     for object in objects {
         if is_of(object, "apps", "Deployment") || is_of(object, "apps", "DaemonSet") {
-            findings.extend(rival(object));
+            findings.extend(conflicting(object));
         }
         if is_of(object, "apps", "Deployment") && text(object, "/metadata/name") != "kerf" {
             containers(object).filter(|container| is_karpenter(container)).for_each(|container| {
@@ -122,21 +123,25 @@ fn variables(container: &Value) -> impl Iterator<Item = (&str, &str)> {
     list.map(|one| (text(one, "/name"), text(one, "/value")))
 }
 
-fn rival(object: &Value) -> Option<Finding> {
+fn conflicting(object: &Value) -> Option<Finding> {
     if object["spec"]["replicas"] == 0 {
         return None;
     }
-    let (_, why) = RIVALS.iter().find(|(name, _)| containers(object).any(|container| program(container) == *name))?;
-    Some(Finding::first(named(object), *why))
+    let (_, why) =
+        CONFLICTS.iter().find(|(name, _)| containers(object).any(|container| program(container) == *name))?;
+    Some(Finding::before_start(named(object), *why))
 }
 
 /// Reports a Lease whose holder is not among the objects. Kerf would wait for the Lease without a visible reason.
-fn unexplained(lease: &Value, objects: &[&Value]) -> Option<Finding> {
+fn lease_without_holder(lease: &Value, objects: &[&Value]) -> Option<Finding> {
     let holder = text(lease, "/spec/holderIdentity");
-    if !is_of(lease, "coordination.k8s.io", "Lease") || text(lease, "/metadata/name") != LEADER || holder.is_empty() {
+    if !is_of(lease, "coordination.k8s.io", "Lease")
+        || text(lease, "/metadata/name") != LEADER_LEASE
+        || holder.is_empty()
+    {
         return None;
     }
-    let runs_there = |object: &&Value| {
+    let runs_karpenter = |object: &&Value| {
         is_of(object, "apps", "Deployment")
             && text(object, "/metadata/namespace") == text(lease, "/metadata/namespace")
             && object["spec"]["replicas"] != 0
@@ -147,7 +152,7 @@ fn unexplained(lease: &Value, objects: &[&Value]) -> Option<Finding> {
          while it is renewed",
         text(lease, "/spec/renewTime")
     );
-    (!objects.iter().any(runs_there)).then(|| Finding::change(named(lease), text))
+    (!objects.iter().any(runs_karpenter)).then(|| Finding::change(named(lease), text))
 }
 
 /// Reports a running Karpenter. Two controllers must not run at once; a common Lease prevents this.
@@ -155,9 +160,9 @@ fn running(object: &Value, container: &Value) -> Option<Finding> {
     if object["spec"]["replicas"] == 0 {
         return None;
     }
-    let lease = variable(container, "LEADER_ELECTION_NAME").filter(|name| !name.is_empty()).unwrap_or(LEADER);
+    let lease = variable(container, "LEADER_ELECTION_NAME").filter(|name| !name.is_empty()).unwrap_or(LEADER_LEASE);
     let alone = variable(container, "DISABLE_LEADER_ELECTION") == Some("true");
-    let text = if alone || lease != LEADER {
+    let text = if alone || lease != LEADER_LEASE {
         "it runs without the Lease of Kerf, so both would be active: scale it to 0 first".to_owned()
     } else {
         let namespace = variable(container, "LEADER_ELECTION_NAMESPACE").filter(|name| !name.is_empty());
@@ -165,12 +170,12 @@ fn running(object: &Value, container: &Value) -> Option<Finding> {
         return Some(Finding::change(
             named(object),
             format!(
-                "holds Lease {namespace}/{LEADER}: Kerf in that namespace waits until it ends, upgrade in place or \
+                "holds Lease {namespace}/{LEADER_LEASE}: Kerf in that namespace waits until it ends, upgrade in place or \
                  scale it to 0; in another namespace both would be active"
             ),
         ));
     };
-    Some(Finding::first(named(object), text))
+    Some(Finding::before_start(named(object), text))
 }
 
 /// Reports settings that Kerf does not support, or of which it supports one value.
@@ -182,13 +187,14 @@ fn settings(object: &Value, container: &Value) -> Vec<Finding> {
         if let Some((_, _, why)) =
             ONE_VALUE.iter().find(|(known, only, _)| *known == name && *only != value && !value.is_empty())
         {
-            findings.push(Finding::first(named(object), format!("{name}={value}: {why}")));
-        } else if !HONOURED.contains(&name) && !CHART.contains(&name) && !name.starts_with("AWS_") {
-            findings.push(Finding::first(named(object), format!("{name}={value}: unknown setting; remove it")));
+            findings.push(Finding::before_start(named(object), format!("{name}={value}: {why}")));
+        } else if !SUPPORTED_VARIABLES.contains(&name) && !CHART.contains(&name) && !name.starts_with("AWS_") {
+            findings.push(Finding::before_start(named(object), format!("{name}={value}: unknown setting; remove it")));
         }
     }
     if let Some(gates) = variable(container, "AWS_FEATURE_GATES").filter(|gates| gates.contains("=true")) {
-        findings.push(Finding::first(named(object), format!("AWS_FEATURE_GATES={gates}: unknown feature gates")));
+        findings
+            .push(Finding::before_start(named(object), format!("AWS_FEATURE_GATES={gates}: unknown feature gates")));
     }
     findings
 }
@@ -199,7 +205,7 @@ mod tests {
 
     /// The controller links the EC2 SDK, so its settings are read from its source files.
     #[test]
-    fn honoured_equals_the_variables_that_the_controller_reads() {
+    fn supported_variables_equal_those_of_the_controller() {
         let mut files = vec![concat!(env!("CARGO_MANIFEST_DIR"), "/../controller/src").into()];
         let mut read = std::collections::BTreeSet::new();
         while let Some(path) = files.pop() {
@@ -211,6 +217,6 @@ mod tests {
                 read.extend(text.split("env = \"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
             }
         }
-        assert_eq!(read.iter().map(String::as_str).collect::<Vec<_>>(), HONOURED);
+        assert_eq!(read.iter().map(String::as_str).collect::<Vec<_>>(), SUPPORTED_VARIABLES);
     }
 }

@@ -21,7 +21,7 @@ pub struct Settings {
     pub min_values_policy: MinValuesPolicy,
     /// Comma-separated NAME=true|false
     #[arg(long, env = "FEATURE_GATES", default_value = "", value_parser = gates)]
-    pub feature_gates: Written,
+    pub feature_gates: FeatureGates,
     /// Settings that affect allocatable resources.
     #[command(flatten)]
     pub sizes: Sizes,
@@ -55,9 +55,9 @@ impl Sizes {
 
 /// Known feature gates as written; the last of several values is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written(Vec<(String, bool)>);
+pub struct FeatureGates(Vec<(String, bool)>);
 
-impl Written {
+impl FeatureGates {
     fn value(&self, name: &str) -> Option<bool> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
@@ -93,7 +93,7 @@ impl Settings {
 
     /// Returns one warning for every setting without effect.
     #[must_use]
-    pub fn unmet(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let devices = "IGNORE_DRA_REQUESTS=false has no effect: ResourceClaims are not supported yet";
         (!self.ignore_dra_requests).then(|| devices.to_owned()).into_iter().collect()
     }
@@ -121,7 +121,7 @@ fn min_values(text: &str) -> Result<MinValuesPolicy, String> {
     }
 }
 
-fn gates(text: &str) -> Result<Written, String> {
+fn gates(text: &str) -> Result<FeatureGates, String> {
     let mut all = Vec::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
         let parsed = pair.split_once('=').and_then(|(name, value)| Some((name, value.parse::<bool>().ok()?)));
@@ -131,7 +131,7 @@ fn gates(text: &str) -> Result<Written, String> {
         }
         all.push((name.to_owned(), value));
     }
-    Ok(Written(all))
+    Ok(FeatureGates(all))
 }
 
 /// Parses a fraction such as 0.075 into thousandths, without a float.

@@ -20,7 +20,7 @@ pub(crate) struct EmbeddedCatalogue {
     /// Facts about instance types that EC2's API does not return.
     pub(crate) facts: &'static Facts,
     /// Zones and prices.
-    pub(crate) market: OfferingSource,
+    pub(crate) offering_source: OfferingSource,
     /// Zones of the region.
     pub(crate) zones: BTreeSet<String>,
     /// Source of the prices, for people.
@@ -43,17 +43,17 @@ impl EmbeddedCatalogue {
         let offerings: Vec<TypeOffering> = data::type_offerings(region).map_err(Failure::internal)?;
         let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
         let table = PriceTable::find(prices, region, facts)?;
-        let mut market = OfferingSource::new(table.on_demand.clone());
-        market.add_spot_prices(match spot_prices {
+        let mut offering_source = OfferingSource::new(table.on_demand.clone());
+        offering_source.add_spot_prices(match spot_prices {
             Some(path) => spot::read(path)?,
             None => spot::estimate(&offerings, &table.on_demand),
         });
-        market.set_offerings(offerings);
+        offering_source.set_offerings(offerings);
         Ok(Self {
             region: region.to_owned(),
             infos,
             facts,
-            market,
+            offering_source,
             zones,
             warnings: table.warning(region).into_iter().collect(),
             source: format!("{region}: {}", table.source),

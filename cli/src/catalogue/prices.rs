@@ -20,7 +20,7 @@ pub use table::PriceTable;
 pub fn refresh(endpoint: &str, region: &str, out: Option<&Path>) -> Result<String, Failure> {
     let path = match out {
         Some(path) => path.to_owned(),
-        None => table::usual_place(region).ok_or_else(|| Failure::usage("no home folder; set --out FILE"))?,
+        None => table::default_path(region).ok_or_else(|| Failure::usage("no home folder; set --out FILE"))?,
     };
     let url = format!("{}/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv", endpoint.trim_end_matches('/'));
     let prices = fetch::fetch(&url, region)?;

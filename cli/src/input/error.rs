@@ -92,6 +92,6 @@ impl fmt::Display for InputErrors {
 }
 
 /// Returns the fix for a string that YAML reads as another type. The original text of `true` and `false` is unknown.
-pub(crate) fn quoted(said: &Value) -> String {
-    if said.is_boolean() { "write it in quotes".to_owned() } else { format!("write it in quotes: \"{said}\"") }
+pub(crate) fn quoted(value: &Value) -> String {
+    if value.is_boolean() { "write it in quotes".to_owned() } else { format!("write it in quotes: \"{value}\"") }
 }

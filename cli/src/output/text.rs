@@ -43,8 +43,8 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {
-        let room = width.saturating_sub(indent.chars().count());
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+        let columns = width.saturating_sub(indent.chars().count());
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns {
             lines.push(format!("{indent}{line}"));
             line.clear();
         }

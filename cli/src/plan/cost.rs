@@ -32,14 +32,16 @@ pub(crate) fn price(answer: &PlanAnswer, node: &Node) -> Option<i64> {
     }
     let name = node.instance_type.as_ref()?;
     let zone = node.labels.get(label::ZONE);
-    let bought = node.labels.get(label::CAPACITY_TYPE).map(String::as_str);
-    let bought = bought.or_else(|| match node.labels.get("eks.amazonaws.com/capacityType").map(String::as_str) {
-        Some("SPOT") => Some(CapacityType::Spot.as_str()),
-        _ => None,
-    });
-    let wanted = bought.unwrap_or(CapacityType::OnDemand.as_str());
+    let capacity_type = node.labels.get(label::CAPACITY_TYPE).map(String::as_str);
+    let capacity_type =
+        capacity_type.or_else(|| match node.labels.get("eks.amazonaws.com/capacityType").map(String::as_str) {
+            Some("SPOT") => Some(CapacityType::Spot.as_str()),
+            _ => None,
+        });
+    let wanted = capacity_type.unwrap_or(CapacityType::OnDemand.as_str());
     let types = answer.built.snapshot.catalogues.iter().flat_map(|catalogue| &catalogue.types);
     let offerings = types.filter(|kind| kind.name == *name).flat_map(|kind| &kind.offerings);
-    let suits = offerings.filter(|it| it.capacity_type.as_str() == wanted && zone.is_none_or(|zone| *zone == it.zone));
-    suits.map(|offering| offering.price.0).min()
+    let matching =
+        offerings.filter(|it| it.capacity_type.as_str() == wanted && zone.is_none_or(|zone| *zone == it.zone));
+    matching.map(|offering| offering.price.0).min()
 }

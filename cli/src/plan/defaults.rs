@@ -48,7 +48,7 @@ pub(super) fn gates(objects: &mut Objects, gates: &Gates) -> Vec<String> {
 }
 
 /// Adds missing fields, and returns warnings about NodePools and NodeOverlays that are not used.
-pub(super) fn settle(objects: &mut Objects, now: Timestamp) -> Vec<String> {
+pub(super) fn complete(objects: &mut Objects, now: Timestamp) -> Vec<String> {
     let mut warnings: Vec<String> =
         objects.pools.iter_mut().filter_map(|pool| self::pool(Arc::make_mut(pool), now)).collect();
     if objects.pools.is_empty() {
@@ -85,7 +85,7 @@ fn pool(pool: &mut NodePool, now: Timestamp) -> Option<String> {
 }
 
 /// Returns warnings for overlays and buffers without effect, with the reason from their conditions.
-pub(super) fn unserved(objects: &Objects, built: &SnapshotResult) -> Vec<String> {
+pub(super) fn without_capacity(objects: &Objects, built: &SnapshotResult) -> Vec<String> {
     let overlays = built.overlays.iter().filter_map(|it| Some((&it.overlay, it.trouble.as_ref()?)));
     let overlays = overlays.map(|(name, trouble)| format!("NodeOverlay {name} is ignored: {trouble}"));
     let buffers = built.buffers.iter().filter_map(|it| Some((&it.buffer, it.resolved.as_ref().err()?)));
@@ -104,18 +104,18 @@ pub(super) fn unrepaired(objects: &Objects, built: &SnapshotResult, conditions: 
     let managed: BTreeSet<&str> =
         nodes.filter(|node| node.claim.is_some() && node.leaving.is_none()).map(|node| node.name.as_str()).collect();
     let due = |node: &&Arc<Node>| {
-        let sick = snapshot::sick(node, None).filter(|_| managed.contains(node.name()));
-        sick.is_some_and(|sick| sick.due.0 <= conditions.now.as_millisecond())
+        let unhealthy = snapshot::sick(node, None).filter(|_| managed.contains(node.name()));
+        unhealthy.is_some_and(|unhealthy| unhealthy.due.0 <= conditions.now.as_millisecond())
     };
-    let mut sick: Vec<&str> = objects.nodes.iter().filter(due).map(|node| node.name()).collect();
-    sick.sort_unstable();
-    let [first, others @ ..] = sick.as_slice() else { return None };
+    let mut unhealthy: Vec<&str> = objects.nodes.iter().filter(due).map(|node| node.name()).collect();
+    unhealthy.sort_unstable();
+    let [first, others @ ..] = unhealthy.as_slice() else { return None };
     let who = match others.len() {
         0 => format!("{first} is"),
         count => format!("{first} and {} are", counted(count, "other")),
     };
-    let told = "unhealthy and not repaired: repair requires feature gate NodeRepair=true, which is off by default";
-    (!conditions.gates.node_repair).then(|| format!("Node {who} {told}"))
+    let reason = "unhealthy and not repaired: repair requires feature gate NodeRepair=true, which is off by default";
+    (!conditions.gates.node_repair).then(|| format!("Node {who} {reason}"))
 }
 
 /// Binds claims that name an existing volume, as the volume controller does immediately. A claim with a status was already
@@ -132,17 +132,17 @@ fn claims(objects: &mut Objects) {
 
 /// Removes overlays that their controller rejected.
 fn unready_overlays(objects: &mut Objects) -> Vec<String> {
-    let refused = |overlay: &NodeOverlay| {
+    let rejection = |overlay: &NodeOverlay| {
         let conditions = overlay.status.as_ref().map_or(&[][..], |status| &status.conditions);
         status::find(conditions, condition::READY).filter(|ready| ready.is_false()).map(|ready| ready.message.clone())
     };
-    let told = objects.overlays.iter().filter_map(|overlay| {
+    let warnings = objects.overlays.iter().filter_map(|overlay| {
         let name = overlay.metadata.name.as_deref().unwrap_or_default();
-        refused(overlay).map(|why| format!("NodeOverlay {name} is not Ready and is ignored: {why}"))
+        rejection(overlay).map(|why| format!("NodeOverlay {name} is not Ready and is ignored: {why}"))
     });
-    let told = told.collect();
-    objects.overlays.retain(|overlay| refused(overlay).is_none());
-    told
+    let warnings = warnings.collect();
+    objects.overlays.retain(|overlay| rejection(overlay).is_none());
+    warnings
 }
 
 /// Adds the fields that kubelet and the node controller write: a node that is not ready has a taint that excludes pods.

@@ -19,21 +19,21 @@ const TYPES: usize = 8;
 ///
 /// # Errors
 /// Returns an error if the input has no such pod; the message contains similar names.
-pub fn story(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
+pub fn text(answer: &PlanAnswer, name: &str, colours: bool) -> Result<(String, u8), Failure> {
     let full_name = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
-    let mut story = Explanation { paint: Paint(colours), lines: Vec::new() };
+    let mut explanation = Explanation { paint: Paint(colours), lines: Vec::new() };
     let pods = &answer.built.snapshot.pods;
     let position = pods.iter().position(|pod| pod.name == full_name);
     let object = view::object(answer, &full_name);
     if position.is_none() && object.is_none() {
         return Err(unknown(answer, &full_name));
     }
-    story.title(answer, &full_name, object);
+    explanation.title(answer, &full_name, object);
     let code = match position {
-        Some(position) => story.planned(answer, position),
-        None => story.left_alone(answer, &full_name, object),
+        Some(position) => explanation.planned(answer, position),
+        None => explanation.outside_plan(answer, &full_name, object),
     };
-    Ok((story.lines.join("\n") + "\n", code))
+    Ok((explanation.lines.join("\n") + "\n", code))
 }
 
 struct Explanation {
@@ -47,7 +47,7 @@ impl Explanation {
         self.lines.push(self.paint.bold(text));
     }
 
-    fn say(&mut self, text: &str) {
+    fn line(&mut self, text: &str) {
         self.lines.extend(wrap(text, WIDTH, "  "));
     }
 
@@ -61,44 +61,45 @@ impl Explanation {
     fn planned(&mut self, answer: &PlanAnswer, position: usize) -> u8 {
         let snapshot = &answer.built.snapshot;
         let pod = &snapshot.pods[position];
-        self.asks(&snapshot.shapes[pod.shape], &pod.claims);
+        self.constraints(&snapshot.shapes[pod.shape], &pod.claims);
         if let Some(mix) = &pod.mix {
-            self.say(&format!("with its workload: {}", report::requested_split(mix.on_demand_base, mix.spot_share)));
+            self.line(&format!("with its workload: {}", report::requested_split(mix.on_demand_base, mix.spot_share)));
         }
         let verdict = &answer.plan.report.pods[position];
         self.heading("ANSWER");
         if let Some(node) = &pod.leaving_node {
-            self.say(&format!("Its node {node} is being removed, so it must be rescheduled."));
+            self.line(&format!("Its node {node} is being removed, so it must be rescheduled."));
         }
-        let machine = place(answer, verdict);
+        let node = node_row(answer, verdict);
         match verdict {
             PodVerdict::Unschedulable { pools, .. } if !pools.is_empty() => {
-                self.say("UNSCHEDULABLE. Reason per NodePool:");
-                for miss in pools {
-                    self.say(&miss.to_string());
+                self.line("UNSCHEDULABLE. Reason per NodePool:");
+                for reason in pools {
+                    self.line(&reason.to_string());
                 }
             }
             PodVerdict::Launch { launch, .. } => {
                 // A verdict numbers launches, but the report refers to new nodes by name.
-                let name = machine.as_ref().map_or("", |machine| &machine.name);
-                let said = verdict.to_string().replacen(&format!("node {}", launch + 1), &format!("node {name}"), 1);
-                self.say(&format!("It {said}."));
-                self.because(verdict);
+                let name = node.as_ref().map_or("", |node| &node.name);
+                let sentence =
+                    verdict.to_string().replacen(&format!("node {}", launch + 1), &format!("node {name}"), 1);
+                self.line(&format!("It {sentence}."));
+                self.reason(verdict);
                 self.launch(answer, *launch, name);
             }
             _ => {
-                self.say(&format!("It {verdict}."));
-                self.because(verdict);
+                self.line(&format!("It {verdict}."));
+                self.reason(verdict);
             }
         }
-        self.machine(answer, machine, position);
+        self.node(answer, node, position);
         if report::is_unplaced(verdict) { UNPLACED } else { PLACED }
     }
 
     /// Adds the reason for the choice of the node.
-    fn because(&mut self, verdict: &PodVerdict) {
+    fn reason(&mut self, verdict: &PodVerdict) {
         let (PodVerdict::Existing { why, .. } | PodVerdict::Launch { why, .. }) = verdict else { return };
-        self.say(match why {
+        self.line(match why {
             // The text of the verdict already contains these reasons.
             PlacementReason::Promised | PlacementReason::Static => return,
             PlacementReason::Room => "First existing node with enough free capacity, at no extra cost.",
@@ -110,60 +111,60 @@ impl Explanation {
     }
 
     /// Adds the pod's constraints as the planner reads them.
-    fn asks(&mut self, shape: &PodShape, claims: &[String]) {
+    fn constraints(&mut self, shape: &PodShape, claims: &[String]) {
         self.heading("CONSTRAINTS");
-        constraints::lines(shape, claims).iter().for_each(|line| self.say(line));
+        constraints::lines(shape, claims).iter().for_each(|line| self.line(line));
     }
 
     /// Adds the requirements and instance types of the pod's new node.
     fn launch(&mut self, answer: &PlanAnswer, launch: usize, name: &str) {
         let launch = &answer.plan.launches[launch];
         self.heading(&format!("NEW NODE {name}"));
-        self.say(&format!("pool {}, with {}", launch.pool, constraints::terms(&launch.requirements)));
+        self.line(&format!("pool {}, with {}", launch.pool, constraints::terms(&launch.requirements)));
         let shown: Vec<&str> = launch.instance_types.iter().take(TYPES).map(String::as_str).collect();
         let rest = launch.instance_types.len() - shown.len();
         let more = if rest > 0 { format!(" and {}", counted(rest, "other")) } else { String::new() };
-        self.say(&format!("cheapest first: {}{more}", shown.join(", ")));
+        self.line(&format!("cheapest first: {}{more}", shown.join(", ")));
     }
 
     /// Adds the pod's node and the other pods on it.
-    fn machine(&mut self, answer: &PlanAnswer, machine: Option<NodeRow>, position: usize) {
-        let Some(machine) = machine else { return };
+    fn node(&mut self, answer: &PlanAnswer, node: Option<NodeRow>, position: usize) {
+        let Some(node) = node else { return };
         self.heading("OTHER PODS ON IT");
-        let price = machine.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
-        let what: Vec<&str> = [machine.kind.as_str(), machine.zone.as_str(), machine.bought.as_str()].to_vec();
-        let what: Vec<&str> = what.into_iter().filter(|word| !word.is_empty()).collect();
-        self.say(&format!("{}: {}{price}", machine.name, what.join(", ")));
-        let others: Vec<usize> = machine.pods.iter().copied().filter(|pod| *pod != position).collect();
+        let price = node.price.map(|price| format!(" at {}/h", rounded(price))).unwrap_or_default();
+        let parts: Vec<&str> = [node.kind.as_str(), node.zone.as_str(), node.capacity_type.as_str()].to_vec();
+        let parts: Vec<&str> = parts.into_iter().filter(|word| !word.is_empty()).collect();
+        self.line(&format!("{}: {}{price}", node.name, parts.join(", ")));
+        let others: Vec<usize> = node.pods.iter().copied().filter(|pod| *pod != position).collect();
         for (owner, count) in view::owners(answer, &others) {
-            self.say(&format!("{count} x {owner}"));
+            self.line(&format!("{count} x {owner}"));
         }
         let share = |name: &str| {
-            let (used, of) = (machine.used.get(name), machine.allocatable.get(name));
+            let (used, of) = (node.used.get(name), node.allocatable.get(name));
             let text = |amount| api::quantity::text(name, amount);
             (of > 0).then(|| format!("{name} {} of {}", text(used), text(of)))
         };
         let shares: Vec<String> = ["cpu", "memory"].into_iter().filter_map(share).collect();
         if !shares.is_empty() {
-            self.say(&format!("then in use: {}", shares.join(", ")));
+            self.line(&format!("then in use: {}", shares.join(", ")));
         }
     }
 
     /// Adds the section for a pod that the plan does not cover.
-    fn left_alone(&mut self, answer: &PlanAnswer, full_name: &str, object: Option<&Pod>) -> u8 {
+    fn outside_plan(&mut self, answer: &PlanAnswer, full_name: &str, object: Option<&Pod>) -> u8 {
         self.heading("ANSWER");
         if let Some(ignored) = answer.built.ignored.iter().find(|ignored| ignored.pod == full_name) {
-            self.say(&format!("Ignored: {}.", ignored.reason));
+            self.line(&format!("Ignored: {}.", ignored.reason));
         } else if let Some(pod) = object {
-            let why = needless(pod);
-            self.say(&why);
+            let why = no_node_needed(pod);
+            self.line(&why);
         }
         PLACED
     }
 }
 
 /// Returns the node of the pod.
-fn place(answer: &PlanAnswer, verdict: &PodVerdict) -> Option<NodeRow> {
+fn node_row(answer: &PlanAnswer, verdict: &PodVerdict) -> Option<NodeRow> {
     match verdict {
         PodVerdict::Launch { launch, .. } => view::launched(answer).into_iter().nth(*launch),
         PodVerdict::Existing { node, .. } => view::existing(answer).into_iter().find(|it| it.name == *node),
@@ -172,7 +173,7 @@ fn place(answer: &PlanAnswer, verdict: &PodVerdict) -> Option<NodeRow> {
 }
 
 /// Returns why a pod needs no new place.
-fn needless(pod: &Pod) -> String {
+fn no_node_needed(pod: &Pod) -> String {
     if pod.is_terminal() {
         return format!("Completed ({}).", pod.status.phase);
     }

@@ -51,7 +51,7 @@ pub struct NewClaim {
     /// Name of the NodePool.
     pub node_pool: String,
     /// Requirements of the instance.
-    pub requirements: Vec<Need>,
+    pub requirements: Vec<ClaimRequirement>,
     /// Possible instance types, cheapest first.
     pub instance_types: Vec<String>,
     /// Requests of the pods plus the minimum DaemonSet overhead, as quantities.
@@ -67,7 +67,7 @@ pub struct NewClaim {
 /// A requirement of a NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Need {
+pub struct ClaimRequirement {
     /// Label key.
     pub key: String,
     /// `In`, `NotIn`, ...
@@ -128,21 +128,23 @@ pub struct Cost {
     pub after: String,
 }
 
-/// Builds the report of a plan.
-#[must_use]
-pub fn outcome(answer: &PlanAnswer) -> PlanReport {
-    let (before, after) = cost::before_and_after(answer);
-    let names = view::names(answer);
-    PlanReport {
-        node_claims: claims(answer, &names),
-        existing: existing(answer),
-        unschedulable: unschedulable(answer),
-        ignored: ignored(answer),
-        splits: splits::splits(answer),
-        removals: removals(answer),
-        disruption: disruption::disruption(answer, interrupted::moves(answer, &names), &names),
-        cost: Cost { before: dollars(before), after: dollars(after) },
-        warnings: warnings(answer),
+impl PlanReport {
+    /// Builds the report of a plan.
+    #[must_use]
+    pub fn new(answer: &PlanAnswer) -> Self {
+        let (before, after) = cost::before_and_after(answer);
+        let names = view::names(answer);
+        Self {
+            node_claims: claims(answer, &names),
+            existing: existing(answer),
+            unschedulable: unschedulable(answer),
+            ignored: ignored(answer),
+            splits: splits::splits(answer),
+            removals: removals(answer),
+            disruption: disruption::disruption(answer, interrupted::commands(answer, &names), &names),
+            cost: Cost { before: dollars(before), after: dollars(after) },
+            warnings: warnings(answer),
+        }
     }
 }
 
@@ -154,12 +156,14 @@ fn warnings(answer: &PlanAnswer) -> Vec<String> {
             *missing.entry(buffer).or_default() += 1;
         }
     }
-    let told = missing
+    let without_capacity = missing
         .into_iter()
         .map(|(buffer, count)| format!("CapacityBuffer {buffer}: no capacity for {count} of its pods"));
-    let barren = answer.plan.report.barren.iter();
-    let barren = barren.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
-    let mut all: Vec<String> = answer.cluster.warnings.iter().cloned().chain(told).chain(barren).collect();
+    let without_types = answer.plan.report.barren.iter();
+    let without_types =
+        without_types.map(|pool| format!("NodePool {pool}: no available instance type matches its requirements"));
+    let mut all: Vec<String> =
+        answer.cluster.warnings.iter().cloned().chain(without_capacity).chain(without_types).collect();
     all.sort();
     all
 }
@@ -186,23 +190,23 @@ fn ignored(answer: &PlanAnswer) -> Vec<IgnoredPod> {
 }
 
 fn claims(answer: &PlanAnswer, names: &[String]) -> Vec<NewClaim> {
-    let mut arriving = disruption::arriving(answer);
-    let instead = interrupted::bought(answer);
+    let mut arriving = disruption::pods_by_launch(answer);
+    let replacements = interrupted::launches(answer);
     let named = names.iter().zip(&answer.plan.launches).enumerate();
     let one = |(position, (name, launch)): (usize, (&String, &Launch))| {
         let mut pods = pods(answer, launch.pods.iter().copied());
         pods.extend(arriving.remove(&position).into_iter().flatten());
         pods.sort();
-        let replaces = launch.purpose == Purpose::Replacement || instead.contains(&position);
-        claim(name.clone(), launch, pods, replaces)
+        let is_replacement = launch.purpose == Purpose::Replacement || replacements.contains(&position);
+        claim(name.clone(), launch, pods, is_replacement)
     };
     named.map(one).collect()
 }
 
-fn claim(name: String, launch: &Launch, pods: Vec<String>, replaces: bool) -> NewClaim {
-    let mut requirements: Vec<Need> = launch.requirements.iter().map(need).collect();
+fn claim(name: String, launch: &Launch, pods: Vec<String>, is_replacement: bool) -> NewClaim {
+    let mut requirements: Vec<ClaimRequirement> = launch.requirements.iter().map(requirement).collect();
     // Instance types have a separate list. The requirements contain them too if a minimum number of types is required.
-    requirements.extend(launch.min_instance_types.map(|count| Need {
+    requirements.extend(launch.min_instance_types.map(|count| ClaimRequirement {
         key: label::INSTANCE_TYPE.to_owned(),
         operator: "In".to_owned(),
         values: launch.instance_types.to_vec(),
@@ -219,12 +223,12 @@ fn claim(name: String, launch: &Launch, pods: Vec<String>, replaces: bool) -> Ne
         requests: amounts(&launch.requests),
         price_per_hour: dollars(launch.price.0),
         pods,
-        purpose: if replaces { "replacement" } else { "provision" },
+        purpose: if is_replacement { "replacement" } else { "provision" },
     }
 }
 
-fn need(it: &Requirement) -> Need {
-    Need {
+fn requirement(it: &Requirement) -> ClaimRequirement {
+    ClaimRequirement {
         key: it.key.clone(),
         operator: format!("{:?}", it.operator),
         values: it.values.clone(),
@@ -261,7 +265,7 @@ fn unschedulable(answer: &PlanAnswer) -> Vec<UnschedulablePod> {
     without
         .map(|(pod, verdict)| UnschedulablePod {
             pod: pod.name.clone(),
-            reason: word(verdict),
+            reason: reason_word(verdict),
             message: verdict.to_string(),
         })
         .collect()
@@ -274,9 +278,9 @@ pub fn is_unplaced(verdict: &PodVerdict) -> bool {
 }
 
 /// Returns the reason of an unschedulable pod as one word: the common reason of all NodePools, else `Several`.
-fn word(verdict: &PodVerdict) -> String {
+fn reason_word(verdict: &PodVerdict) -> String {
     let PodVerdict::Unschedulable { pools, .. } = verdict else { return "Postponed".to_owned() };
-    let words: BTreeSet<String> = pools.iter().map(|pool| tag(&pool.miss)).collect();
+    let words: BTreeSet<String> = pools.iter().map(|pool| variant_name(&pool.miss)).collect();
     match words.len() {
         0 => "NoPool".to_owned(),
         1 => words.into_iter().next().unwrap_or_default(),
@@ -285,7 +289,7 @@ fn word(verdict: &PodVerdict) -> String {
 }
 
 /// Returns the name of the reason's variant, such as `Taint`.
-fn tag(miss: &planner::UnschedulableReason) -> String {
+fn variant_name(miss: &planner::UnschedulableReason) -> String {
     let name = match serde_json::to_value(miss) {
         Ok(Value::Object(fields)) => fields.into_iter().next().map(|(name, _)| name),
         Ok(Value::String(name)) => Some(name),

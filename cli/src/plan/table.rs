@@ -17,24 +17,24 @@ const MONTH: i64 = 730;
 
 /// Returns the complete table.
 #[must_use]
-pub fn table(answer: &PlanAnswer, outcome: &PlanReport, colours: bool) -> String {
+pub fn table(answer: &PlanAnswer, report: &PlanReport, colours: bool) -> String {
     let mut table = Table { paint: Paint(colours), lines: Vec::new() };
-    table.headline(answer, outcome);
+    table.headline(answer, report);
     let after = answer.after_moves();
-    table.machines("NEW NODES", &after, &view::launched(&after));
-    table.machines("EXISTING NODES", &after, &view::existing(&after));
-    table.splits(outcome);
-    table.moves("INTERRUPTED", outcome, |it| it.reason == INTERRUPTED);
-    table.moves("REMOVED", outcome, |it| it.reason != INTERRUPTED);
-    table.resizes(outcome);
-    let stays = outcome.disruption.stays.iter();
+    table.nodes("NEW NODES", &after, &view::launched(&after));
+    table.nodes("EXISTING NODES", &after, &view::existing(&after));
+    table.splits(report);
+    table.commands("INTERRUPTED", report, |it| it.reason == INTERRUPTED);
+    table.commands("REMOVED", report, |it| it.reason != INTERRUPTED);
+    table.resizes(report);
+    let stays = report.disruption.stays.iter();
     table.list("STAYS", stays.map(|stay| (stay.node.as_str(), stay.why.as_str())));
-    let unpacked = outcome.disruption.unpacked.iter();
+    let unpacked = report.disruption.unpacked.iter();
     table.list("NOT RESIZED", unpacked.map(|it| (it.pod.as_str(), it.why.as_str())));
-    table.list("UNSCHEDULABLE", outcome.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
-    table.list("IGNORED", outcome.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
-    table.list("WARNINGS", outcome.warnings.iter().map(|text| ("", text.as_str())));
-    table.cost(answer, outcome);
+    table.list("UNSCHEDULABLE", report.unschedulable.iter().map(|it| (it.pod.as_str(), it.message.as_str())));
+    table.list("IGNORED", report.ignored.iter().map(|it| (it.pod.as_str(), it.reason.as_str())));
+    table.list("WARNINGS", report.warnings.iter().map(|text| ("", text.as_str())));
+    table.cost(answer, report);
     table.lines.join("\n") + "\n"
 }
 
@@ -49,54 +49,53 @@ impl Table {
         self.lines.push(self.paint.bold(text));
     }
 
-    fn headline(&mut self, answer: &PlanAnswer, outcome: &PlanReport) {
+    fn headline(&mut self, answer: &PlanAnswer, report: &PlanReport) {
         let launched = answer.plan.launches.iter().flat_map(|launch| &launch.pods);
         let all = launched.chain(answer.plan.nominations.iter().map(|nomination| &nomination.pod));
         // Virtual pods of a CapacityBuffer are not counted.
         let placed = all.filter(|pod| answer.built.snapshot.pods[**pod].buffer.is_none()).count();
         let mut parts = vec![
-            counted(outcome.node_claims.len(), "new node"),
+            counted(report.node_claims.len(), "new node"),
             format!("{} placed", counted(placed, "pod")),
-            format!("{} unschedulable", outcome.unschedulable.len()),
+            format!("{} unschedulable", report.unschedulable.len()),
         ];
-        if !outcome.ignored.is_empty() {
-            parts.push(format!("{} ignored", outcome.ignored.len()));
+        if !report.ignored.is_empty() {
+            parts.push(format!("{} ignored", report.ignored.len()));
         }
         self.lines.push(self.paint.bold(&parts.join(", ")));
     }
 
-    fn machines(&mut self, heading: &str, answer: &PlanAnswer, machines: &[NodeRow]) {
-        if machines.is_empty() {
+    fn nodes(&mut self, heading: &str, answer: &PlanAnswer, nodes: &[NodeRow]) {
+        if nodes.is_empty() {
             return;
         }
         self.heading(heading);
-        let groups = alike(answer, machines);
+        let groups = grouped(answer, nodes);
         let width = groups.iter().map(|group| group.name.chars().count()).max().unwrap_or(0).clamp(8, NAME);
         for group in &groups {
-            self.machine(group, width);
+            self.node(group, width);
             for (owner, count) in &group.owners {
                 self.lines.push(fit(&format!("  {count:>3} x {owner}"), WIDTH));
             }
         }
     }
 
-    fn machine(&mut self, group: &Group<'_>, width: usize) {
-        let machine = group.machine;
-        let price = machine.price.map_or_else(|| "?".to_owned(), |price| format!("{}/h", rounded(price)));
-        let kind = if machine.kind.is_empty() { "type unknown" } else { &machine.kind };
+    fn node(&mut self, group: &Group<'_>, width: usize) {
+        let node = group.node;
+        let price = node.price.map_or_else(|| "?".to_owned(), |price| format!("{}/h", rounded(price)));
+        let kind = if node.kind.is_empty() { "type unknown" } else { &node.kind };
         let name = fit(&group.name, width);
         let rest = format!(
             "{:<width$} {kind:<14} {:<14} {:<9} {price:>9}",
             "",
-            machine.zone,
-            machine.bought,
+            node.zone,
+            node.capacity_type,
             width = width - name.chars().count()
         );
         self.lines.push(format!("{}{}", self.paint.cyan(&name), fit(rest.trim_end(), WIDTH - name.chars().count())));
-        let (cpu, memory) =
-            (self.gauge("cpu", machine, Resources::CPU), self.gauge("memory", machine, Resources::MEMORY));
+        let (cpu, memory) = (self.gauge("cpu", node, Resources::CPU), self.gauge("memory", node, Resources::MEMORY));
         self.lines.push(format!("  {cpu}   {memory}"));
-        match machine.others {
+        match node.others {
             0 => {}
             1 => self.lines.push("  or one other type".to_owned()),
             others => self.lines.push(format!("  or one of {others} other types")),
@@ -104,8 +103,8 @@ impl Table {
     }
 
     /// Returns a utilization bar, such as `cpu ########------  88 %`.
-    fn gauge(&self, name: &str, machine: &NodeRow, resource: &str) -> String {
-        let (used, of) = (machine.used.get(resource).max(0), machine.allocatable.get(resource));
+    fn gauge(&self, name: &str, node: &NodeRow, resource: &str) -> String {
+        let (used, of) = (node.used.get(resource).max(0), node.allocatable.get(resource));
         if of <= 0 {
             return format!("{name} {:<width$}", "unknown", width = BAR + 6);
         }
@@ -115,19 +114,19 @@ impl Table {
         format!("{name} {} {percent:>3} %", self.paint.level(&bar, percent))
     }
 
-    fn splits(&mut self, outcome: &PlanReport) {
-        if outcome.splits.is_empty() {
+    fn splits(&mut self, report: &PlanReport) {
+        if report.splits.is_empty() {
             return;
         }
         self.heading("ON-DEMAND AND SPOT");
-        for split in &outcome.splits {
+        for split in &report.splits {
             self.lines.push(self.paint.cyan(&fit(&split.workload, WIDTH)));
-            self.lines.extend(wrap(&said(split), WIDTH, "  "));
+            self.lines.extend(wrap(&split_text(split), WIDTH, "  "));
         }
     }
 
-    fn moves(&mut self, heading: &str, outcome: &PlanReport, belongs: impl Fn(&&CommandReport) -> bool) {
-        let own: Vec<&CommandReport> = outcome.disruption.moves.iter().filter(belongs).collect();
+    fn commands(&mut self, heading: &str, report: &PlanReport, is_listed: impl Fn(&&CommandReport) -> bool) {
+        let own: Vec<&CommandReport> = report.disruption.moves.iter().filter(is_listed).collect();
         if own.is_empty() {
             return;
         }
@@ -139,12 +138,12 @@ impl Table {
                 Some(less) => format!(", saves {}/h", rounded(less)),
             };
             self.lines.push(fit(&format!("{}: {}{price}", it.nodes.join(" and "), it.reason), WIDTH));
-            self.lines.extend(wrap(&story(it), WIDTH, "  "));
+            self.lines.extend(wrap(&command_text(it), WIDTH, "  "));
         }
     }
 
-    fn resizes(&mut self, outcome: &PlanReport) {
-        let disruption = &outcome.disruption;
+    fn resizes(&mut self, report: &PlanReport) {
+        let disruption = &report.disruption;
         if disruption.resizes.is_empty() {
             return;
         }
@@ -186,7 +185,7 @@ impl Table {
         }
     }
 
-    fn cost(&mut self, answer: &PlanAnswer, outcome: &PlanReport) {
+    fn cost(&mut self, answer: &PlanAnswer, report: &PlanReport) {
         self.heading("COST");
         let (before, after) = cost::before_and_after(answer);
         let month = rounded(after.saturating_mul(MONTH));
@@ -200,54 +199,54 @@ impl Table {
         if unknown > 0 {
             self.lines.push(format!("  without {} of unknown type or price", counted(unknown, "node")));
         }
-        for source in &answer.cluster.offer.sources {
+        for source in &answer.cluster.catalogue_set.sources {
             self.lines.extend(wrap(source, WIDTH, "  "));
         }
-        if !outcome.unschedulable.is_empty() {
+        if !report.unschedulable.is_empty() {
             self.lines.push("  kerf why PATH... --pod NAMESPACE/NAME explains one pod".to_owned());
         }
     }
 }
 
 /// Returns the reason of a command, its replacements, and the number of pods that move.
-fn story(it: &CommandReport) -> String {
-    let mut story = it.why.clone();
+fn command_text(it: &CommandReport) -> String {
+    let mut text = it.why.clone();
     if !it.replacements.is_empty() {
         // An interruption does not wait for replacements.
-        story = match it.reason == INTERRUPTED {
-            true => format!("{story}; replaced by {}", is(&it.replacements)),
-            false => format!("{story}, after {} initialized", is(&it.replacements)),
+        text = match it.reason == INTERRUPTED {
+            true => format!("{text}; replaced by {}", with_verb(&it.replacements)),
+            false => format!("{text}, after {} initialized", with_verb(&it.replacements)),
         };
     }
     if !it.pods.is_empty() {
-        story = format!("{story}; {} to move", counted(it.pods.len(), "pod"));
+        text = format!("{text}; {} to move", counted(it.pods.len(), "pod"));
     }
-    story
+    text
 }
 
 /// Returns the pods of a workload's split by capacity type, and the requested split.
-fn said(split: &SplitReport) -> String {
+fn split_text(split: &SplitReport) -> String {
     let counts = [(split.unknown, "on nodes of unknown capacity type"), (split.waiting, "unschedulable")];
     let rest = counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}"));
     let rest: String = rest.collect();
-    let asked = requested_split(split.on_demand_base, split.spot_share);
-    format!("{} on demand, {} on spot{rest} (asked: {asked})", split.on_demand, split.spot)
+    let requested = requested_split(split.on_demand_base, split.spot_share);
+    format!("{} on demand, {} on spot{rest} (asked: {requested})", split.on_demand, split.spot)
 }
 
 /// Consecutive nodes that differ only in their names.
 struct Group<'a> {
     name: String,
-    machine: &'a NodeRow,
+    node: &'a NodeRow,
     owners: Vec<(String, usize)>,
 }
 
-fn alike<'a>(answer: &PlanAnswer, machines: &'a [NodeRow]) -> Vec<Group<'a>> {
+fn grouped<'a>(answer: &PlanAnswer, nodes: &'a [NodeRow]) -> Vec<Group<'a>> {
     let mut groups: Vec<(Group<'a>, usize)> = Vec::new();
-    for machine in machines {
-        let owners = view::owners(answer, &machine.pods);
+    for node in nodes {
+        let owners = view::owners(answer, &node.pods);
         match groups.last_mut() {
-            Some((last, count)) if last.owners == owners && last.machine.is_like(machine) => *count += 1,
-            _ => groups.push((Group { name: machine.name.clone(), machine, owners }, 1)),
+            Some((last, count)) if last.owners == owners && last.node.is_like(node) => *count += 1,
+            _ => groups.push((Group { name: node.name.clone(), node, owners }, 1)),
         }
     }
     let named = |(mut group, count): (Group<'a>, usize)| {
@@ -261,6 +260,6 @@ fn alike<'a>(answer: &PlanAnswer, machines: &'a [NodeRow]) -> Vec<Group<'a>> {
 }
 
 /// Returns a list with its verb: `a is`, `a and b are`.
-fn is(claims: &[String]) -> String {
+fn with_verb(claims: &[String]) -> String {
     format!("{} {}", claims.join(" and "), if claims.len() == 1 { "is" } else { "are" })
 }

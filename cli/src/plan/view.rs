@@ -20,7 +20,7 @@ pub struct NodeRow {
     /// Zone, or `ZONE +N` with the number of other zones at the same price; empty if unknown.
     pub zone: String,
     /// `spot`, `on-demand` or `reserved`; empty if unknown.
-    pub bought: String,
+    pub capacity_type: String,
     /// Millionths of a dollar per hour, if known.
     pub price: Option<i64>,
     /// Requests of all its pods after the plan is carried out.
@@ -64,10 +64,10 @@ pub fn names(answer: &PlanAnswer) -> Vec<String> {
 #[must_use]
 pub fn launched(answer: &PlanAnswer) -> Vec<NodeRow> {
     let named = names(answer).into_iter().zip(&answer.plan.launches);
-    named.map(|(name, launch)| of_launch(answer, name, launch)).collect()
+    named.map(|(name, launch)| launch_row(answer, name, launch)).collect()
 }
 
-fn of_launch(answer: &PlanAnswer, name: String, launch: &Launch) -> NodeRow {
+fn launch_row(answer: &PlanAnswer, name: String, launch: &Launch) -> NodeRow {
     let requirements: Requirements = launch.requirements.iter().collect();
     let kind = launch.instance_types.first().and_then(|kind| instance_type(answer, &launch.pool, kind));
     let offering = kind.and_then(|kind| cheapest(kind, &requirements));
@@ -76,7 +76,7 @@ fn of_launch(answer: &PlanAnswer, name: String, launch: &Launch) -> NodeRow {
         kind: launch.instance_types.first().cloned().unwrap_or_default(),
         others: launch.instance_types.len().saturating_sub(1),
         zone: kind.map(|kind| zones(kind, &requirements)).unwrap_or_default(),
-        bought: offering.map(|offering| offering.capacity_type.as_str().to_owned()).unwrap_or_default(),
+        capacity_type: offering.map(|offering| offering.capacity_type.as_str().to_owned()).unwrap_or_default(),
         price: Some(launch.price.0),
         used: launch.requests.clone(),
         allocatable: kind.map(|kind| kind.allocatable.clone()).unwrap_or_default(),
@@ -93,7 +93,7 @@ pub fn existing(answer: &PlanAnswer) -> Vec<NodeRow> {
         by_node.entry(&nomination.node).or_default().push(nomination.pod);
     }
     let nodes = snapshot.nodes.iter().filter_map(|node| Some((node, by_node.remove(node.name.as_str())?)));
-    let machine = |(node, pods): (&std::sync::Arc<planner::Node>, Vec<usize>)| {
+    let row = |(node, pods): (&std::sync::Arc<planner::Node>, Vec<usize>)| {
         let mut used = node.used.clone();
         pods.iter().for_each(|pod| used.add(&snapshot.shapes[snapshot.pods[*pod].shape].requests));
         let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
@@ -102,14 +102,14 @@ pub fn existing(answer: &PlanAnswer) -> Vec<NodeRow> {
             kind: node.instance_type.clone().unwrap_or_default(),
             others: 0,
             zone: label(label::ZONE),
-            bought: label(label::CAPACITY_TYPE),
+            capacity_type: label(label::CAPACITY_TYPE),
             price: cost::price(answer, node),
             used,
             allocatable: node.allocatable.clone(),
             pods,
         }
     };
-    let mut list: Vec<NodeRow> = nodes.map(machine).collect();
+    let mut list: Vec<NodeRow> = nodes.map(row).collect();
     list.sort_by(|one, other| one.name.cmp(&other.name));
     list
 }

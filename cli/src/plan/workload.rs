@@ -11,27 +11,27 @@ use api::objects::{Deployment, Job, LabelSelector, Pod, PodTemplateSpec, Replica
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::input::Objects;
-use pods::{Owner, made_from};
+use pods::{Owner, pod_from_template};
 
 /// Adds the missing pods of workloads and the claims of pods. Adds the fields that the API server and kube-scheduler write into
 /// pods. Returns warnings.
 pub fn expand(objects: &mut Objects) -> Vec<String> {
     let known = WorkloadIndex::new(objects);
-    let mut made = Made { taken: known.names.clone(), pods: Vec::new() };
+    let mut new_pods = NewPods { taken: known.names.clone(), pods: Vec::new() };
     for set in &objects.replica_sets {
-        replica_set(&known, set, &mut made);
+        replica_set(&known, set, &mut new_pods);
     }
     for deployment in &objects.deployments {
-        self::deployment(objects, &known, deployment, &mut made);
+        self::deployment(objects, &known, deployment, &mut new_pods);
     }
     for job in &objects.jobs {
-        self::job(objects, &known, job, &mut made);
+        self::job(objects, &known, job, &mut new_pods);
     }
     for set in &objects.stateful_sets {
-        stateful_set(&known, set, &mut made);
-        volumes::of_stateful_set(set, &mut made.pods, &mut objects.volume_claims);
+        stateful_set(&known, set, &mut new_pods);
+        volumes::of_stateful_set(set, &mut new_pods.pods, &mut objects.volume_claims);
     }
-    objects.pods.extend(made.pods.into_iter().map(Arc::new));
+    objects.pods.extend(new_pods.pods.into_iter().map(Arc::new));
     volumes::of_pods(&objects.pods, &mut objects.volume_claims);
     let warnings = pods::complete(&mut objects.pods, &objects.priority_classes);
     objects.pods.sort_by(|one, other| (one.namespace(), one.name()).cmp(&(other.namespace(), other.name())));
@@ -90,12 +90,12 @@ fn labels(metadata: &ObjectMeta) -> BTreeMap<String, String> {
 }
 
 /// Pods created so far.
-struct Made {
+struct NewPods {
     taken: BTreeSet<(String, String)>,
     pods: Vec<Pod>,
 }
 
-impl Made {
+impl NewPods {
     /// Creates `count` pods with the first free names `NAME-0`, `NAME-1`, ...
     fn numbered(&mut self, owner: &Owner<'_>, template: &PodTemplateSpec, count: usize) {
         let mut number = 0;
@@ -103,7 +103,7 @@ impl Made {
             while !self.taken.insert((owner.namespace.to_owned(), format!("{}-{number}", owner.name))) {
                 number += 1;
             }
-            self.pods.push(made_from(owner, template, format!("{}-{number}", owner.name)));
+            self.pods.push(pod_from_template(owner, template, format!("{}-{number}", owner.name)));
         }
     }
 }
@@ -112,17 +112,17 @@ fn count(replicas: i32) -> usize {
     usize::try_from(replicas).unwrap_or(0)
 }
 
-fn replica_set(known: &WorkloadIndex, set: &ReplicaSet, made: &mut Made) {
+fn replica_set(known: &WorkloadIndex, set: &ReplicaSet, new_pods: &mut NewPods) {
     if set.metadata.deletion_timestamp.is_some() {
         return;
     }
     let (namespace, name) = key(&set.metadata);
-    let covered = known.owned(namespace, "ReplicaSet", name) + known.adopted(namespace, &set.spec.selector);
+    let present = known.owned(namespace, "ReplicaSet", name) + known.adopted(namespace, &set.spec.selector);
     let owner = Owner::new("apps/v1", "ReplicaSet", &set.metadata);
-    made.numbered(&owner, &set.spec.template, count(set.spec.replicas()).saturating_sub(covered));
+    new_pods.numbered(&owner, &set.spec.template, count(set.spec.replicas()).saturating_sub(present));
 }
 
-fn deployment(objects: &Objects, known: &WorkloadIndex, deployment: &Deployment, made: &mut Made) {
+fn deployment(objects: &Objects, known: &WorkloadIndex, deployment: &Deployment, new_pods: &mut NewPods) {
     if deployment.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -134,12 +134,12 @@ fn deployment(objects: &Objects, known: &WorkloadIndex, deployment: &Deployment,
         .filter(|set| key(&set.metadata).0 == namespace && belongs(set, name))
         .collect();
     let by_sets: usize = sets.iter().map(|set| count(set.spec.replicas())).sum();
-    let covered = by_sets + of_sets_not_given(objects, known, namespace, name);
+    let present = by_sets + of_sets_not_given(objects, known, namespace, name);
     let owner = Owner::new("apps/v1", "Deployment", &deployment.metadata);
     let mut template = deployment.spec.template.clone();
     let own = template.metadata.labels.get_or_insert_default();
     own.entry(POD_TEMPLATE_HASH.to_owned()).or_insert_with(|| template_hash(&sets, &owner));
-    made.numbered(&owner, &template, count(deployment.spec.replicas()).saturating_sub(covered));
+    new_pods.numbered(&owner, &template, count(deployment.spec.replicas()).saturating_sub(present));
 }
 
 /// Label with the revision of a Deployment's pods; spread constraints often use it in `matchLabelKeys`.
@@ -175,7 +175,7 @@ fn of_sets_not_given(objects: &Objects, known: &WorkloadIndex, namespace: &str, 
     own.map(|(_, count)| count).sum()
 }
 
-fn stateful_set(known: &WorkloadIndex, set: &StatefulSet, made: &mut Made) {
+fn stateful_set(known: &WorkloadIndex, set: &StatefulSet, new_pods: &mut NewPods) {
     if set.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -185,18 +185,18 @@ fn stateful_set(known: &WorkloadIndex, set: &StatefulSet, made: &mut Made) {
         let name = format!("{}-{ordinal}", owner.name);
         let full = (owner.namespace.to_owned(), name.clone());
         // A terminating pod keeps its name until it is deleted; its successor is planned as part of the removal of its node.
-        if known.names.contains(&full) || !made.taken.insert(full) {
+        if known.names.contains(&full) || !new_pods.taken.insert(full) {
             continue;
         }
-        let mut pod = made_from(&owner, &set.spec.template, name.clone());
+        let mut pod = pod_from_template(&owner, &set.spec.template, name.clone());
         let labels = pod.metadata.labels.get_or_insert_default();
         labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), name);
         labels.insert("apps.kubernetes.io/pod-index".to_owned(), ordinal.to_string());
-        made.pods.push(pod);
+        new_pods.pods.push(pod);
     }
 }
 
-fn job(objects: &Objects, known: &WorkloadIndex, job: &Job, made: &mut Made) {
+fn job(objects: &Objects, known: &WorkloadIndex, job: &Job, new_pods: &mut NewPods) {
     if job.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -206,14 +206,14 @@ fn job(objects: &Objects, known: &WorkloadIndex, job: &Job, made: &mut Made) {
             && pod.controller().is_some_and(|by| by.kind == "Job" && by.name == owner.name)
             && pod.status.phase == "Succeeded"
     };
-    let mut seen: Job = job.clone();
+    let mut current: Job = job.clone();
     let succeeded = i32::try_from(objects.pods.iter().filter(own).count()).unwrap_or(i32::MAX);
-    seen.status.succeeded = seen.status.succeeded.max(succeeded);
-    let covered = known.owned(owner.namespace, "Job", owner.name);
+    current.status.succeeded = current.status.succeeded.max(succeeded);
+    let present = known.owned(owner.namespace, "Job", owner.name);
     let mut template = job.spec.template.clone();
     let labels = template.metadata.labels.get_or_insert_default();
     for key in ["batch.kubernetes.io/job-name", "job-name"] {
         labels.entry(key.to_owned()).or_insert_with(|| owner.name.to_owned());
     }
-    made.numbered(&owner, &template, count(seen.pods_wanted()).saturating_sub(covered));
+    new_pods.numbered(&owner, &template, count(current.pods_wanted()).saturating_sub(present));
 }

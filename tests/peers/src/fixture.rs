@@ -32,7 +32,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Snapshot> {
     Ok(built.snapshot)
 }
 
-fn conditions(wish: CatalogueOptions) -> anyhow::Result<Conditions> {
+fn conditions(catalogue: CatalogueOptions) -> anyhow::Result<Conditions> {
     let gates = Gates { overlays: Gate::Open, static_pools: Gate::Open, buffers: Gate::Open, ..Gates::default() };
-    Ok(Conditions { wish, gates, ..Conditions::at(NOW.parse::<Timestamp>()?) })
+    Ok(Conditions { catalogue, gates, ..Conditions::at(NOW.parse::<Timestamp>()?) })
 }

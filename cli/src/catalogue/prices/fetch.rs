@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::csv::Splitter;
 use super::offers::Offers;
-use crate::failure::{Failure, told};
+use crate::failure::{Failure, chain};
 
 /// Timeout for a server that sends nothing.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -24,8 +24,8 @@ async fn download(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Fail
         .read_timeout(SILENCE)
         .user_agent(concat!("kerf/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| unavailable(url, &told(&error)))?;
-    let mut answer = client.get(url).send().await.map_err(|error| unavailable(url, &told(&error.without_url())))?;
+        .map_err(|error| unavailable(url, &chain(&error)))?;
+    let mut answer = client.get(url).send().await.map_err(|error| unavailable(url, &chain(&error.without_url())))?;
     let status = answer.status();
     if !status.is_success() {
         return Err(refused(url, region, status.as_u16()));
@@ -34,14 +34,14 @@ async fn download(url: &str, region: &str) -> Result<BTreeMap<String, i64>, Fail
     let (mut splitter, mut offers, mut read) = (Splitter::default(), Offers::default(), 0_u64);
     loop {
         let piece = answer.chunk().await;
-        let Some(piece) = piece.map_err(|error| cut(url, read, &told(&error.without_url())))? else { break };
+        let Some(piece) = piece.map_err(|error| interrupted(url, read, &chain(&error.without_url())))? else { break };
         read += piece.len() as u64;
-        splitter.feed(&piece, |record| offers.record(record, region)).map_err(|problem| nonsense(url, &problem))?;
+        splitter.feed(&piece, |record| offers.record(record, region)).map_err(|problem| invalid(url, &problem))?;
     }
     if expected.is_some_and(|expected| expected != read) || !splitter.is_at_rest() {
-        return Err(cut(url, read, "the response ends in the middle of a record"));
+        return Err(interrupted(url, read, "the response ends in the middle of a record"));
     }
-    offers.finish().map_err(|problem| nonsense(url, &problem))
+    offers.finish().map_err(|problem| invalid(url, &problem))
 }
 
 fn unavailable(url: &str, problem: &str) -> Failure {
@@ -57,11 +57,11 @@ fn refused(url: &str, region: &str, status: u16) -> Failure {
     Failure::unavailable(format!("{url}: status {status}; {cure}; the table is unchanged"))
 }
 
-fn cut(url: &str, read: u64, problem: &str) -> Failure {
+fn interrupted(url: &str, read: u64, problem: &str) -> Failure {
     Failure::unavailable(format!("{url}: interrupted after {read} bytes: {problem}; retry, the table is unchanged"))
 }
 
-fn nonsense(url: &str, problem: &str) -> Failure {
+fn invalid(url: &str, problem: &str) -> Failure {
     let cure = "check --endpoint; the table is unchanged";
     Failure::unavailable(format!("{url}: not a price list of EC2: {problem}; {cure}"))
 }

@@ -30,8 +30,8 @@ const WANTED: [(usize, &str); 6] = [(0, "OnDemand"), (2, "USD"), (3, "Hrs"), (7,
 
 /// Positions of the columns in a record.
 #[derive(Clone, Copy, Debug)]
-struct Places {
-    columns: [usize; COLUMNS.len()],
+struct Columns {
+    required: [usize; COLUMNS.len()],
     optional: [Option<usize>; OPTIONAL.len()],
 }
 
@@ -39,7 +39,7 @@ struct Places {
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     /// Positions of the columns, set after the header line.
-    places: Option<Places>,
+    columns: Option<Columns>,
     records: u64,
     prices: BTreeMap<String, i64>,
 }
@@ -51,17 +51,17 @@ impl Offers {
     /// Returns a message if a price cannot be read or belongs to another region.
     pub(super) fn record(&mut self, record: &[String], region: &str) -> Result<(), String> {
         self.records += 1;
-        let Some(places) = &self.places else {
-            self.places = heading(record);
+        let Some(columns) = &self.columns else {
+            self.columns = heading(record);
             return Ok(());
         };
-        let field = |column: usize| record.get(places.columns[column]).map_or("", String::as_str);
-        if WANTED.iter().any(|(column, text)| field(*column) != *text) || !is_machine(field(4), field(6)) {
+        let field = |column: usize| record.get(columns.required[column]).map_or("", String::as_str);
+        if WANTED.iter().any(|(column, text)| field(*column) != *text) || !is_instance(field(4), field(6)) {
             return Ok(());
         }
-        let ordinary = OPTIONAL.iter().zip(places.optional).all(|((_, allowed), place)| {
-            let said = place.and_then(|place| record.get(place)).map_or("", String::as_str);
-            said.is_empty() || allowed.contains(&said)
+        let ordinary = OPTIONAL.iter().zip(columns.optional).all(|((_, allowed), place)| {
+            let value = place.and_then(|place| record.get(place)).map_or("", String::as_str);
+            value.is_empty() || allowed.contains(&value)
         });
         if !ordinary {
             return Ok(());
@@ -85,7 +85,7 @@ impl Offers {
     /// # Errors
     /// Returns a message if there are no prices.
     pub(super) fn finish(self) -> Result<BTreeMap<String, i64>, String> {
-        match (self.places, self.prices.is_empty()) {
+        match (self.columns, self.prices.is_empty()) {
             (None, _) => Err("no header line".to_owned()),
             (Some(_), true) => Err(format!("no price of a Linux instance in {} records", self.records)),
             (Some(_), false) => Ok(self.prices),
@@ -95,7 +95,7 @@ impl Offers {
 
 /// Reports whether a record describes an instance. Bare metal is sold with dedicated tenancy, all other instances with shared
 /// tenancy.
-fn is_machine(family: &str, tenancy: &str) -> bool {
+fn is_instance(family: &str, tenancy: &str) -> bool {
     matches!(
         (family, tenancy),
         ("Compute Instance", "Shared") | ("Compute Instance (bare metal)", "Shared" | "Dedicated")
@@ -103,11 +103,11 @@ fn is_machine(family: &str, tenancy: &str) -> bool {
 }
 
 /// Returns the positions of the columns if the record is the header line; lines about the file precede it.
-fn heading(record: &[String]) -> Option<Places> {
+fn heading(record: &[String]) -> Option<Columns> {
     let place = |column: &str| record.iter().position(|name| name == column);
-    let mut columns = [0; COLUMNS.len()];
-    for (found, column) in columns.iter_mut().zip(COLUMNS) {
+    let mut required = [0; COLUMNS.len()];
+    for (found, column) in required.iter_mut().zip(COLUMNS) {
         *found = place(column)?;
     }
-    Some(Places { columns, optional: OPTIONAL.map(|(column, _)| place(column)) })
+    Some(Columns { required, optional: OPTIONAL.map(|(column, _)| place(column)) })
 }

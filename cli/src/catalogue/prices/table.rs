@@ -32,9 +32,9 @@ impl PriceTable {
     /// # Errors
     /// Returns an error if the given file cannot be read, or if any file is invalid or of another region.
     pub fn find(given: Option<&Path>, region: &str, facts: &Facts) -> Result<Self, Failure> {
-        let usual = usual_place(region).filter(|path| given.is_none() && path.exists());
+        let default = default_path(region).filter(|path| given.is_none() && path.exists());
         let mut on_demand = facts.on_demand.clone();
-        let Some(path) = given.map(Path::to_owned).or(usual) else {
+        let Some(path) = given.map(Path::to_owned).or(default) else {
             let source = format!("embedded on-demand prices of {EMBEDDED}");
             return Ok(Self { on_demand, source, estimated: region != EMBEDDED });
         };
@@ -56,7 +56,7 @@ impl PriceTable {
 
 /// Returns the default path of a region's table: in `$XDG_DATA_HOME/kerf`, else in `~/.local/share/kerf`.
 #[must_use]
-pub fn usual_place(region: &str) -> Option<PathBuf> {
+pub fn default_path(region: &str) -> Option<PathBuf> {
     let folder = |key: &str| std::env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = folder("XDG_DATA_HOME").or_else(|| Some(folder("HOME")?.join(".local/share")))?;
     Some(data.join("kerf").join(format!("prices-{region}.csv")))

@@ -67,7 +67,7 @@ impl Allowed {
 
 /// Returns all fields that the API server would reject.
 pub(in crate::input) fn faults(raw: &Raw) -> Vec<InputError> {
-    let mut faults: Vec<InputError> = formless(raw).into_iter().collect();
+    let mut faults: Vec<InputError> = without_template(raw).into_iter().collect();
     for part in ["spec", "template", "status"] {
         walk(raw, &raw.value[part], part, &mut faults);
     }
@@ -75,11 +75,11 @@ pub(in crate::input) fn faults(raw: &Raw) -> Vec<InputError> {
 }
 
 /// Rejects a pod without a spec, and a workload without a pod template.
-fn formless(raw: &Raw) -> Option<InputError> {
-    const MAKERS: [Kind; 5] = [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
+fn without_template(raw: &Raw) -> Option<InputError> {
+    const WORKLOADS: [Kind; 5] = [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::DaemonSet, Kind::Job];
     let (path, cure) = match raw.kind {
         Kind::Pod => ("/spec", "write its containers"),
-        kind if MAKERS.contains(&kind) => ("/spec/template", "write its pod template"),
+        kind if WORKLOADS.contains(&kind) => ("/spec/template", "write its pod template"),
         _ => return None,
     };
     let missing = raw.value.pointer(path).is_none();

@@ -76,7 +76,7 @@ impl Walk {
         if let (Some(pattern), Some(text)) = (schema["pattern"].as_str(), value.as_str())
             && regex_lite::Regex::new(pattern).is_ok_and(|known| !known.is_match(text))
         {
-            self.fault(path, &format!("{text:?} is not allowed"), looks(pattern));
+            self.fault(path, &format!("{text:?} is not allowed"), pattern_fix(pattern));
         }
         self.bounds(schema, value, path);
         if let Some(items) = value.as_array() {
@@ -171,7 +171,7 @@ const PATTERNS: [(&str, &str); 5] = [
     ("^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$", "write hours and minutes such as 8h or 1h30m"),
 ];
 
-fn looks(pattern: &str) -> String {
+fn pattern_fix(pattern: &str) -> String {
     let known = PATTERNS.iter().find(|(known, _)| *known == pattern);
     known.map_or_else(|| format!("it must match {pattern}"), |(_, cure)| (*cure).to_owned())
 }

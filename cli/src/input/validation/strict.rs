@@ -68,7 +68,7 @@ fn with_texts(name: &str, value: &Value) -> Value {
 fn compare(written: &Value, known: &Value, path: &str, lost: &mut Vec<String>) {
     match (written, known) {
         (Value::Object(written), Value::Object(known)) => {
-            for (name, value) in written.iter().filter(|(_, value)| says_something(value)) {
+            for (name, value) in written.iter().filter(|(_, value)| is_set(value)) {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 match known.get(name) {
                     Some(known) => compare(value, known, &path, lost),
@@ -86,7 +86,7 @@ fn compare(written: &Value, known: &Value, path: &str, lost: &mut Vec<String>) {
 }
 
 /// Reports whether a value is not empty. Empty values may be omitted when an object is serialized again.
-fn says_something(value: &Value) -> bool {
+fn is_set(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Object(fields) => !fields.is_empty(),

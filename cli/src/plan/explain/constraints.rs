@@ -57,8 +57,13 @@ fn tolerations(shape: &PodShape) -> String {
 
 fn spread(it: &Spread) -> String {
     let how = if it.hard { "spread" } else { "soft spread" };
-    let least = it.min_domains.map(|count| format!(", minDomains {count}")).unwrap_or_default();
-    format!("{how} over {}, maxSkew {}{least}, among pods with {}", it.key, it.max_skew, selector(it.selector.as_ref()))
+    let min_domains = it.min_domains.map(|count| format!(", minDomains {count}")).unwrap_or_default();
+    format!(
+        "{how} over {}, maxSkew {}{min_domains}, among pods with {}",
+        it.key,
+        it.max_skew,
+        selector(it.selector.as_ref())
+    )
 }
 
 fn pod_term(it: &PodTerm) -> String {

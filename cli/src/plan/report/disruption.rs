@@ -110,7 +110,7 @@ pub(super) fn disruption(answer: &PlanAnswer, interrupted: Vec<CommandReport>, n
     let unpacked = plan.report.unpacked.iter();
     let unpacked =
         unpacked.map(|it| NotResizedPod { pod: it.pod.clone(), node: it.node.clone(), why: it.why.to_string() });
-    let planned = plan.moves.iter().map(|it| moved(answer, it, names));
+    let planned = plan.moves.iter().map(|it| command(answer, it, names));
     Disruption {
         moves: interrupted.into_iter().chain(planned).collect(),
         stays,
@@ -139,7 +139,7 @@ fn resized(it: &Resize, own: &ContainerResize) -> Resized {
     }
 }
 
-fn moved(answer: &PlanAnswer, it: &PlannedCommand, names: &[String]) -> CommandReport {
+fn command(answer: &PlanAnswer, it: &PlannedCommand, names: &[String]) -> CommandReport {
     let name = |launch: &usize| names.get(*launch).cloned().unwrap_or_default();
     let mut pods: Vec<PodPlace> = it
         .pods
@@ -156,33 +156,34 @@ fn moved(answer: &PlanAnswer, it: &PlannedCommand, names: &[String]) -> CommandR
     pods.sort_by(|one, other| (&one.pod, &one.to).cmp(&(&other.pod, &other.to)));
     CommandReport {
         reason: it.reason.to_string(),
-        nodes: it.nodes.iter().map(|leaver| leaver.node.clone()).collect(),
+        nodes: it.nodes.iter().map(|removed_node| removed_node.node.clone()).collect(),
         replacements: it.replacements.iter().map(name).collect(),
         pods,
         saving_per_hour: it.saving.map(|saving| dollars(saving.0)),
         saving: it.saving.map(|saving| saving.0),
-        why: format!("{}{}", it.why, left_behind(answer, it)),
+        why: format!("{}{}", it.why, unplaced_pods(answer, it)),
     }
 }
 
 /// Returns the pods without a planned place, as the end of a sentence. The removal of an unhealthy node does not wait for
 /// places.
-fn left_behind(answer: &PlanAnswer, it: &PlannedCommand) -> String {
-    let goes = |node: &&planner::Node| it.nodes.iter().any(|leaver| leaver.node == node.name);
-    let going: Vec<&planner::Node> = answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(goes).collect();
-    let left = without_place(&going, it.pods.len());
-    left.map(|left| format!("; its {left} are rescheduled after its removal")).unwrap_or_default()
+fn unplaced_pods(answer: &PlanAnswer, it: &PlannedCommand) -> String {
+    let is_removed = |node: &&planner::Node| it.nodes.iter().any(|removed_node| removed_node.node == node.name);
+    let removed: Vec<&planner::Node> =
+        answer.built.snapshot.nodes.iter().map(AsRef::as_ref).filter(is_removed).collect();
+    let unplaced = without_place(&removed, it.pods.len());
+    unplaced.map(|unplaced| format!("; its {unplaced} are rescheduled after its removal")).unwrap_or_default()
 }
 
 /// Returns the number of pods on removed nodes that need a place and have none, if `placed` pods have one; `None` if all have
 /// one.
-pub(super) fn without_place(going: &[&planner::Node], placed: usize) -> Option<String> {
-    let all = going.iter().flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
+pub(super) fn without_place(removed: &[&planner::Node], placed: usize) -> Option<String> {
+    let all = removed.iter().flat_map(|node| &node.pods).filter(|pod| pod.reschedulable).count();
     Some(all.saturating_sub(placed)).filter(|count| *count > 0).map(|count| counted(count, "pod"))
 }
 
 /// Returns the names of pods that move to a launch, by the launch's position.
-pub(super) fn arriving(answer: &PlanAnswer) -> BTreeMap<usize, Vec<String>> {
+pub(super) fn pods_by_launch(answer: &PlanAnswer) -> BTreeMap<usize, Vec<String>> {
     let mut pods: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for pod in answer.plan.moves.iter().flat_map(|it| &it.pods) {
         if let Destination::Launch(launch) = pod.to {

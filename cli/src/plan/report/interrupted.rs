@@ -24,45 +24,45 @@ struct InterruptedNode<'a> {
 }
 
 /// Returns one entry for each interrupted node, or for several whose pods share new nodes; `names` are those of the launches.
-pub(super) fn moves(answer: &PlanAnswer, names: &[String]) -> Vec<CommandReport> {
+pub(super) fn commands(answer: &PlanAnswer, names: &[String]) -> Vec<CommandReport> {
     let mut all: Vec<InterruptedNode<'_>> = Vec::new();
-    for (node, why) in taken(answer) {
-        let mut own = alone(answer, node, why, names);
-        let (shared, apart) =
-            all.into_iter().partition(|it: &InterruptedNode<'_>| !it.launches.is_disjoint(&own.launches));
-        all = apart;
+    for (node, why) in interrupted_nodes(answer) {
+        let mut entry = single(answer, node, why, names);
+        let (shared, disjoint) =
+            all.into_iter().partition(|it: &InterruptedNode<'_>| !it.launches.is_disjoint(&entry.launches));
+        all = disjoint;
         for other in shared {
-            own = other.with(own);
+            entry = other.merged_with(entry);
         }
-        all.push(own);
+        all.push(entry);
     }
     all.sort_by_key(|it| it.nodes.first().map(|node| &node.name));
-    all.into_iter().map(|it| moved(answer, it, names)).collect()
+    all.into_iter().map(|it| command(answer, it, names)).collect()
 }
 
 /// Returns the positions of launches that take pods of interrupted nodes.
-pub(super) fn bought(answer: &PlanAnswer) -> BTreeSet<usize> {
+pub(super) fn launches(answer: &PlanAnswer) -> BTreeSet<usize> {
     let launch = |(_, verdict): (usize, &PodVerdict)| match verdict {
         PodVerdict::Launch { launch, .. } => Some(*launch),
         _ => None,
     };
-    taken(answer).flat_map(|(node, _)| pods(answer, node)).filter_map(launch).collect()
+    interrupted_nodes(answer).flat_map(|(node, _)| pods(answer, node)).filter_map(launch).collect()
 }
 
 /// Returns the nodes whose instances are interrupted, by name, with the notice.
-fn taken(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Node, String)> {
+fn interrupted_nodes(answer: &PlanAnswer) -> impl Iterator<Item = (&planner::Node, String)> {
     let objects: BTreeMap<&str, &Node> =
         answer.cluster.objects.nodes.iter().map(|node| (node.name(), node.as_ref())).collect();
     answer.built.snapshot.nodes.iter().filter_map(move |node| {
         let object = objects.get(node.name.as_str())?;
-        let word = object.condition(condition::INTERRUPTED).map_or("", |said| said.reason.as_str());
+        let notice = object.condition(condition::INTERRUPTED).map_or("", |condition| condition.reason.as_str());
         let why = match node.leaving.as_ref()? {
-            Leaving::Interrupted { deadline: Some(at) } => format!("instance terminates at {} ({word})", moment(*at)),
-            Leaving::Interrupted { deadline: None } => format!("instance terminates at an unknown time ({word})"),
+            Leaving::Interrupted { deadline: Some(at) } => format!("instance terminates at {} ({notice})", moment(*at)),
+            Leaving::Interrupted { deadline: None } => format!("instance terminates at an unknown time ({notice})"),
             Leaving::Deleting => {
                 RiskSaid::wants_replacement(object)?;
-                let word = reason::REBALANCE_RECOMMENDATION;
-                format!("instance may be interrupted ({word}), removed once its pods have ready nodes")
+                let notice = reason::REBALANCE_RECOMMENDATION;
+                format!("instance may be interrupted ({notice}), removed once its pods have ready nodes")
             }
         };
         Some((node.as_ref(), why))
@@ -81,27 +81,27 @@ fn pods<'a>(answer: &'a PlanAnswer, node: &'a planner::Node) -> impl Iterator<It
     own.map(|(position, (_, verdict))| (position, verdict))
 }
 
-fn alone<'a>(answer: &'a PlanAnswer, node: &'a planner::Node, why: String, names: &[String]) -> InterruptedNode<'a> {
-    let mut own = InterruptedNode { nodes: vec![node], launches: BTreeSet::new(), pods: Vec::new(), why: Vec::new() };
+fn single<'a>(answer: &'a PlanAnswer, node: &'a planner::Node, why: String, names: &[String]) -> InterruptedNode<'a> {
+    let mut entry = InterruptedNode { nodes: vec![node], launches: BTreeSet::new(), pods: Vec::new(), why: Vec::new() };
     for (position, verdict) in pods(answer, node) {
         let to = match verdict {
             PodVerdict::Existing { node, .. } => node.clone(),
             PodVerdict::Launch { launch, .. } => {
-                own.launches.insert(*launch);
+                entry.launches.insert(*launch);
                 names.get(*launch).cloned().unwrap_or_default()
             }
             PodVerdict::Unschedulable { .. } | PodVerdict::Postponed => continue,
         };
         let pod = answer.built.snapshot.pods[position].name.clone();
-        own.pods.push(PodPlace { pod, to, surge: false });
+        entry.pods.push(PodPlace { pod, to, surge: false });
     }
-    let left = without_place(&[node], own.pods.len());
-    own.why = vec![left.map_or_else(|| why.clone(), |left| format!("{why}; its {left} are unschedulable"))];
-    own
+    let left = without_place(&[node], entry.pods.len());
+    entry.why = vec![left.map_or_else(|| why.clone(), |left| format!("{why}; its {left} are unschedulable"))];
+    entry
 }
 
 impl InterruptedNode<'_> {
-    fn with(mut self, other: Self) -> Self {
+    fn merged_with(mut self, other: Self) -> Self {
         self.nodes.extend(other.nodes);
         self.launches.extend(other.launches);
         self.pods.extend(other.pods);
@@ -110,10 +110,10 @@ impl InterruptedNode<'_> {
     }
 }
 
-fn moved(answer: &PlanAnswer, mut it: InterruptedNode<'_>, names: &[String]) -> CommandReport {
+fn command(answer: &PlanAnswer, mut it: InterruptedNode<'_>, names: &[String]) -> CommandReport {
     let saving = saving(answer, &it);
     let mut nodes: Vec<&str> = it.nodes.iter().map(|node| node.name.as_str()).collect();
-    let why = story(&nodes, &it.why);
+    let why = grouped_notices(&nodes, &it.why);
     nodes.sort_unstable();
     it.pods.sort_by(|one, other| (&one.pod, &one.to).cmp(&(&other.pod, &other.to)));
     CommandReport {
@@ -128,18 +128,18 @@ fn moved(answer: &PlanAnswer, mut it: InterruptedNode<'_>, names: &[String]) -> 
 }
 
 /// Returns the notices of the nodes; nodes with the same notice are grouped.
-fn story(nodes: &[&str], announced: &[String]) -> String {
-    let mut told: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (node, why) in nodes.iter().zip(announced) {
-        told.entry(why).or_default().insert(node);
+fn grouped_notices(nodes: &[&str], notices: &[String]) -> String {
+    let mut by_notice: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (node, why) in nodes.iter().zip(notices) {
+        by_notice.entry(why).or_default().insert(node);
     }
-    if let [why] = told.keys().collect::<Vec<_>>().as_slice() {
+    if let [why] = by_notice.keys().collect::<Vec<_>>().as_slice() {
         return (**why).to_owned();
     }
-    let of = |(why, nodes): (&str, BTreeSet<&str>)| {
+    let group = |(why, nodes): (&str, BTreeSet<&str>)| {
         format!("{}: {why}", nodes.into_iter().collect::<Vec<_>>().join(" and "))
     };
-    told.into_iter().map(of).collect::<Vec<_>>().join("; ")
+    by_notice.into_iter().map(group).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the savings in millionths of a dollar per hour, fees included; `None` if a price is unknown.

@@ -29,13 +29,13 @@ pub struct SplitReport {
 }
 
 impl SplitReport {
-    fn count(&mut self, bought: &str) {
-        let side = match bought {
+    fn count(&mut self, capacity_type: &str) {
+        let counter = match capacity_type {
             "" => &mut self.unknown,
-            bought if bought == CapacityType::Spot.as_str() => &mut self.spot,
+            capacity_type if capacity_type == CapacityType::Spot.as_str() => &mut self.spot,
             _ => &mut self.on_demand,
         };
-        *side += 1;
+        *counter += 1;
     }
 }
 
@@ -43,22 +43,22 @@ impl SplitReport {
 pub(super) fn splits(answer: &PlanAnswer) -> Vec<SplitReport> {
     let snapshot = &answer.built.snapshot;
     let mut all: BTreeMap<&CapacitySplit, SplitReport> = BTreeMap::new();
-    let places = places(answer);
+    let capacity_types = capacity_types(answer);
     let planned = snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none());
     for (mix, position) in planned.clone().filter_map(|(position, pod)| Some((pod.mix.as_deref()?, position))) {
         let split = all.entry(mix).or_default();
-        match places.get(&position) {
-            Some(bought) => split.count(bought),
+        match capacity_types.get(&position) {
+            Some(capacity_type) => split.count(capacity_type),
             None => split.waiting += 1,
         }
     }
     let known: BTreeSet<&str> = planned.map(|(_, pod)| pod.uid.as_str()).collect();
-    let moved = moved(answer);
+    let destinations = destinations(answer);
     for node in &snapshot.nodes {
         let own = node.labels.get(label::CAPACITY_TYPE).map_or("", String::as_str);
         for pod in node.pods.iter().filter(|pod| !pod.ending && !known.contains(pod.uid.as_str())) {
             if let Some(mix) = &pod.mix {
-                all.entry(mix).or_default().count(moved.get(pod.uid.as_str()).map_or(own, String::as_str));
+                all.entry(mix).or_default().count(destinations.get(pod.uid.as_str()).map_or(own, String::as_str));
             }
         }
     }
@@ -72,23 +72,23 @@ pub(super) fn splits(answer: &PlanAnswer) -> Vec<SplitReport> {
 }
 
 /// Returns the capacity type of each placed pod's node. A NodeClaim that allows both counts as its likely capacity type.
-fn places(answer: &PlanAnswer) -> BTreeMap<usize, String> {
-    let machines = view::launched(answer).into_iter().chain(view::existing(answer));
-    machines.flat_map(|it| it.pods.into_iter().map(move |pod| (pod, it.bought.clone()))).collect()
+fn capacity_types(answer: &PlanAnswer) -> BTreeMap<usize, String> {
+    let rows = view::launched(answer).into_iter().chain(view::existing(answer));
+    rows.flat_map(|it| it.pods.into_iter().map(move |pod| (pod, it.capacity_type.clone()))).collect()
 }
 
 /// Returns the capacity type of the destination for running pods that move, by UID.
-fn moved(answer: &PlanAnswer) -> BTreeMap<&str, String> {
+fn destinations(answer: &PlanAnswer) -> BTreeMap<&str, String> {
     let launched = view::launched(answer);
-    let bought = |to: &Destination| match to {
-        Destination::Launch(position) => launched.get(*position).map(|it| it.bought.clone()),
+    let capacity_type = |to: &Destination| match to {
+        Destination::Launch(position) => launched.get(*position).map(|it| it.capacity_type.clone()),
         Destination::Node(name) => {
             let node = answer.built.snapshot.nodes.iter().find(|node| node.name == *name);
             node.and_then(|node| node.labels.get(label::CAPACITY_TYPE)).cloned()
         }
     };
     let pods = answer.plan.moves.iter().flat_map(|it| &it.pods);
-    pods.map(|pod| (pod.uid.as_str(), bought(&pod.to).unwrap_or_default())).collect()
+    pods.map(|pod| (pod.uid.as_str(), capacity_type(&pod.to).unwrap_or_default())).collect()
 }
 
 /// Returns the split that the pods of a workload request together.

@@ -27,7 +27,7 @@ impl<'a> Owner<'a> {
 }
 
 /// Returns the pod of this name that its owner would create.
-pub(super) fn made_from(owner: &Owner<'_>, template: &PodTemplateSpec, name: String) -> Pod {
+pub(super) fn pod_from_template(owner: &Owner<'_>, template: &PodTemplateSpec, name: String) -> Pod {
     let reference = OwnerReference {
         api_version: owner.api_version.to_owned(),
         kind: owner.kind.to_owned(),
@@ -66,15 +66,15 @@ pub(super) fn complete(pods: &mut [Arc<Pod>], classes: &[Arc<PriorityClass>]) ->
             }
             pod.spec.priority = Some(priority.unwrap_or_default());
         }
-        refuse(pod);
+        mark_unschedulable(pod);
     }
     warnings
 }
 
 /// Adds kube-scheduler's condition to a pod without one: unschedulable, or gated by its scheduling gates.
-fn refuse(pod: &mut Pod) {
-    let unseen = pod.condition(condition::POD_SCHEDULED).is_none();
-    if !unseen || pod.is_bound() || pod.is_terminal() {
+fn mark_unschedulable(pod: &mut Pod) {
+    let is_new = pod.condition(condition::POD_SCHEDULED).is_none();
+    if !is_new || pod.is_bound() || pod.is_terminal() {
         return;
     }
     let gated = !pod.spec.scheduling_gates.is_empty();

@@ -26,11 +26,11 @@ pub(super) fn of_stateful_set(set: &StatefulSet, pods: &mut [Pod], claims: &mut 
                 ..Volume::default()
             });
             if known.insert((namespace.to_owned(), claim.clone())) {
-                let mut made = template.clone();
-                made.metadata.name = Some(claim);
-                made.metadata.namespace = Some(namespace.to_owned());
-                made.status = PersistentVolumeClaimStatus::default();
-                claims.push(Arc::new(made));
+                let mut new = template.clone();
+                new.metadata.name = Some(claim);
+                new.metadata.namespace = Some(namespace.to_owned());
+                new.status = PersistentVolumeClaimStatus::default();
+                claims.push(Arc::new(new));
             }
         }
     }
