@@ -97,7 +97,7 @@ pub enum Warning {
         size: usize,
     },
     /// The user's settings have taints that plans do not consider.
-    TaintsLeftOut {
+    IgnoredTaints {
         /// Sorted keys of the taints.
         keys: Vec<String>,
     },
@@ -109,7 +109,7 @@ pub enum Warning {
         nearest: Option<String>,
     },
     /// Bottlerocket would reject a table.
-    TableLeftOut {
+    IgnoredTable {
         /// Name of the table.
         name: String,
     },
@@ -123,7 +123,7 @@ impl fmt::Display for Warning {
             Self::NearLimit { size } => {
                 write!(out, "user data has {size} bytes, near the limit of EC2 of {LIMIT}; shorten spec.userData")
             }
-            Self::TaintsLeftOut { keys } => write!(
+            Self::IgnoredTaints { keys } => write!(
                 out,
                 "settings.kubernetes.node-taints in spec.userData has {}, which the NodePool does not have: \
                  ignored; add them to taints or startupTaints of the NodePool",
@@ -137,7 +137,7 @@ impl fmt::Display for Warning {
                 }
                 write!(out, "an image that does not know it will not start")
             }
-            Self::TableLeftOut { name } => {
+            Self::IgnoredTable { name } => {
                 write!(out, "{name} in spec.userData is ignored; Bottlerocket reads only settings")
             }
             Self::AgentFromImage => write!(
