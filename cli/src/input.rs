@@ -24,7 +24,7 @@ pub(crate) use files::File;
 pub(crate) use text::{is_blank, pieces};
 
 use kinds::Verdict;
-use raw::Raw;
+use raw::{ObjectKey, Raw};
 
 /// Content of the paths.
 #[derive(Clone, Debug, Default)]
@@ -79,9 +79,9 @@ pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputErrors> {
 /// Objects, warnings and errors of the documents read so far.
 #[derive(Default)]
 struct Reader {
-    found: BTreeMap<(Kind, String, String), Raw>,
+    found: BTreeMap<ObjectKey, Raw>,
     /// Objects with a `generateName` and no name, by their `generateName`.
-    unnamed: BTreeMap<(Kind, String, String), Vec<Raw>>,
+    unnamed: BTreeMap<ObjectKey, Vec<Raw>>,
     ignored: BTreeMap<String, usize>,
     warnings: Vec<String>,
     notes: Vec<String>,
@@ -119,14 +119,14 @@ impl Reader {
             Ok(raw) if !raw.name.is_empty() => self.keep(raw),
             Ok(raw) if raw.generate_name().is_empty() => self.errors.push(raw.nameless()),
             Ok(raw) => {
-                let key = (kind, raw.namespace.clone(), raw.generate_name().to_owned());
+                let key = ObjectKey { name: raw.generate_name().to_owned(), ..raw.key() };
                 self.unnamed.entry(key).or_default().push(raw);
             }
         }
     }
 
     fn keep(&mut self, raw: Raw) {
-        let key = (raw.kind, raw.namespace.clone(), raw.name.clone());
+        let key = raw.key();
         match self.found.get(&key) {
             None => {
                 self.found.insert(key, raw);
@@ -140,12 +140,14 @@ impl Reader {
 
     /// Names the objects that have only a `generateName`: the prefix and a number, in the order of their content.
     fn name_generated(&mut self) {
-        for ((kind, namespace, prefix), mut list) in std::mem::take(&mut self.unnamed) {
+        for (key, mut list) in std::mem::take(&mut self.unnamed) {
             list.sort_by_cached_key(|raw| raw.value.to_string());
             for (number, mut raw) in list.into_iter().enumerate() {
-                raw.name = format!("{prefix}{number}");
+                raw.name = format!("{}{number}", key.name);
                 raw.value["metadata"]["name"] = Value::from(raw.name.clone());
-                note_generated_name(&mut self.notes, &raw, &self.found, &(kind, namespace.clone(), raw.name.clone()));
+                if !self.found.contains_key(&raw.key()) {
+                    self.notes.push(format!("{}: no name, using {}", raw.place, raw.name));
+                }
                 self.keep(raw);
             }
         }
@@ -195,16 +197,5 @@ fn remove_nulls(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(remove_nulls),
         _ => {}
-    }
-}
-
-fn note_generated_name(
-    notes: &mut Vec<String>,
-    raw: &Raw,
-    found: &BTreeMap<(Kind, String, String), Raw>,
-    key: &(Kind, String, String),
-) {
-    if !found.contains_key(key) {
-        notes.push(format!("{}: no name, using {}", raw.place, raw.name));
     }
 }

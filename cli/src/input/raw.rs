@@ -5,6 +5,15 @@ use serde_json::Value;
 use super::error::{InputError, Place, quoted};
 use super::kinds::Kind;
 
+/// Identity of an object in the input, in the order of the result.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ObjectKey {
+    pub(super) kind: Kind,
+    pub(super) namespace: String,
+    /// Name, or `generateName` of an object without a name.
+    pub(super) name: String,
+}
+
 /// One object as it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
@@ -32,6 +41,11 @@ impl Raw {
             (true, namespace) => namespace,
         };
         Ok(Self { place, kind, namespace, name, value })
+    }
+
+    /// Returns the identity of the object.
+    pub(super) fn key(&self) -> ObjectKey {
+        ObjectKey { kind: self.kind, namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
     /// Returns `namespace/name`, or the name of an object without a namespace.
