@@ -1,8 +1,8 @@
 //! `kerf adopt --check`: changes on takeover from Karpenter, computed from the objects of a cluster. Nothing is written to the
 //! cluster.
 
-mod others;
 mod pools;
+mod programs;
 mod report;
 
 use std::io::Read;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::input::{self, InputErrors, Place};
 
-pub use report::{Finding, Report, Weight};
+pub use report::{Finding, Report, Severity};
 
 /// Checks the objects in files and folders, and in standard input for `-`, in the format of `kubectl get -o yaml`.
 ///
@@ -34,7 +34,7 @@ pub fn check(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Report, InputErr
 pub fn report(objects: &[Value]) -> Report {
     let mut flat = Vec::new();
     objects.iter().for_each(|object| flatten(object, &mut flat));
-    let mut findings = others::findings(&flat);
+    let mut findings = programs::findings(&flat);
     findings.extend(pools::findings(&flat));
     Report::new(findings)
 }

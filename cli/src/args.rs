@@ -1,5 +1,8 @@
 //! Flags and environment variables as they are written; `settings` converts them into values.
 
+mod selector;
+mod settings;
+
 use std::path::PathBuf;
 
 use api::label;
@@ -8,8 +11,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 
-use crate::settings::{Settings, Sizes};
-use crate::types::Selector;
+pub use selector::Selector;
+pub use settings::{Settings, Sizes};
 
 /// Command line of `kerf`.
 #[derive(Debug, Parser)]
@@ -83,7 +86,7 @@ pub struct Subject {
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
     /// Time to plan for [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = moment)]
+    #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub now: Option<Timestamp>,
     /// Seed for ties that no other rule breaks
     #[arg(long, default_value_t = 0)]
@@ -272,6 +275,6 @@ fn family(text: &str) -> Result<AmiFamily, String> {
         .ok_or_else(|| format!("unknown image family {text:?}; known are {}", names.join(", ")))
 }
 
-fn moment(text: &str) -> Result<Timestamp, String> {
+fn timestamp(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| format!("{text:?} is not a timestamp: write it like 2026-11-21T12:00:00Z"))
 }

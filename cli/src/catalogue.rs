@@ -3,6 +3,7 @@
 pub(crate) mod assumed;
 mod custom;
 mod embedded;
+pub mod prices;
 mod spot;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ use crate::input::Objects;
 
 pub use custom::{Custom, read as read_custom};
 pub(crate) use embedded::EmbeddedCatalogue;
-pub(crate) use spot::guess;
+pub(crate) use spot::estimate_warning;
 pub use spot::{SPOT_PER_MILLE, read as read_spot};
 
 /// Regions whose zones are embedded.
@@ -63,29 +64,29 @@ pub struct CatalogueSet {
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, or if the region is unknown.
-pub fn offer(objects: &Objects, wish: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
-    let mut offer = match &wish.file {
-        Some(path) => custom_offer(objects, custom::read(path)?, path),
-        None => embedded_offer(objects, wish, now)?,
+pub fn build(objects: &Objects, options: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
+    let mut set = match &options.file {
+        Some(path) => from_file(objects, custom::read(path)?, path),
+        None => from_embedded(objects, options, now)?,
     };
-    if !wish.reserved {
-        for catalogue in offer.catalogues.values_mut() {
-            leave_out_reserved(Arc::make_mut(catalogue));
+    if !options.reserved {
+        for catalogue in set.catalogues.values_mut() {
+            remove_reserved(Arc::make_mut(catalogue));
         }
     }
-    offer.warnings.sort();
-    offer.warnings.dedup();
-    Ok(offer)
+    set.warnings.sort();
+    set.warnings.dedup();
+    Ok(set)
 }
 
-fn leave_out_reserved(catalogue: &mut Catalogue) {
+fn remove_reserved(catalogue: &mut Catalogue) {
     for kind in &mut catalogue.types {
         kind.offerings.retain(|offering| offering.capacity_type != CapacityType::Reserved);
     }
 }
 
 /// Returns the classes that NodePools and NodeClaims name.
-fn named(objects: &Objects) -> BTreeSet<&NodeClassRef> {
+fn referenced_classes(objects: &Objects) -> BTreeSet<&NodeClassRef> {
     let pools = objects.pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref);
     pools.chain(objects.claims.iter().map(|claim| &claim.spec.node_class_ref)).collect()
 }
@@ -108,52 +109,52 @@ fn unready(class: &EC2NodeClass) -> Option<String> {
 }
 
 /// Uses one catalogue for every class. Settings of the class have no effect on its instance types.
-fn custom_offer(objects: &Objects, custom: Custom, path: &std::path::Path) -> CatalogueSet {
+fn from_file(objects: &Objects, custom: Custom, path: &std::path::Path) -> CatalogueSet {
     let Custom { types, warnings } = custom;
     let labels = types.iter().flat_map(|kind| kind.labels.keys()).filter(|key| !label::is_well_known(key)).cloned();
-    let mut offer = CatalogueSet { warnings, labels: labels.collect(), ..CatalogueSet::default() };
-    for reference in named(objects) {
+    let mut set = CatalogueSet { warnings, labels: labels.collect(), ..CatalogueSet::default() };
+    for reference in referenced_classes(objects) {
         if let Some(why) = class(objects, &reference.name).and_then(unready) {
-            offer.warnings.push(why);
+            set.warnings.push(why);
             continue;
         }
         let catalogue = Catalogue { name: reference.name.clone(), types: types.clone() };
-        offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
+        set.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
-    offer.sources.push(format!("{} instance types from {}", types.len(), path.display()));
-    offer
+    set.sources.push(format!("{} instance types from {}", types.len(), path.display()));
+    set
 }
 
-fn embedded_offer(objects: &Objects, wish: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
-    let region = region(objects, wish.region.as_deref())?;
-    let world = EmbeddedCatalogue::new(&region, wish.prices.as_deref(), wish.spot_prices.as_deref())?;
-    let mut offer = CatalogueSet {
-        sources: vec![world.source.clone()],
-        warnings: world.warnings.clone(),
+fn from_embedded(objects: &Objects, options: &CatalogueOptions, now: Timestamp) -> Result<CatalogueSet, Failure> {
+    let region = region(objects, options.region.as_deref())?;
+    let embedded = EmbeddedCatalogue::new(&region, options.prices.as_deref(), options.spot_prices.as_deref())?;
+    let mut set = CatalogueSet {
+        sources: vec![embedded.source.clone()],
+        warnings: embedded.warnings.clone(),
         ..CatalogueSet::default()
     };
-    offer.warnings.extend(spot::warning(objects).filter(|_| world.spot_is_estimated));
-    let settings = cloud::Settings { region: region.clone(), ..wish.settings.clone() };
-    for reference in named(objects) {
-        let known = known_class(objects, reference, &mut offer.warnings);
+    set.warnings.extend(spot::warning(objects).filter(|_| embedded.spot_is_estimated));
+    let settings = cloud::Settings { region: region.clone(), ..options.settings.clone() };
+    for reference in referenced_classes(objects) {
+        let known = known_class(objects, reference, &mut set.warnings);
         let Some(known) = known else { continue };
         let images = assumed::images(&known);
-        let class = ClassSettings::new(&known, assumed::zones(&known, &world.zones)).map_err(Failure::input)?;
+        let class = ClassSettings::new(&known, assumed::zones(&known, &embedded.zones)).map_err(Failure::input)?;
         let source = Source {
-            infos: &world.infos,
-            facts: world.facts,
-            offerings: &world.market,
+            infos: &embedded.infos,
+            facts: embedded.facts,
+            offerings: &embedded.offering_source,
             shortages: &UnavailableOfferings::default(),
             images: &images,
         };
         let mut catalogue = cloud::types::catalogue(&source, &class, &settings, now);
-        assumed::forget_unknown_zone_ids(&mut catalogue);
-        if wish.reserved {
-            offer.warnings.extend(assumed::add_reservations(&mut catalogue, &known, now));
+        assumed::remove_unknown_zone_ids(&mut catalogue);
+        if options.reserved {
+            set.warnings.extend(assumed::add_reservations(&mut catalogue, &known, now));
         }
-        offer.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
+        set.catalogues.insert(reference.name.clone(), Arc::new(catalogue));
     }
-    Ok(offer)
+    Ok(set)
 }
 
 /// Returns the class from the input, or a class with only a name and default settings.
@@ -177,14 +178,14 @@ fn known_class(objects: &Objects, reference: &NodeClassRef, warnings: &mut Vec<S
 }
 
 /// Returns the requested region, else the one region that the objects name, else the first embedded region.
-fn region(objects: &Objects, wished: Option<&str>) -> Result<String, Failure> {
-    let spoken: BTreeSet<String> = spoken_of(objects);
-    let region = match (wished, spoken.len()) {
+fn region(objects: &Objects, requested: Option<&str>) -> Result<String, Failure> {
+    let named: BTreeSet<String> = named_regions(objects);
+    let region = match (requested, named.len()) {
         (Some(region), _) => region.to_owned(),
         (None, 0) => DEFAULT_REGION.to_owned(),
-        (None, 1) => spoken.into_iter().next().unwrap_or_default(),
+        (None, 1) => named.into_iter().next().unwrap_or_default(),
         (None, _) => {
-            let list: Vec<String> = spoken.into_iter().collect();
+            let list: Vec<String> = named.into_iter().collect();
             let problem = format!("the objects have several regions: {}", list.join(", "));
             return Err(Failure::usage(format!("{problem}; set --region")));
         }
@@ -199,12 +200,12 @@ fn region(objects: &Objects, wished: Option<&str>) -> Result<String, Failure> {
 }
 
 /// Returns the regions of node labels and of the subnets in class status.
-fn spoken_of(objects: &Objects) -> BTreeSet<String> {
-    let of_nodes = objects.nodes.iter().filter_map(|node| node.metadata.labels.as_ref()?.get(label::REGION)).cloned();
+fn named_regions(objects: &Objects) -> BTreeSet<String> {
+    let from_nodes = objects.nodes.iter().filter_map(|node| node.metadata.labels.as_ref()?.get(label::REGION)).cloned();
     let subnets = objects.classes.iter().filter_map(|class| class.status.as_ref()).flat_map(|status| &status.subnets);
-    let of_zones = subnets.filter_map(|subnet| {
+    let from_subnets = subnets.filter_map(|subnet| {
         let region = subnet.zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
         (!region.is_empty()).then(|| region.to_owned())
     });
-    of_nodes.chain(of_zones).collect()
+    from_nodes.chain(from_subnets).collect()
 }

@@ -17,9 +17,9 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use crate::input::{self, File, InputError, InputErrors};
-use class::Age;
+use class::ClassVersion;
 use document::{Document, SourceText};
-use object::{Object, Sort};
+use object::{Object, RemarkKind};
 use tree::Node;
 
 pub use cluster_autoscaler::from_cluster_autoscaler;
@@ -53,36 +53,37 @@ pub fn convert_text(name: &str, text: &str) -> Result<Converted, InputErrors> {
 }
 
 fn texts(files: &[File]) -> Result<Converted, InputErrors> {
-    let mut sheets: Vec<SourceText> = files.iter().map(SourceText::read).collect();
-    let mut errors: Vec<InputError> = sheets.iter_mut().flat_map(|sheet| std::mem::take(&mut sheet.errors)).collect();
-    errors.extend(document::mixed(&sheets));
-    let mut objects: Vec<&mut Object> = sheets.iter_mut().flat_map(SourceText::objects).collect();
-    modernise(&mut objects);
-    namesakes(&mut objects);
+    let mut sources: Vec<SourceText> = files.iter().map(SourceText::read).collect();
+    let mut errors: Vec<InputError> =
+        sources.iter_mut().flat_map(|source| std::mem::take(&mut source.errors)).collect();
+    errors.extend(document::mixed(&sources));
+    let mut objects: Vec<&mut Object> = sources.iter_mut().flat_map(SourceText::objects).collect();
+    convert_objects(&mut objects);
+    reject_duplicate_classes(&mut objects);
     move_kubelets(&mut objects);
     let mut out = Converted::default();
     for object in &mut objects {
-        object.hear_beside();
+        object.take_split_off_messages();
         object.edited = object.is_changed();
         if object.edited && !object.label.is_empty() {
-            object.forget_server();
+            object.remove_server_fields();
         }
         if object.faults.is_empty() {
-            check(object);
+            validate(object);
         }
         errors.append(&mut object.faults);
     }
     if !errors.is_empty() {
         return Err(InputErrors::new(errors));
     }
-    for sheet in &sheets {
-        sheet.write(&mut out);
+    for source in &sources {
+        source.write(&mut out);
     }
     Ok(out)
 }
 
 /// Converts each object into its v1 form.
-fn modernise(objects: &mut [&mut Object]) {
+fn convert_objects(objects: &mut [&mut Object]) {
     let classes: Vec<String> =
         objects.iter().filter(|object| is_class(object)).map(|it| it.name().to_owned()).collect();
     for object in objects.iter_mut() {
@@ -91,18 +92,18 @@ fn modernise(objects: &mut [&mut Object]) {
         match [api[0].as_str(), api[1].as_str(), api[2].as_str()] {
             ["karpenter.sh", "v1alpha5", "Provisioner"] => {
                 let inline = pool::provisioner(object, &classes);
-                object.beside = inline.map(|root| Box::new(Object::new(object.place.clone(), root)));
-                if let Some(class) = object.beside.as_deref_mut() {
-                    class::modernise(class, Age::Alpha);
+                object.split_off = inline.map(|root| Box::new(Object::new(object.place.clone(), root)));
+                if let Some(class) = object.split_off.as_deref_mut() {
+                    class::modernise(class, ClassVersion::Alpha);
                 }
             }
             ["karpenter.sh", "v1beta1" | "v1", "NodePool"] => pool::modernise(object, &classes),
-            ["karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate"] => class::modernise(object, Age::Alpha),
-            ["karpenter.k8s.aws", "v1beta1", "EC2NodeClass"] => class::modernise(object, Age::Beta),
-            ["karpenter.k8s.aws", "v1", "EC2NodeClass"] => class::modernise(object, Age::Current),
+            ["karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate"] => class::modernise(object, ClassVersion::Alpha),
+            ["karpenter.k8s.aws", "v1beta1", "EC2NodeClass"] => class::modernise(object, ClassVersion::Beta),
+            ["karpenter.k8s.aws", "v1", "EC2NodeClass"] => class::modernise(object, ClassVersion::Current),
             ["karpenter.sh", "v1", "NodeClaim"] | ["karpenter.sh", "v1beta1", "NodeClaim"] => {}
             ["", _, _] => values::modernise(object),
-            [_, _, kind] => stranger(object, kind),
+            [_, _, kind] => reject_unsupported(object, kind),
         }
     }
     let expiries: Vec<(String, String)> =
@@ -115,9 +116,9 @@ fn modernise(objects: &mut [&mut Object]) {
 }
 
 /// Rejects a class of a Provisioner's provider whose name another class has.
-fn namesakes(objects: &mut [&mut Object]) {
+fn reject_duplicate_classes(objects: &mut [&mut Object]) {
     let classes: Vec<String> = objects.iter().filter(|it| is_class(it)).map(|it| it.name().to_owned()).collect();
-    for object in objects.iter_mut().filter(|object| object.beside.is_some()) {
+    for object in objects.iter_mut().filter(|object| object.split_off.is_some()) {
         if classes.iter().any(|class| class == object.name()) {
             let cure = "write the provider as an AWSNodeTemplate with another name and a providerRef to it";
             object.refuse("spec", "the EC2NodeClass of its provider would have the name of another one", cure);
@@ -127,8 +128,8 @@ fn namesakes(objects: &mut [&mut Object]) {
 
 /// Returns a NodePool's name, and the age at which its nodes expire.
 fn expiry(pool: &Object) -> (String, String) {
-    let said = pool.root.text_at(&["spec", "template", "spec", "expireAfter"]);
-    (pool.name().to_owned(), if said.is_empty() { "720h".to_owned() } else { said.to_owned() })
+    let given = pool.root.text_at(&["spec", "template", "spec", "expireAfter"]);
+    (pool.name().to_owned(), if given.is_empty() { "720h".to_owned() } else { given.to_owned() })
 }
 
 fn is_class(object: &Object) -> bool {
@@ -136,7 +137,7 @@ fn is_class(object: &Object) -> bool {
 }
 
 /// Rejects an object of Karpenter's groups that cannot be converted.
-fn stranger(object: &mut Object, kind: &str) {
+fn reject_unsupported(object: &mut Object, kind: &str) {
     if kind == "Machine" {
         let cure = "remove it: the controller created it, and its node is replaced by one of the NodePool";
         object.refuse("kind", "kind Machine does not exist in v1", cure);
@@ -165,7 +166,7 @@ fn move_kubelets(objects: &mut [&mut Object]) {
     for (place, class, kubelet) in &settings {
         let Some(kubelet) = kubelet else { continue };
         let path = KUBELET.join(".");
-        let differs = |other: &Option<Node>| other.as_ref().is_none_or(|other| !other.says_as(kubelet));
+        let differs = |other: &Option<Node>| other.as_ref().is_none_or(|other| !other.is_equal(kubelet));
         if let Some((other, ..)) = settings.iter().find(|(_, name, other)| name == class && differs(other)) {
             let problem = format!(
                 "kubelet settings belong to the EC2NodeClass since v1, and {} of the same class {class} has others",
@@ -181,7 +182,7 @@ fn move_kubelets(objects: &mut [&mut Object]) {
 
 fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: &Node) {
     const PATH: &str = "spec.template.spec.kubelet";
-    let own = objects[pool].beside.as_deref().is_some_and(|beside| beside.name() == class);
+    let own = objects[pool].split_off.as_deref().is_some_and(|split_off| split_off.name() == class);
     let found = (0..objects.len()).find(|place| is_class(objects[*place]) && objects[*place].name() == class);
     if found.is_none() && !own {
         let problem = format!(
@@ -195,10 +196,10 @@ fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: 
     objects[pool].root.take_at(&["spec", "template", "spec", "kubelet"]);
     let class = match found {
         Some(place) => Some(&mut *objects[place]),
-        None => objects[pool].beside.as_deref_mut(),
+        None => objects[pool].split_off.as_deref_mut(),
     };
     let Some(class) = class else { return };
-    match class.root.at(&["spec", "kubelet"]).map(|known| known.says_as(kubelet)) {
+    match class.root.at(&["spec", "kubelet"]).map(|known| known.is_equal(kubelet)) {
         Some(true) => {}
         Some(false) => {
             class.refuse("spec.kubelet", "a NodePool of this class has other kubelet settings", "make both equal");
@@ -211,13 +212,13 @@ fn move_kubelet(objects: &mut [&mut Object], pool: usize, class: &str, kubelet: 
 }
 
 /// Validates a converted object with the rules of `kerf plan`.
-fn check(object: &mut Object) {
-    let subjects = [Some(&*object), object.beside.as_deref()];
-    let faults: Vec<InputError> = subjects.into_iter().flatten().flat_map(told_by_plan).collect();
+fn validate(object: &mut Object) {
+    let subjects = [Some(&*object), object.split_off.as_deref()];
+    let faults: Vec<InputError> = subjects.into_iter().flatten().flat_map(plan_errors).collect();
     object.faults.extend(faults);
 }
 
-fn told_by_plan(object: &Object) -> Vec<InputError> {
+fn plan_errors(object: &Object) -> Vec<InputError> {
     if object.label.is_empty() {
         return Vec::new();
     }
@@ -228,20 +229,20 @@ fn told_by_plan(object: &Object) -> Vec<InputError> {
 }
 
 impl Converted {
-    fn remark(&mut self, sort: Sort, text: &str) {
+    fn remark(&mut self, kind: RemarkKind, text: &str) {
         let text = input::in_one_line(text);
-        match sort {
-            Sort::Changed => self.changed.push(text),
-            Sort::Lost => self.lost.push(text),
+        match kind {
+            RemarkKind::Changed => self.changed.push(text),
+            RemarkKind::Lost => self.lost.push(text),
         }
     }
 }
 
 impl Document {
     /// Adds the remarks of the objects to the result, in the order of their creation.
-    fn tell(&self, out: &mut Converted) {
+    fn write_remarks(&self, out: &mut Converted) {
         for object in &self.objects {
-            object.remarks.iter().for_each(|remark| out.remark(remark.sort, &remark.text));
+            object.remarks.iter().for_each(|remark| out.remark(remark.kind, &remark.text));
         }
     }
 }

@@ -33,7 +33,7 @@ impl Failure {
     /// Returns an error for an object that cannot be used.
     #[must_use]
     pub fn input(error: impl Error) -> Self {
-        Self::usage(told(&error))
+        Self::usage(chain(&error))
     }
 
     /// Returns an error for an external service that did not respond; the message contains the fix.
@@ -45,7 +45,7 @@ impl Failure {
     /// Returns an error for a bug in Kerf.
     #[must_use]
     pub fn internal(error: impl Error) -> Self {
-        Self::fault(told(&error))
+        Self::fault(chain(&error))
     }
 
     /// Returns an error for a bug in Kerf, with a request to report it.
@@ -71,7 +71,7 @@ impl From<InputErrors> for Failure {
 }
 
 /// Returns an error with its causes, as one sentence.
-pub(crate) fn told(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

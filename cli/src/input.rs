@@ -1,16 +1,13 @@
 //! Kubernetes manifests in files, folders and standard input become typed objects, or errors with the file, the document, the
 //! field and the fix.
 
-mod crossed;
 mod error;
 mod files;
 mod kinds;
 mod objects;
-mod outdated;
-mod rules;
-mod schema;
-mod strict;
+mod raw;
 mod text;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -27,6 +24,7 @@ pub(crate) use files::File;
 pub(crate) use text::{is_blank, pieces};
 
 use kinds::Verdict;
+use raw::{ObjectKey, Raw};
 
 /// Content of the paths.
 #[derive(Clone, Debug, Default)]
@@ -37,16 +35,6 @@ pub struct Manifests {
     pub warnings: Vec<String>,
     /// The same warnings with positions in files, in the order of reading.
     pub notes: Vec<String>,
-}
-
-/// One object as it was written.
-#[derive(Clone, Debug)]
-pub(crate) struct Raw {
-    pub(crate) place: Place,
-    pub(crate) kind: Kind,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) value: Value,
 }
 
 /// Reads all input at `paths`: files, folders with their subfolders, and `-` for `stdin`. YAML with several documents, JSON and
@@ -91,10 +79,10 @@ pub fn read_text(name: &str, text: &str) -> Result<Manifests, InputErrors> {
 /// Objects, warnings and errors of the documents read so far.
 #[derive(Default)]
 struct Reader {
-    found: BTreeMap<(Kind, String, String), Raw>,
+    found: BTreeMap<ObjectKey, Raw>,
     /// Objects with a `generateName` and no name, by their `generateName`.
-    unnamed: BTreeMap<(Kind, String, String), Vec<Raw>>,
-    strangers: BTreeMap<String, usize>,
+    unnamed: BTreeMap<ObjectKey, Vec<Raw>>,
+    ignored: BTreeMap<String, usize>,
     warnings: Vec<String>,
     notes: Vec<String>,
     errors: Vec<InputError>,
@@ -116,36 +104,29 @@ impl Reader {
                     self.value(place.item(index + 1), item);
                 }
             }
-            Ok(Verdict::Stranger { what }) => {
+            Ok(Verdict::Ignored { what }) => {
                 self.notes.push(format!("{place}: {what} is not used by plans and is ignored"));
-                *self.strangers.entry(what).or_default() += 1;
+                *self.ignored.entry(what).or_default() += 1;
             }
             Ok(Verdict::Known(kind)) => self.known(place, kind, value),
         }
     }
 
     fn known(&mut self, place: Place, kind: Kind, mut value: Value) {
-        forget_nulls(&mut value);
-        if let Some(error) = error::not_text(&place, kind, &value) {
-            self.errors.push(error);
-            return;
-        }
-        let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let (name, begins) = (text("name"), text("generateName"));
-        let mut namespace = if kind.is_namespaced() { text("namespace") } else { String::new() };
-        if kind.is_namespaced() && namespace.is_empty() {
-            "default".clone_into(&mut namespace);
-        }
-        let raw = Raw { place, kind, namespace: namespace.clone(), name: name.clone(), value };
-        match (name.is_empty(), begins.is_empty()) {
-            (true, true) => self.errors.push(error::nameless(&raw)),
-            (true, false) => self.unnamed.entry((kind, namespace, begins)).or_default().push(raw),
-            (false, _) => self.keep(raw),
+        remove_nulls(&mut value);
+        match Raw::new(place, kind, value) {
+            Err(error) => self.errors.push(error),
+            Ok(raw) if !raw.name.is_empty() => self.keep(raw),
+            Ok(raw) if raw.generate_name().is_empty() => self.errors.push(raw.nameless()),
+            Ok(raw) => {
+                let key = ObjectKey { name: raw.generate_name().to_owned(), ..raw.key() };
+                self.unnamed.entry(key).or_default().push(raw);
+            }
         }
     }
 
     fn keep(&mut self, raw: Raw) {
-        let key = (raw.kind, raw.namespace.clone(), raw.name.clone());
+        let key = raw.key();
         match self.found.get(&key) {
             None => {
                 self.found.insert(key, raw);
@@ -153,44 +134,46 @@ impl Reader {
             Some(first) if first.value == raw.value => {
                 self.notes.push(format!("{}: duplicate of {}, ignored", raw.place, first.place));
             }
-            Some(first) => self.errors.push(error::twice(&raw, &first.place)),
+            Some(first) => self.errors.push(raw.conflict(&first.place)),
         }
     }
 
     /// Names the objects that have only a `generateName`: the prefix and a number, in the order of their content.
-    fn name_the_unnamed(&mut self) {
-        for ((kind, namespace, begins), mut list) in std::mem::take(&mut self.unnamed) {
+    fn name_generated(&mut self) {
+        for (key, mut list) in std::mem::take(&mut self.unnamed) {
             list.sort_by_cached_key(|raw| raw.value.to_string());
             for (number, mut raw) in list.into_iter().enumerate() {
-                raw.name = format!("{begins}{number}");
+                raw.name = format!("{}{number}", key.name);
                 raw.value["metadata"]["name"] = Value::from(raw.name.clone());
-                log_taken(&mut self.notes, &raw, &self.found, &(kind, namespace.clone(), raw.name.clone()));
+                if !self.found.contains_key(&raw.key()) {
+                    self.notes.push(format!("{}: no name, using {}", raw.place, raw.name));
+                }
                 self.keep(raw);
             }
         }
     }
 
     fn finish(mut self) -> Result<Manifests, InputErrors> {
-        self.name_the_unnamed();
+        self.name_generated();
         let mut objects = Objects::default();
         for raw in self.found.into_values() {
-            for warning in unknown_fields(&raw) {
+            for warning in validation::unknown_fields(&raw) {
                 self.notes.push(format!("{}: {warning}", raw.place));
                 self.warnings.push(warning);
             }
-            let refused = refused(&raw);
-            if refused.is_empty() {
-                self.errors.extend(rules::faults(&raw));
+            let rejected = validation::custom_resource(&raw);
+            if rejected.is_empty() {
+                self.errors.extend(validation::scheduling::faults(&raw));
                 self.errors.extend(objects.add(raw).err().unwrap_or_default());
             }
-            self.errors.extend(refused);
+            self.errors.extend(rejected);
         }
         if !self.errors.is_empty() {
             return Err(InputErrors::new(self.errors));
         }
-        if !self.strangers.is_empty() {
+        if !self.ignored.is_empty() {
             let each = |(what, count): (&String, &usize)| format!("{count} {what}");
-            let list: Vec<String> = self.strangers.iter().map(each).collect();
+            let list: Vec<String> = self.ignored.iter().map(each).collect();
             self.warnings.push(format!("ignored, not used by plans: {}", list.join(", ")));
         }
         self.warnings.sort();
@@ -202,41 +185,17 @@ impl Reader {
 
 /// Removes null fields, such as the empty `resources:` that templates produce: Kubernetes treats them as absent. Maps with
 /// user-defined keys keep null values, so that they are reported as errors.
-fn forget_nulls(value: &mut Value) {
-    const OWN: [&str; 4] = ["labels", "matchLabels", "annotations", "nodeSelector"];
+fn remove_nulls(value: &mut Value) {
+    const USER_KEYS: [&str; 4] = ["labels", "matchLabels", "annotations", "nodeSelector"];
     match value {
         Value::Object(fields) => {
             fields.retain(|_, inner| !inner.is_null());
-            fields.iter_mut().filter(|(name, _)| !OWN.contains(&name.as_str())).for_each(|(_, it)| forget_nulls(it));
+            fields
+                .iter_mut()
+                .filter(|(name, _)| !USER_KEYS.contains(&name.as_str()))
+                .for_each(|(_, it)| remove_nulls(it));
         }
-        Value::Array(items) => items.iter_mut().for_each(forget_nulls),
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
         _ => {}
-    }
-}
-
-/// Returns all errors for which the API server would reject a custom resource or drop a field. Such an object is not validated
-/// further. A field with a specific fix is reported only with that fix.
-fn refused(raw: &Raw) -> Vec<InputError> {
-    let mut faults = outdated::faults(raw);
-    let told: Vec<Box<str>> = faults.iter().map(|fault| fault.field.clone()).collect();
-    faults.extend(schema::faults(raw).into_iter().filter(|fault| !told.contains(&fault.field)));
-    faults.extend(crossed::faults(raw));
-    faults
-}
-
-/// Returns warnings about unknown fields, most of which are typing mistakes.
-fn unknown_fields(raw: &Raw) -> Vec<String> {
-    let paths = schema::unknown_fields(raw).into_iter().chain(strict::unknown_fields(raw));
-    paths.map(|path| format!("{} {}: {path} is not a field and is ignored", raw.kind, raw.full_name())).collect()
-}
-
-fn log_taken(
-    notes: &mut Vec<String>,
-    raw: &Raw,
-    found: &BTreeMap<(Kind, String, String), Raw>,
-    key: &(Kind, String, String),
-) {
-    if !found.contains_key(key) {
-        notes.push(format!("{}: no name, using {}", raw.place, raw.name));
     }
 }

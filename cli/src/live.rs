@@ -4,7 +4,7 @@ use http::Request;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, told};
+use crate::failure::{Failure, chain};
 
 /// Kinds of Karpenter's APIs: group, versions from the newest, plural, kind.
 const KINDS: [(&str, &[&str], &str, &str); 5] = [
@@ -35,11 +35,11 @@ pub enum LiveKinds {
 ///
 /// # Errors
 /// Returns an error if there is no cluster, or if it does not respond; the message contains the fix.
-pub fn read(wish: LiveKinds) -> Result<Vec<Value>, Failure> {
+pub fn read(kinds: LiveKinds) -> Result<Vec<Value>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
     // Another part of the program may have installed the same provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    runtime.block_on(all(wish))
+    runtime.block_on(all(kinds))
 }
 
 /// Reads the objects that users write, as YAML documents.
@@ -54,14 +54,14 @@ pub fn manifests() -> Result<String, Failure> {
     Ok(texts.join("---\n"))
 }
 
-async fn all(wish: LiveKinds) -> Result<Vec<Value>, Failure> {
+async fn all(kinds: LiveKinds) -> Result<Vec<Value>, Failure> {
     let config = Config::infer()
         .await
-        .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or use files", told(&error))))?;
-    let client = Client::try_from(config).map_err(|error| Failure::usage(told(&error)))?;
+        .map_err(|error| Failure::usage(format!("no cluster: {}; set KUBECONFIG, or use files", chain(&error))))?;
+    let client = Client::try_from(config).map_err(|error| Failure::usage(chain(&error)))?;
     let mut objects = Vec::new();
     for (group, versions, plural, kind) in KINDS {
-        if wish == LiveKinds::Written && kind == "NodeClaim" {
+        if kinds == LiveKinds::Written && kind == "NodeClaim" {
             continue;
         }
         for version in versions {
@@ -71,7 +71,7 @@ async fn all(wish: LiveKinds) -> Result<Vec<Value>, Failure> {
             }
         }
     }
-    if wish == LiveKinds::Everything {
+    if kinds == LiveKinds::Everything {
         for (group, version, plural, kind) in PROGRAMS {
             objects.extend(list(&client, group, version, plural, kind).await?.unwrap_or_default());
         }
@@ -94,18 +94,18 @@ async fn list(
             let items = answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
             let api = json!(format!("{group}/{version}"));
             // Items of a list have no `apiVersion` and `kind`.
-            let whole = |mut item: Value| {
+            let typed = |mut item: Value| {
                 item["apiVersion"] = api.clone();
                 item["kind"] = json!(kind);
                 item
             };
-            Ok(Some(items.into_iter().map(whole).collect()))
+            Ok(Some(items.into_iter().map(typed).collect()))
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(Failure::unavailable(format!(
             "{}.{group}: {}; check the kubeconfig and your permissions to list them",
             plural.split('?').next().unwrap_or(plural),
-            told(&error)
+            chain(&error)
         ))),
     }
 }

@@ -11,11 +11,12 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 
 use crate::args::{Command, Format, Origin, Subject, Verb};
-use crate::catalogue::CatalogueOptions;
+use crate::catalogue::{CatalogueOptions, prices};
 use crate::failure::{Failure, PLACED, UNPLACED, UNREADABLE};
-use crate::plan_input::{self, Conditions, PlanAnswer};
-use crate::plan_report::{PlanReport, outcome};
-use crate::{adopt, convert, explain, input, live, prices, table, types, userdata};
+use crate::output::counted;
+use crate::plan::report::PlanReport;
+use crate::plan::{self, Conditions, PlanAnswer, explain, table};
+use crate::{adopt, convert, input, live, types, userdata};
 
 /// Maximum number of notes that are printed.
 const NOTES: usize = 20;
@@ -34,7 +35,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { UNREADABLE } else { PLACED });
         }
     };
-    match carry_out(command.verb) {
+    match execute(command.verb) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             for line in failure.to_string().lines() {
@@ -45,60 +46,60 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn carry_out(verb: Verb) -> Result<u8, Failure> {
+fn execute(verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Plan(plan) => {
             let answer = answer(&plan.subject)?;
-            let outcome = outcome(&answer);
-            print(&text(&answer, &outcome, plan.output)?)?;
-            Ok(code(&outcome))
+            let report = PlanReport::new(&answer);
+            print(&plan_text(&answer, &report, plan.output)?)?;
+            Ok(exit_code(&report))
         }
         Verb::Why(why) => {
             let answer = answer(&why.subject)?;
-            let (story, code) = explain::story(&answer, &why.pod, colours())?;
-            print(&story)?;
+            let (text, code) = explain::text(&answer, &why.pod, colours())?;
+            print(&text)?;
             Ok(code)
         }
-        Verb::Types(wish) => {
-            let class = wish.class.as_deref().map(read_class).transpose()?;
-            print(&types::text(&wish, class, Timestamp::now(), colours())?)?;
+        Verb::Types(args) => {
+            let class = args.class.as_deref().map(read_class).transpose()?;
+            print(&types::text(&args, class, Timestamp::now(), colours())?)?;
             Ok(PLACED)
         }
-        Verb::UserData(wish) => {
-            let answer = userdata::answer(&wish, &mut io::stdin().lock())?;
-            tell(&answer.notes);
-            print(&answer.text)?;
+        Verb::UserData(args) => {
+            let rendered = userdata::render(&args, &mut io::stdin().lock())?;
+            print_notes(&rendered.notes);
+            print(&rendered.text)?;
             Ok(PLACED)
         }
-        Verb::Convert(wish) => {
+        Verb::Convert(args) => {
             let stdin = &mut io::stdin().lock();
-            let done = match wish.from {
+            let converted = match args.from {
                 Some(Origin::ClusterAutoscaler) => {
-                    convert::from_cluster_autoscaler(&wish.paths, wish.role.as_deref(), stdin)?
+                    convert::from_cluster_autoscaler(&args.paths, args.role.as_deref(), stdin)?
                 }
-                None if wish.live => convert::convert_text("cluster", &live::manifests()?)?,
-                None => convert::convert(&wish.paths, stdin)?,
+                None if args.live => convert::convert_text("cluster", &live::manifests()?)?,
+                None => convert::convert(&args.paths, stdin)?,
             };
-            done.changed.iter().for_each(|text| eprintln!("kerf: changed: {text}"));
-            done.lost.iter().for_each(|text| eprintln!("kerf: lost: {text}"));
-            print(&done.text)?;
+            converted.changed.iter().for_each(|text| eprintln!("kerf: changed: {text}"));
+            converted.lost.iter().for_each(|text| eprintln!("kerf: lost: {text}"));
+            print(&converted.text)?;
             Ok(PLACED)
         }
-        Verb::Adopt(wish) => {
-            let report = match wish.paths.as_slice() {
+        Verb::Adopt(args) => {
+            let report = match args.paths.as_slice() {
                 [] => adopt::report(&live::read(live::LiveKinds::Everything)?),
                 paths => adopt::check(paths, &mut io::stdin().lock())?,
             };
             print(&report.to_string())?;
             Ok(if report.is_clear() { PLACED } else { UNPLACED })
         }
-        Verb::Prices(wish) => {
-            let done = prices::refresh(&wish.endpoint, &wish.region, wish.out.as_deref())?;
-            print(&done)?;
+        Verb::Prices(args) => {
+            let message = prices::refresh(&args.endpoint, &args.region, args.out.as_deref())?;
+            print(&message)?;
             Ok(PLACED)
         }
-        Verb::Completions(wish) => {
-            print(&completions(wish.shell))?;
+        Verb::Completions(args) => {
+            print(&completions(args.shell))?;
             Ok(PLACED)
         }
     }
@@ -111,34 +112,34 @@ fn completions(shell: Shell) -> String {
     String::from_utf8_lossy(&script).into_owned()
 }
 
-fn code(outcome: &PlanReport) -> u8 {
-    if outcome.unschedulable.is_empty() { PLACED } else { UNPLACED }
+fn exit_code(report: &PlanReport) -> u8 {
+    if report.unschedulable.is_empty() { PLACED } else { UNPLACED }
 }
 
 /// Reads the objects, prints notes with their positions to standard error, and plans.
 fn answer(subject: &Subject) -> Result<PlanAnswer, Failure> {
     let mut manifests = input::read(&subject.paths, &mut io::stdin().lock())?;
-    tell(&manifests.notes);
-    manifests.warnings.extend(subject.settings.unmet());
-    plan_input::answer(manifests, &conditions(subject))
+    print_notes(&manifests.notes);
+    manifests.warnings.extend(subject.settings.warnings());
+    plan::answer(manifests, &conditions(subject))
 }
 
 /// Reads the one class in a file.
 fn read_class(path: &Path) -> Result<EC2NodeClass, Failure> {
     let manifests = input::read(&[path.to_owned()], &mut io::stdin().lock())?;
-    tell(&manifests.notes);
+    print_notes(&manifests.notes);
     match manifests.objects.classes.as_slice() {
         [class] => Ok(class.as_ref().clone()),
         classes => Err(Failure::usage(format!(
             "--class {}: {} objects of kind EC2NodeClass; use a file with exactly one",
             path.display(),
-            table::counted(classes.len(), "object")
+            counted(classes.len(), "object")
         ))),
     }
 }
 
 /// Prints notes for people, up to a limit.
-fn tell(notes: &[String]) {
+fn print_notes(notes: &[String]) {
     for note in notes.iter().take(NOTES) {
         eprintln!("kerf: note: {note}");
     }
@@ -152,7 +153,7 @@ fn conditions(subject: &Subject) -> Conditions {
     Conditions {
         now: subject.now.unwrap_or_else(Timestamp::now),
         seed: subject.seed,
-        wish: CatalogueOptions {
+        catalogue: CatalogueOptions {
             file: subject.catalogue.clone(),
             region: subject.region.clone(),
             spot_prices: subject.spot_prices.clone(),
@@ -172,11 +173,11 @@ fn colours() -> bool {
     io::stdout().is_terminal() && !dumb && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-fn text(answer: &PlanAnswer, outcome: &PlanReport, format: Format) -> Result<String, Failure> {
+fn plan_text(answer: &PlanAnswer, report: &PlanReport, format: Format) -> Result<String, Failure> {
     match format {
-        Format::Table => Ok(table::table(answer, outcome, colours())),
-        Format::Json => Ok(serde_json::to_string_pretty(outcome).map_err(Failure::internal)? + "\n"),
-        Format::Yaml => serde_saphyr::to_string(outcome).map_err(|error| Failure::fault(error.to_string())),
+        Format::Table => Ok(table::table(answer, report, colours())),
+        Format::Json => Ok(serde_json::to_string_pretty(report).map_err(Failure::internal)? + "\n"),
+        Format::Yaml => serde_saphyr::to_string(report).map_err(|error| Failure::fault(error.to_string())),
     }
 }
 

@@ -32,35 +32,35 @@ pub struct RenderedUserData {
 /// # Errors
 /// Returns an error if a file cannot be read, has other objects than required, or if the class's user data cannot be merged.
 /// The message contains the file.
-pub fn answer(wish: &UserData, stdin: &mut dyn Read) -> Result<RenderedUserData, Failure> {
-    let (classes, pools, mut notes) = objects(wish, stdin)?;
-    let pool = pool(&pools, &wish.pool)?;
-    let class = class(&classes, pool, &wish.class)?;
+pub fn render(args: &UserData, stdin: &mut dyn Read) -> Result<RenderedUserData, Failure> {
+    let (classes, pools, mut notes) = objects(args, stdin)?;
+    let pool = pool(&pools, &args.pool)?;
+    let class = class(&classes, pool, &args.class)?;
     let name = class.metadata.name.as_deref().unwrap_or_default();
-    let at = |problem: String| Failure::usage(format!("{}: EC2NodeClass {name}: {problem}", shown(&wish.class)));
+    let at = |problem: String| Failure::usage(format!("{}: EC2NodeClass {name}: {problem}", shown(&args.class)));
     let family = class.spec.resolved_ami_family();
-    notes.extend(wish.cluster.missing(family));
-    let settings = Settings { reserved_enis: wish.reserved_enis, ..wish.cluster.settings() };
-    let pods = pods(class, wish.kind.as_deref(), &settings, &at)?;
+    notes.extend(args.cluster.missing(family));
+    let settings = Settings { reserved_enis: args.reserved_enis, ..args.cluster.settings() };
+    let pods = pods(class, args.kind.as_deref(), &settings, &at)?;
     if pods.is_none() && !matches!(family, AmiFamily::Custom) {
         notes.push("maxPods depends on the instance type; set --type".to_owned());
     }
-    notes.extend(misfit(pool, wish, &settings)?);
-    let capacity_type = wish.capacity_type.map_or_else(|| capacity_type(pool), |wish| wish.as_str());
-    let document = user_data::of_class(class, &settings, ask(pool).registration(), capacity_type, pods)
+    notes.extend(exclusion(pool, args, &settings)?);
+    let capacity_type = args.capacity_type.map_or_else(|| capacity_type(pool), |given| given.as_str());
+    let document = user_data::of_class(class, &settings, launch_request(pool).registration(), capacity_type, pods)
         .map_err(|error| at(error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))))?;
     notes.extend(document.warnings.iter().map(|warning| format!("EC2NodeClass {name}: {warning}")));
-    let text = if wish.base64 { machine::userdata::encode(&document.text) + "\n" } else { document.text };
+    let text = if args.base64 { machine::userdata::encode(&document.text) + "\n" } else { document.text };
     Ok(RenderedUserData { text, notes })
 }
 
 /// Reads both files; standard input is read once for both.
-fn objects(wish: &UserData, stdin: &mut dyn Read) -> Result<(Objects, Objects, Vec<String>), Failure> {
-    let classes = input::read(std::slice::from_ref(&wish.class), stdin).map_err(Failure::from)?;
-    if wish.class == wish.pool {
+fn objects(args: &UserData, stdin: &mut dyn Read) -> Result<(Objects, Objects, Vec<String>), Failure> {
+    let classes = input::read(std::slice::from_ref(&args.class), stdin).map_err(Failure::from)?;
+    if args.class == args.pool {
         return Ok((classes.objects.clone(), classes.objects, classes.notes));
     }
-    let pools = input::read(std::slice::from_ref(&wish.pool), stdin).map_err(Failure::from)?;
+    let pools = input::read(std::slice::from_ref(&args.pool), stdin).map_err(Failure::from)?;
     Ok((classes.objects, pools.objects, [classes.notes, pools.notes].concat()))
 }
 
@@ -117,8 +117,8 @@ fn pods(
 }
 
 /// Returns a note if the NodePool would never launch the requested type. The document is correct, but no instance receives it.
-fn misfit(pool: &NodePool, wish: &UserData, settings: &Settings) -> Result<Option<String>, Failure> {
-    let Some(kind) = wish.kind.as_deref() else { return Ok(None) };
+fn exclusion(pool: &NodePool, args: &UserData, settings: &Settings) -> Result<Option<String>, Failure> {
+    let Some(kind) = args.kind.as_deref() else { return Ok(None) };
     let infos = data::instance_types().map_err(Failure::internal)?;
     let Some(info) = infos.get(kind) else { return Ok(None) };
     let facts = data::facts().map_err(Failure::internal)?;
@@ -148,7 +148,7 @@ fn capacity_type(pool: &NodePool) -> &'static str {
 }
 
 /// Returns the launch request of a NodeClaim of the NodePool, before any pod narrows it.
-fn ask(pool: &NodePool) -> LaunchRequest {
+fn launch_request(pool: &NodePool) -> LaunchRequest {
     let template = &pool.spec.template;
     let name = pool.metadata.name.clone().unwrap_or_default();
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
@@ -176,7 +176,7 @@ fn ask(pool: &NodePool) -> LaunchRequest {
 impl Cluster {
     /// Returns the settings of the cluster, with placeholders for unknown values.
     fn settings(&self) -> Settings {
-        let text = |said: &Option<String>, or: &str| said.clone().unwrap_or_else(|| or.to_owned());
+        let text = |value: &Option<String>, placeholder: &str| value.clone().unwrap_or_else(|| placeholder.to_owned());
         Settings {
             cluster_name: text(&self.cluster_name, "CLUSTER_NAME"),
             cluster_endpoint: text(&self.cluster_endpoint, "https://CLUSTER_ENDPOINT"),
@@ -189,11 +189,11 @@ impl Cluster {
 
     /// Returns a note about the placeholders that the family needs.
     fn missing(&self, family: AmiFamily) -> Option<String> {
-        let told = family != AmiFamily::Custom;
+        let is_generated = family != AmiFamily::Custom;
         let all = [
-            ("CLUSTER_NAME", told && self.cluster_name.is_none()),
-            ("CLUSTER_ENDPOINT", told && self.cluster_endpoint.is_none()),
-            ("CLUSTER_CA_BUNDLE", told && self.cluster_ca_bundle.is_none()),
+            ("CLUSTER_NAME", is_generated && self.cluster_name.is_none()),
+            ("CLUSTER_ENDPOINT", is_generated && self.cluster_endpoint.is_none()),
+            ("CLUSTER_CA_BUNDLE", is_generated && self.cluster_ca_bundle.is_none()),
             ("CLUSTER_CIDR", family == AmiFamily::Al2023 && self.cluster_cidr.is_none()),
         ];
         let names: Vec<&str> = all.into_iter().filter(|(_, missing)| *missing).map(|(name, _)| name).collect();

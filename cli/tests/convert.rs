@@ -175,10 +175,10 @@ const LINES: [&str; 26] = [
 /// A value of several lines must not look like two messages, and no file may send control characters to a terminal.
 #[test]
 fn convert_text_escapes_line_ends_and_control_characters() {
-    let told = convert_text("f", "kind: NodePool\napiVersion: karpenter.sh/v1beta1\n\n    text").unwrap_err();
-    assert!(told.to_string().contains(r"of karpenter.sh/v1beta1\ntext; write one of these"), "{told}");
-    let told = convert_text("f", "kind: NodePool\napiVersion: \"karpenter.sh/v2\\e[2J\"").unwrap_err();
-    assert!(told.to_string().contains(r"of karpenter.sh/v2\u{1b}[2J; write one of these"), "{told}");
+    let errors = convert_text("f", "kind: NodePool\napiVersion: karpenter.sh/v1beta1\n\n    text").unwrap_err();
+    assert!(errors.to_string().contains(r"of karpenter.sh/v1beta1\ntext; write one of these"), "{errors}");
+    let errors = convert_text("f", "kind: NodePool\napiVersion: \"karpenter.sh/v2\\e[2J\"").unwrap_err();
+    assert!(errors.to_string().contains(r"of karpenter.sh/v2\u{1b}[2J; write one of these"), "{errors}");
 }
 
 proptest! {

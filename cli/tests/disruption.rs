@@ -70,8 +70,8 @@ fn node_of<'a>(objects: &'a Objects, claim: &'a NodeClaim) -> (Option<&'a Node>,
 
 /// Reports whether EC2 interrupts the node's instance, or whether a rebalance recommendation replaces it.
 fn is_taken(node: &Node) -> bool {
-    let said = node.condition(condition::INTERRUPTED).filter(|it| it.status == condition::TRUE);
-    said.is_some_and(|it| it.reason != reason::REBALANCE_RECOMMENDATION || it.message.contains("policy=replace"))
+    let condition = node.condition(condition::INTERRUPTED).filter(|it| it.status == condition::TRUE);
+    condition.is_some_and(|it| it.reason != reason::REBALANCE_RECOMMENDATION || it.message.contains("policy=replace"))
 }
 
 /// Reports whether the node's removal was decided before this plan.
@@ -84,34 +84,34 @@ fn is_going(node: Option<&Node>, claim: &NodeClaim) -> bool {
 
 #[test]
 fn plan_reports_each_managed_node_once_in_moves_or_stays() {
-    let mut judged = 0;
+    let mut checked = 0;
     for Planned { what, objects, plan } in plans() {
         let planned = moves(&plan).iter().filter(|it| it["reason"] != "Interrupted");
-        let mut told: Vec<&str> = planned.flat_map(|it| names(&it["nodes"])).collect();
-        told.extend(texts(&plan["disruption"]["stays"], "node"));
-        told.sort_unstable();
+        let mut reported: Vec<&str> = planned.flat_map(|it| names(&it["nodes"])).collect();
+        reported.extend(texts(&plan["disruption"]["stays"], "node"));
+        reported.sort_unstable();
         let stay = objects.claims.iter().map(|claim| (node_of(&objects, claim), claim));
         let stay = stay.filter(|((node, _), claim)| !is_going(*node, claim));
         let mut managed: Vec<&str> = stay.map(|((_, name), _)| name).collect();
         managed.sort_unstable();
-        judged += managed.len();
-        assert_eq!(told, managed, "{what}");
+        checked += managed.len();
+        assert_eq!(reported, managed, "{what}");
     }
-    assert!(judged > 20, "{judged}");
+    assert!(checked > 20, "{checked}");
 }
 
 #[test]
 fn plan_reports_each_interrupted_node_once_as_interrupted() {
     let mut taken = 0;
     for Planned { what, objects, plan } in plans() {
-        let told = moves(&plan).iter().filter(|it| it["reason"] == "Interrupted");
-        let mut told: Vec<&str> = told.flat_map(|it| names(&it["nodes"])).collect();
-        told.sort_unstable();
+        let reported = moves(&plan).iter().filter(|it| it["reason"] == "Interrupted");
+        let mut reported: Vec<&str> = reported.flat_map(|it| names(&it["nodes"])).collect();
+        reported.sort_unstable();
         let mut expected: Vec<&str> =
             objects.nodes.iter().filter(|node| is_taken(node)).map(|node| node.name()).collect();
         expected.sort_unstable();
         taken += expected.len();
-        assert_eq!(told, expected, "{what}");
+        assert_eq!(reported, expected, "{what}");
     }
     assert!(taken > 3, "{taken}");
 }
@@ -122,11 +122,11 @@ fn moves_name_only_claims_and_nodes_of_the_plan() {
     for Planned { what, objects, plan } in plans() {
         let claims: BTreeMap<&str, &Value> =
             plan["nodeClaims"].as_array().unwrap().iter().map(|it| (it["name"].as_str().unwrap(), it)).collect();
-        let bought: BTreeSet<&str> =
+        let replacements: BTreeSet<&str> =
             claims.iter().filter(|(_, it)| it["purpose"] == "replacement").map(|(name, _)| *name).collect();
         let mut named: Vec<&str> = moves(&plan).iter().flat_map(|it| names(&it["replacements"])).collect();
         named.sort_unstable();
-        assert_eq!(named, bought.into_iter().collect::<Vec<_>>(), "{what}: each replacement belongs to one move");
+        assert_eq!(named, replacements.into_iter().collect::<Vec<_>>(), "{what}: each replacement belongs to one move");
         replaced += named.len();
         for it in moves(&plan) {
             let own = names(&it["replacements"]);
@@ -135,7 +135,7 @@ fn moves_name_only_claims_and_nodes_of_the_plan() {
                 match claims.get(to) {
                     Some(claim) => {
                         assert!(own.contains(&to), "{what}: {pod} goes to {to}, which is up by then");
-                        assert!(names(&claim["pods"]).contains(&pod), "{what}: {to} has room for {pod}");
+                        assert!(names(&claim["pods"]).contains(&pod), "{what}: {to} lists {pod}");
                     }
                     None => {
                         let nodes = objects.nodes.iter().map(|node| node.name());
@@ -159,7 +159,7 @@ fn moves_list_nodes_replacements_destinations_and_savings() {
         let parts = [names(&it["nodes"]).join(","), names(&it["replacements"]).join(","), places.join(",")];
         format!("{} {} {}", it["reason"].as_str().unwrap(), parts.join(" "), it["savingPerHour"].as_str().unwrap())
     };
-    let told: Vec<String> = moves(&replaced.plan).iter().map(row).collect();
+    let reported: Vec<String> = moves(&replaced.plan).iter().map(row).collect();
     let expected = [
         "Unhealthy sick   0.1",
         "Static fixed-a   0.1",
@@ -170,5 +170,5 @@ fn moves_list_nodes_replacements_destinations_and_savings() {
         "Underutilized wide wide-1,wide-2 shop/job-a>wide-1,shop/job-b>wide-2 0.18",
         "Underutilized half-a,half-b halves-1 shop/web-a>halves-1,shop/web-b>halves-1 0.08",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::page::{Block, blocks, copy, here};
 use api::label;
-use cli::plan_input::{Conditions, PlanAnswer};
-use cli::view;
+use cli::plan::{Conditions, PlanAnswer, view};
 
 /// Examples that pages outside `docs/how-to` describe.
 const ELSEWHERE: [(&str, &str); 3] =
@@ -67,7 +66,7 @@ impl Reader {
                 out
             }
             _ => {
-                programs::judge(line);
+                programs::validate(line);
                 String::new()
             }
         }
@@ -120,10 +119,10 @@ fn pages_show_output_of_at_most_80_columns() {
 fn pages_and_examples_refer_to_each_other() {
     let jobs = names("docs/how-to");
     assert!(jobs.len() >= 8, "{jobs:?}");
-    let mut told: Vec<String> = jobs.iter().map(|name| name.strip_suffix(".md").unwrap().to_owned()).collect();
-    told.extend(ELSEWHERE.map(|(name, _)| name.to_owned()));
-    told.sort();
-    assert_eq!(told, names("examples"));
+    let mut documented: Vec<String> = jobs.iter().map(|name| name.strip_suffix(".md").unwrap().to_owned()).collect();
+    documented.extend(ELSEWHERE.map(|(name, _)| name.to_owned()));
+    documented.sort();
+    assert_eq!(documented, names("examples"));
     for job in jobs {
         let (page, example) = (format!("docs/how-to/{job}"), format!("examples/{}", job.trim_end_matches(".md")));
         assert!(read(&page).contains(&format!("kerf plan {example}")), "{page} does not plan {example}");
@@ -180,8 +179,8 @@ fn named(path: &str) -> Vec<String> {
     let text = read(path);
     let prose: String = text.split("```").step_by(2).collect();
     let ticked = prose.split('`').skip(1).step_by(2).map(str::to_owned);
-    let rooms = ["docs/", "examples/", "controller/", "cli/", "packer/", "systemd/", "images/"];
-    let mut all: Vec<String> = ticked.filter(|word| rooms.iter().any(|room| word.starts_with(room))).collect();
+    let folders = ["docs/", "examples/", "controller/", "cli/", "packer/", "systemd/", "images/"];
+    let mut all: Vec<String> = ticked.filter(|word| folders.iter().any(|folder| word.starts_with(folder))).collect();
     let folder = Path::new(path).parent().unwrap();
     for link in prose.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
         all.push(folder.join(link.split('#').next().unwrap()).display().to_string());
@@ -215,7 +214,7 @@ fn pages_name_only_metrics_events_and_conditions_that_exist() {
         for (kind, rest) in rows {
             let Some((_, list, end)) = lists.iter().find(|(known, ..)| *known == kind) else { continue };
             let name = rest.split(['`', '{']).next().unwrap();
-            assert!(list.contains(&format!("{name}{end}")), "{path} watches {kind} {name}, which nobody tells");
+            assert!(list.contains(&format!("{name}{end}")), "{path} watches {kind} {name}, which does not exist");
             watched += 1;
         }
         assert!(watched > 1, "{path} watches {watched} things");
@@ -225,13 +224,13 @@ fn pages_name_only_metrics_events_and_conditions_that_exist() {
 /// Returns the placement of an example's pods: `COUNT x OWNER on POOL, CAPACITY TYPE, ARCHITECTURES`.
 fn places(example: &str) -> Vec<String> {
     let manifests = cli::input::read(&[here("examples").join(example)], &mut std::io::empty()).unwrap();
-    let answer = cli::plan_input::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
-    let waiting = cli::plan_report::outcome(&answer).unschedulable;
+    let answer = cli::plan::answer(manifests, &Conditions::at("2026-11-21T12:00:00Z".parse().unwrap())).unwrap();
+    let waiting = cli::plan::report::PlanReport::new(&answer).unschedulable;
     assert!(waiting.is_empty(), "{example}: {waiting:?}");
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (machine, launch) in view::launched(&answer).iter().zip(&answer.plan.launches) {
         let arch = launch.requirements.iter().find(|it| it.key == label::ARCH).unwrap();
-        let place = format!("{}, {}, {}", launch.pool, machine.bought, arch.values.join(" or "));
+        let place = format!("{}, {}, {}", launch.pool, machine.capacity_type, arch.values.join(" or "));
         count(&answer, &machine.pods, &place, &mut counts);
     }
     for machine in view::existing(&answer) {

@@ -52,16 +52,16 @@ macro_rules! cases {
     };
 }
 
-cases! { adopt catalogue consolidated convert_alpha convert_beta convert_current convert_groups convert_mistakes convert_refused convert_rules convert_values covered crowd empty gates good ignored interrupted misread moving older opened packed refused replaced split stdin told told_machine types unplaced unpriced unready volumes wrong }
+cases! { adopt catalogue consolidated convert_alpha convert_beta convert_current convert_groups convert_mistakes convert_refused convert_rules convert_values covered empty gates good ignored interrupted many_pods misread moving older opened packed refused replaced split stdin types unplaced unpriced unready userdata volumes warnings wrong }
 
 /// Lines of every table fit 80 columns, and output to a pipe has no colours.
 #[test]
 fn plan_tables_fit_80_columns_without_colours() {
     let mut tables = 0;
     for case in cases().read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
-        let told = std::fs::read_to_string(case.join("transcript.txt")).unwrap();
-        assert!(!told.contains('\u{1b}'), "{}", case.display());
-        let answers = told.split("\n\n$ ").map(|answer| answer.trim_start_matches("$ "));
+        let text = std::fs::read_to_string(case.join("transcript.txt")).unwrap();
+        assert!(!text.contains('\u{1b}'), "{}", case.display());
+        let answers = text.split("\n\n$ ").map(|answer| answer.trim_start_matches("$ "));
         for answer in answers.filter(|answer| answer.starts_with("kerf plan") && !answer.contains(" -o ")) {
             let lines = answer.lines().skip(1).filter(|line| !line.starts_with("! "));
             lines.for_each(|line| assert!(line.chars().count() <= 80, "{}: {line}", case.display()));
@@ -74,7 +74,7 @@ fn plan_tables_fit_80_columns_without_colours() {
 /// Standard output contains only the document, and an instance can join the cluster with it.
 #[test]
 fn userdata_prints_a_document_that_the_machine_crate_parses() {
-    let case = cases().join("told_machine");
+    let case = cases().join("userdata");
     let cluster = [
         ("CLUSTER_NAME", "shop"),
         ("CLUSTER_ENDPOINT", "https://10.0.0.1"),

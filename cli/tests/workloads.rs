@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed assumption should fail the test")]
 
 use cli::input::{Objects, read_text};
-use cli::workload::expand;
+use cli::plan::workload::expand;
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1

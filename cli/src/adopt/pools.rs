@@ -19,7 +19,7 @@ pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let classes: BTreeMap<&str, &Value> =
         of(AWS, "EC2NodeClass").map(|class| (text(class, "/metadata/name"), class)).collect();
-    for object in objects.iter().filter(|object| is_karpenters(object)) {
+    for object in objects.iter().filter(|object| is_of_karpenter(object)) {
         findings.extend(older(object));
     }
     for pool in of(CORE, "NodePool").filter(|pool| is_current(pool)) {
@@ -28,15 +28,15 @@ pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
             findings.push(Finding::change(named(pool), format!("has class kind {kind} and is ignored")));
             continue;
         }
-        findings.extend(refused(pool));
-        findings.extend(classless(pool, &classes));
-        findings.extend(restamped(pool, annotation::NODEPOOL_HASH_VERSION, hash::NODEPOOL_VERSION, 0));
+        findings.extend(rejected(pool));
+        findings.extend(missing_class(pool, &classes));
+        findings.extend(migrated_hash(pool, annotation::NODEPOOL_HASH_VERSION, hash::NODEPOOL_VERSION, 0));
     }
     for (name, class) in classes.iter().filter(|(_, class)| is_current(class)) {
         let claims: Vec<&Value> =
             of(CORE, "NodeClaim").filter(|claim| text(claim, "/spec/nodeClassRef/name") == *name).collect();
-        findings.extend(refused(class));
-        findings.extend(restamped(
+        findings.extend(rejected(class));
+        findings.extend(migrated_hash(
             class,
             annotation::EC2_NODE_CLASS_HASH_VERSION,
             hash::EC2_NODE_CLASS_VERSION,
@@ -47,7 +47,7 @@ pub(super) fn findings(objects: &[&Value]) -> Vec<Finding> {
     findings
 }
 
-fn is_karpenters(object: &Value) -> bool {
+fn is_of_karpenter(object: &Value) -> bool {
     let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
     [CORE, AWS].contains(&group)
 }
@@ -61,7 +61,7 @@ fn older(object: &Value) -> Option<Finding> {
     let api = text(object, "/apiVersion");
     let known = api.ends_with("/v1") || api == "karpenter.sh/v1alpha1";
     (!known).then(|| {
-        Finding::first(
+        Finding::before_start(
             named(object),
             format!("has version {api}, which is not supported: convert it with `kerf convert`"),
         )
@@ -69,24 +69,24 @@ fn older(object: &Value) -> Option<Finding> {
 }
 
 /// Reports errors that `kerf plan` would return and the controller would write into a condition.
-fn refused(object: &Value) -> Vec<Finding> {
+fn rejected(object: &Value) -> Vec<Finding> {
     let written = serde_json::to_string(object).unwrap_or_default();
     let Err(errors) = input::read_text(&cluster().file, &written) else { return Vec::new() };
-    let told = |error: input::InputError| {
+    let finding = |error: input::InputError| {
         let problem = error.problem.strip_prefix(&format!("{}: ", named(object))).unwrap_or(&error.problem).to_owned();
-        Finding::first(named(object), format!("would not be Ready: {problem}; {}", error.cure))
+        Finding::before_start(named(object), format!("would not be Ready: {problem}; {}", error.cure))
     };
-    errors.0.into_iter().map(told).collect()
+    errors.0.into_iter().map(finding).collect()
 }
 
-fn classless(pool: &Value, classes: &BTreeMap<&str, &Value>) -> Option<Finding> {
+fn missing_class(pool: &Value, classes: &BTreeMap<&str, &Value>) -> Option<Finding> {
     let name = text(pool, "/spec/template/spec/nodeClassRef/name");
     let text = format!("would not be Ready: EC2NodeClass {name} does not exist; create it, or set another one");
-    (!classes.contains_key(name)).then(|| Finding::first(named(pool), text))
+    (!classes.contains_key(name)).then(|| Finding::before_start(named(pool), text))
 }
 
 /// Reports hashes of another version. The migration of a hash causes no drift.
-fn restamped(object: &Value, key: &str, ours: &str, claims: usize) -> Option<Finding> {
+fn migrated_hash(object: &Value, key: &str, ours: &str, claims: usize) -> Option<Finding> {
     let version = object["metadata"]["annotations"][key].as_str().filter(|version| *version != ours)?;
     let with = if claims == 0 { String::new() } else { format!(", with those of its {claims} NodeClaims") };
     Some(Finding::change(named(object), format!("its hash of version {version} is migrated to {ours}{with}")))

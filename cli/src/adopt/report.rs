@@ -4,9 +4,9 @@ use std::fmt;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum Severity {
     /// Must be fixed before Kerf starts.
-    First,
+    BeforeStart,
     /// Changes once Kerf runs, and needs no action.
     Change,
 }
@@ -15,7 +15,7 @@ pub enum Weight {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Severity.
-    pub weight: Weight,
+    pub severity: Severity,
     /// Kind and name of the object.
     pub object: String,
     /// Effect, and the action to take if one is needed.
@@ -23,12 +23,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn first(object: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { weight: Weight::First, object: object.into(), text: text.into() }
+    pub(super) fn before_start(object: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { severity: Severity::BeforeStart, object: object.into(), text: text.into() }
     }
 
     pub(super) fn change(object: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { weight: Weight::Change, object: object.into(), text: text.into() }
+        Self { severity: Severity::Change, object: object.into(), text: text.into() }
     }
 }
 
@@ -49,18 +49,20 @@ impl Report {
     /// Reports whether Kerf can start without a change.
     #[must_use]
     pub fn is_clear(&self) -> bool {
-        self.findings.iter().all(|finding| finding.weight != Weight::First)
+        self.findings.iter().all(|finding| finding.severity != Severity::BeforeStart)
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads =
-            [(Weight::First, "TO FIX BEFORE KERF STARTS"), (Weight::Change, "CHANGES ON TAKEOVER, NO ACTION NEEDED")];
-        for (weight, head) in heads {
-            let mut own = self.findings.iter().filter(|finding| finding.weight == weight).peekable();
+        let headings = [
+            (Severity::BeforeStart, "TO FIX BEFORE KERF STARTS"),
+            (Severity::Change, "CHANGES ON TAKEOVER, NO ACTION NEEDED"),
+        ];
+        for (severity, heading) in headings {
+            let mut own = self.findings.iter().filter(|finding| finding.severity == severity).peekable();
             if own.peek().is_some() {
-                writeln!(out, "{head}")?;
+                writeln!(out, "{heading}")?;
             }
             own.try_for_each(|finding| writeln!(out, "  {}: {}", finding.object, finding.text))?;
         }

@@ -32,18 +32,18 @@ pub(crate) fn images(class: &EC2NodeClass) -> Vec<ResolvedImage> {
     if !shown.is_empty() {
         return shown.iter().map(image).collect();
     }
-    let said = |key, operator| Requirement::new(key, operator, [""; 0]);
+    let requirement = |key, operator| Requirement::new(key, operator, [""; 0]);
     let family = class.spec.resolved_ami_family();
     let kinds: Vec<Vec<Requirement>> = match family {
         AmiFamily::Custom => vec![Vec::new()],
         windows if windows.is_windows() => vec![Vec::new()],
         _ => vec![
             vec![
-                said(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
-                said(label::INSTANCE_GPU_COUNT, Operator::DoesNotExist),
+                requirement(label::INSTANCE_ACCELERATOR_COUNT, Operator::DoesNotExist),
+                requirement(label::INSTANCE_GPU_COUNT, Operator::DoesNotExist),
             ],
-            vec![said(label::INSTANCE_GPU_COUNT, Operator::Exists)],
-            vec![said(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
+            vec![requirement(label::INSTANCE_GPU_COUNT, Operator::Exists)],
+            vec![requirement(label::INSTANCE_ACCELERATOR_COUNT, Operator::Exists)],
         ],
     };
     let mut images = Vec::new();
@@ -72,14 +72,14 @@ pub(crate) fn zones(class: &EC2NodeClass, all: &BTreeSet<String>) -> BTreeMap<St
         zone.subnets.push(subnet.id.clone());
     }
     if zones.is_empty() {
-        let anywhere = |zone: &String| (zone.clone(), Zone { id: String::new(), subnets: vec![String::new()] });
-        zones = all.iter().map(anywhere).collect();
+        let assumed = |zone: &String| (zone.clone(), Zone { id: String::new(), subnets: vec![String::new()] });
+        zones = all.iter().map(assumed).collect();
     }
     zones
 }
 
 /// Removes empty zone ids. The id of a zone differs between accounts, so an offering in an assumed zone has none.
-pub(crate) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
+pub(crate) fn remove_unknown_zone_ids(catalogue: &mut Catalogue) {
     for offering in catalogue.types.iter_mut().flat_map(|kind| kind.offerings.iter_mut().chain(&mut kind.unpriced)) {
         offering.labels.retain(|key, value| key != label::ZONE_ID || !value.is_empty());
     }
@@ -88,10 +88,10 @@ pub(crate) fn forget_unknown_zone_ids(catalogue: &mut Catalogue) {
 /// Adds the capacity reservations of the class's status. No object of a cluster holds their remaining capacity, so each counts
 /// as one instance, with a warning.
 pub(crate) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, now: Timestamp) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     let shown = class.status.as_ref().map_or(&[][..], |status| &status.capacity_reservations);
-    let lasting = shown.iter().filter(|it| it.end_time.as_ref().is_none_or(|end| end.0 > now));
-    for reservation in lasting.filter(|it| it.state == "active") {
+    let current = shown.iter().filter(|it| it.end_time.as_ref().is_none_or(|end| end.0 > now));
+    for reservation in current.filter(|it| it.state == "active") {
         let kind = catalogue.types.iter_mut().find(|kind| kind.name == reservation.instance_type);
         let Some(kind) = kind else { continue };
         let mut labels = BTreeMap::from([
@@ -99,8 +99,8 @@ pub(crate) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, 
             (label::CAPACITY_RESERVATION_TYPE.to_owned(), reservation.reservation_type.clone()),
             (label::CAPACITY_RESERVATION_INTERRUPTIBLE.to_owned(), reservation.interruptible.to_string()),
         ]);
-        let beside = kind.offerings.iter().find(|offering| offering.zone == reservation.availability_zone);
-        let zone_id = beside.and_then(|offering| offering.labels.get(label::ZONE_ID)).cloned();
+        let same_zone = kind.offerings.iter().find(|offering| offering.zone == reservation.availability_zone);
+        let zone_id = same_zone.and_then(|offering| offering.labels.get(label::ZONE_ID)).cloned();
         labels.extend(zone_id.map(|id| (label::ZONE_ID.to_owned(), id)));
         let available = kind.offerings.iter().any(|offering| offering.available);
         kind.offerings.push(Offering {
@@ -111,10 +111,10 @@ pub(crate) fn add_reservations(catalogue: &mut Catalogue, class: &EC2NodeClass, 
             labels,
             reservation: Some(Reservation { id: reservation.id.clone(), remaining: 1 }),
         });
-        told.push(format!(
+        warnings.push(format!(
             "capacity reservation {}: unknown remaining capacity, assuming one instance",
             reservation.id
         ));
     }
-    told
+    warnings
 }

@@ -105,17 +105,17 @@ fn parse(text: &str) -> Result<Vec<InstanceType>, String> {
 /// Returns warnings for fields outside the format; the same field of several types is reported once.
 fn unknown_fields(text: &str) -> Vec<String> {
     let mut found = BTreeSet::new();
-    strange(&serde_json::from_str(text).unwrap_or_default(), "", &mut found);
+    collect_unknown(&serde_json::from_str(text).unwrap_or_default(), "", &mut found);
     found.into_iter().map(|path| format!("--catalogue: {path} is not a field and is ignored")).collect()
 }
 
-fn strange(value: &Value, level: &str, found: &mut BTreeSet<String>) {
+fn collect_unknown(value: &Value, level: &str, found: &mut BTreeSet<String>) {
     let known = FIELDS.iter().find(|(name, _)| *name == level).map_or(&[][..], |(_, fields)| *fields);
     for (name, inner) in value.as_object().into_iter().flatten() {
         if !known.contains(&name.as_str()) {
             found.insert(format!("{}{name}", if level.is_empty() { String::new() } else { format!("{level}[].") }));
         } else if FIELDS.iter().any(|(list, _)| *list == name) {
-            inner.as_array().into_iter().flatten().for_each(|item| strange(item, name, found));
+            inner.as_array().into_iter().flatten().for_each(|item| collect_unknown(item, name, found));
         }
     }
 }

@@ -7,9 +7,9 @@ use cloud::data::{self, Facts};
 use cloud::types::OfferingSource;
 use cloud::{InstanceTypeInfo, TypeOffering};
 
+use super::prices::PriceTable;
 use super::{REGIONS, spot};
 use crate::failure::Failure;
-use crate::prices::table::Table;
 
 /// Embedded data of one region.
 pub(crate) struct EmbeddedCatalogue {
@@ -20,7 +20,7 @@ pub(crate) struct EmbeddedCatalogue {
     /// Facts about instance types that EC2's API does not return.
     pub(crate) facts: &'static Facts,
     /// Zones and prices.
-    pub(crate) market: OfferingSource,
+    pub(crate) offering_source: OfferingSource,
     /// Zones of the region.
     pub(crate) zones: BTreeSet<String>,
     /// Source of the prices, for people.
@@ -42,18 +42,18 @@ impl EmbeddedCatalogue {
         let infos = data::instance_types().map_err(Failure::internal)?.values().cloned().collect();
         let offerings: Vec<TypeOffering> = data::type_offerings(region).map_err(Failure::internal)?;
         let zones = offerings.iter().map(|offering| offering.zone.clone()).collect();
-        let table = Table::find(prices, region, facts)?;
-        let mut market = OfferingSource::new(table.on_demand.clone());
-        market.add_spot_prices(match spot_prices {
+        let table = PriceTable::find(prices, region, facts)?;
+        let mut offering_source = OfferingSource::new(table.on_demand.clone());
+        offering_source.add_spot_prices(match spot_prices {
             Some(path) => spot::read(path)?,
             None => spot::estimate(&offerings, &table.on_demand),
         });
-        market.set_offerings(offerings);
+        offering_source.set_offerings(offerings);
         Ok(Self {
             region: region.to_owned(),
             infos,
             facts,
-            market,
+            offering_source,
             zones,
             warnings: table.warning(region).into_iter().collect(),
             source: format!("{region}: {}", table.source),

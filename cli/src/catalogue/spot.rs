@@ -45,7 +45,7 @@ pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let history: History =
         serde_json::from_str(&text).map_err(|error| wrong(format!("not a price history: {error}")))?;
-    let mut youngest: BTreeMap<(String, String), (String, i64)> = BTreeMap::new();
+    let mut latest: BTreeMap<(String, String), (String, i64)> = BTreeMap::new();
     for record in history.spot_price_history {
         if !record.product_description.is_empty() && !PRODUCTS.contains(&record.product_description.as_str()) {
             continue;
@@ -55,15 +55,15 @@ pub fn read(path: &Path) -> Result<Vec<SpotPrice>, Failure> {
             let Record { instance_type, spot_price, .. } = record;
             return Err(wrong(format!("SpotPrice of {instance_type}: {spot_price:?} is not a price")));
         };
-        let known = youngest.entry((record.instance_type, record.availability_zone)).or_default();
+        let known = latest.entry((record.instance_type, record.availability_zone)).or_default();
         // For equal timestamps the higher price is used, so that the result does not depend on the order of records.
         *known = known.clone().max((record.timestamp, price));
     }
-    if youngest.is_empty() {
+    if latest.is_empty() {
         return Err(wrong("no price of Linux/UNIX".to_owned()));
     }
     let price = |((instance_type, zone), (_, micro_dollars))| SpotPrice { instance_type, zone, micro_dollars };
-    Ok(youngest.into_iter().map(price).collect())
+    Ok(latest.into_iter().map(price).collect())
 }
 
 /// Returns spot prices as a fraction of the list prices.
@@ -90,10 +90,10 @@ pub(super) fn warning(objects: &Objects) -> Option<String> {
             }
         })
     });
-    allows.then(guess)
+    allows.then(estimate_warning)
 }
 
 /// Returns the warning about estimated spot prices.
-pub(crate) fn guess() -> String {
+pub(crate) fn estimate_warning() -> String {
     format!("assuming spot prices of {} % of the on-demand price; use --spot-prices for real ones", SPOT_PER_MILLE / 10)
 }

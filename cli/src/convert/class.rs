@@ -2,7 +2,7 @@
 //! meaning.
 
 use super::object::Object;
-use super::tree::{Entry, Kind, Node};
+use super::tree::{Entry, Node, NodeKind};
 
 /// Current `apiVersion` of an EC2NodeClass.
 pub(super) const CURRENT: &str = "karpenter.k8s.aws/v1";
@@ -21,7 +21,7 @@ const SELECTORS: [(&str, &str); 3] = [
 
 /// Version of an object's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Age {
+pub(super) enum ClassVersion {
     /// AWSNodeTemplate of v1alpha1.
     Alpha,
     /// EC2NodeClass of v1beta1.
@@ -31,7 +31,7 @@ pub(super) enum Age {
 }
 
 /// Converts a class of any version into the form of v1.
-pub(super) fn modernise(object: &mut Object, age: Age) {
+pub(super) fn modernise(object: &mut Object, version: ClassVersion) {
     object.become_kind(CURRENT, "EC2NodeClass");
     templates(object);
     for (from, to) in SELECTORS {
@@ -40,9 +40,9 @@ pub(super) fn modernise(object: &mut Object, age: Age) {
     for (_, list) in SELECTORS {
         lists_of_ids(object, list);
     }
-    images(object, age);
-    if age < Age::Current {
-        metadata(object, age);
+    images(object, version);
+    if version < ClassVersion::Current {
+        metadata(object, version);
     }
     role(object);
     if object.root.at(&["spec", "kubelet", "maxPodGracePeriod"]).is_some() {
@@ -152,13 +152,13 @@ fn lists_of_ids(object: &mut Object, list: &'static str) {
         }
     }
     if let Some(terms) = object.root.at_mut(&["spec", list]) {
-        terms.kind = Kind::List(single);
+        terms.kind = NodeKind::List(single);
     }
 }
 
 /// Converts the settings for images.
-fn images(object: &mut Object, age: Age) {
-    if age == Age::Alpha && object.root.text_at(&FAMILY).is_empty() {
+fn images(object: &mut Object, version: ClassVersion) {
+    if version == ClassVersion::Alpha && object.root.text_at(&FAMILY).is_empty() {
         object.rewrite(&FAMILY, "AL2", "the default of an AWSNodeTemplate");
     }
     aliases(object);
@@ -191,7 +191,7 @@ fn images(object: &mut Object, age: Age) {
         }
         _ => {}
     }
-    if family == "Custom" && age < Age::Current {
+    if family == "Custom" && version < ClassVersion::Current {
         let text = "since v1 the user data of family Custom must register nodes with the taint \
                     karpenter.sh/unregistered:NoExecute, add it yourself";
         object.lost("spec.userData", text);
@@ -222,7 +222,7 @@ fn aliases(object: &mut Object) {
 fn newest(object: &mut Object, family: &str) {
     let alias = format!("{}@latest", family.to_lowercase());
     object.changed(&TERMS.join("."), &format!("added alias {alias}, the default of amiFamily {family}"));
-    let term = Node { line: 0, kind: Kind::FlowMap(vec![Entry::new("alias", Node::text(&alias))]) };
+    let term = Node { line: 0, kind: NodeKind::FlowMap(vec![Entry::new("alias", Node::text(&alias))]) };
     object.root.enter(&["spec"]).set("amiSelectorTerms", Node::list([term]));
     if family == "AL2" {
         let text = "AL2 images exist up to Kubernetes 1.32; before 1.33 change to AL2023 and review userData";
@@ -244,9 +244,9 @@ fn ubuntu(object: &mut Object) {
 }
 
 /// Adds the hop limit of 2, with which pods reached instance metadata by default before v1.
-fn metadata(object: &mut Object, age: Age) {
+fn metadata(object: &mut Object, version: ClassVersion) {
     let options = object.root.at(&["spec", "metadataOptions"]).filter(|node| node.is_map());
-    if age == Age::Alpha && options.is_some_and(|options| options.get("httpTokens").is_none()) {
+    if version == ClassVersion::Alpha && options.is_some_and(|options| options.get("httpTokens").is_none()) {
         let text = "v1 requires tokens; before, a class with other options left httpTokens to EC2";
         object.lost("spec.metadataOptions", text);
     }

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::Converted;
-use super::object::Sort;
+use super::object::RemarkKind;
 use super::pool::quoted;
-use super::tree::{Entry, Kind, Node, Tree};
+use super::tree::{Entry, Node, NodeKind, Tree};
 use crate::input::{self, File, InputError, InputErrors, Place};
 use group::{Group, Need};
 
@@ -50,10 +50,10 @@ pub fn from_cluster_autoscaler(
     if !errors.is_empty() {
         return Err(InputErrors::new(errors));
     }
-    written(&groups)
+    converted(&groups)
 }
 
-fn written(groups: &[Group]) -> Result<Converted, InputErrors> {
+fn converted(groups: &[Group]) -> Result<Converted, InputErrors> {
     let (mut out, mut errors) = (Converted::default(), Vec::new());
     for group in groups {
         let text = [class(group), pool(group)].map(|root| Tree { root, after: Vec::new() }.write()).join("---\n");
@@ -63,8 +63,8 @@ fn written(groups: &[Group]) -> Result<Converted, InputErrors> {
         out.text.push_str(if out.text.is_empty() { "" } else { "---\n" });
         out.text.push_str(&text);
         let remark = |text: &String| format!("{}: {}: {text}", group.place, group.title);
-        group.lost.iter().for_each(|text| out.remark(Sort::Lost, &remark(text)));
-        out.remark(Sort::Changed, &remark(&format!("is now NodePool and EC2NodeClass {}", group.name())));
+        group.lost.iter().for_each(|text| out.remark(RemarkKind::Lost, &remark(text)));
+        out.remark(RemarkKind::Changed, &remark(&format!("is now NodePool and EC2NodeClass {}", group.name())));
     }
     if errors.is_empty() { Ok(out) } else { Err(InputErrors::new(errors)) }
 }
@@ -86,7 +86,7 @@ fn groups_of(file: &File) -> Result<Vec<Group>, InputError> {
 }
 
 fn class(group: &Group) -> Node {
-    let flow = |key: &'static str, value: Node| Node { line: 0, kind: Kind::FlowMap(vec![Entry::new(key, value)]) };
+    let flow = |key: &'static str, value: Node| Node { line: 0, kind: NodeKind::FlowMap(vec![Entry::new(key, value)]) };
     let role = Node::text(group.role.as_deref().unwrap_or_default());
     let subnets = group.subnets.iter().map(|id| flow("id", Node::text(id)));
     let mut tags = Node::map([]);
@@ -166,7 +166,7 @@ fn object(api: &'static str, kind: &'static str, group: &Group, spec: Node) -> N
 
 fn need(need: &Need) -> Node {
     let values = need.values.iter().map(|value| Entry::new("", quoted(value))).collect();
-    let values = Node { line: 0, kind: Kind::FlowList(values) };
+    let values = Node { line: 0, kind: NodeKind::FlowList(values) };
     Node::map([("key", Node::text(need.key)), ("operator", Node::text(need.operator)), ("values", values)])
 }
 

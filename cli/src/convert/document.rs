@@ -1,6 +1,6 @@
 //! Split of files into documents, and assembly of the output around changed documents.
 
-use super::object::{Object, Remark, Sort};
+use super::object::{Object, Remark, RemarkKind};
 use super::retired;
 use super::tree::{self, Entry, Node, Tree};
 use super::{Converted, values};
@@ -33,7 +33,7 @@ pub(super) struct Document {
     place: Place,
     /// Text from the file, from the end of its `---` on, with retired names replaced.
     body: String,
-    sort: DocumentKind,
+    kind: DocumentKind,
     /// Parsed tree, if the document has objects that are converted.
     tree: Option<Tree>,
     pub(super) objects: Vec<Object>,
@@ -49,19 +49,19 @@ impl SourceText {
         let mark = if text.len() < file.text.len() { MARK } else { "" };
         let (pieces, between) = pieces(text);
         // Text before the first `---` counts as a document only if it is not blank.
-        let silent = usize::from(pieces.len() > 1 && between == "---" && input::is_blank(&pieces[0].1));
-        let mut sheet = Self { documents: Vec::new(), mark, between, errors: Vec::new() };
+        let skipped = usize::from(pieces.len() > 1 && between == "---" && input::is_blank(&pieces[0].1));
+        let mut source = Self { documents: Vec::new(), mark, between, errors: Vec::new() };
         for (index, (line, body)) in pieces.into_iter().enumerate() {
-            let place = Place::document(&file.name, (index + 1).saturating_sub(silent).max(1));
+            let place = Place::document(&file.name, (index + 1).saturating_sub(skipped).max(1));
             let mut document = Document::new(place, body);
             if !input::is_blank(&document.body)
-                && let Err(errors) = document.judge(line + 1)
+                && let Err(errors) = document.classify(line + 1)
             {
-                sheet.errors.extend(errors);
+                source.errors.extend(errors);
             }
-            sheet.documents.push(document);
+            source.documents.push(document);
         }
-        sheet
+        source
     }
 
     pub(super) fn objects(&mut self) -> impl Iterator<Item = &mut Object> {
@@ -86,8 +86,8 @@ impl SourceText {
         }
         out.text.push_str(&text);
         for document in &self.documents {
-            document.remarks.iter().for_each(|remark| out.remark(remark.sort, &remark.text));
-            document.tell(out);
+            document.remarks.iter().for_each(|remark| out.remark(remark.kind, &remark.text));
+            document.write_remarks(out);
         }
     }
 }
@@ -113,11 +113,12 @@ fn pieces(text: &str) -> (Vec<(usize, String)>, &'static str) {
 }
 
 /// Reports files of different kinds. Manifests are applied and values are passed to Helm, so one output cannot contain both.
-pub(super) fn mixed(sheets: &[SourceText]) -> Option<InputError> {
-    let documents = || sheets.iter().flat_map(|sheet| &sheet.documents).filter(|it| it.sort != DocumentKind::Nothing);
+pub(super) fn mixed(sources: &[SourceText]) -> Option<InputError> {
+    let documents =
+        || sources.iter().flat_map(|source| &source.documents).filter(|it| it.kind != DocumentKind::Nothing);
     let first = documents().next()?;
-    let other = documents().find(|document| document.sort != first.sort)?;
-    let name = |document: &Document| match document.sort {
+    let other = documents().find(|document| document.kind != first.kind)?;
+    let name = |document: &Document| match document.kind {
         DocumentKind::Values => "Helm values",
         DocumentKind::Rules => "Prometheus rules",
         DocumentKind::Manifest | DocumentKind::Nothing => "manifests",
@@ -128,12 +129,12 @@ pub(super) fn mixed(sheets: &[SourceText]) -> Option<InputError> {
 
 impl Document {
     fn new(place: Place, body: String) -> Self {
-        let (sort, objects) = (DocumentKind::Nothing, Vec::new());
-        Self { place, body, sort, tree: None, objects, items: Vec::new(), remarks: Vec::new() }
+        let (kind, objects) = (DocumentKind::Nothing, Vec::new());
+        Self { place, body, kind, tree: None, objects, items: Vec::new(), remarks: Vec::new() }
     }
 
     /// Detects the document's kind and reads its objects; its first line is `line` of the file.
-    fn judge(&mut self, line: usize) -> Result<(), Vec<InputError>> {
+    fn classify(&mut self, line: usize) -> Result<(), Vec<InputError>> {
         let found = retired::names(&self.body);
         self.renamed(line, &found.hits);
         self.body = found.text;
@@ -150,25 +151,25 @@ impl Document {
             return Ok(());
         }
         let (api, kind) = (root.text_at(&["apiVersion"]), root.text_at(&["kind"]));
-        self.sort = DocumentKind::Manifest;
+        self.kind = DocumentKind::Manifest;
         if retired::are_rules(root) {
-            self.sort = if kind.is_empty() { DocumentKind::Rules } else { DocumentKind::Manifest };
+            self.kind = if kind.is_empty() { DocumentKind::Rules } else { DocumentKind::Manifest };
             return self.rules(line);
         }
         if api.is_empty() || kind.is_empty() {
             return self.values(tree);
         }
-        self.sort = DocumentKind::Manifest;
+        self.kind = DocumentKind::Manifest;
         if kind.ends_with("List") && root.get("items").is_some_and(Node::is_list) {
             self.list(tree);
-        } else if is_ours(api) {
+        } else if is_of_karpenter(api) {
             self.objects.push(Object::new(self.place.clone(), root.clone()));
             self.items.push(None);
             self.tree = Some(tree);
         } else if kind == "ConfigMap" && SETTINGS.contains(&root.text_at(&["metadata", "name"])) {
             let name = root.text_at(&["metadata", "name"]);
             let text = format!("{}: ConfigMap {name}: obsolete; write Helm values under settings", self.place);
-            self.remarks.push(Remark { sort: Sort::Lost, text });
+            self.remarks.push(Remark { kind: RemarkKind::Lost, text });
         }
         Ok(())
     }
@@ -176,7 +177,7 @@ impl Document {
     fn renamed(&mut self, line: usize, hits: &[retired::Hit]) {
         for hit in hits {
             let text = format!("{}: line {}: {} is now {}", self.place, line + hit.line, hit.old, hit.new);
-            self.remarks.push(Remark { sort: Sort::Changed, text });
+            self.remarks.push(Remark { kind: RemarkKind::Changed, text });
         }
     }
 
@@ -203,7 +204,7 @@ impl Document {
             };
             return Err(vec![InputError::new(&self.place, problem, cure)]);
         }
-        self.sort = DocumentKind::Values;
+        self.kind = DocumentKind::Values;
         self.objects.push(Object { label: String::new(), ..Object::new(self.place.clone(), tree.root.clone()) });
         self.items.push(None);
         self.tree = Some(tree);
@@ -216,14 +217,14 @@ impl Document {
         let own = kind.strip_suffix("List").filter(|own| !own.is_empty());
         for (index, entry) in tree.root.get("items").map(Node::items).unwrap_or_default().iter().enumerate() {
             let mut item = entry.value.clone();
-            if let Some(own) = own.filter(|_| item.is_map() && is_ours(api)) {
+            if let Some(own) = own.filter(|_| item.is_map() && is_of_karpenter(api)) {
                 for (field, value) in [("apiVersion", api), ("kind", own)] {
                     if item.get(field).is_none() {
                         item.set(field, Node::text(value));
                     }
                 }
             }
-            if is_ours(item.text_at(&["apiVersion"])) {
+            if is_of_karpenter(item.text_at(&["apiVersion"])) {
                 self.objects.push(Object::new(self.place.item(index + 1), item));
                 self.items.push(Some(index));
             }
@@ -239,38 +240,39 @@ impl Document {
     fn text(&self, marked: bool) -> String {
         let (Some(tree), true) = (&self.tree, self.is_changed()) else { return self.body.clone() };
         let mut tree = tree.clone();
-        let mut beside = String::new();
+        let mut split_off = String::new();
         for (object, item) in self.objects.iter().zip(&self.items) {
             match item {
                 None => {
                     tree.root = object.root.clone();
-                    let more = object.beside.iter().map(|it| Tree { root: it.root.clone(), after: Vec::new() }.write());
-                    more.for_each(|text| beside.push_str(&format!("---\n{text}")));
+                    let more =
+                        object.split_off.iter().map(|it| Tree { root: it.root.clone(), after: Vec::new() }.write());
+                    more.for_each(|text| split_off.push_str(&format!("---\n{text}")));
                 }
                 Some(index) => {
                     let Some(items) = tree.root.get_mut("items") else { continue };
                     items.items_mut()[*index].value = object.root.clone();
-                    object.beside.iter().for_each(|it| items.push(Entry::new("", it.root.clone())));
+                    object.split_off.iter().for_each(|it| items.push(Entry::new("", it.root.clone())));
                 }
             }
         }
         if !self.items.iter().all(Option::is_none) {
-            typed_no_more(&mut tree.root);
+            make_plain_list(&mut tree.root);
         }
-        format!("{}{}{beside}", if marked { "\n" } else { "" }, tree.write())
+        format!("{}{}{split_off}", if marked { "\n" } else { "" }, tree.write())
     }
 }
 
 /// Names of the ConfigMaps that versions before v1beta1 read.
 const SETTINGS: [&str; 2] = ["karpenter-global-settings", "config-logging"];
 
-fn is_ours(api_version: &str) -> bool {
+fn is_of_karpenter(api_version: &str) -> bool {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     ["karpenter.sh", "karpenter.k8s.aws"].contains(&group) && api_version != "karpenter.sh/v1alpha1"
 }
 
 /// Changes a typed list into a plain List, because its items have another kind after the conversion.
-fn typed_no_more(root: &mut Node) {
+fn make_plain_list(root: &mut Node) {
     if root.text_at(&["kind"]) != "List" {
         root.set("kind", Node::text("List"));
         root.set("apiVersion", Node::text("v1"));

@@ -5,7 +5,7 @@ use crate::input::{InputError, Place};
 
 /// Result of the conversion of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum RemarkKind {
     /// The field has the same meaning in its current form.
     Changed,
     /// No current field has this meaning.
@@ -15,7 +15,7 @@ pub(super) enum Sort {
 /// One sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Remark {
-    pub(super) sort: Sort,
+    pub(super) kind: RemarkKind,
     pub(super) text: String,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Object {
     pub(super) remarks: Vec<Remark>,
     pub(super) faults: Vec<InputError>,
     /// Document that the conversion split off from this one.
-    pub(super) beside: Option<Box<Self>>,
+    pub(super) split_off: Option<Box<Self>>,
     /// `true` if the object is written from its tree.
     pub(super) edited: bool,
 }
@@ -38,7 +38,7 @@ impl Object {
     pub(super) fn new(place: Place, root: Node) -> Self {
         let name = [root.text_at(&["metadata", "name"]), root.text_at(&["metadata", "generateName"])].concat();
         let label = format!("{} {name}", root.text_at(&["kind"])).trim().to_owned();
-        Self { place, label, root, remarks: Vec::new(), faults: Vec::new(), beside: None, edited: false }
+        Self { place, label, root, remarks: Vec::new(), faults: Vec::new(), split_off: None, edited: false }
     }
 
     /// Returns group, version and kind.
@@ -65,19 +65,19 @@ impl Object {
         format!("{line}{label}{path}")
     }
 
-    fn say(&mut self, sort: Sort, path: &str, text: &str) {
+    fn remark(&mut self, kind: RemarkKind, path: &str, text: &str) {
         let text = format!("{}: {}: {text}", self.place, self.head(path));
-        self.remarks.push(Remark { sort, text });
+        self.remarks.push(Remark { kind, text });
     }
 
     /// Records a change. Must be called before the change, while the line of the field is known.
     pub(super) fn changed(&mut self, path: &str, text: &str) {
-        self.say(Sort::Changed, path, text);
+        self.remark(RemarkKind::Changed, path, text);
     }
 
     /// Records a setting without an equivalent.
     pub(super) fn lost(&mut self, path: &str, text: &str) {
-        self.say(Sort::Lost, path, text);
+        self.remark(RemarkKind::Lost, path, text);
     }
 
     /// Rejects the object because of a field.
@@ -109,7 +109,7 @@ impl Object {
     pub(super) fn shift(&mut self, from: &[&'static str], to: &[&'static str]) {
         let (old, new) = (from.join("."), to.join("."));
         let (Some(found), Some((key, parents))) = (self.root.at(from), to.split_last()) else { return };
-        let same = self.root.at(to).map(|there| there.says_as(found));
+        let same = self.root.at(to).map(|there| there.is_equal(found));
         if same == Some(false) {
             self.refuse(&old, &format!("{new} is set too, with another value"), "remove one of them");
             return;
@@ -141,15 +141,15 @@ impl Object {
     }
 
     /// Moves the remarks and errors of the split-off document to this object.
-    pub(super) fn hear_beside(&mut self) {
-        if let Some(beside) = self.beside.as_deref_mut() {
-            self.remarks.append(&mut beside.remarks);
-            self.faults.append(&mut beside.faults);
+    pub(super) fn take_split_off_messages(&mut self) {
+        if let Some(split_off) = self.split_off.as_deref_mut() {
+            self.remarks.append(&mut split_off.remarks);
+            self.faults.append(&mut split_off.faults);
         }
     }
 
     /// Removes fields that the API server writes, if the object was changed: they must not be applied again.
-    pub(super) fn forget_server(&mut self) {
+    pub(super) fn remove_server_fields(&mut self) {
         const OWNED: [&str; 6] =
             ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"];
         const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -3,7 +3,7 @@
 use api::label;
 
 use super::object::Object;
-use super::tree::{Entry, Kind, Node, Style};
+use super::tree::{Entry, Node, NodeKind, Style};
 
 /// Current `apiVersion` of a NodePool.
 pub(super) const CURRENT: &str = "karpenter.sh/v1";
@@ -56,7 +56,7 @@ pub(super) fn provisioner(object: &mut Object, classes: &[String]) -> Option<Nod
 
 /// Puts these fields first. Fields that the conversion adds get the usual order.
 fn in_order(map: &mut Node, first: &[&str]) {
-    if let Kind::Map(fields) = &mut map.kind {
+    if let NodeKind::Map(fields) = &mut map.kind {
         fields.sort_by_key(|field| first.iter().position(|key| field.key == *key).unwrap_or(first.len()));
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn modernise(object: &mut Object, classes: &[String]) {
     grace(object);
     if object.root.at(&REQUIREMENTS).is_none() {
         object.changed(&REQUIREMENTS.join("."), "required, even if empty");
-        object.root.enter(&TEMPLATE).set("requirements", Node { line: 0, kind: Kind::FlowList(Vec::new()) });
+        object.root.enter(&TEMPLATE).set("requirements", Node { line: 0, kind: NodeKind::FlowList(Vec::new()) });
     }
 }
 
@@ -210,29 +210,29 @@ fn grace(object: &mut Object) {
 
 /// Adds the defaults of a Provisioner for fields that are not set.
 fn defaults(object: &mut Object) {
-    let needs: [(&str, &str, &[&str], &[&str]); 5] = [
+    let requirements: [(&str, &str, &[&str], &[&str]); 5] = [
         (label::OS, "In", &["linux"], &[]),
         (label::ARCH, "In", &["amd64"], &[]),
         (label::CAPACITY_TYPE, "In", &["on-demand"], &[]),
         (label::INSTANCE_CATEGORY, "In", &["c", "m", "r"], &TYPES),
         (label::INSTANCE_GENERATION, "Gt", &["2"], &TYPES),
     ];
-    let said: Vec<String> = keys(object);
-    for (key, operator, values, instead) in needs {
-        let has = |key: &str| said.iter().any(|said| label::canonical(said) == key);
+    let present: Vec<String> = keys(object);
+    for (key, operator, values, instead) in requirements {
+        let has = |key: &str| present.iter().any(|present| label::canonical(present) == key);
         if has(key) || instead.iter().any(|key| has(key)) {
             continue;
         }
         let text = format!("added {key} {operator} {}, the default of a Provisioner", values.join(", "));
         object.changed(&REQUIREMENTS.join("."), &text);
         let values = values.iter().map(|value| Entry::new("", quoted(value))).collect();
-        let values = Node { line: 0, kind: Kind::FlowList(values) };
-        let need = Node::map([("key", Node::text(key)), ("operator", Node::text(operator)), ("values", values)]);
+        let values = Node { line: 0, kind: NodeKind::FlowList(values) };
+        let requirement = Node::map([("key", Node::text(key)), ("operator", Node::text(operator)), ("values", values)]);
         if let Some(list) = object.root.at_mut(&REQUIREMENTS) {
             if list.items().is_empty() {
-                list.kind = Kind::List(Vec::new());
+                list.kind = NodeKind::List(Vec::new());
             }
-            list.push(Entry::new("", need));
+            list.push(Entry::new("", requirement));
         }
     }
     if object.root.at(&EXPIRY).is_none() {
@@ -257,7 +257,7 @@ fn keys(object: &Object) -> Vec<String> {
 
 /// Returns a scalar in double quotes. Values of requirements are strings, even if they look like numbers.
 pub(super) fn quoted(text: &str) -> Node {
-    Node { line: 0, kind: Kind::Scalar(text.to_owned(), Style::Double) }
+    Node { line: 0, kind: NodeKind::Scalar(text.to_owned(), Style::Double) }
 }
 
 /// Converts a NodeClaim; `expiry` is the `expireAfter` of its NodePool, if the NodePool is in the input.

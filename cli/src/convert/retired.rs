@@ -134,13 +134,13 @@ pub(super) fn metrics(text: &str) -> Result<Renamed, Vec<(usize, String, String)
     let found = replaced(
         text,
         |letter| letter == '_',
-        |word, around| {
-            if word == "provisioner" && around.is_label() {
+        |word, context| {
+            if word == "provisioner" && context.is_label() {
                 return Some("nodepool".to_owned());
             }
             let name = word.strip_prefix(PREFIX)?;
             if let Some((_, cure)) = GONE.iter().find(|(old, _)| *old == name) {
-                gone.push((around.line, format!("metric {word} was removed"), (*cure).to_owned()));
+                gone.push((context.line, format!("metric {word} was removed"), (*cure).to_owned()));
             }
             METRICS.iter().find(|(old, _)| *old == name).map(|(_, new)| format!("{PREFIX}{new}"))
         },
@@ -149,13 +149,13 @@ pub(super) fn metrics(text: &str) -> Result<Renamed, Vec<(usize, String, String)
 }
 
 /// Position of a name in the text.
-struct Around<'a> {
+struct Context<'a> {
     line: usize,
     before: &'a str,
     after: &'a str,
 }
 
-impl Around<'_> {
+impl Context<'_> {
     /// Reports whether the name is a label of a query or template: `{a="b"}`, `by (a, b)`, `$labels.a`.
     fn is_label(&self) -> bool {
         let next = self.after.trim_start();
@@ -170,7 +170,7 @@ impl Around<'_> {
 fn replaced(
     text: &str,
     belongs: impl Fn(char) -> bool,
-    mut new: impl FnMut(&str, &Around<'_>) -> Option<String>,
+    mut new: impl FnMut(&str, &Context<'_>) -> Option<String>,
 ) -> Renamed {
     let mut out = Renamed { text: String::with_capacity(text.len()), hits: Vec::new() };
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || belongs(letter);
@@ -183,8 +183,8 @@ fn replaced(
             continue;
         }
         let end = text[at..].find(|letter| !is_word(letter)).map_or(text.len(), |length| at + length);
-        let (word, around) = (&text[at..end], Around { line, before: &text[..at], after: &text[end..] });
-        match new(word, &around) {
+        let (word, context) = (&text[at..end], Context { line, before: &text[..at], after: &text[end..] });
+        match new(word, &context) {
             Some(new) => {
                 out.text.push_str(&new);
                 out.hits.push(Hit { line, old: word.to_owned(), new });

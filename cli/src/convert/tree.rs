@@ -11,12 +11,12 @@ pub(super) use read::{TWICE, read};
 pub(super) struct Node {
     /// Line in the file, from 1; 0 for a value that no file contains.
     pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
 }
 
 /// Kind of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     /// Parsed text of a scalar, and its style in the file.
     Scalar(String, Style),
     List(Vec<Entry>),
@@ -65,28 +65,28 @@ impl Node {
     /// Returns a string, in quotes if YAML could read another type.
     pub(super) fn text(text: &str) -> Self {
         let style = if write::is_plain(text) { Style::Plain } else { Style::Double };
-        Self { line: 0, kind: Kind::Scalar(text.to_owned(), style) }
+        Self { line: 0, kind: NodeKind::Scalar(text.to_owned(), style) }
     }
 
     /// Returns a number or another scalar without quotes, whose text defines its type.
     pub(super) fn plain(text: impl ToString) -> Self {
-        Self { line: 0, kind: Kind::Scalar(text.to_string(), Style::Plain) }
+        Self { line: 0, kind: NodeKind::Scalar(text.to_string(), Style::Plain) }
     }
 
     pub(super) fn map(fields: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
         let entries = fields.into_iter().map(|(key, value)| Entry::new(key, value)).collect();
-        Self { line: 0, kind: Kind::Map(entries) }
+        Self { line: 0, kind: NodeKind::Map(entries) }
     }
 
     pub(super) fn list(items: impl IntoIterator<Item = Self>) -> Self {
         let entries = items.into_iter().map(|value| Entry::new("", value)).collect();
-        Self { line: 0, kind: Kind::List(entries) }
+        Self { line: 0, kind: NodeKind::List(entries) }
     }
 
     /// Returns the fields of a map; empty for other kinds.
     pub(super) fn fields(&self) -> &[Entry] {
         match &self.kind {
-            Kind::Map(entries) | Kind::FlowMap(entries) => entries,
+            NodeKind::Map(entries) | NodeKind::FlowMap(entries) => entries,
             _ => &[],
         }
     }
@@ -94,35 +94,35 @@ impl Node {
     /// Returns the elements of a list; empty for other kinds.
     pub(super) fn items(&self) -> &[Entry] {
         match &self.kind {
-            Kind::List(entries) | Kind::FlowList(entries) => entries,
+            NodeKind::List(entries) | NodeKind::FlowList(entries) => entries,
             _ => &[],
         }
     }
 
     pub(super) fn items_mut(&mut self) -> &mut [Entry] {
         match &mut self.kind {
-            Kind::List(entries) | Kind::FlowList(entries) => entries,
+            NodeKind::List(entries) | NodeKind::FlowList(entries) => entries,
             _ => &mut [],
         }
     }
 
     pub(super) fn is_map(&self) -> bool {
-        matches!(self.kind, Kind::Map(_) | Kind::FlowMap(_))
+        matches!(self.kind, NodeKind::Map(_) | NodeKind::FlowMap(_))
     }
 
     pub(super) fn is_list(&self) -> bool {
-        matches!(self.kind, Kind::List(_) | Kind::FlowList(_))
+        matches!(self.kind, NodeKind::List(_) | NodeKind::FlowList(_))
     }
 
     /// Reports whether the value is null or empty.
     pub(super) fn is_null(&self) -> bool {
-        matches!(&self.kind, Kind::Scalar(text, Style::Plain) if ["", "~", "null"].contains(&text.as_str()))
+        matches!(&self.kind, NodeKind::Scalar(text, Style::Plain) if ["", "~", "null"].contains(&text.as_str()))
     }
 
     /// Returns the text of a scalar that is not null.
     pub(super) fn scalar(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Scalar(text, _) if !self.is_null() => Some(text),
+            NodeKind::Scalar(text, _) if !self.is_null() => Some(text),
             _ => None,
         }
     }
@@ -143,7 +143,7 @@ impl Node {
 
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         match &mut self.kind {
-            Kind::Map(entries) | Kind::FlowMap(entries) => {
+            NodeKind::Map(entries) | NodeKind::FlowMap(entries) => {
                 entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.value)
             }
             _ => None,
@@ -161,7 +161,7 @@ impl Node {
             self.set(first, Self::map([]));
         }
         match self.kind {
-            Kind::Map(ref mut entries) | Kind::FlowMap(ref mut entries) => {
+            NodeKind::Map(ref mut entries) | NodeKind::FlowMap(ref mut entries) => {
                 let place = entries.iter().position(|entry| entry.key == *first).unwrap_or_default();
                 entries[place].value.enter(rest)
             }
@@ -184,16 +184,19 @@ impl Node {
     /// Adds a field or an element with its comments.
     pub(super) fn push(&mut self, entry: Entry) {
         match &mut self.kind {
-            Kind::Map(entries) | Kind::FlowMap(entries) | Kind::List(entries) | Kind::FlowList(entries) => {
+            NodeKind::Map(entries)
+            | NodeKind::FlowMap(entries)
+            | NodeKind::List(entries)
+            | NodeKind::FlowList(entries) => {
                 entries.push(entry);
             }
-            Kind::Scalar(..) => self.kind = Kind::Map(vec![entry]),
+            NodeKind::Scalar(..) => self.kind = NodeKind::Map(vec![entry]),
         }
     }
 
     /// Adds the comments of a replaced field to the field that replaces it.
     pub(super) fn annotate(&mut self, key: &str, old: Entry) {
-        if let Kind::Map(entries) | Kind::FlowMap(entries) = &mut self.kind
+        if let NodeKind::Map(entries) | NodeKind::FlowMap(entries) = &mut self.kind
             && let Some(entry) = entries.iter_mut().find(|entry| entry.key == key)
         {
             entry.before.extend(old.before);
@@ -207,7 +210,7 @@ impl Node {
     /// Removes and returns a field with its comments.
     pub(super) fn take(&mut self, key: &str) -> Option<Entry> {
         match &mut self.kind {
-            Kind::Map(entries) | Kind::FlowMap(entries) => {
+            NodeKind::Map(entries) | NodeKind::FlowMap(entries) => {
                 let place = entries.iter().position(|entry| entry.key == key)?;
                 Some(entries.remove(place))
             }
@@ -232,16 +235,16 @@ impl Node {
     }
 
     /// Reports whether two values are equal, regardless of their style.
-    pub(super) fn says_as(&self, other: &Self) -> bool {
+    pub(super) fn is_equal(&self, other: &Self) -> bool {
         match (&self.kind, &other.kind) {
-            (Kind::Scalar(mine, _), Kind::Scalar(theirs, _)) => mine == theirs,
+            (NodeKind::Scalar(mine, _), NodeKind::Scalar(theirs, _)) => mine == theirs,
             _ if self.is_map() && other.is_map() => {
-                let same = |entry: &Entry| other.get(&entry.key).is_some_and(|value| entry.value.says_as(value));
+                let same = |entry: &Entry| other.get(&entry.key).is_some_and(|value| entry.value.is_equal(value));
                 self.fields().len() == other.fields().len() && self.fields().iter().all(same)
             }
             _ if self.is_list() && other.is_list() => {
                 let (mine, theirs) = (self.items(), other.items());
-                mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(a, b)| a.value.says_as(&b.value))
+                mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(a, b)| a.value.is_equal(&b.value))
             }
             _ => false,
         }

@@ -4,9 +4,6 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::Raw;
-use super::kinds::Kind;
-
 /// Place of an object in the input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -58,13 +55,6 @@ impl InputError {
     pub(crate) fn new(place: &Place, problem: impl Into<String>, cure: impl Into<String>) -> Self {
         Self { place: place.clone(), problem: problem.into(), cure: cure.into(), field: Box::default() }
     }
-
-    /// Returns an error in one field of an object.
-    pub(crate) fn field(raw: &Raw, path: &str, problem: &str, cure: impl Into<String>) -> Self {
-        let Raw { place, kind, .. } = raw;
-        let error = Self::new(place, format!("{kind} {}: {path}: {problem}", raw.full_name()), cure);
-        Self { field: path.into(), ..error }
-    }
 }
 
 /// Returns the text as one terminal line. Line ends are escaped, because they would look like another message; other control
@@ -101,34 +91,7 @@ impl fmt::Display for InputErrors {
     }
 }
 
-impl Raw {
-    /// Returns `namespace/name`, or the name of an object without a namespace.
-    pub(crate) fn full_name(&self) -> String {
-        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
-    }
-}
-
-/// Returns the error for a name that is not a string, such as a bare `12` or `no`.
-pub(crate) fn not_text(place: &Place, kind: Kind, value: &Value) -> Option<InputError> {
-    let written = |field: &&str| !matches!(value["metadata"][*field], Value::Null | Value::String(_));
-    let field = ["name", "namespace", "generateName"].into_iter().find(written)?;
-    let said = &value["metadata"][field];
-    let problem = format!("{kind}: metadata.{field}: {said} is not a string");
-    Some(InputError::new(place, problem, quoted(said)))
-}
-
 /// Returns the fix for a string that YAML reads as another type. The original text of `true` and `false` is unknown.
-pub(crate) fn quoted(said: &Value) -> String {
-    if said.is_boolean() { "write it in quotes".to_owned() } else { format!("write it in quotes: \"{said}\"") }
-}
-
-/// Returns the error for an object without a name.
-pub(crate) fn nameless(raw: &Raw) -> InputError {
-    InputError::new(&raw.place, format!("{}: metadata.name: missing", raw.kind), "set a name")
-}
-
-/// Returns the error for an object that occurs twice with different content.
-pub(crate) fn twice(raw: &Raw, first: &Place) -> InputError {
-    let problem = format!("{} {} is also in {first}, with other content", raw.kind, raw.full_name());
-    InputError::new(&raw.place, problem, "remove one of them")
+pub(crate) fn quoted(value: &Value) -> String {
+    if value.is_boolean() { "write it in quotes".to_owned() } else { format!("write it in quotes: \"{value}\"") }
 }

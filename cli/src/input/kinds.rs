@@ -92,7 +92,7 @@ pub(super) enum Verdict {
     /// Use each of these items.
     List(Vec<Value>),
     /// Ignore it; `what` is its kind with its group.
-    Stranger {
+    Ignored {
         /// Kind and group, such as `Service` or `ScaledObject.keda.sh`.
         what: String,
     },
@@ -122,7 +122,7 @@ pub(super) fn verdict(place: &Place, value: &Value) -> Result<Verdict, InputErro
     match value["items"].as_array() {
         Some(items) if kind.ends_with("List") => Ok(Verdict::List(items_of(items, api_version, kind))),
         None if kind.ends_with("List") && value.get("items").is_some() => Ok(Verdict::List(Vec::new())),
-        _ => Ok(Verdict::Stranger { what: stranger(group, kind) }),
+        _ => Ok(Verdict::Ignored { what: full_kind(group, kind) }),
     }
 }
 
@@ -150,7 +150,7 @@ fn name(value: &Value) -> &str {
     value["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-fn stranger(group: &str, kind: &str) -> String {
+fn full_kind(group: &str, kind: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 

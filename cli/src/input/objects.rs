@@ -10,9 +10,9 @@ use api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, valida
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Raw;
 use super::error::InputError;
 use super::kinds::Kind;
+use super::raw::Raw;
 
 /// Objects by kind, each list sorted by namespace and name. Every object has a name, and a namespace if its kind is namespaced.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +81,7 @@ fn typed<T: DeserializeOwned>(raw: &Raw) -> Result<T, Vec<InputError>> {
     serde_path_to_error::deserialize(&raw.value).map_err(|error| {
         let path = error.path().to_string();
         let problem = error.inner().to_string();
-        vec![InputError::field(raw, &path, &problem, cure(raw, &path, &problem))]
+        vec![raw.fault(&path, &problem, cure(raw, &path, &problem))]
     })
 }
 
@@ -101,5 +101,5 @@ fn valid<T>(raw: &Raw, object: T, validate: impl Fn(&T) -> Vec<validate::Fault>)
     if faults.is_empty() {
         return Ok(object);
     }
-    Err(faults.iter().map(|fault| InputError::field(raw, &fault.path, &fault.problem, cure)).collect())
+    Err(faults.iter().map(|fault| raw.fault(&fault.path, &fault.problem, cure)).collect())
 }

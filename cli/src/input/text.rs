@@ -81,15 +81,16 @@ pub(crate) fn is_blank(document: &str) -> bool {
 
 fn unparsable(place: &Place, line_before: usize, error: &serde_saphyr::Error) -> InputError {
     let at = error.location().map(|at| format!("line {}: ", at.line() + line_before as u64));
-    let said = error.without_snippet().to_string();
+    let message = error.without_snippet().to_string();
     // The message counts lines from the start of the document, but users count from the start of the file.
-    let said = said.lines().next().unwrap_or_default();
-    let said = said.split(" at line ").next().unwrap_or(said);
+    let message = message.lines().next().unwrap_or_default();
+    let message = message.split(" at line ").next().unwrap_or(message);
     // The parser's advice is for programmers and is removed.
-    let said = [", set ", "; use "].iter().fold(said, |said, advice| said.split(advice).next().unwrap_or(said));
-    let said = said.trim_end_matches('.');
+    let message =
+        [", set ", "; use "].iter().fold(message, |message, advice| message.split(advice).next().unwrap_or(message));
+    let message = message.trim_end_matches('.');
     let cure = "correct the line; a template must be rendered first";
-    InputError::new(place, format!("{}not YAML: {said}", at.unwrap_or_default()), cure)
+    InputError::new(place, format!("{}not YAML: {message}", at.unwrap_or_default()), cure)
 }
 
 #[cfg(test)]

@@ -9,23 +9,23 @@ use serde::Serialize;
 use serde_json::Number;
 
 use super::Listed;
-use crate::money;
+use crate::output::money;
 
 /// One instance type.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry<'a> {
+pub(super) struct TypeEntry<'a> {
     name: &'a str,
     labels: BTreeMap<&'a str, &'a str>,
     capacity: BTreeMap<&'a str, String>,
     allocatable: BTreeMap<&'a str, String>,
-    offerings: Vec<Sold<'a>>,
+    offerings: Vec<OfferingEntry<'a>>,
 }
 
 /// One offering.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Sold<'a> {
+struct OfferingEntry<'a> {
     zone: &'a str,
     capacity_type: &'static str,
     /// Dollars per hour.
@@ -36,17 +36,17 @@ struct Sold<'a> {
 }
 
 /// Returns all listed types.
-pub(super) fn entries(listed: &[Listed]) -> Vec<Entry<'_>> {
+pub(super) fn entries(listed: &[Listed]) -> Vec<TypeEntry<'_>> {
     listed.iter().map(|one| entry(&one.kind, &one.quotes)).collect()
 }
 
-fn entry<'a>(kind: &'a InstanceType, quotes: &'a [Quote]) -> Entry<'a> {
-    Entry {
+fn entry<'a>(kind: &'a InstanceType, quotes: &'a [Quote]) -> TypeEntry<'a> {
+    TypeEntry {
         name: &kind.name,
         labels: labels(kind),
         capacity: quantities(&kind.capacity),
         allocatable: quantities(&kind.allocatable),
-        offerings: quotes.iter().map(sold).collect(),
+        offerings: quotes.iter().map(offering_entry).collect(),
     }
 }
 
@@ -60,8 +60,8 @@ pub(super) fn quantities(resources: &Resources) -> BTreeMap<&str, String> {
     resources.iter().map(|(name, amount)| (name, quantity::text(name, amount))).collect()
 }
 
-fn sold(quote: &Quote) -> Sold<'_> {
-    Sold {
+fn offering_entry(quote: &Quote) -> OfferingEntry<'_> {
+    OfferingEntry {
         zone: &quote.zone,
         capacity_type: quote.capacity_type.as_str(),
         price: quote.price.and_then(|price| serde_json::from_str(&money::dollars(price.0)).ok()),

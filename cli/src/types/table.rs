@@ -7,8 +7,8 @@ use cloud::types::Quote;
 use planner::{CapacityType, InstanceType, Resources};
 
 use super::{Found, Listed, listing};
-use crate::money::rounded;
-use crate::table::{Paint, counted, fit, wrap};
+use crate::output::money::rounded;
+use crate::output::{Paint, counted, fit, wrap};
 
 const WIDTH: usize = 80;
 /// Maximum length of a type's name.
@@ -22,15 +22,15 @@ pub(super) fn table(found: &Found, colours: bool) -> String {
     let paint = Paint(colours);
     let mut lines = match found.listed.as_slice() {
         [] => vec!["no instance type matches".to_owned()],
-        [one] => story(one, found, paint),
+        [one] => details(one, found, paint),
         many => overview(many, paint),
     };
     lines.push(String::new());
     if found.listed.len() > 1 {
-        let sold = found.listed.iter().filter(|one| one.zones > 0).count();
+        let offered = found.listed.iter().filter(|one| one.zones > 0).count();
         lines.extend(wrap(
             &format!(
-                "{}, {sold} offered in {}. CPU, memory and pods are allocatable with family {}; memory in GiB, \
+                "{}, {offered} offered in {}. CPU, memory and pods are allocatable with family {}; memory in GiB, \
                  prices in dollars per hour in the cheapest zone. kerf types TYPE shows all of one, -o json all of \
                  all.",
                 counted(found.listed.len(), "type"),
@@ -104,8 +104,8 @@ fn devices(kind: &InstanceType) -> String {
 
 /// Returns the lowest price of an available offering, in millionths of a dollar per hour.
 fn cheapest(quotes: &[Quote], capacity_type: CapacityType) -> Option<i64> {
-    let had = quotes.iter().filter(|quote| quote.capacity_type == capacity_type && quote.obstacle.is_none());
-    had.filter_map(|quote| quote.price).map(|price| price.0).min()
+    let available = quotes.iter().filter(|quote| quote.capacity_type == capacity_type && quote.obstacle.is_none());
+    available.filter_map(|quote| quote.price).map(|price| price.0).min()
 }
 
 /// Returns why the type has no available offering.
@@ -123,7 +123,7 @@ fn obstacle(one: &Listed) -> Option<String> {
 }
 
 /// Returns all data of one type.
-fn story(one: &Listed, found: &Found, paint: Paint) -> Vec<String> {
+fn details(one: &Listed, found: &Found, paint: Paint) -> Vec<String> {
     let kind = &one.kind;
     let mut lines = vec![paint.bold(&format!("{} under family {}", kind.name, found.family.as_str()))];
     let mut section = |heading: &str, rows: Vec<String>| {
@@ -146,7 +146,7 @@ fn story(one: &Listed, found: &Found, paint: Paint) -> Vec<String> {
         format!("{:<14} {:<10} {price:>10}  {why}", quote.zone, quote.capacity_type.as_str()).trim_end().to_owned()
     });
     let offerings: Vec<String> = offerings.collect();
-    let nowhere = || vec![obstacle(one).unwrap_or_default()];
-    section("OFFERINGS, DOLLARS PER HOUR", if offerings.is_empty() { nowhere() } else { offerings });
+    let without_offerings = || vec![obstacle(one).unwrap_or_default()];
+    section("OFFERINGS, DOLLARS PER HOUR", if offerings.is_empty() { without_offerings() } else { offerings });
     lines
 }

@@ -14,7 +14,7 @@ const KINDS: [&str; 8] = ["deployment", "deployments", "events", "jobs", "node",
 const MADE: [&str; 1] = ["karpenter"];
 
 /// Validates a line. Panics if a reference to this repository is invalid, or if the program is unknown.
-pub fn judge(line: &str) {
+pub fn validate(line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     paths(line, &words);
     match words[0] {
@@ -23,7 +23,7 @@ pub fn judge(line: &str) {
         "helm" => helm(line, &words),
         "aws" => parameters(line, &words),
         "cargo" | "skopeo" => {}
-        _ => panic!("{line}: nobody judges commands of {}", words[0]),
+        _ => panic!("{line}: unknown program {}", words[0]),
     }
 }
 
@@ -37,14 +37,14 @@ pub fn exported(line: &str) -> Vec<(String, String)> {
 pub fn variables(line: &str, known: &[(&str, &str)]) {
     for rest in line.split('$').skip(1).filter(|rest| rest.starts_with(|it: char| it.is_ascii_uppercase())) {
         let name: String = rest.chars().take_while(|it| it.is_ascii_uppercase() || *it == '_').collect();
-        assert!(name == "HOME" || known.iter().any(|(it, _)| *it == name), "{line}: nobody has exported {name}");
+        assert!(name == "HOME" || known.iter().any(|(it, _)| *it == name), "{line}: {name} is not exported");
     }
 }
 
 /// Asserts that every file of the repository exists.
 fn paths(line: &str, words: &[&str]) {
-    let rooms = ["cli", "controller/", "docs/", "examples/", "packer/"];
-    for path in words.iter().filter(|word| rooms.iter().any(|room| word.starts_with(room))) {
+    let folders = ["cli", "controller/", "docs/", "examples/", "packer/"];
+    for path in words.iter().filter(|word| folders.iter().any(|folder| word.starts_with(folder))) {
         assert!(here(path).exists(), "{line}: {path} is missing");
     }
 }

@@ -34,7 +34,7 @@ pub enum ExpressionError {
 /// An integer expression with named variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expression {
-    root: Node,
+    root: Term,
 }
 
 impl Expression {
@@ -57,15 +57,15 @@ impl Expression {
 
 /// A part of an expression with valid types; true is 1 and false is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Node {
+enum Term {
     Number(i64),
     Variable(usize),
-    Not(Box<Node>),
-    Negative(Box<Node>),
-    Binary(Operator, Box<Node>, Box<Node>),
-    Choice(Box<Node>, Box<Node>, Box<Node>),
-    Least(Vec<Node>),
-    Greatest(Vec<Node>),
+    Not(Box<Term>),
+    Negative(Box<Term>),
+    Binary(Operator, Box<Term>, Box<Term>),
+    Choice(Box<Term>, Box<Term>, Box<Term>),
+    Least(Vec<Term>),
+    Greatest(Vec<Term>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ enum Operator {
     Modulo,
 }
 
-impl Node {
+impl Term {
     fn value(&self, variables: &[i64]) -> Result<i64, ExpressionError> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -97,15 +97,15 @@ impl Node {
                 0 => otherwise.value(variables),
                 _ => then.value(variables),
             },
-            Self::Least(of) => extreme(of, variables, i64::min),
-            Self::Greatest(of) => extreme(of, variables, i64::max),
+            Self::Least(terms) => extreme(terms, variables, i64::min),
+            Self::Greatest(terms) => extreme(terms, variables, i64::max),
         }
     }
 }
 
 /// Returns the minimum or maximum of values; the parser guarantees that there is at least one.
-fn extreme(of: &[Node], variables: &[i64], choose: fn(i64, i64) -> i64) -> Result<i64, ExpressionError> {
-    let mut values = of.iter().map(|node| node.value(variables));
+fn extreme(terms: &[Term], variables: &[i64], choose: fn(i64, i64) -> i64) -> Result<i64, ExpressionError> {
+    let mut values = terms.iter().map(|node| node.value(variables));
     let first = values.next().unwrap_or(Ok(0))?;
     values.try_fold(first, |chosen, next| Ok(choose(chosen, next?)))
 }
@@ -115,13 +115,13 @@ type Value = Result<i64, ExpressionError>;
 impl Operator {
     fn apply(self, left: Value, right: impl FnOnce() -> Value) -> Value {
         match self {
-            Self::Or => settled_by(1, left, right),
-            Self::And => settled_by(0, left, right),
-            _ => self.work_out(left?, right()?),
+            Self::Or => short_circuit(1, left, right),
+            Self::And => short_circuit(0, left, right),
+            _ => self.compute(left?, right()?),
         }
     }
 
-    fn work_out(self, left: i64, right: i64) -> Value {
+    fn compute(self, left: i64, right: i64) -> Value {
         let checked = match self {
             Self::Over | Self::Modulo if right == 0 => return Err(ExpressionError::DividedByZero),
             Self::Plus => left.checked_add(right),
@@ -143,12 +143,12 @@ impl Operator {
 }
 
 /// Returns the settling value if either side has it, even if the other side is an error.
-fn settled_by(settling: i64, left: Value, right: impl FnOnce() -> Value) -> Value {
+fn short_circuit(dominant: i64, left: Value, right: impl FnOnce() -> Value) -> Value {
     match left {
-        Ok(left) if left == settling => Ok(settling),
+        Ok(left) if left == dominant => Ok(dominant),
         Ok(_) => right(),
         Err(error) => match right() {
-            Ok(right) if right == settling => Ok(settling),
+            Ok(right) if right == dominant => Ok(dominant),
             _ => Err(error),
         },
     }

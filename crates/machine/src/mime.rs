@@ -80,7 +80,7 @@ pub enum MimeError {
 
 /// Reports whether `data`, without leading white space, begins like a MIME document (`MIME-Version:` or `Content-Type:`).
 #[must_use]
-pub fn looks_like_mime(data: &[u8]) -> bool {
+pub fn is_mime(data: &[u8]) -> bool {
     let start = data.trim_ascii_start();
     ["mime-version:", "content-type:"]
         .iter()
@@ -98,19 +98,19 @@ pub fn parse(data: &[u8]) -> Result<Vec<Part>, MimeError> {
     let boundary = headers
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-        .and_then(|(_, value)| boundary_of(value))
+        .and_then(|(_, value)| boundary_parameter(value))
         .ok_or(MimeError::NoBoundary)?;
-    let mut edge = lines.body(&boundary).1;
+    let mut kind = lines.body(&boundary).1;
     let mut parts = Vec::new();
-    while edge == Edge::Open {
+    while kind == BoundaryLine::Open {
         let headers = lines.headers()?;
         let (body, next) = lines.body(&boundary);
         parts.push(Part { headers, body: body.to_vec() });
-        edge = next;
+        kind = next;
     }
-    match (edge, parts.is_empty()) {
+    match (kind, parts.is_empty()) {
         (_, true) => Err(MimeError::NoPart { boundary: quote(&boundary) }),
-        (Edge::Close, false) => Ok(parts),
+        (BoundaryLine::Close, false) => Ok(parts),
         _ => Err(MimeError::Unclosed { boundary: quote(&boundary), line: lines.number }),
     }
 }
@@ -124,7 +124,7 @@ pub fn render(parts: &[Part]) -> Result<Vec<u8>, MimeError> {
     let mut out = format!("MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"{BOUNDARY}\"\n\n").into_bytes();
     for (index, part) in parts.iter().enumerate() {
         let body: Vec<u8> = part.body.iter().copied().filter(|byte| *byte != b'\r').collect();
-        if let Some(line) = body.split(|byte| *byte == b'\n').find(|line| edge_of(line, BOUNDARY).is_some()) {
+        if let Some(line) = body.split(|byte| *byte == b'\n').find(|line| boundary_line(line, BOUNDARY).is_some()) {
             let text = quote(&String::from_utf8_lossy(line));
             return Err(MimeError::BoundaryInBody { part: index + 1, text });
         }
@@ -142,22 +142,22 @@ pub fn render(parts: &[Part]) -> Result<Vec<u8>, MimeError> {
 
 /// Kind of a boundary line; `End` is the end of the data without a boundary line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Edge {
+enum BoundaryLine {
     Open,
     Close,
     End,
 }
 
-fn edge_of(line: &[u8], boundary: &str) -> Option<Edge> {
+fn boundary_line(line: &[u8], boundary: &str) -> Option<BoundaryLine> {
     let rest = line.strip_prefix(b"--")?.strip_prefix(boundary.as_bytes())?;
     match rest.trim_ascii_end() {
-        b"" => Some(Edge::Open),
-        b"--" => Some(Edge::Close),
+        b"" => Some(BoundaryLine::Open),
+        b"--" => Some(BoundaryLine::Close),
         _ => None,
     }
 }
 
-fn boundary_of(content_type: &str) -> Option<String> {
+fn boundary_parameter(content_type: &str) -> Option<String> {
     let mut pieces = content_type.split(';').map(str::trim);
     if !pieces.next()?.to_ascii_lowercase().starts_with("multipart/") {
         return None;
@@ -223,15 +223,15 @@ impl<'a> Lines<'a> {
     }
 
     /// Returns the bytes up to the next boundary line, without the line end before it, and the kind of that line.
-    fn body(&mut self, boundary: &str) -> (&'a [u8], Edge) {
+    fn body(&mut self, boundary: &str) -> (&'a [u8], BoundaryLine) {
         let start = self.at;
         while let Some((at, line)) = self.next() {
-            if let Some(edge) = edge_of(line, boundary) {
+            if let Some(kind) = boundary_line(line, boundary) {
                 let body = &self.data[start..at.max(start)];
                 let body = body.strip_suffix(b"\n").unwrap_or(body);
-                return (body.strip_suffix(b"\r").unwrap_or(body), edge);
+                return (body.strip_suffix(b"\r").unwrap_or(body), kind);
             }
         }
-        (&self.data[start..], Edge::End)
+        (&self.data[start..], BoundaryLine::End)
     }
 }

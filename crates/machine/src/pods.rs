@@ -99,23 +99,23 @@ enum DensityError {
 /// default number is better than no node.
 #[must_use]
 pub fn density(limits: Option<InterfaceLimits>, expression: &str) -> Density {
-    let usual =
+    let default =
         limits.map_or(DEFAULT_MAX_PODS, |limits| eni_limited_pods(limits.interfaces, limits.ipv4_per_interface, 0));
     if expression.trim().is_empty() {
-        return Density { pods: usual, warning: None };
+        return Density { pods: default, warning: None };
     }
-    match limits.ok_or(DensityError::NoLimits).and_then(|limits| worked_out(expression, limits, usual)) {
+    match limits.ok_or(DensityError::NoLimits).and_then(|limits| evaluate_expression(expression, limits, default)) {
         Ok(pods) => Density { pods, warning: None },
         Err(error) => {
             let why = problem(&error.to_string());
-            let warning = format!("spec.kubelet.maxPodsExpression is ignored, maxPods is {usual}: {why}");
-            Density { pods: usual, warning: Some(warning) }
+            let warning = format!("spec.kubelet.maxPodsExpression is ignored, maxPods is {default}: {why}");
+            Density { pods: default, warning: Some(warning) }
         }
     }
 }
 
-fn worked_out(expression: &str, limits: InterfaceLimits, usual: u32) -> Result<u32, DensityError> {
-    let values = [limits.interfaces, limits.ipv4_per_interface, usual].map(i64::from);
+fn evaluate_expression(expression: &str, limits: InterfaceLimits, default: u32) -> Result<u32, DensityError> {
+    let values = [limits.interfaces, limits.ipv4_per_interface, default].map(i64::from);
     let compiled = Expression::compile(expression, &EXPRESSION_NAMES).map_err(DensityError::Expression)?;
     let value = compiled.evaluate(&values).map_err(DensityError::Expression)?;
     let pods = i32::try_from(value).ok().filter(|pods| *pods > 0).map(i32::unsigned_abs);

@@ -95,7 +95,7 @@ pub fn parse(raw: &[u8]) -> Result<UserData, UserDataError> {
     if data.trim_ascii().is_empty() {
         return Err(UserDataError::Empty);
     }
-    if !mime::looks_like_mime(&data) {
+    if !mime::is_mime(&data) {
         let mut user_data = UserData::new();
         user_data.add_node_config(&data, "user data")?;
         return Ok(user_data);
@@ -132,9 +132,11 @@ fn parse_parts(parts: &[mime::Part]) -> Result<UserData, UserDataError> {
 /// Returns a [`UserDataError`]; its sources have line and field.
 pub fn parse_agent(raw: &[u8]) -> Result<Option<AgentSettings>, UserDataError> {
     let data = unpack(raw, "user data")?;
-    if !mime::looks_like_mime(&data) {
-        let told = host_container::user_data(&data);
-        return told.map(|told| agent_settings(&unpack(told.as_bytes(), HOST_CONTAINER)?, HOST_CONTAINER)).transpose();
+    if !mime::is_mime(&data) {
+        let settings = host_container::user_data(&data);
+        return settings
+            .map(|settings| agent_settings(&unpack(settings.as_bytes(), HOST_CONTAINER)?, HOST_CONTAINER))
+            .transpose();
     }
     let parts = mime::parse(&data).map_err(UserDataError::Mime)?;
     let last = parts.iter().enumerate().rfind(|(_, part)| part.media_type() == agent::MEDIA_TYPE);
@@ -170,11 +172,11 @@ fn text<'a>(data: &'a [u8], what: &str) -> Result<&'a str, UserDataError> {
 }
 
 fn unpack(raw: &[u8], what: &str) -> Result<Vec<u8>, UserDataError> {
-    let data = decoded(raw).unwrap_or_else(|| raw.to_vec());
+    let data = decode_base64(raw).unwrap_or_else(|| raw.to_vec());
     if data.starts_with(&gzip::MAGIC) { gunzip(&data, what) } else { Ok(data) }
 }
 
-fn decoded(raw: &[u8]) -> Option<Vec<u8>> {
+fn decode_base64(raw: &[u8]) -> Option<Vec<u8>> {
     let compact: Vec<u8> = raw.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let decoded = STANDARD.decode(compact).ok()?;
     (!decoded.is_empty()).then_some(decoded)

@@ -49,17 +49,17 @@ fn table() -> impl Strategy<Value = Table> {
 }
 
 /// Renames fields so that objects and other values have different names.
-fn told_apart(fields: Map<String, Value>) -> Map<String, Value> {
+fn distinct_types(fields: Map<String, Value>) -> Map<String, Value> {
     let named = |(key, value)| match value {
-        Value::Object(inner) => (format!("object-{key}"), Value::Object(told_apart(inner))),
+        Value::Object(inner) => (format!("object-{key}"), Value::Object(distinct_types(inner))),
         other => (key, other),
     };
     fields.into_iter().map(named).collect()
 }
 
-fn tables_told_apart(table: Table) -> Table {
+fn distinct_tables(table: Table) -> Table {
     let named = |(key, value)| match value {
-        toml::Value::Table(inner) => (format!("table-{key}"), toml::Value::Table(tables_told_apart(inner))),
+        toml::Value::Table(inner) => (format!("table-{key}"), toml::Value::Table(distinct_tables(inner))),
         other => (key, other),
     };
     table.into_iter().map(named).collect()
@@ -68,10 +68,10 @@ fn tables_told_apart(table: Table) -> Table {
 /// Generates NodeConfigs whose free-form parts agree on which fields are objects.
 fn agreeing() -> impl Strategy<Value = NodeConfig> {
     config().prop_map(|mut config| {
-        config.spec.kubelet.config = told_apart(config.spec.kubelet.config);
-        config.spec.containerd.base_runtime_spec = told_apart(config.spec.containerd.base_runtime_spec);
+        config.spec.kubelet.config = distinct_types(config.spec.kubelet.config);
+        config.spec.containerd.base_runtime_spec = distinct_types(config.spec.containerd.base_runtime_spec);
         let containerd: Table = config.spec.containerd.config.parse().unwrap_or_default();
-        config.spec.containerd.config = tables::pretty(&tables_told_apart(containerd));
+        config.spec.containerd.config = tables::pretty(&distinct_tables(containerd));
         config
     })
 }

@@ -1,7 +1,7 @@
 //! Multipart documents: those of other programs can be parsed, Kerf's own output can be parsed, and invalid ones are reported
 //! with their place.
 
-use machine::mime::{MimeError, Part, looks_like_mime, parse, render};
+use machine::mime::{MimeError, Part, is_mime, parse, render};
 use proptest::prelude::{Strategy, any, prop, proptest};
 
 #[test]
@@ -17,7 +17,7 @@ fn parse_reads_continued_headers_preamble_and_crlf() {
 }
 
 #[test]
-fn looks_like_mime_recognizes_header_lines() {
+fn is_mime_recognizes_header_lines() {
     for (text, expected) in [
         ("MIME-Version: 1.0\n", true),
         ("\n  content-type: multipart/mixed", true),
@@ -25,7 +25,7 @@ fn looks_like_mime_recognizes_header_lines() {
         ("#!/bin/bash\n", false),
         ("", false),
     ] {
-        assert_eq!(looks_like_mime(text.as_bytes()), expected, "{text:?}");
+        assert_eq!(is_mime(text.as_bytes()), expected, "{text:?}");
     }
 }
 

@@ -58,7 +58,7 @@ fn the_controllers_word_counts(bytes: &[u8]) {
         Err(_) => return,
     };
     assert_eq!(config.spec.cluster.name, CLUSTER);
-    let plain = !mime::looks_like_mime(bytes) && !text.starts_with("#!") && !text.contains('\r');
+    let plain = !mime::is_mime(bytes) && !text.starts_with("#!") && !text.contains('\r');
     if let Some(user) = nodeconfig::parse(text).ok().filter(|_| plain) {
         assert!(config.spec.kubelet.flags.starts_with(&user.config.spec.kubelet.flags), "{document}");
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use cli::catalogue::CatalogueOptions;
-use cli::plan_input::{Conditions, Gate, Gates, PlanInput};
+use cli::plan::{Conditions, Gate, Gates, PlanInput};
 use jiff::Timestamp;
 use planner::Snapshot;
 
@@ -32,7 +32,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Snapshot> {
     Ok(built.snapshot)
 }
 
-fn conditions(wish: CatalogueOptions) -> anyhow::Result<Conditions> {
+fn conditions(catalogue: CatalogueOptions) -> anyhow::Result<Conditions> {
     let gates = Gates { overlays: Gate::Open, static_pools: Gate::Open, buffers: Gate::Open, ..Gates::default() };
-    Ok(Conditions { wish, gates, ..Conditions::at(NOW.parse::<Timestamp>()?) })
+    Ok(Conditions { catalogue, gates, ..Conditions::at(NOW.parse::<Timestamp>()?) })
 }

@@ -33,13 +33,13 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
         ..Group::default()
     };
     images(&mut group, value["amiType"].as_str().unwrap_or_default());
-    let bought = if value["capacityType"] == "SPOT" { label::CAPACITY_SPOT } else { label::CAPACITY_ON_DEMAND };
+    let capacity_type = if value["capacityType"] == "SPOT" { label::CAPACITY_SPOT } else { label::CAPACITY_ON_DEMAND };
     if value["capacityType"] == "CAPACITY_BLOCK" {
         group
             .lost
             .push("its capacity block: select it in capacityReservationSelectorTerms of the EC2NodeClass".to_owned());
     }
-    group.needs.push(Need::one_of(label::CAPACITY_TYPE, [bought]));
+    group.needs.push(Need::one_of(label::CAPACITY_TYPE, [capacity_type]));
     let types = texts(&value["instanceTypes"]);
     if types.is_empty() {
         group

@@ -34,7 +34,7 @@ pub(super) fn group(place: &Place, value: &Value) -> Group {
     }
     let mixed = &value["MixedInstancesPolicy"];
     types(&mut group, value, &mixed["LaunchTemplate"]["Overrides"]);
-    bought(&mut group, mixed);
+    capacity_types(&mut group, mixed);
     tags(&mut group, &value["Tags"]);
     group.sizes(value["MinSize"].as_u64(), value["MaxSize"].as_u64());
     let templates = [&value["LaunchTemplate"], &mixed["LaunchTemplate"]["LaunchTemplateSpecification"]];
@@ -89,7 +89,7 @@ fn types(group: &mut Group, value: &Value, overrides: &Value) {
 }
 
 /// Adds a requirement for the capacity types.
-fn bought(group: &mut Group, mixed: &Value) {
+fn capacity_types(group: &mut Group, mixed: &Value) {
     let split = &mixed["InstancesDistribution"];
     let base = split["OnDemandBaseCapacity"].as_u64().unwrap_or(0);
     let above = split["OnDemandPercentageAboveBaseCapacity"].as_u64().unwrap_or(100);

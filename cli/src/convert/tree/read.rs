@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, Span, StrInput, StructureStyle};
 
-use super::{Entry, Kind, Node, Style, Tree};
+use super::{Entry, Node, NodeKind, Style, Tree};
 
 /// Maximum number of values in a document, with those of aliases counted each time. The limit prevents that aliases exhaust the
 /// memory.
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
         let own = std::mem::take(&mut self.own);
         let after = own.into_values().chain(std::mem::take(&mut self.behind).into_values()).collect();
-        let nothing = Node { line: self.first_line, kind: Kind::Scalar(String::new(), Style::Plain) };
+        let nothing = Node { line: self.first_line, kind: NodeKind::Scalar(String::new(), Style::Plain) };
         Ok(Tree { root: root.unwrap_or(nothing), after })
     }
 
@@ -109,15 +109,15 @@ impl<'a> Reader<'a> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.keeps_blank = style == ScalarStyle::Literal && text.ends_with("\n\n");
                 let is_text = tag.is_some_and(|tag| tag.suffix() == "str");
-                (Kind::Scalar(text.into_owned(), written(style, is_text)), anchor)
+                (NodeKind::Scalar(text.into_owned(), written(style, is_text)), anchor)
             }
             Event::SequenceStart(style, anchor, _) => {
                 let (items, one_line) = self.list(style, line)?;
-                (if one_line { Kind::FlowList(items) } else { Kind::List(items) }, anchor)
+                (if one_line { NodeKind::FlowList(items) } else { NodeKind::List(items) }, anchor)
             }
             Event::MappingStart(style, anchor, _) => {
                 let (fields, one_line) = self.map(style, line)?;
-                (if one_line { Kind::FlowMap(fields) } else { Kind::Map(fields) }, anchor)
+                (if one_line { NodeKind::FlowMap(fields) } else { NodeKind::Map(fields) }, anchor)
             }
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).cloned();
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
                 return Ok((fields, one_line));
             }
             let before = self.before(at);
-            let Kind::Scalar(key, key_style) = self.node(event, span)?.kind else {
+            let NodeKind::Scalar(key, key_style) = self.node(event, span)?.kind else {
                 return Err(fault(at, "expected a string as field name"));
             };
             let (event, span) = self.next()?;

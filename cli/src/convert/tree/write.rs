@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Entry, Kind, Node, Style, Tree};
+use super::{Entry, Node, NodeKind, Style, Tree};
 
 /// Scalars that some version of YAML reads as another type than a string.
 const TAKEN: [&str; 11] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan"];
@@ -12,8 +12,8 @@ impl Tree {
     pub(in crate::convert) fn write(&self) -> String {
         let mut out = String::new();
         match &self.root.kind {
-            Kind::Map(fields) | Kind::FlowMap(fields) if !fields.is_empty() => map(&mut out, fields, 0, false),
-            Kind::List(items) | Kind::FlowList(items) if !items.is_empty() => list(&mut out, items, 0),
+            NodeKind::Map(fields) | NodeKind::FlowMap(fields) if !fields.is_empty() => map(&mut out, fields, 0, false),
+            NodeKind::List(items) | NodeKind::FlowList(items) if !items.is_empty() => list(&mut out, items, 0),
             _ => value(&mut out, &self.root, 0, None),
         }
         self.after.iter().for_each(|comment| line(&mut out, 0, comment));
@@ -44,7 +44,7 @@ fn map(out: &mut String, fields: &[Entry], depth: usize, begun: bool) {
 fn list(out: &mut String, items: &[Entry], depth: usize) {
     for entry in items {
         let fields = entry.value.fields();
-        let is_block = matches!(entry.value.kind, Kind::Map(_)) && !fields.is_empty();
+        let is_block = matches!(entry.value.kind, NodeKind::Map(_)) && !fields.is_empty();
         let inner = if is_block { fields[0].before.as_slice() } else { &[] };
         let comments = entry.before.iter().chain(inner.iter().filter(|comment| !comment.is_empty()));
         comments.for_each(|comment| line(out, depth, comment));
@@ -63,15 +63,15 @@ fn list(out: &mut String, items: &[Entry], depth: usize) {
 fn value(out: &mut String, node: &Node, depth: usize, behind: Option<&str>) {
     let end = behind.map_or_else(String::new, |comment| format!(" {comment}"));
     match &node.kind {
-        Kind::Map(fields) if !fields.is_empty() => {
+        NodeKind::Map(fields) if !fields.is_empty() => {
             let _ = writeln!(out, "{end}");
             map(out, fields, depth + 1, false);
         }
-        Kind::List(items) if !items.is_empty() => {
+        NodeKind::List(items) if !items.is_empty() => {
             let _ = writeln!(out, "{end}");
             list(out, items, depth + 1);
         }
-        Kind::Scalar(text, Style::Block) if can_be_block(text) => {
+        NodeKind::Scalar(text, Style::Block) if can_be_block(text) => {
             let _ = writeln!(out, " {}{end}", head(text));
             text.trim_end_matches('\n').lines().for_each(|text| line(out, depth + 1, text));
             let kept = text.len() - text.trim_end_matches('\n').len();
@@ -105,11 +105,11 @@ fn head(text: &str) -> String {
 fn flow(node: &Node, inside: bool) -> String {
     let all = |entries: &[Entry], one: fn(&Entry) -> String| entries.iter().map(one).collect::<Vec<_>>().join(", ");
     match &node.kind {
-        Kind::Scalar(text, style) => scalar(text, *style, inside),
-        Kind::List(items) | Kind::FlowList(items) => {
+        NodeKind::Scalar(text, style) => scalar(text, *style, inside),
+        NodeKind::List(items) | NodeKind::FlowList(items) => {
             format!("[{}]", all(items, |entry| flow(&entry.value, true)))
         }
-        Kind::Map(fields) | Kind::FlowMap(fields) => {
+        NodeKind::Map(fields) | NodeKind::FlowMap(fields) => {
             let one = |entry: &Entry| {
                 let value = flow(&entry.value, true);
                 let space = if value.is_empty() { "" } else { " " };
@@ -181,7 +181,7 @@ mod tests {
             let tree = read(text, 1).unwrap();
             let written = tree.write();
             let again = read(&written, 1).unwrap_or_else(|fault| panic!("{fault:?}: {written}"));
-            assert!(again.root.says_as(&tree.root), "{written}");
+            assert!(again.root.is_equal(&tree.root), "{written}");
             assert_eq!(again.write(), written, "{text}");
             let values = |text: &str| serde_saphyr::from_str::<serde_json::Value>(text).unwrap();
             assert_eq!(values(&written), values(text), "{written}");

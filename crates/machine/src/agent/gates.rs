@@ -163,12 +163,12 @@ impl TryFrom<Unchecked> for GateSettings {
         let Unchecked { cni, csi_drivers, devices, daemon_sets, probes } = written;
         absolute("cni.configDir", &cni.config_dir)?;
         cni.binary_dirs.iter().try_for_each(|folder| absolute("cni.binaryDirs", folder))?;
-        once("csiDrivers", csi_drivers.iter())?;
-        once("devices", devices.iter())?;
-        once("daemonSets", daemon_sets.iter().map(|set| &set.name))?;
-        once("probes", probes.iter().map(|probe| &probe.name))?;
-        if let Some(odd) = devices.iter().find(|name| !name.contains('/')) {
-            return Err(format!("devices: {odd:?} is not an extended resource; write one such as nvidia.com/gpu"));
+        unique("csiDrivers", csi_drivers.iter())?;
+        unique("devices", devices.iter())?;
+        unique("daemonSets", daemon_sets.iter().map(|set| &set.name))?;
+        unique("probes", probes.iter().map(|probe| &probe.name))?;
+        if let Some(invalid) = devices.iter().find(|name| !name.contains('/')) {
+            return Err(format!("devices: {invalid:?} is not an extended resource; write one such as nvidia.com/gpu"));
         }
         if let Some(all) = daemon_sets.iter().find(|set| set.selector.is_empty()) {
             let name = &all.name;
@@ -179,7 +179,7 @@ impl TryFrom<Unchecked> for GateSettings {
 }
 
 /// Validates that names are not empty and unique, because messages identify a closed gate by its name.
-fn once<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Result<(), String> {
+fn unique<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for name in names {
         if name.trim().is_empty() {
@@ -193,8 +193,8 @@ fn once<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Result<(), 
 }
 
 fn absolute(field: &str, path: &str) -> Result<(), String> {
-    let fine = path.starts_with('/');
-    fine.then_some(()).ok_or_else(|| format!("{field}: {path:?} is not an absolute path; begin it with /"))
+    let is_absolute = path.starts_with('/');
+    is_absolute.then_some(()).ok_or_else(|| format!("{field}: {path:?} is not an absolute path; begin it with /"))
 }
 
 /// A probe as written: exactly one of the four targets must be set.
@@ -272,8 +272,8 @@ fn target(written: &WrittenProbe) -> Result<Target, String> {
         written.tcp.clone().map(Target::Tcp),
         written.http.clone().map(Target::Http),
     ];
-    let mut said = targets.into_iter().flatten();
-    let (Some(target), None) = (said.next(), said.next()) else {
+    let mut given = targets.into_iter().flatten();
+    let (Some(target), None) = (given.next(), given.next()) else {
         return Err("exactly one of file, socket, tcp and http is required".to_owned());
     };
     match &target {

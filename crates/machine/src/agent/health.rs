@@ -50,8 +50,8 @@ impl TryFrom<i64> for Percent {
     type Error = String;
 
     fn try_from(percent: i64) -> Result<Self, String> {
-        let sane = u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent));
-        sane.map(Self).ok_or_else(|| format!("{percent} is not a percentage of a disk; write 1 to 100"))
+        let valid = u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent));
+        valid.map(Self).ok_or_else(|| format!("{percent} is not a percentage of a disk; write 1 to 100"))
     }
 }
 

@@ -150,10 +150,10 @@ impl<'de> Deserializer<'de> for &'de Node {
         if let Kind::Map(fields) = &self.kind
             && let [field] = fields.as_slice()
         {
-            return visitor.visit_enum(Carrying(field));
+            return visitor.visit_enum(VariantField(field));
         }
-        let word: StrDeserializer<'_, Fault> = self.text()?.into_deserializer();
-        visitor.visit_enum(word)
+        let variant: StrDeserializer<'_, Fault> = self.text()?.into_deserializer();
+        visitor.visit_enum(variant)
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
@@ -202,44 +202,44 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 }
 
 /// An enum's variant, and its value.
-struct Carrying<'a>(&'a (Key, Node));
+struct VariantField<'a>(&'a (Key, Node));
 
-impl<'de> EnumAccess<'de> for Carrying<'de> {
+impl<'de> EnumAccess<'de> for VariantField<'de> {
     type Error = Fault;
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Fault> {
         let Self((key, _)) = self;
-        let word: StrDeserializer<'_, Fault> = key.text.as_str().into_deserializer();
-        let word = seed.deserialize(word).map_err(|fault| fault.within(&key.text, key.at));
-        Ok((word?, self))
+        let variant: StrDeserializer<'_, Fault> = key.text.as_str().into_deserializer();
+        let variant = seed.deserialize(variant).map_err(|fault| fault.within(&key.text, key.at));
+        Ok((variant?, self))
     }
 }
 
-impl Carrying<'_> {
-    fn placed<T>(&self, read: Result<T, Fault>) -> Result<T, Fault> {
+impl VariantField<'_> {
+    fn with_place<T>(&self, read: Result<T, Fault>) -> Result<T, Fault> {
         let Self((key, value)) = self;
         read.map_err(|fault| fault.within(&key.text, value.at))
     }
 }
 
-impl<'de> VariantAccess<'de> for Carrying<'de> {
+impl<'de> VariantAccess<'de> for VariantField<'de> {
     type Error = Fault;
 
     fn unit_variant(self) -> Result<(), Fault> {
-        let is_word = self.0.1.is_null();
-        self.placed(if is_word { Ok(()) } else { Err(self.0.1.unexpected("nothing")) })
+        let is_unit = self.0.1.is_null();
+        self.with_place(if is_unit { Ok(()) } else { Err(self.0.1.unexpected("nothing")) })
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
-        self.placed(seed.deserialize(&self.0.1))
+        self.with_place(seed.deserialize(&self.0.1))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
-        self.placed(self.0.1.deserialize_seq(visitor))
+        self.with_place(self.0.1.deserialize_seq(visitor))
     }
 
     fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Fault> {
-        self.placed(self.0.1.deserialize_map(visitor))
+        self.with_place(self.0.1.deserialize_map(visitor))
     }
 }

@@ -1,16 +1,16 @@
 //! Parser of expressions, with validation of all types.
 
-use super::{ExpressionError, Node, Operator};
+use super::{ExpressionError, Operator, Term};
 
 /// Maximum length of an expression; also a limit of its depth.
 const LENGTH_LIMIT: usize = 1_000;
 /// Maximum nesting of parentheses, conditionals and signs.
 const DEPTH_LIMIT: usize = 50;
 
-type Function = fn(Vec<Node>) -> Node;
+type Function = fn(Vec<Term>) -> Term;
 
 const FUNCTIONS: [(&str, Function); 4] =
-    [("min", Node::Least), ("max", Node::Greatest), ("math.least", Node::Least), ("math.greatest", Node::Greatest)];
+    [("min", Term::Least), ("max", Term::Greatest), ("math.least", Term::Least), ("math.greatest", Term::Greatest)];
 
 /// Operators with their precedence; of two with the same prefix, the longer one comes first.
 const OPERATORS: [(&str, Operator, u8); 13] = [
@@ -46,22 +46,22 @@ impl Type {
 
 /// A part with its type and its first column.
 struct Typed {
-    node: Node,
-    of: Type,
+    term: Term,
+    value_type: Type,
     column: usize,
 }
 
 impl Typed {
-    fn expect(self, of: Type, what: &str) -> Result<Self, ExpressionError> {
-        if self.of == of {
+    fn expect(self, value_type: Type, what: &str) -> Result<Self, ExpressionError> {
+        if self.value_type == value_type {
             return Ok(self);
         }
-        let problem = format!("{what} must be {}, this is {}", of.name(), self.of.name());
+        let problem = format!("{what} must be {}, this is {}", value_type.name(), self.value_type.name());
         Err(ExpressionError::Malformed { column: self.column, problem })
     }
 }
 
-pub(super) fn parse(text: &str, names: &[&str]) -> Result<Node, ExpressionError> {
+pub(super) fn parse(text: &str, names: &[&str]) -> Result<Term, ExpressionError> {
     if text.len() > LENGTH_LIMIT {
         return Err(ExpressionError::TooLong { limit: LENGTH_LIMIT });
     }
@@ -70,7 +70,7 @@ pub(super) fn parse(text: &str, names: &[&str]) -> Result<Node, ExpressionError>
     parser.skip_space();
     match parser.rest().chars().next() {
         Some(found) => parser.fail(format!("unexpected `{found}`")),
-        None => root.expect(Type::Integer, "the result").map(|root| root.node),
+        None => root.expect(Type::Integer, "the result").map(|root| root.term),
     }
 }
 
@@ -135,9 +135,13 @@ impl<'a> Parser<'a> {
             let condition = condition.expect(Type::Truth, "the condition before `?`")?;
             let then = parser.binary(1)?;
             parser.expect(":")?;
-            let otherwise = parser.expression()?.expect(then.of, "what stands after `:`")?;
-            let parts = (Box::new(condition.node), Box::new(then.node), Box::new(otherwise.node));
-            Ok(Typed { node: Node::Choice(parts.0, parts.1, parts.2), of: then.of, column: condition.column })
+            let otherwise = parser.expression()?.expect(then.value_type, "what stands after `:`")?;
+            let parts = (Box::new(condition.term), Box::new(then.term), Box::new(otherwise.term));
+            Ok(Typed {
+                term: Term::Choice(parts.0, parts.1, parts.2),
+                value_type: then.value_type,
+                column: condition.column,
+            })
         })
     }
 
@@ -180,7 +184,7 @@ impl<'a> Parser<'a> {
         if self.rest().starts_with('!') {
             self.at += 1;
             let truth = self.deeper(Self::unary)?.expect(Type::Truth, "what follows `!`")?;
-            return Ok(Typed { node: Node::Not(Box::new(truth.node)), of: Type::Truth, column });
+            return Ok(Typed { term: Term::Not(Box::new(truth.term)), value_type: Type::Truth, column });
         }
         let is_literal =
             self.rest().strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -188,7 +192,7 @@ impl<'a> Parser<'a> {
             return self.primary();
         }
         let number = self.deeper(Self::unary)?.expect(Type::Integer, "what follows `-`")?;
-        Ok(Typed { node: Node::Negative(Box::new(number.node)), of: Type::Integer, column })
+        Ok(Typed { term: Term::Negative(Box::new(number.term)), value_type: Type::Integer, column })
     }
 
     fn primary(&mut self) -> Result<Typed, ExpressionError> {
@@ -211,7 +215,7 @@ impl<'a> Parser<'a> {
         let digits = self.word(|character| character.is_ascii_alphanumeric() || character == '.');
         let (digits, radix) = digits.strip_prefix("0x").map_or((digits, 10), |digits| (digits, 16));
         match i64::from_str_radix(&format!("{sign}{digits}"), radix) {
-            Ok(number) => Ok(Typed { node: Node::Number(number), of: Type::Integer, column }),
+            Ok(number) => Ok(Typed { term: Term::Number(number), value_type: Type::Integer, column }),
             Err(_) => {
                 let problem = format!("`{sign}{digits}` is not a 64-bit integer");
                 Err(ExpressionError::Malformed { column, problem })
@@ -222,27 +226,27 @@ impl<'a> Parser<'a> {
     fn named(&mut self, column: usize) -> Result<Typed, ExpressionError> {
         let name = self.word(|character| character.is_ascii_alphanumeric() || character == '_' || character == '.');
         if let Some((_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) {
-            return Ok(Typed { node: function(self.arguments(name)?), of: Type::Integer, column });
+            return Ok(Typed { term: function(self.arguments(name)?), value_type: Type::Integer, column });
         }
         let index = self.names.iter().position(|known| *known == name);
-        let (node, of) = match (name, index) {
-            ("true", _) => (Node::Number(1), Type::Truth),
-            ("false", _) => (Node::Number(0), Type::Truth),
-            (_, Some(index)) => (Node::Variable(index), Type::Integer),
+        let (term, value_type) = match (name, index) {
+            ("true", _) => (Term::Number(1), Type::Truth),
+            ("false", _) => (Term::Number(0), Type::Truth),
+            (_, Some(index)) => (Term::Variable(index), Type::Integer),
             (_, None) => {
                 let problem = format!("unknown name `{name}`, known are {}", self.names.join(", "));
                 return Err(ExpressionError::Malformed { column, problem });
             }
         };
-        Ok(Typed { node, of, column })
+        Ok(Typed { term, value_type, column })
     }
 
-    fn arguments(&mut self, name: &str) -> Result<Vec<Node>, ExpressionError> {
+    fn arguments(&mut self, name: &str) -> Result<Vec<Term>, ExpressionError> {
         self.expect("(")?;
         let mut arguments = Vec::new();
         loop {
             let argument = self.expression()?.expect(Type::Integer, &format!("an argument of {name}"))?;
-            arguments.push(argument.node);
+            arguments.push(argument.term);
             if !self.take(",") {
                 break;
             }
@@ -254,13 +258,17 @@ impl<'a> Parser<'a> {
 
 fn join(token: &str, operator: Operator, left: Typed, right: Typed) -> Result<Typed, ExpressionError> {
     let what = format!("an operand of `{token}`");
-    let (takes, of) = match operator {
+    let (takes, value_type) = match operator {
         Operator::Or | Operator::And => (Type::Truth, Type::Truth),
         Operator::Plus | Operator::Minus | Operator::Times | Operator::Over | Operator::Modulo => {
             (Type::Integer, Type::Integer)
         }
-        _ => (left.of, Type::Truth),
+        _ => (left.value_type, Type::Truth),
     };
     let (left, right) = (left.expect(takes, &what)?, right.expect(takes, &what)?);
-    Ok(Typed { node: Node::Binary(operator, Box::new(left.node), Box::new(right.node)), of, column: left.column })
+    Ok(Typed {
+        term: Term::Binary(operator, Box::new(left.term), Box::new(right.term)),
+        value_type,
+        column: left.column,
+    })
 }

@@ -5,9 +5,9 @@ mod al2;
 mod al2023;
 mod arguments;
 mod bottlerocket;
+mod error;
 mod multipart;
 mod windows;
-mod wrong;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::LIMIT;
 use crate::agent;
 
-pub use wrong::{RenderError, Warning};
+pub use error::{RenderError, Warning};
 
 /// Settings for the instance of one NodeClaim, independent of the image family.
 #[derive(Debug, Clone, Default, PartialEq)]

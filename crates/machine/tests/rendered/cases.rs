@@ -123,7 +123,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
         (Bottlerocket, "the-class-replaces-the-reservation-that-it-sets", one_reservation(), &[]),
         (
             Bottlerocket,
-            "unknown-settings-are-kept-and-told",
+            "unknown-settings-are-kept-and-reported",
             with(strange),
             &[
                 "network in spec.userData is ignored",
@@ -133,7 +133,7 @@ fn rows() -> Vec<(AmiFamily, &'static str, Bootstrap, &'static [&'static str])> 
         ),
         (
             Bottlerocket,
-            "taints-that-the-pool-lacks-are-told",
+            "taints-that-the-pool-lacks-are-reported",
             with(tainted),
             &["settings.kubernetes.node-taints in spec.userData has mine, which the NodePool does not"],
         ),

@@ -112,7 +112,7 @@ fn render_detects_the_type_of_user_data_for_amazon_linux() {
             let parts = mime::parse(text.as_bytes()).unwrap();
             let found: Vec<String> = parts.iter().map(Part::media_type).collect();
             // The image of Amazon Linux 2 does not support NodeConfig.
-            let plain = family == AmiFamily::Al2 && !mime::looks_like_mime(user_data.as_bytes());
+            let plain = family == AmiFamily::Al2 && !mime::is_mime(user_data.as_bytes());
             let types: Vec<&str> = types.iter().map(|kind| if plain { SHELL } else { kind }).collect();
             assert_eq!(found, [types, vec![generated]].concat(), "{family:?}: {user_data:?}");
             assert!(!text.contains('\r'));

@@ -113,11 +113,11 @@ fn expected_labels(input: &Bootstrap) -> BTreeMap<String, String> {
 
 /// Returns the initial taints of the Node, in the format of kubelet's command line.
 fn expected_taints(input: &Bootstrap) -> Vec<String> {
-    let told = |taint: &Taint| match taint.value.as_deref().unwrap_or_default() {
+    let taint_text = |taint: &Taint| match taint.value.as_deref().unwrap_or_default() {
         "" => format!("{}:{}", taint.key, taint.effect),
         value => format!("{}={value}:{}", taint.key, taint.effect),
     };
-    let mut all: Vec<String> = input.taints.iter().map(told).collect();
+    let mut all: Vec<String> = input.taints.iter().map(taint_text).collect();
     all.push("karpenter.sh/unregistered:NoExecute".to_owned());
     all
 }
@@ -247,7 +247,7 @@ proptest! {
         input in inputs(),
         labels in prop::collection::btree_map("(team|rack|[a-z]{1,3}\\.io/[a-z])", "[a-z]{0,4}", 0..3),
         motd in names(),
-        told in option::of(Just(AGENT)),
+        agent in option::of(Just(AGENT)),
     ) {
         let mut user = Table::new();
         user.insert("motd".to_owned(), motd.clone().into());
@@ -263,10 +263,10 @@ proptest! {
         let source = "[settings.host-containers.kerf-agent]\nsource = 'example.com/agent:1'\n";
         let user: Table = [("settings".to_owned(), user.into())].into_iter().collect();
         let user_data = Some(format!("{source}{}", machine::tables::pretty(&user)));
-        let input = Bootstrap { user_data, agent: told.map(str::to_owned), ..input };
+        let input = Bootstrap { user_data, agent: agent.map(str::to_owned), ..input };
         let text = document(AmiFamily::Bottlerocket, &input).text;
 
-        assert_eq!(parse_agent(encode(&text).as_bytes()), Ok(told.map(|told| machine::agent::parse(told).unwrap())));
+        assert_eq!(parse_agent(encode(&text).as_bytes()), Ok(agent.map(|agent| machine::agent::parse(agent).unwrap())));
         let whole: Table = text.parse().unwrap();
         let settings = whole["settings"].as_table().unwrap();
         assert_eq!(settings["motd"].as_str(), Some(&*motd));

@@ -2,14 +2,14 @@
 //! once per workload.
 
 use api::objects::Pod;
-use api::{InvalidMix, annotation};
+use api::{InvalidSplit, annotation};
 
 use super::full_name;
 use crate::Problem;
 use crate::problem::merge_equal;
 
 /// Returns the annotation problems of a pod; `mix` has those of its workload's split.
-pub(crate) fn problems_of_pod(pod: &Pod, mix: Vec<InvalidMix>) -> Vec<Problem> {
+pub(crate) fn problems_of_pod(pod: &Pod, mix: Vec<InvalidSplit>) -> Vec<Problem> {
     if pod.is_terminal() || pod.is_terminating() || pod.metadata.annotations.is_none() && mix.is_empty() {
         return Vec::new();
     }

@@ -15,7 +15,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
     if input.agent.is_some() {
         return Err(RenderError::AgentNotServed { family: "AL2", instead: "AL2023 or Bottlerocket" });
     }
-    let mut parts = multipart::of_user(input.user_text(), |_| multipart::SHELL_SCRIPT)?;
+    let mut parts = multipart::user_parts(input.user_text(), |_| multipart::SHELL_SCRIPT)?;
     parts.push(Part::new(multipart::SHELL_SCRIPT, script(input)));
     multipart::write(&parts)
 }
@@ -32,7 +32,7 @@ fn script(input: &Bootstrap) -> String {
         words.push(format!("--dns-cluster-ip {}", quoted(address)));
     }
     words.extend(input.pods().map(|_| "--use-max-pods false".to_owned()));
-    words.push(format!("--kubelet-extra-args {}", quoted(&arguments::of_kubelet(input))));
+    words.push(format!("--kubelet-extra-args {}", quoted(&arguments::kubelet_arguments(input))));
     words.extend(input.raid0.then(|| "--local-disks raid0".to_owned()));
     format!("{HEAD}{}\n", words.join(" \\\n"))
 }

@@ -15,9 +15,9 @@ use crate::quote::problem;
 use crate::userdata::NODE_CONFIG_TYPE;
 
 pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
-    let mut parts = multipart::of_user(input.user_text(), content_type)?;
+    let mut parts = multipart::user_parts(input.user_text(), content_type)?;
     parts.extend(input.agent_settings().map(|settings| Part::new(agent::MEDIA_TYPE, settings)));
-    parts.push(Part::new(NODE_CONFIG_TYPE, generated(input)?));
+    parts.push(Part::new(NODE_CONFIG_TYPE, node_config(input)?));
     multipart::write(&parts)
 }
 
@@ -27,7 +27,7 @@ fn content_type(user_text: &str) -> &'static str {
     if is_mapping { NODE_CONFIG_TYPE } else { multipart::SHELL_SCRIPT }
 }
 
-fn generated(input: &Bootstrap) -> Result<String, RenderError> {
+fn node_config(input: &Bootstrap) -> Result<String, RenderError> {
     if input.cluster_cidr.is_empty() {
         return Err(RenderError::NoCidr);
     }

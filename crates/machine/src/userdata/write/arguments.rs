@@ -8,7 +8,7 @@ use api::Taint;
 use super::Bootstrap;
 
 /// Returns kubelet's arguments in a fixed order, lists by key.
-pub(super) fn of_kubelet(input: &Bootstrap) -> String {
+pub(super) fn kubelet_arguments(input: &Bootstrap) -> String {
     let kubelet = &input.kubelet;
     let taints: Vec<String> = input.node_taints().iter().map(taint).collect();
     let all = [

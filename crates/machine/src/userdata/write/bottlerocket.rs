@@ -19,46 +19,46 @@ use crate::tables;
 /// Command that gives the instance store disks to pods; its name sorts before the user's commands.
 const STORAGE_COMMAND: &str = "000-mount-instance-storage";
 /// First release that binds the directories on the instance store disks without a list.
-const BINDS_BY_ITSELF: [u64; 3] = [1, 46, 0];
+const BINDS_DEFAULT_DIRECTORIES: [u64; 3] = [1, 46, 0];
 /// Directories that only earlier releases need in the command.
 const DIRECTORIES: [&str; 3] = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"];
 
 pub(super) fn render(input: &Bootstrap) -> Result<Document, RenderError> {
     let mut warnings = Vec::new();
     let mut settings = user_settings(input.user_text(), &mut warnings)?;
-    let kubernetes = inner(&mut settings, "kubernetes", "settings.kubernetes")?;
+    let kubernetes = table_at(&mut settings, "kubernetes", "settings.kubernetes")?;
     warnings.extend(unknown_settings(kubernetes));
-    lay_cluster(input, kubernetes);
-    lay_labels(input, kubernetes)?;
-    warnings.extend(lay_taints(input, kubernetes)?);
-    lay_kubelet(input, kubernetes);
+    set_cluster(input, kubernetes);
+    set_labels(input, kubernetes)?;
+    warnings.extend(set_taints(input, kubernetes)?);
+    set_kubelet(input, kubernetes);
     if input.raid0 {
-        let commands = inner(&mut settings, "bootstrap-commands", "settings.bootstrap-commands")?;
+        let commands = table_at(&mut settings, "bootstrap-commands", "settings.bootstrap-commands")?;
         commands.insert(STORAGE_COMMAND.to_owned(), Value::Table(storage(input.image_release.as_deref())));
     }
     if input.agent.is_some() {
-        warnings.extend(lay_agent(input.agent_settings(), &mut settings)?);
+        warnings.extend(set_agent(input.agent_settings(), &mut settings)?);
     }
-    let whole: Table = [("settings".to_owned(), Value::Table(settings))].into_iter().collect();
-    Ok(Document { text: tables::pretty(&whole), warnings })
+    let document: Table = [("settings".to_owned(), Value::Table(settings))].into_iter().collect();
+    Ok(Document { text: tables::pretty(&document), warnings })
 }
 
 /// Returns the user's settings; other tables are reported and omitted.
 fn user_settings(text: &str, warnings: &mut Vec<Warning>) -> Result<Table, RenderError> {
     let text = text.replace("\r\n", "\n");
-    let mut whole: Table = text.parse().map_err(|error: toml::de::Error| {
+    let mut document: Table = text.parse().map_err(|error: toml::de::Error| {
         let start = error.span().map_or(0, |span| span.start);
         let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
         RenderError::NotToml { line, problem: problem(error.message()) }
     })?;
-    let settings = std::mem::take(inner(&mut whole, "settings", "settings")?);
-    whole.remove("settings");
-    warnings.extend(whole.keys().map(|name| Warning::TableLeftOut { name: quote(name) }));
+    let settings = std::mem::take(table_at(&mut document, "settings", "settings")?);
+    document.remove("settings");
+    warnings.extend(document.keys().map(|name| Warning::IgnoredTable { name: quote(name) }));
     Ok(settings)
 }
 
 /// Returns the table of this name, and creates it if it is missing.
-fn inner<'a>(table: &'a mut Table, name: &str, path: &str) -> Result<&'a mut Table, RenderError> {
+fn table_at<'a>(table: &'a mut Table, name: &str, path: &str) -> Result<&'a mut Table, RenderError> {
     match table.entry(name).or_insert_with(|| Value::Table(Table::new())) {
         Value::Table(inner) => Ok(inner),
         other => Err(RenderError::NotATable { path: path.to_owned(), found: other.type_str() }),
@@ -74,7 +74,7 @@ fn unknown_settings(kubernetes: &Table) -> Vec<Warning> {
     unknown.map(warning).collect()
 }
 
-fn lay_cluster(input: &Bootstrap, kubernetes: &mut Table) {
+fn set_cluster(input: &Bootstrap, kubernetes: &mut Table) {
     let mut set = |name: &str, value: &str| kubernetes.insert(name.to_owned(), Value::from(value));
     set("cluster-name", &input.cluster_name);
     set("api-server", &input.cluster_endpoint);
@@ -91,42 +91,43 @@ fn lay_cluster(input: &Bootstrap, kubernetes: &mut Table) {
     }
 }
 
-fn lay_labels(input: &Bootstrap, kubernetes: &mut Table) -> Result<(), RenderError> {
-    let labels = inner(kubernetes, "node-labels", "settings.kubernetes.node-labels")?;
+fn set_labels(input: &Bootstrap, kubernetes: &mut Table) -> Result<(), RenderError> {
+    let labels = table_at(kubernetes, "node-labels", "settings.kubernetes.node-labels")?;
     labels.extend(input.node_labels().into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))));
     Ok(())
 }
 
 /// Replaces the user's taints with those of the NodeClaim. With a taint that is unknown to the planner, nodes would be launched
 /// repeatedly for pods that can never run on them.
-fn lay_taints(input: &Bootstrap, kubernetes: &mut Table) -> Result<Option<Warning>, RenderError> {
-    let user = std::mem::take(inner(kubernetes, "node-taints", "settings.kubernetes.node-taints")?);
-    let mut ours: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+fn set_taints(input: &Bootstrap, kubernetes: &mut Table) -> Result<Option<Warning>, RenderError> {
+    let user = std::mem::take(table_at(kubernetes, "node-taints", "settings.kubernetes.node-taints")?);
+    let mut own_taints: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let taints = input.node_taints();
     for taint in &taints {
         let Taint { key, effect, .. } = taint;
-        ours.entry(key).or_default().push(format!("{}:{effect}", taint.value()));
+        own_taints.entry(key).or_default().push(format!("{}:{effect}", taint.value()));
     }
-    let lost: BTreeSet<String> = user
+    let ignored: BTreeSet<String> = user
         .iter()
-        .filter(|(key, value)| !is_among(value, ours.get(key.as_str())))
+        .filter(|(key, value)| !has_all(value, own_taints.get(key.as_str())))
         .map(|(key, _)| quote(key))
         .collect();
-    let ours: Table = ours.into_iter().map(|(key, values)| (key.to_owned(), Value::from(values))).collect();
-    kubernetes.insert("node-taints".to_owned(), Value::Table(ours));
-    Ok((!lost.is_empty()).then(|| Warning::TaintsLeftOut { keys: lost.into_iter().collect() }))
+    let own_taints: Table = own_taints.into_iter().map(|(key, values)| (key.to_owned(), Value::from(values))).collect();
+    kubernetes.insert("node-taints".to_owned(), Value::Table(own_taints));
+    Ok((!ignored.is_empty()).then(|| Warning::IgnoredTaints { keys: ignored.into_iter().collect() }))
 }
 
 /// Reports whether the NodeClaim has all `value:Effect` of the user's entry; a single string is a list of one.
-fn is_among(user: &Value, ours: Option<&Vec<String>>) -> bool {
+fn has_all(user: &Value, own_taints: Option<&Vec<String>>) -> bool {
     let wanted: Vec<&Value> = user.as_array().map_or_else(|| vec![user], |values| values.iter().collect());
-    let known = |value: &&Value| ours.is_some_and(|ours| ours.iter().any(|one| value.as_str() == Some(one)));
+    let known =
+        |value: &&Value| own_taints.is_some_and(|own_taints| own_taints.iter().any(|one| value.as_str() == Some(one)));
     wanted.iter().all(known)
 }
 
 /// Sets the fields of the class's kubelet block. Bottlerocket has no setting for `podsPerCore`, so the catalogue does not use
 /// it either.
-fn lay_kubelet(input: &Bootstrap, kubernetes: &mut Table) {
+fn set_kubelet(input: &Bootstrap, kubernetes: &mut Table) {
     let kubelet = &input.kubelet;
     let percent = |number: Option<i32>| number.map(|number| Value::from(number.to_string()));
     let all = [
@@ -140,8 +141,8 @@ fn lay_kubelet(input: &Bootstrap, kubernetes: &mut Table) {
         ("image-gc-low-threshold-percent", percent(kubelet.image_gc_low_threshold_percent)),
         ("cpu-cfs-quota-enforced", kubelet.cpu_cfs_quota.map(Value::from)),
     ];
-    let said = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    kubernetes.extend(said);
+    let given = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    kubernetes.extend(given);
 }
 
 fn texts<T>(all: &BTreeMap<String, T>, text: impl Fn(&T) -> &str) -> Value {
@@ -152,7 +153,7 @@ fn texts<T>(all: &BTreeMap<String, T>, text: impl Fn(&T) -> &str) -> Value {
 fn storage(release: Option<&str>) -> Table {
     let ephemeral_storage = |words: &[&str]| Value::from([&["apiclient", "ephemeral-storage"], words].concat());
     let bind = match release {
-        Some(release) if binds_by_itself(release) => ephemeral_storage(&["bind"]),
+        Some(release) if binds_default_directories(release) => ephemeral_storage(&["bind"]),
         _ => ephemeral_storage(&[&["bind", "--dirs"][..], &DIRECTORIES].concat()),
     };
     let mut command = Table::new();
@@ -162,35 +163,39 @@ fn storage(release: Option<&str>) -> Table {
     command
 }
 
-fn binds_by_itself(release: &str) -> bool {
+fn binds_default_directories(release: &str) -> bool {
     if release == api::nodeclass::Alias::LATEST {
         return true;
     }
     let plain = release.trim_start_matches('v').split(['-', '+']).next().unwrap_or_default();
     let numbers: Option<Vec<u64>> = plain.split('.').map(|number| number.parse().ok()).collect();
-    numbers.is_some_and(|numbers| numbers.as_slice() >= BINDS_BY_ITSELF.as_slice())
+    numbers.is_some_and(|numbers| numbers.as_slice() >= BINDS_DEFAULT_DIRECTORIES.as_slice())
 }
 
 /// Completes the host container that runs the agent. The user must set its image; other fields get a default unless the user
 /// sets them.
-fn lay_agent(told: Option<&str>, settings: &mut Table) -> Result<Option<Warning>, RenderError> {
+fn set_agent(agent_settings: Option<&str>, settings: &mut Table) -> Result<Option<Warning>, RenderError> {
     let path = format!("settings.host-containers.{HOST_CONTAINER}");
-    let containers = inner(settings, "host-containers", "settings.host-containers")?;
+    let containers = table_at(settings, "host-containers", "settings.host-containers")?;
     if !containers.contains_key(HOST_CONTAINER) {
         if containers.is_empty() {
             settings.remove("host-containers");
         }
-        return if told.is_none() { Ok(Some(Warning::AgentFromImage)) } else { Err(RenderError::NoAgentSource) };
+        return if agent_settings.is_none() {
+            Ok(Some(Warning::AgentFromImage))
+        } else {
+            Err(RenderError::NoAgentSource)
+        };
     }
-    let agent = inner(containers, HOST_CONTAINER, &path)?;
+    let agent = table_at(containers, HOST_CONTAINER, &path)?;
     if !agent.contains_key("source") {
         return Err(RenderError::NoAgentSource);
     }
-    for right in ["enabled", "superpowered"] {
-        agent.entry(right).or_insert(Value::from(true));
+    for privilege in ["enabled", "superpowered"] {
+        agent.entry(privilege).or_insert(Value::from(true));
     }
-    if let Some(told) = told {
-        agent.insert("user-data".to_owned(), Value::from(STANDARD.encode(told)));
+    if let Some(agent_settings) = agent_settings {
+        agent.insert("user-data".to_owned(), Value::from(STANDARD.encode(agent_settings)));
     }
     Ok(None)
 }

@@ -22,7 +22,7 @@ pub(super) fn render(input: &Bootstrap) -> Result<String, RenderError> {
 }
 
 fn call(input: &Bootstrap) -> String {
-    let arguments = arguments::of_kubelet(input);
+    let arguments = arguments::kubelet_arguments(input);
     let mut words = vec![
         "& $BootstrapScript".to_owned(),
         format!("-EKSClusterName {}", quoted(&input.cluster_name)),

@@ -1,0 +1,198 @@
+//! Computes a plan from objects: the controller's decisions at one moment with one catalogue.
+
+mod cost;
+mod defaults;
+pub(crate) mod explain;
+pub mod report;
+pub(crate) mod table;
+pub mod view;
+pub mod workload;
+
+use jiff::Timestamp;
+use planner::{MinValuesPolicy, Plan, PreferencePolicy, ValidatedPlan};
+use snapshot::{Input, Problem, SnapshotResult, UsageError};
+
+use crate::catalogue::{self, CatalogueOptions, CatalogueSet};
+use crate::failure::Failure;
+use crate::input::{Manifests, Objects};
+
+/// Inputs of a plan besides the objects.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// Time of the plan.
+    pub now: Timestamp,
+    /// Seed for ties that no other rule breaks.
+    pub seed: u64,
+    /// Sources of instance types and prices.
+    pub catalogue: CatalogueOptions,
+    /// Policy for preferences of pods.
+    pub preferences: PreferencePolicy,
+    /// Policy for `minValues` that cannot be met.
+    pub min_values: MinValuesPolicy,
+    /// Feature gates.
+    pub gates: Gates,
+}
+
+impl Conditions {
+    /// Returns Karpenter's defaults at a time, with EC2's embedded catalogue.
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            seed: 0,
+            catalogue: CatalogueOptions { reserved: true, ..CatalogueOptions::default() },
+            preferences: PreferencePolicy::default(),
+            min_values: MinValuesPolicy::default(),
+            gates: Gates::default(),
+        }
+    }
+}
+
+/// Features that a plan depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// NodeOverlays; used unless the gate is explicitly closed.
+    pub overlays: Gate,
+    /// Static NodePools.
+    pub static_pools: Gate,
+    /// CapacityBuffers.
+    pub buffers: Gate,
+    /// `true` if unhealthy nodes are replaced; off unless explicitly enabled, as in the controller.
+    pub node_repair: bool,
+    /// `true` if spot nodes may replace spot nodes; off unless explicitly enabled, as in the controller.
+    pub spot_to_spot: bool,
+}
+
+/// State of one feature gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gate {
+    /// Not set: closed in the controller, but objects in the input are used here.
+    #[default]
+    Default,
+    /// Explicitly open.
+    Open,
+    /// Explicitly closed.
+    Closed,
+}
+
+/// Cluster with its catalogues: the complete input of a snapshot.
+#[derive(Clone, Debug)]
+pub struct PlanInput {
+    /// Objects, with expanded workloads and defaults.
+    pub objects: Objects,
+    /// Catalogues.
+    pub catalogue_set: CatalogueSet,
+    /// Warnings for the user, sorted.
+    pub warnings: Vec<String>,
+}
+
+/// A plan with all its inputs.
+#[derive(Clone, Debug)]
+pub struct PlanAnswer {
+    /// Cluster of the plan.
+    pub cluster: PlanInput,
+    /// The planner's input and the pods that it excludes.
+    pub built: SnapshotResult,
+    /// The plan.
+    pub plan: Plan,
+}
+
+impl PlanInput {
+    /// Completes the manifests: expands workloads, adds the defaults of the API server and controllers, and builds the
+    /// catalogues.
+    ///
+    /// # Errors
+    /// Returns an error if a catalogue or price file cannot be read, or if the region is unknown.
+    pub fn new(manifests: Manifests, conditions: &Conditions) -> Result<Self, Failure> {
+        let Manifests { mut objects, mut warnings, .. } = manifests;
+        warnings.extend(defaults::gates(&mut objects, &conditions.gates));
+        warnings.extend(workload::expand(&mut objects));
+        warnings.extend(defaults::complete(&mut objects, conditions.now));
+        let catalogue_set = catalogue::build(&objects, &conditions.catalogue, conditions.now)?;
+        warnings.extend(catalogue_set.warnings.iter().cloned());
+        warnings.sort();
+        warnings.dedup();
+        Ok(Self { objects, catalogue_set, warnings })
+    }
+
+    /// Builds the planner's input.
+    pub fn snapshot(&self, conditions: &Conditions) -> SnapshotResult {
+        let it = &self.objects;
+        let settings = snapshot::Settings {
+            preferences: conditions.preferences,
+            min_values: conditions.min_values,
+            node_repair: conditions.gates.node_repair,
+            spot_to_spot: conditions.gates.spot_to_spot,
+            ..snapshot::Settings::default()
+        };
+        snapshot::build(&Input {
+            seed: conditions.seed,
+            pods: it.pods.iter().collect(),
+            nodes: it.nodes.iter().collect(),
+            claims: it.claims.iter().collect(),
+            pools: it.pools.iter().collect(),
+            daemon_sets: it.daemon_sets.iter().collect(),
+            budgets: it.budgets.iter().collect(),
+            usages: it.usages.iter().collect(),
+            volume_claims: it.volume_claims.iter().collect(),
+            volumes: it.volumes.iter().collect(),
+            storage_classes: it.storage_classes.iter().collect(),
+            csi_nodes: it.csi_nodes.iter().collect(),
+            namespaces: it.namespaces.iter().collect(),
+            overlays: it.overlays.iter().collect(),
+            buffers: it.buffers.iter().collect(),
+            pod_templates: it.pod_templates.iter().collect(),
+            deployments: it.deployments.iter().collect(),
+            replica_sets: it.replica_sets.iter().collect(),
+            stateful_sets: it.stateful_sets.iter().collect(),
+            catalogues: self.catalogue_set.catalogues.clone(),
+            type_labels: self.catalogue_set.labels.clone(),
+            settings,
+            ..Input::at(conditions.now)
+        })
+    }
+}
+
+impl PlanAnswer {
+    /// Returns the answer after all commands are carried out: pods that moved are placed like other pods.
+    #[must_use]
+    pub fn after_moves(&self) -> Self {
+        let mut after = self.clone();
+        (after.built.snapshot, after.plan) = planner::carried_out(&self.built.snapshot, &self.plan);
+        after
+    }
+}
+
+/// Returns a problem, with the fix if only this command offers one.
+fn with_fix(problem: &Problem) -> String {
+    match problem {
+        Problem::Usage { why: UsageError::Stale | UsageError::Ahead, .. } => {
+            format!("{problem}; set --now to the time of the dump")
+        }
+        problem => problem.to_string(),
+    }
+}
+
+/// Computes a plan and validates it with code that is independent of the planner. Commands that fail the validation are
+/// removed, so the rest is what the controller would carry out.
+///
+/// # Errors
+/// Returns an error if a catalogue or price file cannot be read, or if the validation rejects the placement of pods.
+pub fn answer(manifests: Manifests, conditions: &Conditions) -> Result<PlanAnswer, Failure> {
+    let mut cluster = PlanInput::new(manifests, conditions)?;
+    let built = cluster.snapshot(conditions);
+    cluster.warnings.extend(built.problems.iter().map(with_fix));
+    cluster.warnings.extend(defaults::without_capacity(&cluster.objects, &built));
+    cluster.warnings.extend(defaults::unrepaired(&cluster.objects, &built, conditions));
+    let ValidatedPlan { sound, findings } = planner::checked(&built.snapshot, planner::plan(&built.snapshot));
+    let findings = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let Some(plan) = sound else { return Err(Failure::fault(format!("plan validation failed: {findings}"))) };
+    if !findings.is_empty() {
+        cluster
+            .warnings
+            .push(format!("plan validation failed, some commands were removed (bug: please report): {findings}"));
+    }
+    cluster.warnings.sort();
+    cluster.warnings.dedup();
+    Ok(PlanAnswer { cluster, built, plan })
+}
