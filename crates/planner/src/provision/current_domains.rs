@@ -6,87 +6,80 @@
 
 use crate::PlacementReason;
 
-use super::join::holding;
+use super::daemon_overhead::confirm_daemons;
+use super::finish::launches_by_now;
 use super::node_template::TemplateId;
 use super::topology::{Domain, RuleKind};
 use super::{Attempt, PodPlacement, PodRun, Solver};
 
-impl Solver<'_> {
-    /// Repeats rounds over the queue until a round places no pod. Tries pods without a spread constraint only after others were
-    /// placed.
-    pub(super) fn place_at_present(&mut self, queue: &mut Vec<PodRun>) {
-        if !queue.iter().any(|run| self.is_spread(run.shape)) {
+/// Repeats rounds over the queue until a round places no pod. Tries pods without a spread constraint only after others were
+/// placed.
+pub(super) fn place_at_present(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
+    if !queue.iter().any(|run| is_spread(solver, run.shape)) {
+        return;
+    }
+    confirm_daemons(solver);
+    let launches = launches_by_now(solver);
+    let mut has_moved = false;
+    loop {
+        let mut placed = 0;
+        for run in queue.iter_mut() {
+            if !has_moved && !is_spread(solver, run.shape) {
+                continue;
+            }
+            let count = place_run_at_present(solver, run, &launches);
+            run.pods.drain(..count);
+            placed += count;
+        }
+        queue.retain(|run| !run.pods.is_empty());
+        has_moved = placed > 0;
+        if !has_moved {
             return;
         }
-        self.confirm_daemons();
-        let launches = self.launches_by_now();
-        let mut moved = false;
-        loop {
-            let mut placed = 0;
-            for run in queue.iter_mut() {
-                if !moved && !self.is_spread(run.shape) {
-                    continue;
-                }
-                let count = self.place_run_at_present(run, &launches);
-                run.pods.drain(..count);
-                placed += count;
-            }
-            queue.retain(|run| !run.pods.is_empty());
-            moved = placed > 0;
-            if !moved {
-                return;
-            }
+    }
+}
+
+fn is_spread(solver: &Solver<'_>, shape: usize) -> bool {
+    let level = solver.problem.demands[shape].levels.last();
+    level.is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
+}
+
+fn place_run_at_present(solver: &mut Solver<'_>, run: &PodRun, launches: &[(TemplateId, Domain)]) -> usize {
+    let mut placed = 0;
+    while let Some(pod) = run.pods.get(placed).filter(|_| !solver.is_spent()) {
+        let Some((attempt, node)) = node_at_present(solver, run.shape, *pod, launches) else { break };
+        solver.record(attempt, PodPlacement::Existing(node), &[*pod], PlacementReason::Room);
+        solver.progress.is_closed = true;
+        placed += 1;
+    }
+    placed
+}
+
+fn node_at_present(
+    solver: &mut Solver<'_>,
+    shape: usize,
+    pod: usize,
+    launches: &[(TemplateId, Domain)],
+) -> Option<(Attempt, usize)> {
+    for level in 0..solver.problem.demands[shape].levels.len() {
+        solver.progress.steps += solver.existing.list.len() as u64;
+        let demand = &solver.problem.demands[shape];
+        let own = &demand.levels[level];
+        solver.topology.look_at_present(
+            &own.rules,
+            launches,
+            &solver.capacity.templates,
+            &solver.problem.requirement_sets,
+        );
+        let object = &solver.problem.snapshot.pods[pod];
+        let admits = |node: &usize| {
+            solver.existing.admits(*node, demand, own, object, &solver.problem.requirement_sets, &solver.topology)
+        };
+        let found = (0..solver.existing.list.len()).find(admits);
+        solver.topology.look_ahead(&own.rules);
+        if let Some(node) = found {
+            return Some((Attempt { shape, level }, node));
         }
     }
-
-    /// Returns the launches and their sites, each narrowed to the types that hold its present pods.
-    pub(super) fn launches_by_now(&mut self) -> Vec<(TemplateId, Domain)> {
-        let all = 0..self.claims.list.len();
-        all.map(|launch| (self.frame_by_now(launch), self.claims.list[launch].site)).collect()
-    }
-
-    pub(super) fn frame_by_now(&mut self, launch: usize) -> TemplateId {
-        let claim = &self.claims.list[launch];
-        let (_, used) = self.seated(claim);
-        let entries: Vec<usize> = holding(&self.frames, claim.frame, 0, &used, &claim.ports).collect();
-        self.frames.of_types(claim.frame, &entries, &mut self.topology).unwrap_or(claim.frame)
-    }
-
-    fn is_spread(&self, shape: usize) -> bool {
-        let level = self.demands[shape].levels.last();
-        level.is_some_and(|level| level.rules.iter().any(|rule| matches!(rule.kind, RuleKind::Spread { .. })))
-    }
-
-    fn place_run_at_present(&mut self, run: &PodRun, launches: &[(TemplateId, Domain)]) -> usize {
-        let mut placed = 0;
-        while let Some(pod) = run.pods.get(placed).filter(|_| !self.is_spent()) {
-            let Some((turn, room)) = self.room_at_present(run.shape, *pod, launches) else { break };
-            self.record(turn, PodPlacement::Room(room), &[*pod], PlacementReason::Room);
-            self.closed = true;
-            placed += 1;
-        }
-        placed
-    }
-
-    fn room_at_present(
-        &mut self,
-        shape: usize,
-        pod: usize,
-        launches: &[(TemplateId, Domain)],
-    ) -> Option<(Attempt, usize)> {
-        for level in 0..self.demands[shape].levels.len() {
-            self.steps += self.rooms.list.len() as u64;
-            let demand = &self.demands[shape];
-            let own = &demand.levels[level];
-            self.topology.look_at_present(&own.rules, launches, &self.frames, &self.wants);
-            let object = &self.snapshot.pods[pod];
-            let admits = |room: &usize| self.rooms.admits(*room, demand, own, object, &self.wants, &self.topology);
-            let found = (0..self.rooms.list.len()).find(admits);
-            self.topology.look_ahead(&own.rules);
-            if let Some(room) = found {
-                return Some((Attempt { shape, level }, room));
-            }
-        }
-        None
-    }
+    None
 }

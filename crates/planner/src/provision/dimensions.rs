@@ -51,7 +51,7 @@ impl Dimensions {
     }
 
     /// Returns the amounts of a node. Attachments without a limit are unbounded.
-    pub(super) fn room(&self, resources: &Resources, attach_limits: &BTreeMap<String, i64>) -> Amounts {
+    pub(super) fn node_amounts(&self, resources: &Resources, attach_limits: &BTreeMap<String, i64>) -> Amounts {
         self.with_attachments(resources, |driver| attach_limits.get(driver).copied().unwrap_or(UNBOUNDED))
     }
 
@@ -94,19 +94,19 @@ impl Dimensions {
 }
 
 /// Reports whether every request above zero fits.
-pub(super) fn fits(asked: &[i64], room: &[i64]) -> bool {
-    asked.iter().zip(room).all(|(asked, room)| *asked <= 0 || asked <= room)
+pub(super) fn fits(asked: &[i64], free: &[i64]) -> bool {
+    asked.iter().zip(free).all(|(asked, free)| *asked <= 0 || asked <= free)
 }
 
 /// Returns the first dimension in which the request exceeds the available amount.
-pub(super) fn first_lacking(asked: &[i64], room: &[i64]) -> Option<usize> {
-    asked.iter().zip(room).position(|(asked, room)| *asked > 0 && asked > room)
+pub(super) fn first_lacking(asked: &[i64], free: &[i64]) -> Option<usize> {
+    asked.iter().zip(free).position(|(asked, free)| *asked > 0 && asked > free)
 }
 
 /// Returns how many more times `one` fits beside `used`.
-pub(super) fn times(one: &[i64], used: &[i64], room: &[i64]) -> usize {
-    let each = one.iter().zip(used).zip(room).filter(|((one, _), _)| **one > 0);
-    let fewest = each.map(|((one, used), room)| (room - used).max(0) / one).min();
+pub(super) fn times(one: &[i64], used: &[i64], free: &[i64]) -> usize {
+    let each = one.iter().zip(used).zip(free).filter(|((one, _), _)| **one > 0);
+    let fewest = each.map(|((one, used), free)| (free - used).max(0) / one).min();
     fewest.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(0))
 }
 

@@ -1,178 +1,111 @@
 //! Conversion of planned nodes into launches: instance types within the limits, and requirements in the form of the API.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::{
     CapacityType, Launch, MicroDollars, Operator, Plan, PodVerdict, Purpose, Report, Requirement, Requirements,
-    Resources, ValueSet, label,
+    ValueSet, label,
 };
 
 use super::Solver;
-use super::dimensions::Amounts;
-use super::join::{holding, within};
-use super::limits::maximum;
+use super::capacity::Capacity;
 use super::new_node::NewNode;
-use super::node_template::{CapacityTypes, PricedType, TemplateId};
-use super::pool_template::PoolTemplate;
+use super::node_template::{CapacityTypes, TemplateId};
+use super::pool_template::{Load, PoolTemplate};
+use super::topology::Domain;
 
-/// Instance types that a launch lists.
-#[derive(Clone)]
-pub(super) struct TypeList {
-    names: Arc<Vec<String>>,
-    /// Minimum DaemonSet overhead over all of them.
-    overhead: Resources,
-    /// Price of the cheapest one.
-    price: MicroDollars,
-    sold_as: CapacityTypes,
+pub(super) fn finish(mut solver: Solver<'_>) -> Plan {
+    let claims = std::mem::take(&mut solver.new_nodes.list);
+    let launches: Vec<Launch> = claims.into_iter().map(|claim| to_launch(&mut solver, claim)).collect();
+    Plan {
+        nominations: std::mem::take(&mut solver.outcome.nominations),
+        moves: Vec::new(),
+        resizes: Vec::new(),
+        saved_by_usage: MicroDollars::default(),
+        report: Report {
+            pods: solver.outcome.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
+            nodes: Vec::new(),
+            barren: pools_without_offerings(&solver),
+            unpacked: Vec::new(),
+            order: std::mem::take(&mut solver.outcome.order),
+            steps: solver.progress.steps,
+        },
+        launches,
+    }
 }
 
-impl Solver<'_> {
-    pub(super) fn finish(mut self) -> Plan {
-        let claims = std::mem::take(&mut self.claims.list);
-        let launches: Vec<Launch> = claims.into_iter().map(|claim| self.close(claim)).collect();
-        Plan {
-            nominations: std::mem::take(&mut self.nominations),
-            moves: Vec::new(),
-            resizes: Vec::new(),
-            saved_by_usage: MicroDollars::default(),
-            report: Report {
-                pods: self.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
-                nodes: Vec::new(),
-                barren: self.barren(),
-                unpacked: Vec::new(),
-                order: std::mem::take(&mut self.order),
-                steps: self.steps,
-            },
-            launches,
-        }
-    }
+/// Returns NodePools without any available instance type, independent of the pods.
+fn pools_without_offerings(solver: &Solver<'_>) -> Vec<String> {
+    let offers = |pool_template: &PoolTemplate<'_>| {
+        let sound = pool_template.requirements.iter().all(|(_, set)| !set.is_empty());
+        sound && pool_template.candidates.iter().any(|it| it.sold(&pool_template.requirements).next().is_some())
+    };
+    let mut names: Vec<String> = solver
+        .capacity
+        .templates
+        .pool_templates
+        .iter()
+        .filter(|it| !offers(it))
+        .map(|it| it.pool.name.clone())
+        .collect();
+    names.sort();
+    names
+}
 
-    /// Returns NodePools without any available instance type, independent of the pods.
-    fn barren(&self) -> Vec<String> {
-        let offers = |template: &PoolTemplate<'_>| {
-            let sound = template.requirements.iter().all(|(_, set)| !set.is_empty());
-            sound && template.candidates.iter().any(|it| it.sold(&template.requirements).next().is_some())
-        };
-        let mut names: Vec<String> =
-            self.frames.templates.iter().filter(|it| !offers(it)).map(|it| it.pool.name.clone()).collect();
-        names.sort();
-        names
+pub(super) fn to_launch(solver: &mut Solver<'_>, claim: NewNode) -> Launch {
+    let (mut requests, used) = solver.problem.requests_of(&claim);
+    let load = Load { used: &used, ..claim.load() };
+    let fitting: Vec<usize> = solver.capacity.templates.holding(claim.template, 0, load).collect();
+    let listed = solver.capacity.take_types(&claim, fitting);
+    let list = solver.capacity.type_list(claim.template, listed);
+    let template = solver.capacity.templates.get(claim.template);
+    let pool_template = &solver.capacity.templates.pool_templates[template.pool_template];
+    let (lowered, relaxed) = lowered_values(&solver.capacity, &claim, load);
+    if !claim.pods.is_empty() {
+        requests.add(&list.overhead);
     }
+    let purpose = if pool_template.pool.replicas.is_some() { Purpose::Static } else { Purpose::Provision };
+    let mut requirements = api_requirements(&template.requirements, pool_template, list.sold_as);
+    for requirement in &mut requirements {
+        let lower = |asked: u32| lowered.get(&requirement.key).map_or(asked, |found| asked.min(*found));
+        requirement.min_values = requirement.min_values.map(lower);
+    }
+    Launch {
+        pool: pool_template.pool.name.clone(),
+        requirements,
+        price: list.price,
+        requests,
+        min_instance_types: min_instance_types(&solver.capacity, claim.template, &lowered),
+        instance_types: list.names,
+        pods: claim.pods,
+        purpose,
+        min_values_relaxed: relaxed,
+    }
+}
 
-    pub(super) fn close(&mut self, claim: NewNode) -> Launch {
-        let (seated, used) = self.seated(&claim);
-        let listed = self.listed(&claim, &used);
-        let list = self.list(claim.frame, listed);
-        let frame = self.frames.get(claim.frame);
-        let template = &self.frames.templates[frame.template];
-        let (lowered, relaxed) = self.lowered(&claim, &used);
-        let mut requests = seated;
-        if !claim.pods.is_empty() {
-            requests.add(&list.overhead);
-        }
-        let purpose = if template.pool.replicas.is_some() { Purpose::Static } else { Purpose::Provision };
-        let mut requirements = written(&frame.requirements, template, list.sold_as);
-        for requirement in &mut requirements {
-            let lower = |asked: u32| lowered.get(&requirement.key).map_or(asked, |found| asked.min(*found));
-            requirement.min_values = requirement.min_values.map(lower);
-        }
-        Launch {
-            pool: template.pool.name.clone(),
-            requirements,
-            price: list.price,
-            requests,
-            min_instance_types: self.min_instance_types(claim.frame, &lowered),
-            instance_types: list.names,
-            pods: claim.pods,
-            purpose,
-            min_values_relaxed: relaxed,
-        }
-    }
+/// Returns labels with fewer values than `minValues` requires, with their number, and reports whether there are any.
+fn lowered_values(capacity: &Capacity<'_>, claim: &NewNode, load: Load<'_>) -> (BTreeMap<String, u32>, bool) {
+    let found = |key: &String| capacity.count_values(claim.template, key, load);
+    let lowered: BTreeMap<String, u32> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
+    let asked = capacity.min_values(claim.template);
+    let relaxed = asked.iter().any(|(key, asked)| lowered.get(key).is_some_and(|found| found < asked));
+    (lowered, relaxed)
+}
 
-    /// Returns entries that hold the used resources, as many as a claim may list and the limits allow.
-    fn listed(&mut self, claim: &NewNode, used: &[i64]) -> Vec<usize> {
-        let fitting: Vec<usize> = holding(&self.frames, claim.frame, 0, used, &claim.ports).collect();
-        self.widest(claim, fitting)
-    }
-
-    /// Returns labels with fewer values than `minValues` requires, with their number, and reports whether there are any.
-    fn lowered(&self, claim: &NewNode, used: &[i64]) -> (BTreeMap<String, u32>, bool) {
-        let found = |key: &String| self.count_values(claim.frame, key, used, &claim.ports, &claim.held);
-        let lowered: BTreeMap<String, u32> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
-        let asked = self.min_values(claim.frame);
-        let relaxed = asked.iter().any(|(key, asked)| lowered.get(key).is_some_and(|found| found < asked));
-        (lowered, relaxed)
-    }
-
-    fn min_instance_types(&self, frame: TemplateId, lowered: &BTreeMap<String, u32>) -> Option<u32> {
-        let (_, asked) = self.min_values(frame).into_iter().find(|(key, _)| key == label::INSTANCE_TYPE)?;
-        Some(lowered.get(label::INSTANCE_TYPE).map_or(asked, |found| asked.min(*found)))
-    }
-
-    /// Returns the data that launches with these entries of a template share; equal lists are computed once.
-    fn list(&mut self, frame: TemplateId, listed: Vec<usize>) -> TypeList {
-        let own = self.frames.get(frame);
-        let candidates = &self.frames.templates[own.template].candidates;
-        let list = |(_, listed): &(TemplateId, Vec<usize>)| {
-            let entries = || listed.iter().map(|position| &own.entries[*position]);
-            let name = |entry: &PricedType| candidates[entry.candidate].offer.kind.name.clone();
-            TypeList {
-                names: Arc::new(entries().map(name).collect()),
-                overhead: least(entries().map(|entry| &candidates[entry.candidate].overhead)),
-                price: MicroDollars(entries().map(|entry| entry.price).min().unwrap_or(0)),
-                sold_as: entries().fold(CapacityTypes::default(), |all, entry| all.with(entry.sold_as)),
-            }
-        };
-        self.lists.entry((frame, listed)).or_insert_with_key(list).clone()
-    }
-
-    /// Returns the actual requests of the launch's pods, without unused slots.
-    pub(super) fn seated(&self, claim: &NewNode) -> (Resources, Amounts) {
-        let mut seated = Resources::default();
-        let mut attachments: Amounts = self.dimensions.amounts(&Resources::default());
-        for pod in &claim.pods {
-            seated.add(&self.demands[self.snapshot.pods[*pod].shape].shape.requests);
-        }
-        for (driver, _) in &claim.attached {
-            self.dimensions.add_attachments(&mut attachments, driver, 1);
-        }
-        let mut used = self.dimensions.amounts(&seated);
-        used.iter_mut().zip(&attachments).for_each(|(used, more)| *used += more);
-        (seated, used)
-    }
-
-    /// Returns as many of the fitting entries, cheapest first, as a claim may list and as the limits allow together.
-    fn widest(&mut self, claim: &NewNode, mut fitting: Vec<usize>) -> Vec<usize> {
-        let most = self.snapshot.policy.max_instance_types.max(1);
-        let frame = self.frames.get(claim.frame);
-        if !self.headroom.is_bounded(frame.template) {
-            fitting.truncate(most);
-            return fitting;
-        }
-        let candidates = &self.frames.templates[frame.template].candidates;
-        let mut held = claim.held.clone();
-        let mut kept = Vec::new();
-        for position in fitting {
-            if kept.len() == most {
-                break;
-            }
-            let wanted = maximum(&held, &candidates[frame.entries[position].candidate].footprint);
-            if wanted == held || within(&self.headroom, frame.template, &wanted, &held) {
-                self.headroom.exchange(frame.template, &held, &wanted);
-                held = wanted;
-                kept.push(position);
-            }
-        }
-        kept
-    }
+fn min_instance_types(capacity: &Capacity<'_>, template: TemplateId, lowered: &BTreeMap<String, u32>) -> Option<u32> {
+    let (_, asked) = capacity.min_values(template).into_iter().find(|(key, _)| key == label::INSTANCE_TYPE)?;
+    Some(lowered.get(label::INSTANCE_TYPE).map_or(asked, |found| asked.min(*found)))
 }
 
 /// Converts requirements into the form of the API: fixes values that only the claim can decide, and lists the available
 /// capacity types.
-fn written(requirements: &Requirements, template: &PoolTemplate<'_>, sold_as: CapacityTypes) -> Vec<Requirement> {
+fn api_requirements(
+    requirements: &Requirements,
+    pool_template: &PoolTemplate<'_>,
+    sold_as: CapacityTypes,
+) -> Vec<Requirement> {
     let mut requirements = requirements.clone();
-    settle(&mut requirements, template);
+    settle(&mut requirements, pool_template);
     let sold_as = sold_as.iter().map(CapacityType::as_str);
     requirements.add(&Requirement::new(label::CAPACITY_TYPE, Operator::In, sold_as));
     requirements.remove(label::HOSTNAME);
@@ -182,8 +115,8 @@ fn written(requirements: &Requirements, template: &PoolTemplate<'_>, sold_as: Ca
 
 /// Fixes labels that only the claim can give the node. Where such a label is required and several values are possible, one is
 /// chosen; otherwise the node would start without the label.
-fn settle(requirements: &mut Requirements, template: &PoolTemplate<'_>) {
-    let open = |(key, set): &(&str, &ValueSet)| !template.decides(key) && !set.allows(None);
+fn settle(requirements: &mut Requirements, pool_template: &PoolTemplate<'_>) {
+    let open = |(key, set): &(&str, &ValueSet)| !pool_template.decides(key) && !set.allows(None);
     let chosen: Vec<(String, String)> =
         requirements.iter().filter(open).filter_map(|(key, set)| Some((key.to_owned(), set.any()?))).collect();
     for (key, value) in chosen {
@@ -191,12 +124,46 @@ fn settle(requirements: &mut Requirements, template: &PoolTemplate<'_>) {
     }
 }
 
-/// Returns the least amount of every resource over all.
-fn least<'r>(all: impl Iterator<Item = &'r Resources>) -> Resources {
-    let minimum = |one: Resources, other: &Resources| {
-        one.iter().filter(|(name, _)| other.names(name)).map(|(name, it)| (name, it.min(other.get(name)))).collect()
-    };
-    let mut all = all;
-    let first = all.next().cloned().unwrap_or_default();
-    all.fold(first, minimum)
+/// Returns the launches and their sites, each narrowed to the types that hold its present pods.
+pub(super) fn launches_by_now(solver: &mut Solver<'_>) -> Vec<(TemplateId, Domain)> {
+    let all = 0..solver.new_nodes.list.len();
+    all.map(|launch| (present_template(solver, launch), solver.new_nodes.list[launch].site)).collect()
 }
+
+pub(super) fn present_template(solver: &mut Solver<'_>, launch: usize) -> TemplateId {
+    let claim = &solver.new_nodes.list[launch];
+    let (_, used) = solver.problem.requests_of(claim);
+    let entries: Vec<usize> =
+        solver.capacity.templates.holding(claim.template, 0, Load { used: &used, ..claim.load() }).collect();
+    solver.capacity.templates.of_types(claim.template, &entries, &mut solver.topology).unwrap_or(claim.template)
+}
+
+/// Returns launches to the cheapest type that holds their actual pods, without unused slots.
+pub(super) fn trim_launches(solver: &mut Solver<'_>) {
+    for position in 0..solver.new_nodes.list.len() {
+        let claim = &solver.new_nodes.list[position];
+        if claim.slots.iter().all(|(_, kept)| *kept == 0) {
+            continue;
+        }
+        let (_, used) = solver.problem.requests_of(claim);
+        let entry = solver.capacity.first_holding(claim.template, 0, Load { used: &used, ..claim.load() });
+        let claim = &mut solver.new_nodes.list[position];
+        claim.entry = entry.unwrap_or(claim.entry);
+        claim.used = used.into_vec();
+        claim.slots.clear();
+    }
+}
+
+/// Returns the score of this solution.
+pub(super) fn score(solver: &Solver<'_>) -> Score {
+    let placed = solver.outcome.order.len();
+    let cost = solver
+        .new_nodes
+        .list
+        .iter()
+        .map(|claim| solver.capacity.templates.get(claim.template).entries[claim.entry].cost);
+    (solver.problem.snapshot.pods.len() - placed, cost.sum(), solver.new_nodes.list.len())
+}
+
+/// Score of a solution, lower is better: pods without a place, cost of its launches, number of launches.
+pub(super) type Score = (usize, i64, usize);

@@ -18,52 +18,52 @@ pub(super) struct FreeCapacity {
 }
 
 impl FreeCapacity {
-    pub(super) fn new(rooms: &[Amounts]) -> Self {
-        let width = rooms.first().map_or(0, |row| row.len());
-        let stretches = rooms.len().div_ceil(STRETCH);
-        let mut ledger = Self { width, rows: rooms.concat(), most: vec![0; stretches * width] };
-        (0..stretches).for_each(|stretch| ledger.sum_up(stretch));
-        ledger
+    pub(super) fn new(nodes: &[Amounts]) -> Self {
+        let width = nodes.first().map_or(0, |row| row.len());
+        let stretches = nodes.len().div_ceil(STRETCH);
+        let mut free = Self { width, rows: nodes.concat(), most: vec![0; stretches * width] };
+        (0..stretches).for_each(|stretch| free.sum_up(stretch));
+        free
     }
 
     /// Returns the free capacity of a node.
-    pub(super) fn row(&self, room: usize) -> &[i64] {
-        &self.rows[room * self.width..][..self.width]
+    pub(super) fn row(&self, node: usize) -> &[i64] {
+        &self.rows[node * self.width..][..self.width]
     }
 
     /// Returns the number of nodes from this one on that certainly have too little: the rest of its stretch, or zero if the
     /// stretch may have enough.
-    pub(super) fn full_from(&self, room: usize, asked: &[i64]) -> usize {
-        let most = &self.most[room / STRETCH * self.width..][..self.width];
-        if fits(asked, most) { 0 } else { STRETCH - room % STRETCH }
+    pub(super) fn full_from(&self, node: usize, asked: &[i64]) -> usize {
+        let most = &self.most[node / STRETCH * self.width..][..self.width];
+        if fits(asked, most) { 0 } else { STRETCH - node % STRETCH }
     }
 
     /// Subtracts an amount from a node.
-    pub(super) fn take(&mut self, room: usize, asked: &[i64]) {
-        let left = &mut self.rows[room * self.width..][..self.width];
+    pub(super) fn take(&mut self, node: usize, asked: &[i64]) {
+        let left = &mut self.rows[node * self.width..][..self.width];
         left.iter_mut().zip(asked).for_each(|(left, asked)| *left -= asked);
     }
 
     /// Restores an earlier row of a node.
-    pub(super) fn put_back(&mut self, room: usize, row: &[i64]) {
-        self.rows[room * self.width..][..self.width].copy_from_slice(row);
-        self.settle(room);
+    pub(super) fn put_back(&mut self, node: usize, row: &[i64]) {
+        self.rows[node * self.width..][..self.width].copy_from_slice(row);
+        self.settle(node);
     }
 
     /// Leaves no capacity on a node.
-    pub(super) fn close(&mut self, room: usize) {
-        self.rows[room * self.width..][..self.width].fill(CLOSED);
-        self.settle(room);
+    pub(super) fn close(&mut self, node: usize) {
+        self.rows[node * self.width..][..self.width].fill(CLOSED);
+        self.settle(node);
     }
 
     /// Reports whether a node was closed.
-    pub(super) fn is_closed(&self, room: usize) -> bool {
-        self.row(room).first().is_some_and(|left| *left <= CLOSED)
+    pub(super) fn is_closed(&self, node: usize) -> bool {
+        self.row(node).first().is_some_and(|left| *left <= CLOSED)
     }
 
     /// Updates the maximum of a node's stretch after amounts were subtracted.
-    pub(super) fn settle(&mut self, room: usize) {
-        self.sum_up(room / STRETCH);
+    pub(super) fn settle(&mut self, node: usize) {
+        self.sum_up(node / STRETCH);
     }
 
     fn sum_up(&mut self, stretch: usize) {
@@ -91,19 +91,19 @@ mod tests {
             taken in vec((0..80usize, 0..4i64), 0..40),
             asked in 1..9i64,
         ) {
-            let mut ledger = FreeCapacity::new(&amounts.iter().map(|amount| [*amount].into()).collect::<Vec<Amounts>>());
-            let rooms = amounts.len();
-            for (room, amount) in taken.into_iter().filter(|(room, _)| *room < rooms) {
-                ledger.take(room, &[amount]);
-                ledger.settle(room);
-                amounts[room] -= amount;
+            let mut free = FreeCapacity::new(&amounts.iter().map(|amount| [*amount].into()).collect::<Vec<Amounts>>());
+            let nodes = amounts.len();
+            for (node, amount) in taken.into_iter().filter(|(node, _)| *node < nodes) {
+                free.take(node, &[amount]);
+                free.settle(node);
+                amounts[node] -= amount;
             }
-            for room in 0..rooms {
-                let begin = room / STRETCH * STRETCH;
+            for node in 0..nodes {
+                let begin = node / STRETCH * STRETCH;
                 let end = begin + STRETCH;
-                let enough = amounts[begin..end.min(rooms)].iter().any(|amount| *amount >= asked);
-                prop_assert_eq!(ledger.row(room), &[amounts[room]]);
-                prop_assert_eq!(ledger.full_from(room, &[asked]), if enough { 0 } else { end - room });
+                let enough = amounts[begin..end.min(nodes)].iter().any(|amount| *amount >= asked);
+                prop_assert_eq!(free.row(node), &[amounts[node]]);
+                prop_assert_eq!(free.full_from(node, &[asked]), if enough { 0 } else { end - node });
             }
         }
     }

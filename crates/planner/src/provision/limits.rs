@@ -41,6 +41,11 @@ impl Headroom {
         (0..bounds.names.len()).find(over).map(|position| bounds.names[position].as_str())
     }
 
+    /// Reports whether the limits allow `wanted` after the release of `held`.
+    pub(super) fn allows(&self, pool: usize, wanted: &[i64], held: &[i64]) -> bool {
+        self.first_exceeded(pool, wanted, held).is_none()
+    }
+
     /// Restores earlier headroom. Increases the generation, so that results cached in between become invalid.
     pub(super) fn restore(&mut self, before: Self) {
         self.pools = before.pools;

@@ -4,67 +4,82 @@
 //! pinned to one. Among the domains that the rules allow, the launch prefers one that adds no unexpected domain to a spread.
 //! Then cost, number of pods and name decide, the lowest first.
 
+use super::daemon_overhead::{daemon_counts, keys_of_daemons};
 use super::node_template::TemplateId;
 use super::topology::DaemonCounts;
 use super::{Attempt, Solver};
 
-impl Solver<'_> {
-    /// Returns the variants of a template with a fixed value for each relevant key, as the rules allow; best first. A key is
-    /// relevant to the pods, to DaemonSet pods of the node, or to a spread that may count there. A label that the new node will
-    /// not have is fixed too: it belongs to no domain, which satisfies anti-affinity. A launch that is not opened yet (`fresh`)
-    /// adds its DaemonSet pods.
-    pub(super) fn pinned_templates(&mut self, frame: TemplateId, turn: Attempt, fresh: bool) -> Vec<TemplateId> {
-        let mut keys = self.demands[turn.shape].levels[turn.level].keys.clone();
-        keys.extend(self.keys_of_daemons(frame));
-        keys.extend(self.topology.guarded_keys(frame, &self.frames, &self.wants));
-        keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
-        keys.dedup();
-        let is_open = |key: &usize| {
-            let pin = self.frames.get(frame).pins[*key];
-            pin.is_none() && !self.frames.values(frame, *key, &mut self.topology).is_empty()
+/// Returns the variants of a template with a fixed value for each relevant key, as the rules allow; best first. A key is
+/// relevant to the pods, to DaemonSet pods of the node, or to a spread that may count there. A label that the new node will
+/// not have is fixed too: it belongs to no domain, which satisfies anti-affinity. A launch that is not opened yet (`fresh`)
+/// adds its DaemonSet pods.
+pub(super) fn pinned_templates(
+    solver: &mut Solver<'_>,
+    template: TemplateId,
+    attempt: Attempt,
+    fresh: bool,
+) -> Vec<TemplateId> {
+    let mut keys = solver.problem.demands[attempt.shape].levels[attempt.level].keys.clone();
+    keys.extend(keys_of_daemons(solver, template));
+    keys.extend(solver.topology.guarded_keys(template, &solver.capacity.templates, &solver.problem.requirement_sets));
+    keys.sort_unstable_by_key(|key| solver.topology.key_name(*key));
+    keys.dedup();
+    let is_open = |key: &usize| {
+        let pin = solver.capacity.templates.get(template).pins[*key];
+        pin.is_none() && !solver.capacity.templates.values(template, *key, &mut solver.topology).is_empty()
+    };
+    let (open, settled): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_open);
+    let daemons = daemon_counts_of(solver, template, fresh, !open.is_empty());
+    let demand = &solver.problem.demands[attempt.shape];
+    let rules = &demand.levels[attempt.level].rules;
+    let pins = &solver.capacity.templates.get(template).pins;
+    let allowed = |key: &usize| solver.topology.allows_beside(rules, &demand.excluded_by, *key, pins[*key], &daemons);
+    match open.first() {
+        _ if !settled.iter().all(allowed) => Vec::new(),
+        None => vec![template],
+        Some(key) => pin(solver, template, *key, attempt, fresh),
+    }
+}
+
+/// Returns the DaemonSet pods of a launch that is not opened yet; while its template may become narrower, the best case.
+fn daemon_counts_of(solver: &mut Solver<'_>, template: TemplateId, fresh: bool, open: bool) -> DaemonCounts {
+    match (fresh, open) {
+        (false, _) => DaemonCounts::default(),
+        (true, false) => daemon_counts(solver, template),
+        (true, true) => daemon_counts(solver, template).at_best(),
+    }
+}
+
+fn pin(solver: &mut Solver<'_>, template: TemplateId, key: usize, attempt: Attempt, fresh: bool) -> Vec<TemplateId> {
+    let values = solver.capacity.templates.values(template, key, &mut solver.topology);
+    let mut pinned = Vec::new();
+    for domain in values.iter() {
+        solver.progress.steps += 1;
+        let Some(child) = solver.capacity.templates.pinned(template, key, *domain, &mut solver.topology) else {
+            continue;
         };
-        let (open, settled): (Vec<usize>, Vec<usize>) = keys.into_iter().partition(is_open);
-        let company = self.daemon_counts_of(frame, fresh, !open.is_empty());
-        let demand = &self.demands[turn.shape];
-        let rules = &demand.levels[turn.level].rules;
-        let pins = &self.frames.get(frame).pins;
-        let allowed = |key: &usize| self.topology.allows_beside(rules, &demand.shunned, *key, pins[*key], &company);
-        match open.first() {
-            _ if !settled.iter().all(allowed) => Vec::new(),
-            None => vec![frame],
-            Some(key) => self.pin(frame, *key, turn, fresh),
+        let daemons = daemon_counts_of(solver, child, fresh, true);
+        let demand = &solver.problem.demands[attempt.shape];
+        let level = &demand.levels[attempt.level];
+        if !solver.topology.allows_beside(&level.rules, &demand.excluded_by, key, Some(*domain), &daemons) {
+            continue;
         }
+        let pods = solver.topology.pods_in_domain(&level.rules, key, *domain);
+        let cost = solver
+            .capacity
+            .cheapest_for(child, &solver.problem.demands[attempt.shape])
+            .map(|entry| solver.capacity.templates.get(child).entries[entry].cost);
+        // Capacity that only a reservation offers is paid already.
+        let reserved = solver.capacity.templates.pool_template_of(child).reserves.then_some(0);
+        let surprises = solver.topology.surprises(
+            key,
+            *domain,
+            child,
+            &solver.capacity.templates,
+            &solver.problem.requirement_sets,
+        );
+        pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, pods, child)));
     }
-
-    /// Returns the DaemonSet pods of a launch that is not opened yet; while its template may become narrower, the best case.
-    fn daemon_counts_of(&mut self, frame: TemplateId, fresh: bool, open: bool) -> DaemonCounts {
-        match (fresh, open) {
-            (false, _) => DaemonCounts::default(),
-            (true, false) => self.daemon_counts(frame),
-            (true, true) => self.daemon_counts(frame).at_best(),
-        }
-    }
-
-    fn pin(&mut self, frame: TemplateId, key: usize, turn: Attempt, fresh: bool) -> Vec<TemplateId> {
-        let values = self.frames.values(frame, key, &mut self.topology);
-        let mut pinned = Vec::new();
-        for domain in values.iter() {
-            self.steps += 1;
-            let Some(child) = self.frames.pinned(frame, key, *domain, &mut self.topology) else { continue };
-            let company = self.daemon_counts_of(child, fresh, true);
-            let demand = &self.demands[turn.shape];
-            let level = &demand.levels[turn.level];
-            if !self.topology.allows_beside(&level.rules, &demand.shunned, key, Some(*domain), &company) {
-                continue;
-            }
-            let crowd = self.topology.pods_in_domain(&level.rules, key, *domain);
-            let cost = self.alone_in(child, turn.shape).map(|entry| self.frames.get(child).entries[entry].cost);
-            // Capacity that only a reservation offers is paid already.
-            let reserved = self.frames.template_of(child).reserves.then_some(0);
-            let surprises = self.topology.surprises(key, *domain, child, &self.frames, &self.wants);
-            pinned.extend(cost.or(reserved).map(|cost| (surprises, cost, crowd, child)));
-        }
-        pinned.sort_by_key(|(surprises, cost, crowd, _)| (*surprises, *cost, *crowd));
-        pinned.into_iter().flat_map(|(.., child)| self.pinned_templates(child, turn, fresh)).collect()
-    }
+    pinned.sort_by_key(|(surprises, cost, pods, _)| (*surprises, *cost, *pods));
+    pinned.into_iter().flat_map(|(.., child)| pinned_templates(solver, child, attempt, fresh)).collect()
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::demand::with_volumes;
-use super::dimensions::{Amounts, Dimensions, first_lacking};
+use super::dimensions::{Amounts, Dimensions, first_lacking, fits};
 use super::limits::{Footprint, footprint};
 use super::requirement_sets::{Tolerance, first_untolerated};
 use super::topology::{Counts, PossibleLabels};
@@ -38,12 +38,21 @@ pub(super) struct CandidateType<'a> {
     /// Requests of these pods.
     pub(super) overhead: Resources,
     /// Allocatable resources that remain for other pods.
-    pub(super) room: Amounts,
+    pub(super) free: Amounts,
     /// Host ports of DaemonSet pods.
     pub(super) ports: Vec<HostPort>,
     /// First dimension in which DaemonSet pods alone exceed the allocatable resources: such a type takes no pods.
-    pub(super) crowded: Option<usize>,
+    pub(super) lacking: Option<usize>,
     pub(super) footprint: Footprint,
+}
+
+/// Requests and host ports of the pods of a launch.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Load<'l> {
+    pub(super) used: &'l [i64],
+    pub(super) ports: &'l [HostPort],
+    /// Amounts that the launch has reserved from its NodePool's limits.
+    pub(super) held: &'l [i64],
 }
 
 /// Taints and labels that all nodes of a NodePool, or the node of one claim, will have.
@@ -92,43 +101,42 @@ impl<'a> PoolTemplate<'a> {
             requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::OnDemand.as_str()));
         }
         let types = snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
-        let mut template =
+        let mut pool_template =
             Self { pool, requirements, candidates: Vec::new(), sold_by: BTreeSet::new(), reserves: false, well_known };
         for offer in types.iter().map(Offer::new) {
-            if offer.labels_match(&template.requirements, &pool.labels, well_known) {
-                template.sold_by.extend(offer.keys());
-                template.reserves |= offer.kind.offerings.iter().any(|it| it.available && it.reservation.is_some());
-                let candidate = template.candidate(daemons, dimensions, offer);
-                template.candidates.push(candidate);
+            if offer.labels_match(&pool_template.requirements, &pool.labels, well_known) {
+                pool_template.sold_by.extend(offer.keys());
+                pool_template.reserves |=
+                    offer.kind.offerings.iter().any(|it| it.available && it.reservation.is_some());
+                let candidate = pool_template.candidate(daemons, dimensions, offer);
+                pool_template.candidates.push(candidate);
             }
         }
-        template
+        pool_template
     }
 
     fn candidate(&self, daemons: &[DaemonDemand<'a>], dimensions: &Dimensions, offer: Offer<'a>) -> CandidateType<'a> {
         let mut overhead = Resources::default();
         let mut ports = Vec::new();
-        let in_flight_node =
-            NodeOutline { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
-        let mut coming = Vec::new();
-        let comes =
-            |(_, demand): &(usize, &DaemonDemand<'a>)| demand.comes_with(&in_flight_node, &self.requirements, &offer);
+        let outline = NodeOutline { taints: &self.pool.taints, labels: &self.pool.labels, well_known: self.well_known };
+        let mut daemons_here = Vec::new();
+        let comes = |(_, demand): &(usize, &DaemonDemand<'a>)| demand.comes_with(&outline, &self.requirements, &offer);
         for (position, demand) in daemons.iter().enumerate().filter(comes) {
-            coming.push(position);
+            daemons_here.push(position);
             overhead.add(&demand.daemon.shape.requests);
             ports.extend(demand.daemon.shape.ports.iter().cloned());
         }
-        let mut room = offer.kind.allocatable.clone();
-        room.subtract(&overhead);
+        let mut free = offer.kind.allocatable.clone();
+        free.subtract(&overhead);
         CandidateType {
-            room: dimensions.room(&room, &offer.kind.attach_limits),
-            crowded: first_lacking(
+            free: dimensions.node_amounts(&free, &offer.kind.attach_limits),
+            lacking: first_lacking(
                 &dimensions.amounts(&overhead),
-                &dimensions.room(&offer.kind.allocatable, &offer.kind.attach_limits),
+                &dimensions.node_amounts(&offer.kind.allocatable, &offer.kind.attach_limits),
             ),
             footprint: footprint(self.pool, offer.kind),
             offer,
-            daemons: coming,
+            daemons: daemons_here,
             overhead,
             ports,
         }
@@ -150,6 +158,12 @@ impl<'a> PoolTemplate<'a> {
 }
 
 impl<'a> CandidateType<'a> {
+    /// Reports whether the type holds a load.
+    pub(super) fn holds(&self, load: Load<'_>) -> bool {
+        let clash = |port: &HostPort| self.ports.iter().any(|taken| taken.clashes(port));
+        fits(load.used, &self.free) && (self.ports.is_empty() || !load.ports.iter().any(clash))
+    }
+
     /// Returns the offerings that a launch with these requirements can use. Reserved offerings count only where the
     /// requirements name the reservation.
     pub(super) fn offerings(&self, requirements: &Requirements) -> impl Iterator<Item = &'a Offering> {
@@ -175,23 +189,18 @@ impl<'a> DaemonDemand<'a> {
     }
 
     /// Reports whether the DaemonSet's pod will run on a node with this outline, these requirements and this type.
-    pub(super) fn comes_with(
-        &self,
-        in_flight_node: &NodeOutline<'_>,
-        possible: &Requirements,
-        offer: &Offer<'_>,
-    ) -> bool {
-        self.bears(in_flight_node.taints)
+    pub(super) fn comes_with(&self, outline: &NodeOutline<'_>, possible: &Requirements, offer: &Offer<'_>) -> bool {
+        self.tolerates(outline.taints)
             && self.alternatives.iter().any(|asked| {
                 let both = possible.intersection(asked);
-                possible.first_conflict(asked, in_flight_node.well_known).is_none()
-                    && offer.labels_match(&both, in_flight_node.labels, in_flight_node.well_known)
+                possible.first_conflict(asked, outline.well_known).is_none()
+                    && offer.labels_match(&both, outline.labels, outline.well_known)
                     && offer.offerings(&both).next().is_some()
             })
     }
 
     /// Reports whether the DaemonSet's pod tolerates these taints.
-    pub(super) fn bears(&self, taints: &[Taint]) -> bool {
+    pub(super) fn tolerates(&self, taints: &[Taint]) -> bool {
         first_untolerated(&self.daemon.shape.tolerations, taints, Tolerance::Lenient).is_none()
     }
 

@@ -3,42 +3,40 @@
 
 use std::collections::BTreeMap;
 
-use super::Relocator;
-use super::dimensions::add;
 use crate::Resources;
 
-impl Relocator<'_> {
-    /// Returns the cost of the cheapest single node for all pods of some nodes, as far as sizes and labels decide.
-    pub(crate) fn price_bound(&mut self, nodes: &[usize]) -> Option<i64> {
-        let pods: Vec<usize> = nodes.iter().flat_map(|node| &self.own[*node]).copied().collect();
-        self.cheapest_node(&pods)
-    }
+use super::Solver;
+use super::dimensions::add;
 
-    /// Returns the cost of the cheapest single node for some pods.
-    pub(super) fn cheapest_node(&mut self, pods: &[usize]) -> Option<i64> {
-        let solver = &mut self.solver;
-        let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();
-        for pod in pods {
-            *shapes.entry(solver.demand_of[*pod]).or_default() += 1;
-        }
-        let mut used = solver.dimensions.amounts(&Resources::default());
-        shapes.iter().for_each(|(shape, count)| add(&mut used, &solver.demands[*shape].requests, *count));
-        let mut best: Option<i64> = None;
-        for base in solver.frames.growing() {
-            let mut frame = Some(base);
-            for shape in shapes.keys() {
-                let class = solver.demands[*shape].levels.last().map(|level| level.class);
-                frame = frame.zip(class).and_then(|(frame, class)| {
-                    solver.frames.for_class(frame, class, &solver.wants, &mut solver.topology).first().copied()
-                });
-            }
-            let entry = frame.and_then(|frame| Some((frame, solver.frames.first_fit(frame, &used)?)));
-            let price = entry.map(|(frame, entry)| {
-                let fee = solver.frames.template_of(frame).pool.node_fee.0;
-                solver.frames.get(frame).entries[entry].price + fee
-            });
-            best = best.into_iter().chain(price).min();
-        }
-        best
+/// Returns the cost of the cheapest single node for some pods.
+pub(super) fn cheapest_node(solver: &mut Solver<'_>, pods: &[usize]) -> Option<i64> {
+    let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();
+    for pod in pods {
+        *shapes.entry(solver.problem.demand_of[*pod]).or_default() += 1;
     }
+    let mut used = solver.problem.dimensions.amounts(&Resources::default());
+    shapes.iter().for_each(|(shape, count)| add(&mut used, &solver.problem.demands[*shape].requests, *count));
+    let mut best: Option<i64> = None;
+    for base in solver.capacity.templates.growing() {
+        let mut template = Some(base);
+        for shape in shapes.keys() {
+            let class = solver.problem.demands[*shape].levels.last().map(|level| level.class);
+            template = template.zip(class).and_then(|(template, class)| {
+                solver
+                    .capacity
+                    .templates
+                    .for_class(template, class, &solver.problem.requirement_sets, &mut solver.topology)
+                    .first()
+                    .copied()
+            });
+        }
+        let entry =
+            template.and_then(|template| Some((template, solver.capacity.templates.first_fit(template, &used)?)));
+        let price = entry.map(|(template, entry)| {
+            let fee = solver.capacity.templates.pool_template_of(template).pool.node_fee.0;
+            solver.capacity.templates.get(template).entries[entry].price + fee
+        });
+        best = best.into_iter().chain(price).min();
+    }
+    best
 }

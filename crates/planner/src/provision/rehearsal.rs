@@ -6,76 +6,77 @@
 
 use std::collections::BTreeSet;
 
+use super::daemon_overhead::{confirm_daemons, count_daemons};
+use super::finish::launches_by_now;
 use super::node_template::TemplateId;
-use super::topology::{Domain, HOST, Spot};
+use super::relocation::count_residents;
+use super::topology::{Domain, HOST, KnownDomains};
 use super::{Attempt, PodPlacement, Solver};
-use crate::PodVerdict;
 
-impl Solver<'_> {
-    /// Reports whether every pod can be bound where it was planned. Discards the counts of the plan.
-    pub(super) fn rehearse(&mut self) -> bool {
-        if self.daemon_overhead.is_empty() {
-            return true;
-        }
-        self.topology.begin_again();
-        self.count_residents();
-        self.daemon_overhead.forget_doubts();
-        (0..self.claims.list.len()).for_each(|claim| self.count_daemons(claim));
-        self.confirm_daemons();
-        let launches = self.launches_by_now();
-        let residents: BTreeSet<usize> = self.residents.iter().map(|resident| resident.pod).collect();
-        let (mut moving, own): (Vec<usize>, Vec<usize>) = self.order.iter().partition(|pod| residents.contains(pod));
-        if !own.into_iter().all(|pod| self.binds(pod, &launches)) {
-            return false;
-        }
-        // Disruption commands run in parallel: a pod without a place is tried again when other pods have theirs.
-        let mut before = usize::MAX;
-        while moving.len() < before {
-            before = moving.len();
-            moving.retain(|pod| !self.binds(*pod, &launches));
-        }
-        moving.is_empty()
+/// Reports whether every pod can be bound where it was planned. Discards the counts of the plan.
+pub(super) fn rehearse(solver: &mut Solver<'_>) -> bool {
+    if solver.daemons.is_empty() {
+        return true;
     }
-
-    /// Binds a pod at its planned place if its rules allow that place.
-    fn binds(&mut self, pod: usize, launches: &[(TemplateId, Domain)]) -> bool {
-        let shape = self.demand_of[pod];
-        let Some(place) = self.place_of(pod) else { return true };
-        let admitted = self.admits_now(shape, place, launches);
-        if admitted {
-            self.count(Attempt { shape, level: self.demands[shape].levels.len() - 1 }, place, 1);
-        }
-        admitted
+    solver.topology.begin_again();
+    count_residents(solver);
+    solver.daemons.forget_doubts();
+    (0..solver.new_nodes.list.len()).for_each(|claim| count_daemons(solver, claim));
+    confirm_daemons(solver);
+    let launches = launches_by_now(solver);
+    let residents: BTreeSet<usize> = solver.problem.residents.iter().map(|resident| resident.pod).collect();
+    let (mut moving, own): (Vec<usize>, Vec<usize>) =
+        solver.outcome.order.iter().partition(|pod| residents.contains(pod));
+    if !own.into_iter().all(|pod| binds(solver, pod, &launches)) {
+        return false;
     }
-
-    pub(super) fn place_of(&self, pod: usize) -> Option<PodPlacement> {
-        match self.verdicts[pod].as_ref()? {
-            PodVerdict::Existing { node, .. } => self.rooms.named(node).map(PodPlacement::Room),
-            PodVerdict::Launch { launch, .. } => Some(PodPlacement::Claim(*launch)),
-            _ => None,
-        }
+    // Disruption commands run in parallel: a pod without a place is tried again when other pods have theirs.
+    let mut before = usize::MAX;
+    while moving.len() < before {
+        before = moving.len();
+        moving.retain(|pod| !binds(solver, *pod, &launches));
     }
+    moving.is_empty()
+}
 
-    /// Returns the site and the topology values of a place.
-    pub(super) fn spot_of(&self, place: PodPlacement) -> Spot<'_> {
-        match place {
-            PodPlacement::Room(room) => self.rooms.list[room].spot(),
-            PodPlacement::Claim(claim) => self.claims.list[claim].spot(self.frames.get(self.claims.list[claim].frame)),
-        }
+/// Binds a pod at its planned place if its rules allow that place.
+fn binds(solver: &mut Solver<'_>, pod: usize, launches: &[(TemplateId, Domain)]) -> bool {
+    let shape = solver.problem.demand_of[pod];
+    let Some(place) = solver.place_of(pod) else { return true };
+    let admitted = admits_now(solver, shape, place, launches);
+    if admitted {
+        solver.count(Attempt { shape, level: solver.problem.demands[shape].levels.len() - 1 }, place, 1);
     }
+    admitted
+}
 
-    /// Reports whether the strict rules of a shape hold at a place, among the nodes that exist.
-    fn admits_now(&mut self, shape: usize, place: PodPlacement, launches: &[(TemplateId, Domain)]) -> bool {
-        let demand = &self.demands[shape];
-        let rules = demand.strict_rules();
-        self.topology.look_at_present(rules, launches, &self.frames, &self.wants);
-        let spot = self.spot_of(place);
-        let keys = demand.levels.last().map_or(&[][..], |level| &level.keys).iter().copied().chain([HOST]);
-        let admitted = keys.into_iter().all(|key| match place {
-            PodPlacement::Room(_) if key != HOST => self.topology.allows_at(rules, &demand.shunned, key, spot),
-            _ => self.topology.allows(rules, &demand.shunned, key, self.topology.domain_at(key, spot)),
-        });
-        self.topology.look_ahead(rules);
-        admitted
+/// Reports whether the strict rules of a shape hold at a place, among the nodes that exist.
+fn admits_now(solver: &mut Solver<'_>, shape: usize, place: PodPlacement, launches: &[(TemplateId, Domain)]) -> bool {
+    let demand = &solver.problem.demands[shape];
+    let rules = demand.strict_rules();
+    solver.topology.look_at_present(rules, launches, &solver.capacity.templates, &solver.problem.requirement_sets);
+    let spot = solver.spot_of(place);
+    let keys = demand.levels.last().map_or(&[][..], |level| &level.keys).iter().copied().chain([HOST]);
+    let admitted = keys.into_iter().all(|key| match place {
+        PodPlacement::Existing(_) if key != HOST => solver.topology.allows_at(rules, &demand.excluded_by, key, spot),
+        _ => solver.topology.allows(rules, &demand.excluded_by, key, solver.topology.domain_at(key, spot)),
+    });
+    solver.topology.look_ahead(rules);
+    admitted
+}
+
+/// Returns domains that the plan's launches open and that a spread did not count. If pods have no place, also returns groups
+/// to which the launches would have added more pods than the plan allows. Consumes the plan, because it is rehearsed.
+pub(super) fn new_domains(solver: &mut Solver<'_>) -> KnownDomains {
+    let mut templates: Vec<TemplateId> = solver.new_nodes.list.iter().map(|claim| claim.template).collect();
+    templates.sort_unstable();
+    templates.dedup();
+    let (known, sets) = (&solver.capacity.templates, &solver.problem.requirement_sets);
+    let domains = templates.into_iter().flat_map(|it| solver.topology.new_domains(it, known, sets)).collect();
+    let complete = solver.outcome.order.len() == solver.problem.snapshot.pods.len();
+    KnownDomains {
+        domains,
+        joined: if complete { BTreeSet::new() } else { solver.daemons.not_tolerated() },
+        strict: !rehearse(solver),
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Tolerance {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DemandClass<'a> {
     /// Alternatives, in order; never empty.
-    pub(super) wants: Vec<RequirementSetId>,
+    pub(super) alternatives: Vec<RequirementSetId>,
     pub(super) tolerations: &'a [Toleration],
     pub(super) tolerance: Tolerance,
 }
@@ -55,8 +55,8 @@ impl<'a> RequirementSets<'a> {
         self.classes.len() - 1
     }
 
-    pub(super) fn get(&self, want: RequirementSetId) -> &Requirements {
-        &self.list[want]
+    pub(super) fn get(&self, alternative: RequirementSetId) -> &Requirements {
+        &self.list[alternative]
     }
 
     pub(super) fn of_class(&self, class: ClassId) -> &DemandClass<'a> {

@@ -2,100 +2,106 @@
 //! before any pod is placed. Pods join them like any launch, and may narrow them within the template.
 
 use super::Solver;
+use super::daemon_overhead::{absent_daemons, count_daemons};
 use super::dimensions::Amounts;
 use super::existing_node::Attached;
 use super::new_node::NewNode;
 use super::node_template::TemplateId;
+use super::pool_template::Load;
 use super::topology::{Domain, KeyId};
 
-impl Solver<'_> {
-    /// Opens launches for the replicas that static NodePools lack, within their limits.
-    pub(super) fn keep_static_pools(&mut self) {
-        for base in self.frames.fixed() {
-            let pool = self.frames.template_of(base).pool;
-            let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
-            for _ in 0..missing {
-                if !self.open_replica(base) {
-                    break;
-                }
+/// Opens launches for the replicas that static NodePools lack, within their limits.
+pub(super) fn keep_static_pools(solver: &mut Solver<'_>) {
+    for base in solver.capacity.templates.fixed() {
+        let pool = solver.capacity.templates.pool_template_of(base).pool;
+        let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
+        for _ in 0..missing {
+            if !open_replica(solver, base) {
+                break;
             }
         }
     }
+}
 
-    /// Returns the template of the static NodePool with this name, if it lacks nodes.
-    pub(super) fn fixed_frame(&self, pool: &str) -> Option<TemplateId> {
-        self.frames.fixed().find(|base| self.frames.template_of(*base).pool.name == pool)
+/// Opens one launch, on a reservation if there is one; reports whether it succeeded.
+pub(super) fn open_replica(solver: &mut Solver<'_>, base: TemplateId) -> bool {
+    if solver.capacity.templates.get(base).requirements.iter().any(|(_, set)| set.is_empty()) {
+        return false;
     }
+    let available = solver.capacity.reservations.available();
+    let reserved = available.into_iter().find_map(|id| {
+        let template = solver.capacity.templates.reserved(base, &id, &mut solver.topology)?;
+        Some((replica(solver, template)?, Some(id)))
+    });
+    let Some((claim, id)) = reserved.or_else(|| Some((replica(solver, base)?, None))) else { return false };
+    solver.capacity.headroom.exchange(solver.capacity.templates.get(base).pool_template, &[], &claim.held);
+    id.iter().for_each(|id| solver.capacity.reservations.draw(id));
+    let position = solver.new_nodes.add(claim);
+    count_daemons(solver, position);
+    true
+}
 
-    /// Opens one launch, on a reservation if there is one; reports whether it succeeded.
-    pub(super) fn open_replica(&mut self, base: TemplateId) -> bool {
-        if self.frames.get(base).requirements.iter().any(|(_, set)| set.is_empty()) {
-            return false;
-        }
-        let available = self.reservations.available();
-        let reserved = available.into_iter().find_map(|id| {
-            let frame = self.frames.reserved(base, &id, &mut self.topology)?;
-            Some((self.replica(frame)?, Some(id)))
-        });
-        let bought = |it: &mut Self| Some((it.replica(base)?, None));
-        let Some((claim, id)) = reserved.or_else(|| bought(self)) else { return false };
-        self.headroom.exchange(self.frames.get(base).template, &[], &claim.held);
-        id.iter().for_each(|id| self.reservations.draw(id));
-        let position = self.claims.add(claim);
-        self.count_daemons(position);
-        true
-    }
+/// Returns the template with fixed values for keys that must not remain open. Such keys could add unexpected domains to a
+/// spread, or decide which DaemonSet pods are excluded. The chosen value has the fewest excluded DaemonSets, then the
+/// fewest unexpected domains, then the lowest cost.
+fn unsurprising(solver: &mut Solver<'_>, template: TemplateId) -> TemplateId {
+    let guarded = solver.topology.guarded_keys(template, &solver.capacity.templates, &solver.problem.requirement_sets);
+    let mut keys = [guarded.clone(), solver.daemons.excluded_keys()].concat();
+    keys.sort_unstable_by_key(|key| solver.topology.key_name(*key));
+    keys.dedup();
+    keys.into_iter().fold(template, |template, key| {
+        let variants = variants(solver, template, key);
+        let absent = |(absent, ..): &(usize, usize, i64, TemplateId)| *absent;
+        let matters = guarded.contains(&key) || variants.iter().map(absent).min() < variants.iter().map(absent).max();
+        let best = variants.into_iter().filter(|_| matters).min_by_key(|way| (way.0, way.1, way.2));
+        best.map_or(template, |(.., child)| child)
+    })
+}
 
-    /// Returns the template with fixed values for keys that must not remain open. Such keys could add unexpected domains to a
-    /// spread, or decide which DaemonSet pods are excluded. The chosen value has the fewest excluded DaemonSets, then the
-    /// fewest unexpected domains, then the lowest cost.
-    fn unsurprising(&mut self, frame: TemplateId) -> TemplateId {
-        let guarded = self.topology.guarded_keys(frame, &self.frames, &self.wants);
-        let mut keys = [guarded.clone(), self.daemon_overhead.barred_keys()].concat();
-        keys.sort_unstable_by_key(|key| self.topology.key_name(*key));
-        keys.dedup();
-        keys.into_iter().fold(frame, |frame, key| {
-            let ways = self.ways(frame, key);
-            let absent = |(absent, ..): &(usize, usize, i64, TemplateId)| *absent;
-            let matters = guarded.contains(&key) || ways.iter().map(absent).min() < ways.iter().map(absent).max();
-            let best = ways.into_iter().filter(|_| matters).min_by_key(|way| (way.0, way.1, way.2));
-            best.map_or(frame, |(.., child)| child)
-        })
+/// Returns the variants of a template for each value of an open key. A variant has the number of excluded DaemonSets, the
+/// number of spreads with an unexpected domain, the cost, and the template.
+fn variants(solver: &mut Solver<'_>, template: TemplateId, key: KeyId) -> Vec<(usize, usize, i64, TemplateId)> {
+    if solver.capacity.templates.get(template).pins[key].is_some() {
+        return Vec::new();
     }
+    let values = solver.capacity.templates.values(template, key, &mut solver.topology);
+    let way = |domain: &Domain| {
+        let child = solver.capacity.templates.pinned(template, key, *domain, &mut solver.topology)?;
+        let surprises = solver.topology.surprises(
+            key,
+            *domain,
+            child,
+            &solver.capacity.templates,
+            &solver.problem.requirement_sets,
+        );
+        Some((
+            absent_daemons(solver, child),
+            surprises,
+            solver.capacity.templates.get(child).entries.first()?.cost,
+            child,
+        ))
+    };
+    values.iter().filter_map(way).collect()
+}
 
-    /// Returns the variants of a template for each value of an open key. A variant has the number of excluded DaemonSets, the
-    /// number of spreads with an unexpected domain, the cost, and the template.
-    fn ways(&mut self, frame: TemplateId, key: KeyId) -> Vec<(usize, usize, i64, TemplateId)> {
-        if self.frames.get(frame).pins[key].is_some() {
-            return Vec::new();
-        }
-        let values = self.frames.values(frame, key, &mut self.topology);
-        let way = |domain: &Domain| {
-            let child = self.frames.pinned(frame, key, *domain, &mut self.topology)?;
-            let surprises = self.topology.surprises(key, *domain, child, &self.frames, &self.wants);
-            Some((self.absent_daemons(child), surprises, self.frames.get(child).entries.first()?.cost, child))
-        };
-        values.iter().filter_map(way).collect()
-    }
-
-    /// Returns an empty launch of a template, if the limits allow one.
-    fn replica(&mut self, frame: TemplateId) -> Option<NewNode> {
-        let frame = self.unsurprising(frame);
-        let nothing: Amounts = self.dimensions.amounts(&crate::Resources::default());
-        let entry = self.first_holding(frame, 0, &nothing, &[], &[])?;
-        let lowered = self.fewer_values(frame, &nothing, &[]);
-        Some(NewNode {
-            frame,
-            site: self.next_site(),
-            pods: Vec::new(),
-            entry,
-            seats: Vec::new(),
-            ports: Vec::new(),
-            attached: Attached::new(),
-            held: self.reservation(frame, entry, &nothing, &[], &[]),
-            least: self.least_types_for(frame, &nothing, &[]),
-            used: nothing.into_vec(),
-            lowered,
-        })
-    }
+/// Returns an empty launch of a template, if the limits allow one.
+fn replica(solver: &mut Solver<'_>, template: TemplateId) -> Option<NewNode> {
+    let template = unsurprising(solver, template);
+    let nothing: Amounts = solver.problem.dimensions.amounts(&crate::Resources::default());
+    let load = Load { used: &nothing, ..Load::default() };
+    let entry = solver.capacity.first_holding(template, 0, load)?;
+    let lowered = solver.capacity.fewer_values(template, load);
+    Some(NewNode {
+        template,
+        site: solver.next_site(),
+        pods: Vec::new(),
+        entry,
+        slots: Vec::new(),
+        ports: Vec::new(),
+        attached: Attached::new(),
+        held: solver.capacity.reservation(template, entry, load),
+        least: solver.capacity.least_types(template, load),
+        used: nothing.into_vec(),
+        lowered,
+    })
 }

@@ -1,10 +1,6 @@
 //! Strategies for one plan. No strategy is best for every fleet, so small plans are made with all of them and the cheapest is
 //! kept. Large plans use only the strategies that justify their time. The common first part runs once (`fill_existing`).
 
-use std::cmp::Reverse;
-
-use super::Solver;
-
 /// Order of pods in the queue, and rule for what a new launch is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strategy {
@@ -66,44 +62,5 @@ pub(super) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
         _ if few_pods => &FEW_PODS,
         2..=MOST_SHAPES => &FEW_SHAPES,
         _ => &[],
-    }
-}
-
-/// Score of a solution, lower is better: pods without a place, cost of its launches, number of launches.
-pub(super) type Score = (usize, i64, usize);
-
-impl Solver<'_> {
-    /// Returns the score of this solution.
-    pub(super) fn score(&self) -> Score {
-        let placed = self.order.len();
-        let cost = self.claims.list.iter().map(|claim| self.frames.get(claim.frame).entries[claim.entry].cost);
-        (self.snapshot.pods.len() - placed, cost.sum(), self.claims.list.len())
-    }
-
-    /// Returns the minimum number of hosts for a shape's pods, for the order of the queue.
-    pub(super) fn hosts_needed(&self, shape: usize, pods: usize) -> Reverse<usize> {
-        if self.strategy.order == QueueOrder::Size {
-            return Reverse(0);
-        }
-        let demand = &self.demands[shape];
-        let each =
-            if demand.shape.ports.is_empty() { self.topology.host_room(&demand.levels[0].rules, None) } else { 1 };
-        Reverse(if each == usize::MAX { 0 } else { pods.div_ceil(each.max(1)) })
-    }
-
-    /// Returns launches to the cheapest type that holds their actual pods, without unused slots.
-    pub(super) fn trim(&mut self) {
-        for position in 0..self.claims.list.len() {
-            let claim = &self.claims.list[position];
-            if claim.seats.iter().all(|(_, kept)| *kept == 0) {
-                continue;
-            }
-            let (_, used) = self.seated(claim);
-            let entry = self.first_holding(claim.frame, 0, &used, &claim.ports, &claim.held);
-            let claim = &mut self.claims.list[position];
-            claim.entry = entry.unwrap_or(claim.entry);
-            claim.used = used.into_vec();
-            claim.seats.clear();
-        }
     }
 }

@@ -50,15 +50,15 @@ pub(super) enum RuleKind {
         max_skew: u32,
         min_domains: usize,
     },
-    Near,
-    Apart,
+    Affinity,
+    AntiAffinity,
     /// Allowed only while no pod of the group exists in any domain.
-    Alone,
+    Exclusive,
 }
 
 impl Rule {
-    pub(super) fn apart(group: GroupId) -> Self {
-        Self { group, kind: RuleKind::Apart, own: false }
+    pub(super) fn anti_affinity(group: GroupId) -> Self {
+        Self { group, kind: RuleKind::AntiAffinity, own: false }
     }
 }
 
@@ -66,11 +66,11 @@ impl Rule {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum GroupKind<'a> {
     Spread(SpreadGroup<'a>),
-    Near {
+    Affinity {
         namespace: &'a str,
         terms: Vec<&'a PodTerm>,
     },
-    Apart {
+    AntiAffinity {
         namespace: &'a str,
         term: &'a PodTerm,
     },
@@ -260,16 +260,16 @@ impl<'a> Topology<'a> {
     pub(super) fn limits_each_other(&self, rule: &Rule) -> bool {
         let on_host = self.groups[rule.group].keys == [HOST];
         match rule.kind {
-            RuleKind::Spread { .. } | RuleKind::Apart => !on_host,
-            RuleKind::Near | RuleKind::Alone => false,
+            RuleKind::Spread { .. } | RuleKind::AntiAffinity => !on_host,
+            RuleKind::Affinity | RuleKind::Exclusive => false,
         }
     }
 
     /// Returns the keys whose values must be known to place pods with these rules and groups, in the order of their names.
-    pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], shunned: &[GroupId]) -> Vec<KeyId> {
+    pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], excluded_by: &[GroupId]) -> Vec<KeyId> {
         let rules = rules.iter().map(|rule| &self.groups[rule.group]);
         let counting = counts.iter().map(|group| &self.groups[*group]).filter(|group| group.constrained);
-        let shunning = shunned.iter().map(|group| &self.groups[*group]).filter(|group| group.held);
+        let shunning = excluded_by.iter().map(|group| &self.groups[*group]).filter(|group| group.held);
         let all = rules.chain(counting).chain(shunning).flat_map(|group| group.keys.iter().copied());
         let mut keys: Vec<KeyId> = all.filter(|key| *key != HOST).collect();
         keys.sort_unstable_by_key(|key| &self.keys[*key].name);
@@ -282,9 +282,9 @@ impl<'a> Topology<'a> {
         let mut keys = Vec::new();
         for rule in rules {
             match rule.kind {
-                RuleKind::Near | RuleKind::Alone => keys.extend(&self.groups[rule.group].keys),
+                RuleKind::Affinity | RuleKind::Exclusive => keys.extend(&self.groups[rule.group].keys),
                 RuleKind::Spread { .. } => keys.extend(self.groups[rule.group].keys.iter().filter(|key| **key != HOST)),
-                RuleKind::Apart => {}
+                RuleKind::AntiAffinity => {}
             }
         }
         keys.sort_unstable();
@@ -298,31 +298,31 @@ impl<'a> Topology<'a> {
     }
 
     /// Reports whether the rules and other pods' anti-affinity allow one value of one key.
-    pub(super) fn allows(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
-        self.allows_beside(rules, shunned, key, domain, &DaemonCounts::default())
+    pub(super) fn allows(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
+        self.allows_beside(rules, excluded_by, key, domain, &DaemonCounts::default())
     }
 
     /// Like `allows`, with the DaemonSet pods that a launch brings.
     pub(super) fn allows_beside(
         &self,
         rules: &[Rule],
-        shunned: &[GroupId],
+        excluded_by: &[GroupId],
         key: KeyId,
         domain: Option<Domain>,
-        company: &DaemonCounts,
+        daemons: &DaemonCounts,
     ) -> bool {
-        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, company.get(rule.group)))
-            && shunned.iter().all(|group| {
+        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, daemons.get(rule.group)))
+            && excluded_by.iter().all(|group| {
                 let group = &self.groups[*group];
                 group.keys[0] != key || domain.is_none_or(|domain| at(&group.holders, domain) == 0)
             })
     }
 
     /// Returns domains of a key that the rules or other pods' anti-affinity forbid.
-    pub(super) fn refused(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId) -> BTreeSet<Domain> {
+    pub(super) fn refused(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId) -> BTreeSet<Domain> {
         let domains = if key == HOST { self.sites } else { self.keys[key].values.len() };
         let all = (0..).take(domains);
-        all.filter(|domain| !self.allows(rules, shunned, key, Some(*domain))).collect()
+        all.filter(|domain| !self.allows(rules, excluded_by, key, Some(*domain))).collect()
     }
 
     /// Returns the state of a snapshot node for a key.
@@ -333,10 +333,10 @@ impl<'a> Topology<'a> {
 
     /// Reports whether the rules allow a node in this state for a key, with every value that it may still receive. Affinity to
     /// pods on an undecided node is satisfied on that node.
-    pub(super) fn allows_stand(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, stand: Stand) -> bool {
+    pub(super) fn allows_stand(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId, stand: Stand) -> bool {
         let site = match stand {
-            Stand::Without => return self.allows(rules, shunned, key, None),
-            Stand::In(domain) => return self.allows(rules, shunned, key, Some(domain)),
+            Stand::Without => return self.allows(rules, excluded_by, key, None),
+            Stand::In(domain) => return self.allows(rules, excluded_by, key, Some(domain)),
             Stand::Open(site) => site,
         };
         let Some(Prospects { values, lacking }) = self.keys[key].open.get(&site) else { return false };
@@ -346,51 +346,51 @@ impl<'a> Topology<'a> {
             group.here.contains(&site)
                 || possible().all(|domain| group.allows(rule, key, domain, DaemonPresence::default()))
         };
-        rules.iter().all(kept) && possible().all(|domain| self.allows(&[], shunned, key, domain))
+        rules.iter().all(kept) && possible().all(|domain| self.allows(&[], excluded_by, key, domain))
     }
 
     /// Like `allows_stand`, for a node by its spot.
-    pub(super) fn allows_at(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, spot: Spot<'_>) -> bool {
-        self.allows_stand(rules, shunned, key, self.stand(key, spot))
+    pub(super) fn allows_at(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId, spot: Spot<'_>) -> bool {
+        self.allows_stand(rules, excluded_by, key, self.stand(key, spot))
     }
 
     /// Reports whether the rules allow the host; a launch that is not opened yet is empty.
-    pub(super) fn allows_host(&self, rules: &[Rule], shunned: &[GroupId], site: Option<Domain>) -> bool {
-        self.allows(rules, shunned, HOST, Some(site.unwrap_or(Domain::MAX)))
+    pub(super) fn allows_host(&self, rules: &[Rule], excluded_by: &[GroupId], site: Option<Domain>) -> bool {
+        self.allows(rules, excluded_by, HOST, Some(site.unwrap_or(Domain::MAX)))
     }
 
     /// Returns how many more pods with these rules the host takes.
-    pub(super) fn host_room(&self, rules: &[Rule], site: Option<Domain>) -> usize {
-        self.host_room_beside(rules, site, &DaemonCounts::default())
+    pub(super) fn host_slots(&self, rules: &[Rule], site: Option<Domain>) -> usize {
+        self.host_slots_beside(rules, site, &DaemonCounts::default())
     }
 
-    /// Like `host_room`, with the DaemonSet pods that a launch brings.
-    pub(super) fn host_room_beside(&self, rules: &[Rule], site: Option<Domain>, company: &DaemonCounts) -> usize {
-        let room = |rule: &Rule| {
+    /// Like `host_slots`, with the DaemonSet pods that a launch brings.
+    pub(super) fn host_slots_beside(&self, rules: &[Rule], site: Option<Domain>, daemons: &DaemonCounts) -> usize {
+        let slots = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            let there = site.map_or(0, |site| group.most(0, site)) + company.get(rule.group).most;
+            let there = site.map_or(0, |site| group.most(0, site)) + daemons.get(rule.group).most;
             match rule.kind {
                 _ if group.keys[0] != HOST || !rule.own => usize::MAX,
                 RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
-                RuleKind::Apart | RuleKind::Alone => usize::from(there == 0),
-                RuleKind::Near => usize::MAX,
+                RuleKind::AntiAffinity | RuleKind::Exclusive => usize::from(there == 0),
+                RuleKind::Affinity => usize::MAX,
             }
         };
-        rules.iter().map(room).min().unwrap_or(usize::MAX)
+        rules.iter().map(slots).min().unwrap_or(usize::MAX)
     }
 
     /// Returns the rule on a key that refuses all of these domains, or a new host; `None` when other pods' rules refuse them.
-    pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<TopologyReason> {
+    pub(super) fn refusal(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<TopologyReason> {
         let none = [Domain::MAX];
         let domains = if domains.is_empty() { &none } else { domains };
-        let nobody = DaemonPresence::default();
-        let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), nobody);
-        let refuses = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
-        rules.iter().find(refuses).map(|rule| match rule.kind {
+        let no_daemons = DaemonPresence::default();
+        let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), no_daemons);
+        let refused_by = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
+        rules.iter().find(refused_by).map(|rule| match rule.kind {
             RuleKind::Spread { max_skew, .. } => TopologyReason::Spread { max_skew },
-            RuleKind::Near => TopologyReason::Near,
-            RuleKind::Apart => TopologyReason::Apart,
-            RuleKind::Alone => TopologyReason::Claimed,
+            RuleKind::Affinity => TopologyReason::Near,
+            RuleKind::AntiAffinity => TopologyReason::Apart,
+            RuleKind::Exclusive => TopologyReason::Claimed,
         })
     }
 
@@ -451,7 +451,7 @@ impl<'a> Topology<'a> {
         let group = &mut self.groups[id];
         for (position, key) in group.keys.iter().enumerate() {
             let settled = domain_at(&self.keys, *key, spot).is_some();
-            if let (GroupKind::Near { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
+            if let (GroupKind::Affinity { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
                 group.here.insert(site);
             }
             let sure = settled && counted == Counts::Surely;

@@ -2,11 +2,9 @@
 //! The result is computed once, so that a reason costs the same for thousands of unschedulable shapes as for one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::{InstanceType, LabelMismatch, Offer, Requirements, ValueSet};
 
-use super::Solver;
 use super::pool_template::PoolTemplate;
 
 /// Evaluation of a NodePool's types against some requirements.
@@ -32,6 +30,33 @@ pub(super) struct TypeFilter {
 const SHOWN: usize = 4;
 
 impl TypeFilter {
+    /// Evaluates a NodePool's types for pods with these requirements.
+    pub(super) fn new(pool_template: &PoolTemplate<'_>, types: &[InstanceType], asked: &Requirements) -> Self {
+        let requirements = pool_template.requirements.narrowed(asked, pool_template.well_known());
+        let without = asked.iter().map(|(key, _)| (key.to_owned(), without(pool_template, asked, key))).collect();
+        let mut filter = Self { total: types.len(), without, ..Self::default() };
+        // Candidates have the order of the catalogue's types.
+        let mut candidates = pool_template.candidates.iter().enumerate().peekable();
+        for kind in types {
+            let candidate = candidates.next_if(|(_, candidate)| std::ptr::eq(candidate.offer.kind, kind));
+            let offer = Offer::new(kind);
+            match (mismatch(pool_template, &offer, &requirements), candidate) {
+                (Some(key), _) => {
+                    filter.find(key, kind);
+                    *filter.labels.entry(key.to_owned()).or_default() += 1;
+                }
+                (None, Some((position, _))) => {
+                    let unsold = unsold(&offer, &requirements);
+                    unsold.into_iter().for_each(|key| filter.find(key, kind));
+                    filter.suitable.push((position, unsold.map(str::to_owned)));
+                }
+                (None, None) => filter.others += 1,
+            }
+        }
+        filter.requirements = requirements;
+        filter
+    }
+
     /// Returns the values that the excluded types have for a label, and the values that are required.
     pub(super) fn mismatch_of(&self, key: String, types: usize) -> LabelMismatch {
         let found = self.found.get(&key).into_iter().flatten().take(SHOWN).cloned().collect();
@@ -47,60 +72,31 @@ impl TypeFilter {
     }
 }
 
-impl Solver<'_> {
-    /// Returns the evaluation of a template's types for pods with these requirements.
-    pub(super) fn type_filter(&mut self, template: usize, want: usize) -> Arc<TypeFilter> {
-        if let Some(known) = self.outlooks.get(&(template, want)) {
-            return known.clone();
-        }
-        let own = &self.frames.templates[template];
-        let types = self.snapshot.catalogues.get(own.pool.catalogue).map_or(&[][..], |catalogue| &catalogue.types);
-        let asked = self.wants.get(want);
-        let requirements = own.requirements.narrowed(asked, own.well_known());
-        let without = asked.iter().map(|(key, _)| (key.to_owned(), without(own, asked, key))).collect();
-        let mut outlook = TypeFilter { total: types.len(), without, ..TypeFilter::default() };
-        // Candidates have the order of the catalogue's types.
-        let mut candidates = own.candidates.iter().enumerate().peekable();
-        for kind in types {
-            let candidate = candidates.next_if(|(_, candidate)| std::ptr::eq(candidate.offer.kind, kind));
-            let offer = Offer::new(kind);
-            match (mismatch(own, &offer, &requirements), candidate) {
-                (Some(key), _) => {
-                    outlook.find(key, kind);
-                    *outlook.labels.entry(key.to_owned()).or_default() += 1;
-                }
-                (None, Some((position, _))) => {
-                    let unsold = unsold(&offer, &requirements);
-                    unsold.into_iter().for_each(|key| outlook.find(key, kind));
-                    outlook.suitable.push((position, unsold.map(str::to_owned)));
-                }
-                (None, None) => outlook.others += 1,
-            }
-        }
-        outlook.requirements = requirements;
-        let outlook = Arc::new(outlook);
-        self.outlooks.insert((template, want), outlook.clone());
-        outlook
-    }
-}
-
 /// Returns candidates that would be possible without one of the requirements.
-fn without(template: &PoolTemplate<'_>, asked: &Requirements, key: &str) -> Vec<usize> {
+fn without(pool_template: &PoolTemplate<'_>, asked: &Requirements, key: &str) -> Vec<usize> {
     let mut fewer = asked.clone();
     fewer.remove(key);
-    let requirements = template.requirements.narrowed(&fewer, template.well_known());
-    let candidates = template.candidates.iter().enumerate().filter(|(_, candidate)| {
-        template.labels_match(&candidate.offer, &requirements) && candidate.offerings(&requirements).next().is_some()
+    let requirements = pool_template.requirements.narrowed(&fewer, pool_template.well_known());
+    let candidates = pool_template.candidates.iter().enumerate().filter(|(_, candidate)| {
+        pool_template.labels_match(&candidate.offer, &requirements)
+            && candidate.offerings(&requirements).next().is_some()
     });
     candidates.map(|(position, _)| position).collect()
 }
 
 /// Returns the first label of a type that cannot satisfy the requirements.
-fn mismatch<'r>(template: &PoolTemplate<'_>, offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r str> {
-    if template.labels_match(offer, requirements) {
+fn mismatch<'r>(
+    pool_template: &PoolTemplate<'_>,
+    offer: &Offer<'_>,
+    requirements: &'r Requirements,
+) -> Option<&'r str> {
+    if pool_template.labels_match(offer, requirements) {
         return None;
     }
-    requirements.iter().find(|(key, set)| !template.labels_match(offer, &alone(key, set))).map(|(key, _)| key)
+    requirements
+        .iter()
+        .find(|(key, set)| !pool_template.labels_match(offer, &single_requirement(key, set)))
+        .map(|(key, _)| key)
 }
 
 /// Returns the first label for which no offering of the type satisfies the requirements, now or later; `None` where only the
@@ -110,14 +106,17 @@ fn unsold<'r>(offer: &Offer<'_>, requirements: &'r Requirements) -> Option<&'r s
     if offer.kind.offerings.is_empty() || sold {
         return None;
     }
-    requirements.iter().find(|(key, set)| offer.offerings(&alone(key, set)).next().is_none()).map(|(key, _)| key)
+    requirements
+        .iter()
+        .find(|(key, set)| offer.offerings(&single_requirement(key, set)).next().is_none())
+        .map(|(key, _)| key)
 }
 
 /// Returns one requirement as a set of its own.
-fn alone(key: &str, set: &ValueSet) -> Requirements {
-    let mut alone = Requirements::default();
-    alone.narrow(key, set);
-    alone
+fn single_requirement(key: &str, set: &ValueSet) -> Requirements {
+    let mut single = Requirements::default();
+    single.narrow(key, set);
+    single
 }
 
 /// Returns the values of a label that the type or its offerings can have.

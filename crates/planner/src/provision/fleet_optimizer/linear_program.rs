@@ -66,15 +66,15 @@ impl LinearProgram {
 
     /// Adds columns while they reduce the cost of the fleet: known columns first, then new ones. Surplus slots come last,
     /// because they are rarely needed.
-    pub(super) fn improve(&mut self, filler: &mut PatternSearch<'_>, known: &mut Vec<Column>, most_steps: u64) {
+    pub(super) fn improve(&mut self, search: &mut PatternSearch<'_>, known: &mut Vec<Column>, most_steps: u64) {
         for _ in 0..MOST_ROUNDS {
-            filler.looks += (self.worths.len() * self.worths.len() / PIVOT) as u64;
-            if filler.looks > most_steps {
+            search.steps += (self.worths.len() * self.worths.len() / PIVOT) as u64;
+            if search.steps > most_steps {
                 break;
             }
-            if let Some(column) = self.best_of(known, filler) {
+            if let Some(column) = self.best_of(known, search) {
                 self.enter_column(column);
-            } else if let Some(column) = filler.best(&self.worths) {
+            } else if let Some(column) = search.best(&self.worths) {
                 known.push(column.clone());
                 self.enter_column(column);
             } else if let Some(row) = self.cheapest_row() {
@@ -96,9 +96,9 @@ impl LinearProgram {
     }
 
     /// Returns the known column with the highest gain.
-    fn best_of(&self, known: &[Column], filler: &PatternSearch<'_>) -> Option<Column> {
+    fn best_of(&self, known: &[Column], search: &PatternSearch<'_>) -> Option<Column> {
         let gains =
-            known.iter().filter(|column| filler.has_enough_for(column)).map(|column| (self.gain(column), column));
+            known.iter().filter(|column| search.has_enough_for(column)).map(|column| (self.gain(column), column));
         let best =
             gains.filter(|(gain, _)| *gain > GAIN).reduce(|best, other| if other.0 > best.0 { other } else { best });
         best.map(|(_, column)| column.clone())
@@ -153,12 +153,13 @@ impl LinearProgram {
 /// Returns the pattern of an item alone with the lowest cost per pod.
 fn alone(kinds: &[MachineKind], row: usize, item: &PodItem, left: usize) -> Option<Column> {
     let ways = kinds.iter().enumerate().filter_map(|(position, kind)| {
-        let count = fits(&item.needs, &kind.room).min(item.most).min(left);
+        let count = fits(&item.needs, &kind.capacity).min(item.most).min(left);
         (count > 0).then(|| Column { kind: Some(position), counts: vec![(row, count)], cost: cost(kind) })
     });
-    let elsewhere = item.elsewhere.map(|cost| Column { kind: None, counts: vec![(row, 1)], cost: cost as f64 });
+    let cost_elsewhere =
+        item.cost_elsewhere.map(|cost| Column { kind: None, counts: vec![(row, 1)], cost: cost as f64 });
     let each = |column: &Column| column.cost / column.counts.first().map_or(1.0, |(_, count)| *count as f64);
-    ways.chain(elsewhere).reduce(|best, other| if each(&other) < each(&best) { other } else { best })
+    ways.chain(cost_elsewhere).reduce(|best, other| if each(&other) < each(&best) { other } else { best })
 }
 
 /// Returns the cost of a node, slightly more than its price, so that fewer nodes win among equal fleets.
@@ -167,7 +168,8 @@ pub(super) fn cost(kind: &MachineKind) -> f64 {
 }
 
 /// Returns the number of pods with these requests that fit.
-pub(super) fn fits(needs: &[i64], room: &[i64]) -> usize {
-    let each = needs.iter().zip(room).filter(|(need, _)| **need > 0).map(|(need, room)| (room / need).max(0));
+pub(super) fn fits(needs: &[i64], capacity: &[i64]) -> usize {
+    let each =
+        needs.iter().zip(capacity).filter(|(need, _)| **need > 0).map(|(need, capacity)| (capacity / need).max(0));
     each.min().map_or(0, |count| usize::try_from(count).unwrap_or(0))
 }

@@ -23,7 +23,7 @@ pub(super) struct PatternSearch<'a> {
     /// Balance that was best for each node type.
     balances: Vec<Option<usize>>,
     /// Number of item evaluations so far.
-    pub(super) looks: u64,
+    pub(super) steps: u64,
 }
 
 /// Number of evaluations in an exchange that count as one: most find that nothing fits.
@@ -47,7 +47,7 @@ impl<'a> PatternSearch<'a> {
             most: vec![0; items.len()],
             ratios,
             balances: vec![None; kinds.len()],
-            looks: 0,
+            steps: 0,
         }
     }
 
@@ -79,9 +79,12 @@ impl<'a> PatternSearch<'a> {
         let mut best: Option<(f64, Column)> = None;
         for kind in 0..self.kinds.len() {
             let load = self.fill(kind, worths);
-            let used: Vec<i64> = self.kinds[kind].room.iter().zip(&load.left).map(|(room, left)| room - left).collect();
-            let holding =
-                self.kinds.iter().position(|kind| used.iter().zip(&kind.room).all(|(used, room)| used <= room));
+            let used: Vec<i64> =
+                self.kinds[kind].capacity.iter().zip(&load.left).map(|(capacity, left)| capacity - left).collect();
+            let holding = self
+                .kinds
+                .iter()
+                .position(|kind| used.iter().zip(&kind.capacity).all(|(used, capacity)| used <= capacity));
             let column = self.column(holding.unwrap_or(kind), &load);
             let ratio = load.worth / column.cost;
             if ratio > 0.0 && best.as_ref().is_none_or(|(most, _)| ratio > *most) {
@@ -112,16 +115,16 @@ impl<'a> PatternSearch<'a> {
     /// Returns the best pattern of a node type. Tries only balances next to the previous best one, because values change
     /// slowly.
     fn fill(&mut self, kind: usize, worths: &[f64]) -> PatternLoad {
-        let room = &self.kinds[kind].room;
+        let capacity = &self.kinds[kind].capacity;
         let around = match self.balances[kind] {
             Some(balance) => balance.saturating_sub(1)..(balance + 2).min(BALANCES),
             None => 0..BALANCES,
         };
-        self.looks += (around.len() * self.items.len()) as u64;
+        self.steps += (around.len() * self.items.len()) as u64;
         let mut best = (PatternLoad::default(), Vec::new(), 0);
         for balance in around {
-            let order = self.order(room, worths, balance);
-            let mut load = PatternLoad { worth: 0.0, counts: vec![0; self.items.len()], left: room.clone() };
+            let order = self.order(capacity, worths, balance);
+            let mut load = PatternLoad { worth: 0.0, counts: vec![0; self.items.len()], left: capacity.clone() };
             self.add_all(&mut load, order.iter().copied(), worths);
             if load.worth > best.0.worth {
                 best = (load, order, balance);
@@ -137,10 +140,10 @@ impl<'a> PatternSearch<'a> {
     }
 
     /// Returns items with a positive value, those with the highest value per weighted size first.
-    fn order(&self, room: &[i64], worths: &[f64], balance: usize) -> Vec<usize> {
-        let scales = self.scales(room, balance);
+    fn order(&self, capacity: &[i64], worths: &[f64], balance: usize) -> Vec<usize> {
+        let scales = self.scales(capacity, balance);
         let welcome =
-            |item: &usize| worths[*item] > 0.0 && self.most[*item] > 0 && holds(room, &self.items[*item].needs);
+            |item: &usize| worths[*item] > 0.0 && self.most[*item] > 0 && holds(capacity, &self.items[*item].needs);
         let size = |item: usize| -> f64 {
             self.items[item].needs.iter().zip(&scales).map(|(need, scale)| scale * *need as f64).sum()
         };
@@ -172,7 +175,7 @@ impl<'a> PatternSearch<'a> {
     fn exchanged(&mut self, load: &PatternLoad, order: &[usize], worths: &[f64]) -> Option<PatternLoad> {
         let mut best: Option<PatternLoad> = None;
         let loaded: Vec<usize> = order.iter().copied().filter(|item| load.counts[*item] > 0).collect();
-        self.looks += (loaded.len() * order.len() / CHEAPER) as u64;
+        self.steps += (loaded.len() * order.len() / CHEAPER) as u64;
         for out in loaded {
             let mut other = load.clone();
             self.add(&mut other, out, -1, worths);
@@ -187,7 +190,7 @@ impl<'a> PatternSearch<'a> {
 
     /// Returns the weight of one unit of each dimension. The first balance weights all dimensions alike; the others divide the
     /// weight between the two scarcest and nearly ignore the rest.
-    fn scales(&self, room: &[i64], balance: usize) -> Vec<f64> {
+    fn scales(&self, capacity: &[i64], balance: usize) -> Vec<f64> {
         let share = balance as f64 / BALANCES as f64;
         let weight = |dimension: usize| match dimension {
             _ if balance == 0 => 1.0,
@@ -195,7 +198,7 @@ impl<'a> PatternSearch<'a> {
             it if it == self.scarcest.1 => 1.0 - share,
             _ => 0.01,
         };
-        room.iter().enumerate().map(|(dimension, room)| weight(dimension) / (*room).max(1) as f64).collect()
+        capacity.iter().enumerate().map(|(dimension, capacity)| weight(dimension) / (*capacity).max(1) as f64).collect()
     }
 }
 
@@ -204,14 +207,14 @@ fn scarcest(kinds: &[MachineKind], items: &[PodItem]) -> (usize, usize) {
     let dimensions = items.first().map_or(0, |item| item.needs.len());
     let share = |dimension: usize| {
         let need: f64 = items.iter().map(|item| item.needs[dimension] as f64 * item.count as f64).sum();
-        let room = kinds.iter().map(|kind| kind.room[dimension]).max().unwrap_or(0).max(1);
-        need / room as f64
+        let capacity = kinds.iter().map(|kind| kind.capacity[dimension]).max().unwrap_or(0).max(1);
+        need / capacity as f64
     };
     let mut order: Vec<usize> = (0..dimensions).collect();
     order.sort_by(|one, other| share(*other).total_cmp(&share(*one)));
     (order.first().copied().unwrap_or(0), order.get(1).or(order.first()).copied().unwrap_or(0))
 }
 
-fn holds(room: &[i64], needs: &[i64]) -> bool {
-    needs.iter().zip(room).all(|(need, room)| need <= room || *need <= 0)
+fn holds(capacity: &[i64], needs: &[i64]) -> bool {
+    needs.iter().zip(capacity).all(|(need, capacity)| need <= capacity || *need <= 0)
 }

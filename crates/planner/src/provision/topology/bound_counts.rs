@@ -52,14 +52,14 @@ impl<'a> Topology<'a> {
         &mut self,
         snapshot: &'a Snapshot,
         bound: &BoundPods<'a>,
-        wants: &RequirementSets<'a>,
+        requirement_sets: &RequirementSets<'a>,
         shared: &SharedClaims<'a>,
     ) {
         if self.is_empty() {
             return;
         }
         self.locate(snapshot);
-        self.find_eligible(snapshot, wants);
+        self.find_eligible(snapshot, requirement_sets);
         let moving: BTreeSet<&str> =
             snapshot.pods.iter().filter(|pod| pod.leaving_node.is_some()).map(|pod| pod.uid.as_str()).collect();
         let memberships: Vec<(Vec<GroupId>, Vec<GroupId>)> =
@@ -119,16 +119,19 @@ impl<'a> Topology<'a> {
 
     /// Determines on which nodes a spread counts pods, and in which domains of undecided nodes. Leaving nodes are no domains
     /// for a plan.
-    fn find_eligible(&mut self, snapshot: &Snapshot, wants: &RequirementSets<'a>) {
+    fn find_eligible(&mut self, snapshot: &Snapshot, requirement_sets: &RequirementSets<'a>) {
         let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
         for group in self.groups.iter_mut() {
             let GroupKind::Spread(spread) = &group.kind else { continue };
-            let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
+            let counts =
+                || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, requirement_sets)).collect();
             group.eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
             let key = &self.keys[group.keys[0]];
             let open = key.open.iter().map(|(site, open)| {
                 let node = &snapshot.nodes[*site as usize];
-                let counts = |domain: &&Domain| spread.counts_in(snapshot, node, &key.values[**domain as usize], wants);
+                let counts = |domain: &&Domain| {
+                    spread.counts_in(snapshot, node, &key.values[**domain as usize], requirement_sets)
+                };
                 (*site, open.values.iter().filter(counts).copied().collect())
             });
             group.prospects = open.collect();
@@ -164,9 +167,9 @@ impl<'a> Topology<'a> {
     /// domains of other pods' launches (`foreseen`).
     pub(in crate::provision) fn find_reachable(
         &mut self,
-        frames: &mut NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
-        foreseen: &KnownDomains,
+        templates: &mut NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
+        known: &KnownDomains,
     ) {
         for id in 0..self.groups.len() {
             let GroupKind::Spread(spread) = self.groups[id].kind.clone() else { continue };
@@ -175,20 +178,22 @@ impl<'a> Topology<'a> {
                 continue;
             }
             let occupied = self.occupied(&self.groups[id]);
-            let mut reachable: BTreeSet<Domain> =
-                occupied.into_iter().filter(|domain| spread.knows(self.value(key, *domain), wants)).collect();
+            let mut reachable: BTreeSet<Domain> = occupied
+                .into_iter()
+                .filter(|domain| spread.knows(self.value(key, *domain), requirement_sets))
+                .collect();
             let (alternatives, tolerations) = &spread.reach;
-            for base in frames.bases_bearing(tolerations) {
-                for want in alternatives {
-                    if let Some(frame) = frames.narrowed(base, *want, wants, self) {
-                        reachable.extend(frames.values(frame, key, self).iter());
+            for base in templates.bases_tolerated(tolerations) {
+                for alternative in alternatives {
+                    if let Some(template) = templates.narrowed(base, *alternative, requirement_sets, self) {
+                        reachable.extend(templates.values(template, key, self).iter());
                     }
                 }
             }
             let more: Vec<&String> =
-                foreseen.domains.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
+                known.domains.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
             reachable.extend(more.into_iter().map(|value| self.domain(key, value)));
-            self.groups[id].guarded = foreseen.domains.contains(&(id, None));
+            self.groups[id].guarded = known.domains.contains(&(id, None));
             self.groups[id].reachable = reachable.into_iter().collect();
         }
     }
@@ -196,15 +201,17 @@ impl<'a> Topology<'a> {
     /// Returns domains that launches of a template open, or may open, and that an applicable spread did not count.
     pub(in crate::provision) fn new_domains(
         &self,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        template: TemplateId,
+        templates: &NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
     ) -> BTreeSet<(GroupId, Option<String>)> {
         let mut found = BTreeSet::new();
-        for (id, group) in self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] != HOST) {
+        for (id, group) in
+            self.spreads_on(template, templates, requirement_sets).filter(|(_, group)| group.keys[0] != HOST)
+        {
             let key = &self.keys[group.keys[0]];
             let known = |value: &String| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
-            let values = frames.settled_values(frame, &key.name);
+            let values = templates.settled_values(template, &key.name);
             let settles = values.len() <= 1 || group.guarded;
             let new = values.into_iter().filter(|value| !known(value));
             found.extend(new.map(|value| (id, settles.then_some(value))));
@@ -215,14 +222,14 @@ impl<'a> Topology<'a> {
     /// Returns keys that launches of a template must fix: otherwise they could open domains that a spread does not count.
     pub(in crate::provision) fn guarded_keys(
         &self,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        template: TemplateId,
+        templates: &NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
     ) -> Vec<KeyId> {
         if !self.groups.iter().any(|group| group.guarded) {
             return Vec::new();
         }
-        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.guarded);
+        let spreads = self.spreads_on(template, templates, requirement_sets).filter(|(_, group)| group.guarded);
         let mut keys: Vec<KeyId> = spreads.map(|(_, group)| group.keys[0]).collect();
         keys.sort_unstable_by_key(|key| &self.keys[*key].name);
         keys.dedup();
@@ -234,26 +241,26 @@ impl<'a> Topology<'a> {
         &self,
         key: KeyId,
         domain: Domain,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        template: TemplateId,
+        templates: &NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
     ) -> usize {
         if !self.groups.iter().any(|group| group.guarded) {
             return 0;
         }
-        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] == key);
+        let spreads = self.spreads_on(template, templates, requirement_sets).filter(|(_, group)| group.keys[0] == key);
         spreads.filter(|(_, group)| !group.reachable.contains(&domain)).count()
     }
 
     /// Returns the spreads that may count pods on launches of a template.
     pub(super) fn spreads_on<'s>(
         &'s self,
-        frame: TemplateId,
-        frames: &'s NodeTemplates<'a>,
-        wants: &'s RequirementSets<'a>,
+        template: TemplateId,
+        templates: &'s NodeTemplates<'a>,
+        requirement_sets: &'s RequirementSets<'a>,
     ) -> impl Iterator<Item = (GroupId, &'s TopologyGroup<'a>)> {
         self.groups.iter().enumerate().filter(move |(id, group)| match &group.kind {
-            GroupKind::Spread(spread) => frames.counts(frame, *id, spread, wants) != Counts::Never,
+            GroupKind::Spread(spread) => templates.counts(template, *id, spread, requirement_sets) != Counts::Never,
             _ => false,
         })
     }
@@ -261,22 +268,22 @@ impl<'a> Topology<'a> {
 
 impl SpreadGroup<'_> {
     /// Reports whether pods on a node count. A leaving node is no domain for a plan; a cordon counts as a taint.
-    fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &RequirementSets<'_>) -> Counts {
+    fn counts_at(&self, snapshot: &Snapshot, node: &Node, requirement_sets: &RequirementSets<'_>) -> Counts {
         if node.leaving.is_some() || self.excludes_taints(&node.repelling()) {
             return Counts::Never;
         }
         if node.stage != Stage::InFlight || node.requirements.is_empty() {
-            return self.counts_with(wants, &node.labels);
+            return self.counts_with(requirement_sets, &node.labels);
         }
-        self.counts_on(wants, |key| possible_labels(snapshot, node, key))
+        self.counts_on(requirement_sets, |key| possible_labels(snapshot, node, key))
     }
 
     /// Reports whether pods on a node may count if its domain becomes this one.
-    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &RequirementSets<'_>) -> bool {
+    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, requirement_sets: &RequirementSets<'_>) -> bool {
         let known = |key: &str| {
             if key == self.key { PossibleLabels::settled(value) } else { possible_labels(snapshot, node, key) }
         };
-        self.counts_on(wants, known) != Counts::Never
+        self.counts_on(requirement_sets, known) != Counts::Never
     }
 }
 

@@ -40,12 +40,12 @@ impl<'a> Topology<'a> {
         &mut self,
         rules: &[Rule],
         launches: &[(TemplateId, Domain)],
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        templates: &NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
     ) {
         for rule in rules {
             let RuleKind::Spread { min_domains, .. } = rule.kind else { continue };
-            let domains = self.present(rule.group, launches, frames, wants);
+            let domains = self.present(rule.group, launches, templates, requirement_sets);
             let sure = domains.values().filter(|it| it.sure).count();
             let group = &mut self.groups[rule.group];
             let pods = |(domain, it): (&Domain, &Existence)| (at(&group.tallies[0], *domain) + it.brought(), *domain);
@@ -66,8 +66,8 @@ impl<'a> Topology<'a> {
         &self,
         id: GroupId,
         launches: &[(TemplateId, Domain)],
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        templates: &NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
     ) -> BTreeMap<Domain, Existence> {
         let group = &self.groups[id];
         let GroupKind::Spread(spread) = &group.kind else { return BTreeMap::new() };
@@ -78,14 +78,14 @@ impl<'a> Topology<'a> {
             domains.entry(domain).or_default().add(pods, sure);
         };
         self.occupants(group).for_each(|(domain, site)| add(domain, &site, false));
-        for (frame, site) in launches {
-            let counts = frames.counts(*frame, id, spread, wants);
-            match frames.get(*frame).pins[key] {
+        for (template, site) in launches {
+            let counts = templates.counts(*template, id, spread, requirement_sets);
+            match templates.get(*template).pins[key] {
                 _ if counts == Counts::Never => {}
                 _ if key == HOST => add(*site, site, counts == Counts::Surely),
                 Some(domain) => add(domain, site, counts == Counts::Surely),
                 None => {
-                    let values = frames.settled_values(*frame, &self.keys[key].name);
+                    let values = templates.settled_values(*template, &self.keys[key].name);
                     // A domain without a number has no counted pods.
                     let number = |value: &String| self.keys[key].known.get(value).copied().unwrap_or(Domain::MAX);
                     values.iter().for_each(|value| add(number(value), site, false));

@@ -49,7 +49,7 @@ impl<'a> Topology<'a> {
     /// launch.
     pub(in crate::provision) fn count_daemons(
         &self,
-        company: &mut DaemonCounts,
+        daemons: &mut DaemonCounts,
         groups: &[GroupId],
         pods: CountedPods,
         suits: impl Fn(GroupId, &SpreadGroup<'a>) -> Counts,
@@ -60,7 +60,7 @@ impl<'a> Topology<'a> {
                 GroupKind::Spread(spread) => suits(*id, spread).min(pods.there),
                 _ => pods.there,
             };
-            company.add(*id, CountedPods { there, ..pods });
+            daemons.add(*id, CountedPods { there, ..pods });
         }
     }
 
@@ -133,7 +133,7 @@ impl<'a> Topology<'a> {
                     let domains: Vec<Domain> = self.possible(keys[0], spot).collect();
                     self.note_slack(rule, &domains);
                 }
-                RuleKind::Near if self.groups[rule.group].total == 0 => {
+                RuleKind::Affinity if self.groups[rule.group].total == 0 => {
                     let domains = keys.iter().map(|key| self.domain_at(*key, spot)).collect();
                     self.groups[rule.group].started.get_or_insert(domains);
                 }
@@ -153,7 +153,7 @@ impl<'a> Topology<'a> {
     }
 
     /// Returns the groups of which a launch would bring more pods to a spot than the rules of placed pods allow.
-    pub(in crate::provision) fn exceeded_by(&self, company: &DaemonCounts, spot: Spot<'_>) -> Vec<GroupId> {
+    pub(in crate::provision) fn exceeded_by(&self, daemons: &DaemonCounts, spot: Spot<'_>) -> Vec<GroupId> {
         let bears = |(id, presence): &(&GroupId, &DaemonPresence)| {
             let group = &self.groups[**id];
             let here = |key: &usize| self.domain_at(*key, spot);
@@ -162,26 +162,29 @@ impl<'a> Topology<'a> {
             presence.most == 0
                 || (slack.is_none_or(|slack| presence.most <= *slack) && group.started.as_ref().is_none_or(beside))
         };
-        company.0.iter().filter(|it| !bears(it)).map(|(id, _)| *id).collect()
+        daemons.0.iter().filter(|it| !bears(it)).map(|(id, _)| *id).collect()
     }
 
     /// Subtracts a launch's DaemonSet pods from the numbers that placed pods allow, and records which domains it opens.
     pub(in crate::provision) fn admits_daemons(
         &mut self,
-        company: &DaemonCounts,
+        daemons: &DaemonCounts,
         spot: Spot<'_>,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        template: TemplateId,
+        templates: &NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
     ) {
         let surely = |(id, group): (GroupId, &TopologyGroup<'a>)| match &group.kind {
-            GroupKind::Spread(spread) => (id, frames.counts(frame, id, spread, wants) == Counts::Surely),
+            GroupKind::Spread(spread) => {
+                (id, templates.counts(template, id, spread, requirement_sets) == Counts::Surely)
+            }
             _ => (id, false),
         };
-        let spreads: Vec<(GroupId, bool)> = self.spreads_on(frame, frames, wants).map(surely).collect();
+        let spreads: Vec<(GroupId, bool)> =
+            self.spreads_on(template, templates, requirement_sets).map(surely).collect();
         for (id, surely) in spreads {
             let domain = self.domain_at(self.groups[id].keys[0], spot);
-            let (group, presence) = (&mut self.groups[id], company.get(id));
+            let (group, presence) = (&mut self.groups[id], daemons.get(id));
             group.opened.extend(domain);
             if let Some(certain) = &mut group.certain {
                 certain.extend(domain.filter(|_| surely));
@@ -216,11 +219,12 @@ impl<'a> Topology<'a> {
     pub(in crate::provision) fn brought(
         &self,
         members: impl Iterator<Item = (Vec<GroupId>, Counts)>,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        template: TemplateId,
+        templates: &NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
     ) -> BTreeMap<GroupId, u32> {
-        let mut all: BTreeMap<GroupId, u32> = self.spreads_on(frame, frames, wants).map(|(id, _)| (id, 0)).collect();
+        let mut all: BTreeMap<GroupId, u32> =
+            self.spreads_on(template, templates, requirement_sets).map(|(id, _)| (id, 0)).collect();
         let sure = members.filter(|(_, there)| *there == Counts::Surely);
         for id in sure.flat_map(|(groups, _)| groups) {
             if let Some(count) = all.get_mut(&id) {

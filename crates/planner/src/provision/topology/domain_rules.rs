@@ -5,16 +5,16 @@ use super::{Domain, HOST, KeyId, Rule, RuleKind, TopologyGroup, at};
 
 impl TopologyGroup<'_> {
     /// Reports whether a rule on this group allows a value of a key, with this many DaemonSet pods of the group in addition.
-    pub(super) fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>, company: DaemonPresence) -> bool {
+    pub(super) fn allows(&self, rule: &Rule, key: KeyId, domain: Option<Domain>, daemons: DaemonPresence) -> bool {
         let Some(position) = self.keys.iter().position(|own| *own == key) else { return true };
-        let Some(domain) = domain else { return rule.kind == RuleKind::Apart };
-        let sure = at(&self.tallies[position], domain) + company.sure;
+        let Some(domain) = domain else { return rule.kind == RuleKind::AntiAffinity };
+        let sure = at(&self.tallies[position], domain) + daemons.sure;
         match rule.kind {
-            RuleKind::Apart => self.most(position, domain) + company.most == 0,
-            RuleKind::Alone => self.total == 0,
-            RuleKind::Near => sure > 0 || (rule.own && self.may_start(position, domain)),
+            RuleKind::AntiAffinity => self.most(position, domain) + daemons.most == 0,
+            RuleKind::Exclusive => self.total == 0,
+            RuleKind::Affinity => sure > 0 || (rule.own && self.may_start(position, domain)),
             RuleKind::Spread { max_skew, min_domains } => {
-                let most = self.most(position, domain) + company.most;
+                let most = self.most(position, domain) + daemons.most;
                 most + u32::from(rule.own) <= self.emptiest(key, min_domains, domain, most).saturating_add(max_skew)
             }
         }
@@ -24,8 +24,8 @@ impl TopologyGroup<'_> {
     /// Anti-affinity is not checked: it excludes later pods itself.
     pub(super) fn bears(&self, rule: &Rule, position: usize, domain: Domain) -> bool {
         match rule.kind {
-            RuleKind::Apart | RuleKind::Alone => true,
-            RuleKind::Near => at(&self.tallies[position], domain) > u32::from(rule.own),
+            RuleKind::AntiAffinity | RuleKind::Exclusive => true,
+            RuleKind::Affinity => at(&self.tallies[position], domain) > u32::from(rule.own),
             RuleKind::Spread { max_skew, min_domains } => {
                 let most = self.most(position, domain);
                 most <= self.emptiest(self.keys[position], min_domains, domain, most).saturating_add(max_skew)

@@ -16,7 +16,7 @@ pub(in crate::provision) struct SpreadGroup<'a> {
     namespace: &'a str,
     selector: Option<&'a Selector>,
     /// Alternatives of which an eligible node meets one; `None` when the pod's own affinity does not matter.
-    pub(in crate::provision) wants: Option<Vec<RequirementSetId>>,
+    pub(in crate::provision) alternatives: Option<Vec<RequirementSetId>>,
     /// Tolerations that must match the taints of an eligible node; `None` when taints do not matter.
     pub(in crate::provision) tolerations: Option<&'a [Toleration]>,
     /// The pod's own affinity and tolerations, which decide the reachable nodes.
@@ -87,7 +87,7 @@ pub(super) type Eligibility<'a> = (Option<Vec<RequirementSetId>>, Option<&'a [To
 
 impl<'a> SpreadGroup<'a> {
     pub(super) fn eligibility(&self) -> Eligibility<'a> {
-        (self.wants.clone(), self.tolerations, self.beside.clone())
+        (self.alternatives.clone(), self.tolerations, self.beside.clone())
     }
 }
 
@@ -100,34 +100,39 @@ impl SpreadGroup<'_> {
     /// Returns whether pods count on a node with these possible labels; taints are not evaluated.
     pub(in crate::provision) fn counts_on(
         &self,
-        wants: &RequirementSets<'_>,
+        requirement_sets: &RequirementSets<'_>,
         outlook: impl Fn(&str) -> PossibleLabels,
     ) -> Counts {
         let carried = self.beside.iter().filter(|key| **key != label::HOSTNAME).map(|key| {
             let found = outlook(key);
             Counts::from_bounds(!found.lacking, !found.values.is_empty())
         });
-        let affine = Counts::of_any(self.wants.iter().flatten().map(|want| wants.get(*want)), &outlook);
+        let affine = Counts::of_any(
+            self.alternatives.iter().flatten().map(|alternative| requirement_sets.get(*alternative)),
+            &outlook,
+        );
         carried.chain([affine]).min().unwrap_or(Counts::Surely)
     }
 
     /// Returns the same for a node with known labels.
     pub(in crate::provision) fn counts_with(
         &self,
-        wants: &RequirementSets<'_>,
+        requirement_sets: &RequirementSets<'_>,
         labels: &BTreeMap<String, String>,
     ) -> Counts {
         let carries = |key: &&str| *key == label::HOSTNAME || labels.contains_key(*key);
         let has = |(key, set): (&str, &ValueSet)| set.allows(labels.get(key).map(String::as_str));
-        let meets = |want: &RequirementSetId| wants.get(*want).iter().all(has);
-        let affine = self.wants.as_ref().is_none_or(|any| any.is_empty() || any.iter().any(meets));
+        let meets = |alternative: &RequirementSetId| requirement_sets.get(*alternative).iter().all(has);
+        let affine = self.alternatives.as_ref().is_none_or(|any| any.is_empty() || any.iter().any(meets));
         if affine && self.beside.iter().all(carries) { Counts::Surely } else { Counts::Never }
     }
 
     /// Reports whether a value of the spread's key is a domain for its pods: their own requirements may exclude it.
-    pub(in crate::provision) fn knows(&self, value: &str, wants: &RequirementSets<'_>) -> bool {
-        let allows = |want: &RequirementSetId| wants.get(*want).get(self.key).is_none_or(|set| set.allows(Some(value)));
-        self.wants.as_ref().is_none_or(|any| any.iter().any(allows))
+    pub(in crate::provision) fn knows(&self, value: &str, requirement_sets: &RequirementSets<'_>) -> bool {
+        let allows = |alternative: &RequirementSetId| {
+            requirement_sets.get(*alternative).get(self.key).is_none_or(|set| set.allows(Some(value)))
+        };
+        self.alternatives.as_ref().is_none_or(|any| any.iter().any(allows))
     }
 }
 
@@ -145,7 +150,7 @@ impl<'a> Topology<'a> {
             key: &spread.key,
             namespace: &shape.namespace,
             selector: spread.counted(),
-            wants: spread.honor_affinity.then(|| strict.to_vec()),
+            alternatives: spread.honor_affinity.then(|| strict.to_vec()),
             tolerations: spread.honor_taints.then_some(shape.tolerations.as_slice()),
             reach: (strict.to_vec(), &shape.tolerations),
             beside,
@@ -157,23 +162,23 @@ impl<'a> Topology<'a> {
     }
 
     /// Returns the rule of affinity to pods that match all of these terms.
-    pub(in crate::provision) fn near(&mut self, namespace: &'a str, terms: Vec<&'a PodTerm>) -> Rule {
+    pub(in crate::provision) fn affinity(&mut self, namespace: &'a str, terms: Vec<&'a PodTerm>) -> Rule {
         let keys: Vec<&str> = terms.iter().map(|term| term.key.as_str()).collect();
-        let group = self.intern(GroupKind::Near { namespace, terms: terms.clone() }, &keys);
+        let group = self.intern(GroupKind::Affinity { namespace, terms: terms.clone() }, &keys);
         self.groups[group].constrained = true;
-        Rule { group, kind: RuleKind::Near, own: false }
+        Rule { group, kind: RuleKind::Affinity, own: false }
     }
 
     /// Returns the group of an anti-affinity term that a pod of the plan has.
-    pub(in crate::provision) fn apart(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
-        let group = self.intern(GroupKind::Apart { namespace, term }, &[&term.key]);
+    pub(in crate::provision) fn anti_affinity(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
+        let group = self.intern(GroupKind::AntiAffinity { namespace, term }, &[&term.key]);
         self.groups[group].constrained = true;
         group
     }
 
     /// Returns the group of a required anti-affinity term of any pod.
     pub(in crate::provision) fn held(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
-        let group = self.intern(GroupKind::Apart { namespace, term }, &[&term.key]);
+        let group = self.intern(GroupKind::AntiAffinity { namespace, term }, &[&term.key]);
         self.groups[group].held = true;
         group
     }
@@ -183,7 +188,7 @@ impl<'a> Topology<'a> {
         let key = if single { label::HOSTNAME } else { label::ZONE };
         let group = self.intern(GroupKind::Claim(claim), &[key]);
         self.groups[group].constrained = true;
-        Rule { group, kind: if single { RuleKind::Alone } else { RuleKind::Near }, own: true }
+        Rule { group, kind: if single { RuleKind::Exclusive } else { RuleKind::Affinity }, own: true }
     }
 
     fn intern(&mut self, kind: GroupKind<'a>, keys: &[&str]) -> GroupId {
@@ -248,8 +253,8 @@ impl<'a> GroupKind<'a> {
     fn telling_label(&self) -> Option<(&'a str, &'a str)> {
         let selector = match self {
             Self::Spread(spread) => spread.selector,
-            Self::Near { terms, .. } => terms.first().and_then(|term| term.selector.as_ref()),
-            Self::Apart { term, .. } => term.selector.as_ref(),
+            Self::Affinity { terms, .. } => terms.first().and_then(|term| term.selector.as_ref()),
+            Self::AntiAffinity { term, .. } => term.selector.as_ref(),
             Self::Claim(_) => None,
         };
         selector?.0.iter().find_map(|it| match (it.operator, it.values.as_slice()) {
@@ -265,8 +270,8 @@ impl<'a> GroupKind<'a> {
             Self::Spread(spread) => {
                 spread.namespace == shape.namespace && spread.selector.is_some_and(|it| it.selects(&shape.labels))
             }
-            Self::Near { namespace, terms } => terms.iter().all(|term| means(namespace, term)),
-            Self::Apart { namespace, term } => means(namespace, term),
+            Self::Affinity { namespace, terms } => terms.iter().all(|term| means(namespace, term)),
+            Self::AntiAffinity { namespace, term } => means(namespace, term),
             Self::Claim(_) => false,
         }
     }

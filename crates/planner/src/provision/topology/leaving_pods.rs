@@ -50,7 +50,7 @@ impl<'a> Topology<'a> {
     /// Reports whether the rule is affinity by a key other than the hostname, and no pod of its group is left.
     pub(in crate::provision) fn is_deserted(&self, rule: &Rule) -> bool {
         let group = &self.groups[rule.group];
-        rule.kind == RuleKind::Near && group.keys != [HOST] && group.total == 0
+        rule.kind == RuleKind::Affinity && group.keys != [HOST] && group.total == 0
     }
 
     /// Subtracts a pod that was counted on a snapshot node with known labels.
