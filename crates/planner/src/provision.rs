@@ -14,46 +14,23 @@
 //! type that still fits. Under limits a launch reserves only its cheapest type, and the remaining limits are spent on further
 //! types (`finish`). An unschedulable pod receives the nearest miss of every NodePool (`reasons`).
 
-mod bound_pods;
 mod capacity;
-mod capacity_split;
-mod current_domains;
 mod daemon_overhead;
 mod demand;
-mod dimensions;
 mod existing_node;
-mod fill_existing;
-mod finish;
 mod fleet;
 #[expect(
     clippy::float_arithmetic,
     reason = "worths of a linear program; the room says why they are the same everywhere"
 )]
 mod fleet_optimizer;
-mod free_capacity;
-mod join;
-mod limits;
 mod new_node;
-mod node_template;
-mod open_node;
-mod pin_zone;
-mod pool_template;
-mod price_bound;
+mod phases;
 mod reasons;
-mod rehearsal;
 mod relocation;
-mod requirement_sets;
-mod reservations;
-mod scheduler_model;
 mod select_best;
-mod shared_claims;
-mod static_pools;
-mod strategy;
 mod topology;
-mod type_filter;
-mod utilization;
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 pub(crate) use relocation::{Obstacle, RelocationOutcome, Relocator, STRATEGIES};
@@ -61,27 +38,27 @@ pub(crate) use topology::KnownDomains;
 
 use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snapshot};
 
-use bound_pods::BoundPods;
 use capacity::Capacity;
-use capacity_split::SplitPart;
-use current_domains::place_at_present;
+use capacity::node_template::NodeTemplates;
+use capacity::pool_template;
 use daemon_overhead::{DaemonOverhead, begin_daemons, note_limits};
+use demand::bound_pods::BoundPods;
+use demand::capacity_split::SplitPart;
+use demand::dimensions::{Amounts, Dimensions};
+use demand::requirement_sets::RequirementSets;
+use demand::shared_claims::SharedClaims;
 use demand::{Demand, DemandCompiler};
-use dimensions::{Amounts, Dimensions};
 use existing_node::ExistingNodes;
-use fill_existing::fill_existing_nodes;
-use finish::trim_launches;
 use fleet::PlannedFleets;
-use join::{fill_slots, join_launch};
 use new_node::{NewNode, NewNodes};
-use node_template::NodeTemplates;
-use open_node::{open_node, price_alone, price_limit};
+use phases::current_domains::place_at_present;
+use phases::fill_existing::fill_existing_nodes;
+use phases::finish::trim_launches;
+use phases::join::{fill_slots, join_launch};
+use phases::open_node::{open_node, price_alone, price_limit};
+use phases::queue::{place_nominated, take_up};
 use reasons::pool_mismatches;
-use relocation::LeavingPod;
-use requirement_sets::RequirementSets;
-use shared_claims::SharedClaims;
-use static_pools::keep_static_pools;
-use strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
+use select_best::strategy::{ALWAYS, LoadRule, Strategy};
 use topology::{CountedPods, Counts, Domain, Membership, Spot, Topology};
 
 /// Places every pod of the snapshot or reports a reason: the best of several solutions, the first among equals.
@@ -120,6 +97,13 @@ enum PodPlacement {
 struct PodRun {
     shape: usize,
     pods: Vec<usize>,
+}
+
+/// Pod on a node that disruption may remove.
+#[derive(Clone, Copy)]
+struct LeavingPod {
+    pod: usize,
+    site: Domain,
 }
 
 /// Compiled input of a plan, which does not change while the plan is made.
@@ -288,104 +272,31 @@ impl<'a> Solver<'a> {
         }
     }
 
+    /// Counts all pods that have not moved from nodes that disruption may remove.
+    fn count_residents(&mut self) {
+        for resident in &self.problem.residents {
+            if self.outcome.verdicts[resident.pod] == Some(PodVerdict::Postponed) {
+                let demand = self.problem.demand(resident.pod);
+                let membership = Membership { counts: &demand.counts, holds: &demand.holds };
+                if !demand.counts.is_empty() || !demand.holds.is_empty() {
+                    self.topology.settle_in(membership, resident.site);
+                }
+            }
+        }
+    }
+
     /// Places real pods first, then the pods of CapacityBuffers once the places of real pods are fixed. Continues from the
     /// plan's current state.
     fn solve(&mut self) {
         if self.progress.kind.is_none() {
-            self.place_nominated();
+            place_nominated(self);
         }
         self.place_all();
         if self.progress.kind != Some(PodKind::Buffer) {
-            self.take_up(PodKind::Buffer);
+            take_up(self, PodKind::Buffer);
             self.place_all();
         }
         trim_launches(self);
-    }
-
-    fn place_nominated(&mut self) {
-        keep_static_pools(self);
-        self.take_up(PodKind::Real);
-    }
-
-    /// Keeps the nominations of pods of one kind and queues the others.
-    fn take_up(&mut self, kind: PodKind) {
-        self.keep_nominations(kind);
-        self.progress.queue = self.queue(kind);
-        self.progress.kind = Some(kind);
-    }
-
-    /// Returns pods without a place by shape, in placement order: priority, CPU and memory, the greatest first; then the shape
-    /// with the older oldest pod. Shapes that depend on the launches of others come last.
-    fn queue(&self, kind: PodKind) -> Vec<PodRun> {
-        let pods = &self.problem.snapshot.pods;
-        let mut runs: Vec<PodRun> =
-            (0..self.problem.demands.len()).map(|shape| PodRun { shape, pods: Vec::new() }).collect();
-        let waiting = |pod: &usize| self.outcome.verdicts[*pod].is_none() && PodKind::from_pod(&pods[*pod]) == kind;
-        (0..pods.len()).filter(waiting).for_each(|pod| runs[self.problem.demand_of[pod]].pods.push(pod));
-        runs.retain(|run| !run.pods.is_empty());
-        let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
-        for run in &mut runs {
-            run.pods.sort_by_key(|pod| age(*pod));
-        }
-        runs.sort_by_cached_key(|run| (self.queue_key(run), run.pods.first().map(|pod| age(*pod))));
-        runs
-    }
-
-    fn queue_key(&self, run: &PodRun) -> (bool, Reverse<i32>, Reverse<usize>, i64, i64) {
-        let Demand { shape, late, .. } = &self.problem.demands[run.shape];
-        let hosts = self.hosts_needed(run.shape, run.pods.len());
-        let (cpu, memory) = (shape.requests.get(Resources::CPU), shape.requests.get(Resources::MEMORY));
-        (*late, Reverse(shape.priority), hosts, -cpu, -memory)
-    }
-
-    /// Returns the minimum number of hosts for a shape's pods, for the order of the queue.
-    fn hosts_needed(&self, shape: usize, pods: usize) -> Reverse<usize> {
-        if self.progress.strategy.order == QueueOrder::Size {
-            return Reverse(0);
-        }
-        let demand = &self.problem.demands[shape];
-        let each =
-            if demand.shape.ports.is_empty() { self.topology.host_slots(&demand.levels[0].rules, None) } else { 1 };
-        Reverse(if each == usize::MAX { 0 } else { pods.div_ceil(each.max(1)) })
-    }
-
-    fn keep_nominations(&mut self, kind: PodKind) {
-        if self.problem.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
-            return;
-        }
-        let mut nominated: Vec<(usize, usize)> = self
-            .queue(kind)
-            .into_iter()
-            .flat_map(|run| run.pods)
-            .filter_map(|pod| Some((pod, self.existing.named(self.problem.snapshot.pods[pod].nominated.as_deref()?)?)))
-            .collect();
-        // Of simultaneous nominations, those of pods with topology rules come first: other pods count for them, but not the
-        // reverse.
-        let lax = |pod: usize| {
-            self.problem.demands[self.problem.demand_of[pod]].levels.iter().any(|level| level.rules.is_empty())
-        };
-        nominated.sort_by_key(|(pod, _)| (self.problem.snapshot.pods[*pod].nominated_after, lax(*pod)));
-        // One nomination may satisfy what another requires: none is dropped before all others are kept.
-        let mut before = usize::MAX;
-        while nominated.len() < before {
-            before = nominated.len();
-            nominated.retain(|(pod, node)| !self.keep_nomination(*pod, *node));
-        }
-    }
-
-    /// Places a pod on its nominated node if it still fits there; reports whether it does.
-    fn keep_nomination(&mut self, pod: usize, node: usize) -> bool {
-        let shape = self.problem.demand_of[pod];
-        let demand = &self.problem.demands[shape];
-        let admits = |level: &usize| {
-            let (level, pod) = (&demand.levels[*level], &self.problem.snapshot.pods[pod]);
-            self.existing.admits(node, demand, level, pod, &self.problem.requirement_sets, &self.topology)
-        };
-        let level = (0..demand.levels.len()).find(admits);
-        if let Some(level) = level {
-            self.record(Attempt { shape, level }, PodPlacement::Existing(node), &[pod], PlacementReason::Promised);
-        }
-        level.is_some()
     }
 
     /// Repeats rounds over the queue until a round places no pod: the place of one pod may make room for another.

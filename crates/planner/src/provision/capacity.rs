@@ -1,5 +1,11 @@
 //! Capacity that NodePools can launch: node templates with types and prices, limits, and capacity reservations.
 
+pub(super) mod limits;
+pub(super) mod node_template;
+pub(super) mod pool_template;
+pub(super) mod reservations;
+pub(super) mod type_filter;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,13 +14,12 @@ use crate::{MicroDollars, MinValuesPolicy, Node, Resources, Snapshot};
 
 use super::Attempt;
 use super::demand::Demand;
-use super::limits::{Footprint, Headroom, footprint, maximum};
-use super::new_node::NewNode;
-use super::node_template::{CapacityTypes, NodeTemplates, PricedType, TemplateId};
-use super::pool_template::Load;
-use super::requirement_sets::{RequirementSetId, RequirementSets};
-use super::reservations::Reservations;
-use super::type_filter::TypeFilter;
+use super::demand::dimensions::Load;
+use super::demand::requirement_sets::{RequirementSetId, RequirementSets};
+use limits::{Footprint, Headroom, footprint, maximum};
+use node_template::{CapacityTypes, NodeTemplates, PricedType, TemplateId};
+use reservations::Reservations;
+use type_filter::TypeFilter;
 
 /// Launchable capacity while a plan uses it.
 #[derive(Clone)]
@@ -177,15 +182,15 @@ impl Capacity<'_> {
 
     /// Returns as many of the fitting entries, cheapest first, as a claim may list and as the limits allow together, and
     /// reserves the limits.
-    pub(super) fn take_types(&mut self, claim: &NewNode, mut fitting: Vec<usize>) -> Vec<usize> {
+    pub(super) fn take_types(&mut self, template: TemplateId, held: &[i64], mut fitting: Vec<usize>) -> Vec<usize> {
         let most = self.most_types();
-        let template = self.templates.get(claim.template);
+        let template = self.templates.get(template);
         if !self.headroom.is_bounded(template.pool_template) {
             fitting.truncate(most);
             return fitting;
         }
         let candidates = &self.templates.pool_templates[template.pool_template].candidates;
-        let mut held = claim.held.clone();
+        let mut held: Footprint = held.into();
         let mut kept = Vec::new();
         for position in fitting {
             if kept.len() == most {

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use crate::{Daemon, Node, Snapshot, Stage};
 
+use super::capacity::node_template::{NodeTemplates, TemplateId};
+use super::capacity::pool_template;
+use super::capacity::pool_template::DaemonDemand;
 use super::demand::{Demand, PreferenceLevel};
-use super::finish::present_template;
-use super::node_template::{NodeTemplates, TemplateId};
-use super::pool_template::DaemonDemand;
+use super::phases::finish::present_template;
+use super::topology;
 use super::topology::{
     CountedPods, Counts, DaemonCounts, Domain, GroupId, HOST, KeyId, Membership, Rule, RuleKind, Spot, Topology,
 };
-use super::{Attempt, PodPlacement, Solver, pool_template, topology};
+use super::{Attempt, PodPlacement, Solver};
 
 /// DaemonSets whose pods matter for inter-pod constraints.
 #[derive(Clone)]

@@ -1,16 +1,22 @@
 //! Constraints of a pod shape, compiled once for all pods that share it. The first level has every preference; one more level
 //! follows for each preference that may have to be dropped.
 
+pub(super) mod bound_pods;
+pub(super) mod capacity_split;
+pub(super) mod dimensions;
+pub(super) mod requirement_sets;
+pub(super) mod shared_claims;
+
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::{CapacityType, Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Snapshot, Spread};
 
-use super::capacity_split::SplitPart;
-use super::dimensions::{Amounts, Dimensions};
-use super::pool_template::Load;
-use super::requirement_sets::{ClassId, DemandClass, RequirementSets, Tolerance};
 use super::topology::{GroupId, KeyId, Rule, Topology};
+use capacity_split::SplitPart;
+use dimensions::{Amounts, Dimensions, Load};
+use requirement_sets::{ClassId, DemandClass, RequirementSets, Tolerance};
 
 /// Maximum number of combinations of volumes and affinity; the planner does not try further alternatives.
 const MOST_ALTERNATIVES: usize = 64;
@@ -36,6 +42,9 @@ pub(super) struct Demand<'a> {
     /// Whether the shape is placed after all other shapes.
     pub(super) late: bool,
 }
+
+/// Volumes on a node: driver and claim.
+pub(super) type Attached = BTreeSet<(String, String)>;
 
 /// Constraints that apply while some preferences are kept.
 pub(super) struct PreferenceLevel {
@@ -306,4 +315,23 @@ pub(super) fn with_volumes(shape: &PodShape, alternatives: &[Requirements]) -> V
         all = both;
     }
     all
+}
+
+/// Returns the amounts that a pod adds where these volumes are attached.
+pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) -> Cow<'d, [i64]> {
+    if demand.attachments.is_empty() || attached.is_empty() {
+        return Cow::Borrowed(&demand.requests);
+    }
+    let mut amounts = demand.requests.to_vec();
+    for (driver, dimension, claim) in demand.attachments_of(pod) {
+        if attached.contains(&(driver.to_owned(), claim.to_owned())) {
+            amounts[dimension] -= 1;
+        }
+    }
+    Cow::Owned(amounts)
+}
+
+/// Records the pod's volumes as attached.
+pub(super) fn attach(attached: &mut Attached, demand: &Demand<'_>, pod: &Pod) {
+    attached.extend(demand.attachments_of(pod).map(|(driver, _, claim)| (driver.to_owned(), claim.to_owned())));
 }

@@ -1,24 +1,24 @@
 //! Free capacity on existing and in-flight nodes.
 
-use std::borrow::Cow;
+pub(super) mod free_capacity;
+pub(super) mod utilization;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::utilization_limit::UtilizationLimit;
 use crate::{HostPort, Node, Offer, Overload, Pod, Requirements, Size, Snapshot, Stage, ValueSet};
 
+use super::Attempt;
+use super::capacity::pool_template;
+use super::capacity::pool_template::{DaemonDemand, NodeOutline};
 use super::daemon_overhead::DaemonOverhead;
-use super::demand::{Demand, PreferenceLevel};
-use super::dimensions::{Amounts, Dimensions, add, fits, times};
-use super::free_capacity::FreeCapacity;
-use super::pool_template::{DaemonDemand, NodeOutline};
-use super::requirement_sets::{ClassId, DemandClass, RequirementSets};
+use super::demand::dimensions::{Amounts, Dimensions, add, fits, times};
+use super::demand::requirement_sets::{ClassId, DemandClass, RequirementSets};
+use super::demand::{Attached, Demand, PreferenceLevel, asked, attach};
 use super::topology::{Domain, KeyId, Spot, Stand, Topology};
-use super::utilization::UtilizationLimits;
-use super::{Attempt, pool_template};
-
-/// Volumes on a node: driver and claim.
-pub(super) type Attached = BTreeSet<(String, String)>;
+use free_capacity::FreeCapacity;
+use utilization::UtilizationLimits;
 
 /// Node that may take pods.
 #[derive(Clone)]
@@ -459,23 +459,4 @@ impl<'a> ExistingNode<'a> {
             },
         }
     }
-}
-
-/// Returns the amounts that a pod adds where these volumes are attached.
-pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) -> Cow<'d, [i64]> {
-    if demand.attachments.is_empty() || attached.is_empty() {
-        return Cow::Borrowed(&demand.requests);
-    }
-    let mut amounts = demand.requests.to_vec();
-    for (driver, dimension, claim) in demand.attachments_of(pod) {
-        if attached.contains(&(driver.to_owned(), claim.to_owned())) {
-            amounts[dimension] -= 1;
-        }
-    }
-    Cow::Owned(amounts)
-}
-
-/// Records the pod's volumes as attached.
-pub(super) fn attach(attached: &mut Attached, demand: &Demand<'_>, pod: &Pod) {
-    attached.extend(demand.attachments_of(pod).map(|(driver, _, claim)| (driver.to_owned(), claim.to_owned())));
 }

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use crate::Resources;
 
 use super::capacity::NewNodeOption;
-use super::dimensions::{Amounts, add, fits};
+use super::capacity::node_template::TemplateId;
+use super::demand::dimensions::{Amounts, Load, add, fits};
+use super::fleet_optimizer;
 use super::fleet_optimizer::{MachineKind, Pattern, PodItem};
-use super::node_template::TemplateId;
-use super::pool_template::Load;
 use super::topology::RuleKind;
-use super::{Attempt, Solver, fleet_optimizer};
+use super::{Attempt, Solver};
 
 /// Maximum number of shapes per fleet; the shapes with the smallest total requests join launches later.
 const MOST_SHAPES: usize = 500;

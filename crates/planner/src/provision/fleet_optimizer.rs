@@ -12,8 +12,8 @@ mod greedy;
 mod linear_program;
 mod pattern_search;
 
-use linear_program::{Column, LinearProgram};
-use pattern_search::PatternSearch;
+use linear_program::LinearProgram;
+use pattern_search::{Column, PatternSearch};
 
 /// Maximum number of items of the linear program: its work grows with their square.
 const MOST_ROWS: usize = 120;
@@ -163,7 +163,7 @@ mod tests {
         #[test]
         fn fleet_exceeds_fractional_cost_by_at_most_one_node(kinds in kinds(), cpu in 1_i64..10, whole in 1_usize..5) {
             let one = PodItem { needs: vec![cpu, 0], count: 1, most: usize::MAX, cost_elsewhere: None };
-            let loads = kinds.iter().map(|kind| (kind.cost, linear_program::fits(&one.needs, &kind.capacity)));
+            let loads = kinds.iter().map(|kind| (kind.cost, pattern_search::fits(&one.needs, &kind.capacity)));
             let best = loads.filter(|(_, load)| *load > 0).min_by_key(|(cost, load)| (cost * 1_000_000 / *load as i64, *load));
             let (cost, load) = best.expect("the largest machine holds one");
             let items = [PodItem { count: load * whole, ..one }];

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::HostPort;
 
-use super::existing_node::Attached;
-use super::limits::Footprint;
-use super::node_template::{NodeTemplate, NodeTemplates, TemplateId};
-use super::pool_template::Load;
-use super::requirement_sets::{ClassId, RequirementSets};
+use super::capacity::limits::Footprint;
+use super::capacity::node_template::{NodeTemplate, NodeTemplates, TemplateId};
+use super::demand::Attached;
+use super::demand::dimensions::Load;
+use super::demand::requirement_sets::{ClassId, RequirementSets};
 use super::topology::{Domain, Spot, Topology};
 
 /// Launch that can still take pods.

@@ -9,13 +9,13 @@ use crate::{
     UnschedulableReason,
 };
 
-use super::capacity_split::SplitPart;
+use super::capacity::node_template::TemplateId;
+use super::capacity::pool_template::{CandidateType, PoolTemplate};
 use super::daemon_overhead::tolerates_daemons;
 use super::demand::Demand;
-use super::dimensions::first_lacking;
-use super::node_template::TemplateId;
-use super::pin_zone::pinned_templates;
-use super::pool_template::{CandidateType, PoolTemplate};
+use super::demand::capacity_split::SplitPart;
+use super::demand::dimensions::first_lacking;
+use super::phases::pin_zone::pinned_templates;
 use super::topology::HOST;
 use super::{Attempt, Solver};
 

@@ -5,33 +5,31 @@
 //! execution: from then on, moved pods count both at their old and at their new places. No later trial is kept that takes one
 //! of these places away.
 
+pub(super) mod price_bound;
+pub(super) mod scheduler_model;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::utilization_limit::UtilizationLimit;
 use crate::{Destination, Launch, Node, Overload, PodVerdict, Purpose, Resources, Size, Snapshot};
 
+use super::capacity::limits::Headroom;
+use super::capacity::node_template::TemplateId;
+use super::capacity::reservations::Reservations;
 use super::daemon_overhead::DaemonOverhead;
-use super::finish::{to_launch, trim_launches};
-use super::limits::Headroom;
-use super::node_template::TemplateId;
-use super::price_bound::cheapest_node;
-use super::rehearsal::new_domains;
-use super::reservations::Reservations;
-use super::scheduler_model::{SchedulerModel, SimulatedPlacement};
-use super::static_pools::open_replica;
-use super::strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
+use super::demand::capacity_split::split_parts;
+use super::phases::finish::{to_launch, trim_launches};
+use super::phases::queue::{keep_nominations, queue_key};
+use super::phases::rehearsal::new_domains;
+use super::phases::static_pools::open_replica;
+use super::select_best::strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
 use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership};
-use super::{Attempt, PodKind, PodPlacement, PodRun, Solver};
+use super::{Attempt, LeavingPod, PodKind, PodPlacement, PodRun, Solver};
+use price_bound::cheapest_node;
+use scheduler_model::{SchedulerModel, SimulatedPlacement};
 
 /// Strategies for the replacements of a command: each is tried, and the cheapest result is used.
 pub(crate) const STRATEGIES: [Strategy; 2] = [ALWAYS[0], Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
-
-/// Pod on a node that disruption may remove.
-#[derive(Clone, Copy)]
-pub(super) struct LeavingPod {
-    pub(super) pod: usize,
-    site: Domain,
-}
 
 /// Search for places for the pods of nodes that disruption may remove.
 pub(crate) struct Relocator<'a> {
@@ -106,16 +104,16 @@ impl<'a> Relocator<'a> {
         limit: impl Fn(&Node) -> Option<UtilizationLimit>,
         foreseen: &KnownDomains,
     ) -> Self {
-        let mut solver = Solver::new(snapshot, &super::capacity_split::split_parts(snapshot), foreseen);
+        let mut solver = Solver::new(snapshot, &split_parts(snapshot), foreseen);
         solver.existing.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
         solver.existing.track_utilization(uses, &solver.problem.demand_of, limit);
         for (site, pods) in (0..).zip(own) {
             solver.problem.residents.extend(pods.iter().map(|pod| LeavingPod { pod: *pod, site }));
             pods.iter().for_each(|pod| solver.outcome.verdicts[*pod] = Some(PodVerdict::Postponed));
         }
-        count_residents(&mut solver);
-        solver.keep_nominations(PodKind::Real);
-        solver.keep_nominations(PodKind::Buffer);
+        solver.count_residents();
+        keep_nominations(&mut solver, PodKind::Real);
+        keep_nominations(&mut solver, PodKind::Buffer);
         let nodes = solver.existing.list.iter().enumerate();
         let existing_of = nodes.map(|(existing, own)| (own.site as usize, existing)).collect();
         let (watched, watching) = groups_of_plan(&solver, own);
@@ -286,7 +284,7 @@ impl<'a> Relocator<'a> {
         }
         let mut queue: Vec<PodRun> = runs.into_values().collect();
         let name = |run: &PodRun| run.pods.first().map(|pod| self.solver.problem.snapshot.pods[*pod].name.as_str());
-        queue.sort_by_cached_key(|run| (self.solver.queue_key(run), name(run)));
+        queue.sort_by_cached_key(|run| (queue_key(&self.solver, run), name(run)));
         queue
     }
 
@@ -420,19 +418,6 @@ impl<'a> Relocator<'a> {
     pub(crate) fn finish(mut self) -> (Vec<Launch>, KnownDomains) {
         let surprises = new_domains(&mut self.solver);
         (self.launches, surprises)
-    }
-}
-
-/// Counts all pods that have not moved.
-pub(super) fn count_residents(solver: &mut Solver<'_>) {
-    for resident in &solver.problem.residents {
-        if solver.outcome.verdicts[resident.pod] == Some(PodVerdict::Postponed) {
-            let demand = &solver.problem.demands[solver.problem.demand_of[resident.pod]];
-            let membership = Membership { counts: &demand.counts, holds: &demand.holds };
-            if !demand.counts.is_empty() || !demand.holds.is_empty() {
-                solver.topology.settle_in(membership, resident.site);
-            }
-        }
     }
 }
 

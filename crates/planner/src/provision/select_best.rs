@@ -3,19 +3,22 @@
 //! Two threads compute the solutions, each solution on one of them; the result does not depend on the threads. A pod with a
 //! place in the first solution keeps one in the result: no pod becomes unschedulable so that another finds a place.
 
+pub(super) mod strategy;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
 use crate::{Plan, PodVerdict, Snapshot};
 
-use super::capacity_split::SplitPart;
-use super::fill_existing::fill_existing_only;
-use super::finish::{Score, finish, score};
-use super::rehearsal::new_domains;
-use super::strategy::Strategy;
+use super::Solver;
+use super::demand::capacity_split;
+use super::demand::capacity_split::SplitPart;
+use super::phases::fill_existing::fill_existing_only;
+use super::phases::finish::{Score, finish, score};
+use super::phases::rehearsal::new_domains;
 use super::topology::KnownDomains;
-use super::{Solver, capacity_split, strategy};
+use strategy::Strategy;
 
 /// Maximum number of restarts of a plan after facts that it did not foresee.
 const MOST_SURPRISES: usize = 4;

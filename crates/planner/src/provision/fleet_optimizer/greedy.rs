@@ -1,8 +1,7 @@
 //! Fleet for more shapes than the linear program supports: node after node, each with the most valuable pattern for its cost.
 //! The value of a pod is its price in a perfectly divisible fleet.
 
-use super::linear_program::cost;
-use super::pattern_search::PatternSearch;
+use super::pattern_search::{PatternSearch, cost};
 use super::{MachineKind, Pattern, PodItem, take};
 
 /// Number of iterations of the search for the best values.

@@ -3,11 +3,9 @@
 //! Each item has one row: the patterns together place all of its pods, or more. The inverse of the basis is stored completely,
 //! because there are no more rows than shapes, about a hundred.
 
-use super::pattern_search::PatternSearch;
+use super::pattern_search::{Column, GAIN, PatternSearch, cost, fits};
 use super::{MachineKind, PodItem};
 
-/// Minimum gain of a pattern that enters the basis, as a share of its cost.
-pub(super) const GAIN: f64 = 5e-4;
 /// Maximum number of columns that enter the basis.
 const MOST_ROUNDS: usize = 3_000;
 /// Number of touched elements of the inverse that count as one step.
@@ -16,15 +14,6 @@ const PIVOT: usize = 16;
 const NOTHING: f64 = 1e-9;
 /// Threshold below zero from which a negative value matters, in micro-dollars.
 const CHEAP: f64 = 1e-3;
-
-/// Pattern of one node, or pods that other nodes take.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Column {
-    /// `None`: on other nodes.
-    pub(super) kind: Option<usize>,
-    pub(super) counts: Vec<(usize, usize)>,
-    pub(super) cost: f64,
-}
 
 /// Element of the basis.
 enum BasisEntry {
@@ -160,16 +149,4 @@ fn alone(kinds: &[MachineKind], row: usize, item: &PodItem, left: usize) -> Opti
         item.cost_elsewhere.map(|cost| Column { kind: None, counts: vec![(row, 1)], cost: cost as f64 });
     let each = |column: &Column| column.cost / column.counts.first().map_or(1.0, |(_, count)| *count as f64);
     ways.chain(cost_elsewhere).reduce(|best, other| if each(&other) < each(&best) { other } else { best })
-}
-
-/// Returns the cost of a node, slightly more than its price, so that fewer nodes win among equal fleets.
-pub(super) fn cost(kind: &MachineKind) -> f64 {
-    kind.cost as f64 + 1.0
-}
-
-/// Returns the number of pods with these requests that fit.
-pub(super) fn fits(needs: &[i64], capacity: &[i64]) -> usize {
-    let each =
-        needs.iter().zip(capacity).filter(|(need, _)| **need > 0).map(|(need, capacity)| (capacity / need).max(0));
-    each.min().map_or(0, |count| usize::try_from(count).unwrap_or(0))
 }

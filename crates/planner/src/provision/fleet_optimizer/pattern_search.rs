@@ -1,15 +1,25 @@
 //! Search for the most valuable pattern of a node: a knapsack with several dimensions, filled greedily in several orders;
 //! exchanges improve the best result.
 
-use super::linear_program::{Column, GAIN, cost, fits};
 use super::{MachineKind, PodItem};
 
+/// Minimum gain of a pattern that enters the basis, as a share of its cost.
+pub(super) const GAIN: f64 = 5e-4;
 /// Number of node types that are filled before the best one is taken.
 const WINDOW: usize = 8;
 /// Maximum number of exchanges.
 const EXCHANGES: usize = 4;
 /// Number of steps between the weights of the two scarcest dimensions.
 const BALANCES: usize = 12;
+
+/// Pattern of one node, or pods that other nodes take.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Column {
+    /// `None`: on other nodes.
+    pub(super) kind: Option<usize>,
+    pub(super) counts: Vec<(usize, usize)>,
+    pub(super) cost: f64,
+}
 
 pub(super) struct PatternSearch<'a> {
     pub(super) kinds: &'a [MachineKind],
@@ -217,4 +227,16 @@ fn scarcest(kinds: &[MachineKind], items: &[PodItem]) -> (usize, usize) {
 
 fn holds(capacity: &[i64], needs: &[i64]) -> bool {
     needs.iter().zip(capacity).all(|(need, capacity)| need <= capacity || *need <= 0)
+}
+
+/// Returns the cost of a node, slightly more than its price, so that fewer nodes win among equal fleets.
+pub(super) fn cost(kind: &MachineKind) -> f64 {
+    kind.cost as f64 + 1.0
+}
+
+/// Returns the number of pods with these requests that fit.
+pub(super) fn fits(needs: &[i64], capacity: &[i64]) -> usize {
+    let each =
+        needs.iter().zip(capacity).filter(|(need, _)| **need > 0).map(|(need, capacity)| (capacity / need).max(0));
+    each.min().map_or(0, |count| usize::try_from(count).unwrap_or(0))
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::provision::bound_pods::BoundPods;
-use crate::provision::node_template::{NodeTemplates, TemplateId};
-use crate::provision::requirement_sets::RequirementSets;
-use crate::provision::shared_claims::SharedClaims;
+use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
+use crate::provision::demand::bound_pods::BoundPods;
+use crate::provision::demand::requirement_sets::RequirementSets;
+use crate::provision::demand::shared_claims::SharedClaims;
 use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
 
 use super::groups::{Counts, Eligibility, PossibleLabels, SpreadGroup};

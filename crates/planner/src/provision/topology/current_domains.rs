@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::provision::node_template::{NodeTemplates, TemplateId};
-use crate::provision::requirement_sets::RequirementSets;
+use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
+use crate::provision::demand::requirement_sets::RequirementSets;
 
 use super::{Counts, Domain, GroupId, GroupKind, HOST, Rule, RuleKind, Topology, at};
 

@@ -9,8 +9,8 @@ use super::{
     CountedPods, Counts, Domain, GroupId, GroupKind, HOST, Membership, Rule, RuleKind, Spot, SpreadGroup, Topology,
     TopologyGroup, domain_at, possible, slot,
 };
-use crate::provision::node_template::{NodeTemplates, TemplateId};
-use crate::provision::requirement_sets::RequirementSets;
+use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
+use crate::provision::demand::requirement_sets::RequirementSets;
 
 /// Number of DaemonSet pods of one group on a new node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

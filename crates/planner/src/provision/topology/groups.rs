@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration, ValueSet, label};
 
-use crate::provision::requirement_sets::{RequirementSetId, RequirementSets, Tolerance, first_untolerated};
+use crate::provision::demand::requirement_sets::{RequirementSetId, RequirementSets, Tolerance, first_untolerated};
 
 use super::{GroupId, GroupKind, Rule, RuleKind, Topology, TopologyGroup};
 

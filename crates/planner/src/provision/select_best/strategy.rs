@@ -4,8 +4,8 @@
 /// Order of pods in the queue, and rule for what a new launch is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strategy {
-    pub(super) order: QueueOrder,
-    pub(super) load: LoadRule,
+    pub(in crate::provision) order: QueueOrder,
+    pub(in crate::provision) load: LoadRule,
 }
 
 /// Order among pods of one priority.
@@ -31,7 +31,7 @@ pub(crate) enum LoadRule {
 }
 
 /// Strategies for every plan.
-pub(super) const ALWAYS: [Strategy; 2] = [
+pub(in crate::provision) const ALWAYS: [Strategy; 2] = [
     Strategy { order: QueueOrder::Size, load: LoadRule::Own },
     Strategy { order: QueueOrder::Size, load: LoadRule::One },
 ];
@@ -55,7 +55,7 @@ const MOST_SHAPES: usize = 120;
 /// Returns the further strategies that justify their time for a plan with so many pods of so many shapes on launches or without
 /// a place. Many pods of one shape have only one possible fleet. A few pods of one shape still try all strategies, because
 /// their result must not depend on whether unrelated pods are pending too.
-pub(super) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
+pub(in crate::provision) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
     let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
     match shapes {
         0 => &[],

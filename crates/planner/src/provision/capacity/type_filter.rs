@@ -9,21 +9,21 @@ use super::pool_template::PoolTemplate;
 
 /// Evaluation of a NodePool's types against some requirements.
 #[derive(Default)]
-pub(super) struct TypeFilter {
+pub(in crate::provision) struct TypeFilter {
     /// Number of types in the NodePool's catalogue.
-    pub(super) total: usize,
+    pub(in crate::provision) total: usize,
     /// Number of types that a label excludes, by the first such label of each type.
-    pub(super) labels: BTreeMap<String, usize>,
+    pub(in crate::provision) labels: BTreeMap<String, usize>,
     /// Candidates of the template with matching labels, and the label for which no offering matches.
-    pub(super) suitable: Vec<(usize, Option<String>)>,
+    pub(in crate::provision) suitable: Vec<(usize, Option<String>)>,
     /// Number of types with matching labels that are no candidates.
-    pub(super) others: usize,
+    pub(in crate::provision) others: usize,
     /// For each required label, the candidates that would be possible without that requirement.
-    pub(super) without: Vec<(String, Vec<usize>)>,
+    pub(in crate::provision) without: Vec<(String, Vec<usize>)>,
     /// For each label that excludes types, the first few values that those types have.
     found: BTreeMap<String, BTreeSet<String>>,
     /// Combined requirements of NodePool and pods.
-    pub(super) requirements: Requirements,
+    pub(in crate::provision) requirements: Requirements,
 }
 
 /// Maximum number of values in a reason, including one that indicates further values.
@@ -31,7 +31,11 @@ const SHOWN: usize = 4;
 
 impl TypeFilter {
     /// Evaluates a NodePool's types for pods with these requirements.
-    pub(super) fn new(pool_template: &PoolTemplate<'_>, types: &[InstanceType], asked: &Requirements) -> Self {
+    pub(in crate::provision) fn new(
+        pool_template: &PoolTemplate<'_>,
+        types: &[InstanceType],
+        asked: &Requirements,
+    ) -> Self {
         let requirements = pool_template.requirements.narrowed(asked, pool_template.well_known());
         let without = asked.iter().map(|(key, _)| (key.to_owned(), without(pool_template, asked, key))).collect();
         let mut filter = Self { total: types.len(), without, ..Self::default() };
@@ -58,7 +62,7 @@ impl TypeFilter {
     }
 
     /// Returns the values that the excluded types have for a label, and the values that are required.
-    pub(super) fn mismatch_of(&self, key: String, types: usize) -> LabelMismatch {
+    pub(in crate::provision) fn mismatch_of(&self, key: String, types: usize) -> LabelMismatch {
         let found = self.found.get(&key).into_iter().flatten().take(SHOWN).cloned().collect();
         let asked = self.requirements.get(&key).map(|set| set.to_requirements(&key)).unwrap_or_default();
         LabelMismatch { key, types, found, asked }

@@ -6,15 +6,15 @@
 
 use crate::PlacementReason;
 
-use super::daemon_overhead::confirm_daemons;
 use super::finish::launches_by_now;
-use super::node_template::TemplateId;
-use super::topology::{Domain, RuleKind};
-use super::{Attempt, PodPlacement, PodRun, Solver};
+use crate::provision::capacity::node_template::TemplateId;
+use crate::provision::daemon_overhead::confirm_daemons;
+use crate::provision::topology::{Domain, RuleKind};
+use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
 
 /// Repeats rounds over the queue until a round places no pod. Tries pods without a spread constraint only after others were
 /// placed.
-pub(super) fn place_at_present(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
+pub(in crate::provision) fn place_at_present(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
     if !queue.iter().any(|run| is_spread(solver, run.shape)) {
         return;
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use crate::Resources;
 
-use super::Solver;
-use super::dimensions::add;
+use crate::provision::Solver;
+use crate::provision::demand::dimensions::add;
 
 /// Returns the cost of the cheapest single node for some pods.
-pub(super) fn cheapest_node(solver: &mut Solver<'_>, pods: &[usize]) -> Option<i64> {
+pub(in crate::provision) fn cheapest_node(solver: &mut Solver<'_>, pods: &[usize]) -> Option<i64> {
     let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();
     for pod in pods {
         *shapes.entry(solver.problem.demand_of[*pod]).or_default() += 1;

@@ -6,21 +6,20 @@
 
 use std::cmp::Ordering;
 
-use super::capacity::{NewNodeOption, SingleNodePrices};
-use super::daemon_overhead::{absent_daemons, count_daemons, daemon_counts, tolerates_daemons};
-use super::dimensions::{Amounts, add, times};
-use super::existing_node::attach;
-use super::fleet::next_planned;
-use super::new_node::NewNode;
-use super::node_template::TemplateId;
 use super::pin_zone::pinned_templates;
-use super::pool_template::Load;
-use super::strategy::LoadRule;
-use super::{Attempt, Solver};
+use crate::provision::capacity::node_template::TemplateId;
+use crate::provision::capacity::{NewNodeOption, SingleNodePrices};
+use crate::provision::daemon_overhead::{absent_daemons, count_daemons, daemon_counts, tolerates_daemons};
+use crate::provision::demand::dimensions::{Amounts, Load, add, times};
+use crate::provision::demand::{Attached, attach};
+use crate::provision::fleet::next_planned;
+use crate::provision::new_node::NewNode;
+use crate::provision::select_best::strategy::LoadRule;
+use crate::provision::{Attempt, Solver};
 
 /// Returns the cost of a separate launch, as far as known: limits and reservations may have changed since. [`Self::open`]
 /// computes the present one.
-pub(super) fn price_alone(solver: &mut Solver<'_>, attempt: Attempt) -> Option<i64> {
+pub(in crate::provision) fn price_alone(solver: &mut Solver<'_>, attempt: Attempt) -> Option<i64> {
     match solver.capacity.single_node_prices.get(&attempt) {
         Some(known) => known.best.as_ref().map(|option| option.cost),
         None => best_alone(solver, attempt, false).map(|option| option.cost),
@@ -28,7 +27,7 @@ pub(super) fn price_alone(solver: &mut Solver<'_>, attempt: Attempt) -> Option<i
 }
 
 /// Returns the maximum additional cost of a launch that a pod joins: the cost of a separate launch, or nothing.
-pub(super) fn price_limit(solver: &Solver<'_>, alone: i64) -> i64 {
+pub(in crate::provision) fn price_limit(solver: &Solver<'_>, alone: i64) -> i64 {
     match solver.progress.strategy.load {
         LoadRule::One | LoadRule::Own => alone,
         LoadRule::Fit | LoadRule::Fleet => 0,
@@ -36,7 +35,11 @@ pub(super) fn price_limit(solver: &Solver<'_>, alone: i64) -> i64 {
 }
 
 /// Opens a launch for the first pods; returns its position and how many of them it takes now.
-pub(super) fn open_node(solver: &mut Solver<'_>, attempt: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
+pub(in crate::provision) fn open_node(
+    solver: &mut Solver<'_>,
+    attempt: Attempt,
+    pods: &[usize],
+) -> Option<(usize, usize)> {
     let level = &solver.problem.demands[attempt.shape].levels[attempt.level];
     let settles = !level.keys.is_empty() || !level.temporary.is_empty() || !solver.daemons.is_empty();
     let option = best_alone(solver, attempt, settles)?;
@@ -62,7 +65,7 @@ pub(super) fn open_node(solver: &mut Solver<'_>, attempt: Attempt, pods: &[usize
         entry,
         slots: load.iter().map(|(of, count)| (*of, if *of == attempt.shape { own - now } else { *count })).collect(),
         ports: demand.shape.ports.clone(),
-        attached: super::existing_node::Attached::new(),
+        attached: Attached::new(),
         held,
         least: 0,
         lowered: option.lowered.clone(),

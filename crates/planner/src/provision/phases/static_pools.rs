@@ -1,17 +1,16 @@
 //! Static NodePools: they keep as many nodes as they have replicas, with or without pending pods. Their launches are opened
 //! before any pod is placed. Pods join them like any launch, and may narrow them within the template.
 
-use super::Solver;
-use super::daemon_overhead::{absent_daemons, count_daemons};
-use super::dimensions::Amounts;
-use super::existing_node::Attached;
-use super::new_node::NewNode;
-use super::node_template::TemplateId;
-use super::pool_template::Load;
-use super::topology::{Domain, KeyId};
+use crate::provision::Solver;
+use crate::provision::capacity::node_template::TemplateId;
+use crate::provision::daemon_overhead::{absent_daemons, count_daemons};
+use crate::provision::demand::Attached;
+use crate::provision::demand::dimensions::{Amounts, Load};
+use crate::provision::new_node::NewNode;
+use crate::provision::topology::{Domain, KeyId};
 
 /// Opens launches for the replicas that static NodePools lack, within their limits.
-pub(super) fn keep_static_pools(solver: &mut Solver<'_>) {
+pub(in crate::provision) fn keep_static_pools(solver: &mut Solver<'_>) {
     for base in solver.capacity.templates.fixed() {
         let pool = solver.capacity.templates.pool_template_of(base).pool;
         let missing = pool.replicas.unwrap_or(0).saturating_sub(pool.running);
@@ -24,7 +23,7 @@ pub(super) fn keep_static_pools(solver: &mut Solver<'_>) {
 }
 
 /// Opens one launch, on a reservation if there is one; reports whether it succeeded.
-pub(super) fn open_replica(solver: &mut Solver<'_>, base: TemplateId) -> bool {
+pub(in crate::provision) fn open_replica(solver: &mut Solver<'_>, base: TemplateId) -> bool {
     if solver.capacity.templates.get(base).requirements.iter().any(|(_, set)| set.is_empty()) {
         return false;
     }

@@ -8,13 +8,14 @@ use std::cmp::Reverse;
 
 use crate::PlacementReason;
 
-use super::{Attempt, PodKind, PodPlacement, PodRun, Solver};
+use super::queue::{place_nominated, take_up};
+use crate::provision::{Attempt, PodKind, PodPlacement, PodRun, Solver};
 
 /// Places pods up to the point where strategies differ; reports whether every pod has a place.
-pub(super) fn fill_existing_only(solver: &mut Solver<'_>) -> bool {
-    solver.place_nominated();
+pub(in crate::provision) fn fill_existing_only(solver: &mut Solver<'_>) -> bool {
+    place_nominated(solver);
     fill_in_turn(solver) && {
-        solver.take_up(PodKind::Buffer);
+        take_up(solver, PodKind::Buffer);
         fill_in_turn(solver)
     }
 }
@@ -36,7 +37,7 @@ fn fill_in_turn(solver: &mut Solver<'_>) -> bool {
 
 /// Places as many pods on existing nodes as possible without dropping a preference; a fleet is planned for the rest. Among
 /// pods of one priority, those with the fewest suitable nodes come first, so that other pods do not take these nodes.
-pub(super) fn fill_existing_nodes(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
+pub(in crate::provision) fn fill_existing_nodes(solver: &mut Solver<'_>, queue: &mut Vec<PodRun>) {
     let mut attempts: Vec<usize> =
         (0..queue.len()).filter(|run| !solver.problem.demands[queue[*run].shape].late).collect();
     attempts.sort_by_cached_key(|run| {

@@ -10,47 +10,49 @@ use std::sync::Arc;
 
 use crate::{CapacityType, Offering, Operator, Requirement, Requirements, Toleration, ValueSet, label};
 
-use super::dimensions::{Amounts, fits};
-use super::pool_template::{CandidateType, Load, PoolTemplate};
-use super::requirement_sets::{ClassId, RequirementSetId, RequirementSets, Tolerance, first_untolerated};
-use super::topology::{Counts, Domain, GroupId, HOST, KeyId, PossibleLabels, SpreadGroup, Topology};
+use super::pool_template::{CandidateType, PoolTemplate};
+use crate::provision::demand::dimensions::{Amounts, Load, fits};
+use crate::provision::demand::requirement_sets::{
+    ClassId, RequirementSetId, RequirementSets, Tolerance, first_untolerated,
+};
+use crate::provision::topology::{Counts, Domain, GroupId, HOST, KeyId, PossibleLabels, SpreadGroup, Topology};
 
-pub(super) type TemplateId = usize;
+pub(in crate::provision) type TemplateId = usize;
 
 /// A NodePool's requirements after the requirements of some pods were added.
 #[derive(Clone)]
-pub(super) struct NodeTemplate {
-    pub(super) pool_template: usize,
-    pub(super) requirements: Requirements,
+pub(in crate::provision) struct NodeTemplate {
+    pub(in crate::provision) pool_template: usize,
+    pub(in crate::provision) requirements: Requirements,
     /// Available types that satisfy the requirements, by cost, then by name. Reserved capacity counts only where the
     /// requirements name the reservation.
-    pub(super) entries: Arc<[PricedType]>,
+    pub(in crate::provision) entries: Arc<[PricedType]>,
     /// Candidates whose own labels satisfy the requirements, available or not.
     alike: Arc<[usize]>,
     /// For each topology key the single remaining value, if there is one.
-    pub(super) pins: Vec<Option<Domain>>,
+    pub(in crate::provision) pins: Vec<Option<Domain>>,
     /// Whether one of the types is available as spot.
-    pub(super) allows_spot: bool,
+    pub(in crate::provision) allows_spot: bool,
     /// Whether some label must keep several values.
-    pub(super) flexible: bool,
+    pub(in crate::provision) flexible: bool,
 }
 
 /// Available instance type with its price.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PricedType {
+pub(in crate::provision) struct PricedType {
     /// Its position among the template's candidates.
-    pub(super) candidate: usize,
+    pub(in crate::provision) candidate: usize,
     /// Cost of the cheapest offering for comparisons: price per unit of performance, plus the NodePool's fee.
-    pub(super) cost: i64,
+    pub(in crate::provision) cost: i64,
     /// Price of this offering, in micro-dollars per hour.
-    pub(super) price: i64,
+    pub(in crate::provision) price: i64,
     /// Capacity types in which the type is available.
-    pub(super) sold_as: CapacityTypes,
+    pub(in crate::provision) sold_as: CapacityTypes,
 }
 
 /// Set of capacity types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CapacityTypes(u8);
+pub(in crate::provision) struct CapacityTypes(u8);
 
 impl CapacityTypes {
     const ALL: [CapacityType; 3] = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
@@ -59,23 +61,23 @@ impl CapacityTypes {
         Self(1 << one as u8)
     }
 
-    pub(super) fn with(self, other: Self) -> Self {
+    pub(in crate::provision) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn contains(self, one: CapacityType) -> bool {
+    pub(in crate::provision) fn contains(self, one: CapacityType) -> bool {
         self.0 & Self::only(one).0 != 0
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = CapacityType> {
+    pub(in crate::provision) fn iter(self) -> impl Iterator<Item = CapacityType> {
         Self::ALL.into_iter().filter(move |one| self.contains(*one))
     }
 }
 
 /// All node templates of one plan.
 #[derive(Clone)]
-pub(super) struct NodeTemplates<'a> {
-    pub(super) pool_templates: Arc<[PoolTemplate<'a>]>,
+pub(in crate::provision) struct NodeTemplates<'a> {
+    pub(in crate::provision) pool_templates: Arc<[PoolTemplate<'a>]>,
     list: Vec<NodeTemplate>,
     known: BTreeMap<(usize, Requirements), TemplateId>,
     narrowed: BTreeMap<(TemplateId, RequirementSetId), Option<TemplateId>>,
@@ -92,7 +94,7 @@ pub(super) struct NodeTemplates<'a> {
 
 impl<'a> NodeTemplates<'a> {
     /// Creates one node template per pool template, with the same number.
-    pub(super) fn new(pool_templates: Vec<PoolTemplate<'a>>, topology: &mut Topology<'a>) -> Self {
+    pub(in crate::provision) fn new(pool_templates: Vec<PoolTemplate<'a>>, topology: &mut Topology<'a>) -> Self {
         let mut templates = Self {
             pool_templates: pool_templates.into(),
             list: Vec::new(),
@@ -114,31 +116,31 @@ impl<'a> NodeTemplates<'a> {
         templates
     }
 
-    pub(super) fn get(&self, template: TemplateId) -> &NodeTemplate {
+    pub(in crate::provision) fn get(&self, template: TemplateId) -> &NodeTemplate {
         &self.list[template]
     }
 
-    pub(super) fn pool_template_of(&self, template: TemplateId) -> &PoolTemplate<'a> {
+    pub(in crate::provision) fn pool_template_of(&self, template: TemplateId) -> &PoolTemplate<'a> {
         &self.pool_templates[self.list[template].pool_template]
     }
 
     /// Returns the candidate type of an entry.
-    pub(super) fn candidate(&self, template: TemplateId, entry: usize) -> &CandidateType<'a> {
+    pub(in crate::provision) fn candidate(&self, template: TemplateId, entry: usize) -> &CandidateType<'a> {
         &self.pool_template_of(template).candidates[self.list[template].entries[entry].candidate]
     }
 
     /// Returns templates of NodePools that launch nodes for pods.
-    pub(super) fn growing(&self) -> Range<TemplateId> {
+    pub(in crate::provision) fn growing(&self) -> Range<TemplateId> {
         0..self.pool_templates.iter().take_while(|pool_template| pool_template.pool.replicas.is_none()).count()
     }
 
     /// Returns templates of static NodePools that lack nodes.
-    pub(super) fn fixed(&self) -> Range<TemplateId> {
+    pub(in crate::provision) fn fixed(&self) -> Range<TemplateId> {
         self.growing().end..self.pool_templates.len()
     }
 
     /// Returns templates of the non-static NodePools whose taints are tolerated; `PreferNoSchedule` taints are ignored.
-    pub(super) fn bases_tolerated(&self, tolerations: &[Toleration]) -> Vec<TemplateId> {
+    pub(in crate::provision) fn bases_tolerated(&self, tolerations: &[Toleration]) -> Vec<TemplateId> {
         let tolerates = |pool_template: &PoolTemplate<'_>| {
             first_untolerated(tolerations, &pool_template.pool.taints, Tolerance::Lenient).is_none()
         };
@@ -146,7 +148,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the template with one more set of requirements; `None` when they conflict or no type is left.
-    pub(super) fn narrowed(
+    pub(in crate::provision) fn narrowed(
         &mut self,
         template: TemplateId,
         alternative: RequirementSetId,
@@ -166,7 +168,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the template with one value for a key.
-    pub(super) fn pinned(
+    pub(in crate::provision) fn pinned(
         &mut self,
         template: TemplateId,
         key: KeyId,
@@ -184,7 +186,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the template that draws on one capacity reservation.
-    pub(super) fn reserved(
+    pub(in crate::provision) fn reserved(
         &mut self,
         template: TemplateId,
         id: &str,
@@ -197,7 +199,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the template restricted to some of its types.
-    pub(super) fn of_types(
+    pub(in crate::provision) fn of_types(
         &mut self,
         template: TemplateId,
         entries: &[usize],
@@ -210,7 +212,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the templates that result from the alternatives of a class, in their order; none when a taint is not tolerated.
-    pub(super) fn for_class(
+    pub(in crate::provision) fn for_class(
         &mut self,
         template: TemplateId,
         class: ClassId,
@@ -234,7 +236,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Reports whether pods of a class can use launches of the template without narrowing it.
-    pub(super) fn suits_as_it_is(
+    pub(in crate::provision) fn suits_as_it_is(
         &self,
         template: TemplateId,
         class: ClassId,
@@ -253,7 +255,12 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the values of a key that the template leaves open, in the order of their names.
-    pub(super) fn values(&mut self, template: TemplateId, key: KeyId, topology: &mut Topology<'a>) -> Arc<[Domain]> {
+    pub(in crate::provision) fn values(
+        &mut self,
+        template: TemplateId,
+        key: KeyId,
+        topology: &mut Topology<'a>,
+    ) -> Arc<[Domain]> {
         if let Some(known) = self.values.get(&(template, key)) {
             return known.clone();
         }
@@ -265,7 +272,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the values of a label that the types of a template, or the claim itself, can give a node.
-    pub(super) fn value_names(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
+    pub(in crate::provision) fn value_names(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
         let template = &self.list[template];
         let pool_template = &self.pool_templates[template.pool_template];
         let set = template.requirements.get(key);
@@ -293,7 +300,7 @@ impl<'a> NodeTemplates<'a> {
 
     /// Returns the values that a label may have on launches of an unchanged template. For a label that the claim itself must
     /// set, returns the value that the claim will receive; for an optional label, returns none.
-    pub(super) fn settled_values(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
+    pub(in crate::provision) fn settled_values(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
         let pool_template = self.pool_template_of(template);
         if pool_template.sold_by.contains(key) || pool_template.decides(key) {
             return self.value_names(template, key);
@@ -303,14 +310,14 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Reports whether a key is fixed in a template: its nodes will have one known value, or lack the label.
-    pub(super) fn settles(&self, template: TemplateId, key: KeyId, topology: &Topology<'a>) -> bool {
+    pub(in crate::provision) fn settles(&self, template: TemplateId, key: KeyId, topology: &Topology<'a>) -> bool {
         let lacks = || self.value_names(template, topology.key_name(key)).is_empty();
         self.list[template].pins[key].is_some()
             || *self.lacking.borrow_mut().entry((template, key)).or_insert_with(lacks)
     }
 
     /// Returns whether a spread counts pods on a launch of this template.
-    pub(super) fn counts(
+    pub(in crate::provision) fn counts(
         &self,
         template: TemplateId,
         id: GroupId,
@@ -325,7 +332,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the possible values of a label on a node of this template, however the template is narrowed later.
-    pub(super) fn outlook(&self, template: TemplateId, key: &str) -> PossibleLabels {
+    pub(in crate::provision) fn outlook(&self, template: TemplateId, key: &str) -> PossibleLabels {
         let own = &self.list[template];
         let pool_template = &self.pool_templates[own.pool_template];
         let values = self.value_names(template, key);
@@ -340,7 +347,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the positions of entries, from one on, that hold a load.
-    pub(super) fn holding<'f>(
+    pub(in crate::provision) fn holding<'f>(
         &'f self,
         template: TemplateId,
         from: usize,
@@ -352,7 +359,7 @@ impl<'a> NodeTemplates<'a> {
     }
 
     /// Returns the cheapest entry that holds these amounts alone.
-    pub(super) fn first_fit(&mut self, template: TemplateId, amounts: &Amounts) -> Option<usize> {
+    pub(in crate::provision) fn first_fit(&mut self, template: TemplateId, amounts: &Amounts) -> Option<usize> {
         if let Some(known) = self.first_fits.get(&(template, amounts.clone())) {
             return *known;
         }
@@ -470,7 +477,12 @@ impl PoolTemplate<'_> {
 
 impl<'a> CandidateType<'a> {
     /// Adds the values that a label can have on a node of this type from one of these offerings.
-    pub(super) fn values(&self, sold: impl Iterator<Item = &'a Offering>, key: &str, values: &mut BTreeSet<&'a str>) {
+    pub(in crate::provision) fn values(
+        &self,
+        sold: impl Iterator<Item = &'a Offering>,
+        key: &str,
+        values: &mut BTreeSet<&'a str>,
+    ) {
         let kind = self.offer.kind;
         let mut sold = sold.peekable();
         if sold.peek().is_none() {

@@ -6,20 +6,19 @@
 
 use std::collections::BTreeSet;
 
-use super::daemon_overhead::{confirm_daemons, count_daemons};
 use super::finish::launches_by_now;
-use super::node_template::TemplateId;
-use super::relocation::count_residents;
-use super::topology::{Domain, HOST, KnownDomains};
-use super::{Attempt, PodPlacement, Solver};
+use crate::provision::capacity::node_template::TemplateId;
+use crate::provision::daemon_overhead::{confirm_daemons, count_daemons};
+use crate::provision::topology::{Domain, HOST, KnownDomains};
+use crate::provision::{Attempt, PodPlacement, Solver};
 
 /// Reports whether every pod can be bound where it was planned. Discards the counts of the plan.
-pub(super) fn rehearse(solver: &mut Solver<'_>) -> bool {
+pub(in crate::provision) fn rehearse(solver: &mut Solver<'_>) -> bool {
     if solver.daemons.is_empty() {
         return true;
     }
     solver.topology.begin_again();
-    count_residents(solver);
+    solver.count_residents();
     solver.daemons.forget_doubts();
     (0..solver.new_nodes.list.len()).for_each(|claim| count_daemons(solver, claim));
     confirm_daemons(solver);
@@ -67,7 +66,7 @@ fn admits_now(solver: &mut Solver<'_>, shape: usize, place: PodPlacement, launch
 
 /// Returns domains that the plan's launches open and that a spread did not count. If pods have no place, also returns groups
 /// to which the launches would have added more pods than the plan allows. Consumes the plan, because it is rehearsed.
-pub(super) fn new_domains(solver: &mut Solver<'_>) -> KnownDomains {
+pub(in crate::provision) fn new_domains(solver: &mut Solver<'_>) -> KnownDomains {
     let mut templates: Vec<TemplateId> = solver.new_nodes.list.iter().map(|claim| claim.template).collect();
     templates.sort_unstable();
     templates.dedup();

@@ -7,14 +7,15 @@ use crate::{
     ValueSet, label,
 };
 
-use super::Solver;
-use super::capacity::Capacity;
-use super::new_node::NewNode;
-use super::node_template::{CapacityTypes, TemplateId};
-use super::pool_template::{Load, PoolTemplate};
-use super::topology::Domain;
+use crate::provision::Solver;
+use crate::provision::capacity::Capacity;
+use crate::provision::capacity::node_template::{CapacityTypes, TemplateId};
+use crate::provision::capacity::pool_template::PoolTemplate;
+use crate::provision::demand::dimensions::Load;
+use crate::provision::new_node::NewNode;
+use crate::provision::topology::Domain;
 
-pub(super) fn finish(mut solver: Solver<'_>) -> Plan {
+pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
     let claims = std::mem::take(&mut solver.new_nodes.list);
     let launches: Vec<Launch> = claims.into_iter().map(|claim| to_launch(&mut solver, claim)).collect();
     Plan {
@@ -52,11 +53,11 @@ fn pools_without_offerings(solver: &Solver<'_>) -> Vec<String> {
     names
 }
 
-pub(super) fn to_launch(solver: &mut Solver<'_>, claim: NewNode) -> Launch {
+pub(in crate::provision) fn to_launch(solver: &mut Solver<'_>, claim: NewNode) -> Launch {
     let (mut requests, used) = solver.problem.requests_of(&claim);
     let load = Load { used: &used, ..claim.load() };
     let fitting: Vec<usize> = solver.capacity.templates.holding(claim.template, 0, load).collect();
-    let listed = solver.capacity.take_types(&claim, fitting);
+    let listed = solver.capacity.take_types(claim.template, &claim.held, fitting);
     let list = solver.capacity.type_list(claim.template, listed);
     let template = solver.capacity.templates.get(claim.template);
     let pool_template = &solver.capacity.templates.pool_templates[template.pool_template];
@@ -125,12 +126,12 @@ fn settle(requirements: &mut Requirements, pool_template: &PoolTemplate<'_>) {
 }
 
 /// Returns the launches and their sites, each narrowed to the types that hold its present pods.
-pub(super) fn launches_by_now(solver: &mut Solver<'_>) -> Vec<(TemplateId, Domain)> {
+pub(in crate::provision) fn launches_by_now(solver: &mut Solver<'_>) -> Vec<(TemplateId, Domain)> {
     let all = 0..solver.new_nodes.list.len();
     all.map(|launch| (present_template(solver, launch), solver.new_nodes.list[launch].site)).collect()
 }
 
-pub(super) fn present_template(solver: &mut Solver<'_>, launch: usize) -> TemplateId {
+pub(in crate::provision) fn present_template(solver: &mut Solver<'_>, launch: usize) -> TemplateId {
     let claim = &solver.new_nodes.list[launch];
     let (_, used) = solver.problem.requests_of(claim);
     let entries: Vec<usize> =
@@ -139,7 +140,7 @@ pub(super) fn present_template(solver: &mut Solver<'_>, launch: usize) -> Templa
 }
 
 /// Returns launches to the cheapest type that holds their actual pods, without unused slots.
-pub(super) fn trim_launches(solver: &mut Solver<'_>) {
+pub(in crate::provision) fn trim_launches(solver: &mut Solver<'_>) {
     for position in 0..solver.new_nodes.list.len() {
         let claim = &solver.new_nodes.list[position];
         if claim.slots.iter().all(|(_, kept)| *kept == 0) {
@@ -155,7 +156,7 @@ pub(super) fn trim_launches(solver: &mut Solver<'_>) {
 }
 
 /// Returns the score of this solution.
-pub(super) fn score(solver: &Solver<'_>) -> Score {
+pub(in crate::provision) fn score(solver: &Solver<'_>) -> Score {
     let placed = solver.outcome.order.len();
     let cost = solver
         .new_nodes
@@ -166,4 +167,4 @@ pub(super) fn score(solver: &Solver<'_>) -> Score {
 }
 
 /// Score of a solution, lower is better: pods without a place, cost of its launches, number of launches.
-pub(super) type Score = (usize, i64, usize);
+pub(in crate::provision) type Score = (usize, i64, usize);

@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::{Resources, Stage};
 
-use super::demand::Demand;
-use super::dimensions::{Amounts, Dimensions, fits};
-use super::existing_node::ExistingNodes;
+use super::Relocator;
 use super::price_bound::cheapest_node;
-use super::relocation::Relocator;
-use super::topology::Domain;
-use super::{PodPlacement, Solver};
+use crate::provision::demand::Demand;
+use crate::provision::demand::dimensions::{Amounts, Dimensions, fits};
+use crate::provision::existing_node::ExistingNodes;
+use crate::provision::topology::Domain;
+use crate::provision::{PodPlacement, Solver};
 
 /// Memory per millicore in comparisons of sizes, as in the order of evictions.
 const MEMORY_PER_MILLICORE: i64 = (4 << 30) / 1000;
@@ -30,7 +30,7 @@ const MEMORY_PER_MILLICORE: i64 = (4 << 30) / 1000;
 const ABREAST: usize = 32;
 
 /// Free capacity of nodes after kube-scheduler's placement for all kept commands.
-pub(super) struct SchedulerModel {
+pub(in crate::provision) struct SchedulerModel {
     nodes: Vec<NodeCapacity>,
     /// Open nodes, the emptiest first.
     emptiest: BTreeSet<(Reverse<i64>, usize)>,
@@ -48,14 +48,14 @@ struct NodeCapacity {
 
 /// Effects of the pods of one trial.
 #[derive(Default)]
-pub(super) struct SimulatedPlacement {
+pub(in crate::provision) struct SimulatedPlacement {
     left: BTreeMap<usize, Amounts>,
     /// Positions of pods without capacity.
     over: Vec<usize>,
 }
 
 impl SchedulerModel {
-    pub(super) fn new(existing: &ExistingNodes<'_>, dimensions: &Dimensions) -> Self {
+    pub(in crate::provision) fn new(existing: &ExistingNodes<'_>, dimensions: &Dimensions) -> Self {
         let capacity = |node: usize| {
             let whole = dimensions.amounts(&existing.list[node].node.allocatable);
             let left = existing.left(node).map_or_else(|| vec![0; whole.len()].into(), Amounts::from);
@@ -70,7 +70,7 @@ impl SchedulerModel {
     }
 
     /// Reports whether kube-scheduler may place pods there that the plan assigned to future nodes.
-    pub(super) fn is_sought(&self, node: usize) -> bool {
+    pub(in crate::provision) fn is_sought(&self, node: usize) -> bool {
         self.sought.contains(&node)
     }
 
@@ -79,11 +79,11 @@ impl SchedulerModel {
     }
 
     /// Excludes a node from kube-scheduler's placement.
-    pub(super) fn close(&mut self, node: usize) {
+    pub(in crate::provision) fn close(&mut self, node: usize) {
         self.emptiest.remove(&self.rank(node));
     }
 
-    pub(super) fn widen(&mut self, node: usize, by: &[i64]) {
+    pub(in crate::provision) fn widen(&mut self, node: usize, by: &[i64]) {
         let left = self.nodes[node].left.iter().zip(by).map(|(left, by)| left + by).collect();
         self.leave(node, left);
     }
@@ -258,7 +258,7 @@ impl Relocator<'_> {
     }
 
     /// Keeps the last trial.
-    pub(super) fn keep_scattered(&mut self) {
+    pub(in crate::provision) fn keep_scattered(&mut self) {
         self.scatter_trial();
         let Some(before) = &mut self.before else { return };
         for (node, left) in before.simulated_placement.take().unwrap_or_default().left {

@@ -4,16 +4,16 @@
 //! pinned to one. Among the domains that the rules allow, the launch prefers one that adds no unexpected domain to a spread.
 //! Then cost, number of pods and name decide, the lowest first.
 
-use super::daemon_overhead::{daemon_counts, keys_of_daemons};
-use super::node_template::TemplateId;
-use super::topology::DaemonCounts;
-use super::{Attempt, Solver};
+use crate::provision::capacity::node_template::TemplateId;
+use crate::provision::daemon_overhead::{daemon_counts, keys_of_daemons};
+use crate::provision::topology::DaemonCounts;
+use crate::provision::{Attempt, Solver};
 
 /// Returns the variants of a template with a fixed value for each relevant key, as the rules allow; best first. A key is
 /// relevant to the pods, to DaemonSet pods of the node, or to a spread that may count there. A label that the new node will
 /// not have is fixed too: it belongs to no domain, which satisfies anti-affinity. A launch that is not opened yet (`fresh`)
 /// adds its DaemonSet pods.
-pub(super) fn pinned_templates(
+pub(in crate::provision) fn pinned_templates(
     solver: &mut Solver<'_>,
     template: TemplateId,
     attempt: Attempt,

@@ -1,7 +1,7 @@
 //! Free capacity of each existing node, in adjacent rows, so that a search over mostly full nodes reads nothing else. Each
 //! stretch of rows has the maximum of its nodes, so the search skips a stretch without enough capacity at once.
 
-use super::dimensions::{Amounts, fits};
+use crate::provision::demand::dimensions::{Amounts, fits};
 
 /// Free capacity of a closed node: less than any node has that pods filled.
 const CLOSED: i64 = i64::MIN / 4;
@@ -10,7 +10,7 @@ const STRETCH: usize = 32;
 
 /// One row per node, in the order in which nodes are tried.
 #[derive(Clone)]
-pub(super) struct FreeCapacity {
+pub(in crate::provision) struct FreeCapacity {
     width: usize,
     rows: Vec<i64>,
     /// Maximum of each dimension over the nodes of a stretch, by stretch.
@@ -18,7 +18,7 @@ pub(super) struct FreeCapacity {
 }
 
 impl FreeCapacity {
-    pub(super) fn new(nodes: &[Amounts]) -> Self {
+    pub(in crate::provision) fn new(nodes: &[Amounts]) -> Self {
         let width = nodes.first().map_or(0, |row| row.len());
         let stretches = nodes.len().div_ceil(STRETCH);
         let mut free = Self { width, rows: nodes.concat(), most: vec![0; stretches * width] };
@@ -27,42 +27,42 @@ impl FreeCapacity {
     }
 
     /// Returns the free capacity of a node.
-    pub(super) fn row(&self, node: usize) -> &[i64] {
+    pub(in crate::provision) fn row(&self, node: usize) -> &[i64] {
         &self.rows[node * self.width..][..self.width]
     }
 
     /// Returns the number of nodes from this one on that certainly have too little: the rest of its stretch, or zero if the
     /// stretch may have enough.
-    pub(super) fn full_from(&self, node: usize, asked: &[i64]) -> usize {
+    pub(in crate::provision) fn full_from(&self, node: usize, asked: &[i64]) -> usize {
         let most = &self.most[node / STRETCH * self.width..][..self.width];
         if fits(asked, most) { 0 } else { STRETCH - node % STRETCH }
     }
 
     /// Subtracts an amount from a node.
-    pub(super) fn take(&mut self, node: usize, asked: &[i64]) {
+    pub(in crate::provision) fn take(&mut self, node: usize, asked: &[i64]) {
         let left = &mut self.rows[node * self.width..][..self.width];
         left.iter_mut().zip(asked).for_each(|(left, asked)| *left -= asked);
     }
 
     /// Restores an earlier row of a node.
-    pub(super) fn put_back(&mut self, node: usize, row: &[i64]) {
+    pub(in crate::provision) fn put_back(&mut self, node: usize, row: &[i64]) {
         self.rows[node * self.width..][..self.width].copy_from_slice(row);
         self.settle(node);
     }
 
     /// Leaves no capacity on a node.
-    pub(super) fn close(&mut self, node: usize) {
+    pub(in crate::provision) fn close(&mut self, node: usize) {
         self.rows[node * self.width..][..self.width].fill(CLOSED);
         self.settle(node);
     }
 
     /// Reports whether a node was closed.
-    pub(super) fn is_closed(&self, node: usize) -> bool {
+    pub(in crate::provision) fn is_closed(&self, node: usize) -> bool {
         self.row(node).first().is_some_and(|left| *left <= CLOSED)
     }
 
     /// Updates the maximum of a node's stretch after amounts were subtracted.
-    pub(super) fn settle(&mut self, node: usize) {
+    pub(in crate::provision) fn settle(&mut self, node: usize) {
         self.sum_up(node / STRETCH);
     }
 

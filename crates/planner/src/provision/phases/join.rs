@@ -7,18 +7,17 @@ use std::borrow::Cow;
 
 use crate::{HostPort, Pod};
 
-use super::daemon_overhead::collect_daemons;
-use super::dimensions::{Amounts, add, times};
-use super::existing_node::{asked, attach};
-use super::limits::Footprint;
-use super::new_node::NewNode;
-use super::node_template::TemplateId;
 use super::pin_zone::pinned_templates;
-use super::pool_template::Load;
-use super::{Attempt, Solver};
+use crate::provision::capacity::limits::Footprint;
+use crate::provision::capacity::node_template::TemplateId;
+use crate::provision::daemon_overhead::collect_daemons;
+use crate::provision::demand::dimensions::{Amounts, Load, add, times};
+use crate::provision::demand::{asked, attach};
+use crate::provision::new_node::NewNode;
+use crate::provision::{Attempt, Solver};
 
 /// A launch after some pods have joined.
-pub(super) struct JoinOption {
+pub(in crate::provision) struct JoinOption {
     template: TemplateId,
     used: Amounts,
     entry: usize,
@@ -42,7 +41,7 @@ struct JoinSearch<'s, 'a> {
 
 /// Places as many of the pods as possible in the first open launch that takes one, and returns its position and their
 /// number. `alone` is the cost of a separate launch, if one is possible.
-pub(super) fn join_launch(
+pub(in crate::provision) fn join_launch(
     solver: &mut Solver<'_>,
     attempt: Attempt,
     pods: &[usize],
@@ -71,7 +70,11 @@ pub(super) fn join_launch(
 }
 
 /// Places pods in a launch that keeps slots for their shape, as far as topology rules allow now.
-pub(super) fn fill_slots(solver: &mut Solver<'_>, attempt: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
+pub(in crate::provision) fn fill_slots(
+    solver: &mut Solver<'_>,
+    attempt: Attempt,
+    pods: &[usize],
+) -> Option<(usize, usize)> {
     let class = solver.problem.demands[attempt.shape].levels[attempt.level].class;
     for position in solver.new_nodes.with_slots(attempt.shape) {
         let template = solver.new_nodes.list[position].template;

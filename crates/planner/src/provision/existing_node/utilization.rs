@@ -9,9 +9,9 @@ use crate::{Overload, Size};
 
 /// Utilization limits by existing node, and usage of pods.
 #[derive(Clone, Default)]
-pub(super) struct UtilizationLimits<'a> {
+pub(in crate::provision) struct UtilizationLimits<'a> {
     /// Whether the limits apply.
-    pub(super) applied: bool,
+    pub(in crate::provision) applied: bool,
     /// Limits by node; empty while no pod moves.
     limits: Vec<Option<UtilizationLimit>>,
     /// Usage by pod.
@@ -21,7 +21,11 @@ pub(super) struct UtilizationLimits<'a> {
 }
 
 impl<'a> UtilizationLimits<'a> {
-    pub(super) fn new(limits: Vec<Option<UtilizationLimit>>, uses: &'a [Size], demand_of: &[usize]) -> Self {
+    pub(in crate::provision) fn new(
+        limits: Vec<Option<UtilizationLimit>>,
+        uses: &'a [Size],
+        demand_of: &[usize],
+    ) -> Self {
         let shapes = demand_of.iter().max().map_or(0, |last| last + 1);
         let mut least = vec![Size { cpu: i64::MAX, memory: i64::MAX }; shapes];
         for (shape, used) in demand_of.iter().zip(uses) {
@@ -31,12 +35,12 @@ impl<'a> UtilizationLimits<'a> {
     }
 
     /// Returns the overload that the pod would cause on a node, if any.
-    pub(super) fn overload(&self, node: usize, pod: usize) -> Option<Overload> {
+    pub(in crate::provision) fn overload(&self, node: usize, pod: usize) -> Option<Overload> {
         self.overload_with(node, self.uses.get(pod))
     }
 
     /// Reports whether a node can take no more pods of a shape.
-    pub(super) fn is_too_much_for_all(&self, node: usize, shape: usize) -> bool {
+    pub(in crate::provision) fn is_too_much_for_all(&self, node: usize, shape: usize) -> bool {
         self.overload_with(node, self.least.get(shape)).is_some()
     }
 
@@ -48,7 +52,7 @@ impl<'a> UtilizationLimits<'a> {
     }
 
     /// Returns how many of these pods a node can take together, counted from the first.
-    pub(super) fn most(&self, node: usize, pods: &[usize]) -> usize {
+    pub(in crate::provision) fn most(&self, node: usize, pods: &[usize]) -> usize {
         let Some(mut limit) = self.get(node).filter(|_| self.applied) else { return pods.len() };
         let fits = |pod: &&usize| {
             let used = self.uses.get(**pod).copied().unwrap_or_default();
@@ -59,17 +63,17 @@ impl<'a> UtilizationLimits<'a> {
         pods.iter().take_while(fits).count()
     }
 
-    pub(super) fn take(&mut self, node: usize, pod: usize) {
+    pub(in crate::provision) fn take(&mut self, node: usize, pod: usize) {
         if let Some((Some(limit), used)) = self.limits.get_mut(node).zip(self.uses.get(pod)) {
             limit.add(*used);
         }
     }
 
-    pub(super) fn get(&self, node: usize) -> Option<UtilizationLimit> {
+    pub(in crate::provision) fn get(&self, node: usize) -> Option<UtilizationLimit> {
         self.limits.get(node).copied().flatten()
     }
 
-    pub(super) fn put_back(&mut self, node: usize, before: Option<UtilizationLimit>) {
+    pub(in crate::provision) fn put_back(&mut self, node: usize, before: Option<UtilizationLimit>) {
         if let Some(limit) = self.limits.get_mut(node) {
             *limit = before;
         }

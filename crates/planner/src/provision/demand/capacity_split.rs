@@ -14,7 +14,7 @@ use crate::{
 
 /// Part of a pod in the split of its workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SplitPart {
+pub(in crate::provision) enum SplitPart {
     /// The pod runs wherever it is cheapest.
     #[default]
     Free,
@@ -28,12 +28,12 @@ pub(super) enum SplitPart {
 
 impl SplitPart {
     /// Returns the requirement that the split adds to the pod.
-    pub(super) fn requires(self) -> Option<Requirement> {
+    pub(in crate::provision) fn requires(self) -> Option<Requirement> {
         (self == Self::Base).then(|| side(CapacityType::OnDemand))
     }
 
     /// Returns the capacity type that the pod prefers, with its requirement.
-    pub(super) fn prefers(self) -> Option<(CapacityType, Requirement)> {
+    pub(in crate::provision) fn prefers(self) -> Option<(CapacityType, Requirement)> {
         match self {
             Self::Preferred(of) => Some((of, side(of))),
             _ => None,
@@ -41,7 +41,7 @@ impl SplitPart {
     }
 
     /// Returns the preference that was dropped.
-    pub(super) fn dropped(self) -> Option<Preference> {
+    pub(in crate::provision) fn dropped(self) -> Option<Preference> {
         match self {
             Self::Dropped(of) => Some(Preference::Share { of }),
             _ => None,
@@ -49,7 +49,7 @@ impl SplitPart {
     }
 
     /// Returns the part that applies to the placement: a dropped preference does not count.
-    pub(super) fn in_force(self) -> Self {
+    pub(in crate::provision) fn in_force(self) -> Self {
         if matches!(self, Self::Dropped(_)) { Self::Free } else { self }
     }
 }
@@ -74,7 +74,7 @@ struct SplitTally {
 }
 
 /// Returns the part of every pod, in the order of the snapshot.
-pub(super) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
+pub(in crate::provision) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
     let mut parts = vec![SplitPart::Free; snapshot.pods.len()];
     let mut workloads: BTreeMap<&CapacitySplit, SplitTally> = BTreeMap::new();
     let mut moving: BTreeSet<&str> = BTreeSet::new();
@@ -160,7 +160,7 @@ fn is_spot(node: &Node) -> Option<bool> {
 }
 
 /// Returns the parts with all preferences dropped, if there are any and the plan leaves a pod unschedulable.
-pub(super) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Arc<[SplitPart]>> {
+pub(in crate::provision) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Arc<[SplitPart]>> {
     let waits = plan.report.pods.iter().any(|verdict| matches!(verdict, PodVerdict::Unschedulable { .. }));
     let drop = |part: &SplitPart| match part {
         SplitPart::Preferred(of) => SplitPart::Dropped(*of),
@@ -172,7 +172,7 @@ pub(super) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Ar
 
 /// Exchanges parts between unschedulable pods of a base and placed pods of their workload that are not part of the base. `turn`
 /// selects the shape of the placed pods. Returns `None` where there are none.
-pub(super) fn exchanged(
+pub(in crate::provision) fn exchanged(
     snapshot: &Snapshot,
     parts: &[SplitPart],
     plan: &Plan,
