@@ -59,6 +59,8 @@ use phases::open_node::{open_node, price_alone, price_limit};
 use phases::queue::{place_nominated, take_up};
 use reasons::pool_mismatches;
 use select_best::strategy::{ALWAYS, LoadRule, Strategy};
+use topology::bound_counts::{add_bound_terms, count_bound, find_reachable};
+use topology::leaving_pods::add_resident;
 use topology::{CountedPods, Counts, Domain, Membership, Spot, Topology};
 
 /// Places every pod of the snapshot or reports a reason: the best of several solutions, the first among equals.
@@ -218,13 +220,13 @@ impl<'a> Solver<'a> {
         let shared = SharedClaims::new(snapshot, compiler.topology);
         let (mut demands, demand_of) = shared.demands(snapshot, parts, &mut compiler);
         let bound = BoundPods::new(snapshot);
-        topology.add_bound_terms(snapshot, &bound);
+        add_bound_terms(&mut topology, snapshot, &bound);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
-        topology.count_bound(snapshot, &bound, &requirement_sets, &shared);
+        count_bound(&mut topology, snapshot, &bound, &requirement_sets, &shared);
         let daemons = DaemonOverhead::new(snapshot, &mut topology);
         demands.iter_mut().for_each(|demand| demand.late = demand.refers_to(&known.joined));
         let mut templates = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
-        topology.find_reachable(&mut templates, &requirement_sets, known);
+        find_reachable(&mut topology, &mut templates, &requirement_sets, known);
         let mut solver = Self {
             existing: ExistingNodes::new(snapshot, &dimensions, &daemons, &topology),
             new_nodes: NewNodes::default(),
@@ -279,7 +281,7 @@ impl<'a> Solver<'a> {
                 let demand = self.problem.demand(resident.pod);
                 let membership = Membership { counts: &demand.counts, holds: &demand.holds };
                 if !demand.counts.is_empty() || !demand.holds.is_empty() {
-                    self.topology.settle_in(membership, resident.site);
+                    add_resident(&mut self.topology, membership, resident.site);
                 }
             }
         }

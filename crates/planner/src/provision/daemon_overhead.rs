@@ -11,6 +11,10 @@ use super::capacity::pool_template::DaemonDemand;
 use super::demand::{Demand, PreferenceLevel};
 use super::phases::finish::present_template;
 use super::topology;
+use super::topology::daemon_counts::{
+    add_daemons, admit_daemons, begin_groups, brought_pods, confirm_pods, exceeded_groups, expect_pods, record_limits,
+    withdraw_pods,
+};
 use super::topology::{
     CountedPods, Counts, DaemonCounts, Domain, GroupId, HOST, KeyId, Membership, Rule, RuleKind, Spot, Topology,
 };
@@ -146,7 +150,7 @@ impl<'a> DaemonOverhead<'a> {
                     let spot = Spot { site: Some(site), pins: None };
                     topology.record(membership, spot, CountedPods { count: 1, there }, |_, _| Counts::Never);
                     if snapshot.nodes[site as usize].stage != Stage::Initialized {
-                        topology.expect(&member.counts, spot);
+                        expect_pods(topology, &member.counts, spot);
                     }
                 }
             }
@@ -221,12 +225,12 @@ pub(super) fn begin_daemons(solver: &mut Solver<'_>, strict: bool) {
         let (coming, _) = solver.daemons.with(base, &solver.capacity.templates, &solver.topology);
         let members = coming.iter().map(|(member, there)| (solver.daemons.members[*member].counts.clone(), *there));
         for (id, count) in
-            solver.topology.brought(members, base, &solver.capacity.templates, &solver.problem.requirement_sets)
+            brought_pods(&solver.topology, members, base, &solver.capacity.templates, &solver.problem.requirement_sets)
         {
             least.entry(id).and_modify(|known| *known = count.min(*known)).or_insert(count);
         }
     }
-    solver.topology.begin(&least, strict);
+    begin_groups(&mut solver.topology, &least, strict);
 }
 
 /// Reports whether a pod tolerates the DaemonSet pods of a new launch, and they tolerate it, and all placed pods tolerate
@@ -243,7 +247,7 @@ pub(super) fn tolerates_daemons(solver: &mut Solver<'_>, template: TemplateId, a
         member.tolerates(demand, level) && member.may_come(template, &solver.capacity.templates, &solver.topology)
     });
     let spot = Spot { site: Some(solver.next_site()), pins: Some(&solver.capacity.templates.get(template).pins) };
-    let not_tolerated = solver.topology.exceeded_by(&daemons, spot);
+    let not_tolerated = exceeded_groups(&solver.topology, &daemons, spot);
     solver.daemons.not_tolerated.extend(&not_tolerated);
     borne
         && not_tolerated.is_empty()
@@ -259,7 +263,7 @@ pub(super) fn daemon_counts(solver: &mut Solver<'_>, template: TemplateId) -> Da
             |id, spread: &_| solver.capacity.templates.counts(template, id, spread, &solver.problem.requirement_sets);
         for (member, there) in coming.iter() {
             let groups = &solver.daemons.members[*member].counts;
-            solver.topology.count_daemons(&mut daemons, groups, CountedPods { count: 1, there: *there }, suits);
+            add_daemons(&solver.topology, &mut daemons, groups, CountedPods { count: 1, there: *there }, suits);
         }
     }
     daemons
@@ -272,10 +276,10 @@ pub(super) fn note_limits(solver: &mut Solver<'_>, attempt: Attempt, place: PodP
     }
     let rules = solver.problem.demands[attempt.shape].strict_rules();
     match place {
-        PodPlacement::Existing(node) => solver.topology.note_limits(rules, solver.existing.list[node].spot()),
+        PodPlacement::Existing(node) => record_limits(&mut solver.topology, rules, solver.existing.list[node].spot()),
         PodPlacement::New(claim) => {
             let claim = &solver.new_nodes.list[claim];
-            solver.topology.note_limits(rules, claim.spot(solver.capacity.templates.get(claim.template)));
+            record_limits(&mut solver.topology, rules, claim.spot(solver.capacity.templates.get(claim.template)));
         }
     }
 }
@@ -303,7 +307,8 @@ pub(super) fn count_daemons(solver: &mut Solver<'_>, claim: usize) {
         solver.daemons.doubtful.extend(doubtful.map(|(member, _)| (claim, *member)));
     }
     let spot = solver.new_nodes.list[claim].spot(solver.capacity.templates.get(template));
-    solver.topology.admits_daemons(
+    admit_daemons(
+        &mut solver.topology,
         &daemons,
         spot,
         template,
@@ -316,12 +321,12 @@ pub(super) fn count_daemons(solver: &mut Solver<'_>, claim: usize) {
         let suits =
             |id, spread: &_| solver.capacity.templates.counts(template, id, spread, &solver.problem.requirement_sets);
         solver.topology.record(membership, spot, CountedPods { count: 1, there: *there }, suits);
-        solver.topology.expect(&member.counts, spot);
+        expect_pods(&mut solver.topology, &member.counts, spot);
         for pins in &open {
             let somewhere = Spot { site: None, pins: Some(pins) };
             let pods = CountedPods { count: 1, there: Counts::Perhaps };
             solver.topology.record(membership, somewhere, pods, suits);
-            solver.topology.expect(&member.counts, somewhere);
+            expect_pods(&mut solver.topology, &member.counts, somewhere);
         }
     }
     if !open.is_empty() {
@@ -342,7 +347,7 @@ pub(super) fn collect_daemons(solver: &mut Solver<'_>, claim: usize) {
             let membership = Membership { counts: &member.counts, holds: &member.holds };
             let suits =
                 |id, spread: &_| solver.capacity.templates.counts(before, id, spread, &solver.problem.requirement_sets);
-            solver.topology.withdraw(membership, pins, suits);
+            withdraw_pods(&mut solver.topology, membership, pins, suits);
         }
     }
     if !left.is_empty() {
@@ -359,7 +364,12 @@ pub(super) fn confirm_daemons(solver: &mut Solver<'_>) {
         if own.belongs_to(narrow, &solver.capacity.templates) == Counts::Surely {
             let suits =
                 |id, spread: &_| solver.capacity.templates.counts(narrow, id, spread, &solver.problem.requirement_sets);
-            solver.topology.confirm(&own.counts, claim.spot(solver.capacity.templates.get(claim.template)), suits);
+            confirm_pods(
+                &mut solver.topology,
+                &own.counts,
+                claim.spot(solver.capacity.templates.get(claim.template)),
+                suits,
+            );
         } else {
             solver.daemons.doubtful.insert((position, member));
         }

@@ -23,6 +23,9 @@ use super::phases::queue::{keep_nominations, queue_key};
 use super::phases::rehearsal::new_domains;
 use super::phases::static_pools::open_replica;
 use super::select_best::strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
+use super::topology::leaving_pods::{
+    count_both_ways, is_deserted, keeps_rule, remove_resident, restore_counts, saved_counts,
+};
 use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership};
 use super::{Attempt, LeavingPod, PodKind, PodPlacement, PodRun, Solver};
 use price_bound::cheapest_node;
@@ -181,7 +184,7 @@ impl<'a> Relocator<'a> {
         }
         for pod in object.pods.iter().filter(|pod| !pod.ending) {
             let (counts, holds) = membership_of(solver, &pod.shape);
-            solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
+            remove_resident(&mut solver.topology, Membership { counts: &counts, holds: &holds }, site);
         }
     }
 
@@ -262,7 +265,7 @@ impl<'a> Relocator<'a> {
         let solver = &mut self.solver;
         let moved: Vec<usize> = nodes.iter().flat_map(|node| self.own[*node].iter().copied()).collect();
         self.before = Some(Checkpoint {
-            counted: solver.topology.counted(),
+            counted: saved_counts(&solver.topology),
             headroom: solver.capacity.headroom.clone(),
             reservations: solver.capacity.reservations.clone(),
             daemon_overhead: solver.daemons.clone(),
@@ -300,7 +303,7 @@ impl<'a> Relocator<'a> {
         let several = |group: &GroupId| counts.get(group).is_some_and(|count| *count > 1);
         let loses_group = |pod: &&usize| {
             let mut rules = demand(pod).strict_rules().iter();
-            rules.any(|rule| several(&rule.group) && self.solver.topology.is_deserted(rule))
+            rules.any(|rule| several(&rule.group) && is_deserted(&self.solver.topology, rule))
         };
         moved.iter().find(loses_group).copied()
     }
@@ -312,13 +315,13 @@ impl<'a> Relocator<'a> {
         let site = solver.existing.list[*existing].site;
         for pod in &self.own[node] {
             let demand = &solver.problem.demands[solver.problem.demand_of[*pod]];
-            solver.topology.move_out(Membership { counts: &demand.counts, holds: &demand.holds }, site);
+            remove_resident(&mut solver.topology, Membership { counts: &demand.counts, holds: &demand.holds }, site);
         }
         let object: &'a Node = &solver.problem.snapshot.nodes[node];
         if !solver.topology.is_empty() {
             for pod in object.pods.iter().filter(|pod| !pod.reschedulable && !pod.ending) {
                 let (counts, holds) = membership_of(solver, &pod.shape);
-                solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
+                remove_resident(&mut solver.topology, Membership { counts: &counts, holds: &holds }, site);
             }
         }
         // The nodes of a static NodePool exist until their replacements do, so its limits must allow both.
@@ -355,7 +358,7 @@ impl<'a> Relocator<'a> {
     /// one would lose its place.
     pub(crate) fn keep(&mut self, launches: Vec<Launch>) -> Result<(), Obstacle> {
         let Some(before) = &self.before else { return Ok(()) };
-        let changed = self.solver.topology.count_both_ways(&before.counted);
+        let changed = count_both_ways(&mut self.solver.topology, &before.counted);
         if let Some(pod) = self.displaced(&changed, before) {
             self.undo();
             return Err(Obstacle::Displaced(pod));
@@ -376,7 +379,7 @@ impl<'a> Relocator<'a> {
         let stays = |(shape, place): &(usize, PodPlacement)| {
             let mut rules =
                 solver.problem.demands[*shape].strict_rules().iter().filter(|rule| changed.contains(&rule.group));
-            rules.all(|rule| solver.topology.keeps(rule, solver.spot_of(*place), &before.counted))
+            rules.all(|rule| keeps_rule(&solver.topology, rule, solver.spot_of(*place), &before.counted))
         };
         let mut placed_pods = changed.iter().filter_map(|group| self.placed_pods.get(group)).flatten();
         placed_pods.find(|(placed, _)| !stays(placed)).map(|(_, pod)| *pod)
@@ -402,7 +405,7 @@ impl<'a> Relocator<'a> {
         let Some(before) = self.before.take() else { return };
         let solver = &mut self.solver;
         solver.existing.undo();
-        solver.topology.restore(before.counted);
+        restore_counts(&mut solver.topology, before.counted);
         solver.capacity.headroom.restore(before.headroom);
         solver.capacity.reservations.restore(before.reservations);
         solver.daemons = before.daemon_overhead;

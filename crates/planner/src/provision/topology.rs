@@ -6,13 +6,13 @@
 //! at all. Anti-affinity applies in both directions. The minimum of a spread covers the domains that the pod could reach; for
 //! hostnames it is 0, because a new host is always possible.
 
-mod bound_counts;
-mod current_domains;
-mod daemon_counts;
+pub(super) mod bound_counts;
+pub(super) mod current_domains;
+pub(super) mod daemon_counts;
 mod domain_rules;
 mod group_store;
 mod groups;
-mod leaving_pods;
+pub(super) mod leaving_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

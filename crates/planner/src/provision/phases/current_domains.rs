@@ -9,6 +9,7 @@ use crate::PlacementReason;
 use super::finish::launches_by_now;
 use crate::provision::capacity::node_template::TemplateId;
 use crate::provision::daemon_overhead::confirm_daemons;
+use crate::provision::topology::current_domains::{look_ahead, look_at_present};
 use crate::provision::topology::{Domain, RuleKind};
 use crate::provision::{Attempt, PodPlacement, PodRun, Solver};
 
@@ -65,7 +66,8 @@ fn node_at_present(
         solver.progress.steps += solver.existing.list.len() as u64;
         let demand = &solver.problem.demands[shape];
         let own = &demand.levels[level];
-        solver.topology.look_at_present(
+        look_at_present(
+            &mut solver.topology,
             &own.rules,
             launches,
             &solver.capacity.templates,
@@ -76,7 +78,7 @@ fn node_at_present(
             solver.existing.admits(*node, demand, own, object, &solver.problem.requirement_sets, &solver.topology)
         };
         let found = (0..solver.existing.list.len()).find(admits);
-        solver.topology.look_ahead(&own.rules);
+        look_ahead(&mut solver.topology, &own.rules);
         if let Some(node) = found {
             return Some((Attempt { shape, level }, node));
         }

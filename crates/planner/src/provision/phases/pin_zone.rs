@@ -7,6 +7,7 @@
 use crate::provision::capacity::node_template::TemplateId;
 use crate::provision::daemon_overhead::{daemon_counts, keys_of_daemons};
 use crate::provision::topology::DaemonCounts;
+use crate::provision::topology::bound_counts::{count_new_domains, guarded_keys};
 use crate::provision::{Attempt, Solver};
 
 /// Returns the variants of a template with a fixed value for each relevant key, as the rules allow; best first. A key is
@@ -21,7 +22,7 @@ pub(in crate::provision) fn pinned_templates(
 ) -> Vec<TemplateId> {
     let mut keys = solver.problem.demands[attempt.shape].levels[attempt.level].keys.clone();
     keys.extend(keys_of_daemons(solver, template));
-    keys.extend(solver.topology.guarded_keys(template, &solver.capacity.templates, &solver.problem.requirement_sets));
+    keys.extend(guarded_keys(&solver.topology, template, &solver.capacity.templates, &solver.problem.requirement_sets));
     keys.sort_unstable_by_key(|key| solver.topology.key_name(*key));
     keys.dedup();
     let is_open = |key: &usize| {
@@ -71,7 +72,8 @@ fn pin(solver: &mut Solver<'_>, template: TemplateId, key: usize, attempt: Attem
             .map(|entry| solver.capacity.templates.get(child).entries[entry].cost);
         // Capacity that only a reservation offers is paid already.
         let reserved = solver.capacity.templates.pool_template_of(child).reserves.then_some(0);
-        let surprises = solver.topology.surprises(
+        let surprises = count_new_domains(
+            &solver.topology,
             key,
             *domain,
             child,

@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use super::finish::launches_by_now;
 use crate::provision::capacity::node_template::TemplateId;
 use crate::provision::daemon_overhead::{confirm_daemons, count_daemons};
+use crate::provision::topology::bound_counts::new_domains_of;
+use crate::provision::topology::current_domains::{look_ahead, look_at_present};
+use crate::provision::topology::daemon_counts::restart_groups;
 use crate::provision::topology::{Domain, HOST, KnownDomains};
 use crate::provision::{Attempt, PodPlacement, Solver};
 
@@ -17,7 +20,7 @@ pub(in crate::provision) fn rehearse(solver: &mut Solver<'_>) -> bool {
     if solver.daemons.is_empty() {
         return true;
     }
-    solver.topology.begin_again();
+    restart_groups(&mut solver.topology);
     solver.count_residents();
     solver.daemons.forget_doubts();
     (0..solver.new_nodes.list.len()).for_each(|claim| count_daemons(solver, claim));
@@ -53,14 +56,20 @@ fn binds(solver: &mut Solver<'_>, pod: usize, launches: &[(TemplateId, Domain)])
 fn admits_now(solver: &mut Solver<'_>, shape: usize, place: PodPlacement, launches: &[(TemplateId, Domain)]) -> bool {
     let demand = &solver.problem.demands[shape];
     let rules = demand.strict_rules();
-    solver.topology.look_at_present(rules, launches, &solver.capacity.templates, &solver.problem.requirement_sets);
+    look_at_present(
+        &mut solver.topology,
+        rules,
+        launches,
+        &solver.capacity.templates,
+        &solver.problem.requirement_sets,
+    );
     let spot = solver.spot_of(place);
     let keys = demand.levels.last().map_or(&[][..], |level| &level.keys).iter().copied().chain([HOST]);
     let admitted = keys.into_iter().all(|key| match place {
         PodPlacement::Existing(_) if key != HOST => solver.topology.allows_at(rules, &demand.excluded_by, key, spot),
         _ => solver.topology.allows(rules, &demand.excluded_by, key, solver.topology.domain_at(key, spot)),
     });
-    solver.topology.look_ahead(rules);
+    look_ahead(&mut solver.topology, rules);
     admitted
 }
 
@@ -71,7 +80,7 @@ pub(in crate::provision) fn new_domains(solver: &mut Solver<'_>) -> KnownDomains
     templates.sort_unstable();
     templates.dedup();
     let (known, sets) = (&solver.capacity.templates, &solver.problem.requirement_sets);
-    let domains = templates.into_iter().flat_map(|it| solver.topology.new_domains(it, known, sets)).collect();
+    let domains = templates.into_iter().flat_map(|it| new_domains_of(&solver.topology, it, known, sets)).collect();
     let complete = solver.outcome.order.len() == solver.problem.snapshot.pods.len();
     KnownDomains {
         domains,

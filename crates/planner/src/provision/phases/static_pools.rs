@@ -7,6 +7,7 @@ use crate::provision::daemon_overhead::{absent_daemons, count_daemons};
 use crate::provision::demand::Attached;
 use crate::provision::demand::dimensions::{Amounts, Load};
 use crate::provision::new_node::NewNode;
+use crate::provision::topology::bound_counts::{count_new_domains, guarded_keys};
 use crate::provision::topology::{Domain, KeyId};
 
 /// Opens launches for the replicas that static NodePools lack, within their limits.
@@ -44,7 +45,8 @@ pub(in crate::provision) fn open_replica(solver: &mut Solver<'_>, base: Template
 /// spread, or decide which DaemonSet pods are excluded. The chosen value has the fewest excluded DaemonSets, then the
 /// fewest unexpected domains, then the lowest cost.
 fn unsurprising(solver: &mut Solver<'_>, template: TemplateId) -> TemplateId {
-    let guarded = solver.topology.guarded_keys(template, &solver.capacity.templates, &solver.problem.requirement_sets);
+    let guarded =
+        guarded_keys(&solver.topology, template, &solver.capacity.templates, &solver.problem.requirement_sets);
     let mut keys = [guarded.clone(), solver.daemons.excluded_keys()].concat();
     keys.sort_unstable_by_key(|key| solver.topology.key_name(*key));
     keys.dedup();
@@ -66,7 +68,8 @@ fn variants(solver: &mut Solver<'_>, template: TemplateId, key: KeyId) -> Vec<(u
     let values = solver.capacity.templates.values(template, key, &mut solver.topology);
     let way = |domain: &Domain| {
         let child = solver.capacity.templates.pinned(template, key, *domain, &mut solver.topology)?;
-        let surprises = solver.topology.surprises(
+        let surprises = count_new_domains(
+            &solver.topology,
             key,
             *domain,
             child,

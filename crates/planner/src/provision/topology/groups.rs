@@ -191,6 +191,11 @@ impl<'a> Topology<'a> {
         Rule { group, kind: if single { RuleKind::Exclusive } else { RuleKind::Affinity }, own: true }
     }
 
+    /// Returns the groups of a shape's own anti-affinity.
+    pub(in crate::provision) fn holding(&mut self, shape: &'a PodShape) -> Vec<usize> {
+        shape.apart.iter().map(|term| self.held(&shape.namespace, term)).collect()
+    }
+
     fn intern(&mut self, kind: GroupKind<'a>, keys: &[&str]) -> GroupId {
         if let Some(known) = self.known.get(&kind) {
             return *known;
