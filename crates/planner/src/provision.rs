@@ -21,7 +21,7 @@ mod existing_node;
 mod fleet;
 #[expect(
     clippy::float_arithmetic,
-    reason = "worths of a linear program; the room says why they are the same everywhere"
+    reason = "values of a linear program; the module says why they are equal on every machine"
 )]
 mod fleet_optimizer;
 mod new_node;

@@ -226,7 +226,7 @@ fn cost_elsewhere(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -
     least.filter(|least| *least < solver.capacity.share(template, shape, &solver.problem.demands[shape].requests))
 }
 
-/// Returns the variants of a base template for pods of a shape, in the domains of `frame` where the pods need a known
+/// Returns the variants of a base template for pods of a shape, in the domains of `template` where the pods need a known
 /// domain.
 fn variants_for(solver: &mut Solver<'_>, base: TemplateId, template: TemplateId, shape: usize) -> Vec<TemplateId> {
     let level = &solver.problem.demands[shape].levels[0];

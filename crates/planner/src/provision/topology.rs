@@ -15,14 +15,14 @@ mod groups;
 pub(super) mod leaving_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use crate::{PodTerm, Snapshot, TopologyReason, label};
+use crate::{Snapshot, TopologyReason, label};
 
 pub(crate) use bound_counts::KnownDomains;
 pub(super) use bound_counts::possible_labels;
 pub(super) use daemon_counts::{DaemonCounts, DaemonPresence};
-use group_store::GroupStore;
+use group_store::{AffinityState, AntiAffinityState, GroupKind, GroupStore, SpreadDomains, SpreadState, TopologyGroup};
+use groups::GroupIndex;
 pub(super) use groups::{Counts, PossibleLabels, SpreadGroup};
 pub(super) use leaving_pods::CountsBefore;
 
@@ -62,67 +62,6 @@ impl Rule {
     }
 }
 
-/// Identity of a group: equal constraints share one group.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum GroupKind<'a> {
-    Spread(SpreadGroup<'a>),
-    Affinity {
-        namespace: &'a str,
-        terms: Vec<&'a PodTerm>,
-    },
-    AntiAffinity {
-        namespace: &'a str,
-        term: &'a PodTerm,
-    },
-    /// Pods with one volume claim, recorded individually.
-    Claim(&'a str),
-}
-
-#[derive(Clone)]
-struct TopologyGroup<'a> {
-    kind: GroupKind<'a>,
-    keys: Vec<KeyId>,
-    /// Pods in each domain, one list per key.
-    tallies: Vec<Vec<u32>>,
-    /// Pods that may count, or whose domain is one of several, counted in each of these domains; one list per key.
-    maybe: Vec<Vec<u32>>,
-    /// Spread: pods that are certainly on a site for which eligibility or the domain is not known yet. The domain that the site
-    /// opens includes them.
-    on_site: BTreeMap<Domain, u32>,
-    /// Pods that are certainly in some domain of some key.
-    total: u64,
-    /// Anti-affinity: pods in each domain that have the term.
-    holders: Vec<u32>,
-    /// Affinity: by key, domains that DaemonSet pods of the group may reach with further new nodes.
-    coming: Vec<BTreeSet<Domain>>,
-    /// Affinity: by key, the domain of the first pod of the group, where this pod belongs to the plan and none existed before.
-    started: Option<Vec<Option<Domain>>>,
-    /// Spread: by domain, how many more pods new nodes may add before a placed pod of the plan violates the spread.
-    slack: BTreeMap<Domain, u32>,
-    /// Spread: domains with nodes that count, as far as nodes bring DaemonSet pods.
-    opened: BTreeSet<Domain>,
-    /// Spread: the certain ones of these domains, where a strict plan relies on no others.
-    certain: Option<BTreeSet<Domain>>,
-    /// Spread: minimum number of DaemonSet pods that every further new node brings.
-    brought: u32,
-    /// Affinity: sites with pods whose domain is not known yet.
-    here: BTreeSet<Domain>,
-    /// Whether a rule of a pod of the plan counts the group.
-    constrained: bool,
-    /// Whether any pod has the term as a required one.
-    held: bool,
-    /// Spread: the domains that a pod with this constraint could reach.
-    reachable: Vec<Domain>,
-    /// Spread: whether launches that it may count must fix their domain.
-    guarded: bool,
-    /// Spread: the two existing domains with the fewest pods, and their counts, while only existing domains apply.
-    least: Option<Vec<(u32, Domain)>>,
-    /// Spread: whether pods on each site count.
-    eligible: Arc<[Counts]>,
-    /// Spread: for sites that may still start in one of several domains, those in which their pods may count.
-    prospects: BTreeMap<Domain, Vec<Domain>>,
-}
-
 #[derive(Clone)]
 struct TopologyKey {
     name: String,
@@ -153,13 +92,9 @@ pub(super) enum Stand {
 /// All keys and groups of one plan.
 #[derive(Clone)]
 pub(super) struct Topology<'a> {
-    namespaces: &'a BTreeMap<String, BTreeMap<String, String>>,
     keys: Vec<TopologyKey>,
+    index: GroupIndex<'a>,
     groups: GroupStore<'a>,
-    known: BTreeMap<GroupKind<'a>, GroupId>,
-    /// Groups that may select a pod with this label and value, by the first requirement of their selector.
-    by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
-    by_any_label: Vec<GroupId>,
     /// Number of nodes in the snapshot.
     sites: usize,
     /// Whether each launch with pods that a spread counts must satisfy the spread at once, without later launches.
@@ -194,12 +129,9 @@ pub(super) struct CountedPods {
 impl<'a> Topology<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut topology = Self {
-            namespaces: &snapshot.namespaces,
             keys: Vec::new(),
+            index: GroupIndex::new(&snapshot.namespaces),
             groups: GroupStore::default(),
-            known: BTreeMap::new(),
-            by_label: BTreeMap::new(),
-            by_any_label: Vec::new(),
             sites: snapshot.nodes.len(),
             strict: false,
             beginning: GroupStore::default(),
@@ -269,7 +201,7 @@ impl<'a> Topology<'a> {
     pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], excluded_by: &[GroupId]) -> Vec<KeyId> {
         let rules = rules.iter().map(|rule| &self.groups[rule.group]);
         let counting = counts.iter().map(|group| &self.groups[*group]).filter(|group| group.constrained);
-        let shunning = excluded_by.iter().map(|group| &self.groups[*group]).filter(|group| group.held);
+        let shunning = excluded_by.iter().map(|group| &self.groups[*group]).filter(|group| group.is_held());
         let all = rules.chain(counting).chain(shunning).flat_map(|group| group.keys.iter().copied());
         let mut keys: Vec<KeyId> = all.filter(|key| *key != HOST).collect();
         keys.sort_unstable_by_key(|key| &self.keys[*key].name);
@@ -314,7 +246,7 @@ impl<'a> Topology<'a> {
         rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, daemons.get(rule.group)))
             && excluded_by.iter().all(|group| {
                 let group = &self.groups[*group];
-                group.keys[0] != key || domain.is_none_or(|domain| at(&group.holders, domain) == 0)
+                group.keys[0] != key || domain.is_none_or(|domain| group.holders_in(domain) == 0)
             })
     }
 
@@ -343,7 +275,7 @@ impl<'a> Topology<'a> {
         let possible = || values.iter().copied().map(Some).chain(lacking.then_some(None));
         let kept = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            group.here.contains(&site)
+            group.affinity().is_some_and(|affinity| affinity.here.contains(&site))
                 || possible().all(|domain| group.allows(rule, key, domain, DaemonPresence::default()))
         };
         rules.iter().all(kept) && possible().all(|domain| self.allows(&[], excluded_by, key, domain))
@@ -405,7 +337,7 @@ impl<'a> Topology<'a> {
     pub(super) fn breadth(&self, rules: &[Rule]) -> usize {
         let spread = rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. }));
         let wide = spread.map(|rule| &self.groups[rule.group]).filter(|group| group.keys != [HOST]);
-        wide.map(|group| group.reachable.len()).max().unwrap_or(1).max(1)
+        wide.map(|group| group.spread().map_or(0, |spread| spread.domains.reachable.len())).max().unwrap_or(1).max(1)
     }
 
     /// Counts pods of one membership at a spot. `suits` returns whether a spread counts pods on that launch.
@@ -419,8 +351,8 @@ impl<'a> Topology<'a> {
         for id in membership.counts {
             let group = &self.groups[*id];
             let counted = match (&group.kind, spot.pins, spot.site) {
-                (GroupKind::Spread(spread), Some(_), _) => suits(*id, spread),
-                (GroupKind::Spread(_), None, Some(site)) => group.eligible[site as usize],
+                (GroupKind::Spread(spread), Some(_), _) => suits(*id, &spread.group),
+                (GroupKind::Spread(spread), None, Some(site)) => spread.eligible[site as usize],
                 _ => Counts::Surely,
             };
             if counted != Counts::Never && pods.there == Counts::Surely {
@@ -433,16 +365,18 @@ impl<'a> Topology<'a> {
         }
         for id in membership.holds {
             let key = self.groups[*id].keys[0];
-            let holders = &mut self.groups[*id].holders;
-            possible(&self.keys, key, spot).for_each(|domain| *slot(holders, domain) += pods.count);
+            if let Some(anti) = self.groups[*id].anti_affinity_mut() {
+                possible(&self.keys, key, spot).for_each(|domain| *slot(&mut anti.holders, domain) += pods.count);
+            }
         }
     }
 
     fn note_on_site(&mut self, id: GroupId, spot: Spot<'_>, pods: u32, counted: Counts) {
         let key = self.groups[id].keys[0];
         let settled = counted == Counts::Surely && domain_at(&self.keys, key, spot).is_some();
-        if let Some(site) = spot.site.filter(|_| !settled && matches!(self.groups[id].kind, GroupKind::Spread(_))) {
-            *self.groups[id].on_site.entry(site).or_default() += pods;
+        let Some(site) = spot.site.filter(|_| !settled && self.groups[id].spread().is_some()) else { return };
+        if let Some(spread) = self.groups[id].spread_mut() {
+            *spread.on_site.entry(site).or_default() += pods;
         }
     }
 
@@ -451,8 +385,8 @@ impl<'a> Topology<'a> {
         let group = &mut self.groups[id];
         for (position, key) in group.keys.iter().enumerate() {
             let settled = domain_at(&self.keys, *key, spot).is_some();
-            if let (GroupKind::Affinity { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
-                group.here.insert(site);
+            if let (GroupKind::Affinity(affinity), false, Some(site)) = (&mut group.kind, settled, spot.site) {
+                affinity.here.insert(site);
             }
             let sure = settled && counted == Counts::Surely;
             let list = if sure { &mut group.tallies } else { &mut group.maybe };

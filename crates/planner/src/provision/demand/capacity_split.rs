@@ -166,8 +166,8 @@ pub(in crate::provision) fn without_preferences(parts: &[SplitPart], plan: &Plan
         SplitPart::Preferred(of) => SplitPart::Dropped(*of),
         other => *other,
     };
-    let wishes = parts.iter().any(|part| matches!(part, SplitPart::Preferred(_)));
-    (waits && wishes).then(|| parts.iter().map(drop).collect())
+    let has_preferences = parts.iter().any(|part| matches!(part, SplitPart::Preferred(_)));
+    (waits && has_preferences).then(|| parts.iter().map(drop).collect())
 }
 
 /// Exchanges parts between unschedulable pods of a base and placed pods of their workload that are not part of the base. `turn`

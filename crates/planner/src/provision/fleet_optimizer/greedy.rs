@@ -15,17 +15,17 @@ pub(super) fn fill(search: &mut PatternSearch<'_>, left: &mut [usize], fleet: &m
         return;
     }
     let (one, other) = search.scarcest;
-    let worths = worths(search.kinds, search.items, left, one, other);
+    let values = values(search.kinds, search.items, left, one, other);
     while left.iter().any(|count| *count > 0) && search.steps < most_steps {
         search.limit_counts(left);
-        let Some(column) = search.fullest(&worths) else { break };
+        let Some(column) = search.fullest(&values) else { break };
         take(&column, usize::MAX, left, fleet);
     }
 }
 
 /// Returns the value of each item. Each unit of the two scarcest dimensions has a value at which no node is worth more than its
 /// cost. Within this limit, the total value of all items is greatest.
-fn worths(kinds: &[MachineKind], items: &[PodItem], left: &[usize], one: usize, other: usize) -> Vec<f64> {
+fn values(kinds: &[MachineKind], items: &[PodItem], left: &[usize], one: usize, other: usize) -> Vec<f64> {
     let need = |dimension: usize| -> f64 {
         items.iter().zip(left).map(|(item, left)| item.needs[dimension] as f64 * *left as f64).sum()
     };

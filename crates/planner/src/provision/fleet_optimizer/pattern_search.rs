@@ -73,22 +73,22 @@ impl<'a> PatternSearch<'a> {
 
     /// Returns a pattern whose value exceeds its cost. The search covers the few node types with the best ratios so far, then
     /// the next few, until a pattern is found.
-    pub(super) fn best(&mut self, worths: &[f64]) -> Option<Column> {
+    pub(super) fn best(&mut self, values: &[f64]) -> Option<Column> {
         let mut order: Vec<usize> = (0..self.kinds.len()).collect();
         order.sort_by(|one, other| self.ratios[*other].total_cmp(&self.ratios[*one]));
-        let found = order.chunks(WINDOW).find_map(|window| self.best_among(window, worths));
+        let found = order.chunks(WINDOW).find_map(|window| self.best_among(window, values));
         found.or_else(|| {
             self.balances.fill(None);
-            order.chunks(WINDOW).find_map(|window| self.best_among(window, worths))
+            order.chunks(WINDOW).find_map(|window| self.best_among(window, values))
         })
     }
 
     /// Returns the pattern with the highest value for its cost over all node types, on the cheapest node type that holds it.
-    pub(super) fn fullest(&mut self, worths: &[f64]) -> Option<Column> {
+    pub(super) fn fullest(&mut self, values: &[f64]) -> Option<Column> {
         self.balances.fill(None);
         let mut best: Option<(f64, Column)> = None;
         for kind in 0..self.kinds.len() {
-            let load = self.fill(kind, worths);
+            let load = self.fill(kind, values);
             let used: Vec<i64> =
                 self.kinds[kind].capacity.iter().zip(&load.left).map(|(capacity, left)| capacity - left).collect();
             let holding = self
@@ -109,10 +109,10 @@ impl<'a> PatternSearch<'a> {
         Column { kind: Some(kind), counts, cost: cost(&self.kinds[kind]) }
     }
 
-    fn best_among(&mut self, window: &[usize], worths: &[f64]) -> Option<Column> {
+    fn best_among(&mut self, window: &[usize], values: &[f64]) -> Option<Column> {
         let mut best: Option<(f64, Column)> = None;
         for kind in window.iter().copied() {
-            let load = self.fill(kind, worths);
+            let load = self.fill(kind, values);
             let ratio = load.worth / cost(&self.kinds[kind]);
             self.ratios[kind] = ratio;
             if ratio > 1.0 + GAIN && best.as_ref().is_none_or(|(most, _)| ratio > *most) {
@@ -124,7 +124,7 @@ impl<'a> PatternSearch<'a> {
 
     /// Returns the best pattern of a node type. Tries only balances next to the previous best one, because values change
     /// slowly.
-    fn fill(&mut self, kind: usize, worths: &[f64]) -> PatternLoad {
+    fn fill(&mut self, kind: usize, values: &[f64]) -> PatternLoad {
         let capacity = &self.kinds[kind].capacity;
         let around = match self.balances[kind] {
             Some(balance) => balance.saturating_sub(1)..(balance + 2).min(BALANCES),
@@ -133,16 +133,16 @@ impl<'a> PatternSearch<'a> {
         self.steps += (around.len() * self.items.len()) as u64;
         let mut best = (PatternLoad::default(), Vec::new(), 0);
         for balance in around {
-            let order = self.order(capacity, worths, balance);
+            let order = self.order(capacity, values, balance);
             let mut load = PatternLoad { worth: 0.0, counts: vec![0; self.items.len()], left: capacity.clone() };
-            self.add_all(&mut load, order.iter().copied(), worths);
+            self.add_all(&mut load, order.iter().copied(), values);
             if load.worth > best.0.worth {
                 best = (load, order, balance);
             }
         }
         let (mut load, order, balance) = best;
         for _ in 0..EXCHANGES {
-            let Some(better) = self.exchanged(&load, &order, worths) else { break };
+            let Some(better) = self.exchanged(&load, &order, values) else { break };
             load = better;
         }
         self.balances[kind] = Some(balance);
@@ -150,46 +150,46 @@ impl<'a> PatternSearch<'a> {
     }
 
     /// Returns items with a positive value, those with the highest value per weighted size first.
-    fn order(&self, capacity: &[i64], worths: &[f64], balance: usize) -> Vec<usize> {
+    fn order(&self, capacity: &[i64], values: &[f64], balance: usize) -> Vec<usize> {
         let scales = self.scales(capacity, balance);
         let welcome =
-            |item: &usize| worths[*item] > 0.0 && self.most[*item] > 0 && holds(capacity, &self.items[*item].needs);
+            |item: &usize| values[*item] > 0.0 && self.most[*item] > 0 && holds(capacity, &self.items[*item].needs);
         let size = |item: usize| -> f64 {
             self.items[item].needs.iter().zip(&scales).map(|(need, scale)| scale * *need as f64).sum()
         };
         let mut order: Vec<(f64, usize)> =
-            (0..self.items.len()).filter(welcome).map(|item| (worths[item] / size(item), item)).collect();
+            (0..self.items.len()).filter(welcome).map(|item| (values[item] / size(item), item)).collect();
         order.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         order.into_iter().map(|(_, item)| item).collect()
     }
 
     /// Adds as many pods as fit, item by item.
-    fn add_all(&self, load: &mut PatternLoad, order: impl Iterator<Item = usize>, worths: &[f64]) {
+    fn add_all(&self, load: &mut PatternLoad, order: impl Iterator<Item = usize>, values: &[f64]) {
         for item in order {
             let needs = &self.items[item].needs;
             let count = self.most[item] - load.counts[item];
             if count > 0 && holds(&load.left, needs) {
                 let count = fits(needs, &load.left).min(count);
-                self.add(load, item, i64::try_from(count).unwrap_or(0), worths);
+                self.add(load, item, i64::try_from(count).unwrap_or(0), values);
             }
         }
     }
 
-    fn add(&self, load: &mut PatternLoad, item: usize, count: i64, worths: &[f64]) {
+    fn add(&self, load: &mut PatternLoad, item: usize, count: i64, values: &[f64]) {
         load.counts[item] = load.counts[item].saturating_add_signed(isize::try_from(count).unwrap_or(0));
-        load.worth += worths[item] * count as f64;
+        load.worth += values[item] * count as f64;
         load.left.iter_mut().zip(&self.items[item].needs).for_each(|(left, need)| *left -= need * count);
     }
 
     /// Returns the load with one pod replaced by others, if such a load has a higher value.
-    fn exchanged(&mut self, load: &PatternLoad, order: &[usize], worths: &[f64]) -> Option<PatternLoad> {
+    fn exchanged(&mut self, load: &PatternLoad, order: &[usize], values: &[f64]) -> Option<PatternLoad> {
         let mut best: Option<PatternLoad> = None;
         let loaded: Vec<usize> = order.iter().copied().filter(|item| load.counts[*item] > 0).collect();
         self.steps += (loaded.len() * order.len() / CHEAPER) as u64;
         for out in loaded {
             let mut other = load.clone();
-            self.add(&mut other, out, -1, worths);
-            self.add_all(&mut other, order.iter().copied().filter(|item| *item != out), worths);
+            self.add(&mut other, out, -1, values);
+            self.add_all(&mut other, order.iter().copied().filter(|item| *item != out), values);
             let least = best.as_ref().map_or(load.worth * (1.0 + 1e-9), |best| best.worth);
             if other.worth > least {
                 best = Some(other);

@@ -14,14 +14,14 @@ use crate::provision::{Attempt, PodKind, PodPlacement, PodRun, Solver};
 /// Places pods up to the point where strategies differ; reports whether every pod has a place.
 pub(in crate::provision) fn fill_existing_only(solver: &mut Solver<'_>) -> bool {
     place_nominated(solver);
-    fill_in_turn(solver) && {
+    fill_in_queue_order(solver) && {
         take_up(solver, PodKind::Buffer);
-        fill_in_turn(solver)
+        fill_in_queue_order(solver)
     }
 }
 
 /// Places pods on existing nodes in queue order until one of them finds no node; reports whether every pod has a place.
-fn fill_in_turn(solver: &mut Solver<'_>) -> bool {
+fn fill_in_queue_order(solver: &mut Solver<'_>) -> bool {
     let mut queue = std::mem::take(&mut solver.progress.queue);
     for run in &mut queue {
         let placed = fill_existing_nodes_with(solver, run);

@@ -40,7 +40,7 @@ struct JoinSearch<'s, 'a> {
 }
 
 /// Places as many of the pods as possible in the first open launch that takes one, and returns its position and their
-/// number. `alone` is the cost of a separate launch, if one is possible.
+/// number. `separate` is the cost of a separate launch, if one is possible.
 pub(in crate::provision) fn join_launch(
     solver: &mut Solver<'_>,
     attempt: Attempt,
@@ -90,8 +90,7 @@ pub(in crate::provision) fn fill_slots(
             solver.progress.steps += 1;
             let least = solver.capacity.least_types(template, solver.problem.demands[attempt.shape].load());
             let first = &solver.problem.snapshot.pods[pods[0]];
-            let joiner =
-                JoinSearch { solver: solver, attempt, template, first, left: pods.len(), separate: Some(0), least };
+            let joiner = JoinSearch { solver, attempt, template, first, left: pods.len(), separate: Some(0), least };
             if let Some(joined) = joiner.join(&solver.new_nodes.list[position]) {
                 let count = joined.pods;
                 apply(solver, attempt, position, joined, &pods[..count]);
@@ -113,7 +112,7 @@ fn find_joinable(
     let mut claims = std::mem::take(&mut solver.new_nodes);
     let mut steps = 0;
     let first = &solver.problem.snapshot.pods[pods[0]];
-    let joiner = JoinSearch { solver: solver, attempt, template: place.1, first, left: pods.len(), separate, least };
+    let joiner = JoinSearch { solver, attempt, template: place.1, first, left: pods.len(), separate, least };
     let found = claims.find((attempt.shape, attempt.level), place, |_, claim| {
         steps += 1;
         joiner.join(claim)

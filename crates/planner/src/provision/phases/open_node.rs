@@ -27,9 +27,9 @@ pub(in crate::provision) fn price_alone(solver: &mut Solver<'_>, attempt: Attemp
 }
 
 /// Returns the maximum additional cost of a launch that a pod joins: the cost of a separate launch, or nothing.
-pub(in crate::provision) fn price_limit(solver: &Solver<'_>, alone: i64) -> i64 {
+pub(in crate::provision) fn price_limit(solver: &Solver<'_>, separate: i64) -> i64 {
     match solver.progress.strategy.load {
-        LoadRule::One | LoadRule::Own => alone,
+        LoadRule::One | LoadRule::Own => separate,
         LoadRule::Fit | LoadRule::Fleet => 0,
     }
 }
@@ -112,7 +112,7 @@ fn load_of(
 fn best_alone(solver: &mut Solver<'_>, attempt: Attempt, anew: bool) -> Option<NewNodeOption> {
     let generation = solver.capacity.generation();
     let known =
-        solver.capacity.single_node_prices.get(&attempt).filter(|alone| alone.generation == generation && !anew);
+        solver.capacity.single_node_prices.get(&attempt).filter(|known| known.generation == generation && !anew);
     if let Some(known) = known {
         return known.best.clone();
     }

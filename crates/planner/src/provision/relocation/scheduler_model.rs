@@ -63,7 +63,7 @@ impl SchedulerModel {
         };
         let sizes = [Resources::CPU, Resources::MEMORY].map(|name| dimensions.of_resource(name));
         let nodes: Vec<NodeCapacity> = (0..existing.list.len()).map(capacity).collect();
-        let mut scheduler = Self { nodes: nodes, emptiest: BTreeSet::new(), sizes, sought: BTreeSet::new() };
+        let mut scheduler = Self { nodes, emptiest: BTreeSet::new(), sizes, sought: BTreeSet::new() };
         let is_up = |node: &usize| existing.list[*node].node.stage == Stage::Initialized;
         scheduler.emptiest = (0..scheduler.nodes.len()).filter(is_up).map(|node| scheduler.rank(node)).collect();
         scheduler

@@ -11,7 +11,7 @@ use crate::{Node, Offer, Operator, Requirements, Snapshot, Stage};
 
 use super::groups::{Counts, Eligibility, PossibleLabels, SpreadGroup};
 use super::{
-    CountedPods, Domain, GroupId, GroupKind, HOST, KeyId, Membership, Prospects, Spot, Topology, TopologyGroup,
+    CountedPods, Domain, GroupId, HOST, KeyId, Membership, Prospects, Spot, SpreadState, Topology, TopologyGroup,
 };
 
 /// Facts that a plan must know from its beginning, because an earlier attempt found them too late.
@@ -120,50 +120,51 @@ fn record_open_values(topology: &mut Topology<'_>, snapshot: &Snapshot, key: usi
 fn find_eligible<'a>(topology: &mut Topology<'a>, snapshot: &Snapshot, requirement_sets: &RequirementSets<'a>) {
     let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
     for group in topology.groups.iter_mut() {
-        let GroupKind::Spread(spread) = &group.kind else { continue };
-        let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, requirement_sets)).collect();
-        group.eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
         let key = &topology.keys[group.keys[0]];
+        let Some(SpreadState { group: spread, eligible, prospects, .. }) = group.spread_mut() else { continue };
+        let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, requirement_sets)).collect();
+        *eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
         let open = key.open.iter().map(|(site, open)| {
             let node = &snapshot.nodes[*site as usize];
             let counts =
                 |domain: &&Domain| spread.counts_in(snapshot, node, &key.values[**domain as usize], requirement_sets);
             (*site, open.values.iter().filter(counts).copied().collect())
         });
-        group.prospects = open.collect();
+        *prospects = open.collect();
     }
 }
 
 /// Returns the domains of the nodes on which a spread may count pods.
-pub(super) fn occupied_domains<'a>(topology: &Topology<'a>, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
-    let mut domains: Vec<Domain> = occupants(topology, group).map(|(domain, _)| domain).collect();
+pub(super) fn occupied_domains(topology: &Topology<'_>, key: KeyId, spread: &SpreadState<'_>) -> BTreeSet<Domain> {
+    let mut domains: Vec<Domain> = occupants(topology, key, spread).map(|(domain, _)| domain).collect();
     domains.sort_unstable();
     domains.dedup();
     domains.into_iter().collect()
 }
 
 /// Returns these domains, each with the sites that are in it or may start in it.
-pub(super) fn occupants<'a>(
-    topology: &Topology<'a>,
-    group: &TopologyGroup<'a>,
+pub(super) fn occupants(
+    topology: &Topology<'_>,
+    key: KeyId,
+    spread: &SpreadState<'_>,
 ) -> impl Iterator<Item = (Domain, Domain)> {
-    let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
-    sites.flat_map(|(site, _)| {
-        let prospects = group.prospects.get(&site);
+    let sites = (0..).zip(spread.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
+    sites.flat_map(move |(site, _)| {
+        let prospects = spread.prospects.get(&site);
         let spot = Spot { site: Some(site), pins: None };
-        let own = prospects.is_none().then(|| topology.possible(group.keys[0], spot)).into_iter().flatten();
+        let own = prospects.is_none().then(|| topology.possible(key, spot)).into_iter().flatten();
         prospects.into_iter().flatten().copied().chain(own).map(move |domain| (domain, site))
     })
 }
 
 /// Returns the domains that certainly contain a node on which a spread counts pods.
-pub(super) fn certain_domains<'a>(topology: &Topology<'a>, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
-    let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
-    sites.filter_map(|(site, _)| topology.domain_at(group.keys[0], Spot { site: Some(site), pins: None })).collect()
+pub(super) fn certain_domains(topology: &Topology<'_>, key: KeyId, spread: &SpreadState<'_>) -> BTreeSet<Domain> {
+    let sites = (0..).zip(spread.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
+    sites.filter_map(|(site, _)| topology.domain_at(key, Spot { site: Some(site), pins: None })).collect()
 }
 
 /// Determines the domains of each spread: domains of nodes that count, domains that NodePools can open for its pods, and
-/// domains of other pods' launches (`foreseen`).
+/// domains of other pods' launches (`known`).
 pub(in crate::provision) fn find_reachable<'a>(
     topology: &mut Topology<'a>,
     templates: &mut NodeTemplates<'a>,
@@ -171,12 +172,10 @@ pub(in crate::provision) fn find_reachable<'a>(
     known: &KnownDomains,
 ) {
     for id in 0..topology.groups.len() {
-        let GroupKind::Spread(spread) = topology.groups[id].kind.clone() else { continue };
         let key = topology.groups[id].keys[0];
-        if key == HOST {
-            continue;
-        }
-        let occupied = occupied_domains(topology, &topology.groups[id]);
+        let Some(state) = topology.groups[id].spread().filter(|_| key != HOST) else { continue };
+        let spread = state.group.clone();
+        let occupied = occupied_domains(topology, key, state);
         let mut reachable: BTreeSet<Domain> = occupied
             .into_iter()
             .filter(|domain| spread.knows(topology.value(key, *domain), requirement_sets))
@@ -192,8 +191,10 @@ pub(in crate::provision) fn find_reachable<'a>(
         let more: Vec<&String> =
             known.domains.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
         reachable.extend(more.into_iter().map(|value| topology.domain(key, value)));
-        topology.groups[id].guarded = known.domains.contains(&(id, None));
-        topology.groups[id].reachable = reachable.into_iter().collect();
+        if let Some(spread) = topology.groups[id].spread_mut() {
+            spread.domains.guarded = known.domains.contains(&(id, None));
+            spread.domains.reachable = reachable.into_iter().collect();
+        }
     }
 }
 
@@ -205,13 +206,13 @@ pub(in crate::provision) fn new_domains_of<'a>(
     requirement_sets: &RequirementSets<'a>,
 ) -> BTreeSet<(GroupId, Option<String>)> {
     let mut found = BTreeSet::new();
-    for (id, group) in
-        spreads_on(topology, template, templates, requirement_sets).filter(|(_, group)| group.keys[0] != HOST)
+    for (id, key, SpreadState { domains, .. }) in
+        spreads_on(topology, template, templates, requirement_sets).filter(|(_, key, _)| *key != HOST)
     {
-        let key = &topology.keys[group.keys[0]];
-        let known = |value: &String| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
+        let key = &topology.keys[key];
+        let known = |value: &String| key.known.get(value).is_some_and(|domain| domains.reachable.contains(domain));
         let values = templates.settled_values(template, &key.name);
-        let settles = values.len() <= 1 || group.guarded;
+        let settles = values.len() <= 1 || domains.guarded;
         let new = values.into_iter().filter(|value| !known(value));
         found.extend(new.map(|value| (id, settles.then_some(value))));
     }
@@ -225,11 +226,11 @@ pub(in crate::provision) fn guarded_keys<'a>(
     templates: &NodeTemplates<'a>,
     requirement_sets: &RequirementSets<'a>,
 ) -> Vec<KeyId> {
-    if !topology.groups.iter().any(|group| group.guarded) {
+    if !has_guarded_spread(topology) {
         return Vec::new();
     }
-    let spreads = spreads_on(topology, template, templates, requirement_sets).filter(|(_, group)| group.guarded);
-    let mut keys: Vec<KeyId> = spreads.map(|(_, group)| group.keys[0]).collect();
+    let spreads = spreads_on(topology, template, templates, requirement_sets);
+    let mut keys: Vec<KeyId> = spreads.filter(|(.., spread)| spread.domains.guarded).map(|(_, key, _)| key).collect();
     keys.sort_unstable_by_key(|key| &topology.keys[*key].name);
     keys.dedup();
     keys
@@ -244,23 +245,29 @@ pub(in crate::provision) fn count_new_domains<'a>(
     templates: &NodeTemplates<'a>,
     requirement_sets: &RequirementSets<'a>,
 ) -> usize {
-    if !topology.groups.iter().any(|group| group.guarded) {
+    if !has_guarded_spread(topology) {
         return 0;
     }
-    let spreads = spreads_on(topology, template, templates, requirement_sets).filter(|(_, group)| group.keys[0] == key);
-    spreads.filter(|(_, group)| !group.reachable.contains(&domain)).count()
+    let spreads = spreads_on(topology, template, templates, requirement_sets).filter(|(_, own, _)| *own == key);
+    spreads.filter(|(.., spread)| !spread.domains.reachable.contains(&domain)).count()
 }
 
-/// Returns the spreads that may count pods on launches of a template.
+/// Reports whether some spread requires that launches fix their domain.
+fn has_guarded_spread(topology: &Topology<'_>) -> bool {
+    topology.groups.iter().filter_map(TopologyGroup::spread).any(|spread| spread.domains.guarded)
+}
+
+/// Returns the spreads that may count pods on launches of a template, with their keys.
 pub(super) fn spreads_on<'a, 's>(
     topology: &'s Topology<'a>,
     template: TemplateId,
     templates: &'s NodeTemplates<'a>,
     requirement_sets: &'s RequirementSets<'a>,
-) -> impl Iterator<Item = (GroupId, &'s TopologyGroup<'a>)> {
-    topology.groups.iter().enumerate().filter(move |(id, group)| match &group.kind {
-        GroupKind::Spread(spread) => templates.counts(template, *id, spread, requirement_sets) != Counts::Never,
-        _ => false,
+) -> impl Iterator<Item = (GroupId, KeyId, &'s SpreadState<'a>)> {
+    let spreads =
+        topology.groups.iter().enumerate().filter_map(|(id, group)| Some((id, group.keys[0], group.spread()?)));
+    spreads.filter(move |(id, _, spread)| {
+        templates.counts(template, *id, &spread.group, requirement_sets) != Counts::Never
     })
 }
 

@@ -6,7 +6,7 @@ use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
 use crate::provision::demand::requirement_sets::RequirementSets;
 
 use super::bound_counts::{certain_domains, occupants};
-use super::{Counts, Domain, GroupId, GroupKind, HOST, Rule, RuleKind, Topology, at};
+use super::{Counts, Domain, GroupId, HOST, Rule, RuleKind, Topology, at};
 
 /// Data about an existing or possible domain, except the pods that were in it from the beginning.
 #[derive(Default)]
@@ -52,13 +52,19 @@ pub(in crate::provision) fn look_at_present<'a>(
         let mut least: Vec<(u32, Domain)> = domains.iter().map(pods).collect();
         least.sort_unstable();
         least.truncate(if sure < min_domains { 0 } else { 2 });
-        group.least = Some(least);
+        if let Some(spread) = group.spread_mut() {
+            spread.domains.least = Some(least);
+        }
     }
 }
 
 /// Evaluates these rules by all possible domains again.
 pub(in crate::provision) fn look_ahead(topology: &mut Topology<'_>, rules: &[Rule]) {
-    rules.iter().for_each(|rule| topology.groups[rule.group].least = None);
+    for rule in rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. })) {
+        if let Some(spread) = topology.groups[rule.group].spread_mut() {
+            spread.domains.least = None;
+        }
+    }
 }
 
 /// Returns the domains that exist or may exist. A label without a fixed value may become a domain of each of its values.
@@ -70,16 +76,16 @@ fn present_domains<'a>(
     requirement_sets: &RequirementSets<'a>,
 ) -> BTreeMap<Domain, Existence> {
     let group = &topology.groups[id];
-    let GroupKind::Spread(spread) = &group.kind else { return BTreeMap::new() };
+    let Some(spread) = group.spread() else { return BTreeMap::new() };
     let key = group.keys[0];
     let mut domains: BTreeMap<Domain, Existence> = BTreeMap::new();
     let mut add = |domain, site: &Domain, sure| {
-        let pods = group.on_site.get(site).copied().unwrap_or(0);
+        let pods = spread.on_site.get(site).copied().unwrap_or(0);
         domains.entry(domain).or_default().add(pods, sure);
     };
-    occupants(topology, group).for_each(|(domain, site)| add(domain, &site, false));
+    occupants(topology, key, spread).for_each(|(domain, site)| add(domain, &site, false));
     for (template, site) in launches {
-        let counts = templates.counts(*template, id, spread, requirement_sets);
+        let counts = templates.counts(*template, id, &spread.group, requirement_sets);
         match templates.get(*template).pins[key] {
             _ if counts == Counts::Never => {}
             _ if key == HOST => add(*site, site, counts == Counts::Surely),
@@ -92,7 +98,7 @@ fn present_domains<'a>(
             }
         }
     }
-    for domain in certain_domains(topology, group) {
+    for domain in certain_domains(topology, key, spread) {
         domains.entry(domain).and_modify(|it| it.sure = true);
     }
     domains

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::bound_counts::{certain_domains, occupied_domains, spreads_on};
 use super::{
-    CountedPods, Counts, Domain, GroupId, GroupKind, HOST, Membership, Rule, RuleKind, Spot, SpreadGroup, Topology,
-    TopologyGroup, domain_at, possible, slot,
+    CountedPods, Counts, Domain, GroupId, GroupKind, HOST, Membership, Rule, RuleKind, Spot, SpreadDomains,
+    SpreadGroup, Topology, TopologyGroup, domain_at, possible, slot,
 };
 use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
 use crate::provision::demand::requirement_sets::RequirementSets;
@@ -57,7 +57,7 @@ pub(in crate::provision) fn add_daemons<'a>(
     for id in groups {
         let there = match &topology.groups[*id].kind {
             GroupKind::Spread(_) if !topology.strict => continue,
-            GroupKind::Spread(spread) => suits(*id, spread).min(pods.there),
+            GroupKind::Spread(spread) => suits(*id, &spread.group).min(pods.there),
             _ => pods.there,
         };
         daemons.add(*id, CountedPods { there, ..pods });
@@ -73,7 +73,7 @@ pub(in crate::provision) fn confirm_pods<'a>(
 ) {
     for id in groups {
         let group = &mut topology.groups[*id];
-        let unsettled = matches!(&group.kind, GroupKind::Spread(spread) if suits(*id, spread) != Counts::Surely);
+        let unsettled = matches!(&group.kind, GroupKind::Spread(spread) if suits(*id, &spread.group) != Counts::Surely);
         if unsettled || !group.constrained {
             continue;
         }
@@ -97,7 +97,7 @@ pub(in crate::provision) fn withdraw_pods<'a>(
     let somewhere = Spot { site: None, pins: Some(pins) };
     for id in membership.counts {
         let group = &mut topology.groups[*id];
-        if matches!(&group.kind, GroupKind::Spread(spread) if suits(*id, spread) == Counts::Never) {
+        if matches!(&group.kind, GroupKind::Spread(spread) if suits(*id, &spread.group) == Counts::Never) {
             continue;
         }
         for (position, key) in group.keys.iter().enumerate() {
@@ -108,8 +108,9 @@ pub(in crate::provision) fn withdraw_pods<'a>(
     }
     for id in membership.holds {
         let group = &mut topology.groups[*id];
-        for domain in possible(&topology.keys, group.keys[0], somewhere) {
-            *slot(&mut group.holders, domain) -= 1;
+        let key = group.keys[0];
+        if let Some(anti) = group.anti_affinity_mut() {
+            possible(&topology.keys, key, somewhere).for_each(|domain| *slot(&mut anti.holders, domain) -= 1);
         }
     }
 }
@@ -117,9 +118,11 @@ pub(in crate::provision) fn withdraw_pods<'a>(
 /// Records that pods of these groups may come to a spot with its node, so that no pod starts their group elsewhere.
 pub(in crate::provision) fn expect_pods(topology: &mut Topology<'_>, groups: &[GroupId], spot: Spot<'_>) {
     for id in groups {
-        for position in 0..topology.groups[*id].keys.len() {
-            let group = &mut topology.groups[*id];
-            group.coming[position].extend(possible(&topology.keys, group.keys[position], spot));
+        let TopologyGroup { keys, kind: GroupKind::Affinity(affinity), .. } = &mut topology.groups[*id] else {
+            continue;
+        };
+        for (key, coming) in keys.iter().zip(&mut affinity.coming) {
+            coming.extend(possible(&topology.keys, *key, spot));
         }
     }
 }
@@ -135,7 +138,9 @@ pub(in crate::provision) fn record_limits(topology: &mut Topology<'_>, rules: &[
             }
             RuleKind::Affinity if topology.groups[rule.group].total == 0 => {
                 let domains = keys.iter().map(|key| topology.domain_at(*key, spot)).collect();
-                topology.groups[rule.group].started.get_or_insert(domains);
+                if let Some(affinity) = topology.groups[rule.group].affinity_mut() {
+                    affinity.started.get_or_insert(domains);
+                }
             }
             _ => {}
         }
@@ -144,9 +149,14 @@ pub(in crate::provision) fn record_limits(topology: &mut Topology<'_>, rules: &[
 
 fn record_slack(topology: &mut Topology<'_>, rule: &Rule, domains: &[Domain]) {
     let group = &mut topology.groups[rule.group];
-    for domain in domains.iter().filter(|_| group.keys != [HOST]) {
-        if let Some(slack) = group.slack(rule, *domain) {
-            let least = group.slack.entry(*domain).or_insert(slack);
+    if group.keys == [HOST] {
+        return;
+    }
+    for domain in domains {
+        if let Some(slack) = group.slack(rule, *domain)
+            && let Some(spread) = group.spread_mut()
+        {
+            let least = spread.slack.entry(*domain).or_insert(slack);
             *least = slack.min(*least);
         }
     }
@@ -158,15 +168,21 @@ pub(in crate::provision) fn exceeded_groups(
     daemons: &DaemonCounts,
     spot: Spot<'_>,
 ) -> Vec<GroupId> {
-    let bears = |(id, presence): &(&GroupId, &DaemonPresence)| {
+    let tolerates = |(id, presence): &(&GroupId, &DaemonPresence)| {
         let group = &topology.groups[**id];
         let here = |key: &usize| topology.domain_at(*key, spot);
-        let slack = here(&group.keys[0]).and_then(|domain| group.slack.get(&domain));
         let beside = |started: &Vec<Option<Domain>>| group.keys.iter().map(here).eq(started.iter().copied());
-        presence.most == 0
-            || (slack.is_none_or(|slack| presence.most <= *slack) && group.started.as_ref().is_none_or(beside))
+        let allows = || match &group.kind {
+            GroupKind::Spread(spread) => {
+                let slack = here(&group.keys[0]).and_then(|domain| spread.slack.get(&domain));
+                slack.is_none_or(|slack| presence.most <= *slack)
+            }
+            GroupKind::Affinity(affinity) => affinity.started.as_ref().is_none_or(beside),
+            GroupKind::AntiAffinity(_) | GroupKind::Claim => true,
+        };
+        presence.most == 0 || allows()
     };
-    daemons.0.iter().filter(|it| !bears(it)).map(|(id, _)| *id).collect()
+    daemons.0.iter().filter(|it| !tolerates(it)).map(|(id, _)| *id).collect()
 }
 
 /// Subtracts a launch's DaemonSet pods from the numbers that placed pods allow, and records which domains it opens.
@@ -178,21 +194,19 @@ pub(in crate::provision) fn admit_daemons<'a>(
     templates: &NodeTemplates<'a>,
     requirement_sets: &RequirementSets<'a>,
 ) {
-    let surely = |(id, group): (GroupId, &TopologyGroup<'a>)| match &group.kind {
-        GroupKind::Spread(spread) => (id, templates.counts(template, id, spread, requirement_sets) == Counts::Surely),
-        _ => (id, false),
-    };
-    let spreads: Vec<(GroupId, bool)> =
-        spreads_on(topology, template, templates, requirement_sets).map(surely).collect();
+    let surely = |id, spread| templates.counts(template, id, spread, requirement_sets) == Counts::Surely;
+    let spreads: Vec<(GroupId, bool)> = spreads_on(topology, template, templates, requirement_sets)
+        .map(|(id, _, spread)| (id, surely(id, &spread.group)))
+        .collect();
     for (id, surely) in spreads {
         let domain = topology.domain_at(topology.groups[id].keys[0], spot);
-        let (group, presence) = (&mut topology.groups[id], daemons.get(id));
-        group.opened.extend(domain);
-        if let Some(certain) = &mut group.certain {
+        let Some(spread) = topology.groups[id].spread_mut() else { continue };
+        spread.domains.opened.extend(domain);
+        if let Some(certain) = &mut spread.domains.certain {
             certain.extend(domain.filter(|_| surely));
         }
-        if let Some(slack) = domain.and_then(|domain| group.slack.get_mut(&domain)) {
-            *slack = slack.saturating_sub(presence.most);
+        if let Some(slack) = domain.and_then(|domain| spread.slack.get_mut(&domain)) {
+            *slack = slack.saturating_sub(daemons.get(id).most);
         }
     }
 }
@@ -202,10 +216,13 @@ pub(in crate::provision) fn admit_daemons<'a>(
 pub(in crate::provision) fn begin_groups(topology: &mut Topology<'_>, least: &BTreeMap<GroupId, u32>, strict: bool) {
     topology.strict = strict;
     for id in 0..topology.groups.len() {
-        if let GroupKind::Spread(_) = topology.groups[id].kind {
-            topology.groups[id].opened = occupied_domains(topology, &topology.groups[id]);
-            topology.groups[id].certain = strict.then(|| certain_domains(topology, &topology.groups[id]));
-            topology.groups[id].brought = least.get(&id).copied().unwrap_or(0);
+        let key = topology.groups[id].keys[0];
+        let Some(spread) = topology.groups[id].spread() else { continue };
+        let opened = occupied_domains(topology, key, spread);
+        let certain = strict.then(|| certain_domains(topology, key, spread));
+        if let Some(spread) = topology.groups[id].spread_mut() {
+            let brought = least.get(&id).copied().unwrap_or(0);
+            spread.domains = SpreadDomains { opened, certain, brought, ..std::mem::take(&mut spread.domains) };
         }
     }
     topology.beginning = topology.groups.clone();
@@ -226,7 +243,7 @@ pub(in crate::provision) fn brought_pods<'a>(
     requirement_sets: &RequirementSets<'a>,
 ) -> BTreeMap<GroupId, u32> {
     let mut all: BTreeMap<GroupId, u32> =
-        spreads_on(topology, template, templates, requirement_sets).map(|(id, _)| (id, 0)).collect();
+        spreads_on(topology, template, templates, requirement_sets).map(|(id, ..)| (id, 0)).collect();
     let sure = members.filter(|(_, there)| *there == Counts::Surely);
     for id in sure.flat_map(|(groups, _)| groups) {
         if let Some(count) = all.get_mut(&id) {

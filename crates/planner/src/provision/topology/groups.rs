@@ -7,7 +7,10 @@ use crate::{PodShape, PodTerm, Requirements, Selector, Spread, Taint, Toleration
 
 use crate::provision::demand::requirement_sets::{RequirementSetId, RequirementSets, Tolerance, first_untolerated};
 
-use super::{GroupId, GroupKind, Rule, RuleKind, Topology, TopologyGroup};
+use super::{
+    AffinityState, AntiAffinityState, GroupId, GroupKind, Rule, RuleKind, SpreadDomains, SpreadState, Topology,
+    TopologyGroup,
+};
 
 /// Pods that a spread counts, and the nodes on which it counts them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,7 +149,7 @@ impl<'a> Topology<'a> {
     ) -> Rule {
         let mut beside: Vec<&str> = shape.spread.iter().filter(|it| it.hard).map(|it| it.key.as_str()).collect();
         beside.retain(|key| *key != spread.key);
-        let kind = GroupKind::Spread(SpreadGroup {
+        let identity = GroupIdentity::Spread(SpreadGroup {
             key: &spread.key,
             namespace: &shape.namespace,
             selector: spread.counted(),
@@ -155,7 +158,7 @@ impl<'a> Topology<'a> {
             reach: (strict.to_vec(), &shape.tolerations),
             beside,
         });
-        let group = self.intern(kind, &[&spread.key]);
+        let group = self.intern(identity, &[&spread.key]);
         self.groups[group].constrained = true;
         let min_domains = spread.min_domains.unwrap_or(1) as usize;
         Rule { group, kind: RuleKind::Spread { max_skew: spread.max_skew.max(1), min_domains }, own: false }
@@ -164,29 +167,31 @@ impl<'a> Topology<'a> {
     /// Returns the rule of affinity to pods that match all of these terms.
     pub(in crate::provision) fn affinity(&mut self, namespace: &'a str, terms: Vec<&'a PodTerm>) -> Rule {
         let keys: Vec<&str> = terms.iter().map(|term| term.key.as_str()).collect();
-        let group = self.intern(GroupKind::Affinity { namespace, terms: terms.clone() }, &keys);
+        let group = self.intern(GroupIdentity::Affinity { namespace, terms: terms.clone() }, &keys);
         self.groups[group].constrained = true;
         Rule { group, kind: RuleKind::Affinity, own: false }
     }
 
     /// Returns the group of an anti-affinity term that a pod of the plan has.
     pub(in crate::provision) fn anti_affinity(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
-        let group = self.intern(GroupKind::AntiAffinity { namespace, term }, &[&term.key]);
+        let group = self.intern(GroupIdentity::AntiAffinity { namespace, term }, &[&term.key]);
         self.groups[group].constrained = true;
         group
     }
 
     /// Returns the group of a required anti-affinity term of any pod.
     pub(in crate::provision) fn held(&mut self, namespace: &'a str, term: &'a PodTerm) -> GroupId {
-        let group = self.intern(GroupKind::AntiAffinity { namespace, term }, &[&term.key]);
-        self.groups[group].held = true;
+        let group = self.intern(GroupIdentity::AntiAffinity { namespace, term }, &[&term.key]);
+        if let Some(anti) = self.groups[group].anti_affinity_mut() {
+            anti.held = true;
+        }
         group
     }
 
     /// Returns the rule of pods that share a claim: one pod at a time (`single`), or all in the zone of the first.
     pub(in crate::provision) fn claim(&mut self, claim: &'a str, single: bool) -> Rule {
         let key = if single { label::HOSTNAME } else { label::ZONE };
-        let group = self.intern(GroupKind::Claim(claim), &[key]);
+        let group = self.intern(GroupIdentity::Claim(claim), &[key]);
         self.groups[group].constrained = true;
         Rule { group, kind: if single { RuleKind::Exclusive } else { RuleKind::Affinity }, own: true }
     }
@@ -196,64 +201,114 @@ impl<'a> Topology<'a> {
         shape.apart.iter().map(|term| self.held(&shape.namespace, term)).collect()
     }
 
-    fn intern(&mut self, kind: GroupKind<'a>, keys: &[&str]) -> GroupId {
-        if let Some(known) = self.known.get(&kind) {
+    fn intern(&mut self, identity: GroupIdentity<'a>, keys: &[&str]) -> GroupId {
+        if let Some(known) = self.index.known.get(&identity) {
             return *known;
         }
-        let id = self.groups.len();
-        match kind.telling_label() {
-            _ if matches!(kind, GroupKind::Claim(_)) => {}
-            Some(label) => self.by_label.entry(label).or_default().push(id),
-            None => self.by_any_label.push(id),
-        }
         let keys: Vec<usize> = keys.iter().map(|key| self.key(key)).collect();
-        self.known.insert(kind.clone(), id);
-        self.groups.push(TopologyGroup {
-            kind,
-            tallies: vec![Vec::new(); keys.len()],
-            maybe: vec![Vec::new(); keys.len()],
-            on_site: BTreeMap::new(),
-            coming: vec![BTreeSet::new(); keys.len()],
-            started: None,
-            slack: BTreeMap::new(),
-            opened: BTreeSet::new(),
-            certain: None,
-            brought: 0,
-            keys,
-            total: 0,
-            holders: Vec::new(),
-            constrained: false,
-            held: false,
-            reachable: Vec::new(),
-            guarded: false,
-            least: None,
-            here: BTreeSet::new(),
-            eligible: Arc::default(),
-            prospects: BTreeMap::new(),
-        });
-        id
+        let kind = identity.kind(keys.len());
+        let (tallies, maybe) = (vec![Vec::new(); keys.len()], vec![Vec::new(); keys.len()]);
+        self.groups.push(TopologyGroup { keys, tallies, maybe, total: 0, constrained: false, kind });
+        self.index.add(identity)
     }
 
     /// Returns the groups that count a pod of this shape, in order.
     pub(in crate::provision) fn counting(&self, shape: &PodShape) -> Vec<GroupId> {
-        let labels = shape.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
-        let candidates = labels.flatten().chain(&self.by_any_label).copied();
-        let mut groups: Vec<GroupId> =
-            candidates.filter(|group| self.groups[*group].kind.means(shape, self.namespaces)).collect();
-        groups.sort_unstable();
-        groups
+        self.index.counting(shape)
     }
 
     /// Returns, of the groups that count a shape, those whose required anti-affinity excludes it.
     pub(in crate::provision) fn excluding(&self, counting: &[GroupId]) -> Vec<GroupId> {
-        counting.iter().copied().filter(|group| self.groups[*group].held).collect()
+        counting.iter().copied().filter(|group| self.groups[*group].is_held()).collect()
     }
 }
 
 /// Labels of every namespace.
 type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
 
-impl<'a> GroupKind<'a> {
+/// Identity of a group: equal constraints share one group.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum GroupIdentity<'a> {
+    Spread(SpreadGroup<'a>),
+    Affinity {
+        namespace: &'a str,
+        terms: Vec<&'a PodTerm>,
+    },
+    AntiAffinity {
+        namespace: &'a str,
+        term: &'a PodTerm,
+    },
+    /// Pods with one volume claim.
+    Claim(&'a str),
+}
+
+/// Groups by the pods that they select.
+#[derive(Clone)]
+pub(super) struct GroupIndex<'a> {
+    namespaces: &'a Namespaces,
+    identities: Vec<GroupIdentity<'a>>,
+    known: BTreeMap<GroupIdentity<'a>, GroupId>,
+    /// Groups that may select a pod with this label and value, by the first requirement of their selector.
+    by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
+    by_any_label: Vec<GroupId>,
+}
+
+impl<'a> GroupIndex<'a> {
+    pub(super) fn new(namespaces: &'a Namespaces) -> Self {
+        Self {
+            namespaces,
+            identities: Vec::new(),
+            known: BTreeMap::new(),
+            by_label: BTreeMap::new(),
+            by_any_label: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, identity: GroupIdentity<'a>) -> GroupId {
+        let id = self.identities.len();
+        match identity.telling_label() {
+            _ if matches!(identity, GroupIdentity::Claim(_)) => {}
+            Some(label) => self.by_label.entry(label).or_default().push(id),
+            None => self.by_any_label.push(id),
+        }
+        self.known.insert(identity.clone(), id);
+        self.identities.push(identity);
+        id
+    }
+
+    /// Returns the groups that count a pod of this shape, in order.
+    fn counting(&self, shape: &PodShape) -> Vec<GroupId> {
+        let labels = shape.labels.iter().filter_map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
+        let candidates = labels.flatten().chain(&self.by_any_label).copied();
+        let mut groups: Vec<GroupId> =
+            candidates.filter(|group| self.identities[*group].means(shape, self.namespaces)).collect();
+        groups.sort_unstable();
+        groups
+    }
+}
+
+impl<'a> GroupIdentity<'a> {
+    /// Returns the state of a new group with this many keys.
+    fn kind(&self, keys: usize) -> GroupKind<'a> {
+        match self {
+            Self::Spread(group) => GroupKind::Spread(SpreadState {
+                group: group.clone(),
+                on_site: BTreeMap::new(),
+                slack: BTreeMap::new(),
+                eligible: Arc::default(),
+                prospects: BTreeMap::new(),
+                domains: SpreadDomains::default(),
+            }),
+            Self::Affinity { .. } => GroupKind::Affinity(AffinityState {
+                coming: vec![BTreeSet::new(); keys],
+                started: None,
+                here: BTreeSet::new(),
+            }),
+            Self::AntiAffinity { .. } => GroupKind::AntiAffinity(AntiAffinityState::default()),
+            Self::Claim(_) => GroupKind::Claim,
+        }
+    }
+
     /// Returns a label that every counted pod has, where the selector requires one value.
     fn telling_label(&self) -> Option<(&'a str, &'a str)> {
         let selector = match self {

@@ -4,8 +4,7 @@
 //! accepted, each change counts both as before and as after, whichever is worse for the rule.
 
 use super::{
-    CountedPods, Counts, Domain, GroupId, GroupKind, GroupStore, HOST, Membership, Rule, RuleKind, Spot, Topology,
-    TopologyGroup, at, domain_at, slot,
+    CountedPods, Counts, Domain, GroupId, GroupStore, HOST, Membership, Rule, RuleKind, Spot, Topology, domain_at, slot,
 };
 
 /// One pod that certainly exists.
@@ -65,8 +64,7 @@ pub(in crate::provision) fn remove_resident(topology: &mut Topology<'_>, members
     let spot = Spot { site: Some(site), pins: None };
     for id in membership.counts {
         let group = &mut topology.groups[*id];
-        let is_spread = matches!(group.kind, GroupKind::Spread(_));
-        if is_spread && group.eligible[site as usize] != Counts::Surely {
+        if group.spread().is_some_and(|spread| spread.eligible[site as usize] != Counts::Surely) {
             continue;
         }
         let mut somewhere = false;
@@ -78,42 +76,20 @@ pub(in crate::provision) fn remove_resident(topology: &mut Topology<'_>, members
             }
         }
         group.total = group.total.saturating_sub(u64::from(somewhere));
-        if is_spread
-            && !somewhere
-            && let Some(pods) = group.on_site.get_mut(&site)
+        if !somewhere
+            && group.spread().is_some()
+            && let Some(pods) = group.spread_mut().and_then(|spread| spread.on_site.get_mut(&site))
         {
             *pods = pods.saturating_sub(1);
         }
     }
     for id in membership.holds {
         let group = &mut topology.groups[*id];
-        if let Some(domain) = domain_at(&topology.keys, group.keys[0], spot) {
-            let holders = slot(&mut group.holders, domain);
+        if let Some(domain) = domain_at(&topology.keys, group.keys[0], spot)
+            && let Some(anti) = group.anti_affinity_mut()
+        {
+            let holders = slot(&mut anti.holders, domain);
             *holders = holders.saturating_sub(1);
         }
-    }
-}
-
-impl TopologyGroup<'_> {
-    /// Counts as certain the pods that both sides count, and as possible those that either side counts.
-    fn allow_for(&mut self, other: &Self) {
-        for position in 0..self.keys.len() {
-            let lists = [&self.tallies, &self.maybe, &other.tallies, &other.maybe];
-            let domains = lists.map(|list| list[position].len()).into_iter().max().unwrap_or(0);
-            for domain in (0..).take(domains) {
-                let sure = at(&self.tallies[position], domain).min(at(&other.tallies[position], domain));
-                let most = self.most(position, domain).max(other.most(position, domain));
-                *slot(&mut self.tallies[position], domain) = sure;
-                *slot(&mut self.maybe[position], domain) = most - sure;
-            }
-        }
-        for (domain, held) in (0..).zip(&other.holders) {
-            let holders = slot(&mut self.holders, domain);
-            *holders = (*holders).max(*held);
-        }
-        for (site, pods) in &mut self.on_site {
-            *pods = (*pods).min(other.on_site.get(site).copied().unwrap_or(0));
-        }
-        self.total = self.total.max(other.total);
     }
 }
