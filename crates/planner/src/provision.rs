@@ -14,73 +14,54 @@
 //! type that still fits. Under limits a launch reserves only its cheapest type, and the remaining limits are spent on further
 //! types (`finish`). An unschedulable pod receives the nearest miss of every NodePool (`reasons`).
 
-mod bound_pods;
-mod capacity_split;
-mod current_domains;
+mod capacity;
 mod daemon_overhead;
 mod demand;
-mod dimensions;
 mod existing_node;
-mod fill_existing;
-mod finish;
 mod fleet;
 #[expect(
     clippy::float_arithmetic,
-    reason = "worths of a linear program; the room says why they are the same everywhere"
+    reason = "values of a linear program; the module says why they are equal on every machine"
 )]
 mod fleet_optimizer;
-mod free_capacity;
-mod join;
-mod limits;
 mod new_node;
-mod node_template;
-mod open_node;
-mod pin_zone;
-mod pool_template;
-mod price_bound;
+mod phases;
 mod reasons;
-mod rehearsal;
 mod relocation;
-mod requirement_sets;
-mod reservations;
-mod scheduler_model;
 mod select_best;
-mod shared_claims;
-mod static_pools;
-mod strategy;
 mod topology;
-mod type_filter;
-mod utilization;
 
-use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bound_pods::BoundPods;
-use capacity_split::SplitPart;
-use daemon_overhead::DaemonOverhead;
-use demand::{Demand, DemandCompiler};
-use dimensions::Dimensions;
-use existing_node::ExistingNodes;
-use finish::TypeList;
-use fleet::PlannedFleets;
-use limits::Headroom;
-use new_node::NewNodes;
-use node_template::{NodeTemplates, TemplateId};
-use open_node::SingleNodePrices;
-use requirement_sets::{RequirementSetId, RequirementSets};
-use reservations::Reservations;
-use shared_claims::SharedClaims;
-use strategy::{ALWAYS, LoadRule, Strategy};
-use topology::{CountedPods, Counts, Membership, Topology};
-use type_filter::TypeFilter;
-
-use relocation::LeavingPod;
 pub(crate) use relocation::{Obstacle, RelocationOutcome, Relocator, STRATEGIES};
 pub(crate) use topology::KnownDomains;
 
 use crate::{Nomination, PlacementReason, Plan, Pod, PodVerdict, Resources, Snapshot};
+
+use capacity::Capacity;
+use capacity::node_template::NodeTemplates;
+use capacity::pool_template;
+use daemon_overhead::{DaemonOverhead, begin_daemons, note_limits};
+use demand::bound_pods::BoundPods;
+use demand::capacity_split::SplitPart;
+use demand::dimensions::{Amounts, Dimensions};
+use demand::requirement_sets::RequirementSets;
+use demand::shared_claims::SharedClaims;
+use demand::{Demand, DemandCompiler};
+use existing_node::ExistingNodes;
+use fleet::PlannedFleets;
+use new_node::{NewNode, NewNodes};
+use phases::current_domains::place_at_present;
+use phases::fill_existing::fill_existing_nodes;
+use phases::finish::trim_launches;
+use phases::join::{fill_slots, join_launch};
+use phases::open_node::{open_node, price_alone, price_limit};
+use phases::queue::{place_nominated, take_up};
+use reasons::pool_mismatches;
+use select_best::strategy::{ALWAYS, LoadRule, Strategy};
+use topology::bound_counts::{add_bound_terms, count_bound, find_reachable};
+use topology::leaving_pods::add_resident;
+use topology::{CountedPods, Counts, Domain, Membership, Spot, Topology};
 
 /// Places every pod of the snapshot or reports a reason: the best of several solutions, the first among equals.
 pub(crate) fn provision(snapshot: &Snapshot) -> Plan {
@@ -109,8 +90,8 @@ impl PodKind {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PodPlacement {
-    Room(usize),
-    Claim(usize),
+    Existing(usize),
+    New(usize),
 }
 
 /// Pending pods of one shape, oldest first.
@@ -120,212 +101,213 @@ struct PodRun {
     pods: Vec<usize>,
 }
 
+/// Pod on a node that disruption may remove.
+#[derive(Clone, Copy)]
+struct LeavingPod {
+    pod: usize,
+    site: Domain,
+}
+
+/// Compiled input of a plan, which does not change while the plan is made.
 #[derive(Clone)]
-struct Solver<'a> {
+struct Problem<'a> {
     snapshot: &'a Snapshot,
     dimensions: Arc<Dimensions>,
-    wants: Arc<RequirementSets<'a>>,
-    topology: Topology<'a>,
+    requirement_sets: Arc<RequirementSets<'a>>,
     demands: Arc<[Demand<'a>]>,
     /// Position of each pod's demand.
     demand_of: Arc<[usize]>,
     /// Each pod's part in the capacity split of its workload.
     parts: Arc<[SplitPart]>,
-    daemon_overhead: DaemonOverhead<'a>,
-    frames: NodeTemplates<'a>,
-    headroom: Headroom,
-    reservations: Reservations,
-    rooms: ExistingNodes<'a>,
-    claims: NewNodes,
-    fleets: PlannedFleets,
-    alone: BTreeMap<Attempt, SingleNodePrices>,
-    /// Cost of one pod as its share of a full node, by template and shape.
-    shares: RefCell<BTreeMap<(TemplateId, usize), i64>>,
     soft_taints: bool,
-    verdicts: Vec<Option<PodVerdict>>,
-    nominations: Vec<Nomination>,
-    order: Vec<usize>,
-    lists: BTreeMap<(TemplateId, Vec<usize>), TypeList>,
-    /// Type filter by template and requirements.
-    outlooks: BTreeMap<(usize, RequirementSetId), Arc<TypeFilter>>,
+    /// Pods on nodes that disruption may remove.
+    residents: Vec<LeavingPod>,
+}
+
+/// Progress of a plan: pods that are not placed yet, and how the search proceeds.
+#[derive(Clone)]
+struct Progress {
     strategy: Strategy,
     /// Kind of pods that the plan places now; `None` before it starts.
-    at: Option<PodKind>,
+    kind: Option<PodKind>,
     /// Pending pods of this kind, in placement order.
     queue: Vec<PodRun>,
     /// Number of pods without a place, by shape.
     waiting: Vec<usize>,
+    fleets: PlannedFleets,
     /// Whether pods were placed by the present state of the nodes: a further launch could make their places wrong.
-    closed: bool,
-    /// Pods on nodes that disruption may remove.
-    residents: Vec<LeavingPod>,
+    is_closed: bool,
     steps: u64,
 }
 
+/// Decisions of a plan so far.
+#[derive(Clone)]
+struct Outcome {
+    verdicts: Vec<Option<PodVerdict>>,
+    nominations: Vec<Nomination>,
+    /// Placed pods, in the order of their placement.
+    order: Vec<usize>,
+}
+
+/// Plan in the making.
+#[derive(Clone)]
+struct Solver<'a> {
+    problem: Problem<'a>,
+    topology: Topology<'a>,
+    daemons: DaemonOverhead<'a>,
+    capacity: Capacity<'a>,
+    existing: ExistingNodes<'a>,
+    new_nodes: NewNodes,
+    progress: Progress,
+    outcome: Outcome,
+}
+
+impl<'a> Problem<'a> {
+    fn demand(&self, pod: usize) -> &Demand<'a> {
+        &self.demands[self.demand_of[pod]]
+    }
+
+    /// Returns the actual requests of a launch's pods, without unused slots.
+    fn requests_of(&self, claim: &NewNode) -> (Resources, Amounts) {
+        let mut requests = Resources::default();
+        let mut attachments: Amounts = self.dimensions.amounts(&Resources::default());
+        for pod in &claim.pods {
+            requests.add(&self.demands[self.snapshot.pods[*pod].shape].shape.requests);
+        }
+        for (driver, _) in &claim.attached {
+            self.dimensions.add_attachments(&mut attachments, driver, 1);
+        }
+        let mut used = self.dimensions.amounts(&requests);
+        used.iter_mut().zip(&attachments).for_each(|(used, more)| *used += more);
+        (requests, used)
+    }
+}
+
+impl Progress {
+    fn new(shapes: usize) -> Self {
+        Self {
+            strategy: ALWAYS[0],
+            kind: None,
+            queue: Vec::new(),
+            waiting: vec![0; shapes],
+            fleets: PlannedFleets::default(),
+            is_closed: false,
+            steps: 0,
+        }
+    }
+}
+
+impl Outcome {
+    fn new(pods: usize) -> Self {
+        Self { verdicts: vec![None; pods], nominations: Vec::new(), order: Vec::new() }
+    }
+}
+
 impl<'a> Solver<'a> {
-    fn new(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>, foreseen: &KnownDomains) -> Self {
+    fn new(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>, known: &KnownDomains) -> Self {
         let dimensions = Dimensions::new(snapshot);
         let soft_taints = pool_template::has_soft_taints(snapshot);
-        let mut wants = RequirementSets::default();
+        let mut requirement_sets = RequirementSets::default();
         let mut topology = Topology::new(snapshot);
         let policy = snapshot.policy.preferences;
-        let mut compiler =
-            DemandCompiler { dimensions: &dimensions, wants: &mut wants, topology: &mut topology, policy, soft_taints };
+        let mut compiler = DemandCompiler {
+            dimensions: &dimensions,
+            requirement_sets: &mut requirement_sets,
+            topology: &mut topology,
+            policy,
+            soft_taints,
+        };
         let shared = SharedClaims::new(snapshot, compiler.topology);
         let (mut demands, demand_of) = shared.demands(snapshot, parts, &mut compiler);
         let bound = BoundPods::new(snapshot);
-        topology.add_bound_terms(snapshot, &bound);
+        add_bound_terms(&mut topology, snapshot, &bound);
         demands.iter_mut().for_each(|demand| demand.join(&topology));
-        topology.count_bound(snapshot, &bound, &wants, &shared);
-        let daemon_overhead = DaemonOverhead::new(snapshot, &mut topology);
-        demands.iter_mut().for_each(|demand| demand.late = demand.looks_at(&foreseen.joined));
-        let mut frames = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
-        topology.find_reachable(&mut frames, &wants, foreseen);
+        count_bound(&mut topology, snapshot, &bound, &requirement_sets, &shared);
+        let daemons = DaemonOverhead::new(snapshot, &mut topology);
+        demands.iter_mut().for_each(|demand| demand.late = demand.refers_to(&known.joined));
+        let mut templates = NodeTemplates::new(pool_template::in_order(snapshot, &dimensions), &mut topology);
+        find_reachable(&mut topology, &mut templates, &requirement_sets, known);
         let mut solver = Self {
-            headroom: Headroom::new(frames.templates.iter().map(|template| template.pool)),
-            reservations: Reservations::new(snapshot),
-            rooms: ExistingNodes::of(snapshot, &dimensions, &daemon_overhead, &topology),
-            claims: NewNodes::default(),
-            fleets: PlannedFleets::default(),
-            alone: BTreeMap::new(),
-            shares: RefCell::default(),
-            verdicts: vec![None; snapshot.pods.len()],
-            nominations: Vec::new(),
-            order: Vec::new(),
-            lists: BTreeMap::new(),
-            outlooks: BTreeMap::new(),
-            strategy: ALWAYS[0],
-            at: None,
-            queue: Vec::new(),
-            waiting: vec![0; demands.len()],
-            closed: false,
-            residents: Vec::new(),
-            steps: 0,
-            snapshot,
-            dimensions: Arc::new(dimensions),
-            wants: Arc::new(wants),
+            existing: ExistingNodes::new(snapshot, &dimensions, &daemons, &topology),
+            new_nodes: NewNodes::default(),
+            progress: Progress::new(demands.len()),
+            outcome: Outcome::new(snapshot.pods.len()),
+            problem: Problem {
+                snapshot,
+                dimensions: Arc::new(dimensions),
+                requirement_sets: Arc::new(requirement_sets),
+                demands: demands.into(),
+                demand_of: demand_of.into(),
+                parts: Arc::clone(parts),
+                soft_taints,
+                residents: Vec::new(),
+            },
             topology,
-            demands: demands.into(),
-            demand_of: demand_of.into(),
-            parts: Arc::clone(parts),
-            daemon_overhead,
-            frames,
-            soft_taints,
+            daemons,
+            capacity: Capacity::new(snapshot, templates),
         };
-        solver.begin_daemons(foreseen.strict);
+        begin_daemons(&mut solver, known.strict);
         solver
+    }
+
+    fn next_site(&self) -> Domain {
+        Domain::try_from(self.problem.snapshot.nodes.len() + self.new_nodes.list.len()).unwrap_or(Domain::MAX)
+    }
+
+    /// Returns the place of a pod, if it has one.
+    fn place_of(&self, pod: usize) -> Option<PodPlacement> {
+        match self.outcome.verdicts[pod].as_ref()? {
+            PodVerdict::Existing { node, .. } => self.existing.named(node).map(PodPlacement::Existing),
+            PodVerdict::Launch { launch, .. } => Some(PodPlacement::New(*launch)),
+            _ => None,
+        }
+    }
+
+    /// Returns the site and the topology values of a place.
+    fn spot_of(&self, place: PodPlacement) -> Spot<'_> {
+        match place {
+            PodPlacement::Existing(node) => self.existing.list[node].spot(),
+            PodPlacement::New(launch) => {
+                let claim = &self.new_nodes.list[launch];
+                claim.spot(self.capacity.templates.get(claim.template))
+            }
+        }
+    }
+
+    /// Counts all pods that have not moved from nodes that disruption may remove.
+    fn count_residents(&mut self) {
+        for resident in &self.problem.residents {
+            if self.outcome.verdicts[resident.pod] == Some(PodVerdict::Postponed) {
+                let demand = self.problem.demand(resident.pod);
+                let membership = Membership { counts: &demand.counts, holds: &demand.holds };
+                if !demand.counts.is_empty() || !demand.holds.is_empty() {
+                    add_resident(&mut self.topology, membership, resident.site);
+                }
+            }
+        }
     }
 
     /// Places real pods first, then the pods of CapacityBuffers once the places of real pods are fixed. Continues from the
     /// plan's current state.
     fn solve(&mut self) {
-        if self.at.is_none() {
-            self.place_nominated();
+        if self.progress.kind.is_none() {
+            place_nominated(self);
         }
         self.place_all();
-        if self.at != Some(PodKind::Buffer) {
-            self.take_up(PodKind::Buffer);
+        if self.progress.kind != Some(PodKind::Buffer) {
+            take_up(self, PodKind::Buffer);
             self.place_all();
         }
-        self.trim();
-    }
-
-    fn place_nominated(&mut self) {
-        self.keep_static_pools();
-        self.take_up(PodKind::Real);
-    }
-
-    /// Keeps the nominations of pods of one kind and queues the others.
-    fn take_up(&mut self, kind: PodKind) {
-        self.keep_nominations(kind);
-        self.queue = self.queue(kind);
-        self.at = Some(kind);
-    }
-
-    /// Returns domains that the plan's launches open and that a spread did not count. If pods have no place, also returns
-    /// groups to which the launches would have added more pods than the plan allows. Consumes the plan, because it is
-    /// rehearsed.
-    fn new_domains(&mut self) -> KnownDomains {
-        let mut frames: Vec<TemplateId> = self.claims.list.iter().map(|claim| claim.frame).collect();
-        frames.sort_unstable();
-        frames.dedup();
-        let domains =
-            frames.into_iter().flat_map(|it| self.topology.new_domains(it, &self.frames, &self.wants)).collect();
-        let complete = self.order.len() == self.snapshot.pods.len();
-        KnownDomains {
-            domains,
-            joined: if complete { BTreeSet::new() } else { self.daemon_overhead.unborne() },
-            strict: !self.rehearse(),
-        }
-    }
-
-    /// Returns pods without a place by shape, in placement order: priority, CPU and memory, the greatest first; then the shape
-    /// with the older oldest pod. Shapes that depend on the launches of others come last.
-    fn queue(&self, kind: PodKind) -> Vec<PodRun> {
-        let pods = &self.snapshot.pods;
-        let mut runs: Vec<PodRun> = (0..self.demands.len()).map(|shape| PodRun { shape, pods: Vec::new() }).collect();
-        let waiting = |pod: &usize| self.verdicts[*pod].is_none() && PodKind::from_pod(&pods[*pod]) == kind;
-        (0..pods.len()).filter(waiting).for_each(|pod| runs[self.demand_of[pod]].pods.push(pod));
-        runs.retain(|run| !run.pods.is_empty());
-        let age = |pod: usize| (pods[pod].created, pods[pod].uid.as_str());
-        for run in &mut runs {
-            run.pods.sort_by_key(|pod| age(*pod));
-        }
-        runs.sort_by_cached_key(|run| (self.queue_key(run), run.pods.first().map(|pod| age(*pod))));
-        runs
-    }
-
-    fn queue_key(&self, run: &PodRun) -> (bool, Reverse<i32>, Reverse<usize>, i64, i64) {
-        let Demand { shape, late, .. } = &self.demands[run.shape];
-        let hosts = self.hosts_needed(run.shape, run.pods.len());
-        let (cpu, memory) = (shape.requests.get(Resources::CPU), shape.requests.get(Resources::MEMORY));
-        (*late, Reverse(shape.priority), hosts, -cpu, -memory)
-    }
-
-    fn keep_nominations(&mut self, kind: PodKind) {
-        if self.snapshot.pods.iter().all(|pod| pod.nominated.is_none()) {
-            return;
-        }
-        let mut promised: Vec<(usize, usize)> = self
-            .queue(kind)
-            .into_iter()
-            .flat_map(|run| run.pods)
-            .filter_map(|pod| Some((pod, self.rooms.named(self.snapshot.pods[pod].nominated.as_deref()?)?)))
-            .collect();
-        // Of simultaneous nominations, those of pods with topology rules come first: other pods count for them, but not the
-        // reverse.
-        let lax = |pod: usize| self.demands[self.demand_of[pod]].levels.iter().any(|level| level.rules.is_empty());
-        promised.sort_by_key(|(pod, _)| (self.snapshot.pods[*pod].nominated_after, lax(*pod)));
-        // One nomination may satisfy what another requires: none is dropped before all others are kept.
-        let mut before = usize::MAX;
-        while promised.len() < before {
-            before = promised.len();
-            promised.retain(|(pod, room)| !self.keep_nomination(*pod, *room));
-        }
-    }
-
-    /// Places a pod on its nominated node if it still fits there; reports whether it does.
-    fn keep_nomination(&mut self, pod: usize, room: usize) -> bool {
-        let shape = self.demand_of[pod];
-        let demand = &self.demands[shape];
-        let admits = |level: &usize| {
-            let (level, pod) = (&demand.levels[*level], &self.snapshot.pods[pod]);
-            self.rooms.admits(room, demand, level, pod, &self.wants, &self.topology)
-        };
-        let level = (0..demand.levels.len()).find(admits);
-        if let Some(level) = level {
-            self.record(Attempt { shape, level }, PodPlacement::Room(room), &[pod], PlacementReason::Promised);
-        }
-        level.is_some()
+        trim_launches(self);
     }
 
     /// Repeats rounds over the queue until a round places no pod: the place of one pod may make room for another.
     fn place_all(&mut self) {
-        let mut queue = std::mem::take(&mut self.queue);
-        self.fleets = PlannedFleets::default();
-        queue.iter().for_each(|run| self.waiting[run.shape] = run.pods.len());
-        if self.strategy.load == LoadRule::Fleet {
-            self.fill_existing_nodes(&mut queue);
+        let mut queue = std::mem::take(&mut self.progress.queue);
+        self.progress.fleets = PlannedFleets::default();
+        queue.iter().for_each(|run| self.progress.waiting[run.shape] = run.pods.len());
+        if self.progress.strategy.load == LoadRule::Fleet {
+            fill_existing_nodes(self, &mut queue);
         }
         loop {
             let before: usize = queue.iter().map(|run| run.pods.len()).sum();
@@ -336,16 +318,16 @@ impl<'a> Solver<'a> {
             queue.retain(|run| !run.pods.is_empty());
             let after: usize = queue.iter().map(|run| run.pods.len()).sum();
             if after == before || after == 0 || self.is_spent() {
-                self.place_at_present(&mut queue);
+                place_at_present(self, &mut queue);
                 return self.give_up(&queue);
             }
-            queue.iter().for_each(|run| self.claims.forget(run.shape));
+            queue.iter().for_each(|run| self.new_nodes.forget(run.shape));
         }
     }
 
     /// Reports whether the search has reached its limit of steps.
     fn is_spent(&self) -> bool {
-        self.steps >= self.snapshot.policy.max_steps
+        self.progress.steps >= self.problem.snapshot.policy.max_steps
     }
 
     /// Places pods of the run in order and returns how many were placed, counted from the first.
@@ -362,10 +344,10 @@ impl<'a> Solver<'a> {
 
     /// Places at least one of the pods, and more where one decision covers them; returns 0 when there is no place.
     fn place_some(&mut self, shape: usize, pods: &[usize]) -> usize {
-        for level in 0..self.demands[shape].levels.len() {
-            let turn = Attempt { shape, level };
-            if let Some((place, count, why)) = self.find_place(turn, pods) {
-                self.record(turn, place, &pods[..count], why);
+        for level in 0..self.problem.demands[shape].levels.len() {
+            let attempt = Attempt { shape, level };
+            if let Some((place, count, why)) = self.find_place(attempt, pods) {
+                self.record(attempt, place, &pods[..count], why);
                 return count;
             }
         }
@@ -373,107 +355,116 @@ impl<'a> Solver<'a> {
     }
 
     /// Returns the best place for the first of the pods, and how many of them it takes.
-    fn find_place(&mut self, turn: Attempt, pods: &[usize]) -> Option<(PodPlacement, usize, PlacementReason)> {
-        if let Some((room, count)) = self.find_room(turn, pods) {
-            return Some((PodPlacement::Room(room), count, PlacementReason::Room));
+    fn find_place(&mut self, attempt: Attempt, pods: &[usize]) -> Option<(PodPlacement, usize, PlacementReason)> {
+        if let Some((node, count)) = self.find_existing(attempt, pods) {
+            return Some((PodPlacement::Existing(node), count, PlacementReason::Room));
         }
-        if let Some((claim, count)) = self.sit(turn, pods) {
-            return Some((PodPlacement::Claim(claim), count, PlacementReason::Joined));
+        if let Some((claim, count)) = fill_slots(self, attempt, pods) {
+            return Some((PodPlacement::New(claim), count, PlacementReason::Joined));
         }
-        let alone = self.price_alone(turn);
-        if !self.demands[turn.shape].attachments.is_empty() {
-            self.claims.forget(turn.shape);
+        let separate = price_alone(self, attempt);
+        if !self.problem.demands[attempt.shape].attachments.is_empty() {
+            self.new_nodes.forget(attempt.shape);
         }
-        let bearable = alone.map(|alone| self.bearable_price(alone));
-        if let Some((claim, count)) = self.join(turn, pods, bearable) {
-            return Some((PodPlacement::Claim(claim), count, PlacementReason::Joined));
+        let limit = separate.map(|separate| price_limit(self, separate));
+        if let Some((claim, count)) = join_launch(self, attempt, pods, limit) {
+            return Some((PodPlacement::New(claim), count, PlacementReason::Joined));
         }
-        if !self.closed
-            && let Some((claim, count)) = self.open(turn, pods)
+        if !self.progress.is_closed
+            && let Some((claim, count)) = open_node(self, attempt, pods)
         {
-            return Some((PodPlacement::Claim(claim), count, PlacementReason::Opened));
+            return Some((PodPlacement::New(claim), count, PlacementReason::Opened));
         }
         // A launch that costs too much to join is better than no place.
-        alone?;
-        self.claims.forget(turn.shape);
-        let (claim, count) = self.join(turn, pods, None)?;
-        Some((PodPlacement::Claim(claim), count, PlacementReason::Joined))
+        separate?;
+        self.new_nodes.forget(attempt.shape);
+        let (claim, count) = join_launch(self, attempt, pods, None)?;
+        Some((PodPlacement::New(claim), count, PlacementReason::Joined))
     }
 
     /// Like `place_some`, on existing nodes only.
     fn place_some_on_nodes(&mut self, shape: usize, pods: &[usize]) -> usize {
-        for level in 0..self.demands[shape].levels.len() {
-            let turn = Attempt { shape, level };
-            if let Some((room, count)) = self.find_room(turn, pods) {
-                self.record(turn, PodPlacement::Room(room), &pods[..count], PlacementReason::Room);
+        for level in 0..self.problem.demands[shape].levels.len() {
+            let attempt = Attempt { shape, level };
+            if let Some((node, count)) = self.find_existing(attempt, pods) {
+                self.record(attempt, PodPlacement::Existing(node), &pods[..count], PlacementReason::Room);
                 return count;
             }
         }
         0
     }
 
-    fn find_room(&mut self, turn: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
-        let demand = &self.demands[turn.shape];
-        let level = &demand.levels[turn.level];
-        let first = (pods[0], &self.snapshot.pods[pods[0]]);
-        let found = self.rooms.find(turn, demand, first, &self.wants, &self.topology, &mut self.steps)?;
-        let site = self.rooms.list[found].site;
-        let most = if level.single { 1 } else { self.topology.host_room(&level.rules, Some(site)) };
-        let most = most.min(self.rooms.times(found, demand)).clamp(1, pods.len());
-        Some((found, self.rooms.below_utilization_limit(found, &pods[..most]).max(1)))
+    fn find_existing(&mut self, attempt: Attempt, pods: &[usize]) -> Option<(usize, usize)> {
+        let demand = &self.problem.demands[attempt.shape];
+        let level = &demand.levels[attempt.level];
+        let first = (pods[0], &self.problem.snapshot.pods[pods[0]]);
+        let found = self.existing.find(
+            attempt,
+            demand,
+            first,
+            &self.problem.requirement_sets,
+            &self.topology,
+            &mut self.progress.steps,
+        )?;
+        let site = self.existing.list[found].site;
+        let most = if level.single { 1 } else { self.topology.host_slots(&level.rules, Some(site)) };
+        let most = most.min(self.existing.times(found, demand)).clamp(1, pods.len());
+        Some((found, self.existing.below_utilization_limit(found, &pods[..most]).max(1)))
     }
 
     /// Records the places of pods in verdicts, nominations, nodes and counts.
-    fn record(&mut self, turn: Attempt, place: PodPlacement, pods: &[usize], why: PlacementReason) {
-        let demand = &self.demands[turn.shape];
-        let level = &demand.levels[turn.level];
-        let dropped = demand.dropped(level, self.snapshot.policy.preferences, self.soft_taints);
+    fn record(&mut self, attempt: Attempt, place: PodPlacement, pods: &[usize], why: PlacementReason) {
+        let demand = &self.problem.demands[attempt.shape];
+        let level = &demand.levels[attempt.level];
+        let dropped = demand.dropped(level, self.problem.snapshot.policy.preferences, self.problem.soft_taints);
         match place {
-            PodPlacement::Room(room) => {
-                self.rooms.take(room, demand, pods, &self.snapshot.pods);
-                let node = &self.rooms.list[room].node.name;
+            PodPlacement::Existing(node) => {
+                self.existing.take(node, demand, pods, &self.problem.snapshot.pods);
+                let name = &self.existing.list[node].node.name;
                 for pod in pods {
-                    let dropped = dropped.iter().cloned().chain(self.parts[*pod].dropped()).collect();
-                    let verdict = PodVerdict::Existing { node: node.clone(), why, dropped };
-                    self.verdicts[*pod] = Some(verdict);
+                    let dropped = dropped.iter().cloned().chain(self.problem.parts[*pod].dropped()).collect();
+                    let verdict = PodVerdict::Existing { node: name.clone(), why, dropped };
+                    self.outcome.verdicts[*pod] = Some(verdict);
                 }
-                let bound = pods.iter().filter(|pod| self.snapshot.pods[**pod].buffer.is_none());
-                self.nominations.extend(bound.map(|pod| Nomination { pod: *pod, node: node.clone() }));
+                let bound = pods.iter().filter(|pod| self.problem.snapshot.pods[**pod].buffer.is_none());
+                self.outcome.nominations.extend(bound.map(|pod| Nomination { pod: *pod, node: name.clone() }));
             }
-            PodPlacement::Claim(claim) => {
-                let frame = self.claims.list[claim].frame;
-                let is_static = self.frames.template_of(frame).pool.replicas.is_some();
+            PodPlacement::New(claim) => {
+                let template = self.new_nodes.list[claim].template;
+                let is_static = self.capacity.templates.pool_template_of(template).pool.replicas.is_some();
                 let why = if is_static { PlacementReason::Static } else { why };
-                self.claims.list[claim].pods.extend_from_slice(pods);
+                self.new_nodes.list[claim].pods.extend_from_slice(pods);
                 for pod in pods {
-                    let dropped = dropped.iter().cloned().chain(self.parts[*pod].dropped()).collect();
-                    self.verdicts[*pod] = Some(PodVerdict::Launch { launch: claim, why, dropped });
+                    let dropped = dropped.iter().cloned().chain(self.problem.parts[*pod].dropped()).collect();
+                    self.outcome.verdicts[*pod] = Some(PodVerdict::Launch { launch: claim, why, dropped });
                 }
             }
         }
-        self.waiting[turn.shape] = self.waiting[turn.shape].saturating_sub(pods.len());
-        self.count(turn, place, pods.len());
-        self.order.extend_from_slice(pods);
+        self.progress.waiting[attempt.shape] = self.progress.waiting[attempt.shape].saturating_sub(pods.len());
+        self.count(attempt, place, pods.len());
+        self.outcome.order.extend_from_slice(pods);
     }
 
     /// Counts placed pods in the topology groups that select them.
-    fn count(&mut self, turn: Attempt, place: PodPlacement, pods: usize) {
-        self.note_limits(turn, place);
-        let demand = &self.demands[turn.shape];
+    fn count(&mut self, attempt: Attempt, place: PodPlacement, pods: usize) {
+        note_limits(self, attempt, place);
+        let demand = &self.problem.demands[attempt.shape];
         if demand.counts.is_empty() && demand.holds.is_empty() {
             return;
         }
         let membership = Membership { counts: &demand.counts, holds: &demand.holds };
         let pods = CountedPods { count: u32::try_from(pods).unwrap_or(u32::MAX), there: Counts::Surely };
         match place {
-            PodPlacement::Room(room) => {
-                let spot = self.rooms.list[room].spot();
+            PodPlacement::Existing(node) => {
+                let spot = self.existing.list[node].spot();
                 self.topology.record(membership, spot, pods, |_, _| Counts::Surely);
             }
-            PodPlacement::Claim(claim) => {
-                let claim = &self.claims.list[claim];
-                let spot = claim.spot(self.frames.get(claim.frame));
-                let suits = |id, spread: &_| self.frames.counts(claim.frame, id, spread, &self.wants);
+            PodPlacement::New(claim) => {
+                let claim = &self.new_nodes.list[claim];
+                let spot = claim.spot(self.capacity.templates.get(claim.template));
+                let suits = |id, spread: &_| {
+                    self.capacity.templates.counts(claim.template, id, spread, &self.problem.requirement_sets)
+                };
                 self.topology.record(membership, spot, pods, suits);
             }
         }
@@ -485,10 +476,10 @@ impl<'a> Solver<'a> {
             let verdict = if self.is_spent() {
                 PodVerdict::Postponed
             } else {
-                PodVerdict::Unschedulable { pools: self.misses(run.shape) }
+                PodVerdict::Unschedulable { pools: pool_mismatches(self, run.shape) }
             };
             for pod in &run.pods {
-                self.verdicts[*pod] = Some(verdict.clone());
+                self.outcome.verdicts[*pod] = Some(verdict.clone());
             }
         }
     }

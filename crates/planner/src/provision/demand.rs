@@ -1,15 +1,22 @@
 //! Constraints of a pod shape, compiled once for all pods that share it. The first level has every preference; one more level
 //! follows for each preference that may have to be dropped.
 
+pub(super) mod bound_pods;
+pub(super) mod capacity_split;
+pub(super) mod dimensions;
+pub(super) mod requirement_sets;
+pub(super) mod shared_claims;
+
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::{CapacityType, Pod, PodShape, Preference, PreferencePolicy, Requirement, Requirements, Snapshot, Spread};
 
-use super::capacity_split::SplitPart;
-use super::dimensions::{Amounts, Dimensions};
-use super::requirement_sets::{ClassId, DemandClass, RequirementSets, Tolerance};
 use super::topology::{GroupId, KeyId, Rule, Topology};
+use capacity_split::SplitPart;
+use dimensions::{Amounts, Dimensions, Load};
+use requirement_sets::{ClassId, DemandClass, RequirementSets, Tolerance};
 
 /// Maximum number of combinations of volumes and affinity; the planner does not try further alternatives.
 const MOST_ALTERNATIVES: usize = 64;
@@ -31,10 +38,13 @@ pub(super) struct Demand<'a> {
     /// Groups of the pod's own required anti-affinity.
     pub(super) holds: Vec<GroupId>,
     /// Groups of other pods' required anti-affinity that exclude this pod.
-    pub(super) shunned: Vec<GroupId>,
+    pub(super) excluded_by: Vec<GroupId>,
     /// Whether the shape is placed after all other shapes.
     pub(super) late: bool,
 }
+
+/// Volumes on a node: driver and claim.
+pub(super) type Attached = BTreeSet<(String, String)>;
 
 /// Constraints that apply while some preferences are kept.
 pub(super) struct PreferenceLevel {
@@ -43,7 +53,7 @@ pub(super) struct PreferenceLevel {
     /// Topology keys, except the hostname, whose value a new node must have fixed once it carries the pod.
     pub(super) keys: Vec<KeyId>,
     /// Topology keys of rules that may refuse a domain now and accept it later.
-    pub(super) fickle: Vec<KeyId>,
+    pub(super) temporary: Vec<KeyId>,
     /// Whether only one pod at a time can be evaluated.
     pub(super) single: bool,
     /// Number of the shape's preferences that are dropped.
@@ -53,7 +63,7 @@ pub(super) struct PreferenceLevel {
 /// Inputs and outputs of the compilation of a shape.
 pub(super) struct DemandCompiler<'a, 'c> {
     pub(super) dimensions: &'c Dimensions,
-    pub(super) wants: &'c mut RequirementSets<'a>,
+    pub(super) requirement_sets: &'c mut RequirementSets<'a>,
     pub(super) topology: &'c mut Topology<'a>,
     pub(super) policy: PreferencePolicy,
     /// Whether any NodePool or node has a `PreferNoSchedule` taint.
@@ -63,8 +73,8 @@ pub(super) struct DemandCompiler<'a, 'c> {
 /// Preference, identified by its position in the shape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SoftConstraint {
-    Near(usize),
-    Apart(usize),
+    Affinity(usize),
+    AntiAffinity(usize),
     Node(usize),
     Spread(usize),
     SoftTaints,
@@ -85,9 +95,14 @@ impl<'a> Demand<'a> {
             levels,
             counts: Vec::new(),
             holds,
-            shunned: Vec::new(),
+            excluded_by: Vec::new(),
             late: false,
         }
+    }
+
+    /// Returns one pod as the load of a launch.
+    pub(super) fn load(&self) -> Load<'_> {
+        Load { used: &self.requests, ports: &self.shape.ports, held: &[] }
     }
 
     /// Adds the rules of claims that the pods share with others.
@@ -100,7 +115,7 @@ impl<'a> Demand<'a> {
     /// Records which groups count the shape, once all groups are known.
     pub(super) fn join(&mut self, topology: &Topology<'a>) {
         self.counts = topology.counting(self.shape);
-        self.shunned = topology.excluding(&self.counts);
+        self.excluded_by = topology.excluding(&self.counts);
         self.counts.extend(self.claims.iter().map(|rule| rule.group));
         for level in &mut self.levels {
             for rule in &mut level.rules {
@@ -108,13 +123,13 @@ impl<'a> Demand<'a> {
             }
             let each = |rule: &Rule| rule.own && topology.limits_each_other(rule);
             level.single = !self.attachments.is_empty() || level.rules.iter().any(each);
-            level.keys = topology.keys_to_settle(&level.rules, &self.counts, &self.shunned);
-            level.fickle = topology.fickle_keys(&level.rules);
+            level.keys = topology.keys_to_settle(&level.rules, &self.counts, &self.excluded_by);
+            level.temporary = topology.fickle_keys(&level.rules);
         }
     }
 
     /// Reports whether a strict rule of the shape refers to one of these groups.
-    pub(super) fn looks_at(&self, groups: &BTreeSet<GroupId>) -> bool {
+    pub(super) fn refers_to(&self, groups: &BTreeSet<GroupId>) -> bool {
         self.strict_rules().iter().any(|rule| groups.contains(&rule.group))
     }
 
@@ -167,24 +182,27 @@ impl<'a> DemandCompiler<'a, '_> {
             _ => None,
         });
         let strict = required(shape);
-        let share = part.likes().filter(|(of, _)| kept.contains(&SoftConstraint::Share(*of))).map(|(_, side)| side);
+        let share = part.prefers().filter(|(of, _)| kept.contains(&SoftConstraint::Share(*of))).map(|(_, side)| side);
         // The split is a feature of Kerf: kube-scheduler, whose rules follow, does not evaluate it.
         let beside: Vec<Requirement> = part.requires().into_iter().chain(share).collect();
         let narrower: Requirements = liked.unwrap_or_default().iter().chain(&beside).collect();
-        let wants = with_volumes(shape, &narrowed(&strict, &narrower));
+        let alternatives = with_volumes(shape, &narrowed(&strict, &narrower));
         let soft = kept.contains(&SoftConstraint::SoftTaints);
         let tolerance =
             if items.contains(&SoftConstraint::SoftTaints) && !soft { Tolerance::Lenient } else { Tolerance::Strict };
         let class = DemandClass {
-            wants: wants.into_iter().map(|want| self.wants.intern(want)).collect(),
+            alternatives: alternatives
+                .into_iter()
+                .map(|alternative| self.requirement_sets.intern(alternative))
+                .collect(),
             tolerations: &shape.tolerations,
             tolerance,
         };
         PreferenceLevel {
-            class: self.wants.class(class),
+            class: self.requirement_sets.class(class),
             rules: self.rules(shape, &strict, kept),
             keys: Vec::new(),
-            fickle: Vec::new(),
+            temporary: Vec::new(),
             single: false,
             dropped,
         }
@@ -196,22 +214,24 @@ impl<'a> DemandCompiler<'a, '_> {
             |(position, spread): &(usize, &Spread)| spread.hard || kept.contains(&SoftConstraint::Spread(*position));
         let spread: Vec<&Spread> = shape.spread.iter().enumerate().filter(in_force).map(|(_, spread)| spread).collect();
         if !spread.is_empty() {
-            let filter: Vec<usize> = strict.iter().map(|it| self.wants.intern(it.clone())).collect();
+            let filter: Vec<usize> = strict.iter().map(|it| self.requirement_sets.intern(it.clone())).collect();
             rules.extend(spread.into_iter().map(|spread| self.topology.spread(shape, spread, &filter)));
         }
         if !shape.near.is_empty() {
-            rules.push(self.topology.near(&shape.namespace, shape.near.iter().collect()));
+            rules.push(self.topology.affinity(&shape.namespace, shape.near.iter().collect()));
         }
-        rules.extend(shape.apart.iter().map(|term| Rule::apart(self.topology.apart(&shape.namespace, term))));
+        rules.extend(
+            shape.apart.iter().map(|term| Rule::anti_affinity(self.topology.anti_affinity(&shape.namespace, term))),
+        );
         for item in kept {
             match item {
-                SoftConstraint::Near(position) => {
+                SoftConstraint::Affinity(position) => {
                     let term = &shape.prefers_near[*position].term;
-                    rules.push(self.topology.near(&shape.namespace, vec![term]));
+                    rules.push(self.topology.affinity(&shape.namespace, vec![term]));
                 }
-                SoftConstraint::Apart(position) => {
+                SoftConstraint::AntiAffinity(position) => {
                     let term = &shape.prefers_apart[*position].term;
-                    rules.push(Rule::apart(self.topology.apart(&shape.namespace, term)));
+                    rules.push(Rule::anti_affinity(self.topology.anti_affinity(&shape.namespace, term)));
                 }
                 SoftConstraint::Node(_)
                 | SoftConstraint::Spread(_)
@@ -226,11 +246,11 @@ impl<'a> DemandCompiler<'a, '_> {
 impl SoftConstraint {
     fn preference(self, shape: &PodShape) -> Preference {
         match self {
-            Self::Near(position) => {
+            Self::Affinity(position) => {
                 let liked = &shape.prefers_near[position];
                 Preference::Near { weight: liked.weight, key: liked.term.key.clone() }
             }
-            Self::Apart(position) => {
+            Self::AntiAffinity(position) => {
                 let liked = &shape.prefers_apart[position];
                 Preference::Apart { weight: liked.weight, key: liked.term.key.clone() }
             }
@@ -250,14 +270,14 @@ impl SoftConstraint {
 fn items(shape: &PodShape, part: SplitPart, policy: PreferencePolicy, soft_taints: bool) -> Vec<SoftConstraint> {
     let mut items = Vec::new();
     if policy == PreferencePolicy::Respect {
-        items.extend(heaviest_first(shape.prefers_near.iter().map(|it| it.weight)).map(SoftConstraint::Near));
-        items.extend(heaviest_first(shape.prefers_apart.iter().map(|it| it.weight)).map(SoftConstraint::Apart));
+        items.extend(heaviest_first(shape.prefers_near.iter().map(|it| it.weight)).map(SoftConstraint::Affinity));
+        items.extend(heaviest_first(shape.prefers_apart.iter().map(|it| it.weight)).map(SoftConstraint::AntiAffinity));
         items.extend(heaviest_first(shape.preferred.iter().map(|it| it.weight)).map(SoftConstraint::Node));
         let soft = shape.spread.iter().enumerate().filter(|(_, spread)| !spread.hard);
         items.extend(soft.map(|(position, _)| SoftConstraint::Spread(position)));
     }
     items.extend(soft_taints.then_some(SoftConstraint::SoftTaints));
-    items.extend(part.likes().map(|(of, _)| SoftConstraint::Share(of)));
+    items.extend(part.prefers().map(|(of, _)| SoftConstraint::Share(of)));
     items
 }
 
@@ -295,4 +315,23 @@ pub(super) fn with_volumes(shape: &PodShape, alternatives: &[Requirements]) -> V
         all = both;
     }
     all
+}
+
+/// Returns the amounts that a pod adds where these volumes are attached.
+pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) -> Cow<'d, [i64]> {
+    if demand.attachments.is_empty() || attached.is_empty() {
+        return Cow::Borrowed(&demand.requests);
+    }
+    let mut amounts = demand.requests.to_vec();
+    for (driver, dimension, claim) in demand.attachments_of(pod) {
+        if attached.contains(&(driver.to_owned(), claim.to_owned())) {
+            amounts[dimension] -= 1;
+        }
+    }
+    Cow::Owned(amounts)
+}
+
+/// Records the pod's volumes as attached.
+pub(super) fn attach(attached: &mut Attached, demand: &Demand<'_>, pod: &Pod) {
+    attached.extend(demand.attachments_of(pod).map(|(driver, _, claim)| (driver.to_owned(), claim.to_owned())));
 }

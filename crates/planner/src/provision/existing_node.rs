@@ -1,6 +1,8 @@
 //! Free capacity on existing and in-flight nodes.
 
-use std::borrow::Cow;
+pub(super) mod free_capacity;
+pub(super) mod utilization;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,17 +10,15 @@ use crate::utilization_limit::UtilizationLimit;
 use crate::{HostPort, Node, Offer, Overload, Pod, Requirements, Size, Snapshot, Stage, ValueSet};
 
 use super::Attempt;
+use super::capacity::pool_template;
+use super::capacity::pool_template::{DaemonDemand, NodeOutline};
 use super::daemon_overhead::DaemonOverhead;
-use super::demand::{Demand, PreferenceLevel};
-use super::dimensions::{Amounts, Dimensions, add, fits, times};
-use super::free_capacity::FreeCapacity;
-use super::pool_template::{self, DaemonDemand, NodeOutline};
-use super::requirement_sets::{ClassId, DemandClass, RequirementSets};
+use super::demand::dimensions::{Amounts, Dimensions, add, fits, times};
+use super::demand::requirement_sets::{ClassId, DemandClass, RequirementSets};
+use super::demand::{Attached, Demand, PreferenceLevel, asked, attach};
 use super::topology::{Domain, KeyId, Spot, Stand, Topology};
-use super::utilization::UtilizationLimits;
-
-/// Volumes on a node: driver and claim.
-pub(super) type Attached = BTreeSet<(String, String)>;
+use free_capacity::FreeCapacity;
+use utilization::UtilizationLimits;
 
 /// Node that may take pods.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub(super) struct ExistingNodes<'a> {
     parts: NodeParts,
     searches: BTreeMap<Attempt, NodeSearch>,
     /// Measured utilization of nodes, while pods move.
-    ceilings: UtilizationLimits<'a>,
+    utilization_limits: UtilizationLimits<'a>,
     /// Earlier state, while a command is tried.
     trial: Option<Trial<'a>>,
 }
@@ -49,7 +49,7 @@ pub(super) struct ExistingNodes<'a> {
 /// Nodes and cursors that a command has changed so far, in their earlier state.
 #[derive(Clone, Default)]
 struct Trial<'a> {
-    rooms: BTreeMap<usize, (ExistingNode<'a>, Vec<i64>, Option<UtilizationLimit>)>,
+    nodes: BTreeMap<usize, (ExistingNode<'a>, Vec<i64>, Option<UtilizationLimit>)>,
     cursors: BTreeMap<Attempt, Vec<usize>>,
 }
 
@@ -60,7 +60,7 @@ struct NodeParts(BTreeMap<(ClassId, Vec<KeyId>), Arc<[NodePart]>>);
 /// Nodes with the same state for each of some keys.
 struct NodePart {
     stands: Vec<Stand>,
-    rooms: Vec<usize>,
+    nodes: Vec<usize>,
 }
 
 /// Progress of the search for pods of an attempt: for each part the first node that has not refused for good.
@@ -75,7 +75,7 @@ struct NodeSearch {
 impl<'a> ExistingNodes<'a> {
     /// Returns nodes that may take pods: initialized nodes first, then by name. Nodes that expired before registration take no
     /// pods.
-    pub(super) fn of(
+    pub(super) fn new(
         snapshot: &'a Snapshot,
         dimensions: &Dimensions,
         daemon_overhead: &DaemonOverhead<'a>,
@@ -87,37 +87,39 @@ impl<'a> ExistingNodes<'a> {
         usable.retain(|(_, node)| node.leaving.is_none());
         usable.sort_by_key(|(_, node)| (node.stage != Stage::Initialized, node.name.as_str()));
         let mut left = Vec::new();
-        let room = |(site, node): (Domain, &'a Node)| {
-            let (mut room, mut amounts) = ExistingNode::of(snapshot, site, node, dimensions);
+        let existing = |(site, node): (Domain, &'a Node)| {
+            let (mut existing, mut amounts) = ExistingNode::of(snapshot, site, node, dimensions);
             let comes = |it: &&DaemonDemand<'a>| !daemon_overhead.is_kept_off(it.daemon, site, node, topology);
-            room.expect_daemons(&mut amounts, snapshot, daemons.iter().filter(comes), dimensions);
+            existing.expect_daemons(&mut amounts, snapshot, daemons.iter().filter(comes), dimensions);
             left.push(amounts);
-            room
+            existing
         };
-        let list: Vec<ExistingNode<'a>> = usable.into_iter().map(room).collect();
+        let list: Vec<ExistingNode<'a>> = usable.into_iter().map(existing).collect();
         let (by_name, mut left) = (names_of(&list), FreeCapacity::new(&left));
-        let stillborn = (0..list.len()).filter(|room| list[*room].node.never_registered(snapshot.now));
-        stillborn.for_each(|room| left.close(room));
-        let (parts, searches, ceilings) = (NodeParts::default(), BTreeMap::new(), UtilizationLimits::default());
-        Self { list, by_name, left, parts, searches, ceilings, trial: None }
+        let never_registered = (0..list.len()).filter(|node| list[*node].node.never_registered(snapshot.now));
+        never_registered.for_each(|node| left.close(node));
+        let (parts, searches, utilization_limits) =
+            (NodeParts::default(), BTreeMap::new(), UtilizationLimits::default());
+        Self { list, by_name, left, parts, searches, utilization_limits, trial: None }
     }
 
     /// Returns the first node that takes the pod at this position.
     pub(super) fn find(
         &mut self,
-        turn: Attempt,
+        attempt: Attempt,
         demand: &Demand<'a>,
         (position, pod): (usize, &Pod),
-        wants: &RequirementSets<'a>,
+        requirement_sets: &RequirementSets<'a>,
         topology: &Topology<'a>,
         steps: &mut u64,
     ) -> Option<usize> {
-        let level = &demand.levels[turn.level];
-        let Self { list, left, parts, searches, ceilings, trial, .. } = self;
-        let NodeSearch { parts, cursors, busy } =
-            searches.entry(turn).or_insert_with(|| NodeSearch::of(parts.of(list, level, wants, topology)));
+        let level = &demand.levels[attempt.level];
+        let Self { list, left, parts, searches, utilization_limits, trial, .. } = self;
+        let NodeSearch { parts, cursors, busy } = searches
+            .entry(attempt)
+            .or_insert_with(|| NodeSearch::new(parts.of(list, level, requirement_sets, topology)));
         if let Some(trial) = trial {
-            trial.cursors.entry(turn).or_insert_with(|| cursors.clone());
+            trial.cursors.entry(attempt).or_insert_with(|| cursors.clone());
         }
         let mut best = usize::MAX;
         for (part, cursor) in parts.iter().zip(cursors) {
@@ -126,25 +128,25 @@ impl<'a> ExistingNodes<'a> {
                 // A pod that shares an attached volume may fit where another pod of the shape did not.
                 *cursor = 0;
             }
-            let mut stands = level.fickle.iter().zip(&part.stands);
-            if !stands.all(|(key, stand)| topology.allows_stand(&level.rules, &demand.shunned, *key, *stand)) {
+            let mut stands = level.temporary.iter().zip(&part.stands);
+            if !stands.all(|(key, stand)| topology.allows_stand(&level.rules, &demand.excluded_by, *key, *stand)) {
                 continue;
             }
             let (mut at, mut for_good) = (*cursor, true);
-            while let Some(room) = part.rooms.get(at).copied().filter(|room| *room < best) {
+            while let Some(node) = part.nodes.get(at).copied().filter(|node| *node < best) {
                 *steps += 1;
-                let full = if demand.attachments.is_empty() { left.full_from(room, &demand.requests) } else { 0 };
+                let full = if demand.attachments.is_empty() { left.full_from(node, &demand.requests) } else { 0 };
                 if full > 0 {
-                    let reach = part.rooms.len().min(at + full);
-                    at += part.rooms[at..reach].partition_point(|other| *other < room + full);
-                } else if !list[room].takes(left.row(room), demand, level, pod, topology) {
+                    let reach = part.nodes.len().min(at + full);
+                    at += part.nodes[at..reach].partition_point(|other| *other < node + full);
+                } else if !list[node].takes(left.row(node), demand, level, pod, topology) {
                     at += 1;
-                } else if ceilings.overload(room, position).is_none() {
-                    best = room;
+                } else if utilization_limits.overload(node, position).is_none() {
+                    best = node;
                 } else {
                     // A pod of the shape with lower usage may still fit there.
-                    for_good &= ceilings.is_too_much_for_all(room, turn.shape);
-                    busy.get_or_insert(room);
+                    for_good &= utilization_limits.is_too_much_for_all(node, attempt.shape);
+                    busy.get_or_insert(node);
                     at += 1;
                 }
                 if for_good {
@@ -159,26 +161,26 @@ impl<'a> ExistingNodes<'a> {
     pub(super) fn count_suitable(
         &mut self,
         level: &PreferenceLevel,
-        wants: &RequirementSets<'a>,
+        requirement_sets: &RequirementSets<'a>,
         topology: &Topology<'a>,
     ) -> usize {
-        self.parts.of(&self.list, level, wants, topology).iter().map(|part| part.rooms.len()).sum()
+        self.parts.of(&self.list, level, requirement_sets, topology).iter().map(|part| part.nodes.len()).sum()
     }
 
     /// Reports whether a node satisfies all constraints of a pod.
     pub(super) fn admits(
         &self,
-        room: usize,
+        node: usize,
         demand: &Demand<'_>,
         level: &PreferenceLevel,
         pod: &Pod,
-        wants: &RequirementSets<'_>,
+        requirement_sets: &RequirementSets<'_>,
         topology: &Topology<'_>,
     ) -> bool {
-        let own = &self.list[room];
-        own.suits(wants.of_class(level.class), wants)
-            && own.takes(self.left.row(room), demand, level, pod, topology)
-            && level.fickle.iter().all(|key| topology.allows_at(&level.rules, &demand.shunned, *key, own.spot()))
+        let own = &self.list[node];
+        own.suits(requirement_sets.of_class(level.class), requirement_sets)
+            && own.takes(self.left.row(node), demand, level, pod, topology)
+            && level.temporary.iter().all(|key| topology.allows_at(&level.rules, &demand.excluded_by, *key, own.spot()))
     }
 
     /// Returns the position of a node.
@@ -187,23 +189,23 @@ impl<'a> ExistingNodes<'a> {
     }
 
     /// Returns how many more such pods fit on a node.
-    pub(super) fn times(&self, room: usize, demand: &Demand<'_>) -> usize {
+    pub(super) fn times(&self, node: usize, demand: &Demand<'_>) -> usize {
         let none = vec![0; demand.requests.len()];
-        if demand.shape.ports.is_empty() { times(&demand.requests, &none, self.left.row(room)) } else { 1 }
+        if demand.shape.ports.is_empty() { times(&demand.requests, &none, self.left.row(node)) } else { 1 }
     }
 
     /// Assigns capacity of a node to the pods at these positions.
-    pub(super) fn take(&mut self, room: usize, demand: &Demand<'_>, positions: &[usize], all: &[Pod]) {
-        self.remember(room);
-        let own = &mut self.list[room];
+    pub(super) fn take(&mut self, node: usize, demand: &Demand<'_>, positions: &[usize], all: &[Pod]) {
+        self.remember(node);
+        let own = &mut self.list[node];
         for position in positions {
             let pod = &all[*position];
-            self.left.take(room, &asked(demand, pod, &own.attached));
+            self.left.take(node, &asked(demand, pod, &own.attached));
             attach(&mut own.attached, demand, pod);
-            self.ceilings.take(room, *position);
+            self.utilization_limits.take(node, *position);
         }
         own.ports.extend(demand.shape.ports.iter().cloned());
-        self.left.settle(room);
+        self.left.settle(node);
     }
 }
 
@@ -212,9 +214,9 @@ impl<'a> ExistingNodes<'a> {
     /// Changes the order in which nodes are tried: by key, then as before. Must run before any search.
     pub(super) fn reorder<K: Ord>(&mut self, key: impl Fn(&Node) -> K) {
         let mut order: Vec<usize> = (0..self.list.len()).collect();
-        order.sort_by_cached_key(|room| key(self.list[*room].node));
-        let rows: Vec<Amounts> = order.iter().map(|room| self.left.row(*room).into()).collect();
-        self.list = order.iter().map(|room| self.list[*room].clone()).collect();
+        order.sort_by_cached_key(|node| key(self.list[*node].node));
+        let rows: Vec<Amounts> = order.iter().map(|node| self.left.row(*node).into()).collect();
+        self.list = order.iter().map(|node| self.list[*node].clone()).collect();
         self.by_name = names_of(&self.list);
         self.left = FreeCapacity::new(&rows);
     }
@@ -225,30 +227,30 @@ impl<'a> ExistingNodes<'a> {
         &mut self,
         uses: &'a [Size],
         demand_of: &[usize],
-        ceiling: impl Fn(&Node) -> Option<UtilizationLimit>,
+        limit: impl Fn(&Node) -> Option<UtilizationLimit>,
     ) {
-        let own = self.list.iter().map(|room| ceiling(room.node)).collect();
-        self.ceilings = UtilizationLimits::new(own, uses, demand_of);
+        let own = self.list.iter().map(|node| limit(node.node)).collect();
+        self.utilization_limits = UtilizationLimits::new(own, uses, demand_of);
     }
 
     /// Excludes pods from nodes that they would overload.
     pub(super) fn apply_utilization_limits(&mut self) {
-        self.ceilings.heeded = true;
+        self.utilization_limits.applied = true;
     }
 
     /// Returns how many of these pods, counted from the first, keep a node below its utilization limit. The first pod does.
-    pub(super) fn below_utilization_limit(&self, room: usize, pods: &[usize]) -> usize {
-        self.ceilings.most(room, pods)
+    pub(super) fn below_utilization_limit(&self, node: usize, pods: &[usize]) -> usize {
+        self.utilization_limits.most(node, pods)
     }
 
     /// Returns the first node that was too busy for a pod of this attempt.
-    pub(super) fn first_overloaded(&self, turn: Attempt) -> Option<usize> {
-        self.searches.get(&turn)?.busy
+    pub(super) fn first_overloaded(&self, attempt: Attempt) -> Option<usize> {
+        self.searches.get(&attempt)?.busy
     }
 
     /// Returns the overload that the pod at this position would cause on a node, if any.
-    pub(super) fn overload(&self, room: usize, position: usize) -> Option<Overload> {
-        self.ceilings.overload(room, position)
+    pub(super) fn overload(&self, node: usize, position: usize) -> Option<Overload> {
+        self.utilization_limits.overload(node, position)
     }
 
     /// Begins a command that can be reverted.
@@ -264,41 +266,41 @@ impl<'a> ExistingNodes<'a> {
     /// Reverts the command.
     pub(super) fn undo(&mut self) {
         let Some(trial) = self.trial.take() else { return };
-        for (room, (before, row, ceiling)) in trial.rooms {
-            self.list[room] = before;
-            self.left.put_back(room, &row);
-            self.ceilings.put_back(room, ceiling);
+        for (node, (before, row, limit)) in trial.nodes {
+            self.list[node] = before;
+            self.left.put_back(node, &row);
+            self.utilization_limits.put_back(node, limit);
         }
-        for (turn, cursors) in trial.cursors {
-            self.searches.entry(turn).and_modify(|search| search.cursors = cursors);
+        for (attempt, cursors) in trial.cursors {
+            self.searches.entry(attempt).and_modify(|search| search.cursors = cursors);
         }
     }
 
     /// Excludes a node from further placements.
-    pub(super) fn close(&mut self, room: usize) {
-        self.remember(room);
-        self.left.close(room);
+    pub(super) fn close(&mut self, node: usize) {
+        self.remember(node);
+        self.left.close(node);
     }
 
     /// Adds capacity to a node that is not closed. Resets all searches, because nodes that refused may fit now.
-    pub(super) fn widen(&mut self, room: usize, by: &[i64]) {
-        if let Some(left) = self.left(room) {
+    pub(super) fn widen(&mut self, node: usize, by: &[i64]) {
+        if let Some(left) = self.left(node) {
             let row: Vec<i64> = left.iter().zip(by).map(|(left, by)| left + by).collect();
-            self.left.put_back(room, &row);
+            self.left.put_back(node, &row);
             self.searches.clear();
         }
     }
 
     /// Returns the free capacity of a node that is not closed.
-    pub(super) fn left(&self, room: usize) -> Option<&[i64]> {
-        (!self.left.is_closed(room)).then(|| self.left.row(room))
+    pub(super) fn left(&self, node: usize) -> Option<&[i64]> {
+        (!self.left.is_closed(node)).then(|| self.left.row(node))
     }
 
-    fn remember(&mut self, room: usize) {
+    fn remember(&mut self, node: usize) {
         if let Some(trial) = &mut self.trial {
-            let (list, left, ceilings) = (&self.list, &self.left, &self.ceilings);
-            let before = || (list[room].clone(), left.row(room).to_vec(), ceilings.get(room));
-            trial.rooms.entry(room).or_insert_with(before);
+            let (list, left, utilization_limits) = (&self.list, &self.left, &self.utilization_limits);
+            let before = || (list[node].clone(), left.row(node).to_vec(), utilization_limits.get(node));
+            trial.nodes.entry(node).or_insert_with(before);
         }
     }
 }
@@ -306,33 +308,33 @@ impl<'a> ExistingNodes<'a> {
 impl NodeParts {
     fn of<'a>(
         &mut self,
-        rooms: &[ExistingNode<'a>],
+        nodes: &[ExistingNode<'a>],
         level: &PreferenceLevel,
-        wants: &RequirementSets<'a>,
+        requirement_sets: &RequirementSets<'a>,
         topology: &Topology<'a>,
     ) -> Arc<[NodePart]> {
-        let name = (level.class, level.fickle.clone());
+        let name = (level.class, level.temporary.clone());
         if let Some(known) = self.0.get(&name) {
             return known.clone();
         }
-        let class = wants.of_class(level.class);
+        let class = requirement_sets.of_class(level.class);
         let mut parts: BTreeMap<Vec<Stand>, Vec<usize>> = BTreeMap::new();
-        for (position, room) in rooms.iter().enumerate().filter(|(_, room)| room.suits(class, wants)) {
-            let stands = level.fickle.iter().map(|key| topology.stand(*key, room.spot())).collect();
+        for (position, node) in nodes.iter().enumerate().filter(|(_, node)| node.suits(class, requirement_sets)) {
+            let stands = level.temporary.iter().map(|key| topology.stand(*key, node.spot())).collect();
             parts.entry(stands).or_default().push(position);
         }
-        let parts: Arc<[NodePart]> = parts.into_iter().map(|(stands, rooms)| NodePart { stands, rooms }).collect();
+        let parts: Arc<[NodePart]> = parts.into_iter().map(|(stands, nodes)| NodePart { stands, nodes }).collect();
         self.0.insert(name, parts.clone());
         parts
     }
 }
 
-fn names_of<'a>(rooms: &[ExistingNode<'a>]) -> Arc<BTreeMap<&'a str, usize>> {
-    Arc::new(rooms.iter().enumerate().map(|(position, room)| (room.node.name.as_str(), position)).collect())
+fn names_of<'a>(nodes: &[ExistingNode<'a>]) -> Arc<BTreeMap<&'a str, usize>> {
+    Arc::new(nodes.iter().enumerate().map(|(position, node)| (node.node.name.as_str(), position)).collect())
 }
 
 impl NodeSearch {
-    fn of(parts: Arc<[NodePart]>) -> Self {
+    fn new(parts: Arc<[NodePart]>) -> Self {
         Self { cursors: vec![0; parts.len()], parts, busy: None }
     }
 }
@@ -345,9 +347,9 @@ impl<'a> ExistingNode<'a> {
             let own: Requirements = node.requirements.iter().collect();
             own.intersection(&Requirements::from_labels(&node.labels))
         });
-        let mut left = dimensions.room(&node.allocatable, &node.attach_limits);
+        let mut left = dimensions.node_amounts(&node.allocatable, &node.attach_limits);
         dimensions.subtract(&mut left, &node.used);
-        let mut room = Self {
+        let mut existing = Self {
             node,
             site,
             ports: node.pods.iter().flat_map(|pod| pod.shape.ports.iter().cloned()).collect(),
@@ -355,8 +357,8 @@ impl<'a> ExistingNode<'a> {
             open,
             well_known: &snapshot.policy.well_known,
         };
-        room.attach_bound(&mut left, dimensions);
-        (room, left)
+        existing.attach_bound(&mut left, dimensions);
+        (existing, left)
     }
 
     fn attach_bound(&mut self, left: &mut Amounts, dimensions: &Dimensions) {
@@ -401,7 +403,7 @@ impl<'a> ExistingNode<'a> {
                     NodeOutline { taints: &self.node.taints, labels: &self.node.labels, well_known: self.well_known };
                 demand.comes_with(&in_flight_node, open, &offer)
             }
-            _ => demand.bears(&self.node.taints) && demand.any(|asked| self.meets(asked)),
+            _ => demand.tolerates(&self.node.taints) && demand.any(|asked| self.meets(asked)),
         }
     }
 
@@ -430,16 +432,17 @@ impl<'a> ExistingNode<'a> {
         let clash = |port: &HostPort| self.ports.iter().any(|taken| taken.clashes(port));
         fits(&asked(demand, pod, &self.attached), left)
             && !demand.shape.ports.iter().any(clash)
-            && topology.allows_host(&level.rules, &demand.shunned, Some(self.site))
+            && topology.allows_host(&level.rules, &demand.excluded_by, Some(self.site))
             && level.keys.iter().all(|key| {
-                level.fickle.contains(key) || topology.allows_at(&level.rules, &demand.shunned, *key, self.spot())
+                level.temporary.contains(key)
+                    || topology.allows_at(&level.rules, &demand.excluded_by, *key, self.spot())
             })
     }
 
     /// Reports whether its labels and taints satisfy a class.
-    pub(super) fn suits(&self, class: &DemandClass<'_>, wants: &RequirementSets<'_>) -> bool {
+    pub(super) fn suits(&self, class: &DemandClass<'_>, requirement_sets: &RequirementSets<'_>) -> bool {
         class.first_untolerated(&self.node.repelling()).is_none()
-            && class.wants.iter().any(|it| self.meets(wants.get(*it)))
+            && class.alternatives.iter().any(|it| self.meets(requirement_sets.get(*it)))
     }
 
     /// Reports whether every label satisfies the requirements, in every possible state of the claim.
@@ -456,23 +459,4 @@ impl<'a> ExistingNode<'a> {
             },
         }
     }
-}
-
-/// Returns the amounts that a pod adds where these volumes are attached.
-pub(super) fn asked<'d>(demand: &'d Demand<'_>, pod: &Pod, attached: &Attached) -> Cow<'d, [i64]> {
-    if demand.attachments.is_empty() || attached.is_empty() {
-        return Cow::Borrowed(&demand.requests);
-    }
-    let mut amounts = demand.requests.to_vec();
-    for (driver, dimension, claim) in demand.attachments_of(pod) {
-        if attached.contains(&(driver.to_owned(), claim.to_owned())) {
-            amounts[dimension] -= 1;
-        }
-    }
-    Cow::Owned(amounts)
-}
-
-/// Records the pod's volumes as attached.
-pub(super) fn attach(attached: &mut Attached, demand: &Demand<'_>, pod: &Pod) {
-    attached.extend(demand.attachments_of(pod).map(|(driver, _, claim)| (driver.to_owned(), claim.to_owned())));
 }

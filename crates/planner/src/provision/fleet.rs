@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use super::dimensions::{Amounts, add, fits};
-use super::fleet_optimizer::{self, MachineKind, Pattern, PodItem};
-use super::join::{holding, within};
-use super::node_template::TemplateId;
-use super::open_node::NewNodeOption;
+use crate::Resources;
+
+use super::capacity::NewNodeOption;
+use super::capacity::node_template::TemplateId;
+use super::demand::dimensions::{Amounts, Load, add, fits};
+use super::fleet_optimizer;
+use super::fleet_optimizer::{MachineKind, Pattern, PodItem};
 use super::topology::RuleKind;
 use super::{Attempt, Solver};
-use crate::Resources;
 
 /// Maximum number of shapes per fleet; the shapes with the smallest total requests join launches later.
 const MOST_SHAPES: usize = 500;
@@ -25,14 +26,14 @@ const FEW_PODS: u64 = 2_000;
 /// Fleets by template.
 #[derive(Clone, Default)]
 pub(super) struct PlannedFleets {
-    of_frame: BTreeMap<TemplateId, Vec<PlannedNode>>,
+    by_template: BTreeMap<TemplateId, Vec<PlannedNode>>,
     /// Most recent result, for templates that differ only in their zone.
     last: Option<FleetState>,
 }
 
 #[derive(Clone)]
 struct FleetState {
-    kinds: Vec<MachineKind>,
+    machine_kinds: Vec<MachineKind>,
     items: Vec<PodItem>,
     patterns: Vec<Pattern>,
 }
@@ -50,194 +51,206 @@ struct FleetPods {
     count: usize,
     /// Maximum number of these pods per node.
     most: usize,
-    elsewhere: Option<i64>,
+    cost_elsewhere: Option<i64>,
 }
 
-impl Solver<'_> {
-    /// Returns the entry and the pods by shape of the next launch in the template's fleet that takes the given shape, this
-    /// shape first. Returns `None` when there is none or when it is no longer available.
-    pub(super) fn next_planned(
-        &mut self,
-        fresh: &NewNodeOption,
-        turn: Attempt,
-    ) -> Option<(usize, Vec<(usize, usize)>)> {
-        let bounded = self.headroom.is_bounded(self.frames.get(fresh.frame).template);
-        if fresh.reservation.is_some() || !self.is_simple(turn.shape) {
-            return None;
-        }
-        if !self.fleets.of_frame.contains_key(&fresh.frame) {
-            let fleet = self.fleet(fresh.frame, turn, bounded);
-            self.fleets.of_frame.insert(fresh.frame, fleet);
-        }
-        let mut load = self.fleets.next(fresh.frame, turn.shape)?;
-        load.iter_mut().for_each(|(shape, count)| *count = (*count).min(self.unseated(*shape)));
-        load.retain(|(_, count)| *count > 0);
-        load.sort_by_key(|(shape, _)| (*shape != turn.shape, *shape));
-        load.first().filter(|(shape, _)| *shape == turn.shape)?;
-        Some((self.entry_for(fresh, turn, &load)?, load))
+/// Returns the entry and the pods by shape of the next launch in the template's fleet that takes the given shape, this
+/// shape first. Returns `None` when there is none or when it is no longer available.
+pub(super) fn next_planned(
+    solver: &mut Solver<'_>,
+    option: &NewNodeOption,
+    attempt: Attempt,
+) -> Option<(usize, Vec<(usize, usize)>)> {
+    let bounded = solver.capacity.headroom.is_bounded(solver.capacity.templates.get(option.template).pool_template);
+    if option.reservation.is_some() || !is_simple(solver, attempt.shape) {
+        return None;
     }
-
-    /// Returns the cheapest entry that holds a load, within the limits and with enough types.
-    fn entry_for(&self, fresh: &NewNodeOption, turn: Attempt, load: &[(usize, usize)]) -> Option<usize> {
-        let mut used: Amounts = vec![0; self.demands[turn.shape].requests.len()].into();
-        load.iter().for_each(|(shape, count)| add(&mut used, &self.demands[*shape].requests, *count));
-        let entry = self.first_holding(fresh.frame, fresh.entry, &used, &[], &[])?;
-        let enough = self.enough_types(fresh.frame, entry, &used, &[], self.least_types(fresh.frame, turn.shape));
-        let wanted = self.reservation(fresh.frame, entry, &used, &[], &[]);
-        let bearable = within(&self.headroom, self.frames.get(fresh.frame).template, &wanted, &[]);
-        (enough && bearable && self.keeps_values(fresh.frame, &used, &[], &[], &fresh.lowered)).then_some(entry)
+    if !solver.progress.fleets.by_template.contains_key(&option.template) {
+        let fleet = fleet(solver, option.template, attempt, bounded);
+        solver.progress.fleets.by_template.insert(option.template, fleet);
     }
+    let mut load = solver.progress.fleets.next(option.template, attempt.shape)?;
+    load.iter_mut().for_each(|(shape, count)| *count = (*count).min(without_slot(solver, *shape)));
+    load.retain(|(_, count)| *count > 0);
+    load.sort_by_key(|(shape, _)| (*shape != attempt.shape, *shape));
+    load.first().filter(|(shape, _)| *shape == attempt.shape)?;
+    Some((entry_for(solver, option, attempt, &load)?, load))
+}
 
-    /// Computes the fleet for all pending pods that launches of the template can take.
-    fn fleet(&mut self, frame: TemplateId, turn: Attempt, bounded: bool) -> Vec<PlannedNode> {
-        let guests = self.guests(frame, turn, bounded);
-        let kinds = self.kinds(frame, turn.shape);
-        let items: Vec<PodItem> = guests
-            .iter()
-            .map(|guest| PodItem {
-                needs: self.demands[guest.shape].requests.to_vec(),
-                count: guest.count,
-                most: guest.most,
-                elsewhere: guest.elsewhere,
-            })
-            .collect();
-        let known = self.fleets.last.take().filter(|last| last.kinds == kinds && last.items == items);
-        let worked = known.unwrap_or_else(|| {
-            let (patterns, steps) = fleet_optimizer::fleet(&kinds, &items, self.most_steps());
-            self.steps += steps;
-            FleetState { kinds, items, patterns }
-        });
-        let shaped = |pattern: &Pattern| {
-            let load = pattern.counts.iter().map(|(item, count)| (guests[*item].shape, *count)).collect();
-            PlannedNode { load, times: pattern.times }
-        };
-        let fleet = worked.patterns.iter().map(shaped).collect();
-        self.fleets.last = Some(worked);
-        fleet
-    }
+/// Returns the cheapest entry that holds a load, within the limits and with enough types.
+fn entry_for(solver: &Solver<'_>, option: &NewNodeOption, attempt: Attempt, load: &[(usize, usize)]) -> Option<usize> {
+    let mut used: Amounts = vec![0; solver.problem.demands[attempt.shape].requests.len()].into();
+    load.iter().for_each(|(shape, count)| add(&mut used, &solver.problem.demands[*shape].requests, *count));
+    let load = Load { used: &used, ..Load::default() };
+    let entry = solver.capacity.first_holding(option.template, option.entry, load)?;
+    let least = solver.capacity.least_types(option.template, solver.problem.demands[attempt.shape].load());
+    let enough = solver.capacity.enough_types(option.template, entry, load, least);
+    let wanted = solver.capacity.reservation(option.template, entry, load);
+    let within_limits =
+        solver.capacity.headroom.allows(solver.capacity.templates.get(option.template).pool_template, &wanted, &[]);
+    (enough && within_limits && solver.capacity.keeps_values(option.template, load, &option.lowered)).then_some(entry)
+}
 
-    /// Returns the maximum steps of a fleet: for all pods together, its computation should take no longer than their placement.
-    fn most_steps(&self) -> u64 {
-        let pods = self.waiting.iter().sum::<usize>() as u64;
-        let most = (MOST_STEPS.0 / (1 + pods / FEW_PODS)).max(MOST_STEPS.1);
-        most.min(self.snapshot.policy.max_steps.saturating_sub(self.steps) / 4)
-    }
+/// Computes the fleet for all pending pods that launches of the template can take.
+fn fleet(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, bounded: bool) -> Vec<PlannedNode> {
+    let fleet_pods = fleet_pods(solver, template, attempt, bounded);
+    let machine_kinds = machine_kinds(solver, template, attempt.shape);
+    let items: Vec<PodItem> = fleet_pods
+        .iter()
+        .map(|pods| PodItem {
+            needs: solver.problem.demands[pods.shape].requests.to_vec(),
+            count: pods.count,
+            most: pods.most,
+            cost_elsewhere: pods.cost_elsewhere,
+        })
+        .collect();
+    let known =
+        solver.progress.fleets.last.take().filter(|last| last.machine_kinds == machine_kinds && last.items == items);
+    let state = known.unwrap_or_else(|| {
+        let (patterns, steps) = fleet_optimizer::fleet(&machine_kinds, &items, most_steps(solver));
+        solver.progress.steps += steps;
+        FleetState { machine_kinds, items, patterns }
+    });
+    let shaped = |pattern: &Pattern| {
+        let load = pattern.counts.iter().map(|(item, count)| (fleet_pods[*item].shape, *count)).collect();
+        PlannedNode { load, times: pattern.times }
+    };
+    let fleet = state.patterns.iter().map(shaped).collect();
+    solver.progress.fleets.last = Some(state);
+    fleet
+}
 
-    /// Returns instance types of a template within the limits, without those that a cheaper type replaces. While spot requires
-    /// a choice of types, only types that leave one remain.
-    fn kinds(&self, frame: TemplateId, shape: usize) -> Vec<MachineKind> {
-        let own = self.frames.get(frame);
-        let least = self.least_types(frame, shape);
-        let mut kinds: Vec<MachineKind> = Vec::new();
-        for (position, entry) in own.entries.iter().enumerate() {
-            let candidate = self.frames.candidate(frame, position);
-            let replaced = kinds.iter().any(|kind| fits(&candidate.room, &kind.room));
-            if replaced
-                || !within(&self.headroom, own.template, &candidate.footprint, &[])
-                || !self.enough_types(frame, 0, &candidate.room, &[], least)
-            {
-                continue;
-            }
-            kinds.push(MachineKind { cost: entry.cost.max(1), room: candidate.room.to_vec() });
-        }
-        kinds
-    }
+/// Returns the maximum steps of a fleet: for all pods together, its computation should take no longer than their placement.
+fn most_steps(solver: &Solver<'_>) -> u64 {
+    let pods = solver.progress.waiting.iter().sum::<usize>() as u64;
+    let most = (MOST_STEPS.0 / (1 + pods / FEW_PODS)).max(MOST_STEPS.1);
+    most.min(solver.problem.snapshot.policy.max_steps.saturating_sub(solver.progress.steps) / 4)
+}
 
-    /// Returns pending shapes that the template suits as it is: the given shape first, then those with the greatest total
-    /// requests.
-    fn guests(&mut self, frame: TemplateId, turn: Attempt, bounded: bool) -> Vec<FleetPods> {
-        let priority = self.demands[turn.shape].shape.priority;
-        let shapes = (0..self.demands.len()).filter(|shape| *shape != turn.shape);
-        let peers = shapes.filter(|shape| !bounded || self.demands[*shape].shape.priority == priority);
-        let mut guests: Vec<FleetPods> =
-            peers.collect::<Vec<_>>().into_iter().filter_map(|it| self.guest(frame, it)).collect();
-        guests.sort_by_cached_key(|guest| {
-            (-self.bulk(guest), self.demands[guest.shape].shape, self.demands[guest.shape].part)
-        });
-        guests.truncate(MOST_SHAPES - 1);
-        let level = &self.demands[turn.shape].levels[turn.level];
-        let count = self.waiting[turn.shape].max(1).div_ceil(self.topology.breadth(&level.rules));
-        let most = self.topology.host_room(&level.rules, None).min(count).max(1);
-        guests.insert(0, FleetPods { shape: turn.shape, count, most, elsewhere: None });
-        guests
-    }
-
-    fn bulk(&self, guest: &FleetPods) -> i64 {
-        let requests = &self.demands[guest.shape].shape.requests;
-        let count = i64::try_from(guest.count).unwrap_or(i64::MAX);
-        (requests.get(Resources::CPU) + (requests.get(Resources::MEMORY) >> 22)).saturating_mul(count)
-    }
-
-    fn guest(&mut self, frame: TemplateId, shape: usize) -> Option<FleetPods> {
-        let demand = &self.demands[shape];
-        let level = &demand.levels[0];
-        if self.unseated(shape) == 0
-            || !self.is_simple(shape)
-            || !self.frames.suits_as_it_is(frame, level.class, &self.wants)
-            || level.keys.iter().any(|key| !self.frames.settles(frame, *key, &self.topology))
-            || holding(&self.frames, frame, 0, &demand.requests, &[]).next().is_none()
+/// Returns instance types of a template within the limits, without those that a cheaper type replaces. While spot requires
+/// a choice of types, only types that leave one remain.
+fn machine_kinds(solver: &Solver<'_>, template: TemplateId, shape: usize) -> Vec<MachineKind> {
+    let own = solver.capacity.templates.get(template);
+    let least = solver.capacity.least_types(template, solver.problem.demands[shape].load());
+    let mut machine_kinds: Vec<MachineKind> = Vec::new();
+    for (position, entry) in own.entries.iter().enumerate() {
+        let candidate = solver.capacity.templates.candidate(template, position);
+        let replaced = machine_kinds.iter().any(|kind| fits(&candidate.free, &kind.capacity));
+        if replaced
+            || !solver.capacity.headroom.allows(own.pool_template, &candidate.footprint, &[])
+            || !solver.capacity.enough_types(template, 0, Load { used: &candidate.free, ..Load::default() }, least)
         {
-            return None;
+            continue;
         }
-        let breadth = self.topology.breadth(&level.rules);
-        let planned = if breadth == 1 { self.fleets.planned(shape) } else { 0 };
-        let count = self.unseated(shape).saturating_sub(planned).div_ceil(breadth);
-        let most = self.topology.host_room(&level.rules, None).min(count);
-        (most > 0).then(|| FleetPods { shape, count, most, elsewhere: self.elsewhere(frame, shape) })
+        machine_kinds.push(MachineKind { cost: entry.cost.max(1), capacity: candidate.free.to_vec() });
     }
+    machine_kinds
+}
 
-    /// Reports whether only size and rules known in advance decide where pods of a shape fit.
-    fn is_simple(&self, shape: usize) -> bool {
-        let demand = &self.demands[shape];
-        let steady = demand.levels[0].rules.iter().all(|rule| match rule.kind {
-            RuleKind::Near | RuleKind::Alone => false,
-            RuleKind::Apart => !self.topology.limits_each_other(rule),
-            RuleKind::Spread { .. } => true,
-        });
-        demand.shape.ports.is_empty() && demand.attachments.is_empty() && steady
+/// Returns pending shapes that the template suits as it is: the given shape first, then those with the greatest total
+/// requests.
+fn fleet_pods(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt, bounded: bool) -> Vec<FleetPods> {
+    let priority = solver.problem.demands[attempt.shape].shape.priority;
+    let shapes = (0..solver.problem.demands.len()).filter(|shape| *shape != attempt.shape);
+    let peers = shapes.filter(|shape| !bounded || solver.problem.demands[*shape].shape.priority == priority);
+    let mut fleet_pods: Vec<FleetPods> =
+        peers.collect::<Vec<_>>().into_iter().filter_map(|it| pods_of_shape(solver, template, it)).collect();
+    fleet_pods.sort_by_cached_key(|pods| {
+        (
+            -total_requests(solver, pods),
+            solver.problem.demands[pods.shape].shape,
+            solver.problem.demands[pods.shape].part,
+        )
+    });
+    fleet_pods.truncate(MOST_SHAPES - 1);
+    let level = &solver.problem.demands[attempt.shape].levels[attempt.level];
+    let count = solver.progress.waiting[attempt.shape].max(1).div_ceil(solver.topology.breadth(&level.rules));
+    let most = solver.topology.host_slots(&level.rules, None).min(count).max(1);
+    fleet_pods.insert(0, FleetPods { shape: attempt.shape, count, most, cost_elsewhere: None });
+    fleet_pods
+}
+
+fn total_requests(solver: &Solver<'_>, pods: &FleetPods) -> i64 {
+    let requests = &solver.problem.demands[pods.shape].shape.requests;
+    let count = i64::try_from(pods.count).unwrap_or(i64::MAX);
+    (requests.get(Resources::CPU) + (requests.get(Resources::MEMORY) >> 22)).saturating_mul(count)
+}
+
+fn pods_of_shape(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -> Option<FleetPods> {
+    let demand = &solver.problem.demands[shape];
+    let level = &demand.levels[0];
+    if without_slot(solver, shape) == 0
+        || !is_simple(solver, shape)
+        || !solver.capacity.templates.suits_as_it_is(template, level.class, &solver.problem.requirement_sets)
+        || level.keys.iter().any(|key| !solver.capacity.templates.settles(template, *key, &solver.topology))
+        || solver.capacity.templates.holding(template, 0, demand.load()).next().is_none()
+    {
+        return None;
     }
+    let breadth = solver.topology.breadth(&level.rules);
+    let planned = if breadth == 1 { solver.progress.fleets.planned(shape) } else { 0 };
+    let count = without_slot(solver, shape).saturating_sub(planned).div_ceil(breadth);
+    let most = solver.topology.host_slots(&level.rules, None).min(count);
+    (most > 0).then(|| FleetPods { shape, count, most, cost_elsewhere: cost_elsewhere(solver, template, shape) })
+}
 
-    /// Returns the cost of a pod on nodes of other templates, where that is less than its share of this one.
-    fn elsewhere(&mut self, frame: TemplateId, shape: usize) -> Option<i64> {
-        let weight = self.frames.template_of(frame).pool.weight;
-        let mut least: Option<i64> = None;
-        for base in self.frames.growing() {
-            let other = self.frames.templates[base].pool.weight;
-            if other < weight {
-                continue;
-            }
-            for child in self.natural(base, frame, shape).into_iter().filter(|child| *child != frame) {
-                let share = if other > weight { 0 } else { self.share(child, shape) };
-                least = Some(least.map_or(share, |least| least.min(share)));
-            }
+/// Reports whether only size and rules known in advance decide where pods of a shape fit.
+fn is_simple(solver: &Solver<'_>, shape: usize) -> bool {
+    let demand = &solver.problem.demands[shape];
+    let steady = demand.levels[0].rules.iter().all(|rule| match rule.kind {
+        RuleKind::Affinity | RuleKind::Exclusive => false,
+        RuleKind::AntiAffinity => !solver.topology.limits_each_other(rule),
+        RuleKind::Spread { .. } => true,
+    });
+    demand.shape.ports.is_empty() && demand.attachments.is_empty() && steady
+}
+
+/// Returns the cost of a pod on nodes of other templates, where that is less than its share of this one.
+fn cost_elsewhere(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -> Option<i64> {
+    let weight = solver.capacity.templates.pool_template_of(template).pool.weight;
+    let mut least: Option<i64> = None;
+    for base in solver.capacity.templates.growing() {
+        let other = solver.capacity.templates.pool_templates[base].pool.weight;
+        if other < weight {
+            continue;
         }
-        least.filter(|least| *least < self.share(frame, shape))
+        for child in variants_for(solver, base, template, shape).into_iter().filter(|child| *child != template) {
+            let share = if other > weight {
+                0
+            } else {
+                solver.capacity.share(child, shape, &solver.problem.demands[shape].requests)
+            };
+            least = Some(least.map_or(share, |least| least.min(share)));
+        }
     }
+    least.filter(|least| *least < solver.capacity.share(template, shape, &solver.problem.demands[shape].requests))
+}
 
-    /// Returns the variants of a base template for pods of a shape, in the domains of `frame` where the pods need a known
-    /// domain.
-    fn natural(&mut self, base: TemplateId, frame: TemplateId, shape: usize) -> Vec<TemplateId> {
-        let level = &self.demands[shape].levels[0];
-        let children = self.frames.for_class(base, level.class, &self.wants, &mut self.topology);
-        let pins: Vec<_> =
-            level.keys.iter().filter_map(|key| Some((*key, self.frames.get(frame).pins[*key]?))).collect();
-        let mut pinned = |child: TemplateId| {
-            pins.iter()
-                .try_fold(child, |child, (key, domain)| self.frames.pinned(child, *key, *domain, &mut self.topology))
-        };
-        children.iter().filter_map(|child| pinned(*child)).collect()
-    }
+/// Returns the variants of a base template for pods of a shape, in the domains of `template` where the pods need a known
+/// domain.
+fn variants_for(solver: &mut Solver<'_>, base: TemplateId, template: TemplateId, shape: usize) -> Vec<TemplateId> {
+    let level = &solver.problem.demands[shape].levels[0];
+    let children =
+        solver.capacity.templates.for_class(base, level.class, &solver.problem.requirement_sets, &mut solver.topology);
+    let pins: Vec<_> =
+        level.keys.iter().filter_map(|key| Some((*key, solver.capacity.templates.get(template).pins[*key]?))).collect();
+    let mut pinned = |child: TemplateId| {
+        pins.iter().try_fold(child, |child, (key, domain)| {
+            solver.capacity.templates.pinned(child, *key, *domain, &mut solver.topology)
+        })
+    };
+    children.iter().filter_map(|child| pinned(*child)).collect()
+}
 
-    /// Returns the number of pods of a shape that have neither a place nor a slot.
-    fn unseated(&self, shape: usize) -> usize {
-        self.waiting[shape].saturating_sub(self.claims.kept(shape))
-    }
+/// Returns the number of pods of a shape that have neither a place nor a slot.
+fn without_slot(solver: &Solver<'_>, shape: usize) -> usize {
+    solver.progress.waiting[shape].saturating_sub(solver.new_nodes.kept(shape))
 }
 
 impl PlannedFleets {
     /// Returns the load of the next launch that takes a shape.
-    fn next(&mut self, frame: TemplateId, shape: usize) -> Option<Vec<(usize, usize)>> {
-        let fleet = self.of_frame.get_mut(&frame)?;
+    fn next(&mut self, template: TemplateId, shape: usize) -> Option<Vec<(usize, usize)>> {
+        let fleet = self.by_template.get_mut(&template)?;
         let planned = fleet.iter_mut().find(|it| it.times > 0 && it.load.iter().any(|(of, _)| *of == shape))?;
         planned.times -= 1;
         Some(planned.load.clone())
@@ -249,6 +262,6 @@ impl PlannedFleets {
             let count = planned.load.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count);
             count * planned.times
         };
-        self.of_frame.values().flatten().map(of).sum()
+        self.by_template.values().flatten().map(of).sum()
     }
 }

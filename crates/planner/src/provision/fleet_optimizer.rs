@@ -23,7 +23,7 @@ const MOST_ROWS: usize = 120;
 pub(super) struct MachineKind {
     /// Greater than zero.
     pub(super) cost: i64,
-    pub(super) room: Vec<i64>,
+    pub(super) capacity: Vec<i64>,
 }
 
 /// Identical pods.
@@ -34,7 +34,7 @@ pub(super) struct PodItem {
     /// Maximum number of these pods per node.
     pub(super) most: usize,
     /// Cost of one of these pods on other nodes, where it may run there.
-    pub(super) elsewhere: Option<i64>,
+    pub(super) cost_elsewhere: Option<i64>,
 }
 
 /// Nodes with identical contents.
@@ -49,24 +49,24 @@ pub(super) struct Pattern {
 /// Returns a cheap fleet for all items that no other nodes take, and the number of its steps. Items that the linear program
 /// does not reach within `most_steps` are placed greedily. Beyond twice as many steps, the fleet is incomplete.
 pub(super) fn fleet(kinds: &[MachineKind], items: &[PodItem], most_steps: u64) -> (Vec<Pattern>, u64) {
-    let mut filler = PatternSearch::new(kinds, items);
+    let mut search = PatternSearch::new(kinds, items);
     let mut left: Vec<usize> = items.iter().map(|item| item.count).collect();
     let mut fleet = Vec::new();
     if items.len() <= MOST_ROWS {
-        from_fractions(&mut filler, &mut left, &mut fleet, most_steps);
+        from_fractions(&mut search, &mut left, &mut fleet, most_steps);
     }
-    let most_steps = filler.looks.saturating_add(most_steps);
-    greedy::fill(&mut filler, &mut left, &mut fleet, most_steps);
-    (fleet, filler.looks)
+    let most_steps = search.steps.saturating_add(most_steps);
+    greedy::fill(&mut search, &mut left, &mut fleet, most_steps);
+    (fleet, search.steps)
 }
 
 /// Solves the linear program for the remaining pods, keeps whole nodes, and repeats.
-fn from_fractions(filler: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
+fn from_fractions(search: &mut PatternSearch<'_>, left: &mut [usize], fleet: &mut Vec<Pattern>, most_steps: u64) {
     let mut known = Vec::new();
-    while left.iter().any(|count| *count > 0) && filler.looks < most_steps {
-        filler.limit_counts(left);
-        let Some(mut program) = LinearProgram::new(filler.kinds, filler.items, left) else { break };
-        program.improve(filler, &mut known, most_steps);
+    while left.iter().any(|count| *count > 0) && search.steps < most_steps {
+        search.limit_counts(left);
+        let Some(mut program) = LinearProgram::new(search.kinds, search.items, left) else { break };
+        program.improve(search, &mut known, most_steps);
         keep(&program.solution(), left, fleet);
     }
 }
@@ -107,8 +107,8 @@ mod tests {
 
     fn kinds() -> impl Strategy<Value = Vec<MachineKind>> {
         let kind = (1_i64..100, 1_i64..20, 1_i64..40)
-            .prop_map(|(cost, cpu, memory)| MachineKind { cost: cost * 1000, room: vec![cpu, memory] });
-        let largest = MachineKind { cost: 200_000, room: vec![20, 40] };
+            .prop_map(|(cost, cpu, memory)| MachineKind { cost: cost * 1000, capacity: vec![cpu, memory] });
+        let largest = MachineKind { cost: 200_000, capacity: vec![20, 40] };
         proptest::collection::vec(kind, 0..6).prop_map(move |mut kinds| {
             kinds.push(largest.clone());
             kinds
@@ -120,7 +120,7 @@ mod tests {
             needs: vec![cpu, memory],
             count,
             most,
-            elsewhere: None,
+            cost_elsewhere: None,
         });
         proptest::collection::vec(item, 1..8)
     }
@@ -138,7 +138,10 @@ mod tests {
                 carried[*item] += count * pattern.times;
                 used.iter_mut().zip(&items[*item].needs).for_each(|(used, need)| *used += need * *count as i64);
             }
-            assert!(used.iter().zip(&kinds[pattern.kind].room).all(|(used, room)| used <= room), "{pattern:?}");
+            assert!(
+                used.iter().zip(&kinds[pattern.kind].capacity).all(|(used, capacity)| used <= capacity),
+                "{pattern:?}"
+            );
         }
         assert_eq!(carried, items.iter().map(|item| item.count).collect::<Vec<_>>());
     }
@@ -159,8 +162,8 @@ mod tests {
 
         #[test]
         fn fleet_exceeds_fractional_cost_by_at_most_one_node(kinds in kinds(), cpu in 1_i64..10, whole in 1_usize..5) {
-            let one = PodItem { needs: vec![cpu, 0], count: 1, most: usize::MAX, elsewhere: None };
-            let loads = kinds.iter().map(|kind| (kind.cost, pattern_search::fits(&one.needs, &kind.room)));
+            let one = PodItem { needs: vec![cpu, 0], count: 1, most: usize::MAX, cost_elsewhere: None };
+            let loads = kinds.iter().map(|kind| (kind.cost, pattern_search::fits(&one.needs, &kind.capacity)));
             let best = loads.filter(|(_, load)| *load > 0).min_by_key(|(cost, load)| (cost * 1_000_000 / *load as i64, *load));
             let (cost, load) = best.expect("the largest machine holds one");
             let items = [PodItem { count: load * whole, ..one }];
@@ -171,20 +174,20 @@ mod tests {
     }
 
     fn item(cpu: i64, memory: i64, count: usize) -> PodItem {
-        PodItem { needs: vec![cpu, memory], count, most: usize::MAX, elsewhere: None }
+        PodItem { needs: vec![cpu, memory], count, most: usize::MAX, cost_elsewhere: None }
     }
 
     #[test]
     fn fleet_combines_pods_when_their_requests_complement() {
-        let kinds = [MachineKind { cost: 100, room: vec![4, 4] }, MachineKind { cost: 190, room: vec![8, 8] }];
+        let kinds = [MachineKind { cost: 100, capacity: vec![4, 4] }, MachineKind { cost: 190, capacity: vec![8, 8] }];
         let (fleet, _) = fleet(&kinds, &[item(3, 1, 10), item(1, 3, 10)], u64::MAX);
         assert_eq!(total(&kinds, &fleet), 950, "{fleet:?}");
     }
 
     #[test]
     fn fleet_only_fills_gaps_when_pods_are_cheaper_elsewhere() {
-        let kinds = [MachineKind { cost: 1000, room: vec![4, 4] }];
-        let guest = PodItem { elsewhere: Some(10), ..item(1, 1, 9) };
+        let kinds = [MachineKind { cost: 1000, capacity: vec![4, 4] }];
+        let guest = PodItem { cost_elsewhere: Some(10), ..item(1, 1, 9) };
         let (fleet, _) = fleet(&kinds, &[item(3, 3, 2), guest], u64::MAX);
         assert_eq!(total(&kinds, &fleet), 2000, "{fleet:?}");
         let guests: usize = fleet.iter().flat_map(|it| &it.counts).filter(|(item, _)| *item == 1).map(|it| it.1).sum();
@@ -193,7 +196,7 @@ mod tests {
 
     #[test]
     fn fleet_is_empty_when_no_steps_are_allowed() {
-        let kinds = [MachineKind { cost: 100, room: vec![4, 4] }];
+        let kinds = [MachineKind { cost: 100, capacity: vec![4, 4] }];
         assert_eq!(fleet(&kinds, &[item(1, 1, 3)], 0), (Vec::new(), 0));
     }
 }

@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use crate::HostPort;
 
-use super::dimensions::fits;
-use super::existing_node::Attached;
-use super::limits::Footprint;
-use super::node_template::{NodeTemplate, NodeTemplates, PricedType, TemplateId};
-use super::pool_template::PoolTemplate;
-use super::requirement_sets::{ClassId, RequirementSets};
+use super::capacity::limits::Footprint;
+use super::capacity::node_template::{NodeTemplate, NodeTemplates, TemplateId};
+use super::demand::Attached;
+use super::demand::dimensions::Load;
+use super::demand::requirement_sets::{ClassId, RequirementSets};
 use super::topology::{Domain, Spot, Topology};
 
 /// Launch that can still take pods.
 #[derive(Clone)]
 pub(super) struct NewNode {
-    pub(super) frame: TemplateId,
+    pub(super) template: TemplateId,
     pub(super) site: Domain,
     /// Positions of its pods in the snapshot.
     pub(super) pods: Vec<usize>,
@@ -26,7 +25,7 @@ pub(super) struct NewNode {
     /// Cheapest entry of the template that holds all of it.
     pub(super) entry: usize,
     /// Shapes with reserved slots beyond their placed pods, and the number of slots.
-    pub(super) seats: Vec<(usize, usize)>,
+    pub(super) slots: Vec<(usize, usize)>,
     pub(super) ports: Vec<HostPort>,
     pub(super) attached: Attached,
     /// Amounts reserved from the NodePool's limits.
@@ -42,11 +41,11 @@ pub(super) struct NewNode {
 pub(super) struct NewNodes {
     pub(super) list: Vec<NewNode>,
     /// Launches that keep slots for a shape, by shape, in the order in which they were opened.
-    seats: BTreeMap<usize, Vec<usize>>,
+    slots: BTreeMap<usize, Vec<usize>>,
     /// Number of slots, by shape.
     kept: BTreeMap<usize, usize>,
     buckets: Vec<PriceBucket>,
-    of_frame: BTreeMap<TemplateId, usize>,
+    by_template: BTreeMap<TemplateId, usize>,
     compatible: BTreeMap<ClassId, Compatible>,
     /// First launch that has not refused for good: by shape; then by level, bucket and template.
     cursors: BTreeMap<usize, BTreeMap<(usize, usize, TemplateId), usize>>,
@@ -56,7 +55,7 @@ pub(super) struct NewNodes {
 /// list.
 #[derive(Clone)]
 struct PriceBucket {
-    frame: TemplateId,
+    template: TemplateId,
     claims: Vec<usize>,
 }
 
@@ -70,9 +69,9 @@ struct Compatible {
 impl NewNodes {
     pub(super) fn add(&mut self, claim: NewNode) -> usize {
         let position = self.list.len();
-        self.file(position, claim.frame);
-        for (shape, kept) in claim.seats.iter().filter(|(_, kept)| *kept > 0) {
-            self.seats.entry(*shape).or_default().push(position);
+        self.file(position, claim.template);
+        for (shape, kept) in claim.slots.iter().filter(|(_, kept)| *kept > 0) {
+            self.slots.entry(*shape).or_default().push(position);
             *self.kept.entry(*shape).or_default() += kept;
         }
         self.list.push(claim);
@@ -80,8 +79,8 @@ impl NewNodes {
     }
 
     /// Returns launches that keep slots for a shape, in the order in which they were opened.
-    pub(super) fn with_seats(&self, shape: usize) -> Vec<usize> {
-        self.seats.get(&shape).cloned().unwrap_or_default()
+    pub(super) fn with_slots(&self, shape: usize) -> Vec<usize> {
+        self.slots.get(&shape).cloned().unwrap_or_default()
     }
 
     /// Closes all present launches for further pods.
@@ -95,21 +94,21 @@ impl NewNodes {
     }
 
     /// Assigns a launch's slots for a shape to this many pods, as far as slots remain.
-    pub(super) fn seat(&mut self, position: usize, shape: usize, pods: usize) {
-        let Some((_, kept)) = self.list[position].seats.iter_mut().find(|(of, _)| *of == shape) else { return };
-        let seated = pods.min(*kept);
-        *kept -= seated;
+    pub(super) fn use_slots(&mut self, position: usize, shape: usize, pods: usize) {
+        let Some((_, kept)) = self.list[position].slots.iter_mut().find(|(of, _)| *of == shape) else { return };
+        let used = pods.min(*kept);
+        *kept -= used;
         let gone = *kept == 0;
-        *self.kept.entry(shape).or_default() -= seated;
+        *self.kept.entry(shape).or_default() -= used;
         if gone {
-            self.seats.entry(shape).or_default().retain(|launch| *launch != position);
+            self.slots.entry(shape).or_default().retain(|launch| *launch != position);
         }
     }
 
     /// Records the present template of a launch.
-    pub(super) fn file(&mut self, claim: usize, frame: TemplateId) {
-        let bucket = *self.of_frame.entry(frame).or_insert_with(|| {
-            self.buckets.push(PriceBucket { frame, claims: Vec::new() });
+    pub(super) fn file(&mut self, claim: usize, template: TemplateId) {
+        let bucket = *self.by_template.entry(template).or_insert_with(|| {
+            self.buckets.push(PriceBucket { template, claims: Vec::new() });
             self.buckets.len() - 1
         });
         self.buckets[bucket].claims.push(claim);
@@ -119,15 +118,15 @@ impl NewNodes {
     pub(super) fn compatible<'a>(
         &mut self,
         class: ClassId,
-        frames: &mut NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
+        templates: &mut NodeTemplates<'a>,
+        requirement_sets: &RequirementSets<'a>,
         topology: &mut Topology<'a>,
     ) -> Arc<Vec<(usize, Arc<[TemplateId]>)>> {
         let known = self.compatible.entry(class).or_default();
         for (position, bucket) in self.buckets.iter().enumerate().skip(known.seen) {
-            let mut children = frames.for_class(bucket.frame, class, wants, topology).to_vec();
+            let mut children = templates.for_class(bucket.template, class, requirement_sets, topology).to_vec();
             // Of several ways to join, the one that leaves the launch the most types comes first.
-            children.sort_by_key(|child| Reverse((*child == bucket.frame, frames.get(*child).entries.len())));
+            children.sort_by_key(|child| Reverse((*child == bucket.template, templates.get(*child).entries.len())));
             if !children.is_empty() {
                 Arc::make_mut(&mut known.buckets).push((position, children.into()));
             }
@@ -141,14 +140,14 @@ impl NewNodes {
     pub(super) fn find<T>(
         &mut self,
         (shape, level): (usize, usize),
-        (bucket, frame): (usize, TemplateId),
+        (bucket, template): (usize, TemplateId),
         mut takes: impl FnMut(usize, &NewNode) -> Option<T>,
     ) -> Option<(usize, T)> {
         let own = &self.buckets[bucket];
-        let cursor = self.cursors.entry(shape).or_default().entry((level, bucket, frame)).or_insert(0);
+        let cursor = self.cursors.entry(shape).or_default().entry((level, bucket, template)).or_insert(0);
         while let Some(position) = own.claims.get(*cursor) {
             let claim = &self.list[*position];
-            if claim.frame == own.frame
+            if claim.template == own.template
                 && let Some(found) = takes(*position, claim)
             {
                 return Some((*position, found));
@@ -166,21 +165,17 @@ impl NewNodes {
 
 impl NewNode {
     /// Returns the launch's location for topology rules.
-    pub(super) fn spot<'f>(&self, frame: &'f NodeTemplate) -> Spot<'f> {
-        Spot { site: Some(self.site), pins: Some(&frame.pins) }
+    pub(super) fn spot<'f>(&self, template: &'f NodeTemplate) -> Spot<'f> {
+        Spot { site: Some(self.site), pins: Some(&template.pins) }
+    }
+
+    /// Returns the load of the launch, slots included.
+    pub(super) fn load(&self) -> Load<'_> {
+        Load { used: &self.used, ports: &self.ports, held: &self.held }
     }
 
     /// Returns the number of slots that are kept for pods of a shape.
-    pub(super) fn seats_for(&self, shape: usize) -> usize {
-        self.seats.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count)
-    }
-}
-
-impl PoolTemplate<'_> {
-    /// Reports whether a type holds pods with these requests and host ports.
-    pub(super) fn holds(&self, entry: &PricedType, used: &[i64], ports: &[HostPort]) -> bool {
-        let candidate = &self.candidates[entry.candidate];
-        let clash = |port: &HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
-        fits(used, &candidate.room) && (candidate.ports.is_empty() || !ports.iter().any(clash))
+    pub(super) fn slots_for(&self, shape: usize) -> usize {
+        self.slots.iter().find(|(of, _)| *of == shape).map_or(0, |(_, count)| *count)
     }
 }

@@ -9,11 +9,13 @@ use crate::{
     UnschedulableReason,
 };
 
-use super::capacity_split::SplitPart;
+use super::capacity::node_template::TemplateId;
+use super::capacity::pool_template::{CandidateType, PoolTemplate};
+use super::daemon_overhead::tolerates_daemons;
 use super::demand::Demand;
-use super::dimensions::first_lacking;
-use super::node_template::TemplateId;
-use super::pool_template::{CandidateType, PoolTemplate};
+use super::demand::capacity_split::SplitPart;
+use super::demand::dimensions::first_lacking;
+use super::phases::pin_zone::pinned_templates;
 use super::topology::HOST;
 use super::{Attempt, Solver};
 
@@ -25,207 +27,241 @@ enum Lack {
     Port(String),
 }
 
-impl Solver<'_> {
-    /// Returns one miss per NodePool, in the order in which NodePools are tried. Static NodePools are omitted, because they
-    /// launch no nodes for pods.
-    pub(super) fn misses(&mut self, shape: usize) -> Vec<PoolMismatch> {
-        let turn = Attempt { shape, level: self.demands[shape].levels.len() - 1 };
-        let misses = self.frames.growing().map(|template| PoolMismatch {
-            pool: self.frames.templates[template].pool.name.clone(),
-            miss: self.miss(template, turn),
-        });
-        misses.collect()
-    }
+/// Returns one miss per NodePool, in the order in which NodePools are tried. Static NodePools are omitted, because they
+/// launch no nodes for pods.
+pub(super) fn pool_mismatches(solver: &mut Solver<'_>, shape: usize) -> Vec<PoolMismatch> {
+    let attempt = Attempt { shape, level: solver.problem.demands[shape].levels.len() - 1 };
+    let pool_mismatches = solver.capacity.templates.growing().map(|pool_template| PoolMismatch {
+        pool: solver.capacity.templates.pool_templates[pool_template].pool.name.clone(),
+        miss: mismatch(solver, pool_template, attempt),
+    });
+    pool_mismatches.collect()
+}
 
-    fn miss(&mut self, template: usize, turn: Attempt) -> UnschedulableReason {
-        let own = &self.frames.templates[template];
-        let class = self.wants.of_class(self.demands[turn.shape].levels[turn.level].class).clone();
-        if let Some(taint) = class.first_untolerated(&own.pool.taints) {
-            return UnschedulableReason::Taint { taint: taint.to_string() };
-        }
-        if let Some((key, _)) = own.requirements.iter().find(|(_, set)| set.is_empty()) {
-            return UnschedulableReason::Requirement {
-                key: key.to_owned(),
-                own: Vec::new(),
-                asked: Vec::new(),
-                near: None,
-            };
-        }
-        let misses = class.wants.iter().map(|want| self.miss_of(template, *want, turn));
-        let miss = misses.max_by_key(UnschedulableReason::nearness).unwrap_or_else(UnschedulableReason::no_types);
-        let by_label = matches!(miss, UnschedulableReason::Requirement { .. } | UnschedulableReason::Types(_));
-        if by_label && self.is_kept_off_spot(template, turn.shape) { UnschedulableReason::SpotOnly } else { miss }
+fn mismatch(solver: &mut Solver<'_>, pool_template: usize, attempt: Attempt) -> UnschedulableReason {
+    let own = &solver.capacity.templates.pool_templates[pool_template];
+    let class = solver
+        .problem
+        .requirement_sets
+        .of_class(solver.problem.demands[attempt.shape].levels[attempt.level].class)
+        .clone();
+    if let Some(taint) = class.first_untolerated(&own.pool.taints) {
+        return UnschedulableReason::Taint { taint: taint.to_string() };
     }
-
-    /// Reports whether a NodePool could serve pods of an on-demand base if they were other pods of their workload.
-    fn is_kept_off_spot(&mut self, template: usize, shape: usize) -> bool {
-        let Demand { part: SplitPart::Base, shape: own, .. } = self.demands[shape] else { return false };
-        let free = |other: &Demand<'_>| other.part == SplitPart::Free && std::ptr::eq(other.shape, own);
-        let Some(other) = self.demands.iter().find(|other| free(other)) else { return false };
-        let wants = other.levels.last().map(|level| self.wants.of_class(level.class).wants.clone()).unwrap_or_default();
-        wants.into_iter().any(|want| {
-            let frame = self.frames.narrowed(template, want, &self.wants, &mut self.topology);
-            frame.and_then(|frame| self.had(frame, shape)).is_some()
-        })
-    }
-
-    fn miss_of(&mut self, template: usize, want: usize, turn: Attempt) -> UnschedulableReason {
-        let own = &self.frames.templates[template];
-        let asked = self.wants.get(want);
-        if let Some(key) = own.requirements.first_conflict(asked, own.well_known()) {
-            let said = |of: &Requirements| of.get(key).map(|set| set.to_requirements(key)).unwrap_or_default();
-            let (near, asked) = (near_miss(key, own), said(asked));
-            return UnschedulableReason::Requirement { key: key.to_owned(), own: said(&own.requirements), asked, near };
-        }
-        let frame = self.frames.narrowed(template, want, &self.wants, &mut self.topology);
-        match frame.and_then(|frame| self.had(frame, turn.shape)) {
-            None => UnschedulableReason::Types(self.types_miss(template, want, turn.shape)),
-            Some(frame) => self.miss_of_frame(frame, turn),
-        }
-    }
-
-    /// Returns the template, or its variant for a reservation, with an available type that holds the pod alone.
-    fn had(&mut self, frame: TemplateId, shape: usize) -> Option<TemplateId> {
-        let mut ways = vec![frame];
-        for id in self.reservations.available() {
-            ways.extend(self.frames.reserved(frame, &id, &mut self.topology));
-        }
-        ways.into_iter().find(|way| self.alone_in(*way, shape).is_some())
-    }
-
-    /// Returns the reason why suitable types cannot be used.
-    fn miss_of_frame(&mut self, frame: TemplateId, turn: Attempt) -> UnschedulableReason {
-        if let Some((key, asked, found)) = self.values_short(frame, turn.shape) {
-            return UnschedulableReason::MinValues { key, asked, found };
-        }
-        if let Some(miss) = self.topology_miss(frame, turn) {
-            return miss;
-        }
-        let settled = self.pinned_templates(frame, turn, true);
-        if let Some((key, asked, found)) = settled.first().and_then(|it| self.values_short(*it, turn.shape)) {
-            return UnschedulableReason::MinValues { key, asked, found };
-        }
-        let demand = &self.demands[turn.shape];
-        let template = self.frames.get(frame).template;
-        let entries = self.frames.get(frame).entries.clone();
-        let own = &self.frames.templates[template];
-        let holding = entries.iter().filter(|entry| own.holds(entry, &demand.requests, &demand.shape.ports));
-        let mut exceeded = holding
-            .filter_map(|it| self.headroom.first_exceeded(template, &own.candidates[it.candidate].footprint, &[]));
-        let resource = exceeded.next().unwrap_or("nodes").to_owned();
-        UnschedulableReason::Limit { resource }
-    }
-
-    fn values_short(&self, frame: TemplateId, shape: usize) -> Option<(String, u32, usize)> {
-        let demand = &self.demands[shape];
-        let count = |key: &str| self.count_values(frame, key, &demand.requests, &demand.shape.ports, &[]);
-        let strict = self.snapshot.policy.min_values == MinValuesPolicy::Strict;
-        let counted = self.min_values(frame).into_iter().map(|(key, asked)| (count(&key), key, asked));
-        let short = counted.filter(|(found, _, asked)| strict && found < asked);
-        short.map(|(found, key, asked)| (key, asked, found as usize)).next()
-    }
-
-    /// Returns the rule that no domain of the template satisfies, if there is one.
-    fn topology_miss(&mut self, frame: TemplateId, turn: Attempt) -> Option<UnschedulableReason> {
-        let demand = &self.demands[turn.shape];
-        let level = &demand.levels[turn.level];
-        if !self.topology.allows_host(&level.rules, &demand.shunned, None) {
-            let standing = self.topology.standing(&level.rules, HOST, &[])?;
-            return Some(UnschedulableReason::Topology { standing, key: self.topology.key_name(HOST).to_owned() });
-        }
-        if !self.tolerates_daemons(frame, turn) {
-            let key = self.topology.key_name(HOST).to_owned();
-            return Some(UnschedulableReason::Topology { standing: TopologyReason::Apart, key });
-        }
-        if !self.pinned_templates(frame, turn, true).is_empty() {
-            return None;
-        }
-        for key in self.demands[turn.shape].levels[turn.level].keys.clone() {
-            let values = self.frames.values(frame, key, &mut self.topology);
-            let demand = &self.demands[turn.shape];
-            let rules = &demand.levels[turn.level].rules;
-            let allowed = |domain: &u32| self.topology.allows(rules, &demand.shunned, key, Some(*domain));
-            let name = self.topology.key_name(key).to_owned();
-            if values.is_empty() && !self.topology.allows(rules, &demand.shunned, key, None) {
-                let asked = vec![Requirement::new(&name, Operator::Exists, [""; 0])];
-                return Some(UnschedulableReason::Requirement { key: name, own: Vec::new(), asked, near: None });
-            }
-            if !values.iter().any(allowed) {
-                let standing = self.topology.standing(rules, key, &values).unwrap_or(TopologyReason::Shunned);
-                return Some(UnschedulableReason::Topology { standing, key: name });
-            }
-        }
-        let keys = self.demands[turn.shape].levels[turn.level].keys.iter().map(|key| self.topology.key_name(*key));
-        Some(UnschedulableReason::Topology {
-            standing: TopologyReason::Together,
-            key: keys.min().unwrap_or_default().to_owned(),
-        })
-    }
-
-    /// Counts the excluded types by the first reason of each.
-    fn types_miss(&mut self, template: usize, want: usize, shape: usize) -> TypesMismatch {
-        let outlook = self.type_filter(template, want);
-        let own = &self.frames.templates[template];
-        let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
-        let (mut unavailable, mut unpriced) = (outlook.others, 0);
-        let priceless = |offer: &crate::Offer<'_>| {
-            offer.offerings(&outlook.requirements).next().is_none()
-                && offer.unpriced(&outlook.requirements).next().is_some()
+    if let Some((key, _)) = own.requirements.iter().find(|(_, set)| set.is_empty()) {
+        return UnschedulableReason::Requirement {
+            key: key.to_owned(),
+            own: Vec::new(),
+            asked: Vec::new(),
+            near: None,
         };
-        let mut labels = outlook.labels.clone();
-        for (candidate, unsold) in &outlook.suitable {
-            match (self.lacking(&own.candidates[*candidate], shape), unsold) {
-                (Some(lack), _) => *small.entry(lack).or_default() += 1,
-                (None, Some(key)) => *labels.entry(key.clone()).or_default() += 1,
-                (None, None) => {
-                    unavailable += 1;
-                    unpriced += usize::from(priceless(&own.candidates[*candidate].offer));
-                }
+    }
+    let pool_mismatches =
+        class.alternatives.iter().map(|alternative| mismatch_of(solver, pool_template, *alternative, attempt));
+    let mismatch =
+        pool_mismatches.max_by_key(UnschedulableReason::nearness).unwrap_or_else(UnschedulableReason::no_types);
+    let by_label = matches!(mismatch, UnschedulableReason::Requirement { .. } | UnschedulableReason::Types(_));
+    if by_label && is_kept_off_spot(solver, pool_template, attempt.shape) {
+        UnschedulableReason::SpotOnly
+    } else {
+        mismatch
+    }
+}
+
+/// Reports whether a NodePool could serve pods of an on-demand base if they were other pods of their workload.
+fn is_kept_off_spot(solver: &mut Solver<'_>, pool_template: usize, shape: usize) -> bool {
+    let Demand { part: SplitPart::Base, shape: own, .. } = solver.problem.demands[shape] else { return false };
+    let free = |other: &Demand<'_>| other.part == SplitPart::Free && std::ptr::eq(other.shape, own);
+    let Some(other) = solver.problem.demands.iter().find(|other| free(other)) else { return false };
+    let alternatives = other
+        .levels
+        .last()
+        .map(|level| solver.problem.requirement_sets.of_class(level.class).alternatives.clone())
+        .unwrap_or_default();
+    alternatives.into_iter().any(|alternative| {
+        let template = solver.capacity.templates.narrowed(
+            pool_template,
+            alternative,
+            &solver.problem.requirement_sets,
+            &mut solver.topology,
+        );
+        template.and_then(|template| with_type(solver, template, shape)).is_some()
+    })
+}
+
+fn mismatch_of(
+    solver: &mut Solver<'_>,
+    pool_template: usize,
+    alternative: usize,
+    attempt: Attempt,
+) -> UnschedulableReason {
+    let own = &solver.capacity.templates.pool_templates[pool_template];
+    let asked = solver.problem.requirement_sets.get(alternative);
+    if let Some(key) = own.requirements.first_conflict(asked, own.well_known()) {
+        let said = |of: &Requirements| of.get(key).map(|set| set.to_requirements(key)).unwrap_or_default();
+        let (near, asked) = (near_miss(key, own), said(asked));
+        return UnschedulableReason::Requirement { key: key.to_owned(), own: said(&own.requirements), asked, near };
+    }
+    let template = solver.capacity.templates.narrowed(
+        pool_template,
+        alternative,
+        &solver.problem.requirement_sets,
+        &mut solver.topology,
+    );
+    match template.and_then(|template| with_type(solver, template, attempt.shape)) {
+        None => UnschedulableReason::Types(types_mismatch(solver, pool_template, alternative, attempt.shape)),
+        Some(template) => mismatch_of_template(solver, template, attempt),
+    }
+}
+
+/// Returns the template, or its variant for a reservation, with an available type that holds the pod alone.
+fn with_type(solver: &mut Solver<'_>, template: TemplateId, shape: usize) -> Option<TemplateId> {
+    let mut ways = vec![template];
+    for id in solver.capacity.reservations.available() {
+        ways.extend(solver.capacity.templates.reserved(template, &id, &mut solver.topology));
+    }
+    ways.into_iter().find(|way| solver.capacity.cheapest_for(*way, &solver.problem.demands[shape]).is_some())
+}
+
+/// Returns the reason why suitable types cannot be used.
+fn mismatch_of_template(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt) -> UnschedulableReason {
+    if let Some((key, asked, found)) = values_short(solver, template, attempt.shape) {
+        return UnschedulableReason::MinValues { key, asked, found };
+    }
+    if let Some(mismatch) = topology_mismatch(solver, template, attempt) {
+        return mismatch;
+    }
+    let pinned = pinned_templates(solver, template, attempt, true);
+    if let Some((key, asked, found)) = pinned.first().and_then(|it| values_short(solver, *it, attempt.shape)) {
+        return UnschedulableReason::MinValues { key, asked, found };
+    }
+    let demand = &solver.problem.demands[attempt.shape];
+    let pool_template = solver.capacity.templates.get(template).pool_template;
+    let entries = solver.capacity.templates.get(template).entries.clone();
+    let own = &solver.capacity.templates.pool_templates[pool_template];
+    let holding = entries.iter().filter(|entry| own.candidates[entry.candidate].holds(demand.load()));
+    let mut exceeded = holding.filter_map(|it| {
+        solver.capacity.headroom.first_exceeded(pool_template, &own.candidates[it.candidate].footprint, &[])
+    });
+    let resource = exceeded.next().unwrap_or("nodes").to_owned();
+    UnschedulableReason::Limit { resource }
+}
+
+fn values_short(solver: &Solver<'_>, template: TemplateId, shape: usize) -> Option<(String, u32, usize)> {
+    let demand = &solver.problem.demands[shape];
+    let count = |key: &str| solver.capacity.count_values(template, key, demand.load());
+    let strict = solver.problem.snapshot.policy.min_values == MinValuesPolicy::Strict;
+    let counted = solver.capacity.min_values(template).into_iter().map(|(key, asked)| (count(&key), key, asked));
+    let short = counted.filter(|(found, _, asked)| strict && found < asked);
+    short.map(|(found, key, asked)| (key, asked, found as usize)).next()
+}
+
+/// Returns the rule that no domain of the template satisfies, if there is one.
+fn topology_mismatch(solver: &mut Solver<'_>, template: TemplateId, attempt: Attempt) -> Option<UnschedulableReason> {
+    let demand = &solver.problem.demands[attempt.shape];
+    let level = &demand.levels[attempt.level];
+    if !solver.topology.allows_host(&level.rules, &demand.excluded_by, None) {
+        let refusal = solver.topology.refusal(&level.rules, HOST, &[])?;
+        return Some(UnschedulableReason::Topology {
+            standing: refusal,
+            key: solver.topology.key_name(HOST).to_owned(),
+        });
+    }
+    if !tolerates_daemons(solver, template, attempt) {
+        let key = solver.topology.key_name(HOST).to_owned();
+        return Some(UnschedulableReason::Topology { standing: TopologyReason::Apart, key });
+    }
+    if !pinned_templates(solver, template, attempt, true).is_empty() {
+        return None;
+    }
+    for key in solver.problem.demands[attempt.shape].levels[attempt.level].keys.clone() {
+        let values = solver.capacity.templates.values(template, key, &mut solver.topology);
+        let demand = &solver.problem.demands[attempt.shape];
+        let rules = &demand.levels[attempt.level].rules;
+        let allowed = |domain: &u32| solver.topology.allows(rules, &demand.excluded_by, key, Some(*domain));
+        let name = solver.topology.key_name(key).to_owned();
+        if values.is_empty() && !solver.topology.allows(rules, &demand.excluded_by, key, None) {
+            let asked = vec![Requirement::new(&name, Operator::Exists, [""; 0])];
+            return Some(UnschedulableReason::Requirement { key: name, own: Vec::new(), asked, near: None });
+        }
+        if !values.iter().any(allowed) {
+            let refusal = solver.topology.refusal(rules, key, &values).unwrap_or(TopologyReason::Shunned);
+            return Some(UnschedulableReason::Topology { standing: refusal, key: name });
+        }
+    }
+    let keys = solver.problem.demands[attempt.shape].levels[attempt.level]
+        .keys
+        .iter()
+        .map(|key| solver.topology.key_name(*key));
+    Some(UnschedulableReason::Topology {
+        standing: TopologyReason::Together,
+        key: keys.min().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Counts the excluded types by the first reason of each.
+fn types_mismatch(solver: &mut Solver<'_>, pool_template: usize, alternative: usize, shape: usize) -> TypesMismatch {
+    let filter = solver.capacity.type_filter(pool_template, alternative, &solver.problem.requirement_sets);
+    let own = &solver.capacity.templates.pool_templates[pool_template];
+    let mut small: BTreeMap<Lack, usize> = BTreeMap::new();
+    let (mut unavailable, mut unpriced) = (filter.others, 0);
+    let priceless = |offer: &crate::Offer<'_>| {
+        offer.offerings(&filter.requirements).next().is_none() && offer.unpriced(&filter.requirements).next().is_some()
+    };
+    let mut labels = filter.labels.clone();
+    for (candidate, unsold) in &filter.suitable {
+        match (lacking(solver, &own.candidates[*candidate], shape), unsold) {
+            (Some(lack), _) => *small.entry(lack).or_default() += 1,
+            (None, Some(key)) => *labels.entry(key.clone()).or_default() += 1,
+            (None, None) => {
+                unavailable += 1;
+                unpriced += usize::from(priceless(&own.candidates[*candidate].offer));
             }
         }
-        let named: BTreeMap<String, usize> = small.into_iter().map(|(lack, types)| (self.name(lack), types)).collect();
-        let fits = |candidate: &&usize| self.lacking(&own.candidates[**candidate], shape).is_none();
-        let without = outlook.without.iter().map(|(key, types)| (key, types.iter().filter(fits).count()));
-        let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Hint { key: key.clone(), types });
-        let mut reliefs: Vec<Hint> = reliefs.collect();
-        reliefs.sort_by(|one, other| other.types.cmp(&one.types).then_with(|| one.key.cmp(&other.key)));
-        TypesMismatch {
-            total: outlook.total,
-            labels: labels.into_iter().map(|(key, types)| outlook.mismatch_of(key, types)).collect(),
-            small: named.into_iter().collect(),
-            unavailable,
-            unpriced,
-            reliefs,
-            suspicious_cpu: self.demands[shape].shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
-        }
     }
-
-    /// Returns the first resource or port that a type lacks for one pod, DaemonSet overhead included.
-    fn lacking(&self, candidate: &CandidateType<'_>, shape: usize) -> Option<Lack> {
-        let demand = &self.demands[shape];
-        let short = first_lacking(&demand.requests, &candidate.room).or(candidate.crowded);
-        let clash = |port: &&crate::HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
-        let port = || demand.shape.ports.iter().find(clash);
-        short
-            .map(Lack::Dimension)
-            .or_else(|| port().map(|port| Lack::Port(format!("port {}/{}", port.port, port.protocol))))
+    let named: BTreeMap<String, usize> =
+        small.into_iter().map(|(lack, types)| (lack_name(solver, lack), types)).collect();
+    let fits = |candidate: &&usize| lacking(solver, &own.candidates[**candidate], shape).is_none();
+    let without = filter.without.iter().map(|(key, types)| (key, types.iter().filter(fits).count()));
+    let reliefs = without.filter(|(_, types)| *types > 0).map(|(key, types)| Hint { key: key.clone(), types });
+    let mut reliefs: Vec<Hint> = reliefs.collect();
+    reliefs.sort_by(|one, other| other.types.cmp(&one.types).then_with(|| one.key.cmp(&other.key)));
+    TypesMismatch {
+        total: filter.total,
+        labels: labels.into_iter().map(|(key, types)| filter.mismatch_of(key, types)).collect(),
+        small: named.into_iter().collect(),
+        unavailable,
+        unpriced,
+        reliefs,
+        suspicious_cpu: solver.problem.demands[shape].shape.requests.get(crate::Resources::CPU) >= 1_000_000_000,
     }
+}
 
-    fn name(&self, lack: Lack) -> String {
-        match lack {
-            Lack::Dimension(dimension) => self.dimensions.name(dimension),
-            Lack::Port(name) => name,
-        }
+/// Returns the first resource or port that a type lacks for one pod, DaemonSet overhead included.
+fn lacking(solver: &Solver<'_>, candidate: &CandidateType<'_>, shape: usize) -> Option<Lack> {
+    let demand = &solver.problem.demands[shape];
+    let short = first_lacking(&demand.requests, &candidate.free).or(candidate.lacking);
+    let clash = |port: &&crate::HostPort| candidate.ports.iter().any(|taken| taken.clashes(port));
+    let port = || demand.shape.ports.iter().find(clash);
+    short
+        .map(Lack::Dimension)
+        .or_else(|| port().map(|port| Lack::Port(format!("port {}/{}", port.port, port.protocol))))
+}
+
+fn lack_name(solver: &Solver<'_>, lack: Lack) -> String {
+    match lack {
+        Lack::Dimension(dimension) => solver.problem.dimensions.name(dimension),
+        Lack::Port(name) => name,
     }
 }
 
 /// Returns a label key of the NodePool that resembles this one.
-fn near_miss(key: &str, template: &PoolTemplate<'_>) -> Option<String> {
-    if template.requirements.get(key).is_some() || template.decides(key) {
+fn near_miss(key: &str, pool_template: &PoolTemplate<'_>) -> Option<String> {
+    if pool_template.requirements.get(key).is_some() || pool_template.decides(key) {
         return None;
     }
-    let own = template.requirements.iter().map(|(own, _)| own);
-    let known = own.chain(template.well_known().iter().map(String::as_str));
+    let own = pool_template.requirements.iter().map(|(own, _)| own);
+    let known = own.chain(pool_template.well_known().iter().map(String::as_str));
     let near = known.filter(|known| is_typo(key, known) || ends_alike(key, known));
     near.min().map(str::to_owned)
 }

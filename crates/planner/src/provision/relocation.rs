@@ -5,38 +5,44 @@
 //! execution: from then on, moved pods count both at their old and at their new places. No later trial is kept that takes one
 //! of these places away.
 
+pub(super) mod price_bound;
+pub(super) mod scheduler_model;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::daemon_overhead::DaemonOverhead;
-use super::limits::{Footprint, Headroom, footprint};
-use super::node_template::TemplateId;
-use super::reservations::Reservations;
-use super::scheduler_model::{SchedulerModel, SimulatedPlacement};
-use super::strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
-use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership};
-use super::{PodKind, PodPlacement, PodRun, Solver};
 use crate::utilization_limit::UtilizationLimit;
 use crate::{Destination, Launch, Node, Overload, PodVerdict, Purpose, Resources, Size, Snapshot};
+
+use super::capacity::limits::Headroom;
+use super::capacity::node_template::TemplateId;
+use super::capacity::reservations::Reservations;
+use super::daemon_overhead::DaemonOverhead;
+use super::demand::capacity_split::split_parts;
+use super::phases::finish::{to_launch, trim_launches};
+use super::phases::queue::{keep_nominations, queue_key};
+use super::phases::rehearsal::new_domains;
+use super::phases::static_pools::open_replica;
+use super::select_best::strategy::{ALWAYS, LoadRule, QueueOrder, Strategy};
+use super::topology::leaving_pods::{
+    count_both_ways, is_deserted, keeps_rule, remove_resident, restore_counts, saved_counts,
+};
+use super::topology::{CountsBefore, Domain, GroupId, KnownDomains, Membership};
+use super::{Attempt, LeavingPod, PodKind, PodPlacement, PodRun, Solver};
+use price_bound::cheapest_node;
+use scheduler_model::{SchedulerModel, SimulatedPlacement};
 
 /// Strategies for the replacements of a command: each is tried, and the cheapest result is used.
 pub(crate) const STRATEGIES: [Strategy; 2] = [ALWAYS[0], Strategy { order: QueueOrder::Size, load: LoadRule::Fleet }];
 
-/// Pod on a node that disruption may remove.
-#[derive(Clone, Copy)]
-pub(super) struct LeavingPod {
-    pub(super) pod: usize,
-    site: Domain,
-}
-
 /// Search for places for the pods of nodes that disruption may remove.
 pub(crate) struct Relocator<'a> {
     pub(super) solver: Solver<'a>,
-    pub(super) scatter: SchedulerModel,
+    pub(super) scheduler: SchedulerModel,
     /// By node, the positions of its pods that need another place when it is removed.
     pub(super) own: &'a [Vec<usize>],
-    room_of: BTreeMap<usize, usize>,
+    existing_of: BTreeMap<usize, usize>,
     /// Pods of kept trials with topology rules: by group of the rule, shapes and places, each with one such pod.
-    guests: BTreeMap<GroupId, BTreeMap<(usize, PodPlacement), usize>>,
+    placed_pods: BTreeMap<GroupId, BTreeMap<(usize, PodPlacement), usize>>,
     /// Groups that rules of the plan's pods count, and groups that count the plan's pods.
     watched: BTreeSet<GroupId>,
     watching: BTreeSet<GroupId>,
@@ -98,37 +104,37 @@ impl<'a> Relocator<'a> {
         own: &'a [Vec<usize>],
         uses: &'a [Size],
         rank: impl Fn(&Node) -> K,
-        ceiling: impl Fn(&Node) -> Option<UtilizationLimit>,
+        limit: impl Fn(&Node) -> Option<UtilizationLimit>,
         foreseen: &KnownDomains,
     ) -> Self {
-        let mut solver = Solver::new(snapshot, &super::capacity_split::split_parts(snapshot), foreseen);
-        solver.rooms.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
-        solver.rooms.track_utilization(uses, &solver.demand_of, ceiling);
+        let mut solver = Solver::new(snapshot, &split_parts(snapshot), foreseen);
+        solver.existing.reorder(|node| (node.stage != crate::Stage::Initialized, rank(node), node.name.clone()));
+        solver.existing.track_utilization(uses, &solver.problem.demand_of, limit);
         for (site, pods) in (0..).zip(own) {
-            solver.residents.extend(pods.iter().map(|pod| LeavingPod { pod: *pod, site }));
-            pods.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
+            solver.problem.residents.extend(pods.iter().map(|pod| LeavingPod { pod: *pod, site }));
+            pods.iter().for_each(|pod| solver.outcome.verdicts[*pod] = Some(PodVerdict::Postponed));
         }
         solver.count_residents();
-        solver.keep_nominations(PodKind::Real);
-        solver.keep_nominations(PodKind::Buffer);
-        let rooms = solver.rooms.list.iter().enumerate();
-        let room_of = rooms.map(|(room, own)| (own.site as usize, room)).collect();
-        let (watched, watching) = solver.groups_of_plan(own);
-        let (guests, launches) = (BTreeMap::new(), Vec::new());
-        let scatter = SchedulerModel::new(&solver.rooms, &solver.dimensions);
-        Self { solver, scatter, own, room_of, guests, watched, watching, launches, before: None }
+        keep_nominations(&mut solver, PodKind::Real);
+        keep_nominations(&mut solver, PodKind::Buffer);
+        let nodes = solver.existing.list.iter().enumerate();
+        let existing_of = nodes.map(|(existing, own)| (own.site as usize, existing)).collect();
+        let (watched, watching) = groups_of_plan(&solver, own);
+        let (placed_pods, launches) = (BTreeMap::new(), Vec::new());
+        let scheduler = SchedulerModel::new(&solver.existing, &solver.problem.dimensions);
+        Self { solver, scheduler, own, existing_of, placed_pods, watched, watching, launches, before: None }
     }
 
     /// Reports whether kube-scheduler may place pods on a node that the plan assigns to future nodes.
     pub(crate) fn is_sought(&self, node: usize) -> bool {
-        self.room_of.get(&node).is_some_and(|room| self.scatter.is_sought(*room))
+        self.existing_of.get(&node).is_some_and(|existing| self.scheduler.is_sought(*existing))
     }
 
     /// Reports whether rules of the plan's pods count pods of a node, or the reverse: their places depend on each other until
     /// all are bound.
     pub(crate) fn is_entangled(&self, node: usize) -> bool {
-        let demands = &self.solver.demands;
-        self.own[node].iter().map(|pod| &demands[self.solver.demand_of[*pod]]).any(|demand| {
+        let demands = &self.solver.problem.demands;
+        self.own[node].iter().map(|pod| &demands[self.solver.problem.demand_of[*pod]]).any(|demand| {
             let mut rules = demand.levels.iter().flat_map(|level| &level.rules);
             demand.counts.iter().any(|group| self.watched.contains(group))
                 || rules.any(|rule| self.watching.contains(&rule.group))
@@ -138,32 +144,32 @@ impl<'a> Relocator<'a> {
     /// Excludes a node from the plan and from the model of kube-scheduler.
     pub(crate) fn close(&mut self, node: usize) {
         self.spare(node);
-        if let Some(room) = self.room_of.get(&node) {
-            self.scatter.close(*room);
+        if let Some(existing) = self.existing_of.get(&node) {
+            self.scheduler.close(*existing);
         }
     }
 
     /// Excludes a node from the plan, although kube-scheduler may use it.
     pub(crate) fn spare(&mut self, node: usize) {
-        if let Some(room) = self.room_of.get(&node) {
-            self.solver.rooms.close(*room);
+        if let Some(existing) = self.existing_of.get(&node) {
+            self.solver.existing.close(*existing);
         }
     }
 
     /// Adds free capacity to a node that may take pods. Must run between two trials.
     pub(crate) fn widen(&mut self, node: usize, by: &Resources) {
-        if let Some(room) = self.room_of.get(&node) {
-            let by = self.solver.dimensions.amounts(by);
-            self.solver.rooms.widen(*room, &by);
-            self.scatter.widen(*room, &by);
+        if let Some(existing) = self.existing_of.get(&node) {
+            let by = self.solver.problem.dimensions.amounts(by);
+            self.solver.existing.widen(*existing, &by);
+            self.scheduler.widen(*existing, &by);
         }
     }
 
     /// Returns the free CPU and memory of a node, `i64::MAX` for a resource that no pod requests; `None` where the node takes
     /// no pods.
     pub(crate) fn left(&self, node: usize) -> Option<Size> {
-        let left = self.solver.rooms.left(*self.room_of.get(&node)?)?;
-        let of = |name| self.solver.dimensions.of_resource(name).map_or(i64::MAX, |dimension| left[dimension]);
+        let left = self.solver.existing.left(*self.existing_of.get(&node)?)?;
+        let of = |name| self.solver.problem.dimensions.of_resource(name).map_or(i64::MAX, |dimension| left[dimension]);
         Some(Size { cpu: of(Resources::CPU), memory: of(Resources::MEMORY) })
     }
 
@@ -172,14 +178,25 @@ impl<'a> Relocator<'a> {
         self.close(node);
         let Ok(site) = Domain::try_from(node) else { return };
         let solver = &mut self.solver;
-        let object: &'a Node = &solver.snapshot.nodes[node];
+        let object: &'a Node = &solver.problem.snapshot.nodes[node];
         if solver.topology.is_empty() || object.stage != crate::Stage::Initialized {
             return;
         }
         for pod in object.pods.iter().filter(|pod| !pod.ending) {
-            let (counts, holds) = solver.membership_of(&pod.shape);
-            solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
+            let (counts, holds) = membership_of(solver, &pod.shape);
+            remove_resident(&mut solver.topology, Membership { counts: &counts, holds: &holds }, site);
         }
+    }
+
+    /// Applies utilization limits from now on: no pod is placed where it would overload the node.
+    pub(crate) fn apply_utilization_limits(&mut self) {
+        self.solver.existing.apply_utilization_limits();
+    }
+
+    /// Returns the cost of the cheapest single node for all pods of some nodes, as far as sizes and labels decide.
+    pub(crate) fn price_bound(&mut self, nodes: &[usize]) -> Option<i64> {
+        let pods: Vec<usize> = nodes.iter().flat_map(|node| &self.own[*node]).copied().collect();
+        cheapest_node(&mut self.solver, &pods)
     }
 
     /// Reports whether the search has reached its limit of steps.
@@ -190,13 +207,13 @@ impl<'a> Relocator<'a> {
     /// Finds places on other nodes for all pods of some nodes.
     pub(crate) fn try_existing_nodes(&mut self, nodes: &[usize]) -> Result<RelocationOutcome, Obstacle> {
         let mut queue = self.begin(nodes);
-        if let Some(pod) = self.uprooted() {
+        if let Some(pod) = self.pod_without_anchor() {
             return Err(Obstacle::Pod(pod));
         }
         let mut left = self.pods_in(&queue);
         loop {
             for run in &mut queue {
-                let placed = self.solver.place_run_on_nodes(run);
+                let placed = place_run_on_nodes(&mut self.solver, run);
                 run.pods.drain(..placed);
             }
             queue.retain(|run| !run.pods.is_empty());
@@ -212,15 +229,15 @@ impl<'a> Relocator<'a> {
     /// replaced by another one.
     pub(crate) fn try_launches(&mut self, nodes: &[usize], strategy: Strategy) -> Result<RelocationOutcome, Obstacle> {
         let mut queue = self.begin(nodes);
-        if let Some(pod) = self.uprooted() {
+        if let Some(pod) = self.pod_without_anchor() {
             return Err(Obstacle::Pod(pod));
         }
-        self.solver.strategy = strategy;
-        let fixed: Vec<TemplateId> = nodes.iter().filter_map(|node| self.solver.fixed_frame_of(*node)).collect();
-        if !fixed.into_iter().all(|base| self.solver.open_replica(base)) {
+        self.solver.progress.strategy = strategy;
+        let fixed: Vec<TemplateId> = nodes.iter().filter_map(|node| static_template_of(&self.solver, *node)).collect();
+        if !fixed.into_iter().all(|base| open_replica(&mut self.solver, base)) {
             return Err(Obstacle::Replica);
         }
-        queue.iter().for_each(|run| self.solver.waiting[run.shape] = run.pods.len());
+        queue.iter().for_each(|run| self.solver.progress.waiting[run.shape] = run.pods.len());
         let shapes: Vec<usize> = queue.iter().map(|run| run.shape).collect();
         let mut left = self.pods_in(&queue);
         loop {
@@ -231,11 +248,11 @@ impl<'a> Relocator<'a> {
             queue.retain(|run| !run.pods.is_empty());
             let now = self.pods_in(&queue);
             if now == 0 || now == left {
-                shapes.iter().for_each(|shape| self.solver.waiting[*shape] = 0);
+                shapes.iter().for_each(|shape| self.solver.progress.waiting[*shape] = 0);
                 return self.end(&queue);
             }
             left = now;
-            queue.iter().for_each(|run| self.solver.claims.forget(run.shape));
+            queue.iter().for_each(|run| self.solver.new_nodes.forget(run.shape));
         }
     }
 
@@ -248,89 +265,89 @@ impl<'a> Relocator<'a> {
         let solver = &mut self.solver;
         let moved: Vec<usize> = nodes.iter().flat_map(|node| self.own[*node].iter().copied()).collect();
         self.before = Some(Checkpoint {
-            counted: solver.topology.counted(),
-            headroom: solver.headroom.clone(),
-            reservations: solver.reservations.clone(),
-            daemon_overhead: solver.daemon_overhead.clone(),
-            launches: solver.claims.list.len(),
-            order: solver.order.len(),
-            nominations: solver.nominations.len(),
+            counted: saved_counts(&solver.topology),
+            headroom: solver.capacity.headroom.clone(),
+            reservations: solver.capacity.reservations.clone(),
+            daemon_overhead: solver.daemons.clone(),
+            launches: solver.new_nodes.list.len(),
+            order: solver.outcome.order.len(),
+            nominations: solver.outcome.nominations.len(),
             moved: moved.clone(),
-            vacated: nodes.iter().filter_map(|node| self.room_of.get(node)).copied().collect(),
+            vacated: nodes.iter().filter_map(|node| self.existing_of.get(node)).copied().collect(),
             simulated_placement: None,
         });
-        solver.rooms.try_out();
-        solver.claims.seal();
-        solver.fleets = super::PlannedFleets::default();
+        solver.existing.try_out();
+        solver.new_nodes.seal();
+        solver.progress.fleets = super::PlannedFleets::default();
         nodes.iter().for_each(|node| self.vacate(*node));
         let mut runs: BTreeMap<usize, PodRun> = BTreeMap::new();
         for pod in moved {
-            let shape = self.solver.demand_of[pod];
+            let shape = self.solver.problem.demand_of[pod];
             runs.entry(shape).or_insert_with(|| PodRun { shape, pods: Vec::new() }).pods.push(pod);
         }
         let mut queue: Vec<PodRun> = runs.into_values().collect();
-        let name = |run: &PodRun| run.pods.first().map(|pod| self.solver.snapshot.pods[*pod].name.as_str());
-        queue.sort_by_cached_key(|run| (self.solver.queue_key(run), name(run)));
+        let name = |run: &PodRun| run.pods.first().map(|pod| self.solver.problem.snapshot.pods[*pod].name.as_str());
+        queue.sort_by_cached_key(|run| (queue_key(&self.solver, run), name(run)));
         queue
     }
 
     /// Returns a pod with affinity in a zone or similar domain, if the trial would move all pods of its group at once. Such
     /// pods leave one after another, so the first must find its place beside those that have not moved yet.
-    fn uprooted(&self) -> Option<usize> {
+    fn pod_without_anchor(&self) -> Option<usize> {
         let moved = &self.before.as_ref()?.moved;
-        let demand = |pod: &usize| &self.solver.demands[self.solver.demand_of[*pod]];
+        let demand = |pod: &usize| &self.solver.problem.demands[self.solver.problem.demand_of[*pod]];
         let mut counts: BTreeMap<GroupId, usize> = BTreeMap::new();
         for group in moved.iter().flat_map(|pod| &demand(pod).counts) {
             *counts.entry(*group).or_default() += 1;
         }
         let several = |group: &GroupId| counts.get(group).is_some_and(|count| *count > 1);
-        let torn = |pod: &&usize| {
+        let loses_group = |pod: &&usize| {
             let mut rules = demand(pod).strict_rules().iter();
-            rules.any(|rule| several(&rule.group) && self.solver.topology.is_deserted(rule))
+            rules.any(|rule| several(&rule.group) && is_deserted(&self.solver.topology, rule))
         };
-        moved.iter().find(torn).copied()
+        moved.iter().find(loses_group).copied()
     }
 
     fn vacate(&mut self, node: usize) {
-        let Some(room) = self.room_of.get(&node) else { return };
+        let Some(existing) = self.existing_of.get(&node) else { return };
         let solver = &mut self.solver;
-        solver.rooms.close(*room);
-        let site = solver.rooms.list[*room].site;
+        solver.existing.close(*existing);
+        let site = solver.existing.list[*existing].site;
         for pod in &self.own[node] {
-            let demand = &solver.demands[solver.demand_of[*pod]];
-            solver.topology.move_out(Membership { counts: &demand.counts, holds: &demand.holds }, site);
+            let demand = &solver.problem.demands[solver.problem.demand_of[*pod]];
+            remove_resident(&mut solver.topology, Membership { counts: &demand.counts, holds: &demand.holds }, site);
         }
-        let object: &'a Node = &solver.snapshot.nodes[node];
+        let object: &'a Node = &solver.problem.snapshot.nodes[node];
         if !solver.topology.is_empty() {
             for pod in object.pods.iter().filter(|pod| !pod.reschedulable && !pod.ending) {
-                let (counts, holds) = solver.membership_of(&pod.shape);
-                solver.topology.move_out(Membership { counts: &counts, holds: &holds }, site);
+                let (counts, holds) = membership_of(solver, &pod.shape);
+                remove_resident(&mut solver.topology, Membership { counts: &counts, holds: &holds }, site);
             }
         }
         // The nodes of a static NodePool exist until their replacements do, so its limits must allow both.
-        if solver.fixed_frame_of(node).is_none() {
-            solver.give_back_limits(object);
+        if static_template_of(solver, node).is_none() {
+            solver.capacity.release_limits(object);
         }
     }
 
     /// Returns the places of all pods, or the obstacle of the first pod without one.
     fn end(&mut self, queue: &[PodRun]) -> Result<RelocationOutcome, Obstacle> {
         if let Some(left) = queue.iter().find_map(|run| run.pods.first()) {
-            return Err(self.solver.obstacle(*left));
+            return Err(obstacle(&self.solver, *left));
         }
-        let from = self.before.as_ref().map_or(self.solver.claims.list.len(), |before| before.launches);
-        self.solver.trim();
-        let claims: Vec<_> = self.solver.claims.list[from..].to_vec();
-        let launches = claims.into_iter().map(|claim| self.solver.close(claim));
+        let from = self.before.as_ref().map_or(self.solver.new_nodes.list.len(), |before| before.launches);
+        trim_launches(&mut self.solver);
+        let claims: Vec<_> = self.solver.new_nodes.list[from..].to_vec();
+        let launches = claims.into_iter().map(|claim| to_launch(&mut self.solver, claim));
         let launches = launches.map(|launch| Launch { pods: Vec::new(), purpose: Purpose::Replacement, ..launch });
         let launches = launches.collect();
-        let order = &self.solver.order[self.before.as_ref().map_or(0, |before| before.order)..];
+        let order = &self.solver.outcome.order[self.before.as_ref().map_or(0, |before| before.order)..];
         let places = order.iter().filter_map(|pod| Some((*pod, self.destination(*pod)?))).collect();
         Ok(RelocationOutcome { places, launches })
     }
 
     fn destination(&self, pod: usize) -> Option<Destination> {
-        match self.solver.verdicts[pod].as_ref()? {
+        match self.solver.outcome.verdicts[pod].as_ref()? {
             PodVerdict::Existing { node, .. } => Some(Destination::Node(node.clone())),
             PodVerdict::Launch { launch, .. } => Some(Destination::Launch(*launch)),
             _ => None,
@@ -341,17 +358,17 @@ impl<'a> Relocator<'a> {
     /// one would lose its place.
     pub(crate) fn keep(&mut self, launches: Vec<Launch>) -> Result<(), Obstacle> {
         let Some(before) = &self.before else { return Ok(()) };
-        let changed = self.solver.topology.count_both_ways(&before.counted);
+        let changed = count_both_ways(&mut self.solver.topology, &before.counted);
         if let Some(pod) = self.displaced(&changed, before) {
             self.undo();
             return Err(Obstacle::Displaced(pod));
         }
         let from = before.order;
-        self.receive(from);
+        self.record_placed(from);
         self.keep_scattered();
         self.before = None;
-        self.solver.rooms.keep();
-        self.solver.claims.seal();
+        self.solver.existing.keep();
+        self.solver.new_nodes.seal();
         self.launches.extend(launches);
         Ok(())
     }
@@ -360,24 +377,25 @@ impl<'a> Relocator<'a> {
     fn displaced(&self, changed: &[GroupId], before: &Checkpoint<'a>) -> Option<usize> {
         let solver = &self.solver;
         let stays = |(shape, place): &(usize, PodPlacement)| {
-            let mut rules = solver.demands[*shape].strict_rules().iter().filter(|rule| changed.contains(&rule.group));
-            rules.all(|rule| solver.topology.keeps(rule, solver.spot_of(*place), &before.counted))
+            let mut rules =
+                solver.problem.demands[*shape].strict_rules().iter().filter(|rule| changed.contains(&rule.group));
+            rules.all(|rule| keeps_rule(&solver.topology, rule, solver.spot_of(*place), &before.counted))
         };
-        let mut guests = changed.iter().filter_map(|group| self.guests.get(group)).flatten();
-        guests.find(|(guest, _)| !stays(guest)).map(|(_, pod)| *pod)
+        let mut placed_pods = changed.iter().filter_map(|group| self.placed_pods.get(group)).flatten();
+        placed_pods.find(|(placed, _)| !stays(placed)).map(|(_, pod)| *pod)
     }
 
     /// Records placed pods with topology rules, from a position in the order on.
-    fn receive(&mut self, from: usize) {
+    fn record_placed(&mut self, from: usize) {
         let solver = &self.solver;
-        for pod in &solver.order[from..] {
-            let shape = solver.demand_of[*pod];
-            let rules = solver.demands[shape].strict_rules();
+        for pod in &solver.outcome.order[from..] {
+            let shape = solver.problem.demand_of[*pod];
+            let rules = solver.problem.demands[shape].strict_rules();
             let Some(place) = Some(*pod).filter(|_| !rules.is_empty()).and_then(|pod| solver.place_of(pod)) else {
                 continue;
             };
             for rule in rules {
-                self.guests.entry(rule.group).or_default().insert((shape, place), *pod);
+                self.placed_pods.entry(rule.group).or_default().insert((shape, place), *pod);
             }
         }
     }
@@ -386,86 +404,68 @@ impl<'a> Relocator<'a> {
     pub(crate) fn undo(&mut self) {
         let Some(before) = self.before.take() else { return };
         let solver = &mut self.solver;
-        solver.rooms.undo();
-        solver.topology.restore(before.counted);
-        solver.headroom.restore(before.headroom);
-        solver.reservations.restore(before.reservations);
-        solver.daemon_overhead = before.daemon_overhead;
-        solver.claims.list.truncate(before.launches);
-        solver.claims.seal();
-        solver.order.truncate(before.order);
-        solver.nominations.truncate(before.nominations);
-        before.moved.iter().for_each(|pod| solver.verdicts[*pod] = Some(PodVerdict::Postponed));
+        solver.existing.undo();
+        restore_counts(&mut solver.topology, before.counted);
+        solver.capacity.headroom.restore(before.headroom);
+        solver.capacity.reservations.restore(before.reservations);
+        solver.daemons = before.daemon_overhead;
+        solver.new_nodes.list.truncate(before.launches);
+        solver.new_nodes.seal();
+        solver.outcome.order.truncate(before.order);
+        solver.outcome.nominations.truncate(before.nominations);
+        before.moved.iter().for_each(|pod| solver.outcome.verdicts[*pod] = Some(PodVerdict::Postponed));
     }
 
     /// Returns the launches of all kept trials, and the facts that the next attempt must know from its beginning if the trials
     /// conflict after all.
     pub(crate) fn finish(mut self) -> (Vec<Launch>, KnownDomains) {
-        let surprises = self.solver.new_domains();
+        let surprises = new_domains(&mut self.solver);
         (self.launches, surprises)
     }
 }
 
-impl<'a> Solver<'a> {
-    /// Counts all pods that have not moved.
-    pub(super) fn count_residents(&mut self) {
-        for resident in &self.residents {
-            if self.verdicts[resident.pod] == Some(PodVerdict::Postponed) {
-                let demand = &self.demands[self.demand_of[resident.pod]];
-                let membership = Membership { counts: &demand.counts, holds: &demand.holds };
-                if !demand.counts.is_empty() || !demand.holds.is_empty() {
-                    self.topology.settle_in(membership, resident.site);
-                }
-            }
+/// Returns groups that rules of placed pods count, and groups that count these pods.
+fn groups_of_plan(solver: &Solver<'_>, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
+    let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
+    let planned = (0..solver.problem.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
+    let shapes: BTreeSet<usize> = planned.map(|pod| solver.problem.demand_of[pod]).collect();
+    let demands = || shapes.iter().map(|shape| &solver.problem.demands[*shape]);
+    let rules = demands().flat_map(|demand| &demand.levels).flat_map(|level| &level.rules).map(|rule| rule.group);
+    let counted = demands().flat_map(|demand| demand.counts.iter().copied());
+    (rules.collect(), counted.collect())
+}
+
+fn membership_of<'a>(solver: &mut Solver<'a>, shape: &'a crate::PodShape) -> (Vec<GroupId>, Vec<GroupId>) {
+    (solver.topology.counting(shape), solver.topology.holding(shape))
+}
+
+/// Places pods of the run on existing nodes and returns how many were placed, counted from the first.
+fn place_run_on_nodes(solver: &mut Solver<'_>, run: &PodRun) -> usize {
+    let mut placed = 0;
+    while placed < run.pods.len() && !solver.is_spent() {
+        match solver.place_some_on_nodes(run.shape, &run.pods[placed..]) {
+            0 => break,
+            count => placed += count,
         }
     }
+    placed
+}
 
-    /// Returns groups that rules of placed pods count, and groups that count these pods.
-    fn groups_of_plan(&self, own: &[Vec<usize>]) -> (BTreeSet<GroupId>, BTreeSet<GroupId>) {
-        let residents: BTreeSet<usize> = own.iter().flatten().copied().collect();
-        let planned = (0..self.snapshot.pods.len()).filter(|pod| !residents.contains(pod));
-        let shapes: BTreeSet<usize> = planned.map(|pod| self.demand_of[pod]).collect();
-        let demands = || shapes.iter().map(|shape| &self.demands[*shape]);
-        let rules = demands().flat_map(|demand| &demand.levels).flat_map(|level| &level.rules).map(|rule| rule.group);
-        let counted = demands().flat_map(|demand| demand.counts.iter().copied());
-        (rules.collect(), counted.collect())
-    }
+/// Returns the template of the static NodePool that a node belongs to.
+fn static_template_of(solver: &Solver<'_>, node: usize) -> Option<TemplateId> {
+    solver.capacity.static_template(solver.problem.snapshot.nodes[node].pool.as_deref()?)
+}
 
-    fn membership_of(&mut self, shape: &'a crate::PodShape) -> (Vec<GroupId>, Vec<GroupId>) {
-        (self.topology.counting(shape), self.topology.holding(shape))
-    }
-
-    /// Places pods of the run on existing nodes and returns how many were placed, counted from the first.
-    fn place_run_on_nodes(&mut self, run: &PodRun) -> usize {
-        let mut placed = 0;
-        while placed < run.pods.len() && !self.is_spent() {
-            match self.place_some_on_nodes(run.shape, &run.pods[placed..]) {
-                0 => break,
-                count => placed += count,
-            }
-        }
-        placed
-    }
-
-    /// Returns the template of the static NodePool that a node belongs to.
-    fn fixed_frame_of(&self, node: usize) -> Option<TemplateId> {
-        self.fixed_frame(self.snapshot.nodes[node].pool.as_deref()?)
-    }
-
-    /// Releases the limits that a removed node uses in its NodePool.
-    fn give_back_limits(&mut self, node: &Node) {
-        let templates = &self.frames.templates;
-        let Some(template) = templates.iter().position(|it| Some(&it.pool.name) == node.pool.as_ref()) else { return };
-        if !self.headroom.is_bounded(template) {
-            return;
-        }
-        let pool = templates[template].pool;
-        let types = self.snapshot.catalogues.get(pool.catalogue).map_or(&[][..], |it| &it.types);
-        let kind = types.iter().find(|kind| Some(&kind.name) == node.instance_type.as_ref());
-        if let Some(kind) = kind {
-            let held = footprint(pool, kind);
-            let nothing: Footprint = vec![0; held.len()].into();
-            self.headroom.exchange(template, &held, &nothing);
-        }
-    }
+/// Returns the obstacle to the placement of a pod: no place at all, or only overloaded nodes.
+fn obstacle(solver: &Solver<'_>, position: usize) -> Obstacle {
+    let shape = solver.problem.demand_of[position];
+    let (demand, pod) = (&solver.problem.demands[shape], &solver.problem.snapshot.pods[position]);
+    let busy = demand.levels.iter().enumerate().find_map(|(level, own)| {
+        let node = solver.existing.first_overloaded(Attempt { shape, level })?;
+        let strain = solver.existing.overload(node, position)?;
+        let admits = solver.existing.admits(node, demand, own, pod, &solver.problem.requirement_sets, &solver.topology);
+        let node = usize::try_from(solver.existing.list[node].site).ok()?;
+        admits.then_some(Obstacle::Busy { pod: position, node, strain })
+    });
+    busy.unwrap_or(Obstacle::Pod(position))
 }

@@ -3,15 +3,22 @@
 //! Two threads compute the solutions, each solution on one of them; the result does not depend on the threads. A pod with a
 //! place in the first solution keeps one in the result: no pod becomes unschedulable so that another finds a place.
 
+pub(super) mod strategy;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use super::Solver;
-use super::capacity_split::{self, SplitPart};
-use super::strategy::{self, Score, Strategy};
-use super::topology::KnownDomains;
 use crate::{Plan, PodVerdict, Snapshot};
+
+use super::Solver;
+use super::demand::capacity_split;
+use super::demand::capacity_split::SplitPart;
+use super::phases::fill_existing::fill_existing_only;
+use super::phases::finish::{Score, finish, score};
+use super::phases::rehearsal::new_domains;
+use super::topology::KnownDomains;
+use strategy::Strategy;
 
 /// Maximum number of restarts of a plan after facts that it did not foresee.
 const MOST_SURPRISES: usize = 4;
@@ -41,8 +48,8 @@ pub(super) fn best(snapshot: &Snapshot) -> Plan {
 /// Tries to assign the on-demand base to other pods of a workload where pods of the base find no place. Keeps the exchange if
 /// more pods have a place.
 fn with_other_bases(snapshot: &Snapshot, mut parts: Arc<[SplitPart]>, mut plan: Plan) -> (Arc<[SplitPart]>, Plan) {
-    for turn in 0..MOST_EXCHANGES {
-        let Some(exchanged) = capacity_split::exchanged(snapshot, &parts, &plan, turn) else { break };
+    for attempt in 0..MOST_EXCHANGES {
+        let Some(exchanged) = capacity_split::exchanged(snapshot, &parts, &plan, attempt) else { break };
         let other = best_of(snapshot, &exchanged);
         if places_more(&other, &plan) {
             (parts, plan) = (exchanged, other);
@@ -83,9 +90,9 @@ enum StartState<'a> {
 fn begin<'a>(snapshot: &'a Snapshot, parts: &Arc<[SplitPart]>) -> StartState<'a> {
     let nothing = KnownDomains::default();
     let mut solver = Solver::new(snapshot, parts, &nothing);
-    if solver.fill_existing_only() {
-        if solver.new_domains() == nothing {
-            return StartState::Whole(Box::new(solver.finish()));
+    if fill_existing_only(&mut solver) {
+        if new_domains(&mut solver) == nothing {
+            return StartState::Whole(Box::new(finish(solver)));
         }
         // The rehearsal of this plan failed and discarded its counts.
         solver = Solver::new(snapshot, parts, &nothing);
@@ -122,8 +129,8 @@ fn one_by_one(begun: Solver<'_>, strategies: &[Strategy]) -> Vec<StrategyResult>
 
 fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
     let solver = solved(begun, strategy);
-    let score = solver.score();
-    let plan = solver.finish();
+    let score = score(&solver);
+    let plan = finish(solver);
     let placed = |verdict: &PodVerdict| matches!(verdict, PodVerdict::Existing { .. } | PodVerdict::Launch { .. });
     let left =
         plan.report.pods.iter().enumerate().filter(|(_, verdict)| !placed(verdict)).map(|(pod, _)| pod).collect();
@@ -133,17 +140,19 @@ fn solution(begun: Solver<'_>, strategy: Strategy) -> StrategyResult {
 /// Returns one solution. Starts again while the plan opens domains that a spread did not count. The same applies while pods
 /// have no place because of DaemonSet pods that earlier pods did not count.
 fn solved(begun: Solver<'_>, strategy: Strategy) -> Solver<'_> {
-    let (snapshot, parts) = (begun.snapshot, Arc::clone(&begun.parts));
-    let mut foreseen = KnownDomains::default();
-    let mut solver = Solver { strategy, ..begun };
+    let (snapshot, parts) = (begun.problem.snapshot, Arc::clone(&begun.problem.parts));
+    let mut known = KnownDomains::default();
+    let mut solver = begun;
+    solver.progress.strategy = strategy;
     solver.solve();
     for _ in 0..MOST_SURPRISES {
-        let before = foreseen.clone();
-        foreseen.extend(solver.new_domains());
-        if foreseen == before {
+        let before = known.clone();
+        known.extend(new_domains(&mut solver));
+        if known == before {
             break;
         }
-        solver = Solver { strategy, ..Solver::new(snapshot, &parts, &foreseen) };
+        solver = Solver::new(snapshot, &parts, &known);
+        solver.progress.strategy = strategy;
         solver.solve();
     }
     solver

@@ -6,23 +6,23 @@
 //! at all. Anti-affinity applies in both directions. The minimum of a spread covers the domains that the pod could reach; for
 //! hostnames it is 0, because a new host is always possible.
 
-mod bound_counts;
-mod current_domains;
-mod daemon_counts;
+pub(super) mod bound_counts;
+pub(super) mod current_domains;
+pub(super) mod daemon_counts;
 mod domain_rules;
 mod group_store;
 mod groups;
-mod leaving_pods;
+pub(super) mod leaving_pods;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use crate::{PodTerm, Snapshot, TopologyReason, label};
+use crate::{Snapshot, TopologyReason, label};
 
 pub(crate) use bound_counts::KnownDomains;
 pub(super) use bound_counts::possible_labels;
 pub(super) use daemon_counts::{DaemonCounts, DaemonPresence};
-use group_store::GroupStore;
+use group_store::{AffinityState, AntiAffinityState, GroupKind, GroupStore, SpreadDomains, SpreadState, TopologyGroup};
+use groups::GroupIndex;
 pub(super) use groups::{Counts, PossibleLabels, SpreadGroup};
 pub(super) use leaving_pods::CountsBefore;
 
@@ -50,77 +50,16 @@ pub(super) enum RuleKind {
         max_skew: u32,
         min_domains: usize,
     },
-    Near,
-    Apart,
+    Affinity,
+    AntiAffinity,
     /// Allowed only while no pod of the group exists in any domain.
-    Alone,
+    Exclusive,
 }
 
 impl Rule {
-    pub(super) fn apart(group: GroupId) -> Self {
-        Self { group, kind: RuleKind::Apart, own: false }
+    pub(super) fn anti_affinity(group: GroupId) -> Self {
+        Self { group, kind: RuleKind::AntiAffinity, own: false }
     }
-}
-
-/// Identity of a group: equal constraints share one group.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum GroupKind<'a> {
-    Spread(SpreadGroup<'a>),
-    Near {
-        namespace: &'a str,
-        terms: Vec<&'a PodTerm>,
-    },
-    Apart {
-        namespace: &'a str,
-        term: &'a PodTerm,
-    },
-    /// Pods with one volume claim, recorded individually.
-    Claim(&'a str),
-}
-
-#[derive(Clone)]
-struct TopologyGroup<'a> {
-    kind: GroupKind<'a>,
-    keys: Vec<KeyId>,
-    /// Pods in each domain, one list per key.
-    tallies: Vec<Vec<u32>>,
-    /// Pods that may count, or whose domain is one of several, counted in each of these domains; one list per key.
-    maybe: Vec<Vec<u32>>,
-    /// Spread: pods that are certainly on a site for which eligibility or the domain is not known yet. The domain that the site
-    /// opens includes them.
-    on_site: BTreeMap<Domain, u32>,
-    /// Pods that are certainly in some domain of some key.
-    total: u64,
-    /// Anti-affinity: pods in each domain that have the term.
-    holders: Vec<u32>,
-    /// Affinity: by key, domains that DaemonSet pods of the group may reach with further new nodes.
-    coming: Vec<BTreeSet<Domain>>,
-    /// Affinity: by key, the domain of the first pod of the group, where this pod belongs to the plan and none existed before.
-    started: Option<Vec<Option<Domain>>>,
-    /// Spread: by domain, how many more pods new nodes may add before a placed pod of the plan violates the spread.
-    slack: BTreeMap<Domain, u32>,
-    /// Spread: domains with nodes that count, as far as nodes bring DaemonSet pods.
-    opened: BTreeSet<Domain>,
-    /// Spread: the certain ones of these domains, where a strict plan relies on no others.
-    certain: Option<BTreeSet<Domain>>,
-    /// Spread: minimum number of DaemonSet pods that every further new node brings.
-    brought: u32,
-    /// Affinity: sites with pods whose domain is not known yet.
-    here: BTreeSet<Domain>,
-    /// Whether a rule of a pod of the plan counts the group.
-    constrained: bool,
-    /// Whether any pod has the term as a required one.
-    held: bool,
-    /// Spread: the domains that a pod with this constraint could reach.
-    reachable: Vec<Domain>,
-    /// Spread: whether launches that it may count must fix their domain.
-    guarded: bool,
-    /// Spread: the two existing domains with the fewest pods, and their counts, while only existing domains apply.
-    least: Option<Vec<(u32, Domain)>>,
-    /// Spread: whether pods on each site count.
-    eligible: Arc<[Counts]>,
-    /// Spread: for sites that may still start in one of several domains, those in which their pods may count.
-    prospects: BTreeMap<Domain, Vec<Domain>>,
 }
 
 #[derive(Clone)]
@@ -153,13 +92,9 @@ pub(super) enum Stand {
 /// All keys and groups of one plan.
 #[derive(Clone)]
 pub(super) struct Topology<'a> {
-    namespaces: &'a BTreeMap<String, BTreeMap<String, String>>,
     keys: Vec<TopologyKey>,
+    index: GroupIndex<'a>,
     groups: GroupStore<'a>,
-    known: BTreeMap<GroupKind<'a>, GroupId>,
-    /// Groups that may select a pod with this label and value, by the first requirement of their selector.
-    by_label: BTreeMap<(&'a str, &'a str), Vec<GroupId>>,
-    by_any_label: Vec<GroupId>,
     /// Number of nodes in the snapshot.
     sites: usize,
     /// Whether each launch with pods that a spread counts must satisfy the spread at once, without later launches.
@@ -194,12 +129,9 @@ pub(super) struct CountedPods {
 impl<'a> Topology<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut topology = Self {
-            namespaces: &snapshot.namespaces,
             keys: Vec::new(),
+            index: GroupIndex::new(&snapshot.namespaces),
             groups: GroupStore::default(),
-            known: BTreeMap::new(),
-            by_label: BTreeMap::new(),
-            by_any_label: Vec::new(),
             sites: snapshot.nodes.len(),
             strict: false,
             beginning: GroupStore::default(),
@@ -260,16 +192,16 @@ impl<'a> Topology<'a> {
     pub(super) fn limits_each_other(&self, rule: &Rule) -> bool {
         let on_host = self.groups[rule.group].keys == [HOST];
         match rule.kind {
-            RuleKind::Spread { .. } | RuleKind::Apart => !on_host,
-            RuleKind::Near | RuleKind::Alone => false,
+            RuleKind::Spread { .. } | RuleKind::AntiAffinity => !on_host,
+            RuleKind::Affinity | RuleKind::Exclusive => false,
         }
     }
 
     /// Returns the keys whose values must be known to place pods with these rules and groups, in the order of their names.
-    pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], shunned: &[GroupId]) -> Vec<KeyId> {
+    pub(super) fn keys_to_settle(&self, rules: &[Rule], counts: &[GroupId], excluded_by: &[GroupId]) -> Vec<KeyId> {
         let rules = rules.iter().map(|rule| &self.groups[rule.group]);
         let counting = counts.iter().map(|group| &self.groups[*group]).filter(|group| group.constrained);
-        let shunning = shunned.iter().map(|group| &self.groups[*group]).filter(|group| group.held);
+        let shunning = excluded_by.iter().map(|group| &self.groups[*group]).filter(|group| group.is_held());
         let all = rules.chain(counting).chain(shunning).flat_map(|group| group.keys.iter().copied());
         let mut keys: Vec<KeyId> = all.filter(|key| *key != HOST).collect();
         keys.sort_unstable_by_key(|key| &self.keys[*key].name);
@@ -282,9 +214,9 @@ impl<'a> Topology<'a> {
         let mut keys = Vec::new();
         for rule in rules {
             match rule.kind {
-                RuleKind::Near | RuleKind::Alone => keys.extend(&self.groups[rule.group].keys),
+                RuleKind::Affinity | RuleKind::Exclusive => keys.extend(&self.groups[rule.group].keys),
                 RuleKind::Spread { .. } => keys.extend(self.groups[rule.group].keys.iter().filter(|key| **key != HOST)),
-                RuleKind::Apart => {}
+                RuleKind::AntiAffinity => {}
             }
         }
         keys.sort_unstable();
@@ -298,31 +230,31 @@ impl<'a> Topology<'a> {
     }
 
     /// Reports whether the rules and other pods' anti-affinity allow one value of one key.
-    pub(super) fn allows(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
-        self.allows_beside(rules, shunned, key, domain, &DaemonCounts::default())
+    pub(super) fn allows(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId, domain: Option<Domain>) -> bool {
+        self.allows_beside(rules, excluded_by, key, domain, &DaemonCounts::default())
     }
 
     /// Like `allows`, with the DaemonSet pods that a launch brings.
     pub(super) fn allows_beside(
         &self,
         rules: &[Rule],
-        shunned: &[GroupId],
+        excluded_by: &[GroupId],
         key: KeyId,
         domain: Option<Domain>,
-        company: &DaemonCounts,
+        daemons: &DaemonCounts,
     ) -> bool {
-        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, company.get(rule.group)))
-            && shunned.iter().all(|group| {
+        rules.iter().all(|rule| self.groups[rule.group].allows(rule, key, domain, daemons.get(rule.group)))
+            && excluded_by.iter().all(|group| {
                 let group = &self.groups[*group];
-                group.keys[0] != key || domain.is_none_or(|domain| at(&group.holders, domain) == 0)
+                group.keys[0] != key || domain.is_none_or(|domain| group.holders_in(domain) == 0)
             })
     }
 
     /// Returns domains of a key that the rules or other pods' anti-affinity forbid.
-    pub(super) fn refused(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId) -> BTreeSet<Domain> {
+    pub(super) fn refused(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId) -> BTreeSet<Domain> {
         let domains = if key == HOST { self.sites } else { self.keys[key].values.len() };
         let all = (0..).take(domains);
-        all.filter(|domain| !self.allows(rules, shunned, key, Some(*domain))).collect()
+        all.filter(|domain| !self.allows(rules, excluded_by, key, Some(*domain))).collect()
     }
 
     /// Returns the state of a snapshot node for a key.
@@ -333,64 +265,64 @@ impl<'a> Topology<'a> {
 
     /// Reports whether the rules allow a node in this state for a key, with every value that it may still receive. Affinity to
     /// pods on an undecided node is satisfied on that node.
-    pub(super) fn allows_stand(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, stand: Stand) -> bool {
+    pub(super) fn allows_stand(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId, stand: Stand) -> bool {
         let site = match stand {
-            Stand::Without => return self.allows(rules, shunned, key, None),
-            Stand::In(domain) => return self.allows(rules, shunned, key, Some(domain)),
+            Stand::Without => return self.allows(rules, excluded_by, key, None),
+            Stand::In(domain) => return self.allows(rules, excluded_by, key, Some(domain)),
             Stand::Open(site) => site,
         };
         let Some(Prospects { values, lacking }) = self.keys[key].open.get(&site) else { return false };
         let possible = || values.iter().copied().map(Some).chain(lacking.then_some(None));
         let kept = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            group.here.contains(&site)
+            group.affinity().is_some_and(|affinity| affinity.here.contains(&site))
                 || possible().all(|domain| group.allows(rule, key, domain, DaemonPresence::default()))
         };
-        rules.iter().all(kept) && possible().all(|domain| self.allows(&[], shunned, key, domain))
+        rules.iter().all(kept) && possible().all(|domain| self.allows(&[], excluded_by, key, domain))
     }
 
     /// Like `allows_stand`, for a node by its spot.
-    pub(super) fn allows_at(&self, rules: &[Rule], shunned: &[GroupId], key: KeyId, spot: Spot<'_>) -> bool {
-        self.allows_stand(rules, shunned, key, self.stand(key, spot))
+    pub(super) fn allows_at(&self, rules: &[Rule], excluded_by: &[GroupId], key: KeyId, spot: Spot<'_>) -> bool {
+        self.allows_stand(rules, excluded_by, key, self.stand(key, spot))
     }
 
     /// Reports whether the rules allow the host; a launch that is not opened yet is empty.
-    pub(super) fn allows_host(&self, rules: &[Rule], shunned: &[GroupId], site: Option<Domain>) -> bool {
-        self.allows(rules, shunned, HOST, Some(site.unwrap_or(Domain::MAX)))
+    pub(super) fn allows_host(&self, rules: &[Rule], excluded_by: &[GroupId], site: Option<Domain>) -> bool {
+        self.allows(rules, excluded_by, HOST, Some(site.unwrap_or(Domain::MAX)))
     }
 
     /// Returns how many more pods with these rules the host takes.
-    pub(super) fn host_room(&self, rules: &[Rule], site: Option<Domain>) -> usize {
-        self.host_room_beside(rules, site, &DaemonCounts::default())
+    pub(super) fn host_slots(&self, rules: &[Rule], site: Option<Domain>) -> usize {
+        self.host_slots_beside(rules, site, &DaemonCounts::default())
     }
 
-    /// Like `host_room`, with the DaemonSet pods that a launch brings.
-    pub(super) fn host_room_beside(&self, rules: &[Rule], site: Option<Domain>, company: &DaemonCounts) -> usize {
-        let room = |rule: &Rule| {
+    /// Like `host_slots`, with the DaemonSet pods that a launch brings.
+    pub(super) fn host_slots_beside(&self, rules: &[Rule], site: Option<Domain>, daemons: &DaemonCounts) -> usize {
+        let slots = |rule: &Rule| {
             let group = &self.groups[rule.group];
-            let there = site.map_or(0, |site| group.most(0, site)) + company.get(rule.group).most;
+            let there = site.map_or(0, |site| group.most(0, site)) + daemons.get(rule.group).most;
             match rule.kind {
                 _ if group.keys[0] != HOST || !rule.own => usize::MAX,
                 RuleKind::Spread { max_skew, .. } => max_skew.saturating_sub(there) as usize,
-                RuleKind::Apart | RuleKind::Alone => usize::from(there == 0),
-                RuleKind::Near => usize::MAX,
+                RuleKind::AntiAffinity | RuleKind::Exclusive => usize::from(there == 0),
+                RuleKind::Affinity => usize::MAX,
             }
         };
-        rules.iter().map(room).min().unwrap_or(usize::MAX)
+        rules.iter().map(slots).min().unwrap_or(usize::MAX)
     }
 
     /// Returns the rule on a key that refuses all of these domains, or a new host; `None` when other pods' rules refuse them.
-    pub(super) fn standing(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<TopologyReason> {
+    pub(super) fn refusal(&self, rules: &[Rule], key: KeyId, domains: &[Domain]) -> Option<TopologyReason> {
         let none = [Domain::MAX];
         let domains = if domains.is_empty() { &none } else { domains };
-        let nobody = DaemonPresence::default();
-        let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), nobody);
-        let refuses = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
-        rules.iter().find(refuses).map(|rule| match rule.kind {
+        let no_daemons = DaemonPresence::default();
+        let allows = |rule: &Rule, domain| self.groups[rule.group].allows(rule, key, Some(domain), no_daemons);
+        let refused_by = |rule: &&Rule| !domains.iter().any(|it| allows(rule, *it));
+        rules.iter().find(refused_by).map(|rule| match rule.kind {
             RuleKind::Spread { max_skew, .. } => TopologyReason::Spread { max_skew },
-            RuleKind::Near => TopologyReason::Near,
-            RuleKind::Apart => TopologyReason::Apart,
-            RuleKind::Alone => TopologyReason::Claimed,
+            RuleKind::Affinity => TopologyReason::Near,
+            RuleKind::AntiAffinity => TopologyReason::Apart,
+            RuleKind::Exclusive => TopologyReason::Claimed,
         })
     }
 
@@ -405,7 +337,7 @@ impl<'a> Topology<'a> {
     pub(super) fn breadth(&self, rules: &[Rule]) -> usize {
         let spread = rules.iter().filter(|rule| matches!(rule.kind, RuleKind::Spread { .. }));
         let wide = spread.map(|rule| &self.groups[rule.group]).filter(|group| group.keys != [HOST]);
-        wide.map(|group| group.reachable.len()).max().unwrap_or(1).max(1)
+        wide.map(|group| group.spread().map_or(0, |spread| spread.domains.reachable.len())).max().unwrap_or(1).max(1)
     }
 
     /// Counts pods of one membership at a spot. `suits` returns whether a spread counts pods on that launch.
@@ -419,8 +351,8 @@ impl<'a> Topology<'a> {
         for id in membership.counts {
             let group = &self.groups[*id];
             let counted = match (&group.kind, spot.pins, spot.site) {
-                (GroupKind::Spread(spread), Some(_), _) => suits(*id, spread),
-                (GroupKind::Spread(_), None, Some(site)) => group.eligible[site as usize],
+                (GroupKind::Spread(spread), Some(_), _) => suits(*id, &spread.group),
+                (GroupKind::Spread(spread), None, Some(site)) => spread.eligible[site as usize],
                 _ => Counts::Surely,
             };
             if counted != Counts::Never && pods.there == Counts::Surely {
@@ -433,16 +365,18 @@ impl<'a> Topology<'a> {
         }
         for id in membership.holds {
             let key = self.groups[*id].keys[0];
-            let holders = &mut self.groups[*id].holders;
-            possible(&self.keys, key, spot).for_each(|domain| *slot(holders, domain) += pods.count);
+            if let Some(anti) = self.groups[*id].anti_affinity_mut() {
+                possible(&self.keys, key, spot).for_each(|domain| *slot(&mut anti.holders, domain) += pods.count);
+            }
         }
     }
 
     fn note_on_site(&mut self, id: GroupId, spot: Spot<'_>, pods: u32, counted: Counts) {
         let key = self.groups[id].keys[0];
         let settled = counted == Counts::Surely && domain_at(&self.keys, key, spot).is_some();
-        if let Some(site) = spot.site.filter(|_| !settled && matches!(self.groups[id].kind, GroupKind::Spread(_))) {
-            *self.groups[id].on_site.entry(site).or_default() += pods;
+        let Some(site) = spot.site.filter(|_| !settled && self.groups[id].spread().is_some()) else { return };
+        if let Some(spread) = self.groups[id].spread_mut() {
+            *spread.on_site.entry(site).or_default() += pods;
         }
     }
 
@@ -451,8 +385,8 @@ impl<'a> Topology<'a> {
         let group = &mut self.groups[id];
         for (position, key) in group.keys.iter().enumerate() {
             let settled = domain_at(&self.keys, *key, spot).is_some();
-            if let (GroupKind::Near { .. }, false, Some(site)) = (&group.kind, settled, spot.site) {
-                group.here.insert(site);
+            if let (GroupKind::Affinity(affinity), false, Some(site)) = (&mut group.kind, settled, spot.site) {
+                affinity.here.insert(site);
             }
             let sure = settled && counted == Counts::Surely;
             let list = if sure { &mut group.tallies } else { &mut group.maybe };

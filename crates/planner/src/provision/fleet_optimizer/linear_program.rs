@@ -28,7 +28,7 @@ pub(super) struct LinearProgram {
     /// Amount of each element in use.
     amounts: Vec<f64>,
     /// Present cost of one more pod of each item.
-    worths: Vec<f64>,
+    values: Vec<f64>,
 }
 
 impl LinearProgram {
@@ -39,7 +39,7 @@ impl LinearProgram {
             basis: Vec::with_capacity(rows),
             inverse: vec![vec![0.0; rows]; rows],
             amounts: Vec::with_capacity(rows),
-            worths: vec![0.0; rows],
+            values: vec![0.0; rows],
         };
         for (row, (item, left)) in items.iter().zip(left).enumerate() {
             let column = alone(kinds, row, item, (*left).max(1))?;
@@ -55,15 +55,15 @@ impl LinearProgram {
 
     /// Adds columns while they reduce the cost of the fleet: known columns first, then new ones. Surplus slots come last,
     /// because they are rarely needed.
-    pub(super) fn improve(&mut self, filler: &mut PatternSearch<'_>, known: &mut Vec<Column>, most_steps: u64) {
+    pub(super) fn improve(&mut self, search: &mut PatternSearch<'_>, known: &mut Vec<Column>, most_steps: u64) {
         for _ in 0..MOST_ROUNDS {
-            filler.looks += (self.worths.len() * self.worths.len() / PIVOT) as u64;
-            if filler.looks > most_steps {
+            search.steps += (self.values.len() * self.values.len() / PIVOT) as u64;
+            if search.steps > most_steps {
                 break;
             }
-            if let Some(column) = self.best_of(known, filler) {
+            if let Some(column) = self.best_of(known, search) {
                 self.enter_column(column);
-            } else if let Some(column) = filler.best(&self.worths) {
+            } else if let Some(column) = search.best(&self.values) {
                 known.push(column.clone());
                 self.enter_column(column);
             } else if let Some(row) = self.cheapest_row() {
@@ -85,23 +85,23 @@ impl LinearProgram {
     }
 
     /// Returns the known column with the highest gain.
-    fn best_of(&self, known: &[Column], filler: &PatternSearch<'_>) -> Option<Column> {
+    fn best_of(&self, known: &[Column], search: &PatternSearch<'_>) -> Option<Column> {
         let gains =
-            known.iter().filter(|column| filler.has_enough_for(column)).map(|column| (self.gain(column), column));
+            known.iter().filter(|column| search.has_enough_for(column)).map(|column| (self.gain(column), column));
         let best =
             gains.filter(|(gain, _)| *gain > GAIN).reduce(|best, other| if other.0 > best.0 { other } else { best });
         best.map(|(_, column)| column.clone())
     }
 
     fn gain(&self, column: &Column) -> f64 {
-        let worth: f64 = column.counts.iter().map(|(item, count)| self.worths[*item] * *count as f64).sum();
+        let worth: f64 = column.counts.iter().map(|(item, count)| self.values[*item] * *count as f64).sum();
         worth / column.cost - 1.0
     }
 
     /// Returns the item with the lowest negative value, if there is one.
     fn cheapest_row(&self) -> Option<usize> {
-        let lowest = (0..self.worths.len()).min_by(|one, other| self.worths[*one].total_cmp(&self.worths[*other]));
-        lowest.filter(|row| self.worths[*row] < -CHEAP)
+        let lowest = (0..self.values.len()).min_by(|one, other| self.values[*one].total_cmp(&self.values[*other]));
+        lowest.filter(|row| self.values[*row] < -CHEAP)
     }
 
     fn enter_column(&mut self, column: Column) {
@@ -132,9 +132,9 @@ impl LinearProgram {
     }
 
     fn price(&mut self) {
-        self.worths.fill(0.0);
+        self.values.fill(0.0);
         for ((_, cost), row) in self.basis.iter().zip(&self.inverse).filter(|((_, cost), _)| *cost != 0.0) {
-            self.worths.iter_mut().zip(row).for_each(|(worth, it)| *worth += cost * it);
+            self.values.iter_mut().zip(row).for_each(|(worth, it)| *worth += cost * it);
         }
     }
 }
@@ -142,10 +142,11 @@ impl LinearProgram {
 /// Returns the pattern of an item alone with the lowest cost per pod.
 fn alone(kinds: &[MachineKind], row: usize, item: &PodItem, left: usize) -> Option<Column> {
     let ways = kinds.iter().enumerate().filter_map(|(position, kind)| {
-        let count = fits(&item.needs, &kind.room).min(item.most).min(left);
+        let count = fits(&item.needs, &kind.capacity).min(item.most).min(left);
         (count > 0).then(|| Column { kind: Some(position), counts: vec![(row, count)], cost: cost(kind) })
     });
-    let elsewhere = item.elsewhere.map(|cost| Column { kind: None, counts: vec![(row, 1)], cost: cost as f64 });
+    let cost_elsewhere =
+        item.cost_elsewhere.map(|cost| Column { kind: None, counts: vec![(row, 1)], cost: cost as f64 });
     let each = |column: &Column| column.cost / column.counts.first().map_or(1.0, |(_, count)| *count as f64);
-    ways.chain(elsewhere).reduce(|best, other| if each(&other) < each(&best) { other } else { best })
+    ways.chain(cost_elsewhere).reduce(|best, other| if each(&other) < each(&best) { other } else { best })
 }

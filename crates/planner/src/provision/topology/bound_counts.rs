@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::provision::bound_pods::BoundPods;
-use crate::provision::node_template::{NodeTemplates, TemplateId};
-use crate::provision::requirement_sets::RequirementSets;
-use crate::provision::shared_claims::SharedClaims;
-use crate::{Node, Offer, Operator, PodShape, Requirements, Snapshot, Stage};
+use crate::provision::capacity::node_template::{NodeTemplates, TemplateId};
+use crate::provision::demand::bound_pods::BoundPods;
+use crate::provision::demand::requirement_sets::RequirementSets;
+use crate::provision::demand::shared_claims::SharedClaims;
+use crate::{Node, Offer, Operator, Requirements, Snapshot, Stage};
 
 use super::groups::{Counts, Eligibility, PossibleLabels, SpreadGroup};
 use super::{
-    CountedPods, Domain, GroupId, GroupKind, HOST, KeyId, Membership, Prospects, Spot, Topology, TopologyGroup,
+    CountedPods, Domain, GroupId, HOST, KeyId, Membership, Prospects, Spot, SpreadState, Topology, TopologyGroup,
 };
 
 /// Facts that a plan must know from its beginning, because an earlier attempt found them too late.
@@ -36,247 +36,259 @@ impl KnownDomains {
 /// One pod that certainly exists.
 const ONE: CountedPods = CountedPods { count: 1, there: Counts::Surely };
 
-impl<'a> Topology<'a> {
-    /// Creates groups for the anti-affinity of bound pods and DaemonSet pods.
-    pub(in crate::provision) fn add_bound_terms(&mut self, snapshot: &'a Snapshot, bound: &BoundPods<'a>) {
-        let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
-        for shape in bound.shapes.iter().copied().chain(daemons) {
-            for term in &shape.apart {
-                self.held(&shape.namespace, term);
-            }
+/// Creates groups for the anti-affinity of bound pods and DaemonSet pods.
+pub(in crate::provision) fn add_bound_terms<'a>(
+    topology: &mut Topology<'a>,
+    snapshot: &'a Snapshot,
+    bound: &BoundPods<'a>,
+) {
+    let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape);
+    for shape in bound.shapes.iter().copied().chain(daemons) {
+        for term in &shape.apart {
+            topology.held(&shape.namespace, term);
         }
     }
+}
 
-    /// Counts all bound pods, except those that the plan places again and those that terminate with their node.
-    pub(in crate::provision) fn count_bound(
-        &mut self,
-        snapshot: &'a Snapshot,
-        bound: &BoundPods<'a>,
-        wants: &RequirementSets<'a>,
-        shared: &SharedClaims<'a>,
-    ) {
-        if self.is_empty() {
-            return;
-        }
-        self.locate(snapshot);
-        self.find_eligible(snapshot, wants);
-        let moving: BTreeSet<&str> =
-            snapshot.pods.iter().filter(|pod| pod.leaving_node.is_some()).map(|pod| pod.uid.as_str()).collect();
-        let memberships: Vec<(Vec<GroupId>, Vec<GroupId>)> =
-            bound.shapes.iter().map(|shape| (self.counting(shape), self.holding(shape))).collect();
-        for (site, (node, pods)) in bound.by_node(snapshot).enumerate() {
-            let spot = Spot { site: Domain::try_from(site).ok(), pins: None };
-            for (pod, shape) in pods {
-                let (counts, holds) = &memberships[shape];
-                let matters = !counts.is_empty() || !holds.is_empty() || !pod.claims.is_empty();
-                if !matters || moving.contains(pod.uid.as_str()) {
-                    continue;
-                }
-                let claims: Vec<GroupId> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
-                self.record(Membership { counts: &claims, holds: &[] }, spot, ONE, |_, _| Counts::Surely);
-                let goes = node.leaving.is_some() && !pod.reschedulable;
-                if !pod.ending && !goes {
-                    self.record(Membership { counts, holds }, spot, ONE, |_, _| Counts::Surely);
-                }
-            }
-        }
+/// Counts all bound pods, except those that the plan places again and those that terminate with their node.
+pub(in crate::provision) fn count_bound<'a>(
+    topology: &mut Topology<'a>,
+    snapshot: &'a Snapshot,
+    bound: &BoundPods<'a>,
+    requirement_sets: &RequirementSets<'a>,
+    shared: &SharedClaims<'a>,
+) {
+    if topology.is_empty() {
+        return;
     }
-
-    /// Returns the groups of a shape's own anti-affinity.
-    pub(in crate::provision) fn holding(&mut self, shape: &'a PodShape) -> Vec<usize> {
-        shape.apart.iter().map(|term| self.held(&shape.namespace, term)).collect()
-    }
-
-    /// Records the value of each key on every node; a node's name is its site.
-    fn locate(&mut self, snapshot: &Snapshot) {
-        for key in (0..self.keys.len()).filter(|key| *key != HOST) {
-            let name = self.keys[key].name.clone();
-            let values = snapshot.nodes.iter().map(|node| node.labels.get(&name));
-            let domains = values.map(|value| value.map(|value| self.domain(key, value)));
-            self.keys[key].of_site = domains.collect();
-            for (site, node) in snapshot.nodes.iter().enumerate() {
-                self.leave_open(snapshot, key, site, node);
-            }
-        }
-    }
-
-    /// Records the values that an in-flight claim may still receive; a single possible value counts as known.
-    fn leave_open(&mut self, snapshot: &Snapshot, key: usize, site: usize, node: &Node) {
-        if node.stage != Stage::InFlight || self.keys[key].of_site[site].is_some() {
-            return;
-        }
-        let PossibleLabels { values, lacking, .. } = possible_labels(snapshot, node, &self.keys[key].name);
-        let values: Vec<Domain> = values.iter().map(|value| self.domain(key, value)).collect();
-        match values[..] {
-            [] => {}
-            [only] if !lacking => self.keys[key].of_site[site] = Some(only),
-            _ => {
-                let site = Domain::try_from(site).unwrap_or(Domain::MAX);
-                self.keys[key].open.insert(site, Prospects { values, lacking });
-            }
-        }
-    }
-
-    /// Determines on which nodes a spread counts pods, and in which domains of undecided nodes. Leaving nodes are no domains
-    /// for a plan.
-    fn find_eligible(&mut self, snapshot: &Snapshot, wants: &RequirementSets<'a>) {
-        let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
-        for group in self.groups.iter_mut() {
-            let GroupKind::Spread(spread) = &group.kind else { continue };
-            let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, wants)).collect();
-            group.eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
-            let key = &self.keys[group.keys[0]];
-            let open = key.open.iter().map(|(site, open)| {
-                let node = &snapshot.nodes[*site as usize];
-                let counts = |domain: &&Domain| spread.counts_in(snapshot, node, &key.values[**domain as usize], wants);
-                (*site, open.values.iter().filter(counts).copied().collect())
-            });
-            group.prospects = open.collect();
-        }
-    }
-
-    /// Returns the domains of the nodes on which a spread may count pods.
-    pub(super) fn occupied(&self, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
-        let mut domains: Vec<Domain> = self.occupants(group).map(|(domain, _)| domain).collect();
-        domains.sort_unstable();
-        domains.dedup();
-        domains.into_iter().collect()
-    }
-
-    /// Returns these domains, each with the sites that are in it or may start in it.
-    pub(super) fn occupants(&self, group: &TopologyGroup<'a>) -> impl Iterator<Item = (Domain, Domain)> {
-        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
-        sites.flat_map(|(site, _)| {
-            let prospects = group.prospects.get(&site);
-            let spot = Spot { site: Some(site), pins: None };
-            let own = prospects.is_none().then(|| self.possible(group.keys[0], spot)).into_iter().flatten();
-            prospects.into_iter().flatten().copied().chain(own).map(move |domain| (domain, site))
-        })
-    }
-
-    /// Returns the domains that certainly contain a node on which a spread counts pods.
-    pub(super) fn certain(&self, group: &TopologyGroup<'a>) -> BTreeSet<Domain> {
-        let sites = (0..).zip(group.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
-        sites.filter_map(|(site, _)| self.domain_at(group.keys[0], Spot { site: Some(site), pins: None })).collect()
-    }
-
-    /// Determines the domains of each spread: domains of nodes that count, domains that NodePools can open for its pods, and
-    /// domains of other pods' launches (`foreseen`).
-    pub(in crate::provision) fn find_reachable(
-        &mut self,
-        frames: &mut NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
-        foreseen: &KnownDomains,
-    ) {
-        for id in 0..self.groups.len() {
-            let GroupKind::Spread(spread) = self.groups[id].kind.clone() else { continue };
-            let key = self.groups[id].keys[0];
-            if key == HOST {
+    locate_nodes(topology, snapshot);
+    find_eligible(topology, snapshot, requirement_sets);
+    let moving: BTreeSet<&str> =
+        snapshot.pods.iter().filter(|pod| pod.leaving_node.is_some()).map(|pod| pod.uid.as_str()).collect();
+    let memberships: Vec<(Vec<GroupId>, Vec<GroupId>)> =
+        bound.shapes.iter().map(|shape| (topology.counting(shape), topology.holding(shape))).collect();
+    for (site, (node, pods)) in bound.by_node(snapshot).enumerate() {
+        let spot = Spot { site: Domain::try_from(site).ok(), pins: None };
+        for (pod, shape) in pods {
+            let (counts, holds) = &memberships[shape];
+            let matters = !counts.is_empty() || !holds.is_empty() || !pod.claims.is_empty();
+            if !matters || moving.contains(pod.uid.as_str()) {
                 continue;
             }
-            let occupied = self.occupied(&self.groups[id]);
-            let mut reachable: BTreeSet<Domain> =
-                occupied.into_iter().filter(|domain| spread.knows(self.value(key, *domain), wants)).collect();
-            let (alternatives, tolerations) = &spread.reach;
-            for base in frames.bases_bearing(tolerations) {
-                for want in alternatives {
-                    if let Some(frame) = frames.narrowed(base, *want, wants, self) {
-                        reachable.extend(frames.values(frame, key, self).iter());
-                    }
+            let claims: Vec<GroupId> = shared.rules(&pod.claims).map(|rule| rule.group).collect();
+            topology.record(Membership { counts: &claims, holds: &[] }, spot, ONE, |_, _| Counts::Surely);
+            let goes = node.leaving.is_some() && !pod.reschedulable;
+            if !pod.ending && !goes {
+                topology.record(Membership { counts, holds }, spot, ONE, |_, _| Counts::Surely);
+            }
+        }
+    }
+}
+
+/// Records the value of each key on every node; a node's name is its site.
+fn locate_nodes(topology: &mut Topology<'_>, snapshot: &Snapshot) {
+    for key in (0..topology.keys.len()).filter(|key| *key != HOST) {
+        let name = topology.keys[key].name.clone();
+        let values = snapshot.nodes.iter().map(|node| node.labels.get(&name));
+        let domains = values.map(|value| value.map(|value| topology.domain(key, value)));
+        topology.keys[key].of_site = domains.collect();
+        for (site, node) in snapshot.nodes.iter().enumerate() {
+            record_open_values(topology, snapshot, key, site, node);
+        }
+    }
+}
+
+/// Records the values that an in-flight claim may still receive; a single possible value counts as known.
+fn record_open_values(topology: &mut Topology<'_>, snapshot: &Snapshot, key: usize, site: usize, node: &Node) {
+    if node.stage != Stage::InFlight || topology.keys[key].of_site[site].is_some() {
+        return;
+    }
+    let PossibleLabels { values, lacking, .. } = possible_labels(snapshot, node, &topology.keys[key].name);
+    let values: Vec<Domain> = values.iter().map(|value| topology.domain(key, value)).collect();
+    match values[..] {
+        [] => {}
+        [only] if !lacking => topology.keys[key].of_site[site] = Some(only),
+        _ => {
+            let site = Domain::try_from(site).unwrap_or(Domain::MAX);
+            topology.keys[key].open.insert(site, Prospects { values, lacking });
+        }
+    }
+}
+
+/// Determines on which nodes a spread counts pods, and in which domains of undecided nodes. Leaving nodes are no domains
+/// for a plan.
+fn find_eligible<'a>(topology: &mut Topology<'a>, snapshot: &Snapshot, requirement_sets: &RequirementSets<'a>) {
+    let mut known: BTreeMap<Eligibility<'a>, Arc<[Counts]>> = BTreeMap::new();
+    for group in topology.groups.iter_mut() {
+        let key = &topology.keys[group.keys[0]];
+        let Some(SpreadState { group: spread, eligible, prospects, .. }) = group.spread_mut() else { continue };
+        let counts = || snapshot.nodes.iter().map(|node| spread.counts_at(snapshot, node, requirement_sets)).collect();
+        *eligible = known.entry(spread.eligibility()).or_insert_with(counts).clone();
+        let open = key.open.iter().map(|(site, open)| {
+            let node = &snapshot.nodes[*site as usize];
+            let counts =
+                |domain: &&Domain| spread.counts_in(snapshot, node, &key.values[**domain as usize], requirement_sets);
+            (*site, open.values.iter().filter(counts).copied().collect())
+        });
+        *prospects = open.collect();
+    }
+}
+
+/// Returns the domains of the nodes on which a spread may count pods.
+pub(super) fn occupied_domains(topology: &Topology<'_>, key: KeyId, spread: &SpreadState<'_>) -> BTreeSet<Domain> {
+    let mut domains: Vec<Domain> = occupants(topology, key, spread).map(|(domain, _)| domain).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    domains.into_iter().collect()
+}
+
+/// Returns these domains, each with the sites that are in it or may start in it.
+pub(super) fn occupants(
+    topology: &Topology<'_>,
+    key: KeyId,
+    spread: &SpreadState<'_>,
+) -> impl Iterator<Item = (Domain, Domain)> {
+    let sites = (0..).zip(spread.eligible.iter()).filter(|(_, counts)| **counts != Counts::Never);
+    sites.flat_map(move |(site, _)| {
+        let prospects = spread.prospects.get(&site);
+        let spot = Spot { site: Some(site), pins: None };
+        let own = prospects.is_none().then(|| topology.possible(key, spot)).into_iter().flatten();
+        prospects.into_iter().flatten().copied().chain(own).map(move |domain| (domain, site))
+    })
+}
+
+/// Returns the domains that certainly contain a node on which a spread counts pods.
+pub(super) fn certain_domains(topology: &Topology<'_>, key: KeyId, spread: &SpreadState<'_>) -> BTreeSet<Domain> {
+    let sites = (0..).zip(spread.eligible.iter()).filter(|(_, counts)| **counts == Counts::Surely);
+    sites.filter_map(|(site, _)| topology.domain_at(key, Spot { site: Some(site), pins: None })).collect()
+}
+
+/// Determines the domains of each spread: domains of nodes that count, domains that NodePools can open for its pods, and
+/// domains of other pods' launches (`known`).
+pub(in crate::provision) fn find_reachable<'a>(
+    topology: &mut Topology<'a>,
+    templates: &mut NodeTemplates<'a>,
+    requirement_sets: &RequirementSets<'a>,
+    known: &KnownDomains,
+) {
+    for id in 0..topology.groups.len() {
+        let key = topology.groups[id].keys[0];
+        let Some(state) = topology.groups[id].spread().filter(|_| key != HOST) else { continue };
+        let spread = state.group.clone();
+        let occupied = occupied_domains(topology, key, state);
+        let mut reachable: BTreeSet<Domain> = occupied
+            .into_iter()
+            .filter(|domain| spread.knows(topology.value(key, *domain), requirement_sets))
+            .collect();
+        let (alternatives, tolerations) = &spread.reach;
+        for base in templates.bases_tolerated(tolerations) {
+            for alternative in alternatives {
+                if let Some(template) = templates.narrowed(base, *alternative, requirement_sets, topology) {
+                    reachable.extend(templates.values(template, key, topology).iter());
                 }
             }
-            let more: Vec<&String> =
-                foreseen.domains.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
-            reachable.extend(more.into_iter().map(|value| self.domain(key, value)));
-            self.groups[id].guarded = foreseen.domains.contains(&(id, None));
-            self.groups[id].reachable = reachable.into_iter().collect();
+        }
+        let more: Vec<&String> =
+            known.domains.iter().filter(|(of, _)| *of == id).filter_map(|(_, value)| value.as_ref()).collect();
+        reachable.extend(more.into_iter().map(|value| topology.domain(key, value)));
+        if let Some(spread) = topology.groups[id].spread_mut() {
+            spread.domains.guarded = known.domains.contains(&(id, None));
+            spread.domains.reachable = reachable.into_iter().collect();
         }
     }
+}
 
-    /// Returns domains that launches of a template open, or may open, and that an applicable spread did not count.
-    pub(in crate::provision) fn new_domains(
-        &self,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
-    ) -> BTreeSet<(GroupId, Option<String>)> {
-        let mut found = BTreeSet::new();
-        for (id, group) in self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] != HOST) {
-            let key = &self.keys[group.keys[0]];
-            let known = |value: &String| key.known.get(value).is_some_and(|domain| group.reachable.contains(domain));
-            let values = frames.settled_values(frame, &key.name);
-            let settles = values.len() <= 1 || group.guarded;
-            let new = values.into_iter().filter(|value| !known(value));
-            found.extend(new.map(|value| (id, settles.then_some(value))));
-        }
-        found
+/// Returns domains that launches of a template open, or may open, and that an applicable spread did not count.
+pub(in crate::provision) fn new_domains_of<'a>(
+    topology: &Topology<'a>,
+    template: TemplateId,
+    templates: &NodeTemplates<'a>,
+    requirement_sets: &RequirementSets<'a>,
+) -> BTreeSet<(GroupId, Option<String>)> {
+    let mut found = BTreeSet::new();
+    for (id, key, SpreadState { domains, .. }) in
+        spreads_on(topology, template, templates, requirement_sets).filter(|(_, key, _)| *key != HOST)
+    {
+        let key = &topology.keys[key];
+        let known = |value: &String| key.known.get(value).is_some_and(|domain| domains.reachable.contains(domain));
+        let values = templates.settled_values(template, &key.name);
+        let settles = values.len() <= 1 || domains.guarded;
+        let new = values.into_iter().filter(|value| !known(value));
+        found.extend(new.map(|value| (id, settles.then_some(value))));
     }
+    found
+}
 
-    /// Returns keys that launches of a template must fix: otherwise they could open domains that a spread does not count.
-    pub(in crate::provision) fn guarded_keys(
-        &self,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
-    ) -> Vec<KeyId> {
-        if !self.groups.iter().any(|group| group.guarded) {
-            return Vec::new();
-        }
-        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.guarded);
-        let mut keys: Vec<KeyId> = spreads.map(|(_, group)| group.keys[0]).collect();
-        keys.sort_unstable_by_key(|key| &self.keys[*key].name);
-        keys.dedup();
-        keys
+/// Returns keys that launches of a template must fix: otherwise they could open domains that a spread does not count.
+pub(in crate::provision) fn guarded_keys<'a>(
+    topology: &Topology<'a>,
+    template: TemplateId,
+    templates: &NodeTemplates<'a>,
+    requirement_sets: &RequirementSets<'a>,
+) -> Vec<KeyId> {
+    if !has_guarded_spread(topology) {
+        return Vec::new();
     }
+    let spreads = spreads_on(topology, template, templates, requirement_sets);
+    let mut keys: Vec<KeyId> = spreads.filter(|(.., spread)| spread.domains.guarded).map(|(_, key, _)| key).collect();
+    keys.sort_unstable_by_key(|key| &topology.keys[*key].name);
+    keys.dedup();
+    keys
+}
 
-    /// Returns how many spreads gain an unexpected domain from a launch of a template in a domain of a key.
-    pub(in crate::provision) fn surprises(
-        &self,
-        key: KeyId,
-        domain: Domain,
-        frame: TemplateId,
-        frames: &NodeTemplates<'a>,
-        wants: &RequirementSets<'a>,
-    ) -> usize {
-        if !self.groups.iter().any(|group| group.guarded) {
-            return 0;
-        }
-        let spreads = self.spreads_on(frame, frames, wants).filter(|(_, group)| group.keys[0] == key);
-        spreads.filter(|(_, group)| !group.reachable.contains(&domain)).count()
+/// Returns how many spreads gain an unexpected domain from a launch of a template in a domain of a key.
+pub(in crate::provision) fn count_new_domains<'a>(
+    topology: &Topology<'a>,
+    key: KeyId,
+    domain: Domain,
+    template: TemplateId,
+    templates: &NodeTemplates<'a>,
+    requirement_sets: &RequirementSets<'a>,
+) -> usize {
+    if !has_guarded_spread(topology) {
+        return 0;
     }
+    let spreads = spreads_on(topology, template, templates, requirement_sets).filter(|(_, own, _)| *own == key);
+    spreads.filter(|(.., spread)| !spread.domains.reachable.contains(&domain)).count()
+}
 
-    /// Returns the spreads that may count pods on launches of a template.
-    pub(super) fn spreads_on<'s>(
-        &'s self,
-        frame: TemplateId,
-        frames: &'s NodeTemplates<'a>,
-        wants: &'s RequirementSets<'a>,
-    ) -> impl Iterator<Item = (GroupId, &'s TopologyGroup<'a>)> {
-        self.groups.iter().enumerate().filter(move |(id, group)| match &group.kind {
-            GroupKind::Spread(spread) => frames.counts(frame, *id, spread, wants) != Counts::Never,
-            _ => false,
-        })
-    }
+/// Reports whether some spread requires that launches fix their domain.
+fn has_guarded_spread(topology: &Topology<'_>) -> bool {
+    topology.groups.iter().filter_map(TopologyGroup::spread).any(|spread| spread.domains.guarded)
+}
+
+/// Returns the spreads that may count pods on launches of a template, with their keys.
+pub(super) fn spreads_on<'a, 's>(
+    topology: &'s Topology<'a>,
+    template: TemplateId,
+    templates: &'s NodeTemplates<'a>,
+    requirement_sets: &'s RequirementSets<'a>,
+) -> impl Iterator<Item = (GroupId, KeyId, &'s SpreadState<'a>)> {
+    let spreads =
+        topology.groups.iter().enumerate().filter_map(|(id, group)| Some((id, group.keys[0], group.spread()?)));
+    spreads.filter(move |(id, _, spread)| {
+        templates.counts(template, *id, &spread.group, requirement_sets) != Counts::Never
+    })
 }
 
 impl SpreadGroup<'_> {
     /// Reports whether pods on a node count. A leaving node is no domain for a plan; a cordon counts as a taint.
-    fn counts_at(&self, snapshot: &Snapshot, node: &Node, wants: &RequirementSets<'_>) -> Counts {
+    fn counts_at(&self, snapshot: &Snapshot, node: &Node, requirement_sets: &RequirementSets<'_>) -> Counts {
         if node.leaving.is_some() || self.excludes_taints(&node.repelling()) {
             return Counts::Never;
         }
         if node.stage != Stage::InFlight || node.requirements.is_empty() {
-            return self.counts_with(wants, &node.labels);
+            return self.counts_with(requirement_sets, &node.labels);
         }
-        self.counts_on(wants, |key| possible_labels(snapshot, node, key))
+        self.counts_on(requirement_sets, |key| possible_labels(snapshot, node, key))
     }
 
     /// Reports whether pods on a node may count if its domain becomes this one.
-    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, wants: &RequirementSets<'_>) -> bool {
+    fn counts_in(&self, snapshot: &Snapshot, node: &Node, value: &str, requirement_sets: &RequirementSets<'_>) -> bool {
         let known = |key: &str| {
             if key == self.key { PossibleLabels::settled(value) } else { possible_labels(snapshot, node, key) }
         };
-        self.counts_on(wants, known) != Counts::Never
+        self.counts_on(requirement_sets, known) != Counts::Never
     }
 }
 

@@ -1,15 +1,11 @@
 //! Strategies for one plan. No strategy is best for every fleet, so small plans are made with all of them and the cheapest is
 //! kept. Large plans use only the strategies that justify their time. The common first part runs once (`fill_existing`).
 
-use std::cmp::Reverse;
-
-use super::Solver;
-
 /// Order of pods in the queue, and rule for what a new launch is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strategy {
-    pub(super) order: QueueOrder,
-    pub(super) load: LoadRule,
+    pub(in crate::provision) order: QueueOrder,
+    pub(in crate::provision) load: LoadRule,
 }
 
 /// Order among pods of one priority.
@@ -35,7 +31,7 @@ pub(crate) enum LoadRule {
 }
 
 /// Strategies for every plan.
-pub(super) const ALWAYS: [Strategy; 2] = [
+pub(in crate::provision) const ALWAYS: [Strategy; 2] = [
     Strategy { order: QueueOrder::Size, load: LoadRule::Own },
     Strategy { order: QueueOrder::Size, load: LoadRule::One },
 ];
@@ -59,51 +55,12 @@ const MOST_SHAPES: usize = 120;
 /// Returns the further strategies that justify their time for a plan with so many pods of so many shapes on launches or without
 /// a place. Many pods of one shape have only one possible fleet. A few pods of one shape still try all strategies, because
 /// their result must not depend on whether unrelated pods are pending too.
-pub(super) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
+pub(in crate::provision) fn more(pods: usize, shapes: usize) -> &'static [Strategy] {
     let few_pods = pods <= MOST_PODS.0 && pods.saturating_mul(shapes) <= MOST_PODS.1;
     match shapes {
         0 => &[],
         _ if few_pods => &FEW_PODS,
         2..=MOST_SHAPES => &FEW_SHAPES,
         _ => &[],
-    }
-}
-
-/// Score of a solution, lower is better: pods without a place, cost of its launches, number of launches.
-pub(super) type Score = (usize, i64, usize);
-
-impl Solver<'_> {
-    /// Returns the score of this solution.
-    pub(super) fn score(&self) -> Score {
-        let placed = self.order.len();
-        let cost = self.claims.list.iter().map(|claim| self.frames.get(claim.frame).entries[claim.entry].cost);
-        (self.snapshot.pods.len() - placed, cost.sum(), self.claims.list.len())
-    }
-
-    /// Returns the minimum number of hosts for a shape's pods, for the order of the queue.
-    pub(super) fn hosts_needed(&self, shape: usize, pods: usize) -> Reverse<usize> {
-        if self.strategy.order == QueueOrder::Size {
-            return Reverse(0);
-        }
-        let demand = &self.demands[shape];
-        let each =
-            if demand.shape.ports.is_empty() { self.topology.host_room(&demand.levels[0].rules, None) } else { 1 };
-        Reverse(if each == usize::MAX { 0 } else { pods.div_ceil(each.max(1)) })
-    }
-
-    /// Returns launches to the cheapest type that holds their actual pods, without unused slots.
-    pub(super) fn trim(&mut self) {
-        for position in 0..self.claims.list.len() {
-            let claim = &self.claims.list[position];
-            if claim.seats.iter().all(|(_, kept)| *kept == 0) {
-                continue;
-            }
-            let (_, used) = self.seated(claim);
-            let entry = self.first_holding(claim.frame, 0, &used, &claim.ports, &claim.held);
-            let claim = &mut self.claims.list[position];
-            claim.entry = entry.unwrap_or(claim.entry);
-            claim.used = used.into_vec();
-            claim.seats.clear();
-        }
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use crate::{Effect, Requirements, Taint, Toleration};
 
 /// Id of a set of requirements.
-pub(super) type RequirementSetId = usize;
+pub(in crate::provision) type RequirementSetId = usize;
 /// Id of the constraints on a node's own labels and taints: alternatives of requirements, and tolerations.
-pub(super) type ClassId = usize;
+pub(in crate::provision) type ClassId = usize;
 
 /// Treatment of `PreferNoSchedule` taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tolerance {
+pub(in crate::provision) enum Tolerance {
     /// The taints exclude pods like any other taint.
     Strict,
     /// The taints are ignored.
@@ -20,16 +20,16 @@ pub(super) enum Tolerance {
 
 /// Requirements of pods on a node, independent of other pods.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DemandClass<'a> {
+pub(in crate::provision) struct DemandClass<'a> {
     /// Alternatives, in order; never empty.
-    pub(super) wants: Vec<RequirementSetId>,
-    pub(super) tolerations: &'a [Toleration],
-    pub(super) tolerance: Tolerance,
+    pub(in crate::provision) alternatives: Vec<RequirementSetId>,
+    pub(in crate::provision) tolerations: &'a [Toleration],
+    pub(in crate::provision) tolerance: Tolerance,
 }
 
 /// All requirements and classes of one snapshot.
 #[derive(Default)]
-pub(super) struct RequirementSets<'a> {
+pub(in crate::provision) struct RequirementSets<'a> {
     list: Vec<Requirements>,
     known: BTreeMap<Requirements, RequirementSetId>,
     classes: Vec<DemandClass<'a>>,
@@ -37,7 +37,7 @@ pub(super) struct RequirementSets<'a> {
 }
 
 impl<'a> RequirementSets<'a> {
-    pub(super) fn intern(&mut self, requirements: Requirements) -> RequirementSetId {
+    pub(in crate::provision) fn intern(&mut self, requirements: Requirements) -> RequirementSetId {
         if let Some(id) = self.known.get(&requirements) {
             return *id;
         }
@@ -46,7 +46,7 @@ impl<'a> RequirementSets<'a> {
         self.list.len() - 1
     }
 
-    pub(super) fn class(&mut self, class: DemandClass<'a>) -> ClassId {
+    pub(in crate::provision) fn class(&mut self, class: DemandClass<'a>) -> ClassId {
         if let Some(id) = self.known_classes.get(&class) {
             return *id;
         }
@@ -55,24 +55,24 @@ impl<'a> RequirementSets<'a> {
         self.classes.len() - 1
     }
 
-    pub(super) fn get(&self, want: RequirementSetId) -> &Requirements {
-        &self.list[want]
+    pub(in crate::provision) fn get(&self, alternative: RequirementSetId) -> &Requirements {
+        &self.list[alternative]
     }
 
-    pub(super) fn of_class(&self, class: ClassId) -> &DemandClass<'a> {
+    pub(in crate::provision) fn of_class(&self, class: ClassId) -> &DemandClass<'a> {
         &self.classes[class]
     }
 }
 
 impl DemandClass<'_> {
     /// Returns the first taint that excludes the pod.
-    pub(super) fn first_untolerated<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
+    pub(in crate::provision) fn first_untolerated<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
         first_untolerated(self.tolerations, taints, self.tolerance)
     }
 }
 
 /// Returns the first taint that no toleration matches.
-pub(super) fn first_untolerated<'t>(
+pub(in crate::provision) fn first_untolerated<'t>(
     tolerations: &[Toleration],
     taints: &'t [Taint],
     tolerance: Tolerance,

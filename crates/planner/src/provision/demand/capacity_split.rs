@@ -14,34 +14,34 @@ use crate::{
 
 /// Part of a pod in the split of its workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SplitPart {
+pub(in crate::provision) enum SplitPart {
     /// The pod runs wherever it is cheapest.
     #[default]
     Free,
     /// The pod belongs to the base, which never runs on spot.
     Base,
     /// The pod prefers this capacity type.
-    Wish(CapacityType),
+    Preferred(CapacityType),
     /// The pod prefers this capacity type, but this plan drops all such preferences.
     Dropped(CapacityType),
 }
 
 impl SplitPart {
     /// Returns the requirement that the split adds to the pod.
-    pub(super) fn requires(self) -> Option<Requirement> {
+    pub(in crate::provision) fn requires(self) -> Option<Requirement> {
         (self == Self::Base).then(|| side(CapacityType::OnDemand))
     }
 
     /// Returns the capacity type that the pod prefers, with its requirement.
-    pub(super) fn likes(self) -> Option<(CapacityType, Requirement)> {
+    pub(in crate::provision) fn prefers(self) -> Option<(CapacityType, Requirement)> {
         match self {
-            Self::Wish(of) => Some((of, side(of))),
+            Self::Preferred(of) => Some((of, side(of))),
             _ => None,
         }
     }
 
     /// Returns the preference that was dropped.
-    pub(super) fn dropped(self) -> Option<Preference> {
+    pub(in crate::provision) fn dropped(self) -> Option<Preference> {
         match self {
             Self::Dropped(of) => Some(Preference::Share { of }),
             _ => None,
@@ -49,7 +49,7 @@ impl SplitPart {
     }
 
     /// Returns the part that applies to the placement: a dropped preference does not count.
-    pub(super) fn in_force(self) -> Self {
+    pub(in crate::provision) fn in_force(self) -> Self {
         if matches!(self, Self::Dropped(_)) { Self::Free } else { self }
     }
 }
@@ -74,13 +74,13 @@ struct SplitTally {
 }
 
 /// Returns the part of every pod, in the order of the snapshot.
-pub(super) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
+pub(in crate::provision) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
     let mut parts = vec![SplitPart::Free; snapshot.pods.len()];
     let mut workloads: BTreeMap<&CapacitySplit, SplitTally> = BTreeMap::new();
     let mut moving: BTreeSet<&str> = BTreeSet::new();
     for (position, pod) in snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.buffer.is_none()) {
-        if let Some(mix) = &pod.mix {
-            workloads.entry(mix).or_default().waiting.push(position);
+        if let Some(split) = &pod.mix {
+            workloads.entry(split).or_default().waiting.push(position);
             moving.extend(pod.leaving_node.is_some().then_some(pod.uid.as_str()));
         }
     }
@@ -90,16 +90,16 @@ pub(super) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
     for node in &snapshot.nodes {
         let stays = |uid: &str| !moving.contains(uid);
         for pod in node.pods.iter().filter(|pod| !pod.ending && stays(&pod.uid)) {
-            if let Some(tally) = pod.mix.as_deref().and_then(|mix| workloads.get_mut(mix)) {
-                tally.running += 1;
-                tally.on_demand += usize::from(is_spot(node) == Some(false));
+            if let Some(counts) = pod.mix.as_deref().and_then(|split| workloads.get_mut(split)) {
+                counts.running += 1;
+                counts.on_demand += usize::from(is_spot(node) == Some(false));
             }
         }
     }
     let rank = ranks(snapshot, &workloads);
-    for (mix, mut tally) in workloads {
-        tally.waiting.sort_by_key(|pod| rank[pod]);
-        for (pod, part) in tally.deal(mix) {
+    for (split, mut counts) in workloads {
+        counts.waiting.sort_by_key(|pod| rank[pod]);
+        for (pod, part) in counts.assign(split) {
             parts[pod] = part;
         }
     }
@@ -108,20 +108,20 @@ pub(super) fn split_parts(snapshot: &Snapshot) -> Arc<[SplitPart]> {
 
 impl SplitTally {
     /// Assigns parts to the pods to be placed, in their order.
-    fn deal(&self, mix: &CapacitySplit) -> Vec<(usize, SplitPart)> {
+    fn assign(&self, split: &CapacitySplit) -> Vec<(usize, SplitPart)> {
         let (waiting, total) = (self.waiting.len(), self.running + self.waiting.len());
-        let base = usize::try_from(mix.on_demand_base).unwrap_or(usize::MAX).min(total);
-        let promised = base.saturating_sub(self.on_demand).min(waiting);
-        let others = mix.spot_share.map(|share| {
+        let base = usize::try_from(split.on_demand_base).unwrap_or(usize::MAX).min(total);
+        let base_pods = base.saturating_sub(self.on_demand).min(waiting);
+        let others = split.spot_share.map(|share| {
             let spot = (total - base).saturating_mul(usize::from(share.min(100))) / 100;
-            let wished = (total - spot).saturating_sub(self.on_demand + promised);
-            wished.min(waiting - promised)
+            let preferred = (total - spot).saturating_sub(self.on_demand + base_pods);
+            preferred.min(waiting - base_pods)
         });
         let part = |position: usize| match others {
-            _ if position < promised => SplitPart::Base,
+            _ if position < base_pods => SplitPart::Base,
             None => SplitPart::Free,
-            Some(wished) if position < promised + wished => SplitPart::Wish(CapacityType::OnDemand),
-            Some(_) => SplitPart::Wish(CapacityType::Spot),
+            Some(preferred) if position < base_pods + preferred => SplitPart::Preferred(CapacityType::OnDemand),
+            Some(_) => SplitPart::Preferred(CapacityType::Spot),
         };
         self.waiting.iter().enumerate().map(|(position, pod)| (*pod, part(position))).collect()
     }
@@ -145,7 +145,7 @@ fn ranks<'a>(
         };
         (*pod, (rank, object.created, object.uid.as_str()))
     };
-    workloads.values().flat_map(|tally| &tally.waiting).map(rank).collect()
+    workloads.values().flat_map(|counts| &counts.waiting).map(rank).collect()
 }
 
 /// Reports whether a node is spot; `None` when this is unknown: it has no such label, or its claim may become either.
@@ -160,32 +160,32 @@ fn is_spot(node: &Node) -> Option<bool> {
 }
 
 /// Returns the parts with all preferences dropped, if there are any and the plan leaves a pod unschedulable.
-pub(super) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Arc<[SplitPart]>> {
+pub(in crate::provision) fn without_preferences(parts: &[SplitPart], plan: &Plan) -> Option<Arc<[SplitPart]>> {
     let waits = plan.report.pods.iter().any(|verdict| matches!(verdict, PodVerdict::Unschedulable { .. }));
     let drop = |part: &SplitPart| match part {
-        SplitPart::Wish(of) => SplitPart::Dropped(*of),
+        SplitPart::Preferred(of) => SplitPart::Dropped(*of),
         other => *other,
     };
-    let wishes = parts.iter().any(|part| matches!(part, SplitPart::Wish(_)));
-    (waits && wishes).then(|| parts.iter().map(drop).collect())
+    let has_preferences = parts.iter().any(|part| matches!(part, SplitPart::Preferred(_)));
+    (waits && has_preferences).then(|| parts.iter().map(drop).collect())
 }
 
 /// Exchanges parts between unschedulable pods of a base and placed pods of their workload that are not part of the base. `turn`
 /// selects the shape of the placed pods. Returns `None` where there are none.
-pub(super) fn exchanged(
+pub(in crate::provision) fn exchanged(
     snapshot: &Snapshot,
     parts: &[SplitPart],
     plan: &Plan,
-    turn: usize,
+    attempt: usize,
 ) -> Option<Arc<[SplitPart]>> {
     let mut workloads: BTreeMap<&CapacitySplit, Vec<usize>> = BTreeMap::new();
     for (position, pod) in snapshot.pods.iter().enumerate() {
-        if let Some(mix) = pod.mix.as_deref().filter(|_| pod.buffer.is_none()) {
-            workloads.entry(mix).or_default().push(position);
+        if let Some(split) = pod.mix.as_deref().filter(|_| pod.buffer.is_none()) {
+            workloads.entry(split).or_default().push(position);
         }
     }
     let pairs: Vec<(usize, usize)> =
-        workloads.into_values().flat_map(|pods| pairs(snapshot, pods, parts, plan, turn)).collect();
+        workloads.into_values().flat_map(|pods| pairs(snapshot, pods, parts, plan, attempt)).collect();
     let mut exchanged = parts.to_vec();
     pairs.iter().for_each(|(one, other)| exchanged.swap(*one, *other));
     (!pairs.is_empty()).then(|| exchanged.into())
@@ -197,7 +197,7 @@ fn pairs(
     mut pods: Vec<usize>,
     parts: &[SplitPart],
     plan: &Plan,
-    turn: usize,
+    attempt: usize,
 ) -> Vec<(usize, usize)> {
     pods.sort_by_key(|pod| (snapshot.pods[*pod].created, &snapshot.pods[*pod].uid));
     let shape = |pod: &usize| snapshot.pods[*pod].shape;
@@ -209,6 +209,6 @@ fn pairs(
     let free: Vec<usize> = free.collect();
     let mut shapes: Vec<usize> = Vec::new();
     free.iter().map(shape).for_each(|shape| shapes.extend((!shapes.contains(&shape)).then_some(shape)));
-    let suits = |pod: &usize| shapes.get(turn) == Some(&shape(pod));
+    let suits = |pod: &usize| shapes.get(attempt) == Some(&shape(pod));
     missed.into_iter().zip(free.into_iter().filter(suits)).collect()
 }

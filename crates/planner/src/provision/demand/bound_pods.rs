@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use crate::{BoundPod, Node, PodShape, Snapshot};
 
 /// Bound pods of a snapshot.
-pub(super) struct BoundPods<'a> {
+pub(in crate::provision) struct BoundPods<'a> {
     /// Each shape once, in the order of the nodes. Pods of one owner share a shape, so its address identifies it.
-    pub(super) shapes: Vec<&'a PodShape>,
+    pub(in crate::provision) shapes: Vec<&'a PodShape>,
     /// Shape of each pod, in the order of nodes and pods.
     of_pod: Vec<usize>,
 }
 
 impl<'a> BoundPods<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+    pub(in crate::provision) fn new(snapshot: &'a Snapshot) -> Self {
         let mut known: BTreeMap<*const PodShape, usize> = BTreeMap::new();
         let mut shapes: Vec<&PodShape> = Vec::new();
         let position = |pod: &'a BoundPod| {
@@ -27,7 +27,7 @@ impl<'a> BoundPods<'a> {
     }
 
     /// Returns the pods of each node, with the positions of their shapes.
-    pub(super) fn by_node(
+    pub(in crate::provision) fn by_node(
         &self,
         snapshot: &'a Snapshot,
     ) -> impl Iterator<Item = (&'a Node, impl Iterator<Item = (&'a BoundPod, usize)>)> {

@@ -10,47 +10,49 @@ use std::sync::Arc;
 
 use crate::{CapacityType, Offering, Operator, Requirement, Requirements, Toleration, ValueSet, label};
 
-use super::dimensions::{Amounts, fits};
 use super::pool_template::{CandidateType, PoolTemplate};
-use super::requirement_sets::{ClassId, RequirementSetId, RequirementSets, Tolerance, first_untolerated};
-use super::topology::{Counts, Domain, GroupId, HOST, KeyId, PossibleLabels, SpreadGroup, Topology};
+use crate::provision::demand::dimensions::{Amounts, Load, fits};
+use crate::provision::demand::requirement_sets::{
+    ClassId, RequirementSetId, RequirementSets, Tolerance, first_untolerated,
+};
+use crate::provision::topology::{Counts, Domain, GroupId, HOST, KeyId, PossibleLabels, SpreadGroup, Topology};
 
-pub(super) type TemplateId = usize;
+pub(in crate::provision) type TemplateId = usize;
 
 /// A NodePool's requirements after the requirements of some pods were added.
 #[derive(Clone)]
-pub(super) struct NodeTemplate {
-    pub(super) template: usize,
-    pub(super) requirements: Requirements,
+pub(in crate::provision) struct NodeTemplate {
+    pub(in crate::provision) pool_template: usize,
+    pub(in crate::provision) requirements: Requirements,
     /// Available types that satisfy the requirements, by cost, then by name. Reserved capacity counts only where the
     /// requirements name the reservation.
-    pub(super) entries: Arc<[PricedType]>,
+    pub(in crate::provision) entries: Arc<[PricedType]>,
     /// Candidates whose own labels satisfy the requirements, available or not.
     alike: Arc<[usize]>,
     /// For each topology key the single remaining value, if there is one.
-    pub(super) pins: Vec<Option<Domain>>,
+    pub(in crate::provision) pins: Vec<Option<Domain>>,
     /// Whether one of the types is available as spot.
-    pub(super) allows_spot: bool,
+    pub(in crate::provision) allows_spot: bool,
     /// Whether some label must keep several values.
-    pub(super) flexible: bool,
+    pub(in crate::provision) flexible: bool,
 }
 
 /// Available instance type with its price.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PricedType {
+pub(in crate::provision) struct PricedType {
     /// Its position among the template's candidates.
-    pub(super) candidate: usize,
+    pub(in crate::provision) candidate: usize,
     /// Cost of the cheapest offering for comparisons: price per unit of performance, plus the NodePool's fee.
-    pub(super) cost: i64,
+    pub(in crate::provision) cost: i64,
     /// Price of this offering, in micro-dollars per hour.
-    pub(super) price: i64,
+    pub(in crate::provision) price: i64,
     /// Capacity types in which the type is available.
-    pub(super) sold_as: CapacityTypes,
+    pub(in crate::provision) sold_as: CapacityTypes,
 }
 
 /// Set of capacity types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CapacityTypes(u8);
+pub(in crate::provision) struct CapacityTypes(u8);
 
 impl CapacityTypes {
     const ALL: [CapacityType; 3] = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
@@ -59,23 +61,23 @@ impl CapacityTypes {
         Self(1 << one as u8)
     }
 
-    pub(super) fn with(self, other: Self) -> Self {
+    pub(in crate::provision) fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn contains(self, one: CapacityType) -> bool {
+    pub(in crate::provision) fn contains(self, one: CapacityType) -> bool {
         self.0 & Self::only(one).0 != 0
     }
 
-    pub(super) fn iter(self) -> impl Iterator<Item = CapacityType> {
+    pub(in crate::provision) fn iter(self) -> impl Iterator<Item = CapacityType> {
         Self::ALL.into_iter().filter(move |one| self.contains(*one))
     }
 }
 
 /// All node templates of one plan.
 #[derive(Clone)]
-pub(super) struct NodeTemplates<'a> {
-    pub(super) templates: Arc<[PoolTemplate<'a>]>,
+pub(in crate::provision) struct NodeTemplates<'a> {
+    pub(in crate::provision) pool_templates: Arc<[PoolTemplate<'a>]>,
     list: Vec<NodeTemplate>,
     known: BTreeMap<(usize, Requirements), TemplateId>,
     narrowed: BTreeMap<(TemplateId, RequirementSetId), Option<TemplateId>>,
@@ -92,9 +94,9 @@ pub(super) struct NodeTemplates<'a> {
 
 impl<'a> NodeTemplates<'a> {
     /// Creates one node template per pool template, with the same number.
-    pub(super) fn new(templates: Vec<PoolTemplate<'a>>, topology: &mut Topology<'a>) -> Self {
-        let mut frames = Self {
-            templates: templates.into(),
+    pub(in crate::provision) fn new(pool_templates: Vec<PoolTemplate<'a>>, topology: &mut Topology<'a>) -> Self {
+        let mut templates = Self {
+            pool_templates: pool_templates.into(),
             list: Vec::new(),
             known: BTreeMap::new(),
             narrowed: BTreeMap::new(),
@@ -106,175 +108,190 @@ impl<'a> NodeTemplates<'a> {
             matching: BTreeMap::new(),
             first_fits: BTreeMap::new(),
         };
-        for template in 0..frames.templates.len() {
-            let requirements = frames.templates[template].requirements.clone();
-            let all = (0..frames.templates[template].candidates.len()).collect();
-            frames.make(template, requirements, all, None, topology);
+        for pool_template in 0..templates.pool_templates.len() {
+            let requirements = templates.pool_templates[pool_template].requirements.clone();
+            let all = (0..templates.pool_templates[pool_template].candidates.len()).collect();
+            templates.make(pool_template, requirements, all, None, topology);
         }
-        frames
+        templates
     }
 
-    pub(super) fn get(&self, frame: TemplateId) -> &NodeTemplate {
-        &self.list[frame]
+    pub(in crate::provision) fn get(&self, template: TemplateId) -> &NodeTemplate {
+        &self.list[template]
     }
 
-    pub(super) fn template_of(&self, frame: TemplateId) -> &PoolTemplate<'a> {
-        &self.templates[self.list[frame].template]
+    pub(in crate::provision) fn pool_template_of(&self, template: TemplateId) -> &PoolTemplate<'a> {
+        &self.pool_templates[self.list[template].pool_template]
     }
 
     /// Returns the candidate type of an entry.
-    pub(super) fn candidate(&self, frame: TemplateId, entry: usize) -> &CandidateType<'a> {
-        &self.template_of(frame).candidates[self.list[frame].entries[entry].candidate]
+    pub(in crate::provision) fn candidate(&self, template: TemplateId, entry: usize) -> &CandidateType<'a> {
+        &self.pool_template_of(template).candidates[self.list[template].entries[entry].candidate]
     }
 
     /// Returns templates of NodePools that launch nodes for pods.
-    pub(super) fn growing(&self) -> Range<TemplateId> {
-        0..self.templates.iter().take_while(|template| template.pool.replicas.is_none()).count()
+    pub(in crate::provision) fn growing(&self) -> Range<TemplateId> {
+        0..self.pool_templates.iter().take_while(|pool_template| pool_template.pool.replicas.is_none()).count()
     }
 
     /// Returns templates of static NodePools that lack nodes.
-    pub(super) fn fixed(&self) -> Range<TemplateId> {
-        self.growing().end..self.templates.len()
+    pub(in crate::provision) fn fixed(&self) -> Range<TemplateId> {
+        self.growing().end..self.pool_templates.len()
     }
 
     /// Returns templates of the non-static NodePools whose taints are tolerated; `PreferNoSchedule` taints are ignored.
-    pub(super) fn bases_bearing(&self, tolerations: &[Toleration]) -> Vec<TemplateId> {
-        let bears = |template: &PoolTemplate<'_>| {
-            first_untolerated(tolerations, &template.pool.taints, Tolerance::Lenient).is_none()
+    pub(in crate::provision) fn bases_tolerated(&self, tolerations: &[Toleration]) -> Vec<TemplateId> {
+        let tolerates = |pool_template: &PoolTemplate<'_>| {
+            first_untolerated(tolerations, &pool_template.pool.taints, Tolerance::Lenient).is_none()
         };
-        self.growing().filter(|base| bears(&self.templates[*base])).collect()
+        self.growing().filter(|base| tolerates(&self.pool_templates[*base])).collect()
     }
 
     /// Returns the template with one more set of requirements; `None` when they conflict or no type is left.
-    pub(super) fn narrowed(
+    pub(in crate::provision) fn narrowed(
         &mut self,
-        frame: TemplateId,
-        want: RequirementSetId,
-        wants: &RequirementSets<'a>,
+        template: TemplateId,
+        alternative: RequirementSetId,
+        requirement_sets: &RequirementSets<'a>,
         topology: &mut Topology<'a>,
     ) -> Option<TemplateId> {
-        if let Some(known) = self.narrowed.get(&(frame, want)) {
+        if let Some(known) = self.narrowed.get(&(template, alternative)) {
             return *known;
         }
-        let (own, asked) = (&self.list[frame].requirements, wants.get(want));
-        let well_known = self.template_of(frame).well_known();
+        let (own, asked) = (&self.list[template].requirements, requirement_sets.get(alternative));
+        let well_known = self.pool_template_of(template).well_known();
         let agrees = own.iter().all(|(_, set)| !set.is_empty()) && own.first_conflict(asked, well_known).is_none();
         let requirements = agrees.then(|| own.narrowed(asked, well_known));
-        let child = requirements.and_then(|requirements| self.child(frame, requirements, topology));
-        self.narrowed.insert((frame, want), child);
+        let child = requirements.and_then(|requirements| self.child(template, requirements, topology));
+        self.narrowed.insert((template, alternative), child);
         child
     }
 
     /// Returns the template with one value for a key.
-    pub(super) fn pinned(
+    pub(in crate::provision) fn pinned(
         &mut self,
-        frame: TemplateId,
+        template: TemplateId,
         key: KeyId,
         domain: Domain,
         topology: &mut Topology<'a>,
     ) -> Option<TemplateId> {
-        if let Some(known) = self.pinned.get(&(frame, key, domain)) {
+        if let Some(known) = self.pinned.get(&(template, key, domain)) {
             return *known;
         }
-        let mut requirements = self.list[frame].requirements.clone();
+        let mut requirements = self.list[template].requirements.clone();
         requirements.narrow(topology.key_name(key), &ValueSet::one(topology.value(key, domain)));
-        let child = self.child(frame, requirements, topology);
-        self.pinned.insert((frame, key, domain), child);
+        let child = self.child(template, requirements, topology);
+        self.pinned.insert((template, key, domain), child);
         child
     }
 
     /// Returns the template that draws on one capacity reservation.
-    pub(super) fn reserved(&mut self, frame: TemplateId, id: &str, topology: &mut Topology<'a>) -> Option<TemplateId> {
-        let mut requirements = self.list[frame].requirements.clone();
+    pub(in crate::provision) fn reserved(
+        &mut self,
+        template: TemplateId,
+        id: &str,
+        topology: &mut Topology<'a>,
+    ) -> Option<TemplateId> {
+        let mut requirements = self.list[template].requirements.clone();
         requirements.narrow(label::CAPACITY_TYPE, &ValueSet::one(CapacityType::Reserved.as_str()));
         requirements.narrow(label::RESERVATION_ID, &ValueSet::one(id));
-        self.child(frame, requirements, topology)
+        self.child(template, requirements, topology)
     }
 
     /// Returns the template restricted to some of its types.
-    pub(super) fn of_types(
+    pub(in crate::provision) fn of_types(
         &mut self,
-        frame: TemplateId,
+        template: TemplateId,
         entries: &[usize],
         topology: &mut Topology<'a>,
     ) -> Option<TemplateId> {
-        let names = entries.iter().map(|entry| self.candidate(frame, *entry).offer.kind.name.as_str());
-        let mut requirements = self.list[frame].requirements.clone();
+        let names = entries.iter().map(|entry| self.candidate(template, *entry).offer.kind.name.as_str());
+        let mut requirements = self.list[template].requirements.clone();
         requirements.add(&Requirement::new(label::INSTANCE_TYPE, Operator::In, names));
-        self.child(frame, requirements, topology)
+        self.child(template, requirements, topology)
     }
 
     /// Returns the templates that result from the alternatives of a class, in their order; none when a taint is not tolerated.
-    pub(super) fn for_class(
+    pub(in crate::provision) fn for_class(
         &mut self,
-        frame: TemplateId,
+        template: TemplateId,
         class: ClassId,
-        wants: &RequirementSets<'a>,
+        requirement_sets: &RequirementSets<'a>,
         topology: &mut Topology<'a>,
     ) -> Arc<[TemplateId]> {
-        if let Some(known) = self.classes.get(&(frame, class)) {
+        if let Some(known) = self.classes.get(&(template, class)) {
             return known.clone();
         }
-        let asked = wants.of_class(class);
+        let asked = requirement_sets.of_class(class);
         let mut left = Vec::new();
-        if asked.first_untolerated(&self.template_of(frame).pool.taints).is_none() {
-            for want in &asked.wants {
-                let child = self.narrowed(frame, *want, wants, topology);
+        if asked.first_untolerated(&self.pool_template_of(template).pool.taints).is_none() {
+            for alternative in &asked.alternatives {
+                let child = self.narrowed(template, *alternative, requirement_sets, topology);
                 left.extend(child.filter(|child| !left.contains(child)));
             }
         }
         let left: Arc<[TemplateId]> = left.into();
-        self.classes.insert((frame, class), left.clone());
+        self.classes.insert((template, class), left.clone());
         left
     }
 
     /// Reports whether pods of a class can use launches of the template without narrowing it.
-    pub(super) fn suits_as_it_is(&self, frame: TemplateId, class: ClassId, wants: &RequirementSets<'a>) -> bool {
-        let template = self.template_of(frame);
-        let (own, class) = (&self.list[frame].requirements, wants.of_class(class));
-        let implied = |want: &RequirementSetId| {
-            let asked = wants.get(*want);
+    pub(in crate::provision) fn suits_as_it_is(
+        &self,
+        template: TemplateId,
+        class: ClassId,
+        requirement_sets: &RequirementSets<'a>,
+    ) -> bool {
+        let pool_template = self.pool_template_of(template);
+        let (own, class) = (&self.list[template].requirements, requirement_sets.of_class(class));
+        let implied = |alternative: &RequirementSetId| {
+            let asked = requirement_sets.get(*alternative);
             asked.iter().all(|(key, set)| match own.get(key) {
                 Some(own) => own.is_subset(set),
-                None => !template.decides(key) && set.allows(None),
+                None => !pool_template.decides(key) && set.allows(None),
             })
         };
-        class.first_untolerated(&template.pool.taints).is_none() && class.wants.iter().any(implied)
+        class.first_untolerated(&pool_template.pool.taints).is_none() && class.alternatives.iter().any(implied)
     }
 
     /// Returns the values of a key that the template leaves open, in the order of their names.
-    pub(super) fn values(&mut self, frame: TemplateId, key: KeyId, topology: &mut Topology<'a>) -> Arc<[Domain]> {
-        if let Some(known) = self.values.get(&(frame, key)) {
+    pub(in crate::provision) fn values(
+        &mut self,
+        template: TemplateId,
+        key: KeyId,
+        topology: &mut Topology<'a>,
+    ) -> Arc<[Domain]> {
+        if let Some(known) = self.values.get(&(template, key)) {
             return known.clone();
         }
         let name = topology.key_name(key).to_owned();
         let values: Arc<[Domain]> =
-            self.value_names(frame, &name).into_iter().map(|value| topology.domain(key, &value)).collect();
-        self.values.insert((frame, key), values.clone());
+            self.value_names(template, &name).into_iter().map(|value| topology.domain(key, &value)).collect();
+        self.values.insert((template, key), values.clone());
         values
     }
 
     /// Returns the values of a label that the types of a template, or the claim itself, can give a node.
-    pub(super) fn value_names(&self, frame: TemplateId, key: &str) -> BTreeSet<String> {
-        let frame = &self.list[frame];
-        let template = &self.templates[frame.template];
-        let set = frame.requirements.get(key);
+    pub(in crate::provision) fn value_names(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
+        let template = &self.list[template];
+        let pool_template = &self.pool_templates[template.pool_template];
+        let set = template.requirements.get(key);
         let mut offered = BTreeSet::new();
-        if template.sold_by.contains(key) || template.decides(key) {
-            for entry in frame.entries.iter() {
-                let candidate = &template.candidates[entry.candidate];
-                candidate.values(candidate.offerings(&frame.requirements), key, &mut offered);
+        if pool_template.sold_by.contains(key) || pool_template.decides(key) {
+            for entry in template.entries.iter() {
+                let candidate = &pool_template.candidates[entry.candidate];
+                candidate.values(candidate.offerings(&template.requirements), key, &mut offered);
             }
-            for candidate in frame.alike.iter().filter(|_| template.reserves) {
-                let candidate = &template.candidates[*candidate];
-                candidate.values(candidate.sold(&frame.requirements), key, &mut offered);
+            for candidate in template.alike.iter().filter(|_| pool_template.reserves) {
+                let candidate = &pool_template.candidates[*candidate];
+                candidate.values(candidate.sold(&template.requirements), key, &mut offered);
             }
         }
         let mut values: BTreeSet<String> = offered.into_iter().map(str::to_owned).collect();
         if values.is_empty() {
             let own = set.map(|set| set.to_requirements(key)).unwrap_or_default();
             values.extend(own.into_iter().filter(|it| it.operator == Operator::In).flat_map(|it| it.values));
-            let must = set.filter(|set| values.is_empty() && !template.decides(key) && !set.allows(None));
+            let must = set.filter(|set| values.is_empty() && !pool_template.decides(key) && !set.allows(None));
             values.extend(must.and_then(ValueSet::any));
         }
         values.retain(|value| set.is_none_or(|set| set.allows(Some(value))));
@@ -283,60 +300,73 @@ impl<'a> NodeTemplates<'a> {
 
     /// Returns the values that a label may have on launches of an unchanged template. For a label that the claim itself must
     /// set, returns the value that the claim will receive; for an optional label, returns none.
-    pub(super) fn settled_values(&self, frame: TemplateId, key: &str) -> BTreeSet<String> {
-        let template = self.template_of(frame);
-        if template.sold_by.contains(key) || template.decides(key) {
-            return self.value_names(frame, key);
+    pub(in crate::provision) fn settled_values(&self, template: TemplateId, key: &str) -> BTreeSet<String> {
+        let pool_template = self.pool_template_of(template);
+        if pool_template.sold_by.contains(key) || pool_template.decides(key) {
+            return self.value_names(template, key);
         }
-        let brought = self.list[frame].requirements.get(key).filter(|set| !set.allows(None)).and_then(ValueSet::any);
+        let brought = self.list[template].requirements.get(key).filter(|set| !set.allows(None)).and_then(ValueSet::any);
         brought.into_iter().collect()
     }
 
     /// Reports whether a key is fixed in a template: its nodes will have one known value, or lack the label.
-    pub(super) fn settles(&self, frame: TemplateId, key: KeyId, topology: &Topology<'a>) -> bool {
-        let lacks = || self.value_names(frame, topology.key_name(key)).is_empty();
-        self.list[frame].pins[key].is_some() || *self.lacking.borrow_mut().entry((frame, key)).or_insert_with(lacks)
+    pub(in crate::provision) fn settles(&self, template: TemplateId, key: KeyId, topology: &Topology<'a>) -> bool {
+        let lacks = || self.value_names(template, topology.key_name(key)).is_empty();
+        self.list[template].pins[key].is_some()
+            || *self.lacking.borrow_mut().entry((template, key)).or_insert_with(lacks)
     }
 
     /// Returns whether a spread counts pods on a launch of this template.
-    pub(super) fn counts(
+    pub(in crate::provision) fn counts(
         &self,
-        frame: TemplateId,
+        template: TemplateId,
         id: GroupId,
         spread: &SpreadGroup<'_>,
-        wants: &RequirementSets<'_>,
+        requirement_sets: &RequirementSets<'_>,
     ) -> Counts {
-        if spread.excludes_taints(&self.template_of(frame).pool.taints) {
+        if spread.excludes_taints(&self.pool_template_of(template).pool.taints) {
             return Counts::Never;
         }
-        let judged = || spread.counts_on(wants, |key| self.outlook(frame, key));
-        *self.counting.borrow_mut().entry((frame, id)).or_insert_with(judged)
+        let counts = || spread.counts_on(requirement_sets, |key| self.outlook(template, key));
+        *self.counting.borrow_mut().entry((template, id)).or_insert_with(counts)
     }
 
     /// Returns the possible values of a label on a node of this template, however the template is narrowed later.
-    pub(super) fn outlook(&self, frame: TemplateId, key: &str) -> PossibleLabels {
-        let own = &self.list[frame];
-        let template = &self.templates[own.template];
-        let values = self.value_names(frame, key);
-        let by_type = template.sold_by.contains(key) || template.well_known().contains(key);
+    pub(in crate::provision) fn outlook(&self, template: TemplateId, key: &str) -> PossibleLabels {
+        let own = &self.list[template];
+        let pool_template = &self.pool_templates[own.pool_template];
+        let values = self.value_names(template, key);
+        let by_type = pool_template.sold_by.contains(key) || pool_template.well_known().contains(key);
         let set = own.requirements.get(key);
         let free = set.is_none_or(|set| set.allows(None));
-        let without = |entry: &PricedType| !template.candidates[entry.candidate].offer.carries(key);
+        let without = |entry: &PricedType| !pool_template.candidates[entry.candidate].offer.carries(key);
         // A label of the claim itself exists only when its value is fixed.
         let unsettled = !by_type && set.is_none_or(|set| set.single().is_none());
         let lacking = values.is_empty() || unsettled || (by_type && free && own.entries.iter().any(without));
         PossibleLabels { lacking, values, open: set.filter(|_| unsettled).cloned() }
     }
 
+    /// Returns the positions of entries, from one on, that hold a load.
+    pub(in crate::provision) fn holding<'f>(
+        &'f self,
+        template: TemplateId,
+        from: usize,
+        load: Load<'f>,
+    ) -> impl Iterator<Item = usize> + 'f {
+        let own = &self.list[template];
+        let candidates = &self.pool_templates[own.pool_template].candidates;
+        (from..own.entries.len()).filter(move |position| candidates[own.entries[*position].candidate].holds(load))
+    }
+
     /// Returns the cheapest entry that holds these amounts alone.
-    pub(super) fn first_fit(&mut self, frame: TemplateId, amounts: &Amounts) -> Option<usize> {
-        if let Some(known) = self.first_fits.get(&(frame, amounts.clone())) {
+    pub(in crate::provision) fn first_fit(&mut self, template: TemplateId, amounts: &Amounts) -> Option<usize> {
+        if let Some(known) = self.first_fits.get(&(template, amounts.clone())) {
             return *known;
         }
-        let template = &self.templates[self.list[frame].template];
-        let entries = &self.list[frame].entries;
-        let found = entries.iter().position(|entry| fits(amounts, &template.candidates[entry.candidate].room));
-        self.first_fits.insert((frame, amounts.clone()), found);
+        let pool_template = &self.pool_templates[self.list[template].pool_template];
+        let entries = &self.list[template].entries;
+        let found = entries.iter().position(|entry| fits(amounts, &pool_template.candidates[entry.candidate].free));
+        self.first_fits.insert((template, amounts.clone()), found);
         found
     }
 
@@ -346,8 +376,8 @@ impl<'a> NodeTemplates<'a> {
         requirements: Requirements,
         topology: &mut Topology<'a>,
     ) -> Option<TemplateId> {
-        let template = self.list[parent].template;
-        if let Some(known) = self.known.get(&(template, requirements.clone())) {
+        let pool_template = self.list[parent].pool_template;
+        if let Some(known) = self.known.get(&(pool_template, requirements.clone())) {
             return self.is_usable(*known).then_some(*known);
         }
         let before = &self.list[parent].requirements;
@@ -360,31 +390,32 @@ impl<'a> NodeTemplates<'a> {
         let mut entries: Vec<PricedType> = self.list[parent].entries.to_vec();
         let mut sold = false;
         for (key, set) in changed {
-            sold |= self.templates[template].sold_by.contains(key.as_str());
-            let matching = self.matching(template, key, set);
+            sold |= self.pool_templates[pool_template].sold_by.contains(key.as_str());
+            let matching = self.matching(pool_template, key, set);
             alike.retain(|candidate| matching[*candidate]);
             entries.retain(|entry| matching[entry.candidate]);
         }
-        let frame = self.make(template, requirements, alike, (!sold).then_some(entries), topology);
-        self.is_usable(frame).then_some(frame)
+        let template = self.make(pool_template, requirements, alike, (!sold).then_some(entries), topology);
+        self.is_usable(template).then_some(template)
     }
 
     /// Reports whether some type is available, perhaps only by a reservation.
-    fn is_usable(&self, frame: TemplateId) -> bool {
-        let frame = &self.list[frame];
-        !frame.entries.is_empty() || (self.templates[frame.template].reserves && !frame.alike.is_empty())
+    fn is_usable(&self, template: TemplateId) -> bool {
+        let template = &self.list[template];
+        !template.entries.is_empty()
+            || (self.pool_templates[template.pool_template].reserves && !template.alike.is_empty())
     }
 
     /// Returns for each candidate whether its own labels satisfy one requirement.
-    fn matching(&mut self, template: usize, key: String, set: ValueSet) -> Arc<[bool]> {
-        let name = (template, key, set);
+    fn matching(&mut self, pool_template: usize, key: String, set: ValueSet) -> Arc<[bool]> {
+        let name = (pool_template, key, set);
         if let Some(known) = self.matching.get(&name) {
             return known.clone();
         }
-        let mut alone = Requirements::default();
-        alone.narrow(&name.1, &name.2);
-        let own = &self.templates[template];
-        let matching: Arc<[bool]> = own.candidates.iter().map(|it| own.labels_match(&it.offer, &alone)).collect();
+        let mut single = Requirements::default();
+        single.narrow(&name.1, &name.2);
+        let own = &self.pool_templates[pool_template];
+        let matching: Arc<[bool]> = own.candidates.iter().map(|it| own.labels_match(&it.offer, &single)).collect();
         self.matching.insert(name, matching.clone());
         matching
     }
@@ -392,21 +423,21 @@ impl<'a> NodeTemplates<'a> {
     /// Adds a template; prices its types again unless those of the wider template (`entries`) are unchanged.
     fn make(
         &mut self,
-        template: usize,
+        pool_template: usize,
         requirements: Requirements,
         alike: Vec<usize>,
         entries: Option<Vec<PricedType>>,
         topology: &mut Topology<'a>,
     ) -> TemplateId {
-        let own = &self.templates[template];
+        let own = &self.pool_templates[pool_template];
         let entries = entries.unwrap_or_else(|| own.all_priced(&alike, &requirements));
         let keys: Vec<(KeyId, String)> = topology.key_names().map(|(key, name)| (key, name.to_owned())).collect();
         let pin = |(key, name): &(KeyId, String), topology: &mut Topology<'a>| {
             let value = requirements.get(name).and_then(ValueSet::single).filter(|_| *key != HOST);
             value.map(|value| topology.domain(*key, value))
         };
-        let frame = NodeTemplate {
-            template,
+        let template = NodeTemplate {
+            pool_template,
             pins: keys.iter().map(|key| pin(key, topology)).collect(),
             allows_spot: entries.iter().any(|entry| entry.sold_as.contains(CapacityType::Spot)),
             flexible: requirements.iter().any(|(_, set)| set.min_values().is_some()),
@@ -414,8 +445,8 @@ impl<'a> NodeTemplates<'a> {
             entries: entries.into(),
             alike: alike.into(),
         };
-        self.list.push(frame);
-        self.known.insert((template, requirements), self.list.len() - 1);
+        self.list.push(template);
+        self.known.insert((pool_template, requirements), self.list.len() - 1);
         self.list.len() - 1
     }
 }
@@ -440,13 +471,18 @@ impl PoolTemplate<'_> {
         let (own, price) = (&self.candidates[candidate], price?);
         let performance = i64::from(own.offer.kind.performance.unwrap_or(1000).max(1));
         let cost = price.saturating_mul(1000) / performance + self.pool.node_fee.0;
-        own.crowded.is_none().then_some(PricedType { candidate, cost, price, sold_as })
+        own.lacking.is_none().then_some(PricedType { candidate, cost, price, sold_as })
     }
 }
 
 impl<'a> CandidateType<'a> {
     /// Adds the values that a label can have on a node of this type from one of these offerings.
-    pub(super) fn values(&self, sold: impl Iterator<Item = &'a Offering>, key: &str, values: &mut BTreeSet<&'a str>) {
+    pub(in crate::provision) fn values(
+        &self,
+        sold: impl Iterator<Item = &'a Offering>,
+        key: &str,
+        values: &mut BTreeSet<&'a str>,
+    ) {
         let kind = self.offer.kind;
         let mut sold = sold.peekable();
         if sold.peek().is_none() {

@@ -10,20 +10,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{PodShape, Snapshot, label};
 
 use super::capacity_split::SplitPart;
-use super::demand::{Demand, DemandCompiler};
-use super::topology::{GroupId, Rule, Topology};
+use super::{Demand, DemandCompiler};
+use crate::provision::topology::{GroupId, Rule, Topology};
 
 /// CSI driver of EBS, whose volumes exist in one zone.
 const EBS: &str = "ebs.csi.aws.com";
 
 /// Claims that constrain several pods, each with its rule.
-pub(super) struct SharedClaims<'a> {
+pub(in crate::provision) struct SharedClaims<'a> {
     rules: BTreeMap<&'a str, Rule>,
 }
 
 impl<'a> SharedClaims<'a> {
     /// Finds claims of pending pods that another pod also uses, bound or not.
-    pub(super) fn new(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
+    pub(in crate::provision) fn new(snapshot: &'a Snapshot, topology: &mut Topology<'a>) -> Self {
         let mut users: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for pod in &snapshot.pods {
             for claim in binding(snapshot, &snapshot.shapes[pod.shape], &pod.claims) {
@@ -42,13 +42,13 @@ impl<'a> SharedClaims<'a> {
     }
 
     /// Returns the rules of a pod's claims.
-    pub(super) fn rules(&self, claims: &[String]) -> impl Iterator<Item = &Rule> {
+    pub(in crate::provision) fn rules(&self, claims: &[String]) -> impl Iterator<Item = &Rule> {
         claims.iter().filter_map(|claim| self.rules.get(claim.as_str()))
     }
 
     /// Returns all demands, and the demand of each pod. The demands of the shapes come first; demands of pods with shared
     /// claims or a part in a workload's split follow.
-    pub(super) fn demands(
+    pub(in crate::provision) fn demands(
         &self,
         snapshot: &'a Snapshot,
         parts: &[SplitPart],

@@ -1,0 +1,170 @@
+//! Conversion of planned nodes into launches: instance types within the limits, and requirements in the form of the API.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    CapacityType, Launch, MicroDollars, Operator, Plan, PodVerdict, Purpose, Report, Requirement, Requirements,
+    ValueSet, label,
+};
+
+use crate::provision::Solver;
+use crate::provision::capacity::Capacity;
+use crate::provision::capacity::node_template::{CapacityTypes, TemplateId};
+use crate::provision::capacity::pool_template::PoolTemplate;
+use crate::provision::demand::dimensions::Load;
+use crate::provision::new_node::NewNode;
+use crate::provision::topology::Domain;
+
+pub(in crate::provision) fn finish(mut solver: Solver<'_>) -> Plan {
+    let claims = std::mem::take(&mut solver.new_nodes.list);
+    let launches: Vec<Launch> = claims.into_iter().map(|claim| to_launch(&mut solver, claim)).collect();
+    Plan {
+        nominations: std::mem::take(&mut solver.outcome.nominations),
+        moves: Vec::new(),
+        resizes: Vec::new(),
+        saved_by_usage: MicroDollars::default(),
+        report: Report {
+            pods: solver.outcome.verdicts.drain(..).map(|it| it.unwrap_or(PodVerdict::Postponed)).collect(),
+            nodes: Vec::new(),
+            pools_without_types: pools_without_offerings(&solver),
+            unpacked: Vec::new(),
+            order: std::mem::take(&mut solver.outcome.order),
+            steps: solver.progress.steps,
+        },
+        launches,
+    }
+}
+
+/// Returns NodePools without any available instance type, independent of the pods.
+fn pools_without_offerings(solver: &Solver<'_>) -> Vec<String> {
+    let offers = |pool_template: &PoolTemplate<'_>| {
+        let sound = pool_template.requirements.iter().all(|(_, set)| !set.is_empty());
+        sound && pool_template.candidates.iter().any(|it| it.sold(&pool_template.requirements).next().is_some())
+    };
+    let mut names: Vec<String> = solver
+        .capacity
+        .templates
+        .pool_templates
+        .iter()
+        .filter(|it| !offers(it))
+        .map(|it| it.pool.name.clone())
+        .collect();
+    names.sort();
+    names
+}
+
+pub(in crate::provision) fn to_launch(solver: &mut Solver<'_>, claim: NewNode) -> Launch {
+    let (mut requests, used) = solver.problem.requests_of(&claim);
+    let load = Load { used: &used, ..claim.load() };
+    let fitting: Vec<usize> = solver.capacity.templates.holding(claim.template, 0, load).collect();
+    let listed = solver.capacity.take_types(claim.template, &claim.held, fitting);
+    let list = solver.capacity.type_list(claim.template, listed);
+    let template = solver.capacity.templates.get(claim.template);
+    let pool_template = &solver.capacity.templates.pool_templates[template.pool_template];
+    let (lowered, relaxed) = lowered_values(&solver.capacity, &claim, load);
+    if !claim.pods.is_empty() {
+        requests.add(&list.overhead);
+    }
+    let purpose = if pool_template.pool.replicas.is_some() { Purpose::Static } else { Purpose::Provision };
+    let mut requirements = api_requirements(&template.requirements, pool_template, list.sold_as);
+    for requirement in &mut requirements {
+        let lower = |asked: u32| lowered.get(&requirement.key).map_or(asked, |found| asked.min(*found));
+        requirement.min_values = requirement.min_values.map(lower);
+    }
+    Launch {
+        pool: pool_template.pool.name.clone(),
+        requirements,
+        price: list.price,
+        requests,
+        min_instance_types: min_instance_types(&solver.capacity, claim.template, &lowered),
+        instance_types: list.names,
+        pods: claim.pods,
+        purpose,
+        min_values_relaxed: relaxed,
+    }
+}
+
+/// Returns labels with fewer values than `minValues` requires, with their number, and reports whether there are any.
+fn lowered_values(capacity: &Capacity<'_>, claim: &NewNode, load: Load<'_>) -> (BTreeMap<String, u32>, bool) {
+    let found = |key: &String| capacity.count_values(claim.template, key, load);
+    let lowered: BTreeMap<String, u32> = claim.lowered.keys().map(|key| (key.clone(), found(key))).collect();
+    let asked = capacity.min_values(claim.template);
+    let relaxed = asked.iter().any(|(key, asked)| lowered.get(key).is_some_and(|found| found < asked));
+    (lowered, relaxed)
+}
+
+fn min_instance_types(capacity: &Capacity<'_>, template: TemplateId, lowered: &BTreeMap<String, u32>) -> Option<u32> {
+    let (_, asked) = capacity.min_values(template).into_iter().find(|(key, _)| key == label::INSTANCE_TYPE)?;
+    Some(lowered.get(label::INSTANCE_TYPE).map_or(asked, |found| asked.min(*found)))
+}
+
+/// Converts requirements into the form of the API: fixes values that only the claim can decide, and lists the available
+/// capacity types.
+fn api_requirements(
+    requirements: &Requirements,
+    pool_template: &PoolTemplate<'_>,
+    sold_as: CapacityTypes,
+) -> Vec<Requirement> {
+    let mut requirements = requirements.clone();
+    settle(&mut requirements, pool_template);
+    let sold_as = sold_as.iter().map(CapacityType::as_str);
+    requirements.add(&Requirement::new(label::CAPACITY_TYPE, Operator::In, sold_as));
+    requirements.remove(label::HOSTNAME);
+    requirements.remove(label::INSTANCE_TYPE);
+    requirements.to_vec()
+}
+
+/// Fixes labels that only the claim can give the node. Where such a label is required and several values are possible, one is
+/// chosen; otherwise the node would start without the label.
+fn settle(requirements: &mut Requirements, pool_template: &PoolTemplate<'_>) {
+    let open = |(key, set): &(&str, &ValueSet)| !pool_template.decides(key) && !set.allows(None);
+    let chosen: Vec<(String, String)> =
+        requirements.iter().filter(open).filter_map(|(key, set)| Some((key.to_owned(), set.any()?))).collect();
+    for (key, value) in chosen {
+        requirements.narrow(&key, &ValueSet::one(&value));
+    }
+}
+
+/// Returns the launches and their sites, each narrowed to the types that hold its present pods.
+pub(in crate::provision) fn launches_by_now(solver: &mut Solver<'_>) -> Vec<(TemplateId, Domain)> {
+    let all = 0..solver.new_nodes.list.len();
+    all.map(|launch| (present_template(solver, launch), solver.new_nodes.list[launch].site)).collect()
+}
+
+pub(in crate::provision) fn present_template(solver: &mut Solver<'_>, launch: usize) -> TemplateId {
+    let claim = &solver.new_nodes.list[launch];
+    let (_, used) = solver.problem.requests_of(claim);
+    let entries: Vec<usize> =
+        solver.capacity.templates.holding(claim.template, 0, Load { used: &used, ..claim.load() }).collect();
+    solver.capacity.templates.of_types(claim.template, &entries, &mut solver.topology).unwrap_or(claim.template)
+}
+
+/// Returns launches to the cheapest type that holds their actual pods, without unused slots.
+pub(in crate::provision) fn trim_launches(solver: &mut Solver<'_>) {
+    for position in 0..solver.new_nodes.list.len() {
+        let claim = &solver.new_nodes.list[position];
+        if claim.slots.iter().all(|(_, kept)| *kept == 0) {
+            continue;
+        }
+        let (_, used) = solver.problem.requests_of(claim);
+        let entry = solver.capacity.first_holding(claim.template, 0, Load { used: &used, ..claim.load() });
+        let claim = &mut solver.new_nodes.list[position];
+        claim.entry = entry.unwrap_or(claim.entry);
+        claim.used = used.into_vec();
+        claim.slots.clear();
+    }
+}
+
+/// Returns the score of this solution.
+pub(in crate::provision) fn score(solver: &Solver<'_>) -> Score {
+    let placed = solver.outcome.order.len();
+    let cost = solver
+        .new_nodes
+        .list
+        .iter()
+        .map(|claim| solver.capacity.templates.get(claim.template).entries[claim.entry].cost);
+    (solver.problem.snapshot.pods.len() - placed, cost.sum(), solver.new_nodes.list.len())
+}
+
+/// Score of a solution, lower is better: pods without a place, cost of its launches, number of launches.
+pub(in crate::provision) type Score = (usize, i64, usize);

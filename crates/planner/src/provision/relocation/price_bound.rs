@@ -1,0 +1,42 @@
+//! Lower bound of the price of a single node for some pods. The bound is far cheaper than a search for places and often
+//! decides.
+
+use std::collections::BTreeMap;
+
+use crate::Resources;
+
+use crate::provision::Solver;
+use crate::provision::demand::dimensions::add;
+
+/// Returns the cost of the cheapest single node for some pods.
+pub(in crate::provision) fn cheapest_node(solver: &mut Solver<'_>, pods: &[usize]) -> Option<i64> {
+    let mut shapes: BTreeMap<usize, usize> = BTreeMap::new();
+    for pod in pods {
+        *shapes.entry(solver.problem.demand_of[*pod]).or_default() += 1;
+    }
+    let mut used = solver.problem.dimensions.amounts(&Resources::default());
+    shapes.iter().for_each(|(shape, count)| add(&mut used, &solver.problem.demands[*shape].requests, *count));
+    let mut best: Option<i64> = None;
+    for base in solver.capacity.templates.growing() {
+        let mut template = Some(base);
+        for shape in shapes.keys() {
+            let class = solver.problem.demands[*shape].levels.last().map(|level| level.class);
+            template = template.zip(class).and_then(|(template, class)| {
+                solver
+                    .capacity
+                    .templates
+                    .for_class(template, class, &solver.problem.requirement_sets, &mut solver.topology)
+                    .first()
+                    .copied()
+            });
+        }
+        let entry =
+            template.and_then(|template| Some((template, solver.capacity.templates.first_fit(template, &used)?)));
+        let price = entry.map(|(template, entry)| {
+            let fee = solver.capacity.templates.pool_template_of(template).pool.node_fee.0;
+            solver.capacity.templates.get(template).entries[entry].price + fee
+        });
+        best = best.into_iter().chain(price).min();
+    }
+    best
+}
