@@ -111,7 +111,7 @@ async fn launch(wishes: &[Vec<&str>]) -> Run {
     let (client, alive) = (client(&server, Arc::new(Straight)), Arc::new(AtomicBool::new(true)));
     let gates = Gates::default();
     let mut life = Life::awake(Place { cloud, server: &server, client, clock: Timestamp::now, alive, gates });
-    classes::learn(&ec2, &life.market).await;
+    classes::learn(&ec2, &life.offerings).await;
     life.works();
     while server.claims().iter().filter(|claim| settled(claim)).count() < wishes.len() {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -269,7 +269,7 @@ async fn offerings(
         Some(version) => version,
         None => cluster_info::served_version(client).await?,
     };
-    let facts = crate::capacity::offerings::cluster_facts(settings, config, described.unwrap_or_default(), version);
+    let facts = crate::capacity::cluster_facts(settings, config, described.unwrap_or_default(), version);
     let offerings = Offerings::new(cloud, facts, settings.gates).with_risk(settings.risk_premium);
     Ok(offerings.with_class_refresh(settings.class_refresh))
 }

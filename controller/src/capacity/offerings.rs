@@ -8,21 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{EC2NodeClass, NodeClaim, annotation};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use cloud::launch::{InFlight, LaunchChoice, LaunchOffer, LaunchProbe, LaunchRequest, Templates, Token};
 use cloud::nodeclass::{ResolutionCache, ResolvedClass};
 use cloud::settings::Settings as CloudSettings;
 use cloud::types::prices::PriceBook;
 use cloud::types::{ClassSettings, LearnedMemory, MemoryUpdate, OfferingSource as Prices, Source, image_set};
 use cloud::unavailable_offerings::{Scope, UnavailableOfferings};
-use cloud::{Cloud, CloudError, ClusterDescription, FleetAnswer, Instance, InstanceTypeInfo};
+use cloud::{Cloud, CloudError, FleetAnswer, Instance, InstanceTypeInfo};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use planner::Catalogue;
 
 use crate::reconcile::work::WorkItem;
-use crate::settings::{Gates, Settings};
+use crate::settings::Gates;
 use crate::state::cluster::Cluster;
 
 /// Interval between refreshes of instance types and zones, which change slowly.
@@ -95,48 +93,6 @@ struct ClassOfferings {
     resolved: Arc<ResolvedClass>,
     settings: ClassSettings,
     catalogue: Option<((u64, u64), Arc<Catalogue>)>,
-}
-
-/// Returns the data of the cluster that nodes need: from the settings, else from the kubeconfig, else from EKS.
-#[must_use]
-pub fn cluster_facts(
-    settings: &Settings,
-    config: &kube::Config,
-    described: ClusterDescription,
-    kubernetes: String,
-) -> CloudSettings {
-    let said = |given: &String| Some(given.clone()).filter(|given| !given.is_empty());
-    let own_ca = || config.root_cert.as_ref().map(|certificates| pem(certificates));
-    CloudSettings {
-        cluster_name: settings.cluster_name.clone(),
-        cluster_endpoint: said(&settings.cluster_endpoint).unwrap_or(described.endpoint),
-        cluster_ca: said(&settings.cluster_ca_bundle).or_else(own_ca).unwrap_or(described.ca),
-        cluster_cidr: said(&settings.cluster_cidr).unwrap_or(described.service_cidr),
-        cluster_dns: Vec::new(),
-        kubernetes,
-        region: settings.region.clone(),
-        reserved_enis: settings.reserved_enis,
-        memory_overhead_thousandths: settings.memory_overhead_per_mille,
-        isolated_vpc: settings.isolated_vpc,
-        reserved_capacity: settings.gates.reserved_capacity,
-        min_values: settings.planning.min_values,
-        disable_dry_run: settings.disable_dry_run,
-    }
-}
-
-/// Encodes the certificates as one PEM bundle in Base64.
-fn pem(certificates: &[Vec<u8>]) -> String {
-    let mut bundle = String::new();
-    for certificate in certificates {
-        bundle.push_str("-----BEGIN CERTIFICATE-----\n");
-        let text = STANDARD.encode(certificate);
-        for line in text.as_bytes().chunks(64) {
-            bundle.push_str(&String::from_utf8_lossy(line));
-            bundle.push('\n');
-        }
-        bundle.push_str("-----END CERTIFICATE-----\n");
-    }
-    STANDARD.encode(bundle)
 }
 
 impl Offerings {

@@ -82,7 +82,7 @@ pub struct Policy {
     /// Minimum number of types of a launch that allows spot, where its pods' requirements permit: fewer types mean more
     /// frequent interruptions.
     pub least_spot_types: usize,
-    /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
+    /// True if a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
 }
 

@@ -58,7 +58,7 @@ pub struct Launch {
     pub price: MicroDollars,
     /// Purpose of the launch.
     pub purpose: Purpose,
-    /// Whether `minValues` was lowered to the available values (`MinValuesPolicy::BestEffort`).
+    /// True if `minValues` was lowered to the available values (`MinValuesPolicy::BestEffort`).
     #[serde(default)]
     pub min_values_relaxed: bool,
 }
@@ -291,7 +291,7 @@ pub struct TypesMismatch {
     pub unpriced: usize,
     /// Requirements of the pod whose removal alone would make types match, those with the most types first.
     pub reliefs: Vec<Hint>,
-    /// Whether the pod requests a million CPUs or more: probably `M` instead of `m`.
+    /// True if the pod requests a million CPUs or more: probably `M` instead of `m`.
     pub suspicious_cpu: bool,
 }
 

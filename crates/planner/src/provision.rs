@@ -135,7 +135,7 @@ struct Progress {
     /// Number of pods without a place, by shape.
     waiting: Vec<usize>,
     fleets: PlannedFleets,
-    /// Whether pods were placed by the present state of the nodes: a further launch could make their places wrong.
+    /// True if pods were placed by the present state of the nodes: a further launch could make their places wrong.
     is_closed: bool,
     steps: u64,
 }

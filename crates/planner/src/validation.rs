@@ -51,7 +51,7 @@ pub struct ValidatedCommands {
 pub struct RejectedCommand {
     /// Reason of the command.
     pub reason: CommandReason,
-    /// Whether the command had replacements.
+    /// True if the command had replacements.
     pub replaces: bool,
     /// Number of its nodes.
     pub size: usize,

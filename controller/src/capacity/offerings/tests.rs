@@ -20,8 +20,7 @@ async fn end_launch_marks_one_offering_unavailable_without_a_call() {
     let short = Scope::offering(CapacityType::Spot, "m5.large", "us-west-2a");
     offerings.end_launch(&Token::read("kerf-1-2"), &FleetAnswer::default(), &[], vec![short], Timestamp::UNIX_EPOCH);
     let mut expected = Catalogue::clone(&before);
-    let of_type =
-        expected.types.iter_mut().filter(|kind| kind.name == "m5.large").flat_map(|kind| &mut kind.offerings);
+    let of_type = expected.types.iter_mut().filter(|kind| kind.name == "m5.large").flat_map(|kind| &mut kind.offerings);
     let mut struck = of_type.filter(|one| one.zone == "us-west-2a" && one.capacity_type == CapacityType::Spot);
     let one = struck.next().unwrap();
     assert!(std::mem::replace(&mut one.available, false), "it was for sale");

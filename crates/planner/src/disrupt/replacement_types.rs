@@ -18,9 +18,9 @@ const LEAST_SPOT_TYPES: usize = 15;
 pub(super) struct ReplacementRules {
     /// Maximum price in the worst case.
     pub(super) most: i64,
-    /// Whether all replaced nodes are spot.
+    /// True if all replaced nodes are spot.
     pub(super) from_spot: bool,
-    /// Whether one node is replaced by one.
+    /// True if one node is replaced by one.
     pub(super) single: bool,
     /// Measured usage of its pods: the node must not be overloaded by it.
     pub(super) used: Size,

@@ -74,7 +74,7 @@ pub struct Offering {
     pub capacity_type: CapacityType,
     /// Price per hour.
     pub price: MicroDollars,
-    /// Whether the offering is available now, as far as known.
+    /// True if the offering is available now, as far as known.
     pub available: bool,
     /// Further labels of nodes from this offering, such as the zone id.
     #[serde(default)]

@@ -52,7 +52,7 @@ pub struct Node {
     pub stage: Stage,
     /// Reason, if the node is leaving.
     pub leaving: Option<Leaving>,
-    /// Whether the node is cordoned: only pods that tolerate the taint of a cordon may run there; see [`Node::repelling`].
+    /// True if the node is cordoned: only pods that tolerate the taint of a cordon may run there; see [`Node::repelling`].
     pub unschedulable: bool,
     /// Labels of the Node; while in flight those of the claim, with single-valued requirements.
     pub labels: BTreeMap<String, String>,
@@ -75,7 +75,7 @@ pub struct Node {
     pub attach_limits: BTreeMap<String, i64>,
     /// Time of the last change on the node; `None` while not initialized.
     pub quiet_since: Option<Millis>,
-    /// Whether the Node has an effective `karpenter.sh/do-not-disrupt` annotation.
+    /// True if the Node has an effective `karpenter.sh/do-not-disrupt` annotation.
     pub do_not_disrupt: bool,
     /// End of the protection by a nomination of a recent plan.
     pub nominated_until: Option<Millis>,
@@ -174,10 +174,10 @@ pub struct BoundPod {
     pub uid: String,
     /// `namespace/name`.
     pub name: String,
-    /// Whether the pod would need another place when the node is removed: the pod is alive, or its StatefulSet recreates it
+    /// True if the pod would need another place when the node is removed: the pod is alive, or its StatefulSet recreates it
     /// under its name.
     pub reschedulable: bool,
-    /// Whether an active `karpenter.sh/do-not-disrupt` annotation blocks the node's disruption, also of a pod that terminates
+    /// True if an active `karpenter.sh/do-not-disrupt` annotation blocks the node's disruption, also of a pod that terminates
     /// with its node.
     pub do_not_disrupt: bool,
     /// End of this protection, where the annotation names a time.
@@ -197,13 +197,13 @@ pub struct BoundPod {
     pub claims: Vec<String>,
     /// Split of its workload over on-demand and spot, if requested.
     pub mix: Option<Arc<CapacitySplit>>,
-    /// Whether the pod is terminating: it keeps its resources, ports and volumes, but counts for no topology.
+    /// True if the pod is terminating: it keeps its resources, ports and volumes, but counts for no topology.
     pub ending: bool,
     /// 95th percentile of its usage; `None` where it was not measured.
     pub used: Option<Size>,
     /// Requests and usage by container, where its NodePool lowers requests or they were lowered.
     pub sizing: Option<Box<Sizing>>,
-    /// Whether a copy of it must run before it is evicted.
+    /// True if a copy of it must run before it is evicted.
     pub surges: bool,
 }
 

@@ -40,9 +40,9 @@ pub struct ContainerSize {
     pub requested: Size,
     /// Present requests.
     pub requests: Size,
-    /// Whether another CPU request requires a restart.
+    /// True if another CPU request requires a restart.
     pub restarts_for_cpu: bool,
-    /// Whether another memory request requires a restart.
+    /// True if another memory request requires a restart.
     pub restarts_for_memory: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct PodUtilization {
     pub p95: Size,
     /// Hours of history of these values.
     pub hours: u32,
-    /// Whether the pod often waits for memory or a disk, or had an OOM kill.
+    /// True if the pod often waits for memory or a disk, or had an OOM kill.
     pub pressed: bool,
 }
 

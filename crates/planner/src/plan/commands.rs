@@ -48,7 +48,7 @@ pub struct Relocation {
     pub from: String,
     /// Node or launch with capacity for the pod.
     pub to: Destination,
-    /// Whether a copy must run there before the pod is evicted, as its workload requests.
+    /// True if a copy must run there before the pod is evicted, as its workload requests.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub surge: bool,
 }
@@ -118,7 +118,7 @@ pub struct Balance {
     /// Saved share of the NodePool's cost, divided by the caused share of its disruption cost, in thousandths; 0 where nothing
     /// is saved.
     pub score: i64,
-    /// Whether the score is at least [`Balance::ENOUGH`].
+    /// True if the score is at least [`Balance::ENOUGH`].
     pub holds: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct Resize {
     pub containers: Vec<ContainerResize>,
     /// Reason of the change.
     pub why: ResizeReason,
-    /// Whether the pod receives a mark that its requests were to be restored: under pressure, or because kubelet could not
+    /// True if the pod receives a mark that its requests were to be restored: under pressure, or because kubelet could not
     /// lower them.
     pub marks: bool,
 }

@@ -39,7 +39,7 @@ pub(super) struct Demand<'a> {
     pub(super) holds: Vec<GroupId>,
     /// Groups of other pods' required anti-affinity that exclude this pod.
     pub(super) excluded_by: Vec<GroupId>,
-    /// Whether the shape is placed after all other shapes.
+    /// True if the shape is placed after all other shapes.
     pub(super) late: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct PreferenceLevel {
     pub(super) keys: Vec<KeyId>,
     /// Topology keys of rules that may refuse a domain now and accept it later.
     pub(super) temporary: Vec<KeyId>,
-    /// Whether only one pod at a time can be evaluated.
+    /// True if only one pod at a time can be evaluated.
     pub(super) single: bool,
     /// Number of the shape's preferences that are dropped.
     pub(super) dropped: usize,
@@ -66,7 +66,7 @@ pub(super) struct DemandCompiler<'a, 'c> {
     pub(super) requirement_sets: &'c mut RequirementSets<'a>,
     pub(super) topology: &'c mut Topology<'a>,
     pub(super) policy: PreferencePolicy,
-    /// Whether any NodePool or node has a `PreferNoSchedule` taint.
+    /// True if any NodePool or node has a `PreferNoSchedule` taint.
     pub(super) soft_taints: bool,
 }
 

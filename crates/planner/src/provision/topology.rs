@@ -40,7 +40,7 @@ pub(super) const HOST: KeyId = 0;
 pub(super) struct Rule {
     pub(super) group: GroupId,
     pub(super) kind: RuleKind,
-    /// Whether the group counts the pod itself.
+    /// True if the group counts the pod itself.
     pub(super) own: bool,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Topology<'a> {
     groups: GroupStore<'a>,
     /// Number of nodes in the snapshot.
     sites: usize,
-    /// Whether each launch with pods that a spread counts must satisfy the spread at once, without later launches.
+    /// True if each launch with pods that a spread counts must satisfy the spread at once, without later launches.
     strict: bool,
     /// The groups as they were before the plan's first pod.
     beginning: GroupStore<'a>,

@@ -42,7 +42,7 @@ pub(super) struct AffinityCounts<'a> {
     means: Vec<bool>,
     tallies: Vec<DomainCount>,
     here: BTreeSet<usize>,
-    /// Whether a counted pod certainly exists in some domain.
+    /// True if a counted pod certainly exists in some domain.
     begun: bool,
     /// For each term, the values that future nodes with such pods may have.
     coming: Vec<BTreeSet<Value>>,
@@ -62,7 +62,7 @@ pub(super) struct AntiAffinityCounts<'a> {
 pub(super) struct SpreadCounts<'a> {
     pub(super) spread: &'a Spread,
     pub(super) means: Vec<bool>,
-    /// Whether the constraint counts each place.
+    /// True if the constraint counts each place.
     pub(super) counted: Vec<Certainty>,
     tally: DomainCount,
     /// Domains that certainly exist, and those that may.

@@ -9,12 +9,12 @@ use super::{Operator, Requirement};
 /// Invariants: bounds occur only with a complement; a concrete set with values does not allow an absent label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueSet {
-    /// Whether `values` are the excluded ones.
+    /// True if `values` are the excluded ones.
     complement: bool,
     values: BTreeSet<String>,
     at_least: Option<i64>,
     at_most: Option<i64>,
-    /// Whether nodes without the label are allowed.
+    /// True if nodes without the label are allowed.
     absent: bool,
     /// Greatest `minValues` of the combined requirements.
     min_values: Option<u32>,

@@ -31,9 +31,9 @@ pub(in crate::provision) struct NodeTemplate {
     alike: Arc<[usize]>,
     /// For each topology key the single remaining value, if there is one.
     pub(in crate::provision) pins: Vec<Option<Domain>>,
-    /// Whether one of the types is available as spot.
+    /// True if one of the types is available as spot.
     pub(in crate::provision) allows_spot: bool,
-    /// Whether some label must keep several values.
+    /// True if some label must keep several values.
     pub(in crate::provision) flexible: bool,
 }
 
@@ -83,9 +83,9 @@ pub(in crate::provision) struct NodeTemplates<'a> {
     narrowed: BTreeMap<(TemplateId, RequirementSetId), Option<TemplateId>>,
     pinned: BTreeMap<(TemplateId, KeyId, Domain), Option<TemplateId>>,
     values: BTreeMap<(TemplateId, KeyId), Arc<[Domain]>>,
-    /// Whether a template's nodes will lack a label.
+    /// True if a template's nodes will lack a label.
     lacking: RefCell<BTreeMap<(TemplateId, KeyId), bool>>,
-    /// Whether spreads count pods on launches of a template.
+    /// True if spreads count pods on launches of a template.
     counting: RefCell<BTreeMap<(TemplateId, GroupId), Counts>>,
     classes: BTreeMap<(TemplateId, ClassId), Arc<[TemplateId]>>,
     matching: BTreeMap<(usize, String, ValueSet), Arc<[bool]>>,

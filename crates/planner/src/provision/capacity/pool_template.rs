@@ -25,7 +25,7 @@ pub(in crate::provision) struct PoolTemplate<'a> {
     pub(in crate::provision) candidates: Vec<CandidateType<'a>>,
     /// Label keys that offerings decide.
     pub(in crate::provision) sold_by: BTreeSet<&'a str>,
-    /// Whether any type has an available reservation.
+    /// True if any type has an available reservation.
     pub(in crate::provision) reserves: bool,
     well_known: &'a BTreeSet<String>,
 }

@@ -10,7 +10,7 @@ use crate::{Overload, Size};
 /// Utilization limits by existing node, and usage of pods.
 #[derive(Clone, Default)]
 pub(in crate::provision) struct UtilizationLimits<'a> {
-    /// Whether the limits apply.
+    /// True if the limits apply.
     pub(in crate::provision) applied: bool,
     /// Limits by node; empty while no pod moves.
     limits: Vec<Option<UtilizationLimit>>,

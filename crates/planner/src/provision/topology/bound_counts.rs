@@ -21,7 +21,7 @@ pub(crate) struct KnownDomains {
     pub(in crate::provision) domains: BTreeSet<(GroupId, Option<String>)>,
     /// Groups to which launches add DaemonSet pods: pods with rules on these groups are placed after all others.
     pub(in crate::provision) joined: BTreeSet<GroupId>,
-    /// Whether each launch with its DaemonSet pods must satisfy spreads by itself, because all launches together did not.
+    /// True if each launch with its DaemonSet pods must satisfy spreads by itself, because all launches together did not.
     pub(in crate::provision) strict: bool,
 }
 

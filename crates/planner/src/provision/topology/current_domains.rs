@@ -11,7 +11,7 @@ use super::{Counts, Domain, GroupId, HOST, Rule, RuleKind, Topology, at};
 /// Data about an existing or possible domain, except the pods that were in it from the beginning.
 #[derive(Default)]
 struct Existence {
-    /// Whether the domain certainly exists.
+    /// True if the domain certainly exists.
     sure: bool,
     /// Pods on sites that proved to be in it.
     joined: u32,

@@ -16,7 +16,7 @@ pub(super) struct TopologyGroup<'a> {
     pub(super) maybe: Vec<Vec<u32>>,
     /// Pods that are certainly in some domain of some key.
     pub(super) total: u64,
-    /// Whether a rule of a pod of the plan counts the group.
+    /// True if a rule of a pod of the plan counts the group.
     pub(super) constrained: bool,
     pub(super) kind: GroupKind<'a>,
 }
@@ -40,7 +40,7 @@ pub(super) struct SpreadState<'a> {
     pub(super) on_site: BTreeMap<Domain, u32>,
     /// By domain, how many more pods new nodes may add before a placed pod of the plan violates the spread.
     pub(super) slack: BTreeMap<Domain, u32>,
-    /// Whether pods on each site count.
+    /// True if pods on each site count.
     pub(super) eligible: Arc<[Counts]>,
     /// For sites that may still start in one of several domains, those in which their pods may count.
     pub(super) prospects: BTreeMap<Domain, Vec<Domain>>,
@@ -60,7 +60,7 @@ pub(super) struct SpreadDomains {
     pub(super) brought: u32,
     /// The two existing domains with the fewest pods, and their counts, while only existing domains apply.
     pub(super) least: Option<Vec<(u32, Domain)>>,
-    /// Whether launches that the spread may count must fix their domain.
+    /// True if launches that the spread may count must fix their domain.
     pub(super) guarded: bool,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct AffinityState {
 pub(super) struct AntiAffinityState {
     /// Pods in each domain that have the term.
     pub(super) holders: Vec<u32>,
-    /// Whether any pod has the term as a required one.
+    /// True if any pod has the term as a required one.
     pub(super) held: bool,
 }
 

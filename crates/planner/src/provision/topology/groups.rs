@@ -28,7 +28,7 @@ pub(in crate::provision) struct SpreadGroup<'a> {
     pub(in crate::provision) beside: Vec<&'a str>,
 }
 
-/// Whether a spread counts the pods of a node, as far as known before the node exists.
+/// True if a spread counts the pods of a node, as far as known before the node exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::provision) enum Counts {
     Never,

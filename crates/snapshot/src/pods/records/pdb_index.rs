@@ -121,7 +121,11 @@ impl PdbIndex {
             change.namespaces.insert(name(budget).0);
         }
         let answers = |budget: &PodDisruptionBudget| {
-            let allows = (budget.allows_ready_eviction(), budget.allows_unready_eviction(), budget.allows_eviction_beside_copy());
+            let allows = (
+                budget.allows_ready_eviction(),
+                budget.allows_unready_eviction(),
+                budget.allows_eviction_beside_copy(),
+            );
             (allows, budget.never_allows_eviction(), budget.requires_all_pods().then(|| budget.blocking_setting()))
         };
         if answers(&former) != answers(budget) {
